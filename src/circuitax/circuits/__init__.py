@@ -1,0 +1,1 @@
+"""Floor 2: circuit analysis of weight containers, as pure functions."""

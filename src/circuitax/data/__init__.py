@@ -1,0 +1,1 @@
+"""Floor 1: data as a pure function of a key and a step."""

@@ -1,0 +1,1 @@
+"""Floor 6: the lab in which an experiment runs: chunks, progress, resume, upstream results."""

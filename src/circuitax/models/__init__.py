@@ -1,0 +1,1 @@
+"""Floor 1: thin Linen modules; weights leave as plain containers."""

@@ -1,0 +1,1 @@
+"""Floor 4: records, claims, provenance and estimates. No JAX."""

@@ -1,0 +1,1 @@
+"""Floor 2: superposition geometry and theory, as pure functions."""

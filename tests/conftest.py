@@ -1,0 +1,42 @@
+"""Test session: eight simulated CPU devices, no rank promotion, derandomised properties."""
+
+import os
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+_flags = os.environ.get("XLA_FLAGS", "")
+if "xla_force_host_platform_device_count" not in _flags:
+    os.environ["XLA_FLAGS"] = f"{_flags} --xla_force_host_platform_device_count=8".strip()
+
+from collections.abc import Iterator
+
+import hypothesis
+import jax
+import numpy as np
+import pytest
+
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+hypothesis.settings.register_profile(
+    "circuitax",
+    deadline=None,
+    derandomize=True,
+    max_examples=15,
+    suppress_health_check=[
+        hypothesis.HealthCheck.too_slow,
+        hypothesis.HealthCheck.function_scoped_fixture,
+    ],
+)
+hypothesis.settings.load_profile("circuitax")
+
+
+@pytest.fixture
+def x64() -> Iterator[None]:
+    """Double precision for the length of one test; identities are checked at 1e-12 in it."""
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture
+def rng(request: pytest.FixtureRequest) -> np.random.Generator:
+    """A NumPy generator seeded by the test's own name."""
+    return np.random.default_rng(list(request.node.name.encode()))
