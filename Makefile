@@ -1,0 +1,50 @@
+# Two commands do everything: `make reproduce` and `make test`. Both set up .venv by themselves.
+#   JAX=cuda13 or JAX=tpu installs the matching accelerator build.
+#   SCALE=tiny|quick|paper and ONLY=a,b narrow what is reproduced.
+.DEFAULT_GOAL := help
+.PHONY: help reproduce test lint types unit accept benchmark venv constraints clean
+PY := .venv/bin/python
+JAX ?=
+SCALE ?= quick
+ONLY ?=
+comma := ,
+EXTRAS := dev$(if $(JAX),$(comma)$(JAX))
+
+help:  ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
+
+venv:
+	@.ci/venv $(EXTRAS)
+
+reproduce: venv  ## set up, run every experiment (resuming what is done), write figures and the claims ledger
+	$(PY) -m experiments.reproduce scale=$(SCALE) $(if $(ONLY),only=$(ONLY))
+
+test: lint types unit  ## set up, lint, check types, run the whole test suite
+
+lint: venv
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+
+types: venv
+	$(PY) -m mypy
+
+unit: venv
+	$(PY) -m pytest --durations=10
+
+accept: venv  ## promote finished runs to results/<experiment>/accepted and regenerate the tracked pages
+	$(PY) -m experiments.accept
+
+benchmark: venv .venv-bench/stamp  ## measure against PyTorch and scikit-learn in their own environment
+	$(PY) -m experiments.benchmark
+
+.venv-bench/stamp: Makefile
+	$(PY) -m venv --clear .venv-bench
+	.venv-bench/bin/python -m pip install --disable-pip-version-check torch==2.13.0 scikit-learn
+	touch $@
+
+constraints: venv  ## resolve constraints.txt again (for maintainers)
+	$(PY) -m pip install --disable-pip-version-check uv
+	$(PY) -m uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-header --no-annotate --all-extras --upgrade pyproject.toml -o constraints.txt
+
+clean:  ## remove the environments and caches; results stay
+	rm -rf .venv .venv-bench .cache .mypy_cache .ruff_cache .pytest_cache build src/circuitax.egg-info
