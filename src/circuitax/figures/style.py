@@ -1,0 +1,77 @@
+"""The one look of all figures: sizes, colours, panel letters, and byte-stable saving."""
+
+import string
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+COLUMN = 3.25  # inches: one column of a two-column page
+PAGE = 6.75  # inches: the full text width
+
+BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, BLACK = (
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#CC79A7",
+    "#E69F00",
+    "#56B4E9",
+    "#000000",
+)
+GREY = "#8A8A8A"
+DIVERGING = "RdBu_r"  # centred at zero by the caller
+SEQUENTIAL = "viridis"
+
+STYLE = Path(__file__).with_name("paper.mplstyle")
+
+
+def new_figure(
+    n_rows: int = 1,
+    n_columns: int = 1,
+    *,
+    width: float = PAGE,
+    height: float = 2.2,
+    **subplots: Any,
+) -> tuple[Figure, Any]:
+    """A figure in the house style and its axes, always as a two-dimensional array.
+
+    Args:
+        n_rows: Rows of panels, at least 1.
+        n_columns: Columns of panels, at least 1.
+        width: Inches; ``COLUMN`` or ``PAGE``.
+        height: Inches.
+        **subplots: Passed to ``Figure.subplots``, such as ``sharex`` or ``width_ratios``.
+    """
+    with matplotlib.rc_context(fname=STYLE):
+        figure = Figure(figsize=(width, height))
+        axes = figure.subplots(n_rows, n_columns, squeeze=False, **subplots)
+    return figure, axes
+
+
+def letter_panels(axes: Iterable[Axes]) -> None:
+    """Write a, b, c ... at the upper left of the given panels, in order."""
+    for letter, ax in zip(string.ascii_lowercase, axes, strict=False):
+        ax.annotate(
+            letter,
+            xy=(0, 1),
+            xycoords="axes fraction",
+            xytext=(-3, 5),
+            textcoords="offset points",
+            ha="right",
+            va="bottom",
+            fontweight="bold",
+            fontsize=9,
+        )
+
+
+def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
+    """Write ``name.png`` and ``name.pdf`` into ``folder``, the same bytes for the same figure."""
+    folder.mkdir(parents=True, exist_ok=True)
+    png, pdf = folder / f"{name}.png", folder / f"{name}.pdf"
+    with matplotlib.rc_context(fname=STYLE):
+        figure.savefig(png, metadata={"Software": None})
+        figure.savefig(pdf, metadata={"CreationDate": None})
+    return [png, pdf]
