@@ -1,0 +1,90 @@
+"""Weight containers: what every analysis reads, whatever library trained the model.
+
+All are NamedTuples of arrays in row form, ``y = x @ W``, and any leading batch axes (a stack of
+layers, an ensemble of members) are allowed in front of the shapes written here. The sources write
+columns, ``y = W x``: their matrices are the transposes of ours, head by head.
+"""
+
+from typing import NamedTuple
+
+from jaxtyping import Array, Float
+
+
+class TiedWeights(NamedTuple):
+    """The toy model ``x_hat = out(x @ W.T @ W + b)``; column i of W is feature i's direction."""
+
+    W: Float[Array, "*batch n_hidden n_features"]
+    b: Float[Array, "*batch n_features"]
+
+
+class DenseLayer(NamedTuple):
+    """One affine map ``x @ W + b``."""
+
+    W: Float[Array, "*batch d_in d_out"]
+    b: Float[Array, "*batch d_out"]
+
+
+class DenseWeights(NamedTuple):
+    """A fully connected network of any depth, with a ReLU between its layers."""
+
+    layers: tuple[DenseLayer, ...]
+
+
+class HeadStack(NamedTuple):
+    """Attention weights, heads first, usually with ``[n_layers]`` in front (as TransformerLens).
+
+    Head h reads with ``W_V[h]`` and writes with ``W_O[h]``: the sources' ``W_OV = W_O W_V`` is
+    ``(W_V @ W_O).T``, and their ``W_QK = W_Q^T W_K`` equals ``W_Q @ W_K.T``. ``d_value`` may differ
+    from ``d_head``. An absent bias is None and costs nothing.
+    """
+
+    W_Q: Float[Array, "*batch n_heads d_model d_head"]
+    W_K: Float[Array, "*batch n_heads d_model d_head"]
+    W_V: Float[Array, "*batch n_heads d_model d_value"]
+    W_O: Float[Array, "*batch n_heads d_value d_model"]
+    b_Q: Float[Array, "*batch n_heads d_head"] | None = None
+    b_K: Float[Array, "*batch n_heads d_head"] | None = None
+    b_V: Float[Array, "*batch n_heads d_value"] | None = None
+    b_O: Float[Array, "*batch d_model"] | None = None
+    smear: Float[Array, "*batch n_heads"] | None = None
+    """The logit alpha of smeared keys: weight sigmoid(alpha) on the key itself."""
+
+
+class NormWeights(NamedTuple):
+    """Gain and offset of a norm; RMS norms have no offset."""
+
+    gain: Float[Array, "*batch d_model"]
+    offset: Float[Array, "*batch d_model"] | None = None
+
+
+class MLPWeights(NamedTuple):
+    """``act(x @ W_in + b_in) @ W_out + b_out``.
+
+    With a gate the hidden layer is ``act(x @ W_gate) * (x @ W_in + b_in)``.
+    """
+
+    W_in: Float[Array, "*batch d_model d_mlp"]
+    W_out: Float[Array, "*batch d_mlp d_model"]
+    b_in: Float[Array, "*batch d_mlp"] | None = None
+    b_out: Float[Array, "*batch d_model"] | None = None
+    W_gate: Float[Array, "*batch d_model d_mlp"] | None = None
+
+
+class Blocks(NamedTuple):
+    """Every layer of a transformer, stacked on the leading axis of each array; may be none."""
+
+    attention: HeadStack
+    attention_norm: NormWeights | None = None
+    mlp: MLPWeights | None = None
+    mlp_norm: NormWeights | None = None
+
+
+class TransformerWeights(NamedTuple):
+    """Embedding, layers and unembedding of a decoder-only transformer."""
+
+    W_E: Float[Array, "*batch d_vocab d_model"]
+    W_U: Float[Array, "*batch d_model d_vocab"]
+    blocks: Blocks
+    W_pos: Float[Array, "*batch n_ctx d_model"] | None = None
+    b_U: Float[Array, "*batch d_vocab"] | None = None
+    final_norm: NormWeights | None = None
