@@ -1,0 +1,117 @@
+"""How a dense network answers single features and pairs: where it erases, clips and invents."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from circuitax.kernel.toy import dense_forward
+from circuitax.kernel.weights import DenseWeights
+
+
+class Onsets(NamedTuple):
+    """Magnitudes at which feature k's answer changes; ``inf`` where it does not up to the limit."""
+
+    alive: Float[Array, " n_features"]
+    """Above it the feature's own output is positive."""
+    clips: Float[Array, " n_features"]
+    """Above it some hidden unit is clipped by its ReLU."""
+    invents: Float[Array, " n_features"]
+    """Above it another feature's output is positive."""
+
+
+class PairTable(NamedTuple):
+    """Answers to ``e_i + e_j`` for all pairs i < j, in lexicographic order."""
+
+    first: Int[Array, " pair"]
+    second: Int[Array, " pair"]
+    output: Float[Array, "pair n_features"]
+    clipped: Bool[Array, "pair n_hidden"]
+
+
+def feature_response(
+    weights: DenseWeights, magnitudes: Float[Array, " magnitude"]
+) -> Float[Array, "n_features magnitude n_features"]:
+    """The output for ``a · e_k``, for every feature k and magnitude a.
+
+    Source: S0 Example 26, which takes a = 1 only (E6).
+    """
+    n_features = weights.layers[0].W.shape[0]
+    basis = jnp.eye(n_features, dtype=magnitudes.dtype)
+    return dense_forward(weights, basis[:, None, :] * magnitudes[None, :, None])[0]
+
+
+def onsets(weights: DenseWeights, limit: float = 3.0, n_grid: int = 301) -> Onsets:
+    """The three onsets of every feature along ``a · e_k``, a from 0 to ``limit``, by bisection.
+
+    Each is the first sign change of a continuous, piecewise linear function of a: the feature's own
+    output pre-activation, the least hidden pre-activation, the greatest other output.
+
+    Args:
+        weights: A network with one hidden layer or more, taking and giving ``n_features``.
+        limit: Greatest magnitude looked at, positive.
+        n_grid: Points of the grid that brackets the first change; two changes inside one cell
+            would be missed.
+
+    Raises:
+        ValueError: If ``limit`` is not positive or the network has no hidden layer.
+
+    Source: S0 Example 26; errata E6.
+    """
+    if limit <= 0:
+        raise ValueError(f"limit={limit} must be positive")
+    if len(weights.layers) < 2:
+        raise ValueError(f"weights has {len(weights.layers)} layer; a hidden layer is needed")
+    n_features = weights.layers[0].W.shape[0]
+    dtype = weights.layers[0].W.dtype
+
+    def margins(a: Float[Array, ""], k: Int[Array, ""]) -> Float[Array, "3"]:
+        e_k = jax.nn.one_hot(k, n_features, dtype=dtype)
+        _, pre = dense_forward(weights, a * e_k)
+        others = jnp.where(e_k > 0, -jnp.inf, pre[-1])
+        hidden = jnp.concatenate(pre[:-1])
+        return jnp.stack([pre[-1][k], -jnp.min(hidden), jnp.max(others)])
+
+    def onset(k: Int[Array, ""], which: Int[Array, ""]) -> Float[Array, ""]:
+        return _first_crossing(lambda a: margins(a, k)[which], limit, n_grid, dtype)
+
+    of_feature = jax.vmap(onset, in_axes=(None, 0))
+    found = jax.vmap(of_feature, in_axes=(0, None))(jnp.arange(n_features), jnp.arange(3))
+    return Onsets(found[:, 0], found[:, 1], found[:, 2])
+
+
+def pair_table(weights: DenseWeights) -> PairTable:
+    """The exact answers to every pair ``e_i + e_j``, with the hidden units that are clipped.
+
+    Source: S0 Example 26, which works out e_1 + e_3; errata E7.
+    """
+    layer = weights.layers[0].W
+    n_features = layer.shape[0]
+    first, second = jnp.triu_indices(n_features, k=1)
+    basis = jnp.eye(n_features, dtype=layer.dtype)
+    output, pre = dense_forward(weights, basis[first] + basis[second])
+    return PairTable(first, second, output, jnp.concatenate(pre[:-1], axis=-1) < 0)
+
+
+def _first_crossing(
+    f: Callable[[Float[Array, ""]], Float[Array, ""]], limit: float, n_grid: int, dtype: jnp.dtype
+) -> Float[Array, ""]:
+    """The least a in (0, limit] where f turns from negative to positive, else infinity."""
+    grid = jnp.linspace(0, limit, n_grid, dtype=dtype)
+    positive = jax.vmap(f)(grid) > 0
+    rises = positive[1:] & ~positive[:-1]
+    cell = jnp.argmax(rises)
+
+    def halve(
+        _: Int[Array, ""], bracket: tuple[Float[Array, ""], Float[Array, ""]]
+    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        low, high = bracket
+        middle = (low + high) / 2
+        above = f(middle) > 0
+        return jnp.where(above, low, middle), jnp.where(above, middle, high)
+
+    # Sixty halvings reach the last bit of either precision.
+    low, high = jax.lax.fori_loop(0, 60, halve, (grid[cell], grid[cell + 1]))
+    return jnp.where(rises.any(), (low + high) / 2, jnp.inf)

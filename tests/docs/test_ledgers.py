@@ -1,0 +1,80 @@
+"""The ledgers in docs/ are complete, and nothing they point at is missing."""
+
+import ast
+import importlib.util
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+POINTER = re.compile(r"`([\w/]+\.py)::(\w+)`")
+PLANNED = re.compile(r"\*planned: [\w ,-]+\*")
+
+
+def required_items() -> list[str]:
+    spec = importlib.util.spec_from_file_location("items", Path(__file__).with_name("items.py"))
+    items = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(items)
+    return items.ITEMS
+
+
+def rows(page: str) -> list[list[str]]:
+    """The cells of every table row of a page, header and rule left out."""
+    lines = (ROOT / "docs" / page).read_text().splitlines()
+    table = [line for line in lines if line.startswith("|")]
+    cells = [[c.strip() for c in line.strip("|").split(" | ")] for line in table]
+    return [row for row in cells if not set(row[0]) <= set("-: ") and row[0] not in {"item", "#"}]
+
+
+def names_defined_in(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Assign):
+            yield from (t.id for t in node.targets if isinstance(t, ast.Name))
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            yield node.target.id
+
+
+def dangling(cell: str, base: Path) -> list[str]:
+    """The pointers of a cell that lead nowhere."""
+    lost = []
+    for file, name in POINTER.findall(cell):
+        path = base / file
+        if not path.exists() or name not in set(names_defined_in(path)):
+            lost.append(f"{file}::{name}")
+    return lost
+
+
+def test_coverage_has_every_item_of_the_sources_once() -> None:
+    listed = [row[0] for row in rows("coverage.md")]
+    required = required_items()
+    assert len(set(required)) == len(required)
+    assert sorted(set(required) - set(listed)) == [], "missing rows"
+    assert sorted(set(listed) - set(required)) == [], "rows that no source has"
+    assert len(set(listed)) == len(listed), "an item is listed twice"
+
+
+@pytest.mark.parametrize("row", rows("coverage.md"), ids=lambda row: row[0])
+def test_coverage_points_at_what_exists(row: list[str]) -> None:
+    item, function, test, figure = row
+    for cell, base in [(function, ROOT / "src/circuitax"), (test, ROOT)]:
+        if not PLANNED.fullmatch(cell):
+            assert POINTER.search(cell), f"{item}: {cell!r} points at nothing"
+            assert dangling(cell, base) == [], item
+    if figure != "—" and not PLANNED.fullmatch(figure):
+        name = figure.strip("`")
+        assert (ROOT / "experiments" / f"{name}.py").exists(), f"{item}: no experiment {name}"
+
+
+def test_errata_has_every_row_and_its_tests() -> None:
+    numbers = {row[0]: row for row in rows("errata.md")}
+    assert [f"E{i}" for i in range(1, 35) if f"E{i}" not in numbers] == []
+    for number, row in numbers.items():
+        cell = row[-1]
+        if PLANNED.fullmatch(cell):
+            continue
+        assert POINTER.search(cell), f"{number} names no test"
+        assert dangling(cell, ROOT) == [], number
