@@ -1,0 +1,217 @@
+"""Low-rank maps as chains of factors that are never multiplied out."""
+
+import functools
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+from jaxtyping import Float, Int
+
+DENSE_LIMIT = 2**24  # entries that `materialise` allows by default: 64 MiB in float32
+
+
+class Chain(NamedTuple):
+    """The map ``x ↦ x @ F_1 @ F_2 @ … @ F_n`` on rows, kept as its factors.
+
+    Factor ``i`` is ``[*batch, d_{i-1}, d_i]``; leading axes broadcast as in ``matmul``, so that
+    ``W_E [d_vocab, d_model]`` may stand beside the stacked ``W_V [n_heads, d_model, d_head]``.
+    A ``Chain`` is a pytree, and every function of this module runs under jit, vmap and grad.
+    Build one with :func:`chain_of`, which checks the shapes.
+
+    ``first @ then`` composes in row order: it is the map that applies ``first``, then ``then``
+    (a chain or a matrix). The result is a longer chain; nothing is multiplied.
+
+    Differs: the papers write column maps, where the same composition reads ``then · first``.
+    """
+
+    factors: tuple[Array, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """``(*batch, d_0, d_n)``, the shape of the dense matrix."""
+        return (*_batch(self.factors), self.factors[0].shape[-2], self.factors[-1].shape[-1])
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """``(d_0, d_1, …, d_n)``; the rank is at most the least of them."""
+        return (self.factors[0].shape[-2], *(factor.shape[-1] for factor in self.factors))
+
+    @property
+    def T(self) -> "Chain":
+        """The transposed map ``F_nᵀ … F_1ᵀ``."""
+        return Chain(tuple(jnp.matrix_transpose(factor) for factor in reversed(self.factors)))
+
+    def __matmul__(self, then: "Chain | Array") -> "Chain":
+        return chain_of(*self.factors, *_factors(then))
+
+    def __rmatmul__(self, first: Array) -> "Chain":
+        return chain_of(first, *self.factors)
+
+
+# Without it, NumPy would turn a chain on the right of `@` into an array instead of asking it.
+Chain.__array_ufunc__ = None  # type: ignore[attr-defined]
+
+
+def chain_of(*factors: Array) -> Chain:
+    """A chain of the given factors, in the order in which they act on a row.
+
+    Args:
+        factors: At least one, ``[*batch, d_in, d_out]``; neighbours agree in size.
+
+    Raises:
+        ValueError: If there is no factor, one has fewer than two axes, neighbours disagree, or
+            leading axes do not broadcast.
+    """
+    if not factors:
+        raise ValueError("factors=() must hold at least one matrix")
+    shapes = [jnp.shape(factor) for factor in factors]
+    for i, shape in enumerate(shapes):
+        if len(shape) < 2:
+            raise ValueError(f"factors[{i}] has shape {shape}; it must be [*batch, d_in, d_out]")
+        if i and shapes[i - 1][-1] != shape[-2]:
+            raise ValueError(
+                f"factors[{i}] has shape {shape}; its rows must match the "
+                f"{shapes[i - 1][-1]} columns of factors[{i - 1}]"
+            )
+    try:
+        jnp.broadcast_shapes(*(shape[:-2] for shape in shapes))
+    except ValueError:
+        raise ValueError(f"factors have shapes {shapes}; leading axes must broadcast") from None
+    return Chain(tuple(jnp.asarray(factor) for factor in factors))
+
+
+def apply(x: Float[Array, "*batch n d_in"], chain: Chain) -> Float[Array, "*out n d_out"]:
+    """Rows ``x @ F_1 @ … @ F_n``, multiplied in the cheapest order."""
+    return multiply((x, *chain.factors))
+
+
+def scale(chain: Chain, factor: float | Float[Array, "*batch"]) -> Chain:
+    """``factor · chain``, written into the smallest factor; a batch of scales is allowed."""
+    smallest = min(range(len(chain.factors)), key=lambda i: chain.factors[i].size)
+    scaled = list(chain.factors)
+    weight = jnp.asarray(factor, scaled[smallest].dtype)[..., None, None]
+    # matmul-like broadcasting of the leading axes, spelled out because ranks may differ
+    shape = jnp.broadcast_shapes(weight.shape, scaled[smallest].shape)
+    scaled[smallest] = jnp.broadcast_to(weight, shape) * jnp.broadcast_to(scaled[smallest], shape)
+    return Chain(tuple(scaled))
+
+
+def rows(chain: Chain, index: slice | Int[Array, " k"]) -> Chain:
+    """The chain restricted to some output rows of the matrix: ``M[index, :]``, still factored."""
+    first = chain.factors[0][..., _one_axis(index), :]
+    return Chain((first, *chain.factors[1:]))
+
+
+def columns(chain: Chain, index: slice | Int[Array, " k"]) -> Chain:
+    """The chain restricted to some columns of the matrix: ``M[:, index]``, still factored."""
+    last = chain.factors[-1][..., _one_axis(index)]
+    return Chain((*chain.factors[:-1], last))
+
+
+def entries(
+    chain: Chain, row: Int[Array, " k"], column: Int[Array, " k"]
+) -> Float[Array, "*batch k"]:
+    """The entries ``M[row_i, column_i]``, differentiable; cost is k times the narrowest width."""
+    if len(chain.factors) == 1:
+        return chain.factors[0][..., row, column]
+    left, right = halves(columns(rows(chain, row), column))
+    return jnp.einsum("...kr,...rk->...k", left, right)
+
+
+def diagonal(chain: Chain) -> Float[Array, "*batch k"]:
+    """``diag(M)`` without M: for a token circuit, how much each token acts on itself."""
+    if len(chain.factors) == 1:
+        return jnp.diagonal(chain.factors[0], axis1=-2, axis2=-1)
+    size = min(chain.dims[0], chain.dims[-1])
+    left, right = halves(columns(rows(chain, slice(size)), slice(size)))
+    return jnp.einsum("...kr,...rk->...k", left, right)
+
+
+def halves(
+    chain: Chain,
+) -> tuple[Float[Array, "*left d_in rank"], Float[Array, "*right rank d_out"]]:
+    """Two thin factors ``(L, R)`` with ``M = L R``, split at the narrowest inner dimension.
+
+    Raises:
+        ValueError: If the chain has one factor only and so no inner dimension.
+    """
+    if len(chain.factors) == 1:
+        raise ValueError("chain has one factor; halves needs two or more")
+    inner = chain.dims[1:-1]
+    cut = 1 + min(range(len(inner)), key=inner.__getitem__)
+    return multiply(chain.factors[:cut]), multiply(chain.factors[cut:])
+
+
+def materialise(chain: Chain, max_entries: int = DENSE_LIMIT) -> Float[Array, "*batch d_in d_out"]:
+    """The dense matrix; for tests, figures and small models.
+
+    Raises:
+        ValueError: If it would hold more than ``max_entries`` entries.
+    """
+    check_dense_size(chain.shape, max_entries)
+    return multiply(chain.factors)
+
+
+def check_dense_size(shape: tuple[int, ...], max_entries: int) -> None:
+    """The size guard of every ``materialise``.
+
+    Raises:
+        ValueError: If ``shape`` holds more than ``max_entries`` entries.
+    """
+    if math.prod(shape) > max_entries:
+        raise ValueError(
+            f"a dense matrix of shape {shape} exceeds max_entries={max_entries}; "
+            "stay factored, take rows or columns, or raise the limit"
+        )
+
+
+def multiply(factors: tuple[Array, ...]) -> Array:
+    """The product of the factors in the order that costs least, leading axes counted.
+
+    The order is found from the shapes while tracing (the matrix-chain dynamic program), so a
+    Gram matrix of an unbatched embedding is computed once and not once a head. Precision is
+    JAX's default: wrap the call in ``jax.default_matmul_precision("highest")`` where the backend
+    would lower it (TF32 or bfloat16 on accelerators).
+    """
+    plan = cheapest(tuple(factor.shape for factor in factors))
+
+    def product(i: int, j: int) -> Array:
+        if j == i + 1:
+            return factors[i]
+        cut = plan(i, j)[1]
+        return product(i, cut) @ product(cut, j)
+
+    return product(0, len(factors))
+
+
+def cheapest(shapes: tuple[tuple[int, ...], ...]) -> Callable[[int, int], tuple[int, int]]:
+    """``plan(i, j) -> (cost, cut)`` for the product of factors ``i … j-1``, in multiplications."""
+
+    @functools.cache
+    def plan(i: int, j: int) -> tuple[int, int]:
+        if j == i + 1:
+            return 0, i
+        heads = math.prod(jnp.broadcast_shapes(*(shape[:-2] for shape in shapes[i:j])))
+        ends = heads * shapes[i][-2] * shapes[j - 1][-1]
+        return min(
+            (plan(i, cut)[0] + plan(cut, j)[0] + ends * shapes[cut][-2], cut)
+            for cut in range(i + 1, j)
+        )
+
+    return plan
+
+
+def _factors(matrix: Chain | Array) -> tuple[Array, ...]:
+    return matrix.factors if isinstance(matrix, Chain) else (matrix,)
+
+
+def _batch(factors: tuple[Array, ...]) -> tuple[int, ...]:
+    return jnp.broadcast_shapes(*(factor.shape[:-2] for factor in factors))
+
+
+def _one_axis(index: slice | Array) -> slice | Array:
+    if not isinstance(index, slice) and index.ndim != 1:
+        raise ValueError(f"index has {index.ndim} axes; it must be a slice or have one axis")
+    return index

@@ -1,0 +1,63 @@
+"""Norms whose gradients are finite at zero, Gram matrices, and what is read from them."""
+
+import jax.numpy as jnp
+from jax import Array
+from jaxtyping import Float
+
+
+def safe_sqrt(square: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """``√max(square, 0)``, with gradient 0 instead of ∞ where ``square ≤ 0``."""
+    positive = square > 0
+    # the inner `where` keeps the derivative of the branch not taken finite
+    return jnp.where(positive, jnp.sqrt(jnp.where(positive, square, 1)), 0)
+
+
+def safe_divide(
+    numerator: Float[Array, "*#shape"], denominator: Float[Array, "*#shape"]
+) -> Float[Array, "*shape"]:
+    """``numerator / denominator``, and 0 with gradient 0 where the denominator is 0."""
+    zero = denominator == 0
+    return jnp.where(zero, 0, numerator / jnp.where(zero, 1, denominator))
+
+
+def norm(vectors: Float[Array, "*batch d"]) -> Float[Array, "*batch"]:
+    """Euclidean norm over the last axis; its gradient at the zero vector is 0."""
+    return safe_sqrt(jnp.sum(vectors**2, axis=-1))
+
+
+def cosine(x: Float[Array, "*batch d"], y: Float[Array, "*batch d"]) -> Float[Array, "*batch"]:
+    """``⟨x, y⟩ / (‖x‖ ‖y‖)`` over the last axis, in [-1, 1]; 0 if either vector is 0."""
+    return safe_divide(jnp.sum(x * y, axis=-1), norm(x) * norm(y))
+
+
+def gram(W: Float[Array, "*batch d n"]) -> Float[Array, "*batch n n"]:
+    """``G = Wᵀ W``: inner products of the columns, such as a toy model's features."""
+    return jnp.matrix_transpose(W) @ W
+
+
+def cosines(W: Float[Array, "*batch d n"]) -> Float[Array, "*batch n n"]:
+    """Cosines between the columns of W; the row and column of a zero vector are 0."""
+    lengths = norm(jnp.matrix_transpose(W))
+    return safe_divide(gram(W), lengths[..., :, None] * lengths[..., None, :])
+
+
+def coherence(W: Float[Array, "*batch d n"]) -> Float[Array, "*batch"]:
+    """``max_{i≠j} |cos(W_i, W_j)|`` over the columns, in [0, 1]; needs at least two columns.
+
+    Raises:
+        ValueError: If W has fewer than two columns.
+    """
+    n = W.shape[-1]
+    if n < 2:
+        raise ValueError(f"W has {n} columns; coherence needs at least 2")
+    angles = jnp.abs(cosines(W))
+    upper = angles[..., *jnp.triu_indices(n, k=1)]
+    return jnp.max(upper, axis=-1)
+
+
+def participation_ratio(weights: Float[Array, "*batch n"]) -> Float[Array, "*batch"]:
+    """``(Σ w)² / Σ w²`` of non-negative weights: how many of them count, in [1, n].
+
+    On squared singular values it is an effective rank; on all-zero weights it is 0.
+    """
+    return safe_divide(jnp.sum(weights, axis=-1) ** 2, jnp.sum(weights**2, axis=-1))

@@ -1,0 +1,185 @@
+"""Trace, eigenvalues, norms and singular values of a chain, from its narrow factors alone.
+
+A cyclic shift, ``F_1 F_2 … F_n → F_i … F_n F_1 … F_{i-1}``, keeps the trace and the non-zero
+eigenvalues and changes norms and singular values. The published library behind the framework
+paper's first composition diagram shifted inside a Frobenius norm. Here the shifted product has a
+type of its own, :class:`Cycle`, which norms and singular values do not accept.
+"""
+
+import math
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+from jaxtyping import Complex, Float
+
+from circuitax.kernel.chain import Chain, cheapest, multiply
+from circuitax.kernel.linalg import safe_divide, safe_sqrt
+
+
+class Cycle(NamedTuple):
+    """A square product known up to a cyclic shift: it has eigenvalues and powers, nothing else."""
+
+    core: Float[Array, "*batch rank rank"]
+
+
+def cyclic(chain: Chain) -> Cycle:
+    """The chain's product, shifted to start and end at its narrowest dimension.
+
+    The core has the chain's non-zero eigenvalues; the ``d_0 - rank`` others are 0.
+
+    Raises:
+        ValueError: If the chain is not square.
+    """
+    _require_square(chain)
+    start = min(range(len(chain.factors)), key=chain.dims.__getitem__)
+    return Cycle(multiply(chain.factors[start:] + chain.factors[:start]))
+
+
+def trace(chain: Chain) -> Float[Array, "*batch"]:
+    """``tr(F_1 … F_n) = Σ λ_i``, in the cheapest cyclic order, without the last product.
+
+    Raises:
+        ValueError: If the chain is not square.
+    """
+    _require_square(chain)
+    factors, n = chain.factors, len(chain.factors)
+    if n == 1:
+        return jnp.trace(factors[0], axis1=-2, axis2=-1)
+    # The trace is a ring of factors; two cuts leave X and Y with tr(X Y) = Σ_ij X_ij Y_ji.
+    ring = factors + factors
+    plan = cheapest(tuple(factor.shape for factor in ring))
+    heads = math.prod(chain.shape[:-2])
+    _, i, j = min(
+        (plan(i, j)[0] + plan(j, i + n)[0] + heads * ring[i].shape[-2] * ring[j].shape[-2], i, j)
+        for i in range(n)
+        for j in range(i + 1, i + n)
+    )
+    return jnp.einsum("...ij,...ji->...", multiply(ring[i:j]), multiply(ring[j : i + n]))
+
+
+def eigenvalues(cycle: Cycle) -> Complex[Array, "*batch rank"]:
+    """The eigenvalues of the narrow core, in no particular order.
+
+    Where it runs: LAPACK on the CPU, cuSOLVER on NVIDIA GPUs, nowhere on TPUs (JAX 0.10).
+    Gradients exist where the eigenvalues are distinct; eigenvectors' are opt-in in JAX and not
+    offered here. :func:`power_sums` and :func:`trace_cosine` run and differentiate everywhere.
+    """
+    return jnp.linalg.eigvals(cycle.core)
+
+
+def power_sums(cycle: Cycle, n: int) -> Float[Array, "*batch n"]:
+    """``[tr M, tr M², …, tr Mⁿ] = [Σ λ, Σ λ², …, Σ λⁿ]``, differentiable on every device.
+
+    ``power_sums(cyclic(m.T @ m), n)`` gives the sums of powers of the squared singular values.
+
+    Args:
+        cycle: A chain's :func:`cyclic` core.
+        n: Number of powers, at least 1.
+
+    Raises:
+        ValueError: If ``n`` is less than 1.
+    """
+    if n < 1:
+        raise ValueError(f"n={n} must be at least 1")
+    power, sums = cycle.core, []
+    for _ in range(n):
+        sums.append(jnp.trace(power, axis1=-2, axis2=-1))
+        power = power @ cycle.core
+    return jnp.stack(sums, axis=-1)
+
+
+def inner(x: Chain, y: Chain) -> Float[Array, "*batch"]:
+    """``⟨X, Y⟩ = tr(Xᵀ Y) = Σ_ij X_ij Y_ij`` of two chains of equal outer shape.
+
+    Raises:
+        ValueError: If the outer dimensions differ.
+    """
+    if x.shape[-2:] != y.shape[-2:]:
+        raise ValueError(f"y has shape {y.shape[-2:]}; it must match x, {x.shape[-2:]}")
+    return trace(x.T @ y)
+
+
+def norm(chain: Chain) -> Float[Array, "*batch"]:
+    """Frobenius norm ``√⟨M, M⟩`` through Gram matrices; gradient 0 at M = 0.
+
+    Rounding: the squared norm is exact to about ``eps · Π ‖F_i‖²``, which matters only where the
+    factors nearly annihilate each other; :func:`singular_values` is exact there too.
+    """
+    return safe_sqrt(inner(chain, chain))
+
+
+def trace_cosine(chain: Chain) -> Float[Array, "*batch"]:
+    """``tr M / (√rank ‖M‖_F)`` in [-1, 1]: a copying score without eigenvalues.
+
+    It is ±1 only for a multiple of an orthogonal projection, and it bounds the eigenvalue score
+    from inside: ``|tr M| / (√rank ‖M‖_F) ≤ |tr M| / ‖M‖_* ≤ |Σ λ| / Σ |λ|``, by Cauchy–Schwarz
+    and Weyl. ``rank`` is the chain's narrowest dimension.
+    """
+    rank = jnp.sqrt(jnp.asarray(min(chain.dims), chain.factors[0].dtype))
+    return safe_divide(trace(chain), norm(chain) * rank)
+
+
+def effective_rank(chain: Chain) -> Float[Array, "*batch"]:
+    """``(Σ σ²)² / Σ σ⁴``, the participation ratio of the squared singular values."""
+    sums = power_sums(cyclic(chain.T @ chain), 2)
+    return safe_divide(sums[..., 0] ** 2, sums[..., 1])
+
+
+def singular_values(chain: Chain) -> Float[Array, "*batch rank"]:
+    """Singular values in falling order, by QR of the two thin halves and one small SVD.
+
+    Gradients exist where the halves have full column rank and the values are distinct.
+    """
+    left, right = (multiply(side.factors) for side in _narrow_sides(chain))
+    r_left = jnp.linalg.qr(left, mode="r")
+    r_right = jnp.linalg.qr(jnp.matrix_transpose(right), mode="r")
+    return jnp.linalg.svd(r_left @ jnp.matrix_transpose(r_right), compute_uv=False)
+
+
+def gram_singular_values(chain: Chain) -> Float[Array, "*batch rank"]:
+    """Singular values from the Gram matrices of the halves: cheap at ``d_vocab × d_vocab``.
+
+    The vocabulary-sized Grams of unbatched factors are computed once for all heads, and no
+    ``[d_vocab, rank]`` array is made for each head. The price: values below about ``√eps`` of the
+    largest are noise (3e-4 in float32), and gradients need distinct Gram eigenvalues.
+    """
+    left, right = _narrow_sides(chain)
+    core = _gram_root(left) @ jnp.matrix_transpose(_gram_root(right.T))
+    return jnp.linalg.svd(core, compute_uv=False)
+
+
+def thin_svd(
+    chain: Chain,
+) -> tuple[
+    Float[Array, "*batch d_in rank"], Float[Array, "*batch rank"], Float[Array, "*batch rank d_out"]
+]:
+    """``U, σ, Vᵀ`` with ``M = U diag(σ) Vᵀ`` and orthonormal thin factors."""
+    left, right = (multiply(side.factors) for side in _narrow_sides(chain))
+    q_left, r_left = jnp.linalg.qr(left)
+    q_right, r_right = jnp.linalg.qr(jnp.matrix_transpose(right))
+    u, values, v = jnp.linalg.svd(r_left @ jnp.matrix_transpose(r_right), full_matrices=False)
+    return q_left @ u, values, v @ jnp.matrix_transpose(q_right)
+
+
+def _narrow_sides(chain: Chain) -> tuple[Chain, Chain]:
+    """Two chains ``L, R`` with M = L R, cut at the narrowest dimension, outer ones included."""
+    cut = min(range(len(chain.dims)), key=chain.dims.__getitem__)
+    eye = jnp.eye(chain.dims[cut], dtype=chain.factors[0].dtype)
+    if cut == 0:
+        return Chain((eye,)), chain
+    if cut == len(chain.factors):
+        return chain, Chain((eye,))
+    return Chain(chain.factors[:cut]), Chain(chain.factors[cut:])
+
+
+def _gram_root(side: Chain) -> Array:
+    """``B`` with ``Bᵀ B = Lᵀ L``: a square stand-in for the thin side L."""
+    # eigh and not Cholesky: a rank-deficient Gram has a root, but no Cholesky factor
+    values, vectors = jnp.linalg.eigh(multiply((side.T @ side).factors))
+    return safe_sqrt(values)[..., :, None] * jnp.matrix_transpose(vectors)
+
+
+def _require_square(chain: Chain) -> None:
+    if chain.dims[0] != chain.dims[-1]:
+        raise ValueError(f"chain has shape {chain.shape}; a trace needs a square map")
