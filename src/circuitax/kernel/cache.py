@@ -1,0 +1,58 @@
+"""Keys and values of positions already read, so that a longer text is continued step by step."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from circuitax.kernel.weights import TransformerWeights
+
+
+class LayerCache(NamedTuple):
+    """Room for ``n_max`` keys and values; in front of them, in a `Cache`, one axis of layers."""
+
+    keys: Float[Array, "*n_layers n_heads n_max d_head"]
+    """As projected: smearing and rotation come after, since both need neighbours or positions."""
+    values: Float[Array, "*n_layers n_heads n_max d_value"]
+
+
+class Cache(NamedTuple):
+    """What every layer has read so far."""
+
+    layers: LayerCache
+    length: Int[Array, ""]
+    """Positions filled; the next token sits at this position."""
+
+
+def empty_cache(weights: TransformerWeights, n_max: int) -> Cache:
+    """A cache for at most ``n_max`` positions; writing more is the caller's error.
+
+    Raises:
+        ValueError: If ``n_max`` is less than 1.
+    """
+    if n_max < 1:
+        raise ValueError(f"n_max={n_max} must be at least 1")
+    W_K, W_V = weights.blocks.attention.W_K, weights.blocks.attention.W_V
+    n_layers, n_heads, _, d_head = W_K.shape
+    shape = (n_layers, n_heads, n_max)
+    return Cache(
+        LayerCache(
+            jnp.zeros((*shape, d_head), W_K.dtype), jnp.zeros((*shape, W_V.shape[-1]), W_V.dtype)
+        ),
+        jnp.zeros((), jnp.int32),
+    )
+
+
+def append(
+    cache: LayerCache,
+    length: Int[Array, ""],
+    k: Float[Array, "n_heads n_ctx d_head"],
+    v: Float[Array, "n_heads n_ctx d_value"],
+) -> LayerCache:
+    """One layer's cache with the keys and values of new positions written behind the old ones."""
+    start = (jnp.zeros_like(length), length, jnp.zeros_like(length))
+    return LayerCache(
+        jax.lax.dynamic_update_slice(cache.keys, k, start),
+        jax.lax.dynamic_update_slice(cache.values, v, start),
+    )

@@ -1,0 +1,121 @@
+"""The one forward pass of every transformer in this library.
+
+Models declare parameters and call it; analyses call it with `Interventions`; generation calls it
+with a `Cache`. There is no second one.
+"""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from circuitax.kernel.cache import Cache
+from circuitax.kernel.interventions import Interventions, Trace, check_interventions
+from circuitax.kernel.layer import Layer, Place, apply_layer, edited
+from circuitax.kernel.norm import Norm, apply_norm
+from circuitax.kernel.positions import sinusoidal
+from circuitax.kernel.spec import ForwardSpec
+from circuitax.kernel.weights import TransformerWeights
+
+# Layers are scanned; up to this many at a time are written out, which small models need to be fast
+# on CPU, while the compile time of deep ones stays bounded.
+_UNROLL = 4
+
+
+def forward(
+    weights: TransformerWeights,
+    tokens: Int[Array, " n_ctx"],
+    spec: ForwardSpec,
+    interventions: Interventions | None = None,
+    *,
+    cache: Cache | None = None,
+    outputs: bool = False,
+) -> tuple[Float[Array, "n_ctx d_vocab"], Trace]:
+    """Logits and trace of one sequence; vmap it over batches, interventions, members.
+
+    ``X' = X + Σ_h A^h N(X) W_V^h W_O^h``, then ``X = X' + MLP(N(X'))``, for each layer;
+    ``logits = N(X) W_U + b_U``.
+
+    Args:
+        weights: One member's weights, layers stacked.
+        tokens: Token ids in [0, d_vocab); others are clamped under jit, as JAX indexes do.
+        spec: Static.
+        interventions: Edits and frozen values.
+        cache: Keys and values of earlier positions, which the tokens follow; it must have room for
+            them. The result has the rows of these tokens only, equal to those of the whole text,
+            and ``trace.cache`` is what the next call takes.
+        outputs: Also record what each head and each MLP writes.
+
+    Raises:
+        ValueError: If the position table is missing or too short, an intervention does not fit, or
+            a cache comes with frozen patterns or a spec that is not causal.
+
+    Source: S0 section 2.2 (pre-LN recurrence) and Definition 12; S2, "The Full Transformer".
+    Differs: rows are tokens; S3 section 2 leaves out the residual around the MLP (E5).
+    """
+    n_layers, n_heads, d_model, _ = weights.blocks.attention.W_Q.shape
+    n_ctx = tokens.shape[0]
+    edit = interventions or Interventions()
+    check_interventions(edit, n_layers, n_heads, n_ctx, d_model)
+    if cache is not None and not spec.causal:
+        raise ValueError("spec.causal=False must be True to continue from a cache")
+    if cache is not None and edit.patterns is not None:
+        raise ValueError("interventions.patterns must be None to continue from a cache")
+    start = jnp.zeros((), jnp.int32) if cache is None else cache.length
+    dest = start + jnp.arange(n_ctx, dtype=jnp.int32)
+    place = Place(dest, start, _position_vectors(weights, dest, spec))
+
+    stream = weights.W_E[tokens]
+    if spec.positions.in_stream and place.vectors is not None:
+        stream = stream + place.vectors
+
+    # Stream edits have one entry more than there are layers: the last is for the final stream.
+    keep, last_keep = _split_last(edit.stream_keep)
+    add, last_add = _split_last(edit.stream_add)
+    edits = edit._replace(stream_keep=keep, stream_add=add, scales=edit.scales._replace(final=None))
+    layers = Layer(weights.blocks, edits, None if cache is None else cache.layers)
+    stream, each = jax.lax.scan(
+        lambda stream, at: apply_layer(stream, at, place, spec, outputs),
+        stream,
+        layers,
+        length=n_layers,
+        unroll=max(1, min(n_layers, _UNROLL)),
+    )
+    stream = edited(stream, last_keep, last_add)
+    norm = spec.norm if spec.final_norm else Norm.none
+    read, final_scale = apply_norm(
+        stream, norm, spec.norm_eps, weights.final_norm, edit.scales.final
+    )
+    logits = read @ weights.W_U
+    if weights.b_U is not None:
+        logits = logits + weights.b_U[None, :]
+    trace = Trace(
+        jnp.concatenate([each.entering, stream[None]]),
+        each.pattern,
+        each.scales._replace(final=final_scale),
+        each.head_outputs,
+        each.mlp_output,
+        None if each.cache is None else Cache(each.cache, start + n_ctx),
+    )
+    return logits, trace
+
+
+def _split_last(edits: Array | None) -> tuple[Array | None, Array | None]:
+    return (None, None) if edits is None else (edits[:-1], edits[-1])
+
+
+def _position_vectors(
+    weights: TransformerWeights, dest: Int[Array, " n_ctx"], spec: ForwardSpec
+) -> Float[Array, "n_ctx d_model"] | None:
+    if spec.positions.needs_table:
+        if weights.W_pos is None:
+            raise ValueError(f"positions={spec.positions.value} needs weights.W_pos, which is None")
+        if dest.shape[0] > weights.W_pos.shape[0]:
+            raise ValueError(
+                f"tokens has n_ctx={dest.shape[0]} positions, must have at most the "
+                f"{weights.W_pos.shape[0]} of weights.W_pos"
+            )
+        return weights.W_pos[dest]
+    if spec.positions.computed_from_width:
+        W_E = weights.W_E
+        return sinusoidal(dest, W_E.shape[1], W_E.dtype, spec.rotary_base)
+    return None

@@ -1,0 +1,73 @@
+"""Layer norm and RMS norm, with the scale handed out so that paths can be taken through it."""
+
+from enum import StrEnum
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from circuitax.kernel.weights import NormWeights
+
+
+class Norm(StrEnum):
+    """Names as typed in a config. `layernorm_pre` centres and scales, without gain or offset."""
+
+    none = "none"
+    layernorm = "layernorm"
+    layernorm_pre = "layernorm_pre"
+    rmsnorm = "rmsnorm"
+
+    @property
+    def centres(self) -> bool:
+        return self in (Norm.layernorm, Norm.layernorm_pre)
+
+
+def norm_scale(x: Float[Array, "*batch d_model"], norm: Norm, eps: float) -> Float[Array, "*batch"]:
+    """The divisor of a norm: ``sqrt(mean((x - μ)^2) + ε)``, with μ = 0 for RMS; 1 without norm.
+
+    Args:
+        x: Vectors along the last axis.
+        norm: Which norm.
+        eps: Added to the variance inside the root; positive, so that a constant vector has a
+            finite value and a finite gradient (E27).
+
+    Source: S0 Definition 3, σ(x).
+    """
+    if norm == Norm.none:
+        return jnp.ones(x.shape[:-1], x.dtype)
+    return jnp.sqrt(jnp.mean(_centred(x, norm) ** 2, axis=-1) + eps)
+
+
+def apply_norm(
+    x: Float[Array, "*batch d_model"],
+    norm: Norm,
+    eps: float,
+    weights: NormWeights | None = None,
+    scale: Float[Array, "*batch"] | None = None,
+) -> tuple[Float[Array, "*batch d_model"], Float[Array, "*batch"]]:
+    """``(x - μ(x)) / scale · gain + offset`` along the last axis, and the scale that was used.
+
+    Args:
+        x: Vectors along the last axis.
+        norm: Which norm; RMS does not centre, `none` returns x.
+        eps: As in `norm_scale`.
+        weights: Gain and offset; None for 1 and 0.
+        scale: A frozen divisor: with it the map is affine in x, which path expansion needs.
+
+    Source: S0 Definition 3.
+    Differs: σ is the population deviation with ε inside the root; the printed form is undefined at
+        σ = 0 (E27).
+    """
+    if scale is None:
+        scale = norm_scale(x, norm, eps)
+    if norm == Norm.none:
+        return x, scale
+    y = _centred(x, norm) / scale[..., None]
+    if weights is not None:
+        y = y * jnp.broadcast_to(weights.gain, y.shape)
+        if weights.offset is not None:
+            y = y + jnp.broadcast_to(weights.offset, y.shape)
+    return y, scale
+
+
+def _centred(x: Float[Array, "*batch d_model"], norm: Norm) -> Float[Array, "*batch d_model"]:
+    return x - jnp.mean(x, axis=-1, keepdims=True) if norm.centres else x

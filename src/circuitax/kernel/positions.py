@@ -1,0 +1,99 @@
+"""Position schemes: what is added to the stream, added to queries and keys only, or rotated."""
+
+from enum import StrEnum
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+
+class Positions(StrEnum):
+    """Names as typed in a config.
+
+    `learned` and `sinusoidal` add a vector to the residual stream at the start. The two
+    `shortformer` schemes add it, after the norm, to the inputs of queries and keys only: values and
+    the stream never see a position, so that the stream carries tokens and nothing else.
+    `shortformer_sinusoidal` is the scheme of the framework paper. `rotary` turns queries and keys.
+    """
+
+    none = "none"
+    learned = "learned"
+    sinusoidal = "sinusoidal"
+    shortformer = "shortformer"
+    shortformer_sinusoidal = "shortformer_sinusoidal"
+    rotary = "rotary"
+
+    @property
+    def in_stream(self) -> bool:
+        return self in (Positions.learned, Positions.sinusoidal)
+
+    @property
+    def in_queries_and_keys(self) -> bool:
+        return self in (Positions.shortformer, Positions.shortformer_sinusoidal)
+
+    @property
+    def needs_table(self) -> bool:
+        """Whether the vectors are weights, ``W_pos``."""
+        return self in (Positions.learned, Positions.shortformer)
+
+    @property
+    def computed_from_width(self) -> bool:
+        """Whether the vectors are a fixed function of position and d_model."""
+        return self in (Positions.sinusoidal, Positions.shortformer_sinusoidal)
+
+
+def sinusoidal(
+    index: Int[Array, " n_ctx"], d_model: int, dtype: jnp.dtype, base: float = 10_000.0
+) -> Float[Array, "n_ctx d_model"]:
+    """Fixed position vectors: entry 2i is ``sin(t / base^(2i/d))``, entry 2i+1 the cosine.
+
+    Shifting t turns each pair by an angle that depends on the shift alone, so a bilinear form can
+    select any offset.
+
+    Args:
+        index: Positions t, from 0.
+        d_model: Width; even.
+        dtype: Of the result.
+        base: Longest wavelength over 2π.
+
+    Raises:
+        ValueError: If ``d_model`` is odd.
+
+    Source: S2, "Positional encodings"; framework paper (added to Q and K inputs there).
+    """
+    angle = _angles(index, d_model, "d_model", dtype, base)
+    return jnp.stack([jnp.sin(angle), jnp.cos(angle)], axis=-1).reshape(-1, d_model)
+
+
+def rotate(
+    x: Float[Array, "n_heads n_ctx d_head"],
+    index: Int[Array, " n_ctx"],
+    base: float = 10_000.0,
+) -> Float[Array, "n_heads n_ctx d_head"]:
+    """Rotary positions: turn each pair (x_2i, x_2i+1) by ``t / base^(2i/d_head)``.
+
+    With queries and keys turned alike, a score depends on positions by their difference only.
+
+    Args:
+        x: Queries or keys.
+        index: Position t of each row.
+        base: Longest wavelength over 2π.
+
+    Raises:
+        ValueError: If ``d_head`` is odd.
+
+    Source: S2, "Positional encodings" (RoPE); neighbouring pairs as in RoFormer.
+    """
+    d_head = x.shape[-1]
+    angle = _angles(index, d_head, "d_head", x.dtype, base)[None]
+    even, odd = x[..., 0::2], x[..., 1::2]
+    cos, sin = jnp.cos(angle), jnp.sin(angle)
+    return jnp.stack([even * cos - odd * sin, even * sin + odd * cos], axis=-1).reshape(x.shape)
+
+
+def _angles(
+    index: Int[Array, " n_ctx"], width: int, name: str, dtype: jnp.dtype, base: float
+) -> Float[Array, "n_ctx half"]:
+    if width % 2:
+        raise ValueError(f"{name}={width} must be even: positions turn pairs of coordinates")
+    frequency = base ** (-jnp.arange(0, width, 2, dtype=dtype) / width)
+    return index.astype(dtype)[:, None] * frequency[None, :]
