@@ -1,9 +1,10 @@
 """The one look of all figures: sizes, colours, panel letters, and byte-stable saving."""
 
+import functools
 import string
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -27,6 +28,23 @@ SEQUENTIAL = "viridis"
 
 STYLE = Path(__file__).with_name("paper.mplstyle")
 
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+def styled(draw: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Decorates ``draw`` so that everything made inside it has the house style.
+
+    Texts, legends and colour bars take their size when they are made, not when they are saved.
+    """
+
+    @functools.wraps(draw)
+    def inside(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        with matplotlib.rc_context(fname=STYLE):
+            return draw(*args, **kwargs)
+
+    return inside
+
 
 def new_figure(
     n_rows: int = 1,
@@ -36,7 +54,7 @@ def new_figure(
     height: float = 2.2,
     **subplots: Any,
 ) -> tuple[Figure, Any]:
-    """A figure in the house style and its axes, always as a two-dimensional array.
+    """A figure and its axes, always as a two-dimensional array; call it under ``styled``.
 
     Args:
         n_rows: Rows of panels, at least 1.
@@ -45,10 +63,8 @@ def new_figure(
         height: Inches.
         **subplots: Passed to ``Figure.subplots``, such as ``sharex`` or ``width_ratios``.
     """
-    with matplotlib.rc_context(fname=STYLE):
-        figure = Figure(figsize=(width, height))
-        axes = figure.subplots(n_rows, n_columns, squeeze=False, **subplots)
-    return figure, axes
+    figure = Figure(figsize=(width, height))
+    return figure, figure.subplots(n_rows, n_columns, squeeze=False, **subplots)
 
 
 def letter_panels(axes: Iterable[Axes]) -> None:
