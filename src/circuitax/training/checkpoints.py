@@ -1,0 +1,128 @@
+"""Checkpoints of training states: the one module that knows Orbax."""
+
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import jax
+import orbax.checkpoint as ocp
+from jax.sharding import SingleDeviceSharding
+from jaxtyping import PyTree
+
+# Items of one Orbax step: the arrays, and what the caller wants to know without reading them.
+_STATE, _EXTRA = "state", "extra"
+
+
+class Checkpoints:
+    """Numbered checkpoints of one pytree in a folder, written whole or not at all.
+
+    A save copies the arrays before it returns, so the caller may donate them at once, and writes
+    in the background; it is on disk after ``wait`` or ``close``. A process killed in the middle of
+    a save leaves the steps before it intact. Use as a context manager, or call ``close``.
+
+    Args:
+        folder: Where the steps live; made with its parents when it does not exist.
+        keep: How many of the latest steps stay on disk, at least 1.
+
+    Raises:
+        ValueError: If ``keep`` is less than 1.
+    """
+
+    def __init__(self, folder: str | Path, keep: int = 2) -> None:
+        if keep < 1:
+            raise ValueError(f"keep={keep} must be at least 1, or nothing could be resumed")
+        latest_n = ocp.checkpoint_managers.LatestN(keep)
+        # Orbax's own clean-up of what a kill left runs in a thread that outlives short processes;
+        # leftovers carry a suffix, are never read, and go when the step is written again.
+        options = ocp.CheckpointManagerOptions(preservation_policy=latest_n, create=True)
+        self._manager = ocp.CheckpointManager(
+            Path(folder).absolute(), options=options, item_names=(_STATE, _EXTRA)
+        )
+
+    def save(self, step: int, state: PyTree, extra: dict[str, Any] | None = None) -> None:
+        """Write ``state`` as ``step``; a step already on disk is left as it is.
+
+        Args:
+            step: Number of the checkpoint, 0 or more, and not before the latest one.
+            state: A pytree of JAX or NumPy arrays; typed keys and Optax states are welcome.
+            extra: JSON values kept beside it, read back by ``extra``.
+
+        Raises:
+            ValueError: If ``step`` is negative or before the latest step on disk.
+        """
+        latest = self.latest()
+        if step < 0:
+            raise ValueError(f"step={step} must be 0 or more")
+        if latest is not None and step < latest:
+            raise ValueError(f"step={step} must not be before the latest checkpoint, {latest}")
+        if step == latest:
+            return
+        # Wrapped, since Orbax refuses a tree that is a single array.
+        saves = {_STATE: ocp.args.StandardSave({_STATE: state})}
+        saves[_EXTRA] = ocp.args.JsonSave(extra or {})
+        self._manager.save(step, args=ocp.args.Composite(**saves))
+
+    def latest(self) -> int | None:
+        """The number of the last whole checkpoint, or None when there is none."""
+        return self._manager.latest_step()
+
+    def restore(self, step: int, abstract: PyTree) -> PyTree:
+        """The state saved as ``step``, with the structure, types and placement of ``abstract``.
+
+        Args:
+            step: A step on disk, normally ``latest()``.
+            abstract: What ``state`` looked like: arrays, or ``jax.ShapeDtypeStruct`` leaves as
+                ``jax.eval_shape`` gives them. A leaf's sharding is where it is put; without one
+                it goes to the default device.
+
+        Raises:
+            ValueError: If ``step`` is not on disk, or a shape or name there differs.
+        """
+        self._require(step)
+        target = {_STATE: jax.tree.map(_placed, abstract)}
+        args = ocp.args.Composite(**{_STATE: ocp.args.StandardRestore(target)})
+        return self._manager.restore(step, args=args)[_STATE][_STATE]
+
+    def extra(self, step: int) -> dict[str, Any]:
+        """The JSON values saved beside ``step``.
+
+        Raises:
+            ValueError: If ``step`` is not on disk.
+        """
+        self._require(step)
+        args = ocp.args.Composite(**{_EXTRA: ocp.args.JsonRestore()})
+        return self._manager.restore(step, args=args)[_EXTRA]
+
+    def wait(self) -> None:
+        """Return when every save so far is on disk."""
+        self._manager.wait_until_finished()
+
+    def close(self) -> None:
+        """Finish the saves and free the threads; the object is not used afterwards."""
+        self._manager.wait_until_finished()
+        self._manager.close()
+
+    def __enter__(self) -> "Checkpoints":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _require(self, step: int) -> None:
+        self.wait()  # a save under way is not yet listed
+        steps = sorted(self._manager.all_steps())
+        if step not in steps:
+            raise ValueError(f"step={step} must be one of the checkpoints on disk, {steps}")
+
+
+def _placed(leaf: Any) -> jax.ShapeDtypeStruct:
+    # Orbax would otherwise place a leaf as it was when saved, on devices this run may not have.
+    sharding = getattr(leaf, "sharding", None)
+    if sharding is None:
+        sharding = SingleDeviceSharding(jax.devices()[0])
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)
