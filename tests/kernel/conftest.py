@@ -1,0 +1,87 @@
+"""Random transformers for tests of the forward pass; sizes differ so that no two axes mix."""
+
+from collections.abc import Callable
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import Array
+
+from circuitax.kernel.weights import (
+    Blocks,
+    HeadStack,
+    MLPWeights,
+    NormWeights,
+    TransformerWeights,
+)
+
+MakeTransformer = Callable[..., TransformerWeights]
+
+
+@pytest.fixture
+def make_transformer(rng: np.random.Generator) -> MakeTransformer:
+    """Build a random transformer; flags switch its optional parts on."""
+
+    def make(
+        *,
+        n_layers: int = 2,
+        n_heads: int = 3,
+        d_model: int = 8,
+        d_head: int = 4,
+        d_value: int = 5,
+        d_mlp: int = 7,
+        d_vocab: int = 11,
+        n_ctx: int = 6,
+        bias: bool = False,
+        mlp: bool = False,
+        gated: bool = False,
+        norm: bool = False,
+        smear: bool = False,
+        table: bool = False,
+    ) -> TransformerWeights:
+        def draw(*shape: int) -> Array:
+            return jnp.asarray(0.6 * rng.standard_normal(shape), jnp.result_type(float))
+
+        def maybe(wanted: bool, *shape: int) -> Array | None:
+            return draw(*shape) if wanted else None
+
+        stack, heads = (n_layers,), (n_layers, n_heads)
+        attention = HeadStack(
+            W_Q=draw(*heads, d_model, d_head),
+            W_K=draw(*heads, d_model, d_head),
+            W_V=draw(*heads, d_model, d_value),
+            W_O=draw(*heads, d_value, d_model),
+            b_Q=maybe(bias, *heads, d_head),
+            b_K=maybe(bias, *heads, d_head),
+            b_V=maybe(bias, *heads, d_value),
+            b_O=maybe(bias, *stack, d_model),
+            smear=maybe(smear, *heads),
+        )
+        mlp_weights = MLPWeights(
+            W_in=draw(*stack, d_model, d_mlp),
+            W_out=draw(*stack, d_mlp, d_model),
+            b_in=maybe(bias, *stack, d_mlp),
+            b_out=maybe(bias, *stack, d_model),
+            W_gate=maybe(gated, *stack, d_model, d_mlp),
+        )
+
+        def norm_weights(*lead: int) -> NormWeights | None:
+            if not norm:
+                return None
+            return NormWeights(1 + draw(*lead, d_model), draw(*lead, d_model))
+
+        return TransformerWeights(
+            W_E=draw(d_vocab, d_model),
+            W_U=draw(d_model, d_vocab),
+            blocks=Blocks(
+                attention,
+                norm_weights(*stack),
+                mlp_weights if mlp else None,
+                norm_weights(*stack) if mlp else None,
+            ),
+            W_pos=maybe(table, n_ctx, d_model),
+            b_U=maybe(bias, d_vocab),
+            final_norm=norm_weights(),
+        )
+
+    return make

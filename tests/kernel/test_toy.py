@@ -1,0 +1,150 @@
+"""Toy forward passes, and the pentagon of S0 Example 26 with E6 and E7."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from circuitax.kernel.toy import dense_forward, pentagon_weights, tied_forward
+from circuitax.kernel.weights import DenseLayer, DenseWeights, TiedWeights
+
+FEATURES = (1, 2, 3, 4, 5)  # k, as S0 counts
+
+
+def pentagon_oracle(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """S0 Example 26 in columns, float64: output and hidden pre-activation."""
+    v = np.stack([[np.cos(2 * np.pi * k / 5), np.sin(2 * np.pi * k / 5)] for k in FEATURES], 1)
+    b1 = np.array([0.82, 0.97])
+    hidden = v @ x + b1
+    z = 1.5 * v.T @ np.maximum(hidden, 0) - 1.5 * v.T @ b1 - 0.5
+    return np.maximum(z, 0), hidden
+
+
+def unit(*active: int) -> np.ndarray:
+    x = np.zeros(5)
+    x[[k - 1 for k in active]] = 1.0
+    return x
+
+
+@pytest.mark.parametrize("activation", ["relu", "linear"])
+@pytest.mark.parametrize("hidden_relu", [False, True])
+def test_tied_forward_is_the_papers_column_form(
+    x64: None, rng: np.random.Generator, activation: str, hidden_relu: bool
+) -> None:
+    W, b, x = rng.standard_normal((2, 5)), rng.standard_normal(5), rng.standard_normal((4, 5))
+    weights = TiedWeights(jnp.asarray(W), jnp.asarray(b))
+    got = tied_forward(weights, jnp.asarray(x), activation, hidden_relu=hidden_relu)
+    for row, x_hat in zip(x, np.asarray(got), strict=True):
+        h = W @ row
+        z = W.T @ (np.maximum(h, 0) if hidden_relu else h) + b
+        np.testing.assert_allclose(x_hat, np.maximum(z, 0) if activation == "relu" else z, 1e-12)
+
+
+def test_tied_forward_vmaps_over_members(rng: np.random.Generator) -> None:
+    W, b = rng.standard_normal((3, 2, 5)), rng.standard_normal((3, 5))
+    x = jnp.asarray(rng.standard_normal((4, 5)), jnp.float32)
+    weights = TiedWeights(jnp.asarray(W, jnp.float32), jnp.asarray(b, jnp.float32))
+    together = jax.vmap(tied_forward, (0, None))(weights, x)
+    alone = tied_forward(jax.tree.map(lambda a: a[1], weights), x)
+    np.testing.assert_allclose(together[1], alone, rtol=1e-5, atol=1e-6)
+    assert not np.allclose(together[0], together[1])
+
+
+def test_dense_forward_of_three_layers(x64: None, rng: np.random.Generator) -> None:
+    sizes = (4, 3, 6, 2)
+    layers = [
+        (rng.standard_normal((i, o)), rng.standard_normal(o)) for i, o in itertools.pairwise(sizes)
+    ]
+    weights = DenseWeights(tuple(DenseLayer(jnp.asarray(W), jnp.asarray(b)) for W, b in layers))
+    x = rng.standard_normal((7, 4))
+    z1 = x @ layers[0][0] + layers[0][1]
+    z2 = np.maximum(z1, 0) @ layers[1][0] + layers[1][1]
+    z3 = np.maximum(z2, 0) @ layers[2][0] + layers[2][1]
+    linear, pre = dense_forward(weights, jnp.asarray(x), output_relu=False)
+    for got, want in zip((*pre, linear), (z1, z2, z3, z3), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
+    rectified, _ = dense_forward(weights, jnp.asarray(x))
+    np.testing.assert_allclose(rectified, np.maximum(z3, 0), rtol=1e-12, atol=1e-12)
+    assert (z3 < 0).any()
+
+
+def test_dense_forward_needs_a_layer() -> None:
+    with pytest.raises(ValueError, match=r"weights\.layers=\(\) must hold at least one layer"):
+        dense_forward(DenseWeights(()), jnp.ones((1, 2)))
+
+
+def test_S0_example_26_single_features_come_back_exactly(x64: None) -> None:
+    x_hat, (z1, z2) = dense_forward(pentagon_weights(), jnp.eye(5))
+    np.testing.assert_allclose(x_hat, np.eye(5), atol=1e-12)
+    assert np.all(np.asarray(z1) > 0), "v_k + b1 > 0 for any v_k"
+    off = np.asarray(z2)[~np.eye(5, dtype=bool)]
+    assert off.max() == pytest.approx(1.5 * np.cos(2 * np.pi / 5) - 0.5, abs=1e-12)
+    assert off.max() == pytest.approx(-0.04, abs=0.005)
+
+
+def test_S0_example_26_non_adjacent_pair_is_erased(x64: None) -> None:
+    _, (_, z) = dense_forward(pentagon_weights(), jnp.asarray(unit(1, 3))[None])
+    assert float(z[0, 0]) == pytest.approx(-0.21, abs=0.005)
+
+
+def test_E6_conservation_holds_at_magnitude_one_only(x64: None) -> None:
+    a = np.linspace(0, 3, 61)
+    for k in FEATURES:
+        x = a[:, None] * unit(k)[None]
+        x_hat, (hidden, _) = dense_forward(pentagon_weights(), jnp.asarray(x))
+        x_hat, linear = np.asarray(x_hat), np.asarray(hidden).min(axis=1) >= 0
+        own = x_hat[:, k - 1]
+        np.testing.assert_allclose(own[linear], np.maximum(1.5 * a - 0.5, 0)[linear], atol=1e-12)
+        assert np.all(own[a <= 1 / 3] == 0), "erased"
+        assert own[a == 0.5] == pytest.approx(0.25), "the printed form would give 0.5"
+        want = np.stack([pentagon_oracle(row)[0] for row in x])
+        np.testing.assert_allclose(x_hat, want, atol=1e-12)
+
+
+def first_magnitude(condition: np.ndarray, a: np.ndarray) -> float:
+    return float(a[np.argmax(condition)]) if condition.any() else float("inf")
+
+
+def test_E6_onsets_of_clipping_and_hallucination(x64: None) -> None:
+    a = np.arange(0, 3, 1e-4)
+    clip, neighbour = {}, {}
+    for k in FEATURES:
+        x = jnp.asarray(a[:, None] * unit(k)[None])
+        x_hat, (hidden, _) = dense_forward(pentagon_weights(), x)
+        clip[k] = first_magnitude(np.asarray(hidden).min(axis=1) < 0, a)
+        others = np.delete(np.asarray(x_hat), k - 1, axis=1)
+        neighbour[k] = first_magnitude(others.max(axis=1) > 0, a)
+    assert clip[2] == clip[3] == pytest.approx(1.0136, abs=1e-4)
+    assert clip[4] == pytest.approx(1.0199, abs=1e-4)
+    assert clip[1] == clip[5] == float("inf")
+    assert neighbour[2] == neighbour[3] == pytest.approx(1.05, abs=0.005)
+    for k in (1, 4, 5):
+        assert neighbour[k] == pytest.approx(1.08, abs=0.005)
+
+
+# Pair: what comes out (feature: value), and the hidden unit that clips. E7.
+ADJACENT = {
+    (1, 2): ({1: 1.4635, 2: 1.4635}, None),
+    (1, 5): ({1: 1.4635, 5: 1.4635}, None),
+    (4, 5): ({4: 1.4635, 5: 1.4635}, None),
+    (2, 3): ({2: 0.4951, 3: 0.4951}, 0),
+    (3, 4): ({3: 0.9620, 4: 0.6520}, 1),
+}
+BETWEEN = {(1, 3): 2, (2, 4): 3, (3, 5): 4, (1, 4): 5, (2, 5): 1}
+
+
+def test_E7_all_ten_pairs(x64: None) -> None:
+    invented = {pair: ({middle: 0.4271}, None) for pair, middle in BETWEEN.items()}
+    table = ADJACENT | invented
+    assert set(table) == set(itertools.combinations(FEATURES, 2))
+    for pair, (output, clipped) in table.items():
+        x_hat, (hidden, _) = dense_forward(pentagon_weights(), jnp.asarray(unit(*pair))[None])
+        want = np.zeros(5)
+        for k, value in output.items():
+            want[k - 1] = value
+        np.testing.assert_allclose(x_hat[0], want, atol=1e-4, err_msg=str(pair))
+        np.testing.assert_allclose(x_hat[0], pentagon_oracle(unit(*pair))[0], atol=1e-12)
+        below = np.flatnonzero(np.asarray(hidden[0]) < 0)
+        assert list(below) == ([] if clipped is None else [clipped]), pair
