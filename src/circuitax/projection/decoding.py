@@ -1,0 +1,111 @@
+"""Reading k-sparse features out of m dimensions by thresholds: what a network can use."""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Key
+from scipy import special
+
+from circuitax.projection.coherence import unit_rows
+
+
+class Recovery(NamedTuple):
+    """Counts over trials."""
+
+    exact: Int[Array, "*batch"]  # trials whose whole support was read out
+    missed: Int[Array, "*batch"]  # active features read as off
+    invented: Int[Array, "*batch"]  # inactive features read as on
+
+
+def decode(
+    vectors: Float[Array, "n_features dim"],
+    active: Bool[Array, "*batch n_features"],
+    threshold: float = 0.5,
+) -> Bool[Array, "*batch n_features"]:
+    """``ĵ on ⇔ ⟨v_j, h⟩ > τ`` for the superposed state ``h = Σ_{i on} v_i``.
+
+    If every |⟨v_i, v_j⟩| ≤ μ, the read-out of k features is right whenever ``k μ < 1/2`` at τ = 1/2
+    (signal at least ``1 − (k − 1) μ``, crosstalk at most ``k μ``).
+
+    Args:
+        vectors: Unit rows, one a feature: the columns of a toy model's W.
+        active: Which features are on, at magnitude 1.
+        threshold: τ in (0, 1).
+
+    Raises:
+        ValueError: If ``threshold`` is outside (0, 1).
+
+    Source: S0 Example 26: recovery "via the transpose operation", with the ReLU's threshold.
+    """
+    if not 0 < threshold < 1:
+        raise ValueError(f"threshold={threshold} must be in (0, 1)")
+    hidden = active.astype(vectors.dtype) @ vectors
+    return jnp.asarray(hidden @ vectors.T > threshold)
+
+
+@functools.partial(jax.jit, static_argnames=("n_active", "n_trials", "threshold"))
+def recovery(
+    key: Key[Array, ""],
+    vectors: Float[Array, "n_features dim"],
+    *,
+    n_active: int,
+    n_trials: int,
+    threshold: float = 0.5,
+) -> Recovery:
+    """Threshold decoding of random k-sparse features, counted over trials.
+
+    Args:
+        key: Consumed.
+        vectors: Rows, normalised here.
+        n_active: k, in [1, n_features].
+        n_trials: At least 1.
+        threshold: τ in (0, 1).
+
+    Raises:
+        ValueError: If ``n_active`` or ``n_trials`` is outside its range.
+    """
+    n_features = vectors.shape[0]
+    if not 1 <= n_active <= n_features:
+        raise ValueError(f"n_active={n_active} must be in [1, n_features={n_features}]")
+    if n_trials < 1:
+        raise ValueError(f"n_trials={n_trials} must be at least 1")
+    # The k smallest of independent uniforms are a uniform k-subset.
+    u = jax.random.uniform(key, (n_trials, n_features))
+    _, chosen = jax.lax.top_k(-u, n_active)
+    active = jnp.zeros(u.shape, bool).at[jnp.arange(n_trials)[:, None], chosen].set(True)
+    found = decode(unit_rows(vectors), active, threshold)
+    return Recovery(
+        (found == active).all(1).sum(), (active & ~found).sum(), (found & ~active).sum()
+    )
+
+
+def guaranteed_sparsity(coherence: float) -> int:
+    """The largest k with ``k μ < 1/2``: what threshold 1/2 always decodes at coherence μ.
+
+    Raises:
+        ValueError: If ``coherence`` is outside (0, 1].
+    """
+    if not 0 < coherence <= 1:
+        raise ValueError(f"coherence={coherence} must be in (0, 1]")
+    return int(np.ceil(0.5 / coherence)) - 1
+
+
+def crosstalk_failure(n_features: int, dim: int, n_active: int, threshold: float = 0.5) -> float:
+    """Approximate probability that random directions fail to decode k features.
+
+    Crosstalk on one read-out is close to N(0, k'/m), with k' = k for an inactive and k − 1 for an
+    active feature; errors are treated as independent. So k may grow like ``m / (8 ln N)``: far more
+    than the ``√m`` that worst-case coherence guarantees.
+
+    Args:
+        n_features: N.
+        dim: m.
+        n_active: k.
+        threshold: τ in (0, 1).
+    """
+    on = special.ndtr(-(1 - threshold) * np.sqrt(dim / max(n_active - 1, 1e-9)))
+    off = special.ndtr(-threshold * np.sqrt(dim / n_active))
+    return float(-np.expm1(n_active * np.log1p(-on) + (n_features - n_active) * np.log1p(-off)))

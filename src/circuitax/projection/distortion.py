@@ -1,0 +1,167 @@
+"""Distortion of a point cloud under a map: over all pairs in tiles, or over a random subset."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from circuitax.kernel.keys import derive
+from circuitax.projection.measures import (
+    Block,
+    Measure,
+    make_block,
+    normalised,
+    pair_values,
+    tile_values,
+)
+from circuitax.projection.stream import Stream, empty_stream, update
+from circuitax.projection.tiles import block_of, pad_rows, tile_mask, upper_tiles
+
+LIMITS = (-1.0, 1.0)
+
+
+@functools.partial(jax.jit, static_argnames=("measure", "block", "n_bins", "near_capacity"))
+def all_pairs(
+    points: Float[Array, "n_points dim_in"],
+    images: Float[Array, "n_points dim_out"],
+    bounds: Float[Array, "n_bounds 2"],
+    limits: Float[Array, "2"] | tuple[float, float] = LIMITS,
+    *,
+    measure: Measure = Measure.distance,
+    block: int = 500,
+    n_bins: int = 512,
+    near_capacity: int = 1024,
+) -> Stream:
+    """The distortion of every pair ``a < b``, in memory ``O(block² + N (dim_in + dim_out))``.
+
+    For many maps, vmap over ``images`` (with ``points`` shared, their distances are computed once).
+    Pairs too close for the Gram form (see `measures.tile_values`) are taken again by direct
+    differences, up to ``near_capacity`` a tile; the rest is counted in ``n_unresolved``. Pairs at
+    distance zero are counted in ``n_zero`` and enter nothing else. Bad values (NaN) are counted
+    and refused by `summarise`.
+
+    Args:
+        points: At least two, centred by the caller if their mean is far from 0.
+        images: Under the map, one for each point.
+        bounds: Rows ``(lower, upper)`` on the measure; failures are counted on each side.
+        limits: Range of the histogram.
+        measure: What is compared; see `Measure`.
+        block: Side of a tile.
+        n_bins: Cells of the histogram, whose width is the resolution of quantiles; 0 for none.
+        near_capacity: Nearly equal pairs resolved in a tile.
+
+    Raises:
+        ValueError: If there are fewer than two points, or points and images differ in number.
+    """
+    n_points = points.shape[0]
+    _check_number(points, images)
+    block = min(block, n_points)
+    tiles = upper_tiles(n_points, block)
+    everything = make_block(pad_rows(points, block), pad_rows(images, block))
+    if measure is Measure.angle:
+        everything = normalised(everything)
+    bounds, limits = jnp.asarray(bounds), jnp.asarray(limits)
+
+    def step(stream: Stream, tile: Int[Array, "2"]) -> tuple[Stream, None]:
+        row, column = tile[0], tile[1]
+        a = Block(*(block_of(z, row, block) for z in everything))
+        b = Block(*(block_of(z, column, block) for z in everything))
+        mask = tile_mask(row, column, block, n_points)
+        found = tile_values(measure, a, b)
+        near = found.near & mask
+        valid, zero = mask & ~found.zero & ~near, mask & found.zero
+        stream = update(stream, found.value, valid, zero, bounds, limits)
+        if measure not in (Measure.distance, Measure.angle):
+            return stream, None
+        return jax.lax.cond(
+            near.any(0).any(),
+            lambda s: _resolve(s, near, a, b, measure, bounds, limits, near_capacity),
+            lambda s: s,
+            stream,
+        ), None
+
+    order = jnp.stack([jnp.asarray(tiles.rows), jnp.asarray(tiles.columns)], 1)
+    return jax.lax.scan(step, empty_stream(bounds.shape[0], n_bins), order)[0]
+
+
+@functools.partial(jax.jit, static_argnames=("n_pairs", "measure", "block", "n_bins"))
+def sampled_pairs(
+    key: Key[Array, ""],
+    points: Float[Array, "n_points dim_in"],
+    images: Float[Array, "n_points dim_out"],
+    bounds: Float[Array, "n_bounds 2"],
+    limits: Float[Array, "2"] | tuple[float, float] = LIMITS,
+    *,
+    n_pairs: int,
+    measure: Measure = Measure.distance,
+    block: int = 1024,
+    n_bins: int = 512,
+) -> Stream:
+    """The distortion of a random subset: ``n_pairs`` independent uniform pairs of distinct indices.
+
+    A pair may be drawn twice. By direct differences, so nothing is lost to cancellation. Arguments
+    as in `all_pairs`.
+
+    Raises:
+        ValueError: If ``n_pairs`` is below 1, or as in `all_pairs`.
+    """
+    n_points = points.shape[0]
+    _check_number(points, images)
+    if n_pairs < 1:
+        raise ValueError(f"n_pairs={n_pairs} must be at least 1")
+    if n_points < 2:
+        raise ValueError(f"n_points={n_points} must be at least 2 to make a pair")
+    bounds, limits = jnp.asarray(bounds), jnp.asarray(limits)
+    n_blocks = -(-n_pairs // block)
+    first = jax.random.randint(derive(key, "first"), (n_blocks, block), 0, n_points)
+    # Uniform on the other indices: skip over the first one.
+    other = jax.random.randint(derive(key, "second"), (n_blocks, block), 0, n_points - 1)
+    second = other + (other >= first)
+    valid = (jnp.arange(n_blocks * block) < n_pairs).reshape(n_blocks, block)
+
+    def step(
+        stream: Stream, chunk: tuple[Int[Array, " k"], Int[Array, " k"], Bool[Array, " k"]]
+    ) -> tuple[Stream, None]:
+        i, j, valid = chunk
+        a, b = make_block(points[i], images[i]), make_block(points[j], images[j])
+        found = pair_values(measure, a, b)
+        return update(
+            stream,
+            found.value[None],
+            (valid & ~found.zero)[None],
+            (valid & found.zero)[None],
+            bounds,
+            limits,
+        ), None
+
+    start = empty_stream(bounds.shape[0], n_bins)
+    return jax.lax.scan(step, start, (first, second, valid))[0]
+
+
+def _resolve(
+    stream: Stream,
+    near: Bool[Array, "rows columns"],
+    a: Block,
+    b: Block,
+    measure: Measure,
+    bounds: Float[Array, "n_bounds 2"],
+    limits: Float[Array, "2"],
+    capacity: int,
+) -> Stream:
+    """The nearly equal pairs of a tile again, by direct differences."""
+    i, j = jnp.nonzero(near, size=capacity, fill_value=0)
+    n_near = near.sum(0).sum()
+    listed = jnp.arange(capacity) < n_near
+    found = pair_values(measure, Block(*(z[i] for z in a)), Block(*(z[j] for z in b)))
+    valid, zero = (listed & ~found.zero)[None], (listed & found.zero)[None]
+    missed = jnp.maximum(n_near - capacity, 0)
+    return update(stream, found.value[None], valid, zero, bounds, limits, missed)
+
+
+def _check_number(points: Float[Array, "n d"], images: Float[Array, "k m"]) -> None:
+    if points.shape[0] != images.shape[0]:
+        raise ValueError(
+            f"points has {points.shape[0]} rows and images {images.shape[0]}; a map gives each "
+            "point one image"
+        )

@@ -1,0 +1,116 @@
+"""Exact laws of the distortion of one pair, on the host with SciPy."""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+Values = NDArray[np.float64]
+
+
+def ratio_cdf(ratio: ArrayLike, dim_out: ArrayLike) -> Values:
+    """``P(‖f(z)‖² ≤ ratio ‖z‖²)`` for a Gaussian map: the law of ``χ²_m / m``.
+
+    Exact for every z: ``f(z) / ‖z‖`` has m independent N(0, 1/m) entries.
+
+    Args:
+        ratio: At least 0.
+        dim_out: m, at least 1.
+    """
+    m = _dims(dim_out)
+    return np.asarray(special.gammainc(m / 2, m * np.asarray(ratio, float) / 2))
+
+
+def ratio_quantile(level: ArrayLike, dim_out: ArrayLike) -> Values:
+    """The ratio below which a Gaussian map falls with probability ``level`` in (0, 1)."""
+    m = _dims(dim_out)
+    return np.asarray(special.gammaincinv(m / 2, level) * 2 / m)
+
+
+def failure_probability(dim_out: ArrayLike, low: ArrayLike, high: ArrayLike) -> Values:
+    """``P(ratio < low) + P(ratio > high)`` for one pair and a Gaussian map, without cancellation.
+
+    Args:
+        dim_out: m, at least 1.
+        low: Lower edge, ``1 − ε`` in Theorem 27.
+        high: Upper edge, ``1 + ε`` in Theorem 27.
+    """
+    m = _dims(dim_out)
+    above = special.gammaincc(m / 2, m * np.asarray(high, float) / 2)
+    return np.asarray(ratio_cdf(low, m) + above)
+
+
+def ratio_variance(kurtosis: float, participation: float, dim_out: ArrayLike) -> Values:
+    """Variance of ``‖f(z)‖² / ‖z‖²`` for independent entries of variance 1/m.
+
+    ``(2 + (κ − 3) Σ_i z_i⁴ / ‖z‖⁴) / m``: below Gaussian for signs (κ = 1), where it vanishes for
+    one-hot z; above it for sparse maps on sparse z.
+
+    Args:
+        kurtosis: κ, the fourth moment of a unit-variance entry (`entries.kurtosis`).
+        participation: ``Σ_i z_i⁴ / ‖z‖⁴`` in [1/n, 1].
+        dim_out: m, at least 1.
+
+    Raises:
+        ValueError: If ``participation`` is outside (0, 1].
+    """
+    if not 0 < participation <= 1:
+        raise ValueError(f"participation={participation} must be in (0, 1]")
+    return np.asarray((2 + (kurtosis - 3) * participation) / _dims(dim_out))
+
+
+def product_variance(cosine: float, dim_out: ArrayLike) -> Values:
+    """Variance of ``⟨f(x), f(y)⟩`` for unit x, y and a Gaussian map: ``(1 + cos² θ) / m``."""
+    if not -1 <= cosine <= 1:
+        raise ValueError(f"cosine={cosine} must be in [-1, 1]")
+    return np.asarray((1 + cosine**2) / _dims(dim_out))
+
+
+def overlap_tail(dim: ArrayLike, epsilon: ArrayLike) -> Values:
+    """``P(|⟨u, v⟩| > ε)`` for independent uniform unit vectors: ``I_{1−ε²}((d−1)/2, 1/2)``.
+
+    ``⟨u, v⟩²`` is Beta(1/2, (d − 1)/2). It is also the law of ``cos θ_f`` for x ⊥ y and a Gaussian
+    map to d dimensions.
+
+    Args:
+        dim: d, at least 2.
+        epsilon: In [0, 1].
+    """
+    d = _dims(dim, least=2)
+    return np.asarray(special.betainc((d - 1) / 2, 0.5, 1 - np.asarray(epsilon, float) ** 2))
+
+
+def overlap_upper_tail(dim: ArrayLike, cosine: ArrayLike) -> Values:
+    """``P(⟨u, v⟩ > c)`` for independent uniform unit vectors and c in [-1, 1]."""
+    d, c = _dims(dim, least=2), np.asarray(cosine, float)
+    return np.asarray(special.betainc((d - 1) / 2, (d - 1) / 2, (1 - c) / 2))
+
+
+def random_capacity(dim: ArrayLike, epsilon: float, success: float = 0.5) -> Values:
+    """How many random unit vectors stay ε-orthogonal with probability ``success``.
+
+    Solves ``exp(−N (N − 1) p / 2) = success`` with p from `overlap_tail`: pairs of random
+    directions are pairwise independent, so the number of failing pairs is close to Poisson. The
+    growth is ``exp(−d ln(1 − ε²) / 4) ≈ exp(d ε² / 4)``.
+
+    Args:
+        dim: d, at least 2.
+        epsilon: In (0, 1).
+        success: In (0, 1).
+
+    Raises:
+        ValueError: If ``epsilon`` or ``success`` is outside (0, 1).
+    """
+    for name, value in (("epsilon", epsilon), ("success", success)):
+        if not 0 < value < 1:
+            raise ValueError(f"{name}={value} must be in (0, 1)")
+    pairs = -math.log(success) / overlap_tail(dim, epsilon)
+    return np.asarray((1 + np.sqrt(1 + 8 * pairs)) / 2)
+
+
+def _dims(dim: ArrayLike, least: int = 1) -> Values:
+    values = np.asarray(dim, float)
+    if not (values >= least).all():
+        raise ValueError(f"dim={dim!r} must be at least {least}")
+    return values

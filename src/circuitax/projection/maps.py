@@ -1,0 +1,202 @@
+"""Random linear maps R^n -> R^m as pure functions of a key, applied in blocks, rarely stored.
+
+Rows are points and ``f(z) = z @ P`` with P [dim_in, dim_out]; the source writes
+``f(z)_k = z · x^k``, so its x^k are the columns of P.
+"""
+
+import enum
+import math
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+from jax.typing import DTypeLike
+from jaxtyping import Array, Float, Key
+
+from circuitax.kernel.keys import member_keys
+from circuitax.projection.entries import EntryLaw, draw_columns
+from circuitax.projection.hadamard import padded_dim, subsampled_hadamard
+
+
+class MapFamily(enum.Enum):
+    """Families of random maps; what each multiplies squared lengths by is in `gain`."""
+
+    gaussian = "gaussian"  # N(0, 1/m)
+    rademacher = "rademacher"  # ±1/√m: what Theorem 27 states
+    proof = "proof"  # ±√((1+ε)/m): what its proof uses (E8)
+    achlioptas = "achlioptas"  # two thirds zeros
+    li = "li"  # density 1/√n
+    hadamard = "hadamard"  # subsampled, randomised
+    lecun = "lecun"  # Flax's initialisers of an [n, m] kernel, unscaled
+    glorot = "glorot"
+    he = "he"
+    orthogonal = "orthogonal"
+
+
+_LAWS = {
+    MapFamily.gaussian: EntryLaw.gaussian,
+    MapFamily.rademacher: EntryLaw.rademacher,
+    MapFamily.proof: EntryLaw.rademacher,
+    MapFamily.achlioptas: EntryLaw.achlioptas,
+    MapFamily.li: EntryLaw.li,
+}
+# The very functions that flax.linen.initializers re-exports.
+_INITIALISERS = {
+    MapFamily.lecun: jax.nn.initializers.lecun_normal(),
+    MapFamily.glorot: jax.nn.initializers.glorot_normal(),
+    MapFamily.he: jax.nn.initializers.he_normal(),
+    MapFamily.orthogonal: jax.nn.initializers.orthogonal(),
+}
+
+
+@dataclass(frozen=True)
+class MapSpec:
+    """Which random map, at which size.
+
+    Args:
+        family: One of `MapFamily`.
+        dim_in: n, at least 1.
+        dim_out: m, at least 1; at most n for ``orthogonal``, at most the padded n for ``hadamard``.
+        epsilon: ε in (0, 1) of the proof's map; must be left out for every other family.
+        unit_gain: Divide by ``√gain``, so that squared lengths are kept on average.
+
+    Raises:
+        ValueError: If a field is outside its range.
+    """
+
+    family: MapFamily
+    dim_in: int
+    dim_out: int
+    epsilon: float | None = None
+    unit_gain: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("dim_in", "dim_out"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+        largest = {
+            MapFamily.orthogonal: self.dim_in,
+            MapFamily.hadamard: padded_dim(self.dim_in),
+        }.get(self.family)
+        if largest is not None and self.dim_out > largest:
+            raise ValueError(
+                f"dim_out={self.dim_out} must be at most {largest} for family={self.family.name} "
+                f"with dim_in={self.dim_in}"
+            )
+        if self.family is MapFamily.proof:
+            if self.epsilon is None or not 0 < self.epsilon < 1:
+                raise ValueError(f"epsilon={self.epsilon} must be in (0, 1) for family=proof")
+        elif self.epsilon is not None:
+            raise ValueError(
+                f"epsilon={self.epsilon} belongs to family=proof, not to {self.family.name}"
+            )
+
+
+def gain(spec: MapSpec) -> float:
+    """``E‖f(z)‖² / ‖z‖²``, exactly.
+
+    1 for maps with entries of variance 1/m and for Hadamard; 1 + ε for the proof's map; of Flax's
+    initialisers m/n (lecun, orthogonal), 2m/n (he), 2m/(n + m) (glorot). So a freshly initialised
+    layer keeps distances only up to a known constant, which S0 section 7 leaves unsaid.
+    """
+    n, m = spec.dim_in, spec.dim_out
+    factors = {
+        MapFamily.lecun: m / n,
+        MapFamily.orthogonal: m / n,
+        MapFamily.he: 2 * m / n,
+        MapFamily.glorot: 2 * m / (n + m),
+    }
+    if spec.family is MapFamily.proof and spec.epsilon is not None:
+        return 1 + spec.epsilon
+    return factors.get(spec.family, 1.0)
+
+
+def project(
+    key: Key[Array, ""],
+    points: Float[Array, "*batch dim_in"],
+    spec: MapSpec,
+    *,
+    block: int = 256,
+) -> Float[Array, "*batch dim_out"]:
+    """The images ``f(z)`` of points under one random map; for many maps, vmap over keys.
+
+    Maps with independent entries hold at most ``dim_in x block`` of them at a time and give the
+    same map for every ``block``. Initialisers need the whole kernel. Products are taken at the
+    highest precision of the backend (no TF32, no bf16).
+
+    Args:
+        key: Consumed; with ``spec`` it names the map.
+        points: Rows of length ``spec.dim_in``.
+        spec: The family and size.
+        block: Columns drawn at a time, at least 1.
+
+    Raises:
+        ValueError: If ``points`` has another length than ``spec.dim_in``, or ``block`` is below 1.
+
+    Source: S0 Theorem 27, proof, for ``rademacher`` and ``proof``.
+    """
+    if points.shape[-1] != spec.dim_in:
+        raise ValueError(f"points has length {points.shape[-1]}, spec.dim_in={spec.dim_in}")
+    if block < 1:
+        raise ValueError(f"block={block} must be at least 1")
+    scale = 1 / math.sqrt(gain(spec)) if spec.unit_gain else 1.0
+    if spec.family is MapFamily.hadamard:
+        return scale * subsampled_hadamard(key, points, spec.dim_out)
+    if spec.family in _INITIALISERS:
+        kernel = _INITIALISERS[spec.family](key, (spec.dim_in, spec.dim_out), points.dtype)
+        return scale * jnp.matmul(points, kernel, precision="highest")
+    return scale * entry_scale(spec) * row_features(key, points, spec, block=block)
+
+
+def row_features(
+    key: Key[Array, ""],
+    points: Float[Array, "*batch dim_in"],
+    spec: MapSpec,
+    *,
+    block: int = 256,
+) -> Float[Array, "*batch dim_out"]:
+    """The unscaled inner products ``z · r_k`` with columns r_k of unit variance.
+
+    ``f_m(z) = c(m) (z · r_1, ..., z · r_m)`` for every m at once, which is what makes cumulative
+    sums over k give the distortion at every m from one map; see `by_dimension`.
+
+    Raises:
+        ValueError: If the family has no independent columns.
+    """
+    if spec.family not in _LAWS:
+        raise ValueError(
+            f"family={spec.family.name} has no independent columns; use one of "
+            f"{', '.join(f.name for f in _LAWS)}"
+        )
+    law = _LAWS[spec.family]
+    n_blocks = -(-spec.dim_out // block)
+    keys = member_keys(key, n_blocks * block).reshape(n_blocks, block)
+
+    def one_block(keys: Key[Array, " block"]) -> Float[Array, "*batch block"]:
+        columns = draw_columns(keys, law, spec.dim_in, points.dtype)
+        return jnp.matmul(points, columns, precision="highest")
+
+    if n_blocks == 1:
+        return one_block(keys[0, : spec.dim_out])
+    images = jnp.moveaxis(jax.lax.map(one_block, keys), 0, -2)
+    return images.reshape(*points.shape[:-1], n_blocks * block)[..., : spec.dim_out]
+
+
+def entry_scale(spec: MapSpec) -> float:
+    """The factor c(m) on unit-variance entries: ``√(1/m)``, or ``√((1+ε)/m)`` in the proof."""
+    return math.sqrt((1 + (spec.epsilon or 0.0)) / spec.dim_out)
+
+
+def materialise(
+    key: Key[Array, ""], spec: MapSpec, dtype: DTypeLike = jnp.float32
+) -> Float[Array, "dim_in dim_out"]:
+    """The matrix P of a map, for tests and figures; `project` never needs it.
+
+    Raises:
+        ValueError: If it would hold more than 2^26 entries.
+    """
+    if spec.dim_in**2 > 1 << 26 or spec.dim_in * spec.dim_out > 1 << 26:
+        raise ValueError(
+            f"dim_in={spec.dim_in}, dim_out={spec.dim_out}: more than 2^26 entries; use project"
+        )
+    return project(key, jnp.eye(spec.dim_in, dtype=dtype), spec)

@@ -1,0 +1,187 @@
+"""Streaming statistics of a distortion: extremes, moments, histogram, failures, in one pass."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Shaped
+
+from circuitax.projection.counters import (
+    CompensatedSum,
+    WideCount,
+    add_count,
+    add_term,
+    count_value,
+    sum_value,
+    zero_count,
+    zero_sum,
+)
+
+
+class Stream(NamedTuple):
+    """State of the pass. Leading axes, such as one over maps, come from `jax.vmap`."""
+
+    n_used: WideCount  # values in the statistics
+    n_zero: WideCount  # pairs without a value: distance, norm or image norm zero
+    n_unresolved: WideCount  # pairs too close for the Gram form and past the capacity
+    n_nonfinite: WideCount  # NaN or infinite values: bad input
+    total: CompensatedSum
+    total_sq: CompensatedSum
+    low: Float[Array, "*maps"]
+    high: Float[Array, "*maps"]
+    below: WideCount  # [n_bounds] values under the lower bound
+    above: WideCount  # [n_bounds] values over the upper bound
+    histogram: WideCount  # [n_bins + 2] first and last: outside the limits
+
+
+class Summary(NamedTuple):
+    """What a pass found, in NumPy; the leading axes are those of the stream."""
+
+    n_used: Int[np.ndarray, "*maps"]
+    n_zero: Int[np.ndarray, "*maps"]
+    n_unresolved: Int[np.ndarray, "*maps"]
+    mean: Float[np.ndarray, "*maps"]
+    std: Float[np.ndarray, "*maps"]
+    low: Float[np.ndarray, "*maps"]
+    high: Float[np.ndarray, "*maps"]
+    below: Int[np.ndarray, "*maps n_bounds"]
+    above: Int[np.ndarray, "*maps n_bounds"]
+    histogram: Int[np.ndarray, "*maps n_cells"]
+    edges: Float[np.ndarray, " n_edges"]
+
+
+def empty_stream(n_bounds: int, n_bins: int) -> Stream:
+    """The state before the first value."""
+    zero = zero_count()
+    return Stream(
+        n_used=zero,
+        n_zero=zero,
+        n_unresolved=zero,
+        n_nonfinite=zero,
+        total=zero_sum(),
+        total_sq=zero_sum(),
+        low=jnp.asarray(jnp.inf),
+        high=jnp.asarray(-jnp.inf),
+        below=zero_count((n_bounds,)),
+        above=zero_count((n_bounds,)),
+        histogram=zero_count((n_bins + 2,)),
+    )
+
+
+def update(
+    stream: Stream,
+    values: Float[Array, "rows columns"],
+    valid: Bool[Array, "rows columns"],
+    zero: Bool[Array, "rows columns"],
+    bounds: Float[Array, "n_bounds 2"],
+    limits: Float[Array, "2"],
+    n_unresolved: Shaped[Array, ""] | int = 0,
+) -> Stream:
+    """The stream after one tile of values.
+
+    Args:
+        stream: So far.
+        values: Distortions; ignored where neither ``valid`` nor finite.
+        valid: Values that enter the statistics.
+        zero: Pairs that have no value.
+        bounds: Rows ``(lower, upper)``; a failure is a value strictly outside.
+        limits: Range of the histogram.
+        n_unresolved: Pairs of this tile left out because too many were nearly equal.
+    """
+    used = valid & jnp.isfinite(values)
+    kept = jnp.where(used, values, 0)
+    # Columns first: this order vectorises, and it is pairwise enough for a tile.
+    n_used = used.sum(0).sum()
+    n_bins = stream.histogram.low.shape[0] - 2
+    outside = [
+        (
+            (used & (values < bounds[k, 0])).sum(0).sum(),
+            (used & (values > bounds[k, 1])).sum(0).sum(),
+        )
+        for k in range(bounds.shape[0])
+    ]
+    below = jnp.array([b for b, _ in outside], jnp.uint32).reshape(bounds.shape[0])
+    above = jnp.array([a for _, a in outside], jnp.uint32).reshape(bounds.shape[0])
+    histogram = stream.histogram
+    if n_bins:
+        scaled = (kept - limits[0]) * (n_bins / (limits[1] - limits[0]))
+        cell = jnp.clip(jnp.floor(scaled), -1, n_bins).astype(jnp.int32) + 1
+        cell = jnp.where(used, cell, n_bins + 2)  # out of bounds: dropped by the scatter
+        counts = jnp.zeros(n_bins + 2, jnp.uint32).at[cell.ravel()].add(1, mode="drop")
+        histogram = add_count(histogram, counts)
+    return Stream(
+        n_used=add_count(stream.n_used, n_used),
+        n_zero=add_count(stream.n_zero, zero.sum(0).sum()),
+        n_unresolved=add_count(stream.n_unresolved, jnp.asarray(n_unresolved)),
+        n_nonfinite=add_count(stream.n_nonfinite, (valid & ~used).sum(0).sum()),
+        total=add_term(stream.total, kept.sum(0).sum()),
+        total_sq=add_term(stream.total_sq, (kept * kept).sum(0).sum()),
+        low=jnp.minimum(stream.low, jnp.where(used, values, jnp.inf).min(0).min()),
+        high=jnp.maximum(stream.high, jnp.where(used, values, -jnp.inf).max(0).max()),
+        below=add_count(stream.below, below),
+        above=add_count(stream.above, above),
+        histogram=histogram,
+    )
+
+
+def summarise(
+    stream: Stream, limits: tuple[float, float] = (-1.0, 1.0), *, require_distinct: bool = False
+) -> Summary:
+    """The statistics of a finished stream, on the host.
+
+    Args:
+        stream: With or without leading axes.
+        limits: Those given to the pass; they make the edges of the histogram.
+        require_distinct: Refuse clouds with pairs at distance zero, as Theorem 27 does tacitly.
+
+    Raises:
+        ValueError: If a value was NaN or infinite, if no pair had a value, or if pairs coincide
+            and ``require_distinct``.
+    """
+    n_used, n_zero = count_value(stream.n_used), count_value(stream.n_zero)
+    if n_bad := int(count_value(stream.n_nonfinite).sum()):
+        raise ValueError(f"points or images hold NaN or infinity: {n_bad} pairs have no distortion")
+    if require_distinct and n_zero.any():
+        raise ValueError(f"points must be distinct: {int(n_zero.max())} pairs are at distance zero")
+    if not n_used.all():
+        raise ValueError("points must hold at least one pair at a non-zero distance; none was used")
+    mean = sum_value(stream.total) / n_used
+    variance = sum_value(stream.total_sq) / n_used - mean**2
+    histogram = count_value(stream.histogram)
+    return Summary(
+        n_used=n_used,
+        n_zero=n_zero,
+        n_unresolved=count_value(stream.n_unresolved),
+        mean=np.asarray(mean),
+        std=np.asarray(np.sqrt(np.maximum(variance, 0))),
+        low=np.asarray(stream.low, np.float64),
+        high=np.asarray(stream.high, np.float64),
+        below=count_value(stream.below),
+        above=count_value(stream.above),
+        histogram=histogram,
+        edges=np.linspace(*limits, histogram.shape[-1] - 1),
+    )
+
+
+def quantile(summary: Summary, level: float) -> Float[np.ndarray, "2 *maps"]:
+    """Lower and upper edge of the histogram cell that holds a quantile.
+
+    The resolution is one bin; a quantile outside the limits is bounded by the extreme value found.
+
+    Args:
+        summary: Of a pass with a histogram.
+        level: In [0, 1]; the quantile is the value of rank ``max(1, ceil(level * n))``.
+
+    Raises:
+        ValueError: If ``level`` is outside [0, 1], or the pass kept no histogram.
+    """
+    if not 0 <= level <= 1:
+        raise ValueError(f"level={level} must be in [0, 1]")
+    if summary.histogram.shape[-1] <= 2:
+        raise ValueError("summary has no histogram: run the pass with n_bins of at least 1")
+    rank = np.maximum(1, np.ceil(level * summary.n_used))
+    cell = (np.cumsum(summary.histogram, -1) < rank[..., None]).sum(-1)
+    inner = summary.edges
+    below = np.where(cell == 0, summary.low, inner[np.clip(cell - 1, 0, len(inner) - 1)])
+    above = np.where(cell > len(inner) - 1, summary.high, inner[np.clip(cell, 0, len(inner) - 1)])
+    return np.stack([np.maximum(below, summary.low), np.minimum(above, summary.high)])

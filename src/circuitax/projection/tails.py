@@ -1,0 +1,142 @@
+"""Tail bounds for the distortion of one pair, the union bound, and the dimensions they ask for."""
+
+import enum
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from circuitax.projection.laws import failure_probability
+
+Values = NDArray[np.float64]
+
+
+class Tail(enum.Enum):
+    """Two-sided bounds on ``P(|‖f(z)‖²/‖z‖² − 1| > ε)``, roughly the sharpest first."""
+
+    exact = "exact"  # χ²_m/m, Gaussian maps
+    chernoff = "chernoff"  # exp(−m (±ε − ln(1 ± ε)) / 2), Gaussian maps
+    cubic = "cubic"  # 2 exp(−m (ε²/4 − ε³/6)): Gaussian and ±1 (Dasgupta–Gupta, Achlioptas)
+    bernstein = "bernstein"  # sub-gamma: exp(−m ε² / (4 (1 + ε))) + exp(−m ε² / 4)
+    subgaussian = "subgaussian"  # 2 exp(−m ε² / 8)
+
+
+def tail_bound(tail: Tail, dim_out: ArrayLike, epsilon: ArrayLike) -> Values:
+    """The bound, both sides together; it may exceed 1 where it says nothing.
+
+    Args:
+        tail: Which bound.
+        dim_out: m, at least 1.
+        epsilon: ε in (0, 1).
+
+    Raises:
+        ValueError: If ``epsilon`` is outside (0, 1).
+
+    Source: S0 Theorem 27, proof, the two displayed tails (there with unnamed constants); Dasgupta
+        and Gupta 2003; Achlioptas 2003, Lemma 5.1; Laurent and Massart 2000, Lemma 1.
+    """
+    m, eps = np.asarray(dim_out, float), check_epsilon(epsilon)
+    if tail is Tail.exact:
+        return failure_probability(m, 1 - eps, 1 + eps)
+    if tail is Tail.chernoff:
+        upper = np.exp(-m * (eps - np.log1p(eps)) / 2)
+        return np.asarray(upper + np.exp(-m * (-eps - np.log1p(-eps)) / 2))
+    if tail is Tail.cubic:
+        return np.asarray(2 * np.exp(-m * (eps**2 / 4 - eps**3 / 6)))
+    if tail is Tail.bernstein:
+        return np.asarray(np.exp(-m * eps**2 / (4 + 4 * eps)) + np.exp(-m * eps**2 / 4))
+    return np.asarray(2 * np.exp(-m * eps**2 / 8))
+
+
+def union_dim(tail: Tail, n_points: int, epsilon: float, delta: float = 0.05) -> int:
+    """The smallest m with ``N (N − 1)/2 · bound(m, ε) ≤ δ``: sufficient for all pairs at once.
+
+    Args:
+        tail: The bound for one pair.
+        n_points: N, at least 2.
+        epsilon: ε in (0, 1).
+        delta: Failure probability in (0, 1).
+
+    Raises:
+        ValueError: If an argument is outside its range.
+    """
+    n_pairs = _pairs(n_points)
+    check_epsilon(epsilon)
+    if not 0 < delta < 1:
+        raise ValueError(f"delta={delta} must be in (0, 1)")
+
+    def fails(m: int) -> bool:
+        return bool(n_pairs * tail_bound(tail, m, epsilon) > delta)
+
+    high = 1
+    while fails(high):
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fails(middle) else (low, middle)
+    return high
+
+
+def dasgupta_gupta_dim(n_points: int, epsilon: float) -> float:
+    """``4 ln N / (ε²/2 − ε³/3)``: a map exists, and a random one succeeds with probability ≥ 1/N.
+
+    scikit-learn's ``johnson_lindenstrauss_min_dim`` is this number rounded down.
+
+    Raises:
+        ValueError: If ``n_points < 2`` or ``epsilon`` is outside (0, 1).
+
+    Source: Dasgupta and Gupta 2003, Theorem 2.1.
+    """
+    _pairs(n_points)
+    check_epsilon(epsilon)
+    return 4 * math.log(n_points) / (epsilon**2 / 2 - epsilon**3 / 3)
+
+
+def sklearn_dim(n_points: int, epsilon: float) -> int:
+    """scikit-learn's ``johnson_lindenstrauss_min_dim``: `dasgupta_gupta_dim`, truncated."""
+    return int(dasgupta_gupta_dim(n_points, epsilon))
+
+
+def statement_constant(epsilon: float) -> float:
+    """C in ``m ≥ C ln N / ε²`` for Theorem 27's statement with entries ±1/√m, made explicit.
+
+    The cubic tail with β = ε and ``N(N−1)/2 · 2 e^{−…} < N² e^{−…} ≤ 1`` give
+    ``C = 2 / (1/4 − ε/6)``: 8 for small ε, at most 24.
+    """
+    check_epsilon(epsilon)
+    return 2 / (1 / 4 - epsilon / 6)
+
+
+def proof_constant(epsilon: float) -> float:
+    """C in ``m ≥ C ln N / ε²`` that Theorem 27's own proof gives, whose constants are unnamed.
+
+    The proof takes β = ε/2, so its ``e^{−c β² m}`` has ``c = 1/4 − ε/12`` (cubic tail) and
+    ``C = 8 / c``: 32 for small ε, at most 48. Halving β costs four times the dimensions.
+
+    Source: S0 Theorem 27, proof, with c from Achlioptas 2003.
+    """
+    check_epsilon(epsilon)
+    return 8 / (1 / 4 - epsilon / 12)
+
+
+def implied_constant(dim_out: ArrayLike, n_points: ArrayLike, epsilon: ArrayLike) -> Values:
+    """``C = m ε² / ln N``: what a measured dimension says about Theorem 27's O(·)."""
+    n = np.asarray(n_points, float)
+    if not (n >= 2).all():
+        raise ValueError(f"n_points={n_points!r} must be at least 2")
+    return np.asarray(np.asarray(dim_out, float) * check_epsilon(epsilon) ** 2 / np.log(n))
+
+
+def check_epsilon(epsilon: ArrayLike) -> Values:
+    """ε as an array, refused outside the open interval (0, 1)."""
+    values = np.asarray(epsilon, float)
+    if not ((values > 0) & (values < 1)).all():
+        raise ValueError(f"epsilon={epsilon!r} must be in (0, 1)")
+    return values
+
+
+def _pairs(n_points: int) -> float:
+    if n_points < 2:
+        raise ValueError(f"n_points={n_points!r} must be at least 2")
+    return n_points * (n_points - 1) / 2

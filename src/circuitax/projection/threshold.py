@@ -1,0 +1,114 @@
+"""The smallest m that succeeds in practice, from success tables over independent maps."""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from scipy import special
+
+from circuitax.projection.tails import check_epsilon
+
+
+class Threshold(NamedTuple):
+    """Smallest m with success probability at least 1 − δ, and what the binomial interval allows."""
+
+    dim: float  # NaN where no m of the table suffices
+    low: float  # smallest m not excluded
+    high: float  # smallest m proven; NaN where none is
+
+
+def succeeds(
+    low: Float[np.ndarray, "n_maps n_dims"],
+    high: Float[np.ndarray, "n_maps n_dims"],
+    epsilon: float,
+) -> Bool[np.ndarray, "n_maps n_dims"]:
+    """Whether all pairs of a map lie within ``1 ± ε``, from `by_dimension.Extremes`.
+
+    Raises:
+        ValueError: If ``epsilon`` is outside (0, 1).
+    """
+    check_epsilon(epsilon)
+    return np.asarray((low >= -epsilon) & (high <= epsilon))
+
+
+def binomial_interval(
+    successes: Int[np.ndarray, "*shape"], n: int, level: float = 0.95
+) -> tuple[Float[np.ndarray, "*shape"], Float[np.ndarray, "*shape"]]:
+    """Clopper–Pearson interval of a proportion, exact (conservative) for every n.
+
+    Args:
+        successes: In [0, n].
+        n: Trials, at least 1.
+        level: Coverage in (0, 1).
+
+    Raises:
+        ValueError: If an argument is outside its range.
+    """
+    k = np.asarray(successes)
+    if n < 1 or not ((k >= 0) & (k <= n)).all():
+        raise ValueError(f"successes={successes} must be in [0, n={n}], with n at least 1")
+    if not 0 < level < 1:
+        raise ValueError(f"level={level} must be in (0, 1)")
+    alpha = (1 - level) / 2
+    low = np.where(k > 0, special.betaincinv(np.maximum(k, 1), n - k + 1, alpha), 0.0)
+    high = np.where(k < n, special.betaincinv(k + 1, np.maximum(n - k, 1), 1 - alpha), 1.0)
+    return np.asarray(low), np.asarray(high)
+
+
+def smallest_dim(
+    success: Bool[np.ndarray, "n_maps n_dims"],
+    dims: Int[np.ndarray, " n_dims"],
+    delta: float,
+    level: float = 0.95,
+) -> Threshold:
+    """The smallest m from which the success rate stays at or above ``1 − δ``, with its interval.
+
+    Success rates at different m come from the same maps and are dependent; each alone is binomial,
+    and the interval asks at every m whether the rate ``1 − δ`` is excluded there.
+
+    Args:
+        success: One row a map; maps are independent.
+        dims: Increasing m.
+        delta: In (0, 1).
+        level: Coverage of the binomial interval.
+
+    Raises:
+        ValueError: If ``delta`` is outside (0, 1) or ``dims`` does not increase.
+    """
+    if not 0 < delta < 1:
+        raise ValueError(f"delta={delta} must be in (0, 1)")
+    if not (np.diff(dims) > 0).all():
+        raise ValueError("dims must increase")
+    n_maps = success.shape[0]
+    k = success.sum(0)
+    sure_low, sure_high = binomial_interval(k, n_maps, level)
+
+    def first(rate: Float[np.ndarray, " n_dims"]) -> float:
+        enough = np.minimum.accumulate((rate >= 1 - delta)[::-1])[::-1]
+        return float(dims[enough.argmax()]) if enough.any() else float("nan")
+
+    return Threshold(first(k / n_maps), first(sure_high), first(sure_low))
+
+
+def transition_width(
+    success: Bool[np.ndarray, "n_maps n_dims"],
+    dims: Int[np.ndarray, " n_dims"],
+    levels: tuple[float, float] = (0.1, 0.9),
+) -> float:
+    """How sharp the transition is: ``(m at 90 %) / (m at 10 %)`` of maps succeeding; 1 is a step.
+
+    Interpolated in log m on the monotone envelope of the success rate; NaN where the table does
+    not contain both levels.
+
+    Raises:
+        ValueError: If the levels are not ordered inside (0, 1).
+    """
+    if not 0 < levels[0] < levels[1] < 1:
+        raise ValueError(f"levels={levels} must be increasing and in (0, 1)")
+    rate = np.maximum.accumulate(success.mean(0))
+    if rate[0] > levels[0] or rate[-1] < levels[1]:
+        return float("nan")
+    # A step of the envelope has one m: np.interp needs strictly increasing rates.
+    values, where = np.unique(rate, return_index=True)
+    at = np.interp(levels, values, np.log(np.asarray(dims)[where]))
+    return float(np.exp(at[1] - at[0]))
