@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 from jax import Array
+from jax.typing import ArrayLike
 from jaxtyping import Float, Int
 
 DENSE_LIMIT = 2**24  # entries that `materialise` allows by default: 64 MiB in float32
@@ -43,10 +44,10 @@ class Chain(NamedTuple):
         """The transposed map ``F_nᵀ … F_1ᵀ``."""
         return Chain(tuple(jnp.matrix_transpose(factor) for factor in reversed(self.factors)))
 
-    def __matmul__(self, then: "Chain | Array") -> "Chain":
-        return chain_of(*self.factors, *_factors(then))
+    def __matmul__(self, then: "Chain | ArrayLike") -> "Chain":
+        return chain_of(*self.factors, *(then.factors if isinstance(then, Chain) else (then,)))
 
-    def __rmatmul__(self, first: Array) -> "Chain":
+    def __rmatmul__(self, first: ArrayLike) -> "Chain":
         return chain_of(first, *self.factors)
 
 
@@ -54,7 +55,7 @@ class Chain(NamedTuple):
 Chain.__array_ufunc__ = None  # type: ignore[attr-defined]
 
 
-def chain_of(*factors: Array) -> Chain:
+def chain_of(*factors: ArrayLike) -> Chain:
     """A chain of the given factors, in the order in which they act on a row.
 
     Args:
@@ -98,14 +99,26 @@ def scale(chain: Chain, factor: float | Float[Array, "*batch"]) -> Chain:
     return Chain(tuple(scaled))
 
 
-def rows(chain: Chain, index: slice | Int[Array, " k"]) -> Chain:
-    """The chain restricted to some output rows of the matrix: ``M[index, :]``, still factored."""
+def rows(chain: Chain, index: slice | ArrayLike) -> Chain:
+    """Some rows of the matrix, ``M[index, :]``, still factored.
+
+    Args:
+        chain: The map.
+        index: A slice, or integers ``[k]``.
+
+    Raises:
+        ValueError: If ``index`` is neither a slice nor has one axis.
+    """
     first = chain.factors[0][..., _one_axis(index), :]
     return Chain((first, *chain.factors[1:]))
 
 
-def columns(chain: Chain, index: slice | Int[Array, " k"]) -> Chain:
-    """The chain restricted to some columns of the matrix: ``M[:, index]``, still factored."""
+def columns(chain: Chain, index: slice | ArrayLike) -> Chain:
+    """Some columns of the matrix, ``M[:, index]``, still factored; ``index`` as in :func:`rows`.
+
+    Raises:
+        ValueError: If ``index`` is neither a slice nor has one axis.
+    """
     last = chain.factors[-1][..., _one_axis(index)]
     return Chain((*chain.factors[:-1], last))
 
@@ -203,15 +216,13 @@ def cheapest(shapes: tuple[tuple[int, ...], ...]) -> Callable[[int, int], tuple[
     return plan
 
 
-def _factors(matrix: Chain | Array) -> tuple[Array, ...]:
-    return matrix.factors if isinstance(matrix, Chain) else (matrix,)
-
-
 def _batch(factors: tuple[Array, ...]) -> tuple[int, ...]:
     return jnp.broadcast_shapes(*(factor.shape[:-2] for factor in factors))
 
 
-def _one_axis(index: slice | Array) -> slice | Array:
-    if not isinstance(index, slice) and index.ndim != 1:
-        raise ValueError(f"index has {index.ndim} axes; it must be a slice or have one axis")
-    return index
+def _one_axis(index: slice | ArrayLike) -> slice | Array:
+    if isinstance(index, slice):
+        return index
+    if jnp.ndim(index) != 1:
+        raise ValueError(f"index has {jnp.ndim(index)} axes; it must be a slice or have one axis")
+    return jnp.asarray(index)
