@@ -1,0 +1,216 @@
+"""A text corpus: named documents read lazily, split by document, identified by a hash.
+
+The default corpus is the running Python's own standard library (source with its docstrings) and
+language reference (`pydoc` topics): about 10 MB of real language, there wherever Python is. Its
+content follows the Python version, so the version is part of the title and the hash tells corpora
+apart.
+"""
+
+import hashlib
+import platform
+import sysconfig
+import tokenize
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+from pydoc_data.topics import topics
+
+PIECE_BYTES = 1 << 20
+# Not the library, or not language: other people's packages, bundled wheels, generated code tables,
+# and the topics, which are taken as prose instead.
+_LEFT_OUT = {"site-packages", "dist-packages", "_bundled", "encodings", "pydoc_data"}
+_TESTS = {"test", "tests", "idle_test"}
+
+
+class Document(NamedTuple):
+    """One document; ``pieces()`` yields its text in order, about 1 MiB at a time at most."""
+
+    name: str
+    pieces: Callable[[], Iterator[str]]
+
+
+class Corpus(NamedTuple):
+    """Documents in name order, divided into training and validation.
+
+    ``digest`` is the SHA-256 of names, texts and division; ``title`` never holds a machine path.
+    ``skipped`` names the binary files that were left out of a folder.
+    """
+
+    title: str
+    train: tuple[Document, ...]
+    validation: tuple[Document, ...]
+    n_bytes: int
+    digest: str
+    skipped: tuple[str, ...]
+
+
+def python_corpus(validation_fraction: float = 0.1) -> Corpus:
+    """The standard library of the running interpreter, without tests, and the `pydoc` topics.
+
+    Raises:
+        ValueError: If the interpreter has no library source beside it (a frozen build), or
+            ``validation_fraction`` is not in (0, 1).
+    """
+    root = Path(sysconfig.get_path("stdlib"))
+    files = {
+        f"lib/{path.relative_to(root).as_posix()}": path
+        for path in root.rglob("*.py")
+        if not (_LEFT_OUT | _TESTS).intersection(path.relative_to(root).parts)
+        and not path.name.startswith("_sysconfigdata")
+    }
+    if not files:
+        raise ValueError(
+            "this Python has no standard-library source beside it; give path= a folder of text"
+        )
+    documents = [Document(name, _source_reader(path)) for name, path in files.items()]
+    documents += [text_document(f"topics/{name}", text) for name, text in topics.items()]
+    return build_corpus(
+        f"python-{platform.python_version()}", documents, validation_fraction=validation_fraction
+    )
+
+
+def path_corpus(path: str | Path, validation_fraction: float = 0.1) -> Corpus:
+    """A text file, or every text file under a folder, in UTF-8.
+
+    In a folder hidden files and files with a zero byte (binary) are left out; each other file is a
+    document. A single file is cut at line ends into about 64 documents, so that it can be split.
+
+    Raises:
+        ValueError: If there is no such path, nothing but binary or empty files, a file that is not
+            UTF-8 (named, with the byte), or too little text to split.
+    """
+    path = Path(path).expanduser()
+    if path.is_file():
+        if _is_binary(path):
+            raise ValueError(f"path={path.name!r} must be text: it holds zero bytes (binary?)")
+        documents, skipped = _cut_file(path), []
+    elif path.is_dir():
+        files = {p.relative_to(path).as_posix(): p for p in path.rglob("*") if p.is_file()}
+        files = {n: p for n, p in files.items() if not any(s[0] == "." for s in n.split("/"))}
+        skipped = sorted(name for name, p in files.items() if _is_binary(p))
+        documents = [
+            Document(name, _file_reader(p, name, 0, p.stat().st_size))
+            for name, p in files.items()
+            if name not in skipped
+        ]
+        if not documents:
+            found = f"{len(skipped)} binary files" if skipped else "no files"
+            raise ValueError(f"path={str(path)!r} must be a folder with text files: it has {found}")
+    else:
+        raise ValueError(f"path={str(path)!r} must be a file or a folder: there is none")
+    return build_corpus(path.resolve().name, documents, skipped, validation_fraction)
+
+
+def text_document(name: str, text: str) -> Document:
+    """A document whose text is in memory already."""
+    return Document(name, lambda: iter((text,)))
+
+
+def build_corpus(
+    title: str,
+    documents: list[Document],
+    skipped: list[str] | tuple[str, ...] = (),
+    validation_fraction: float = 0.1,
+) -> Corpus:
+    """Read every document once, drop the empty ones, hash, and split by document.
+
+    Validation takes the ``round(validation_fraction * n)`` documents (at least 1, at most n - 1)
+    whose names hash lowest: the same in every run and on every machine, unrelated to name order.
+
+    Raises:
+        ValueError: If fewer than two documents hold text, or ``validation_fraction`` is not in
+            (0, 1).
+    """
+    if not 0 < validation_fraction < 1:
+        raise ValueError(f"validation_fraction={validation_fraction} must lie between 0 and 1")
+    kept, marks, n_bytes = [], [], 0
+    for document in sorted(documents, key=lambda d: d.name):
+        size, mark = _fingerprint(document)
+        if size:
+            kept.append(document)
+            marks.append(mark)
+            n_bytes += size
+    if len(kept) < 2:
+        raise ValueError(
+            f"corpus {title!r} must have at least 2 documents (or lines) with text to be split "
+            f"into training and validation: it has {len(kept)}"
+        )
+    n_validation = min(max(round(validation_fraction * len(kept)), 1), len(kept) - 1)
+    rank = sorted(range(len(kept)), key=lambda i: hashlib.sha256(kept[i].name.encode()).digest())
+    held = set(rank[:n_validation])
+    digest = hashlib.sha256()
+    for i, mark in enumerate(marks):
+        digest.update(mark + bytes([i in held]))
+    return Corpus(
+        title,
+        tuple(d for i, d in enumerate(kept) if i not in held),
+        tuple(d for i, d in enumerate(kept) if i in held),
+        n_bytes,
+        digest.hexdigest(),
+        tuple(skipped),
+    )
+
+
+def _fingerprint(document: Document) -> tuple[int, bytes]:
+    size, text = 0, hashlib.sha256()
+    for piece in document.pieces():
+        data = piece.encode()
+        size += len(data)
+        text.update(data)
+    name = hashlib.sha256(document.name.encode())
+    return size, name.digest() + text.digest()
+
+
+def _is_binary(path: Path) -> bool:
+    with path.open("rb") as file:
+        return b"\0" in file.read(8192)
+
+
+def _cut_file(path: Path) -> list[Document]:
+    size = path.stat().st_size
+    step = max(size // 64, 1)
+    edges = [0]
+    with path.open("rb") as file:
+        while edges[-1] < size:
+            file.seek(min(edges[-1] + step, size))
+            file.readline()
+            edges.append(file.tell())
+    return [
+        Document(f"{path.name}:{i:03d}", _file_reader(path, path.name, start, stop))
+        for i, (start, stop) in enumerate(pairwise(edges))
+    ]
+
+
+def _file_reader(path: Path, name: str, start: int, stop: int) -> Callable[[], Iterator[str]]:
+    def pieces() -> Iterator[str]:
+        at = start
+        with path.open("rb") as file:
+            file.seek(start)
+            while at < stop:
+                # Cut at a line end, which in UTF-8 is never inside a character.
+                data = file.read(min(PIECE_BYTES, stop - at))
+                if at + len(data) < stop:
+                    data += file.readline()
+                if not data:
+                    raise ValueError(f"file {name!r} became shorter while it was read")
+                try:
+                    yield data.decode("utf-8-sig" if at == 0 else "utf-8")
+                except UnicodeDecodeError as error:
+                    raise ValueError(
+                        f"file {name!r} must be UTF-8: byte 0x{data[error.start]:02x} at "
+                        f"{at + error.start}; convert it (iconv -t utf-8) or leave it out"
+                    ) from None
+                at += len(data)
+
+    return pieces
+
+
+def _source_reader(path: Path) -> Callable[[], Iterator[str]]:
+    def pieces() -> Iterator[str]:
+        # Python source may name its encoding in its first lines (PEP 263).
+        with tokenize.open(path) as file:
+            yield file.read()
+
+    return pieces

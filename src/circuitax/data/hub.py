@@ -1,0 +1,60 @@
+"""A Hugging Face dataset that is already in the local cache, as a corpus; never the network."""
+
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from circuitax.data.corpus import Corpus, Document, build_corpus
+
+
+def dataset_corpus(
+    name: str, column: str = "text", validation_fraction: float = 0.1, cache: str | None = None
+) -> Corpus:
+    """The ``train`` split of a cached dataset; every row is a document, read when needed.
+
+    The dataset's own validation split is not used: ours is by row and by hash, as for any corpus.
+
+    Args:
+        name: As in the cache, ``"roneneldan/TinyStories"``; or a folder written by
+            ``Dataset.save_to_disk``.
+        column: The column of strings.
+        validation_fraction: Share of rows held out, in (0, 1).
+        cache: Cache folder; ``None`` for the library's own.
+
+    Raises:
+        ValueError: If ``datasets`` is not installed, the dataset is not in the cache, or it has no
+            such column.
+    """
+    if find_spec("datasets") is None:
+        raise ValueError(
+            f"dataset={name!r} needs the package 'datasets' (pip install datasets), or give path= "
+            "a folder of text"
+        )
+    rows = _load(name, cache)
+    if column not in rows.column_names:
+        raise ValueError(f"column={column!r} must be one of {sorted(rows.column_names)}")
+    width = len(str(len(rows)))
+    documents = [Document(f"{i:0{width}d}", _row(rows, i, column)) for i in range(len(rows))]
+    return build_corpus(Path(name).name, documents, validation_fraction=validation_fraction)
+
+
+def _load(name: str, cache: str | None) -> Any:
+    if Path(name).expanduser().is_dir():
+        data = import_module("datasets").load_from_disk(str(Path(name).expanduser()))
+        return data["train"] if isinstance(data, dict) else data
+    # `load_dataset` would ask the hub first; this builder reads prepared files only.
+    builder = import_module("datasets.packaged_modules.cache.cache").Cache
+    try:
+        return builder(cache_dir=cache, dataset_name=name, version="auto", hash="auto").as_dataset(
+            split="train"
+        )
+    except (ValueError, FileNotFoundError) as error:
+        raise ValueError(
+            f"dataset={name!r} must be in the local cache: {str(error).splitlines()[0]}"
+        ) from None
+
+
+def _row(rows: Any, index: int, column: str) -> Callable[[], Iterator[str]]:
+    return lambda: iter((rows[index][column] or "",))

@@ -1,0 +1,81 @@
+"""Random sequences that repeat themselves: nothing but induction predicts the second copy.
+
+With a fixed period p one layer can cheat: "attend p - 1 positions back" is a function of position
+alone. Here every sequence draws its own period, so the earlier copy has to be found by content.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int, Key
+
+from circuitax.kernel.keys import derive
+
+
+class Repeated(NamedTuple):
+    """``tokens[i] = tokens[i - period]`` from position ``period`` on, random before."""
+
+    tokens: Int[Array, "batch length"]
+    period: Int[Array, " batch"]
+
+
+def sample_repeated(
+    key: Key[Array, ""],
+    batch: int,
+    length: int,
+    d_vocab: int,
+    *,
+    min_period: int,
+    max_period: int,
+    distinct: bool = False,
+) -> Repeated:
+    """Repeated random sequences, each with its own period, uniform on ``[min, max]``.
+
+    Args:
+        key: Consumed.
+        batch: Number of sequences, at least 1.
+        length: Tokens in a sequence.
+        d_vocab: Number of symbols; tokens are ``0 ... d_vocab - 1``, uniform and independent.
+        min_period: At least 1.
+        max_period: At least ``min_period`` and below ``length``; equal to it fixes the period.
+        distinct: Let no symbol occur twice in a period, so that what followed it before is
+            unambiguous (the evaluators of the induction-heads paper); ``max_period <= d_vocab``.
+
+    Raises:
+        ValueError: If a size is out of its range.
+
+    Source: induction-heads paper, "repeated random sequences"; design of circuitax for the period.
+    """
+    if batch < 1:
+        raise ValueError(f"batch={batch} must be at least 1")
+    if d_vocab < 2:
+        raise ValueError(f"d_vocab={d_vocab} must be at least 2")
+    if not 1 <= min_period <= max_period < length:
+        raise ValueError(
+            f"min_period={min_period} and max_period={max_period} must satisfy "
+            f"1 <= min_period <= max_period < length={length}"
+        )
+    if distinct and max_period > d_vocab:
+        raise ValueError(
+            f"max_period={max_period} must be at most d_vocab={d_vocab} when symbols are distinct"
+        )
+    period = jax.random.randint(derive(key, "period"), (batch,), min_period, max_period + 1)
+    symbols = derive(key, "symbols")
+    if distinct:
+        order = jnp.argsort(jax.random.uniform(symbols, (batch, d_vocab)), axis=1)
+        block = order[:, :max_period]
+    else:
+        block = jax.random.randint(symbols, (batch, max_period), 0, d_vocab)
+    source = jnp.arange(length)[None, :] % period[:, None]
+    return Repeated(jnp.take_along_axis(block, source, axis=1), period)
+
+
+def is_repeat(period: Int[Array, " batch"], length: int) -> Bool[Array, "batch position"]:
+    """Where the next token is decided by the past: predictions at positions ``i >= period``.
+
+    The prediction at position i is of token i + 1. From ``i = period`` on, token i has been seen
+    one period before together with its successor; at ``i = period - 1`` the repeat begins, and
+    nothing tells so.
+    """
+    return jnp.arange(length)[None, :] >= period[:, None]

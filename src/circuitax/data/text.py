@@ -1,0 +1,88 @@
+"""From a spec to tokens: which text, which tokenizer, how much is held out."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from tokenizers import Tokenizer
+
+from circuitax.data.cache import cache_folder
+from circuitax.data.corpus import Corpus, path_corpus, python_corpus
+from circuitax.data.hub import dataset_corpus
+from circuitax.data.tokenizer import SMALLEST_VOCABULARY, corpus_tokenizer, load_tokenizer, size
+from circuitax.data.tokens import TokenArrays, corpus_tokens
+
+
+@dataclass(frozen=True)
+class TextSpec:
+    """Which text. ``path`` and ``dataset`` empty: the standard library of the running Python.
+
+    ``tokenizer`` names a ``tokenizer.json``, whose size must then equal ``d_vocab``; empty trains
+    one on the text. ``cache`` is the folder for tokenizers and token arrays; empty is the user's.
+    """
+
+    d_vocab: int = 512
+    path: str = ""
+    dataset: str = ""
+    column: str = "text"
+    tokenizer: str = ""
+    validation_fraction: float = 0.1
+    cache: str = ""
+
+    def __post_init__(self) -> None:
+        if self.path and self.dataset:
+            raise ValueError(
+                f"path={self.path!r} and dataset={self.dataset!r} must not both be given"
+            )
+        if self.d_vocab < SMALLEST_VOCABULARY:
+            raise ValueError(f"d_vocab={self.d_vocab} must be at least {SMALLEST_VOCABULARY}")
+        if not 0 < self.validation_fraction < 1:
+            raise ValueError(
+                f"validation_fraction={self.validation_fraction} must lie between 0 and 1"
+            )
+
+
+class Text(NamedTuple):
+    """An opened text: the corpus, its tokenizer and its token arrays."""
+
+    corpus: Corpus
+    tokenizer: Tokenizer
+    tokens: TokenArrays
+
+    def about(self) -> dict[str, str | int]:
+        """What a record says about its text."""
+        return {
+            "corpus": self.corpus.title,
+            "corpus_sha256": self.corpus.digest,
+            "corpus_bytes": self.corpus.n_bytes,
+            "train_documents": len(self.corpus.train),
+            "validation_documents": len(self.corpus.validation),
+            "train_tokens": len(self.tokens.train),
+            "validation_tokens": len(self.tokens.validation),
+            "d_vocab": size(self.tokenizer),
+        }
+
+
+def open_text(spec: TextSpec) -> Text:
+    """Read, tokenise (or find in the cache) and map the text that a spec names.
+
+    Raises:
+        ValueError: As the parts do; and if a tokenizer file has another size than ``d_vocab``.
+    """
+    if spec.path:
+        corpus = path_corpus(spec.path, spec.validation_fraction)
+    elif spec.dataset:
+        corpus = dataset_corpus(spec.dataset, spec.column, spec.validation_fraction)
+    else:
+        corpus = python_corpus(spec.validation_fraction)
+    cache = Path(spec.cache).expanduser() if spec.cache else cache_folder()
+    if spec.tokenizer:
+        tokenizer = load_tokenizer(spec.tokenizer)
+        if size(tokenizer) != spec.d_vocab:
+            raise ValueError(
+                f"d_vocab={spec.d_vocab} must equal the {size(tokenizer)} tokens of "
+                f"tokenizer={spec.tokenizer!r}"
+            )
+    else:
+        tokenizer = corpus_tokenizer(corpus, spec.d_vocab, cache / "tokenizers")
+    return Text(corpus, tokenizer, corpus_tokens(corpus, tokenizer, cache / "tokens"))

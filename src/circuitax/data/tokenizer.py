@@ -1,0 +1,121 @@
+"""Byte-level BPE: trained once on a corpus and cached, or loaded from a file.
+
+Every string has a token sequence, since the 256 bytes are in the vocabulary, and decoding gives the
+string back. Token 0 is the boundary, set before each document; no text can spell it.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from circuitax.data.cache import cache_folder, write_once
+from circuitax.data.corpus import Corpus
+
+BOUNDARY = "<|endoftext|>"
+SMALLEST_VOCABULARY = 257  # the bytes and the boundary
+
+
+def corpus_tokenizer(corpus: Corpus, d_vocab: int, folder: Path | None = None) -> Tokenizer:
+    """The corpus's own tokenizer with ``d_vocab`` tokens, trained on its training documents.
+
+    Kept in ``folder`` (the user's cache by default) under the corpus hash and the size. A file
+    there that cannot be read is made again.
+
+    Raises:
+        ValueError: If ``d_vocab`` is below 257, or more than the corpus can fill.
+    """
+    if d_vocab < SMALLEST_VOCABULARY:
+        raise ValueError(
+            f"d_vocab={d_vocab} must be at least {SMALLEST_VOCABULARY}: 256 bytes and the boundary"
+        )
+    folder = folder or cache_folder() / "tokenizers"
+    file = folder / f"{corpus.digest[:20]}-{d_vocab}.json"
+    if file.exists():
+        try:
+            return load_tokenizer(file)
+        except ValueError:
+            file.unlink(missing_ok=True)
+    tokenizer = train_tokenizer(corpus, d_vocab)
+    write_once(file, lambda new: tokenizer.save(str(new)))
+    return tokenizer
+
+
+def train_tokenizer(corpus: Corpus, d_vocab: int) -> Tokenizer:
+    """Byte-pair encoding by frequency on the training documents; see `corpus_tokenizer`."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=d_vocab,
+        special_tokens=[BOUNDARY],
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(_texts(corpus), trainer)
+    if (n_tokens := tokenizer.get_vocab_size()) < d_vocab:
+        raise ValueError(
+            f"d_vocab={d_vocab} must be at most {n_tokens} for corpus {corpus.title!r}: it has no "
+            "more pairs to merge"
+        )
+    return _plain(tokenizer)
+
+
+def load_tokenizer(file: str | Path) -> Tokenizer:
+    """A tokenizer from a ``tokenizer.json`` of the `tokenizers` library.
+
+    Raises:
+        ValueError: If the file is missing, unreadable, or has no boundary token ``<|endoftext|>``.
+    """
+    file = Path(file).expanduser()
+    if not file.is_file():
+        raise ValueError(f"tokenizer={str(file)!r} must be a tokenizer.json file: there is none")
+    try:
+        tokenizer = Tokenizer.from_file(str(file))
+    except Exception as error:  # the library raises a bare Exception
+        raise ValueError(f"tokenizer={str(file)!r} must be a tokenizer.json: {error}") from None
+    try:
+        boundary_id(tokenizer)
+    except ValueError as error:
+        raise ValueError(f"tokenizer={str(file)!r}: {error}") from None
+    return _plain(tokenizer)
+
+
+def boundary_id(tokenizer: Tokenizer) -> int:
+    """The id of the token set before each document.
+
+    Raises:
+        ValueError: If the tokenizer has none.
+    """
+    token: int | None = tokenizer.token_to_id(BOUNDARY)
+    if token is None:
+        raise ValueError(f"a tokenizer must hold the boundary token {BOUNDARY!r}")
+    return token
+
+
+def tokenizer_digest(tokenizer: Tokenizer) -> str:
+    """SHA-256 of the tokenizer's JSON, which decides every token it gives."""
+    return hashlib.sha256(tokenizer.to_str().encode()).hexdigest()
+
+
+def token_names(tokenizer: Tokenizer) -> tuple[str, ...]:
+    """The text of every token by id, as figures print it; a lone byte of UTF-8 shows as ``�``."""
+    names = (tokenizer.decode([i], skip_special_tokens=False) for i in range(size(tokenizer)))
+    return tuple(names)
+
+
+def size(tokenizer: Tokenizer) -> int:
+    """Number of tokens, the boundary included."""
+    return int(tokenizer.get_vocab_size())
+
+
+def _texts(corpus: Corpus) -> Iterator[str]:
+    for document in corpus.train:
+        yield from document.pieces()
+
+
+def _plain(tokenizer: Tokenizer) -> Tokenizer:
+    # Text that happens to spell the boundary is encoded as the letters it is.
+    tokenizer.encode_special_tokens = True
+    return tokenizer

@@ -1,0 +1,93 @@
+"""Windows of a long token array: random ones to train on, evenly spaced ones to measure on.
+
+A batch is a pure function of its key (the training loop gives ``at_index(data_key, step)``), so a
+resumed run sees the same data without saving more than the step. The array may be on the device,
+where drawing is part of the compiled step, or a memory map on disk; both give the same windows.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int, Key
+
+from circuitax.kernel.keys import at_index
+
+# Device indices are int32.
+_MOST_ON_DEVICE = 2**31 - 1
+
+
+def draw_windows(
+    key: Key[Array, ""], tokens: Int[Array, " n_tokens"], batch: int, length: int
+) -> Int[Array, "batch length"]:
+    """``batch`` windows at independent uniform starts, from an array on the device.
+
+    Args:
+        key: Consumed.
+        tokens: The corpus, any integer type; the windows come as int32.
+        batch: Number of windows, at least 1.
+        length: Tokens in a window: the context and, to predict the next token at each, one more.
+
+    Raises:
+        ValueError: If the corpus is shorter than a window.
+    """
+    starts = _starts(key, tokens.shape[0], batch, length)
+    rows = jax.vmap(lambda s: jax.lax.dynamic_slice_in_dim(tokens, s, length))(starts)
+    return rows.astype(jnp.int32)
+
+
+def read_windows(
+    key: Key[Array, ""], tokens: np.ndarray, batch: int, length: int, steps: range
+) -> Int[np.ndarray, "step batch length"]:
+    """The same windows for a range of steps, read from a memory map on disk.
+
+    Step ``i`` is ``draw_windows(at_index(key, i), ...)`` exactly; arrays of 2^31 tokens and more,
+    which no int32 index reaches, draw 64-bit starts instead.
+
+    Raises:
+        ValueError: If the corpus is shorter than a window.
+    """
+    n_tokens = len(tokens)
+    if n_tokens <= _MOST_ON_DEVICE:
+        draw = jax.vmap(lambda i: _starts(at_index(key, i), n_tokens, batch, length))
+        starts = np.asarray(draw(jnp.arange(steps.start, steps.stop, steps.step)), np.int64)
+    else:
+        draw = jax.vmap(lambda i: jax.random.bits(at_index(key, i), (batch, 2), jnp.uint32))
+        words = np.asarray(draw(jnp.arange(steps.start, steps.stop, steps.step)), np.uint64)
+        wide = (words[..., 0] << np.uint64(32)) | words[..., 1]
+        # The bias of the remainder is below 2^-32.
+        starts = (wide % np.uint64(n_tokens - length + 1)).astype(np.int64)
+    return np.asarray(tokens[starts[..., None] + np.arange(length)], np.int32)
+
+
+def spaced_windows(tokens: np.ndarray, n_windows: int, length: int) -> Int[np.ndarray, "n length"]:
+    """``n_windows`` windows that do not overlap, evenly spaced over the whole array.
+
+    Measured on these, two models see the same text; no key is involved.
+
+    Raises:
+        ValueError: If the array cannot hold that many windows.
+    """
+    most = len(tokens) // length
+    if not 1 <= n_windows <= most:
+        raise ValueError(
+            f"n_windows={n_windows} must be between 1 and {most}: the text has {len(tokens)} "
+            f"tokens and a window {length}"
+        )
+    starts = np.arange(n_windows, dtype=np.int64) * len(tokens) // n_windows
+    return np.asarray(tokens[starts[:, None] + np.arange(length)[None, :]], np.int32)
+
+
+def fits_on_device(tokens: np.ndarray, limit_bytes: int = 1 << 30) -> bool:
+    """Whether the array may be placed on the device: int32 indices reach it, bytes allow it."""
+    return len(tokens) <= _MOST_ON_DEVICE and tokens.nbytes <= limit_bytes
+
+
+def _starts(key: Key[Array, ""], n_tokens: int, batch: int, length: int) -> Int[Array, " batch"]:
+    if batch < 1:
+        raise ValueError(f"batch={batch} must be at least 1")
+    if not 1 <= length <= n_tokens:
+        raise ValueError(
+            f"length={length} must be between 1 and the {n_tokens} tokens of the text; use more "
+            "text or a shorter context"
+        )
+    return jax.random.randint(key, (batch,), 0, n_tokens - length + 1)
