@@ -1,0 +1,154 @@
+"""Kronecker terms against NumPy's own ``kron``, which the library never calls."""
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.test_util import check_grads
+
+from circuitax.kernel import kron
+from circuitax.kernel.chain import Chain, chain_of
+from circuitax.kernel.kron import Kron, KronSum
+
+N, D = 3, 4  # square, so that every pair of terms composes
+
+
+def draw(rng: np.random.Generator) -> dict[str, tuple[Kron, np.ndarray]]:
+    """A term of every kind with its dense matrix, made by NumPy."""
+    A, W, V, O = (rng.normal(size=s) for s in [(N, N), (D, D), (D, 2), (2, D)])
+    thin = chain_of(V, O)
+    terms = {
+        "full": (Kron(jnp.asarray(A), jnp.asarray(W)), np.kron(A, W.T)),
+        "head": (Kron(jnp.asarray(A), thin), np.kron(A, (V @ O).T)),
+        "move": (kron.move(jnp.asarray(A)), np.kron(A, np.eye(D))),
+        "process": (kron.process(thin), np.kron(np.eye(N), (V @ O).T)),
+        "identity": (kron.identity(), np.eye(N * D)),
+    }
+    return terms
+
+
+SIZES = {"n_ctx": N, "d_model": D}
+KINDS = ("full", "head", "move", "process", "identity")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_term_acts_transposes_and_measures_like_its_dense_matrix(
+    kind: str, rng: np.random.Generator, x64: None
+) -> None:
+    term, truth = draw(rng)[kind]
+    x = rng.normal(size=(N, D))
+    near = {"rtol": 1e-12, "atol": 1e-12}
+    acted = kron.act(term, jnp.asarray(x))
+    np.testing.assert_allclose(acted.ravel(), truth @ x.ravel(), **near)
+    np.testing.assert_allclose(kron.materialise(term, **SIZES), truth, **near)
+    np.testing.assert_allclose(kron.materialise(kron.transpose(term), **SIZES), truth.T, **near)
+    np.testing.assert_allclose(kron.trace(term, **SIZES), np.trace(truth), **near)
+    np.testing.assert_allclose(kron.norm(term, **SIZES), np.linalg.norm(truth), **near)
+
+
+@pytest.mark.parametrize("first", KINDS)
+@pytest.mark.parametrize("second", KINDS)
+def test_pairs_compose_and_have_inner_products(
+    first: str, second: str, rng: np.random.Generator, x64: None
+) -> None:
+    (f, dense_f), (s, dense_s) = draw(rng)[first], draw(rng)[second]
+    near = {"rtol": 1e-11, "atol": 1e-11}
+    composed = kron.compose(s, f)
+    np.testing.assert_allclose(kron.materialise(composed, **SIZES), dense_s @ dense_f, **near)
+    np.testing.assert_allclose(kron.inner(s, f, **SIZES), (dense_s * dense_f).sum(), **near)
+
+
+def test_identity_factors_stay_structural(rng: np.random.Generator) -> None:
+    terms = draw(rng)
+    twice = kron.compose(kron.identity(), kron.compose(terms["move"][0], kron.identity()))
+    assert twice.W is None and jax.tree.leaves(kron.identity()) == []
+    head = kron.compose(terms["head"][0], terms["process"][0])
+    assert isinstance(head.W, Chain) and len(head.W.factors) == 4
+    x = jnp.ones((N, D))
+    assert "dot_general" not in str(jax.make_jaxpr(kron.act)(kron.identity(), x))
+
+
+def test_sums_act_compose_and_measure_with_their_cross_terms(
+    rng: np.random.Generator, x64: None
+) -> None:
+    terms = draw(rng)
+    one = kron.add(terms["full"][0], terms["head"][0], terms["identity"][0])
+    two = kron.add(terms["process"][0], terms["move"][0])
+    dense_one = sum(terms[kind][1] for kind in ("full", "head", "identity"))
+    dense_two = sum(terms[kind][1] for kind in ("process", "move"))
+    x = rng.normal(size=(N, D))
+    near = {"rtol": 1e-11, "atol": 1e-11}
+    np.testing.assert_allclose(kron.act(one, jnp.asarray(x)).ravel(), dense_one @ x.ravel(), **near)
+    composed = kron.compose(two, one)
+    assert len(composed.terms) == 6
+    np.testing.assert_allclose(kron.materialise(composed, **SIZES), dense_two @ dense_one, **near)
+    np.testing.assert_allclose(kron.materialise(kron.transpose(one), **SIZES), dense_one.T, **near)
+    np.testing.assert_allclose(kron.trace(one, **SIZES), np.trace(dense_one), **near)
+    np.testing.assert_allclose(kron.inner(one, two, **SIZES), (dense_one * dense_two).sum(), **near)
+    np.testing.assert_allclose(kron.norm(one, **SIZES), np.linalg.norm(dense_one), **near)
+    assert kron.add(one, kron.add()).terms == one.terms
+
+
+def test_rectangular_factors_move_to_fewer_positions(rng: np.random.Generator, x64: None) -> None:
+    A, W, x = (rng.normal(size=s) for s in [(2, 3), (4, 5), (3, 4)])
+    term = Kron(jnp.asarray(A), jnp.asarray(W))
+    np.testing.assert_allclose(kron.act(term, jnp.asarray(x)), A @ x @ W, rtol=1e-12)
+    np.testing.assert_allclose(kron.materialise(term), np.kron(A, W.T), rtol=1e-12)
+
+
+def test_norms_are_computed_without_the_dense_matrix(rng: np.random.Generator) -> None:
+    """64 positions and 512 features: the dense matrix would hold a billion entries."""
+    A, V, O = (rng.normal(size=s).astype(np.float32) for s in [(64, 64), (512, 2), (2, 512)])
+    term = Kron(jnp.asarray(A), chain_of(V, O))
+    both = kron.add(term, kron.identity())
+    expected = np.linalg.norm(A) * np.linalg.norm(V @ O)
+    np.testing.assert_allclose(kron.norm(term), expected, rtol=1e-5)
+    sizes = {"n_ctx": 64, "d_model": 512}
+    cross = np.trace(A.astype(float)) * np.trace(O.astype(float) @ V)
+    np.testing.assert_allclose(
+        kron.norm(both, **sizes) ** 2, expected**2 + 2 * cross + 64 * 512, rtol=1e-4
+    )
+    with pytest.raises(ValueError, match="max_entries=16777216"):
+        kron.materialise(term)
+
+
+def test_batches_jit_and_vmap_agree(rng: np.random.Generator, x64: None) -> None:
+    A, V, O = (rng.normal(size=(2, *s)) for s in [(N, N), (D, 2), (2, D)])
+    x = rng.normal(size=(N, D))
+    heads = Kron(jnp.asarray(A), chain_of(V, O))
+    expected = A @ x @ V @ O
+    np.testing.assert_allclose(jax.jit(kron.act)(heads, jnp.asarray(x)), expected, rtol=1e-11)
+    mapped = jax.vmap(kron.act, in_axes=(0, None))(heads, jnp.asarray(x))
+    np.testing.assert_allclose(mapped, expected, rtol=1e-11)
+    np.testing.assert_allclose(jax.vmap(kron.norm)(heads), kron.norm(heads), rtol=1e-12)
+    dense = kron.materialise(heads)
+    np.testing.assert_allclose(dense[1], np.kron(A[1], (V[1] @ O[1]).T), rtol=1e-11)
+
+
+def test_gradients_against_finite_differences(rng: np.random.Generator, x64: None) -> None:
+    terms = {kind: term for kind, (term, _) in draw(rng).items()}
+    total = kron.add(*terms.values())
+    x = jnp.asarray(rng.normal(size=(N, D)))
+    check_grads(jax.jit(kron.act), (total, x), order=1, modes=["rev"], rtol=1e-6)
+    norm = jax.jit(lambda k: kron.norm(k, **SIZES))
+    check_grads(norm, (total,), order=1, modes=["rev"], rtol=1e-6)
+
+
+def test_float32_terms_stay_float32_under_x64(rng: np.random.Generator, x64: None) -> None:
+    terms = {kind: term for kind, (term, _) in draw(rng).items() if kind != "identity"}
+    small = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), terms)
+    for term in small.values():
+        found = (kron.materialise(term, **SIZES), kron.norm(term, **SIZES))
+        chex.assert_type(list(found), jnp.float32)
+
+
+def test_bad_arguments_are_named() -> None:
+    with pytest.raises(ValueError, match="empty sum"):
+        kron.act(KronSum(()), jnp.ones((2, 2)))
+    with pytest.raises(ValueError, match="n_ctx=None"):
+        kron.trace(kron.identity(), d_model=2)
+    with pytest.raises(ValueError, match="d_model=None"):
+        kron.norm(kron.move(jnp.ones((2, 2))))
+    with pytest.raises(ValueError, match="d_model=None"):
+        kron.materialise(kron.move(jnp.ones((2, 2))))
