@@ -1,0 +1,68 @@
+"""The task of the toy models: sparse features with a density and an importance each."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+
+@dataclass(frozen=True)
+class SparseTask:
+    """Sparse features, swept over sparsity and over how fast importance falls.
+
+    A number or a list is accepted for the two swept fields, so that ``task.sparsity=0.7`` is one
+    job of a multirun and ``task.sparsity=[0,0.7]`` one vmapped axis; both end as a tuple.
+
+    Attributes:
+        sparsity: S, the probability that a feature is zero, in [0, 1); the density is 1 − S.
+        importance_base: Feature i counts ``base ** i`` in the loss, i from 0; 1 is uniform.
+        batch_size: Fresh samples a step, at least 1.
+
+    Raises:
+        ValueError: If a field is out of its range.
+
+    Source: toy-models paper, "Demonstrating Superposition".
+    """
+
+    # Any: OmegaConf has no union of a number and a list.
+    sparsity: Any = (0.0,)
+    importance_base: Any = (1.0,)
+    batch_size: int = 1024
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sparsity", _numbers("sparsity", self.sparsity))
+        object.__setattr__(
+            self, "importance_base", _numbers("importance_base", self.importance_base)
+        )
+        for value in self.sparsity:
+            if not 0 <= value < 1:
+                raise ValueError(f"sparsity={value:g} must be in [0, 1): it is P(feature = 0)")
+        for value in self.importance_base:
+            if not value > 0:
+                raise ValueError(f"importance_base={value:g} must be positive")
+        if self.batch_size < 1:
+            raise ValueError(f"batch_size={self.batch_size} must be at least 1")
+
+    @property
+    def density(self) -> Float[Array, " density"]:
+        """p = 1 − S for every sparsity of the sweep."""
+        return 1 - jnp.asarray(self.sparsity)
+
+    def importance(self, n_features: int) -> Float[Array, "importance_base n_features"]:
+        """``base ** i`` for every base of the sweep."""
+        base = jnp.asarray(self.importance_base)
+        return base[:, None] ** jnp.arange(n_features)[None, :]
+
+
+def _numbers(name: str, value: Any) -> tuple[float, ...]:
+    """A tuple of floats from a number or a sequence of numbers."""
+    many = value if isinstance(value, (list, tuple)) else (value,)
+    for item in many:
+        if isinstance(item, bool) or not isinstance(item, (int, float)):
+            raise ValueError(f"{name}={value!r} must be a number or a list of numbers")
+    if not many:
+        raise ValueError(f"{name}=[] must hold at least one number")
+    if len(set(many)) < len(many):
+        raise ValueError(f"{name}={list(many)} holds a number twice")
+    return tuple(float(item) for item in many)
