@@ -1,0 +1,74 @@
+"""One job of a command line, in whatever process the launcher puts it: ``experiments.run``."""
+
+import sys
+from pathlib import Path
+
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig
+
+from circuitax.config.catalogue import checkout, discover
+from circuitax.config.cells import Cell, from_config
+from circuitax.lab.compilation import keep_compiled_code
+from circuitax.lab.conduct import Outcome, conduct
+from circuitax.lab.lock import Busy
+from circuitax.lab.runs import shown, verdicts
+from circuitax.lab.stop import StopFlag, Stopped
+from circuitax.records.claims import FAILS, HOLDS, OUT_OF_REACH
+from circuitax.records.provenance import typed_command
+from circuitax.records.store import write_json
+
+STATUS = "status.json"
+
+
+def compute(config: DictConfig) -> None:
+    """Compute the run that Hydra composed, and leave word of it in the job's own folder.
+
+    Raises:
+        Stopped: When a signal asked for it.
+    """
+    hydra_config = HydraConfig.get()
+    status = Path(hydra_config.runtime.output_dir) / STATUS
+    overrides = list(hydra_config.overrides.task)
+    try:
+        cell = from_config(config, overrides, discover())
+        keep_compiled_code(checkout() / ".cache")
+        command = typed_command("experiments.run", overrides)
+        with StopFlag() as stop:
+            outcome = conduct(cell, command=command, stop=stop, say=_say)
+        _say(_summary(cell, outcome))
+    except Busy as error:  # one line, where an exception would print its traceback
+        _say(f"error: {error}")
+        _leave(status, overrides, "failed", str(error))
+        return
+    except Stopped:
+        _leave(status, overrides, "stopped", "by a signal; the same command resumes")
+        raise
+    except Exception as error:
+        _leave(status, overrides, "failed", f"{type(error).__name__}: {error}")
+        raise
+    if outcome.figure_error:
+        reason = f"the data are kept, but figures failed: {outcome.figure_error}"
+        _say(f"error: {reason}")
+        _leave(status, overrides, "failed", reason)
+        return
+    _leave(status, overrides, "reused" if outcome.reused else "done", "")
+
+
+def _leave(path: Path, overrides: list[str], status: str, reason: str) -> None:
+    write_json(path, {"overrides": overrides, "status": status, "reason": reason})
+
+
+def _summary(cell: Cell, outcome: Outcome) -> str:
+    how = "is there already" if outcome.reused else f"done in {outcome.seconds:.1f} s"
+    counts = [verdict.verdict for verdict in verdicts(outcome.folder)]
+    claims = ", ".join(
+        f"{counts.count(verdict)} {words}"
+        for verdict, words in ((HOLDS, "hold"), (FAILS, "fail"), (OUT_OF_REACH, "out of reach"))
+        if verdict in counts
+    )
+    parts = [f"{cell.entry.name} {cell.id} {how}: {shown(outcome.folder)}"]
+    return "; ".join([*parts, *([f"claims: {claims}"] if claims else [])])
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

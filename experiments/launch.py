@@ -1,0 +1,71 @@
+"""Hand a checked command line to Hydra, and read afterwards what came of each job."""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import hydra
+
+from circuitax.config.catalogue import checkout
+from circuitax.config.cells import Cell
+from circuitax.lab.runs import results_folder, work_folder
+from circuitax.records.store import write_json
+from experiments.job import STATUS
+
+SWEEPS = "sweeps"
+
+
+class JobStatus(NamedTuple):
+    """What a job left in its folder; ``status`` is ``"missing"`` when it died without a word."""
+
+    overrides: tuple[str, ...]
+    status: str
+    reason: str
+
+
+def through_hydra(task: Callable[..., Any], arguments: Sequence[str]) -> int:
+    """Run Hydra's own main on these arguments; its exit status."""
+    decorated = hydra.main(
+        version_base="1.3", config_path=str(checkout() / "conf"), config_name="config"
+    )(task)
+    before = sys.argv
+    sys.argv = ["experiments.run", *arguments]  # which Hydra reads
+    try:
+        decorated()
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else 1
+    finally:
+        sys.argv = before
+    return 0
+
+
+def job_folder(multirun: bool) -> Path:
+    """A new folder for what Hydra writes, named by the time."""
+    stamp = f"{time.strftime('%Y-%m-%d_%H-%M-%S')}_{os.getpid()}"
+    return work_folder() / (SWEEPS if multirun else "hydra") / stamp
+
+
+def write_manifests(stamp: str, cells: Sequence[Cell]) -> None:
+    """Note for each experiment which runs a sweep is made of, so that ``collect`` misses none."""
+    for name in sorted({cell.entry.name for cell in cells}):
+        jobs = [
+            {"run": cell.id, "overrides": list(cell.overrides)}
+            for cell in cells
+            if cell.entry.name == name
+        ]
+        write_json(results_folder() / name / SWEEPS / f"{stamp}.json", {"jobs": jobs})
+
+
+def statuses(folder: Path, cells: Sequence[Cell], multirun: bool) -> Iterator[JobStatus]:
+    """What every job of the command line left behind."""
+    for number, cell in enumerate(cells):
+        path = (folder / str(number) if multirun else folder) / STATUS
+        if path.is_file():
+            left = json.loads(path.read_text(encoding="utf-8"))
+            yield JobStatus(tuple(left["overrides"]), left["status"], left["reason"])
+        else:
+            yield JobStatus(cell.overrides, "missing", "ended without a word, or never started")

@@ -1,0 +1,86 @@
+"""From a composed configuration to frozen specs: tuples for lists, every check run."""
+
+import dataclasses
+import typing
+from typing import Any
+
+from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from circuitax.config.schema import ConfigError, nearest, type_name
+
+
+def build(spec: type, config: DictConfig, prefix: str = "") -> Any:
+    """The spec that a configuration describes; innermost specs are built, and checked, first.
+
+    Args:
+        spec: Frozen dataclass.
+        config: Node with the spec's fields, and perhaps more; see ``reject_unknown``.
+        prefix: Dotted path of ``config``, for messages.
+
+    Raises:
+        ConfigError: If a value is missing, has the wrong type, or is refused by the spec.
+    """
+    hints = typing.get_type_hints(spec)
+    values = {}
+    for field in dataclasses.fields(spec):
+        path = f"{prefix}{field.name}"
+        values[field.name] = _value(config, field.name, path, hints[field.name])
+    try:
+        return spec(**values)
+    except ValueError as error:
+        where = f"{prefix[:-1]}: " if prefix else ""
+        raise ConfigError(f"{where}{_one_line(error)}") from error
+
+
+def reject_unknown(known: set[str], config: DictConfig, prefix: str = "") -> None:
+    """Refuse keys that no field declares, also those added with ``+`` or in a YAML file.
+
+    Raises:
+        ConfigError: Naming the key and the nearest field.
+    """
+    for key in config:
+        path = f"{prefix}{key}"
+        if path not in known:
+            value = OmegaConf.select(config, str(key), throw_on_missing=False)
+            raise ConfigError(
+                f"{path}={value!r} is not a field{nearest(path, sorted(known))}; "
+                f"allowed here: {', '.join(_siblings(known, prefix))}"
+            )
+        child = config._get_node(key)
+        if isinstance(child, DictConfig) and not child._is_none():
+            reject_unknown(known, child, f"{path}.")
+
+
+def _value(config: DictConfig, name: str, path: str, hint: Any) -> Any:
+    try:
+        if OmegaConf.is_missing(config, name):
+            raise ConfigError(f"{path} is missing, it must be {type_name(hint)}: give {path}=...")
+        value = config[name]
+    except OmegaConfBaseException as error:
+        node = config._get_node(name)
+        raise ConfigError(f"{path}={node} must be {type_name(hint)}") from error
+    return _plain(value, path)
+
+
+def _plain(value: Any, path: str) -> Any:
+    if isinstance(value, ListConfig):
+        return tuple(_plain(item, f"{path}[{i}]") for i, item in enumerate(value))
+    if isinstance(value, DictConfig):
+        kind = OmegaConf.get_type(value)
+        if dataclasses.is_dataclass(kind):
+            return build(kind, value, f"{path}.")
+        return OmegaConf.to_container(value, resolve=True)
+    return value
+
+
+def _siblings(known: set[str], prefix: str) -> list[str]:
+    return sorted(
+        path.removeprefix(prefix)
+        for path in known
+        if path.startswith(prefix) and "." not in path.removeprefix(prefix)
+    )
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

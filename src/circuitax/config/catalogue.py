@@ -1,0 +1,137 @@
+"""Which experiments exist, read from their files without importing them."""
+
+import ast
+import importlib
+import importlib.util
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+# Folders of further experiments, beside the built-in ones; each may hold conf/experiment/*.yaml
+# and figures/*.py of its own.
+VARIABLE = "CIRCUITAX_EXPERIMENTS"
+
+
+class Entry(NamedTuple):
+    """One experiment file.
+
+    Attributes:
+        name: The file's name without its suffix, which is the experiment's name.
+        module: Name to import it by.
+        path: The file.
+        figures: File of its ``draw(record)``, which may not exist.
+        conf: Folder that holds ``experiment/<name>.yaml``.
+        message: First line of its docstring.
+        requires: Experiments whose results it reads.
+        budget_seconds: Expected seconds at quick scale on two cores; inf when not stated.
+        paper_seconds: Expected seconds at paper scale; None when not stated.
+    """
+
+    name: str
+    module: str
+    path: Path
+    figures: Path
+    conf: Path
+    message: str
+    requires: tuple[str, ...]
+    budget_seconds: float
+    paper_seconds: float | None
+
+    def load(self) -> ModuleType:
+        """The imported module."""
+        folder = str(self.path.parent)
+        if "." not in self.module and folder not in sys.path:
+            sys.path.append(folder)
+        return importlib.import_module(self.module)
+
+
+def checkout() -> Path:
+    """The folder that holds ``experiments/``, ``conf/`` and ``results/``.
+
+    Raises:
+        ValueError: If the experiments are not installed.
+    """
+    spec = importlib.util.find_spec("experiments")
+    if spec is None or not spec.submodule_search_locations:
+        raise ValueError("experiments must be installed: pip install -e . in the checkout")
+    return Path(next(iter(spec.submodule_search_locations))).resolve().parent
+
+
+def discover() -> dict[str, Entry]:
+    """Every experiment by name: files of ``experiments/`` that define ``Spec`` and ``run``.
+
+    Raises:
+        ValueError: If two files have one name.
+    """
+    root = checkout()
+    places = [(root / "experiments", "experiments.", root / "src/circuitax/figures", root / "conf")]
+    for text in os.environ.get(VARIABLE, "").split(os.pathsep):
+        if text:
+            folder = Path(text).resolve()
+            places.append((folder, "", folder / "figures", folder / "conf"))
+    found: dict[str, Entry] = {}
+    for folder, prefix, figures, conf in places:
+        for path in sorted(folder.glob("*.py")):
+            facts = _read(path)
+            if facts is None:
+                continue
+            name = path.stem
+            if name in found:
+                raise ValueError(f"experiment {name!r} is in two files, it must have one")
+            found[name] = Entry(name, f"{prefix}{name}", path, figures / path.name, conf, *facts)
+    return found
+
+
+def upstream_order(name: str, entries: dict[str, Entry], path: tuple[str, ...] = ()) -> list[str]:
+    """The experiment and all that it requires, each after what it requires itself.
+
+    Raises:
+        ValueError: If a required experiment does not exist, or requires itself in the end.
+    """
+    if name in path:
+        raise ValueError(f"requires={name!r} makes a circle: {' -> '.join((*path, name))}")
+    if name not in entries:
+        raise ValueError(f"requires={name!r} of {path[-1:]} is not an experiment")
+    order: list[str] = []
+    for upstream in entries[name].requires:
+        for item in upstream_order(upstream, entries, (*path, name)):
+            if item not in order:
+                order.append(item)
+    return [*order, name]
+
+
+def extra_conf(entries: dict[str, Entry]) -> list[Path]:
+    """Folders of configuration beside the built-in one."""
+    own = checkout() / "conf"
+    return sorted({entry.conf for entry in entries.values() if entry.conf != own})
+
+
+def _read(path: Path) -> tuple[str, tuple[str, ...], float, float | None] | None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    classes = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
+    functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    if "Spec" not in classes or "run" not in functions:
+        return None
+    message = (ast.get_docstring(tree) or "").split("\n")[0]
+    budget = _constant(tree, "BUDGET_SECONDS")
+    return (
+        message,
+        tuple(_constant(tree, "requires") or ()),
+        float("inf") if budget is None else float(budget),
+        _constant(tree, "PAPER_SECONDS"),
+    )
+
+
+def _constant(tree: ast.Module, name: str) -> Any:
+    for node in tree.body:
+        if isinstance(node, ast.Assign):
+            targets, value = node.targets, node.value
+        elif isinstance(node, ast.AnnAssign) and node.value is not None:
+            targets, value = [node.target], node.value
+        else:
+            continue
+        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
+            return ast.literal_eval(value)
+    return None

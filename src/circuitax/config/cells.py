@@ -1,0 +1,190 @@
+"""A cell: one job of a sweep, composed and checked, with the upstream runs it needs."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import hydra
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from circuitax.config.build import build, reject_unknown
+from circuitax.config.catalogue import Entry, checkout, extra_conf, upstream_order
+from circuitax.config.command_line import check, jobs, parse, values_of
+from circuitax.config.identity import run_id
+from circuitax.config.scale import Root, register_resolvers
+from circuitax.config.schema import ConfigError, fields, nearest, register, type_name
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run as it will be computed.
+
+    Attributes:
+        entry: The experiment.
+        root: Scale, seed and floating-point type.
+        spec: The experiment's own fields, checked.
+        overrides: What was typed for this run.
+        config: The whole configuration as YAML, resolved.
+        inputs: Upstream runs in the order of the experiment's ``requires``.
+    """
+
+    entry: Entry
+    root: Root
+    spec: Any
+    overrides: tuple[str, ...]
+    config: str
+    inputs: "tuple[Cell, ...]" = ()
+
+    @property
+    def id(self) -> str:
+        """Identity of the run; see ``run_id``."""
+        return run_id(
+            self.entry.name,
+            self.spec,
+            scale=self.root.scale.name,
+            seed=self.root.seed,
+            dtype=self.root.dtype.name,
+            inputs={cell.entry.name: cell.id for cell in self.inputs},
+        )
+
+
+def plan(
+    overrides: Sequence[str],
+    entries: dict[str, Entry],
+    *,
+    multirun: bool = False,
+    config_dir: str | None = None,
+) -> tuple[list[str], list[Cell]]:
+    """Compose and check every job of a command line, before anything is computed.
+
+    Args:
+        overrides: As typed.
+        entries: All experiments.
+        multirun: Whether a sweep was asked for.
+        config_dir: A further folder of configuration, or None.
+
+    Returns:
+        The overrides to hand to Hydra, and the cells they unfold to.
+
+    Raises:
+        ConfigError: One line about the first thing that is wrong.
+    """
+    parsed = parse(overrides)
+    names = values_of(parsed, "experiment")
+    if not names:
+        raise ConfigError(f"experiment is missing: give experiment=..., one of {_listing(entries)}")
+    if len(names) > 1 and not multirun:
+        raise ConfigError(f"experiment={','.join(names)} is a sweep: add -m")
+    known: dict[str, Any] = {}
+    for name in names:
+        known |= _register(name, entries)
+    checked = check(parsed, known, multirun) + _searchpath(parsed, entries, config_dir)
+    cells = []
+    with _hydra():
+        for job in jobs(checked):
+            cells.append(_compose(job, entries))
+    return checked, cells
+
+
+def from_config(config: DictConfig, overrides: Sequence[str], entries: dict[str, Entry]) -> Cell:
+    """The cell that Hydra composed, inside a job.
+
+    Raises:
+        ConfigError: One line about the first thing that is wrong.
+    """
+    name = str(config.experiment)
+    known = _register(name, entries)
+    reject_unknown(set(known), config)
+    entry = entries[name]
+    root = build(Root, config)
+    spec = build(entry.load().Spec, config)
+    upstream_order(name, entries)
+    inputs = tuple(_upstream(upstream, root, entries) for upstream in entry.requires)
+    text = OmegaConf.to_yaml(config, resolve=True)
+    return Cell(entry, root, spec, tuple(overrides), text, inputs)
+
+
+def _register(name: str, entries: dict[str, Entry]) -> dict[str, Any]:
+    if name not in entries:
+        near = nearest(name, sorted(entries))
+        raise ConfigError(
+            f"experiment={name} is not an experiment{near}; there are {_listing(entries)}"
+        )
+    spec = entries[name].load().Spec
+    register(name, spec)
+    return dict([*fields(Root), *fields(spec)])
+
+
+def _compose(job: list[str], entries: dict[str, Entry]) -> Cell:
+    name = values_of(parse(job), "experiment")[-1]
+    known = _register(name, entries)
+    task = [text for text in job if not text.startswith("hydra")]
+    check(parse(task), known, multirun=False)
+    try:
+        config = hydra.compose("config", overrides=job)
+    except (HydraException, OmegaConfBaseException, AssertionError) as error:
+        raise ConfigError(_explain(error, job, known)) from error
+    return from_config(config, task, entries)
+
+
+def _upstream(name: str, root: Root, entries: dict[str, Entry]) -> Cell:
+    _register(name, entries)
+    job = [
+        f"experiment={name}",
+        f"scale={root.scale.name}",
+        f"seed={root.seed}",
+        f"dtype={root.dtype.name}",
+    ]
+    with _hydra():
+        return _compose([*job, *_searchpath([], entries, None)], entries)
+
+
+@contextmanager
+def _hydra() -> Iterator[None]:
+    register_resolvers()
+    with hydra.initialize_config_dir(str(checkout() / "conf"), version_base="1.3", job_name="run"):
+        yield  # leaving restores the Hydra that was there before, if any
+
+
+def _searchpath(parsed: Sequence[Any], entries: dict[str, Entry], given: str | None) -> list[str]:
+    if any(override.get_key_element() == "hydra.searchpath" for override in parsed):
+        return []
+    folders = [str(folder) for folder in extra_conf(entries)]
+    if given is not None:
+        folders.append(os.path.abspath(given))
+    missing = [folder for folder in folders if not Path(folder).is_dir()]
+    if missing:
+        raise ConfigError(f"config folder {Path(missing[0]).name!r} does not exist")
+    if not folders:
+        return []
+    return [f"hydra.searchpath=[{','.join(f'file://{folder}' for folder in folders)}]"]
+
+
+def _explain(error: Exception, job: list[str], known: dict[str, Any]) -> str:
+    # Hydra's text names the override, our list of types says what it may be.
+    text = str(error)
+    for override in job:
+        if override in text or isinstance(error, AssertionError):
+            key, _, value = override.partition("=")
+            if key in known:
+                return f"{key}={value} must be {type_name(known[key])}"
+    cause = error.__cause__
+    where = str(getattr(cause, "full_key", None) or "")
+    if where in known:
+        return f"{where} in the YAML file must be {type_name(known[where])}: {_line(str(cause))}"
+    if where:
+        return f"{where} in the YAML file names no field{nearest(where, sorted(known))}"
+    return _line(text.split("Config search path")[0])
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _listing(entries: dict[str, Entry]) -> str:
+    return ", ".join(sorted(entries))

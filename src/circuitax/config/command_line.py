@@ -1,0 +1,153 @@
+"""The command line before Hydra sees it: every override checked, sweeps unfolded into jobs."""
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, get_origin
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+
+from circuitax.config.schema import ConfigError, nearest, type_name
+
+
+class CommandLine(NamedTuple):
+    """What was typed: overrides, flags (with their values), whether it is a sweep, and where
+    further configuration is."""
+
+    overrides: tuple[str, ...]
+    flags: tuple[str, ...]
+    multirun: bool
+    config_dir: str | None
+
+
+# Hydra's flags that take a value, and the one whose value we take for ourselves.
+_CONFIG_DIR = {"--config-dir", "-cd"}
+_WITH_VALUE = {"--config-name", "-cn", "--config-path", "-cp", "--package", "-p"}
+_WITH_VALUE |= {"--cfg", "-c", "--info", "-i"}
+
+
+def split(arguments: Sequence[str]) -> CommandLine:
+    """Separate Hydra's flags from overrides.
+
+    Raises:
+        ConfigError: If ``--config-dir`` has no value.
+    """
+    overrides, flags = [], []
+    config_dir = None
+    items = iter(arguments)
+    for item in items:
+        name, equals, value = item.partition("=")
+        if name in _CONFIG_DIR:
+            config_dir = value if equals else next(items, None)
+            if not config_dir:
+                raise ConfigError(f"{name} needs a folder: {name} FOLDER")
+        elif item in _WITH_VALUE:
+            flags.extend([item, *itertools.islice(items, 1)])
+        elif item.startswith("-"):
+            flags.append(item)
+        else:
+            overrides.append(item)
+    multirun = bool({"-m", "--multirun"} & set(flags)) or "hydra.mode=MULTIRUN" in overrides
+    return CommandLine(tuple(overrides), tuple(flags), multirun, config_dir)
+
+
+def parse(overrides: Iterable[str]) -> list[Override]:
+    """Hydra's own reading of each override.
+
+    Raises:
+        ConfigError: If one cannot be read.
+    """
+    parsed = []
+    for text in overrides:
+        try:
+            parsed.append(OverridesParser.create().parse_override(text))
+        except HydraException as error:
+            raise ConfigError(f"{text!r} cannot be read: {_first_line(error)}") from error
+    return parsed
+
+
+def values_of(parsed: Iterable[Override], key: str) -> list[str]:
+    """Every value that a key takes over a sweep, as text; empty when it is not given."""
+    found: list[str] = []
+    for override in parsed:
+        if override.get_key_element() == key:
+            found = _items(override)
+    return found
+
+
+def check(parsed: Iterable[Override], known: Mapping[str, Any], multirun: bool) -> list[str]:
+    """The overrides with each key known, scalars for list fields put into lists.
+
+    Args:
+        parsed: Overrides of one experiment.
+        known: Type of every field by its dotted path.
+        multirun: Whether a sweep was asked for.
+
+    Returns:
+        Overrides as text.
+
+    Raises:
+        ConfigError: If a key is no field, is added or deleted, or sweeps without ``-m`` or over
+            nothing.
+    """
+    checked = []
+    for override in parsed:
+        key = override.get_key_element()
+        text = override.input_line or ""
+        if key.split(".")[0].split("/")[0] == "hydra" or key == "experiment":
+            checked.append(text)
+            continue
+        plain = key.lstrip("+~")
+        if plain not in known:
+            message = f"{text} names no field{nearest(plain, sorted(known))}; fields are "
+            raise ConfigError(message + ", ".join(sorted(known)))
+        if plain != key:
+            raise ConfigError(f"{text}: fields are set, not added or deleted; write {plain}=...")
+        if override.is_sweep_override():
+            items = _items(override)
+            if not multirun:
+                raise ConfigError(f"{text} is a sweep: add -m, or write a list as {key}=[...]")
+            if not items:
+                raise ConfigError(
+                    f"{text} sweeps over nothing, it must be {type_name(known[plain])}: "
+                    f"write {key}=a,b,..."
+                )
+        if get_origin(known[plain]) is tuple:
+            text = f"{key}={','.join(map(_listed, _items(override)))}"
+        checked.append(text)
+    return checked
+
+
+def jobs(checked: Iterable[str]) -> list[list[str]]:
+    """Every job of a sweep as its list of overrides, in the order Hydra's basic sweeper takes.
+
+    Raises:
+        ConfigError: If one key sweeps over nothing.
+    """
+    choices: dict[str, list[str]] = {}
+    for override in parse(checked):
+        key = override.get_key_element()
+        choices[key] = [f"{key}={value}" for value in _items(override)]
+        if not choices[key]:
+            raise ConfigError(f"{override.input_line} sweeps over nothing: write {key}=a,b,...")
+    return [list(job) for job in itertools.product(*choices.values())]
+
+
+def _items(override: Override) -> list[str]:
+    if not override.is_sweep_override():
+        return [override.get_value_element_as_str()]
+    if not override.is_discrete_sweep():
+        raise ConfigError(f"{override.input_line} must sweep over a list of values or a range")
+    try:
+        return list(override.sweep_string_iterator())
+    except HydraException as error:
+        raise ConfigError(f"{override.input_line} cannot be unfolded: {error}") from error
+
+
+def _listed(item: str) -> str:
+    return item if item.startswith("[") or item.startswith("${") else f"[{item}]"
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0]

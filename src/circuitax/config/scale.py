@@ -1,0 +1,54 @@
+"""The three scales of an experiment, the types of its numbers, and values that follow them."""
+
+import enum
+from dataclasses import dataclass
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+
+class Scale(enum.Enum):
+    """How large a run is: seconds, minutes on two cores, or the published sizes."""
+
+    tiny = "tiny"
+    quick = "quick"
+    paper = "paper"
+
+
+class Precision(enum.Enum):
+    """Floating-point type of a run."""
+
+    float32 = "float32"
+    float64 = "float64"
+
+
+@dataclass(frozen=True)
+class Root:
+    """The keys that every run has beside its experiment's own.
+
+    Attributes:
+        experiment: Name of the experiment.
+        scale: Size of the run.
+        seed: Root of all randomness.
+        dtype: Floating-point type.
+    """
+
+    experiment: str
+    scale: Scale = Scale.quick
+    seed: int = 0
+    dtype: Precision = Precision.float32
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.seed < 2**31:
+            raise ValueError(f"seed={self.seed} must be between 0 and {2**31 - 1}")
+
+
+def register_resolvers() -> None:
+    """Teach OmegaConf ``${by_scale:tiny,quick,paper}``; doing it again changes nothing."""
+    OmegaConf.register_new_resolver("by_scale", _by_scale, replace=True)
+
+
+def _by_scale(tiny: Any, quick: Any, paper: Any, *, _root_: DictConfig) -> Any:
+    scale = _root_.scale
+    name = scale.name if isinstance(scale, Scale) else str(scale)
+    return {"tiny": tiny, "quick": quick, "paper": paper}[name]

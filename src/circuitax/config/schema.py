@@ -1,0 +1,111 @@
+"""An experiment's Spec as Hydra's schema: the frozen dataclass says every key and its type."""
+
+import dataclasses
+import difflib
+import typing
+from collections.abc import Iterator
+from typing import Any
+
+from hydra.core.config_store import ConfigStore
+from omegaconf import Container, DictConfig, Node, OmegaConf
+
+from circuitax.config.scale import Root, register_resolvers
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot be run; the message is one line."""
+
+
+def register(name: str, spec: type) -> None:
+    """Make ``experiment=<name>`` known to Hydra, with ``spec`` as its schema.
+
+    Args:
+        name: Name of the experiment.
+        spec: Frozen dataclass of its fields.
+
+    Raises:
+        ValueError: If ``spec`` is not a dataclass, or has a field that every run has already.
+    """
+    if not dataclasses.is_dataclass(spec):
+        raise ValueError(f"spec={spec!r} of experiment {name!r} must be a dataclass")
+    register_resolvers()
+    ConfigStore.instance().store(
+        group="spec", name=name, node=_node(name, spec), package="_global_", provider="circuitax"
+    )
+
+
+def _node(name: str, spec: type) -> DictConfig:
+    content: dict[str, Node] = {}
+    for part in (OmegaConf.structured(Root), OmegaConf.structured(spec)):
+        _thaw(part)
+        for key in part:
+            if key in content:
+                raise ValueError(f"field {key!r} of experiment {name!r} is a key of every run")
+            # The typed node itself, so that values from YAML and the command line keep the type.
+            content[key] = part._get_node(key)
+    node = OmegaConf.create({})
+    for key, child in content.items():
+        child._set_parent(node)
+        node.__dict__["_content"][key] = child
+    node.experiment = name
+    return node
+
+
+def _thaw(node: Container) -> None:
+    # A frozen dataclass makes a read-only node, and composing writes into it.
+    OmegaConf.set_readonly(node, None)
+    kind = node._metadata.ref_type
+    if node._is_missing() and dataclasses.is_dataclass(kind):
+        # A nested spec without a default: its own fields say what is missing.
+        node._set_value(OmegaConf.structured(kind))
+    if node._is_none() or node._is_missing():
+        return
+    content = node._content
+    for child in content.values() if isinstance(content, dict) else content:
+        if isinstance(child, Container):
+            _thaw(child)
+
+
+def fields(spec: type, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every key of a spec by its dotted path, with its type; nested specs themselves included."""
+    hints = typing.get_type_hints(spec)
+    for field in dataclasses.fields(spec):
+        path = f"{prefix}{field.name}"
+        yield path, hints[field.name]
+        nested = _nested(hints[field.name])
+        if nested is not None:
+            yield from fields(nested, f"{path}.")
+
+
+def nearest(name: str, allowed: list[str]) -> str:
+    """`` (did you mean 'x'?)`` for the nearest of ``allowed``, or nothing when none is near."""
+    names = difflib.get_close_matches(name, allowed, n=1, cutoff=0.5)
+    if not names:  # a right name under a wrong parent, or no parent at all
+        leaf = name.rpartition(".")[2]
+        names = [path for path in allowed if path.rpartition(".")[2] == leaf][:1]
+    return f" (did you mean {names[0]!r}?)" if names else ""
+
+
+def type_name(hint: Any) -> str:
+    """A type in the words of a message: ``an integer``, ``one of relu, linear``, ``a list``."""
+    plain = {int: "an integer", float: "a number", bool: "true or false", str: "text"}
+    if hint in plain:
+        return plain[hint]
+    if isinstance(hint, type) and hasattr(hint, "__members__"):
+        return "one of " + ", ".join(hint.__members__)
+    arguments = typing.get_args(hint)
+    if typing.get_origin(hint) is tuple:
+        return "a list, each item " + type_name(arguments[0])
+    if type(None) in arguments:
+        return " or ".join([*(type_name(a) for a in arguments if a is not type(None)), "null"])
+    if dataclasses.is_dataclass(hint):
+        return "a group of " + ", ".join(field.name for field in dataclasses.fields(hint))
+    return str(hint)
+
+
+def _nested(hint: Any) -> type | None:
+    for candidate in (hint, *typing.get_args(hint)):
+        is_list = typing.get_origin(hint) is tuple
+        if isinstance(candidate, type) and dataclasses.is_dataclass(candidate) and not is_list:
+            return candidate
+    return None

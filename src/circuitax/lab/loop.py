@@ -1,0 +1,163 @@
+"""A loop over compiled chunks that shows its progress, checkpoints, stops and resumes."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TextIO, TypeVar
+
+import numpy as np
+
+from circuitax.lab.arrays import load_tree, save_tree
+from circuitax.lab.progress import Progress
+from circuitax.lab.stop import StopFlag
+from circuitax.records.store import write_text
+from circuitax.training.checkpoints import Checkpoints
+
+State = TypeVar("State")
+Advance = Callable[[State], tuple[State, dict[str, Any]]]
+
+# A finished loop shorter than this is cheaper to run again than to keep.
+WORTH_KEEPING_SECONDS = 5.0
+
+
+class ChunkLoop:
+    """One named loop of a run, with its folder of checkpoints.
+
+    Args:
+        name: Name of the loop, shown and used for its files.
+        folder: Work folder of the run.
+        stop: Asked at every border between chunks.
+        checkpoint_seconds: Time between two checkpoints.
+        stream: Where progress is written; standard error when None.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        stop: StopFlag,
+        checkpoint_seconds: float,
+        stream: TextIO | None = None,
+    ) -> None:
+        self._name, self._stop, self._stream = name, stop, stream
+        self._every = checkpoint_seconds
+        self._folder = folder / "loops" / name
+        self._log = folder / "metrics.jsonl"
+        self._rows: list[dict[str, np.ndarray]] = []
+        self._checkpoints: Checkpoints | None = None
+        self._saved_at = 0  # chunk of the last checkpoint
+        self.seconds: list[float] = []  # of each chunk of this session
+
+    def run(
+        self, state: State, advance: Advance, n_chunks: int, show: str | None
+    ) -> tuple[State, dict[str, np.ndarray]]:
+        """Advance ``state`` by ``n_chunks`` chunks, counting those of earlier sessions."""
+        state, start = self._resume(state)
+        self._forget_lines_from(start)
+        bar = Progress(self._name, n_chunks, start, stream=self._stream)
+        saved = time.monotonic()
+        try:
+            for chunk in range(start, n_chunks):
+                if self._stop.number is not None:
+                    self._save(chunk, state)
+                    self._close()
+                    self._stop.raise_if_set()
+                began = time.monotonic()
+                state, metrics = advance(state)
+                # One transfer a chunk; it also waits for the chunk to end.
+                self._rows.append({key: np.asarray(value) for key, value in metrics.items()})
+                self.seconds.append(time.monotonic() - began)
+                self._write_line(chunk)
+                bar.advance(self._shown(show))
+                if time.monotonic() - saved > self._every:
+                    self._save(chunk + 1, state)
+                    saved = time.monotonic()
+            if time.monotonic() - saved > WORTH_KEEPING_SECONDS:
+                self._save(n_chunks, state)
+        finally:
+            bar.close()
+            self._close()
+        return state, self._stacked()
+
+    def _resume(self, state: State) -> tuple[State, int]:
+        if not self._folder.exists():
+            return state, 0
+        latest = self._open().latest()
+        if latest is None:
+            return state, 0
+        state = self._open().restore(latest, state)
+        kept = load_tree(self._metrics_file(latest)) if latest else {}
+        self._rows = [{key: kept[key][chunk] for key in kept} for chunk in range(latest)]
+        self._saved_at = latest
+        return state, latest
+
+    def _save(self, chunk: int, state: Any) -> None:
+        if chunk == self._saved_at:
+            return
+        # The metrics first: a checkpoint on disk then always has its own.
+        save_tree(self._metrics_file(chunk), self._stacked())
+        self._open().save(chunk, state)
+        for path in self._folder.glob("metrics-*.safetensors"):
+            if int(path.stem.split("-")[1]) < self._saved_at:
+                path.unlink()
+        self._saved_at = chunk
+
+    def _metrics_file(self, chunk: int) -> Path:
+        return self._folder / f"metrics-{chunk}.safetensors"
+
+    def _open(self) -> Checkpoints:
+        if self._checkpoints is None:
+            self._checkpoints = Checkpoints(self._folder / "state")
+        return self._checkpoints
+
+    def _close(self) -> None:
+        if self._checkpoints is not None:
+            self._checkpoints.close()
+            self._checkpoints = None
+
+    def _stacked(self) -> dict[str, np.ndarray]:
+        if not self._rows:
+            return {}
+        return {key: np.stack([row[key] for row in self._rows]) for key in self._rows[0]}
+
+    def _shown(self, show: str | None) -> str:
+        if show is None:
+            return ""
+        if show not in self._rows[-1]:
+            raise ValueError(f"show={show!r} must be one of the metrics {sorted(self._rows[-1])}")
+        return f"{show} {_summary(self._rows[-1][show])['mean']:.4g}"
+
+    def _write_line(self, chunk: int) -> None:
+        line = {"loop": self._name, "chunk": chunk, "seconds": round(self.seconds[-1], 4)}
+        for key, value in self._rows[-1].items():
+            line[key] = _summary(value)
+        with self._log.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+    def _forget_lines_from(self, start: int) -> None:
+        # Chunks after the last checkpoint are computed, and written, again.
+        if not self._log.exists():
+            return
+        kept = []
+        for line in self._log.read_text(encoding="utf-8").splitlines():
+            try:
+                row = json.loads(line)
+            except json.JSONDecodeError:  # cut short by a kill
+                continue
+            if row["loop"] != self._name or row["chunk"] < start:
+                kept.append(line)
+        write_text(self._log, "".join(f"{line}\n" for line in kept))
+
+
+def _summary(value: np.ndarray) -> dict[str, Any]:
+    numbers = np.asarray(value, dtype=np.float64).ravel()
+    finite = numbers[np.isfinite(numbers)]
+    if finite.size == 0:
+        return {"mean": float("nan"), "finite": 0}
+    summary = {"mean": float(finite.mean())}
+    if numbers.size > 1:
+        summary |= {"min": float(finite.min()), "max": float(finite.max())}
+    if finite.size < numbers.size:
+        summary["finite"] = int(finite.size)
+    return summary

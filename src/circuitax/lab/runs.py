@@ -1,0 +1,74 @@
+"""Where runs live: finished ones by experiment and identity, work under way apart."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from circuitax.config.catalogue import checkout
+from circuitax.records.claims import Verdict, verdict_from_json
+
+# Another place for results, such as a scratch disk.
+VARIABLE = "CIRCUITAX_RESULTS"
+PROVENANCE = "provenance.json"
+CLAIMS = "claims.json"
+ACCEPTED = "accepted"
+# Folders beside the runs of an experiment that are not runs of its own.
+_NOT_RUNS = {ACCEPTED, "collected", "sweeps"}
+
+
+def results_folder() -> Path:
+    """``results/`` of the checkout, or what ``CIRCUITAX_RESULTS`` names."""
+    given = os.environ.get(VARIABLE)
+    return Path(given).resolve() if given else checkout() / "results"
+
+
+def work_folder() -> Path:
+    """Everything unfinished, ignored by git."""
+    return results_folder() / ".work"
+
+
+def run_folder(experiment: str, run: str) -> Path:
+    """Where a finished run of this identity is, or will be."""
+    return results_folder() / experiment / run
+
+
+def finished_runs(experiment: str) -> list[Path]:
+    """Folders of the finished runs of an experiment, the oldest first; accepted ones left out."""
+    folder = results_folder() / experiment
+    found = [
+        path.parent
+        for path in folder.glob(f"*/{PROVENANCE}")
+        if path.parent.name not in _NOT_RUNS and not path.parent.name.startswith(".")
+    ]
+    return sorted(found, key=lambda run: (run / PROVENANCE).stat().st_mtime)
+
+
+def provenance(run: Path) -> dict[str, Any]:
+    """The provenance of a finished run.
+
+    Raises:
+        ValueError: If the folder is no finished run.
+    """
+    path = run / PROVENANCE
+    if not path.is_file():
+        raise ValueError(f"run={run.name!r} must be the folder of a finished run")
+    return dict(json.loads(path.read_text(encoding="utf-8")))
+
+
+def verdicts(run: Path) -> list[Verdict]:
+    """The verdicts that a finished run gave."""
+    rows = json.loads((run / CLAIMS).read_text(encoding="utf-8"))
+    return [verdict_from_json(row) for row in rows]
+
+
+def figures(run: Path) -> Iterator[Path]:
+    """The PNG figures of a run, by name."""
+    yield from sorted((run / "figures").glob("*.png"))
+
+
+def shown(path: Path) -> str:
+    """A path as a person wants it: relative to where they stand, when it is below."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

@@ -1,0 +1,180 @@
+"""Published statements as claims: what is expected, what was measured, and the verdict."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from circuitax.records.estimate import Estimate, estimate_from_json, finite_or_none
+
+KINDS = ("identity", "number", "shape")
+HOLDS = "holds"
+FAILS = "fails"
+OUT_OF_REACH = "out of reach"
+
+
+class Expected(NamedTuple):
+    """The interval that a claim allows.
+
+    Attributes:
+        low: Least value allowed, -inf for none.
+        high: Greatest value allowed, inf for none.
+        text: The interval as a reader wants it, such as ``"0.75 ± 0.02"``.
+        whole_interval: Whether the whole interval of the estimate must lie inside (relations),
+            or its value only (numbers with a stated tolerance).
+    """
+
+    low: float
+    high: float
+    text: str
+    whole_interval: bool = False
+
+    def admits(self, estimate: Estimate) -> bool:
+        """Whether the estimate satisfies the claim; a value that is not a number never does."""
+        if self.whole_interval:
+            return self.low <= estimate.low and estimate.high <= self.high
+        return self.low <= estimate.value <= self.high
+
+
+def near(value: float, tol: float, *, whole_interval: bool = False) -> Expected:
+    """``value ± tol``.
+
+    Raises:
+        ValueError: If ``tol`` is negative.
+    """
+    if not tol >= 0:
+        raise ValueError(f"tol={tol} must not be negative")
+    return Expected(value - tol, value + tol, f"{value:g} ± {tol:g}", whole_interval)
+
+
+def between(low: float, high: float, *, whole_interval: bool = False) -> Expected:
+    """``low`` to ``high``, both ends allowed.
+
+    Raises:
+        ValueError: If ``low`` is greater than ``high``.
+    """
+    if not low <= high:
+        raise ValueError(f"low={low} must not be greater than high={high}")
+    return Expected(low, high, f"{low:g} to {high:g}", whole_interval)
+
+
+def at_least(low: float, *, whole_interval: bool = True) -> Expected:
+    """``low`` or more; the whole interval of the estimate must lie there unless told otherwise."""
+    return Expected(low, math.inf, f"≥ {low:g}", whole_interval)
+
+
+def at_most(high: float, *, whole_interval: bool = True) -> Expected:
+    """``high`` or less; the whole interval of the estimate must lie there unless told otherwise."""
+    return Expected(-math.inf, high, f"≤ {high:g}", whole_interval)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One published statement, with everything fixed before the first run.
+
+    Attributes:
+        id: Short name, unique over all experiments, such as ``"S0-ex26-hit-rate"``.
+        source: Where it is published, with section or number.
+        statement: The statement in the source's sense, one sentence.
+        quantity: Name of the measured value that settles it.
+        expected: Interval allowed (``near``, ``between``, ``at_least``, ``at_most``).
+        why: Why that tolerance.
+        kind: ``"identity"`` (true by algebra), ``"number"`` or ``"shape"`` (a relation).
+        selection: Which runs or members count, by a rule fixed beforehand.
+        n: Fewest independent replicates on which a verdict is given.
+        explanation: What is known about the cause, once a claim has failed.
+
+    Raises:
+        ValueError: If ``kind`` is unknown, a text is empty, or ``n`` is less than 1.
+    """
+
+    id: str
+    source: str
+    statement: str
+    quantity: str
+    expected: Expected
+    why: str
+    kind: str = "number"
+    selection: str = "all members"
+    n: int = 1
+    explanation: str = ""
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"kind={self.kind!r} of claim {self.id!r} must be one of {KINDS}")
+        for name in ("id", "source", "statement", "quantity", "why"):
+            if not getattr(self, name):
+                raise ValueError(f"{name} of claim {self.id!r} must not be empty")
+        if self.n < 1:
+            raise ValueError(f"n={self.n} of claim {self.id!r} must be at least 1")
+
+
+class Verdict(NamedTuple):
+    """A claim with what was measured: ``holds``, ``fails`` or ``out of reach``, and why."""
+
+    claim: Claim
+    verdict: str
+    estimate: Estimate | None
+    reason: str
+
+
+def settle(
+    claims: Iterable[Claim], measured: Mapping[str, Estimate], unmet: Mapping[str, str]
+) -> list[Verdict]:
+    """The verdict on every claim of an experiment.
+
+    A claim whose precondition was not met (``unmet``), or that was measured on fewer
+    replicates than planned, is out of reach at this scale.
+
+    Raises:
+        ValueError: If a claim's quantity was neither measured nor declared unmet, or ``unmet``
+            names a claim that the experiment does not make.
+    """
+    known = list(claims)
+    unknown = sorted(set(unmet) - {claim.id for claim in known})
+    if unknown:
+        raise ValueError(f"unmet names {unknown}, but the experiment's claims have no such id")
+    return [_settle_one(claim, measured, unmet) for claim in known]
+
+
+def _settle_one(
+    claim: Claim, measured: Mapping[str, Estimate], unmet: Mapping[str, str]
+) -> Verdict:
+    estimate = measured.get(claim.quantity)
+    if claim.id in unmet:
+        return Verdict(claim, OUT_OF_REACH, estimate, unmet[claim.id])
+    if estimate is None:
+        raise ValueError(
+            f"claim {claim.id!r} needs measured[{claim.quantity!r}] or unmet[{claim.id!r}]; "
+            f"measured has {sorted(measured)}"
+        )
+    if estimate.n < claim.n:
+        return Verdict(claim, OUT_OF_REACH, estimate, f"n = {estimate.n} of {claim.n} planned")
+    verdict = HOLDS if claim.expected.admits(estimate) else FAILS
+    return Verdict(claim, verdict, estimate, claim.explanation if verdict == FAILS else "")
+
+
+def verdict_to_json(verdict: Verdict) -> dict[str, Any]:
+    """A verdict as plain values for ``claims.json``; infinite ends become ``None``."""
+    claim = verdict.claim
+    fields = {name: getattr(claim, name) for name in _PLAIN}
+    fields["expected"] = finite_or_none(claim.expected._asdict())
+    fields["verdict"] = verdict.verdict
+    fields["reason"] = verdict.reason
+    estimate = verdict.estimate
+    fields["measured"] = None if estimate is None else finite_or_none(estimate._asdict())
+    return fields
+
+
+def verdict_from_json(fields: Mapping[str, Any]) -> Verdict:
+    """The inverse of ``verdict_to_json``."""
+    bounds = dict(fields["expected"])
+    bounds["low"] = -math.inf if bounds["low"] is None else bounds["low"]
+    bounds["high"] = math.inf if bounds["high"] is None else bounds["high"]
+    claim = Claim(expected=Expected(**bounds), **{name: fields[name] for name in _PLAIN})
+    measured = fields["measured"]
+    estimate = None if measured is None else estimate_from_json(measured)
+    return Verdict(claim, fields["verdict"], estimate, fields["reason"])
+
+
+_PLAIN = tuple(name for name in Claim.__dataclass_fields__ if name != "expected")

@@ -1,0 +1,165 @@
+"""A measured number with its interval: mean, proportion, bootstrap, or exact."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Estimate(NamedTuple):
+    """One number, the interval it lies in, and how many independent replicates stand behind it.
+
+    Attributes:
+        value: The point estimate.
+        low: Lower end of the interval.
+        high: Upper end of the interval.
+        n: Independent replicates (initialisation and data keys both differ).
+        method: How the interval was made, such as ``"mean, t interval 95%"``.
+    """
+
+    value: float
+    low: float
+    high: float
+    n: int
+    method: str
+
+
+def exact(value: float, n: int = 1) -> Estimate:
+    """A number computed, not sampled: its interval is the number itself."""
+    number = float(value)
+    return Estimate(number, number, number, n, "exact")
+
+
+def mean_estimate(samples: np.ndarray, level: float = 0.95) -> Estimate:
+    """The mean of independent samples with Student's t interval.
+
+    ``mean ± t_{n-1, (1+level)/2} · s / √n``, ``s`` with ``n - 1`` in the denominator; a single
+    sample has no interval, and its ends are infinite.
+
+    Args:
+        samples: One number for each independent replicate, all finite.
+        level: Coverage of the interval, in (0, 1).
+
+    Raises:
+        ValueError: If ``samples`` is empty or holds a number that is not finite, or ``level``
+            is not in (0, 1).
+    """
+    numbers = _finite(samples)
+    _check_level(level)
+    method = f"mean, t interval {level:.0%}"
+    value = float(numbers.mean())
+    if numbers.size == 1:
+        return Estimate(value, -np.inf, np.inf, 1, method)
+    from scipy import stats  # costs over a second: only when it is needed
+
+    half = stats.t.ppf((1 + level) / 2, numbers.size - 1) * numbers.std(ddof=1)
+    half = float(half / np.sqrt(numbers.size))
+    return Estimate(value, value - half, value + half, int(numbers.size), method)
+
+
+def proportion_estimate(
+    successes: int, n: int, level: float = 0.95, method: str = "wilson"
+) -> Estimate:
+    """A proportion of independent trials with Wilson's (or Clopper-Pearson's exact) interval.
+
+    Args:
+        successes: Trials that succeeded, 0 to ``n``.
+        n: Trials, at least 1.
+        level: Coverage of the interval, in (0, 1).
+        method: ``"wilson"`` (right on average) or ``"exact"`` (Clopper-Pearson, never too short).
+
+    Raises:
+        ValueError: If ``n`` is less than 1, ``successes`` is not in 0..n, ``level`` is not in
+            (0, 1), or ``method`` is unknown.
+    """
+    if n < 1:
+        raise ValueError(f"n={n} must be at least 1")
+    if not 0 <= successes <= n:
+        raise ValueError(f"successes={successes} must be between 0 and n={n}")
+    if method not in {"wilson", "exact"}:
+        raise ValueError(f"method={method!r} must be 'wilson' or 'exact'")
+    _check_level(level)
+    from scipy import stats
+
+    interval = stats.binomtest(int(successes), int(n)).proportion_ci(level, method=method)
+    name = {"wilson": "Wilson", "exact": "Clopper-Pearson"}[method]
+    return Estimate(
+        successes / n,
+        float(interval.low),
+        float(interval.high),
+        int(n),
+        f"proportion, {name} {level:.0%}",
+    )
+
+
+def bootstrap_estimate(
+    samples: np.ndarray,
+    statistic: Callable[..., np.ndarray] = np.median,
+    level: float = 0.95,
+    *,
+    seed: int = 0,
+    n_resamples: int = 9999,
+) -> Estimate:
+    """A statistic of independent samples with its bias-corrected bootstrap interval (BCa).
+
+    Args:
+        samples: One number for each independent replicate, all finite, at least 2 different.
+        statistic: Function of the samples with an ``axis`` argument, such as ``np.median``.
+        level: Coverage of the interval, in (0, 1).
+        seed: Seed of the resampling, so that a record is the same when made again.
+        n_resamples: Resamples drawn.
+
+    Raises:
+        ValueError: If fewer than 2 samples are given, one is not finite, or ``level`` is not in
+            (0, 1).
+    """
+    numbers = _finite(samples)
+    _check_level(level)
+    if numbers.size < 2:
+        raise ValueError(f"samples has size {numbers.size}, the bootstrap needs at least 2")
+    value = float(statistic(numbers, axis=-1))
+    method = f"{getattr(statistic, '__name__', 'statistic')}, bootstrap {level:.0%}"
+    if np.ptp(numbers) == 0:  # BCa divides by the spread of the resamples
+        return Estimate(value, value, value, int(numbers.size), method)
+    from scipy import stats
+
+    interval = stats.bootstrap(
+        (numbers,),
+        statistic,
+        confidence_level=level,
+        n_resamples=n_resamples,
+        rng=np.random.default_rng(seed),
+    ).confidence_interval
+    return Estimate(value, float(interval.low), float(interval.high), int(numbers.size), method)
+
+
+def finite_or_none(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Plain values for JSON, which has no name for a number that is not finite."""
+    return {
+        name: None if isinstance(value, float) and not np.isfinite(value) else value
+        for name, value in fields.items()
+    }
+
+
+def estimate_from_json(fields: Mapping[str, Any]) -> Estimate:
+    """An estimate from plain values: a missing end is infinite, a missing value not a number."""
+    ends = {"value": np.nan, "low": -np.inf, "high": np.inf}
+    numbers = {name: end if fields[name] is None else fields[name] for name, end in ends.items()}
+    return Estimate(**numbers, n=fields["n"], method=fields["method"])
+
+
+def _finite(samples: np.ndarray) -> np.ndarray:
+    numbers = np.asarray(samples, dtype=np.float64).ravel()
+    if numbers.size == 0:
+        raise ValueError("samples is empty, an estimate needs at least one")
+    if not np.isfinite(numbers).all():
+        bad = int((~np.isfinite(numbers)).sum())
+        raise ValueError(
+            f"samples holds {bad} numbers that are not finite; exclude diverged members by rule"
+        )
+    return numbers
+
+
+def _check_level(level: float) -> None:
+    if not 0 < level < 1:
+        raise ValueError(f"level={level} must be in (0, 1)")

@@ -1,0 +1,122 @@
+"""Files written whole or not at all, and labelled arrays in the one format that records use."""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+# NetCDF attributes hold neither None nor dicts nor booleans, so all of them travel as one string.
+_ATTRIBUTE = "circuitax"
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file under a temporary name and rename it when whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write plain values as JSON, whole; numbers that are not finite are refused.
+
+    Raises:
+        ValueError: If a number is not finite (JSON has no name for it).
+    """
+    write_text(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+@contextmanager
+def whole_folder(target: Path) -> Iterator[Path]:
+    """A folder to write into that becomes ``target`` when the block ends without an error.
+
+    What stood at ``target`` before is replaced; after an error, or a kill, it is untouched.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir()
+    try:
+        yield temporary
+        publish(temporary, target)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def publish(folder: Path, target: Path) -> None:
+    """Rename ``folder`` to ``target``, replacing what stood there."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if target.exists():
+        # Two renames: a folder that is not empty cannot be replaced in one.
+        old = target.with_name(f".{target.name}.{os.getpid()}.old")
+        target.rename(old)
+        folder.rename(target)
+        shutil.rmtree(old)
+    else:
+        folder.rename(target)
+
+
+def write_dataset(path: Path, data: xr.Dataset, attributes: Mapping[str, Any]) -> None:
+    """Write labelled arrays and plain attributes to one NetCDF file, whole.
+
+    Args:
+        path: File to write.
+        data: Numbers, booleans, complex numbers or text; its own attributes are kept too.
+        attributes: JSON values of any depth.
+
+    Raises:
+        ValueError: If a variable has a type that the format does not hold.
+    """
+    for name, variable in data.variables.items():
+        _check_type(str(name), variable)
+    packed = {
+        "attributes": dict(attributes),
+        "data": dict(data.attrs),
+        "variables": {str(name): dict(v.attrs) for name, v in data.variables.items() if v.attrs},
+    }
+    bare = data.drop_attrs()
+    bare.attrs[_ATTRIBUTE] = json.dumps(packed, allow_nan=False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    bare.to_netcdf(temporary, engine="h5netcdf")
+    temporary.replace(path)
+
+
+def read_dataset(path: Path) -> tuple[xr.Dataset, dict[str, Any]]:
+    """The labelled arrays and the attributes that ``write_dataset`` wrote, in memory.
+
+    Raises:
+        ValueError: If the file does not exist or was not written by ``write_dataset``.
+    """
+    if not path.is_file():
+        raise ValueError(f"path={path.name!r} in {path.parent.name!r} must be a record's data file")
+    with xr.open_dataset(path, engine="h5netcdf") as opened:
+        data = opened.load()
+    if _ATTRIBUTE not in data.attrs:
+        raise ValueError(f"path={path.name!r} lacks the attribute {_ATTRIBUTE!r} of a record")
+    packed = json.loads(data.attrs[_ATTRIBUTE])
+    for variable in data.variables.values():
+        variable.encoding = {}
+    data = data.drop_attrs()
+    data.attrs.update(packed["data"])
+    for name, attributes in packed["variables"].items():
+        data[name].attrs.update(attributes)
+    return data, packed["attributes"]
+
+
+def _check_type(name: str, variable: xr.Variable) -> None:
+    kind = variable.dtype.kind
+    if kind in "biufcUM":
+        return
+    if kind in "OT" and all(isinstance(item, str) for item in np.ravel(variable.values)):
+        return
+    raise ValueError(
+        f"variable {name!r} has type {variable.dtype}, it must hold numbers, booleans or text "
+        "(cast bfloat16 to float32, keep seeds instead of keys)"
+    )
