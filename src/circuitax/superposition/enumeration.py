@@ -1,0 +1,147 @@
+"""Exact expected loss of small models by enumerating sparsity patterns: the independent check.
+
+Output i needs ``E h(b_i + s)`` with h piecewise polynomial in the drive (kinks at 0 and -g) and
+``s = sum_{j != i} G_ij x_j``. One feature at a time,
+
+    h  ->  (1 - p_j) h(t) + p_j int_0^1 h(t + G_ij x) dx,
+
+which after all features is the sum over all ``2^(n-1)`` patterns. Each step maps a piecewise
+polynomial to a piecewise polynomial with twice the breakpoints and one degree more, so every
+integral is done exactly by Gauss nodes on the pieces. NumPy in float64, host side, nothing shared
+with `expected_loss`; the cost grows like ``4^n_features``.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.polynomial import legendre
+from numpy.typing import ArrayLike, NDArray
+
+from circuitax.kernel.activations import Activation
+
+MAX_FEATURES = 9
+
+
+class Pieces(NamedTuple):
+    """A piecewise polynomial: ``knots [n_pieces + 1]``, Legendre ``series [degree + 1, n_pieces]``."""
+
+    knots: NDArray[np.float64]
+    series: NDArray[np.float64]
+
+    def on_pieces(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Values at ``t [..., n_pieces]``, where column k is evaluated with the polynomial of piece k."""
+        width = np.diff(self.knots)
+        local = (2 * t - self.knots[:-1] - self.knots[1:]) / np.where(width > 0, width, 1)
+        return legendre.legval(local, self.series, tensor=False)
+
+    def __call__(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Values at points ``t [n]`` inside the knots."""
+        piece = np.searchsorted(self.knots, t, side="right") - 1
+        piece = np.clip(piece, 0, self.series.shape[1] - 1)
+        return np.take_along_axis(
+            self.on_pieces(np.repeat(t[:, None], self.series.shape[1], axis=1)), piece[:, None], 1
+        )[:, 0]
+
+    def mean(self, t: NDArray[np.float64], shift: float) -> NDArray[np.float64]:
+        """Averages over the intervals from ``t [n]`` to ``t + shift``, exactly."""
+        low, high = np.minimum(t, t + shift)[:, None], np.maximum(t, t + shift)[:, None]
+        begin = np.clip(self.knots[None, :-1], low, high)
+        length = np.clip(self.knots[None, 1:], low, high) - begin
+        nodes, weights = legendre.leggauss((self.series.shape[0] + 1) // 2)
+        points = begin + 0.5 * (1 + nodes[:, None, None]) * length
+        averages = 0.5 * np.einsum("q,qtk->tk", weights, self.on_pieces(points))
+        return (averages * length).sum(axis=1) / abs(shift)
+
+
+def enumerated_loss(
+    W: ArrayLike,
+    b: ArrayLike,
+    density: ArrayLike,
+    importance: ArrayLike,
+    activation: Activation | str = Activation.relu,
+) -> float:
+    """``E_x sum_i I_i (x_i - out(W^T W x + b)_i)^2`` to rounding, x_i uniform on [0, 1] or off.
+
+    Args:
+        W: ``[n_hidden, n_features]``, at most 9 features.
+        b: ``[n_features]``.
+        density: P(feature is on), ``[n_features]``.
+        importance: ``[n_features]``; the loss is summed over features.
+        activation: ``relu`` or ``linear``.
+
+    Raises:
+        ValueError: If there are more than 9 features, or for another activation.
+
+    Source: toy-models paper, "Demonstrating Superposition" (the two models).
+    """
+    W, b, p, weight = (np.asarray(v, np.float64) for v in (W, b, density, importance))
+    n_features = W.shape[1]
+    if n_features > MAX_FEATURES:
+        raise ValueError(
+            f"n_features={n_features} must be at most {MAX_FEATURES}: use expected_loss"
+        )
+    if Activation(activation) not in (Activation.relu, Activation.linear):
+        raise ValueError(f"activation={activation!r} must be 'relu' or 'linear'")
+    rectified = Activation(activation) is Activation.relu
+    gram = W.T @ W
+    total = 0.0
+    for i in range(n_features):
+        others = [j for j in range(n_features) if j != i]
+        total += weight[i] * _output_error(gram[i, i], gram[i, others], b[i], p[i], p[others], rectified)
+    return float(total)
+
+
+def _output_error(
+    gain: float,
+    couplings: NDArray[np.float64],
+    bias: float,
+    active: float,
+    density: NDArray[np.float64],
+    rectified: bool,
+) -> float:
+    """``E (x_i - out(g x_i + b_i + s))^2``."""
+    window = np.array([bias + np.minimum(couplings, 0).sum(), bias + np.maximum(couplings, 0).sum()])
+    kinks = np.array([-gain, 0.0]) if rectified else np.empty(0)
+    error = _fit(window, kinks, 4, lambda t: _unit_error(t, gain, active, rectified))
+    moving = np.abs(couplings) > 1e-12  # a silent feature changes nothing
+    steps = list(zip(couplings[moving], density[moving], strict=True))
+    for k, (shift, p) in enumerate(steps):
+        rest = np.array([c for c, _ in steps[k + 1 :]])
+        window = np.array([bias + np.minimum(rest, 0).sum(), bias + np.maximum(rest, 0).sum()])
+        before = error
+        error = _fit(
+            window,
+            np.concatenate([before.knots, before.knots - shift]),
+            before.series.shape[0] + 1,
+            lambda t, f=before, a=shift, p=p: (1 - p) * f(t) + p * f.mean(t, a),
+        )
+    return float(error(np.array([bias]))[0])
+
+
+def _fit(window, kinks, n_coefficients, function) -> Pieces:
+    """The piecewise polynomial that equals ``function`` on a window, given where it may kink."""
+    inside = kinks[(kinks > window[0]) & (kinks < window[1])]
+    knots = np.unique(np.concatenate([window, inside]))
+    if len(knots) == 1:
+        knots = np.array([knots[0], knots[0]])
+    nodes, weights = legendre.leggauss(n_coefficients)
+    width = np.diff(knots)
+    points = knots[None, :-1] + 0.5 * (1 + nodes[:, None]) * width[None, :]
+    values = function(points.ravel()).reshape(points.shape)
+    basis = legendre.legvander(nodes, n_coefficients - 1)
+    scale = np.arange(n_coefficients) + 0.5
+    return Pieces(knots, scale[:, None] * np.einsum("q,qd,qk->dk", weights, basis, values))
+
+
+def _unit_error(
+    drive: NDArray[np.float64], gain: float, active: float, rectified: bool
+) -> NDArray[np.float64]:
+    """``(1 - p) out(t)^2 + p int_0^1 (x - out(g x + t))^2 dx``, with the integral split at its kink."""
+    if not rectified:
+        return (1 - active) * drive**2 + active * ((1 - gain) ** 2 / 3 - (1 - gain) * drive + drive**2)
+    opening = np.clip(-drive / max(gain, 1e-300), 0, 1)
+    nodes, weights = legendre.leggauss(2)
+    x = opening[:, None] + 0.5 * (1 + nodes[None, :]) * (1 - opening[:, None])
+    squares = (x - np.maximum(gain * x + drive[:, None], 0)) ** 2
+    on = opening**3 / 3 + 0.5 * (1 - opening) * (squares @ weights)
+    return (1 - active) * np.maximum(drive, 0) ** 2 + active * on

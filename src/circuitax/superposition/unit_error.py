@@ -1,0 +1,137 @@
+"""The squared error of one ReLU output as a function of its drive.
+
+With gain ``g = |W_i|^2`` and drive ``t = b_i + s`` (s: what the other features put on output i),
+
+    off(t) = relu(t)^2                                 when feature i is off,
+    on(t)  = int_0^1 (x - relu(g x + t))^2 dx          when it is on,
+
+are once differentiable, piecewise polynomial in t, with kinks at 0 and -g only. Everything the
+exact losses need of them is here: values, slopes, averages over an interval (one more active
+feature) and the cosine spectrum of their curvature. No formula divides by a difference that may
+vanish, so norms, couplings and biases of 0 are safe, in both precisions and under ``jax.grad``.
+"""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Complex, Float
+
+from circuitax.superposition.characteristic import multiples, sinc
+
+# Two Gauss nodes integrate a cubic exactly.
+GAUSS_NODES = (0.5 - 0.5 / 3**0.5, 0.5 + 0.5 / 3**0.5)
+
+
+def error_off(drive: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """``relu(t)^2``."""
+    return jax.nn.relu(drive) ** 2
+
+
+def error_on(drive: Float[Array, "*shape"], gain: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """``int_0^1 (x - relu(g x + t))^2 dx``: 1/3 below ``t = -g``, ``(1-g)^2/3 - (1-g)t + t^2`` above 0.
+
+    Between the kinks the unit opens at ``v = -t / g``: ``v^3/3 + (1-v)(A^2 + A v + v^2)/3`` with
+    ``A = 1 - g (1 - v)``.
+    """
+    opening, at_opening, at_one = _opening(drive, gain)
+    live = (1 - opening) * (at_one**2 + at_one * at_opening + at_opening**2)
+    return (opening**3 + live) / 3
+
+
+def slope_off(drive: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """The derivative of `error_off`."""
+    return 2 * jax.nn.relu(drive)
+
+
+def slope_on(drive: Float[Array, "*shape"], gain: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """The derivative of `error_on` in the drive."""
+    opening, at_opening, at_one = _opening(drive, gain)
+    return -(1 - opening) * (at_one + at_opening)
+
+
+def mean_error_off(
+    start: Float[Array, "*shape"], end: Float[Array, "*shape"]
+) -> Float[Array, "*shape"]:
+    """The average of `error_off` over the interval between two drives, in either order."""
+    low, high = jnp.minimum(start, end), jnp.maximum(start, end)
+    bottom, top = jax.nn.relu(low), jax.nn.relu(high)
+    # The share of the interval above 0; two branches, because (top - bottom) / width loses digits.
+    crossing = (low < 0) & (high > 0)
+    share = jnp.where(crossing, top / jnp.where(crossing, high - low, 1), (low >= 0) * 1.0)
+    return share * (top**2 + top * bottom + bottom**2) / 3
+
+
+def mean_error_on(
+    start: Float[Array, "*shape"], end: Float[Array, "*shape"], gain: Float[Array, "*shape"]
+) -> Float[Array, "*shape"]:
+    """The average of `error_on` over the interval between two drives, in either order."""
+    low, high = jnp.minimum(start, end), jnp.maximum(start, end)
+    width = high - low
+    # Below this width the shares lose half their digits, and the midpoint rule has all of them.
+    narrow = width < jnp.finfo(width.dtype).eps ** 0.5
+    safe = jnp.where(narrow, 1, width)
+    closes, opens = jnp.clip(-gain, low, high), jnp.clip(0, low, high)
+    total = (closes - low) / safe / 3
+    for begin, length in ((closes, opens - closes), (opens, high - opens)):
+        for node in GAUSS_NODES:
+            total = total + 0.5 * length / safe * error_on(begin + node * length, gain)
+    return jnp.where(narrow, error_on(0.5 * (low + high), gain), total)
+
+
+def curvature_off(
+    start: Float[Array, ""], length: Float[Array, ""], n_terms: int
+) -> Float[Array, " n_terms"]:
+    """``int off''(t) cos(w (t - start)) dt`` over a window, at ``w = k pi / length``, k = 1..n.
+
+    Args:
+        start: The window's lower end.
+        length: Its length, positive.
+        n_terms: Number of frequencies.
+    """
+    step = jnp.pi / length
+    frequency = step * jnp.arange(1, n_terms + 1, dtype=length.dtype)
+    kink = jnp.clip(-start, 0, length)
+    return -2 * multiples(step * kink, n_terms).imag / frequency
+
+
+def curvature_on(
+    start: Float[Array, ""], length: Float[Array, ""], gain: Float[Array, ""], n_terms: int
+) -> Float[Array, " n_terms"]:
+    """``int on''(t) cos(w (t - start)) dt`` over a window, as `curvature_off`.
+
+    ``on''`` is 0 below -g, linear from ``-2/g`` to 2 between the kinks, and 2 above 0.
+    """
+    step = jnp.pi / length
+    frequency = step * jnp.arange(1, n_terms + 1, dtype=length.dtype)
+    low, high = jnp.clip(-gain, start, start + length), jnp.clip(0, start, start + length)
+    middle, half = 0.5 * (low + high), 0.5 * (high - low)
+    # With r = -t/g, on'' = 2 (1 - r) - 2 r / g; at the middle of the cut-off ramp, and its slope.
+    safe_gain = jnp.maximum(gain, jnp.finfo(gain.dtype).tiny ** 0.25)
+    share = half / safe_gain
+    height = 4 * half * (1 + middle / safe_gain) + 4 * share * middle / safe_gain
+    tilt = 4 * share * half + 4 * share**2
+    ripple = multiples(step * half, n_terms)
+    angle = frequency * half
+    phase = multiples(step * (middle - start), n_terms)
+    ramp = height * sinc(angle, ripple.imag) * phase.real
+    ramp = ramp - tilt * _spherical_bessel(angle, ripple) * phase.imag
+    return ramp - 2 * multiples(step * (high - start), n_terms).imag / frequency
+
+
+def _opening(
+    drive: Float[Array, "*shape"], gain: Float[Array, "*shape"]
+) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"], Float[Array, "*shape"]]:
+    """Where in [0, 1] the unit opens, and the signed error ``x - relu(g x + t)`` there and at 1."""
+    safe_gain = jnp.maximum(gain, jnp.finfo(gain.dtype).tiny ** 0.25)
+    opening = jnp.clip(-drive / safe_gain, 0, 1)
+    excess = jax.nn.relu(drive)
+    return opening, opening - excess, 1 - gain * (1 - opening) - excess
+
+
+def _spherical_bessel(
+    angle: Float[Array, "*shape"], phase: Complex[Array, "*shape"]
+) -> Float[Array, "*shape"]:
+    """``(sin z - z cos z) / z^2``, given ``exp(iz)``."""
+    small = jnp.abs(angle) < 0.3
+    z = jnp.where(small, 1, angle)
+    series = 1 - angle**2 / 10 * (1 - angle**2 / 28 * (1 - angle**2 / 54 * (1 - angle**2 / 88)))
+    return jnp.where(small, angle / 3 * series, (phase.imag - z * phase.real) / z**2)
