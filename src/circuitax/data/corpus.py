@@ -13,9 +13,8 @@ import tokenize
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
-
 from pydoc_data.topics import topics
+from typing import NamedTuple
 
 PIECE_BYTES = 1 << 20
 # Not the library, or not language: other people's packages, bundled wheels, generated code tables,

@@ -68,7 +68,7 @@ def random_language(
 
 
 def next_log_probs(language: SkipTrigrams) -> Float[Array, "sources_and_none vocab vocab"]:
-    """Log probabilities ``[source, current, next]``; the last source index means none passed yet."""
+    """Log probabilities ``[source, current, next]``; the last source index is "none passed"."""
     skip = jnp.concatenate([language.skip, jnp.zeros_like(language.skip[:1])])
     return jax.nn.log_softmax(language.bigram[None, :, :] + skip, axis=-1)
 

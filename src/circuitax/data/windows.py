@@ -8,7 +8,7 @@ where drawing is part of the compiled step, or a memory map on disk; both give t
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int, Key
+from jaxtyping import Array, Int, Integer, Key
 
 from circuitax.kernel.keys import at_index
 
@@ -17,7 +17,7 @@ _MOST_ON_DEVICE = 2**31 - 1
 
 
 def draw_windows(
-    key: Key[Array, ""], tokens: Int[Array, " n_tokens"], batch: int, length: int
+    key: Key[Array, ""], tokens: Integer[Array, " n_tokens"], batch: int, length: int
 ) -> Int[Array, "batch length"]:
     """``batch`` windows at independent uniform starts, from an array on the device.
 

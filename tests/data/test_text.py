@@ -1,0 +1,66 @@
+from pathlib import Path
+
+import pytest
+
+from circuitax.data.text import TextSpec, open_text
+from circuitax.data.tokenizer import BOUNDARY
+
+
+def folder_of_text(path: Path) -> Path:
+    path.mkdir()
+    for i in range(6):
+        (path / f"{i}.txt").write_text(f"chapter {i}: it was the best of times, the worst\n" * 4)
+    return path
+
+
+def test_opens_a_folder_and_says_so(tmp_path: Path) -> None:
+    folder = folder_of_text(tmp_path / "novel")
+    spec = TextSpec(d_vocab=270, path=str(folder), cache=str(tmp_path / "cache"))
+    text = open_text(spec)
+    about = text.about()
+    assert about["corpus"] == "novel"
+    assert (about["train_documents"], about["validation_documents"]) == (5, 1)
+    assert about["train_tokens"] == len(text.tokens.train)
+    decoded = text.tokenizer.decode(text.tokens.validation.tolist(), skip_special_tokens=False)
+    assert decoded.startswith(f"{BOUNDARY}chapter ")
+    assert open_text(spec).about() == about
+
+
+def test_tokenizer_from_a_file(tmp_path: Path) -> None:
+    folder = folder_of_text(tmp_path / "novel")
+    cache = tmp_path / "cache"
+    open_text(TextSpec(d_vocab=270, path=str(folder), cache=str(cache)))
+    (file,) = (cache / "tokenizers").iterdir()
+    spec = TextSpec(d_vocab=270, path=str(folder), tokenizer=str(file), cache=str(tmp_path / "new"))
+    assert open_text(spec).about()["d_vocab"] == 270
+    assert not (tmp_path / "new/tokenizers").exists()
+    with pytest.raises(ValueError, match="d_vocab=300 must equal the 270 tokens"):
+        open_text(TextSpec(d_vocab=300, path=str(folder), tokenizer=str(file)))
+
+
+def test_default_is_the_standard_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    library = tmp_path / "lib"
+    library.mkdir()
+    (library / "json.py").write_text("class JSONEncoder:\n    pass\n")
+    monkeypatch.setattr("sysconfig.get_path", lambda name: str(library))
+    text = open_text(TextSpec(d_vocab=260, cache=str(tmp_path / "cache")))
+    assert str(text.about()["corpus"]).startswith("python-3")
+
+
+def test_dataset_goes_to_the_hub_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("circuitax.data.hub.find_spec", lambda name: None)
+    with pytest.raises(ValueError, match="needs the package 'datasets'"):
+        open_text(TextSpec(dataset="someone/stories"))
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"path": "a", "dataset": "b"}, "must not both be given"),
+        ({"d_vocab": 100}, "d_vocab=100 must be at least 257"),
+        ({"validation_fraction": 1.5}, "validation_fraction=1.5"),
+    ],
+)
+def test_spec_is_checked(fields: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        TextSpec(**fields)

@@ -1,0 +1,83 @@
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from circuitax.data.windows import draw_windows, fits_on_device, read_windows, spaced_windows
+from circuitax.kernel.keys import at_index
+
+KEY = jax.random.key(5)
+
+
+def test_windows_are_runs_of_the_text() -> None:
+    text = jnp.arange(100, dtype=jnp.uint16)
+    rows = draw_windows(KEY, text, 64, 9)
+    assert rows.shape == (64, 9) and rows.dtype == jnp.int32
+    np.testing.assert_array_equal(rows - rows[:, :1], np.tile(np.arange(9), (64, 1)))
+
+
+def test_every_start_is_equally_likely() -> None:
+    # One fixed key; a correct sampler fails here with probability 1e-4.
+    rows = draw_windows(KEY, jnp.arange(12), 9000, 4)
+    counts = np.bincount(np.asarray(rows[:, 0]), minlength=9)
+    assert len(counts) == 9
+    assert stats.chisquare(counts).pvalue > 1e-4
+
+
+def test_disk_and_device_give_the_same_batches(tmp_path: Path) -> None:
+    array = np.random.default_rng(0).integers(0, 500, 1000).astype("<u2")
+    (tmp_path / "t.bin").write_bytes(array.tobytes())
+    mapped = np.memmap(tmp_path / "t.bin", "<u2", mode="r")
+    from_disk = read_windows(KEY, mapped, 6, 11, range(3, 7))
+    for row, step in zip(from_disk, range(3, 7), strict=True):
+        on_device = draw_windows(at_index(KEY, step), jnp.asarray(array), 6, 11)
+        np.testing.assert_array_equal(row, on_device)
+    assert not np.array_equal(from_disk[0], from_disk[1])
+
+
+def test_corpus_beyond_int32() -> None:
+    # A view of 2^33 tokens that takes no memory: every token is the same byte.
+    huge = np.lib.stride_tricks.as_strided(np.full(1, 7, np.uint16), (1 << 33,), (0,))
+    assert not fits_on_device(huge, limit_bytes=1 << 40)
+    rows = read_windows(KEY, huge, 4, 5, range(2))
+    np.testing.assert_array_equal(rows, np.full((2, 4, 5), 7))
+
+
+def test_starts_beyond_int32_reach_the_whole_corpus() -> None:
+    class Positions:
+        """Stands for an array whose token at i is i >> 24."""
+
+        nbytes = 1 << 35
+
+        def __len__(self) -> int:
+            return 1 << 34
+
+        def __getitem__(self, index: np.ndarray) -> np.ndarray:
+            return index >> 24
+
+    rows = read_windows.__wrapped__(KEY, Positions(), 500, 2, range(2))  # past the shape checks
+    assert rows.min() < 20 and rows.max() > 1004
+
+
+def test_fits() -> None:
+    tokens = np.zeros(1000, np.uint16)
+    assert fits_on_device(tokens)
+    assert not fits_on_device(tokens, limit_bytes=1999)
+
+
+def test_spaced_windows_cover_without_overlap() -> None:
+    rows = spaced_windows(np.arange(103), 5, 20)
+    assert len(np.unique(rows)) == 100
+    assert rows[0, 0] == 0 and rows[-1, -1] >= 80
+    with pytest.raises(ValueError, match="n_windows=6 must be between 1 and 5"):
+        spaced_windows(np.arange(103), 6, 20)
+
+
+def test_short_text_and_empty_batch() -> None:
+    with pytest.raises(ValueError, match="length=8 must be between 1 and the 5 tokens"):
+        draw_windows(KEY, jnp.arange(5), 2, 8)
+    with pytest.raises(ValueError, match="batch=0"):
+        read_windows(KEY, np.arange(5), 0, 2, range(1))
