@@ -22,7 +22,7 @@ ROWS = Rows({"text": f"story {i}", "id": str(i)} for i in range(12))
 def library(monkeypatch: pytest.MonkeyPatch) -> None:
     class Cache:
         def __init__(self, **arguments: Any) -> None:
-            if arguments["dataset_name"] != "someone/stories":
+            if (arguments["repo_id"], arguments["dataset_name"]) != ("someone/stories", "stories"):
                 raise ValueError("Couldn't find cache for it\nand more lines")
 
         def as_dataset(self, split: str) -> Rows:

@@ -47,9 +47,13 @@ def _load(name: str, cache: str | None) -> Any:
     # `load_dataset` would ask the hub first; this builder reads prepared files only.
     builder = import_module("datasets.packaged_modules.cache.cache").Cache
     try:
-        return builder(cache_dir=cache, dataset_name=name, version="auto", hash="auto").as_dataset(
-            split="train"
-        )
+        return builder(
+            cache_dir=cache,
+            repo_id=name,
+            dataset_name=name.split("/")[-1],
+            version="auto",
+            hash="auto",
+        ).as_dataset(split="train")
     except (ValueError, FileNotFoundError) as error:
         raise ValueError(
             f"dataset={name!r} must be in the local cache: {str(error).splitlines()[0]}"
