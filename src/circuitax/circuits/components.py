@@ -1,0 +1,105 @@
+"""The final stream as a sum of components, for any pre-LN transformer, MLPs included.
+
+Embedding, positions, every head, every MLP and every output bias write to the stream once; the
+sum needs no freezing except the final norm's scale, at read-out.
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from circuitax.circuits.read_out import ReadOut, logits_of
+from circuitax.kernel.interventions import Trace
+from circuitax.kernel.spec import ForwardSpec
+from circuitax.kernel.weights import TransformerWeights
+
+
+class Components(NamedTuple):
+    """What each component writes to the stream; absent ones are None."""
+
+    tokens: Float[Array, "n_ctx d_model"]
+    positions: Float[Array, "n_ctx d_model"] | None
+    heads: Float[Array, "n_layers n_heads n_ctx d_model"]
+    mlps: Float[Array, "n_layers n_ctx d_model"] | None
+    b_O: Float[Array, "n_layers n_ctx d_model"] | None
+    """The bias that the heads of a layer share, repeated at each position."""
+
+
+class ComponentLogits(NamedTuple):
+    """The logits of each component; with ``bias`` and ``remainder`` they sum to the logits."""
+
+    parts: Components
+    """Each field's last axis is ``d_vocab`` instead of ``d_model``."""
+    bias: Float[Array, " d_vocab"]
+    remainder: Float[Array, "n_ctx d_vocab"]
+
+
+def components_of(
+    weights: TransformerWeights, tokens: Int[Array, " n_ctx"], spec: ForwardSpec, trace: Trace
+) -> Components:
+    """The components of one run.
+
+    Args:
+        weights: Any transformer.
+        tokens: The text.
+        spec: Static.
+        trace: From ``forward(..., outputs=True)``.
+
+    Raises:
+        ValueError: If the trace was made without ``outputs``.
+
+    Source: S0 section 2.2; framework paper, "residual stream as a communication channel".
+    """
+    if trace.head_outputs is None:
+        raise ValueError("trace.head_outputs is None: call forward with outputs=True")
+    embedded = weights.W_E[tokens]
+    b_O = weights.blocks.attention.b_O
+    if b_O is not None:
+        b_O = jnp.repeat(b_O[:, None, :], tokens.shape[0], axis=1)
+    return Components(
+        embedded,
+        trace.streams[0] - embedded if spec.positions.in_stream else None,
+        trace.head_outputs,
+        trace.mlp_outputs,
+        b_O,
+    )
+
+
+def stacked(parts: Components) -> Float[Array, "n_parts n_ctx d_out"]:
+    """All parts along one axis, in the order of `component_names`."""
+    blocks = [parts.tokens[None]]
+    if parts.positions is not None:
+        blocks.append(parts.positions[None])
+    blocks.append(parts.heads.reshape(-1, *parts.heads.shape[2:]))
+    blocks += [part for part in (parts.mlps, parts.b_O) if part is not None]
+    return jnp.concatenate(blocks)
+
+
+def component_names(parts: Components) -> tuple[str, ...]:
+    """Names such as ``tokens``, ``positions``, ``head 0.3``, ``mlp 1``, ``b_O 1``."""
+    n_layers, n_heads = parts.heads.shape[:2]
+    names = ["tokens"] + ["positions"] * (parts.positions is not None)
+    names += [f"head {layer}.{head}" for layer in range(n_layers) for head in range(n_heads)]
+    for name, part in (("mlp", parts.mlps), ("b_O", parts.b_O)):
+        names += [f"{name} {layer}" for layer in range(n_layers)] * (part is not None)
+    return tuple(names)
+
+
+def component_logits(
+    parts: Components, read_out: ReadOut, logits: Float[Array, "n_ctx d_vocab"]
+) -> ComponentLogits:
+    """Every component read through the frozen final norm and the unembedding.
+
+    Args:
+        parts: What the components write.
+        read_out: Of the same run.
+        logits: Of the same run; the remainder is taken against these.
+
+    Source: TransformerLens calls the same sum "direct logit attribution".
+    """
+    read = Components(*(None if part is None else logits_of(part, read_out) for part in parts))
+    b_U = read_out.b_U
+    bias = jnp.zeros(logits.shape[-1], logits.dtype) if b_U is None else b_U
+    explained = stacked(read).sum(axis=0) + bias[None, :]
+    return ComponentLogits(read, bias, logits - explained)

@@ -1,0 +1,153 @@
+"""The path expansion: logits as a sum over paths, with patterns and norm scales frozen.
+
+``T = (I ⊗ W_U) Π_l (I + Σ_h A^h ⊗ W_OV^h) (I ⊗ W_E)``, multiplied out. Every decomposition comes
+with its remainder, so that nobody has to trust that it closes.
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from circuitax.circuits.frozen import FrozenModel, head_constants, head_writes
+from circuitax.circuits.paths import Path, check_path, n_paths
+from circuitax.circuits.read_out import logits_of
+from circuitax.kernel import kron
+from circuitax.kernel.chain import chain_of
+from circuitax.kernel.kron import Kron
+
+PATH_LIMIT = 2**14  # paths that `path_streams` holds at once by default
+
+
+class Expansion(NamedTuple):
+    """Logits split into terms; ``terms.sum(0) + bias + remainder`` are the logits."""
+
+    terms: Float[Array, "n_terms n_ctx d_vocab"]
+    bias: Float[Array, " d_vocab"]
+    """``b_U`` and the final norm's offset, which belong to no path."""
+    remainder: Float[Array, "n_ctx d_vocab"]
+    """Logits minus the terms: rounding where the terms are complete, else what was left out."""
+
+
+def path_streams(
+    model: FrozenModel, max_paths: int = PATH_LIMIT
+) -> Float[Array, "n_paths n_ctx d_model"]:
+    """What each path adds to the final stream, in the order of `paths.all_paths`.
+
+    Constants belong to the heads they pass through: a value bias starts a path at its head.
+
+    Raises:
+        ValueError: If there are more than ``max_paths`` paths; use `ledger` or `order_terms`.
+    """
+    n_layers, n_heads = model.A.shape[:2]
+    count = n_paths(n_layers, n_heads)
+    if count > max_paths:
+        raise ValueError(
+            f"the model has {count} paths, more than max_paths={max_paths}; "
+            "rank them with ledger or sum them with order_terms"
+        )
+    streams = model.embedding[None]
+    for layer in range(n_layers):
+        written = head_writes(model, layer, streams)
+        written = written.at[:, 0].add(head_constants(model, layer))
+        if model.b_O is not None:
+            streams = streams.at[0].add(model.b_O[layer][None, :])
+        streams = jnp.concatenate([streams, written.reshape(-1, *streams.shape[1:])])
+    return streams
+
+
+def expand(
+    model: FrozenModel, logits: Float[Array, "n_ctx d_vocab"], max_paths: int = PATH_LIMIT
+) -> Expansion:
+    """All paths' logits, in the order of `paths.all_paths`, and what they leave unexplained.
+
+    Args:
+        model: A frozen model.
+        logits: From ``forward``; the remainder is taken against these.
+        max_paths: As in `path_streams`.
+
+    Source: framework paper, "path expansion trick"; S0 Proposition 22 for one layer.
+    """
+    terms = logits_of(path_streams(model, max_paths), model.read_out)
+    return closed(terms, model, logits)
+
+
+def closed(
+    terms: Float[Array, "n_terms n_ctx d_vocab"],
+    model: FrozenModel,
+    logits: Float[Array, "n_ctx d_vocab"],
+) -> Expansion:
+    """Terms with their bias and remainder."""
+    b_U = model.read_out.b_U
+    bias = jnp.zeros(logits.shape[-1], logits.dtype) if b_U is None else b_U
+    return Expansion(terms, bias, logits - (terms.sum(axis=0) + bias[None, :]))
+
+
+def path_term(model: FrozenModel, path: Path) -> Kron:
+    """One path from the embedding to the logits: ``(A^{h_k} … A^{h_1}) ⊗ (W_OV^{h_1} … W_U)``.
+
+    The position factors are multiplied, the feature maps stay a chain. The direct path has no
+    position factor. It acts on ``[n_ctx, d_model]`` rows; biases are not part of it.
+
+    Args:
+        model: A frozen model.
+        path: Heads in the order in which they act, static.
+
+    Raises:
+        ValueError: If the model has no such path.
+
+    Source: framework paper, "virtual attention heads"; S0 section 6.
+    """
+    n_layers, n_heads = model.A.shape[:2]
+    check_path(path, n_layers, n_heads)
+    term = kron.identity()
+    for layer, head in path:
+        term = kron.compose(head_term(model, layer, head), term)
+    scale = model.read_out.scale
+    last = Kron(None if scale is None else jnp.diag(1 / scale), chain_of(model.read_out.W_U))
+    return kron.compose(last, term)
+
+
+def head_term(model: FrozenModel, layer: int, head: int) -> Kron:
+    """One head on the stream: ``A^h ⊗ W_OV^h`` (S0 Claim 18)."""
+    chain = chain_of(model.W_V[layer, head], model.W_O[layer, head])
+    return Kron(model.A[layer, head], chain)
+
+
+def bigram_path(model: FrozenModel, W_E: Float[Array, "d_vocab d_model"]) -> Kron:
+    """``I ⊗ W_U W_E`` on one-hot tokens (S0 Proposition 22; Rmk. 21 for no layers)."""
+    return kron.compose(path_term(model, ()), kron.process(chain_of(W_E)))
+
+
+def skip_trigram_paths(
+    model: FrozenModel, W_E: Float[Array, "d_vocab d_model"]
+) -> tuple[Kron, ...]:
+    """``A^h ⊗ W_U W_OV^h W_E`` on one-hot tokens, one for each head of layer 0 (S0 Prop. 22)."""
+    embed = kron.process(chain_of(W_E))
+    return tuple(
+        kron.compose(path_term(model, ((0, head),)), embed) for head in range(model.A.shape[1])
+    )
+
+
+class OwnSplit(NamedTuple):
+    """A term split by where it reads: ``own + earlier`` is the term."""
+
+    own: Kron
+    """From the destination's own position, ``j = i``: a bigram term, whatever the heads."""
+    earlier: Kron
+    """From all other positions, ``j < i`` in a causal model: true skip-trigrams."""
+
+
+def split_own_position(term: Kron, n_ctx: int) -> OwnSplit:
+    """Separate what a path reads at its own position from what it reads earlier.
+
+    Args:
+        term: Any term, such as a `path_term`.
+        n_ctx: Number of positions, for a term without position factor.
+
+    Source: S0 Theorem 25, whose sum over ``j <= i`` counts bigram terms as skip-trigrams (E24).
+    """
+    if term.A is None:
+        return OwnSplit(term, Kron(jnp.zeros((n_ctx, n_ctx)), term.W))
+    own = jnp.diag(jnp.diagonal(term.A))
+    return OwnSplit(Kron(own, term.W), Kron(term.A - own, term.W))

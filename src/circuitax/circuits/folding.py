@@ -1,0 +1,122 @@
+"""Norms folded into the weights that read through them: gain, offset and centring, exactly.
+
+``((x - μ)/σ · γ + β) W + b = (1/σ) x [(I - 1 1ᵀ/d) diag(γ) W] + [β W + b]``. What is left of a
+norm is one divisor for each position, σ, which no weight can absorb.
+"""
+
+from dataclasses import replace
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from circuitax.kernel.norm import Norm
+from circuitax.kernel.spec import ForwardSpec
+from circuitax.kernel.weights import NormWeights, TransformerWeights
+
+
+def fold_read(
+    W: Float[Array, "*batch d_model d_out"],
+    b: Float[Array, "*batch d_out"] | None,
+    norm: Norm,
+    weights: NormWeights | None,
+) -> tuple[Float[Array, "*batch d_model d_out"], Float[Array, "*batch d_out"] | None]:
+    """``(W', b')`` with ``norm(x) W + b = x W' / σ(x) + b'``.
+
+    Args:
+        W: What reads the normalised stream.
+        b: Its bias.
+        norm: Which norm; `none` changes nothing.
+        weights: Gain and offset, with leading axes that broadcast against those of W.
+
+    Source: S0 section 2.3, assumption 3 ("approximately absorbed"); this part is exact.
+    """
+    if norm == Norm.none:
+        return W, b
+    if weights is not None:
+        if weights.offset is not None:
+            from_offset = jnp.einsum("...d,...dk->...k", weights.offset, W)
+            b = from_offset if b is None else from_offset + b
+        W = weights.gain[..., None] * W
+    return (_centred(W, axis=-2) if norm.centres else W), b
+
+
+def fold_norms(
+    weights: TransformerWeights, spec: ForwardSpec
+) -> tuple[TransformerWeights, ForwardSpec]:
+    """The same model with bare norms, without gain and offset, and where possible without centring.
+
+    Readers take gain and offset. Under a final norm, writers (embeddings, ``W_O``, ``W_out``,
+    biases) are centred as well, so that the stream has mean 0 by itself and an RMS norm is enough;
+    an unembedding without a norm would see the mean that this removes.
+
+    Returns:
+        Weights and spec with the same logits, patterns and norm scales.
+
+    Raises:
+        ValueError: If positions are added between norm and queries, where a gain cannot be folded,
+            or a gated MLP would need a bias in its gate.
+
+    Source: S0 section 2.3, assumption 3.
+    """
+    if spec.norm == Norm.none:
+        return weights, spec
+    blocks = weights.blocks
+    if spec.positions.in_queries_and_keys and blocks.attention_norm is not None:
+        raise ValueError(
+            f"spec.positions={spec.positions.value} follows the norm; its gain cannot be folded"
+        )
+    heads = blocks.attention
+    per_head = None if blocks.attention_norm is None else _over_heads(blocks.attention_norm)
+    W_Q, b_Q = fold_read(heads.W_Q, heads.b_Q, spec.norm, per_head)
+    W_K, b_K = fold_read(heads.W_K, heads.b_K, spec.norm, per_head)
+    W_V, b_V = fold_read(heads.W_V, heads.b_V, spec.norm, per_head)
+    heads = heads._replace(W_Q=W_Q, b_Q=b_Q, W_K=W_K, b_K=b_K, W_V=W_V, b_V=b_V)
+    mlp = blocks.mlp
+    if mlp is not None:
+        W_in, b_in = fold_read(mlp.W_in, mlp.b_in, spec.norm, blocks.mlp_norm)
+        mlp = mlp._replace(W_in=W_in, b_in=b_in)
+        if mlp.W_gate is not None:
+            W_gate, b_gate = fold_read(mlp.W_gate, None, spec.norm, blocks.mlp_norm)
+            if b_gate is not None:
+                raise ValueError("weights.blocks.mlp.W_gate has no bias to fold a norm's offset in")
+            mlp = mlp._replace(W_gate=W_gate)
+    W_U, b_U = weights.W_U, weights.b_U
+    if spec.final_norm:
+        W_U, b_U = fold_read(W_U, b_U, spec.norm, weights.final_norm)
+    folded = weights._replace(
+        blocks=blocks._replace(attention=heads, attention_norm=None, mlp=mlp, mlp_norm=None),
+        W_U=W_U,
+        b_U=b_U,
+        final_norm=None,
+    )
+    if not spec.norm.centres:
+        return folded, spec
+    if not spec.final_norm:
+        return folded, replace(spec, norm=Norm.layernorm_pre)
+    return _centre_writers(folded, spec), replace(spec, norm=Norm.rmsnorm)
+
+
+def _centre_writers(weights: TransformerWeights, spec: ForwardSpec) -> TransformerWeights:
+    heads, mlp = weights.blocks.attention, weights.blocks.mlp
+    b_O = None if heads.b_O is None else _centred(heads.b_O, axis=-1)
+    heads = heads._replace(W_O=_centred(heads.W_O, axis=-1), b_O=b_O)
+    if mlp is not None:
+        b_out = None if mlp.b_out is None else _centred(mlp.b_out, axis=-1)
+        mlp = mlp._replace(W_out=_centred(mlp.W_out, axis=-1), b_out=b_out)
+    W_pos = weights.W_pos
+    if W_pos is not None and spec.positions.in_stream:
+        W_pos = _centred(W_pos, axis=-1)
+    return weights._replace(
+        W_E=_centred(weights.W_E, axis=-1),
+        W_pos=W_pos,
+        blocks=weights.blocks._replace(attention=heads, mlp=mlp),
+    )
+
+
+def _over_heads(norm: NormWeights) -> NormWeights:
+    offset = None if norm.offset is None else norm.offset[..., None, :]
+    return NormWeights(norm.gain[..., None, :], offset)
+
+
+def _centred(x: Array, axis: int) -> Array:
+    return x - jnp.mean(x, axis=axis, keepdims=True)

@@ -1,0 +1,139 @@
+"""An attention-only model as a linear map: patterns and norm scales taken from one run.
+
+With both frozen, layer l is ``x ↦ x + Σ_h (A^h ⊗ W_OV^h) x + const``, and the logits multiply out
+into paths. Everything that expands, ranks or counts paths starts from a `FrozenModel`.
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from circuitax.circuits.folding import fold_read
+from circuitax.circuits.read_out import ReadOut, read_out_of
+from circuitax.kernel.interventions import Trace
+from circuitax.kernel.norm import Norm
+from circuitax.kernel.spec import ForwardSpec
+from circuitax.kernel.weights import NormWeights, TransformerWeights
+
+
+class FrozenModel(NamedTuple):
+    """One text's linear model; norms are folded, so that a head reads the bare stream.
+
+    Biases are constants that enter the stream where they are written: a head's value bias travels
+    with the head, ``b_O`` with the stream.
+    """
+
+    tokens: Float[Array, "n_ctx d_model"]
+    """``W_E[tokens]``."""
+    positions: Float[Array, "n_ctx d_model"] | None
+    """What a position scheme added to the stream at the start; None if it adds nothing there."""
+    A: Float[Array, "n_layers n_heads dest src"]
+    """Patterns divided by the norm scale of the source: ``A_ts / σ_s``."""
+    W_V: Float[Array, "n_layers n_heads d_model d_value"]
+    W_O: Float[Array, "n_layers n_heads d_value d_model"]
+    b_V: Float[Array, "n_layers n_heads dest d_value"] | None
+    """What a head's value bias and norm offset leave at each destination."""
+    b_O: Float[Array, "n_layers d_model"] | None
+    read_out: ReadOut
+
+    @property
+    def embedding(self) -> Float[Array, "n_ctx d_model"]:
+        """What enters layer 0."""
+        return self.tokens if self.positions is None else self.tokens + self.positions
+
+
+def frozen_model(
+    weights: TransformerWeights, tokens: Int[Array, " n_ctx"], spec: ForwardSpec, trace: Trace
+) -> FrozenModel:
+    """The linear model that a trace defines.
+
+    Args:
+        weights: Attention only.
+        tokens: The text.
+        spec: Static.
+        trace: From ``forward`` on the same text; its patterns and norm scales are kept.
+
+    Raises:
+        ValueError: If the model has an MLP, which frozen patterns do not make linear; see
+            `components` for those.
+
+    Source: framework paper, "freezing attention patterns"; S0 Remark 20.
+    """
+    blocks = weights.blocks
+    if blocks.mlp is not None:
+        raise ValueError("weights.blocks.mlp must be None: an MLP is not linear, see components")
+    heads, norm = blocks.attention, blocks.attention_norm
+    if norm is not None:
+        offset = None if norm.offset is None else norm.offset[..., None, :]
+        norm = NormWeights(norm.gain[..., None, :], offset)
+    W_V, b_V = fold_read(heads.W_V, heads.b_V, spec.norm, norm)
+    A = trace.patterns
+    if b_V is not None:
+        b_V = A.sum(axis=-1)[..., None] * b_V[:, :, None, :]
+    if spec.norm != Norm.none and trace.scales.attention is not None:
+        A = A / trace.scales.attention[:, None, None, :]
+    embedded = weights.W_E[tokens]
+    in_stream = spec.positions.in_stream
+    return FrozenModel(
+        embedded,
+        trace.streams[0] - embedded if in_stream else None,
+        A,
+        W_V,
+        heads.W_O,
+        b_V,
+        heads.b_O,
+        read_out_of(weights, spec, trace),
+    )
+
+
+def only(model: FrozenModel, source: str) -> FrozenModel:
+    """The model with one kind of source kept and the others set to 0; the three sum to the whole.
+
+    Args:
+        model: A frozen model.
+        source: ``"tokens"``, ``"positions"`` or ``"biases"`` (of heads, layers and unembedding).
+
+    Raises:
+        ValueError: If ``source`` is another name.
+    """
+    if source not in ("tokens", "positions", "biases"):
+        raise ValueError(f"source={source!r} must be 'tokens', 'positions' or 'biases'")
+    if source != "biases":
+        model = model._replace(b_V=None, b_O=None, read_out=model.read_out._replace(b_U=None))
+    if source != "positions":
+        model = model._replace(positions=None)
+    if source != "tokens":
+        model = model._replace(tokens=jnp.zeros_like(model.tokens))
+    return model
+
+
+def head_writes(
+    model: FrozenModel,
+    layer: int,
+    streams: Float[Array, "*paths n_ctx d_model"],
+    summed: bool = False,
+) -> Float[Array, "*out n_ctx d_model"]:
+    """``A^h x W_V^h W_O^h`` of one layer's heads on any stack of streams, without biases.
+
+    Args:
+        model: A frozen model.
+        layer: Which layer.
+        streams: What the heads read.
+        summed: Whether the heads are added up.
+
+    Returns:
+        ``[n_heads, *paths, n_ctx, d_model]``, or ``[*paths, n_ctx, d_model]`` when summed.
+    """
+    values = jnp.einsum("...sd,hdk->h...sk", streams, model.W_V[layer])
+    mixed = jnp.einsum("hts,h...sk->h...tk", model.A[layer], values)
+    target = "...td" if summed else "h...td"
+    return jnp.einsum(f"h...tk,hkd->{target}", mixed, model.W_O[layer])
+
+
+def head_constants(model: FrozenModel, layer: int) -> Float[Array, "n_heads n_ctx d_model"]:
+    """What the heads of one layer write from their own biases, ``A 1 b_V W_O``."""
+    if model.b_V is None:
+        n_heads, d_model = model.W_O.shape[1], model.W_O.shape[3]
+        return jnp.zeros((n_heads, model.tokens.shape[0], d_model), model.tokens.dtype)
+    return jnp.einsum("htk,hkd->htd", model.b_V[layer], model.W_O[layer])

@@ -1,0 +1,88 @@
+"""Which paths an attention-only model has: every choice of at most one head a layer.
+
+``Π_l (1 + Σ_h H_lh)`` multiplied out: a path picks the 1 or one head in each layer. Combinatorics
+on the host, no arrays.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator
+
+Head = tuple[int, int]
+"""(layer, head)."""
+
+Path = tuple[Head, ...]
+"""Heads in the order in which they act, layers rising; ``()`` is the direct path."""
+
+
+def n_paths(n_layers: int, n_heads: int, order: int | None = None) -> int:
+    """How many paths go through ``order`` heads, ``C(L, k) H^k``; in all, ``(1 + H)^L``.
+
+    Args:
+        n_layers: L, at least 0.
+        n_heads: H, heads of each layer, at least 0.
+        order: k, number of heads on the path; None for all.
+
+    Raises:
+        ValueError: If an argument is negative.
+
+    Source: framework paper, "path expansion"; S0 section 6, "explosion of possible paths".
+    """
+    given = {"n_layers": n_layers, "n_heads": n_heads, "order": 0 if order is None else order}
+    for name, value in given.items():
+        if value < 0:
+            raise ValueError(f"{name}={value} must be at least 0")
+    if order is None:
+        return (1 + n_heads) ** n_layers
+    return math.comb(n_layers, order) * n_heads**order
+
+
+def all_paths(n_layers: int, n_heads: int, max_order: int | None = None) -> Iterator[Path]:
+    """Every path once, in the order of `expansion.path_streams`.
+
+    Layer by layer: first all paths that skip the layer, then, head by head, those paths again with
+    the head appended. The direct path comes first.
+
+    Args:
+        n_layers: Number of layers.
+        n_heads: Heads of each layer.
+        max_order: Leave out paths of more heads.
+    """
+    paths: list[Path] = [()]
+    for layer in range(n_layers):
+        paths += [
+            (*path, (layer, head))
+            for head in range(n_heads)
+            for path in paths
+            if max_order is None or len(path) < max_order
+        ]
+    return iter(paths)
+
+
+def path_index(path: Path, n_heads: int) -> int:
+    """The position of a path among `all_paths`: its digits in base ``1 + n_heads``.
+
+    Layer l contributes ``(1 + head) (1 + n_heads)^l`` where the path uses it.
+    """
+    return sum((1 + head) * (1 + n_heads) ** layer for layer, head in path)
+
+
+def check_path(path: Path, n_layers: int, n_heads: int) -> None:
+    """Refuse a path that the model does not have.
+
+    Raises:
+        ValueError: If layers do not rise, or a layer or head is out of range.
+    """
+    layers = [layer for layer, _ in path]
+    if any(later <= earlier for earlier, later in itertools.pairwise(layers)):
+        raise ValueError(f"path={path} must name layers in rising order, each at most once")
+    for layer, head in path:
+        if not (0 <= layer < n_layers and 0 <= head < n_heads):
+            raise ValueError(
+                f"path={path} must name layers below {n_layers} and heads below {n_heads}"
+            )
+
+
+def path_name(path: Path) -> str:
+    """``"direct"``, or heads in order of action, such as ``"0.3 → 1.2"``."""
+    return " → ".join(f"{layer}.{head}" for layer, head in path) or "direct"

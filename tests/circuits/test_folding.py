@@ -1,0 +1,60 @@
+"""Folded norms leave logits, patterns and scales as they were."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from circuitax.circuits.folding import fold_norms, fold_read
+from circuitax.kernel.forward import forward
+from circuitax.kernel.norm import Norm, apply_norm
+from circuitax.kernel.positions import Positions
+from circuitax.kernel.weights import MLPWeights, NormWeights
+
+
+@pytest.mark.parametrize("norm", [Norm.layernorm, Norm.rmsnorm, Norm.none])
+def test_a_folded_read_is_the_read_of_the_norm(norm, rng, x64):
+    x, W, b = (jnp.asarray(rng.normal(size=s)) for s in ((4, 6), (6, 3), (3,)))
+    weights = NormWeights(jnp.asarray(rng.normal(size=6)), jnp.asarray(rng.normal(size=6)))
+    y, scale = apply_norm(x, norm, 1e-5, weights)
+    folded, bias = fold_read(W, b, norm, weights)
+    np.testing.assert_allclose(
+        x @ folded / scale[:, None] + bias[None, :], y @ W + b[None, :], atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("mlp", [False, True])
+def test_S0_section_2_3_norms_are_absorbed_up_to_one_scale(mlp, make_run, x64):
+    run = make_run(2, biases=True, norm=Norm.layernorm, positions=Positions.learned, mlp=mlp)
+    folded, spec = fold_norms(run.weights, run.spec)
+    assert spec.norm == Norm.rmsnorm and folded.blocks.attention_norm is None
+    logits, trace = jax.jit(forward, static_argnums=2)(folded, run.tokens, spec)
+    np.testing.assert_allclose(logits, run.logits, atol=1e-12)
+    np.testing.assert_allclose(trace.patterns, run.trace.patterns, atol=1e-12)
+    np.testing.assert_allclose(trace.scales.attention, run.trace.scales.attention, atol=1e-12)
+    # and the gain does matter: dropping it instead of folding it is no identity
+    dropped = run.weights._replace(blocks=run.weights.blocks._replace(attention_norm=None))
+    assert np.abs(forward(dropped, run.tokens, run.spec)[0] - run.logits).max() > 1e-2
+
+
+def test_without_a_final_norm_the_writers_keep_their_mean(make_run, x64):
+    run = make_run(1, norm=Norm.layernorm)
+    spec = replace(run.spec, final_norm=False)
+    folded, folded_spec = fold_norms(run.weights, spec)
+    assert folded_spec.norm == Norm.layernorm_pre
+    before, _ = forward(run.weights, run.tokens, spec)
+    np.testing.assert_allclose(forward(folded, run.tokens, folded_spec)[0], before, atol=1e-12)
+
+
+def test_what_cannot_be_folded_is_refused(make_run):
+    run = make_run(1, norm=Norm.layernorm, positions=Positions.shortformer, dtype=jnp.float32)
+    with pytest.raises(ValueError, match=r"spec\.positions=shortformer follows the norm"):
+        fold_norms(run.weights, run.spec)
+    run = make_run(1, norm=Norm.layernorm, mlp=True, dtype=jnp.float32)
+    mlp = run.weights.blocks.mlp
+    gated = MLPWeights(mlp.W_in, mlp.W_out, W_gate=mlp.W_in)
+    weights = run.weights._replace(blocks=run.weights.blocks._replace(mlp=gated))
+    with pytest.raises(ValueError, match="W_gate has no bias"):
+        fold_norms(weights, run.spec)
