@@ -1,0 +1,175 @@
+"""Known bugs, planted one at a time: data only, run by test_mutants.py.
+
+To add one: the file under src/circuitax, a piece of it that occurs exactly once, the bug, and the
+test ids that must fail. Take the fewest and quickest tests that should notice.
+"""
+
+from typing import NamedTuple
+
+
+class Mutant(NamedTuple):
+    name: str
+    file: str
+    old: str
+    new: str
+    nodes: tuple[str, ...]
+
+
+MUTANTS = (
+    Mutant(
+        "cyclic_frobenius",  # E15, the bug of the framework paper's first composition diagram
+        "kernel/spectrum.py",
+        "return safe_sqrt(inner(chain, chain))",
+        "core = cyclic(chain).core\n    return safe_sqrt((core**2).sum((-2, -1)))",
+        (
+            "tests/kernel/test_spectrum.py::"
+            "test_E15_a_cyclic_shift_keeps_eigenvalues_and_changes_norms",
+        ),
+    ),
+    Mutant(
+        "cyclic_singular_values",
+        "kernel/spectrum.py",
+        "r_left @ jnp.matrix_transpose(r_right), compute_uv=False",
+        "cyclic(chain).core, compute_uv=False",
+        (
+            "tests/kernel/test_spectrum.py::"
+            "test_singular_values_and_vectors_of_the_dense_matrix[thin]",
+        ),
+    ),
+    Mutant(
+        "kron_of_A_and_W_untransposed",
+        "kernel/kron.py",
+        '"...ij,...ab->...ibja"',
+        '"...ij,...ab->...iajb"',
+        ("tests/kernel/test_kron_sources.py::test_S0_example_15_and_S3_example_4_printed_matrix",),
+    ),
+    Mutant(
+        "composition_W2_W1",
+        "kernel/kron.py",
+        "_features(first.W, second.W)",
+        "_features(second.W, first.W)",
+        ("tests/kernel/test_kron.py::test_pairs_compose_and_have_inner_products[full-head]",),
+    ),
+    Mutant(
+        "composition_A1_A2",
+        "kernel/kron.py",
+        "return second @ first\n",
+        "return first @ second\n",
+        ("tests/kernel/test_kron.py::test_pairs_compose_and_have_inner_products[full-head]",),
+    ),
+    Mutant(
+        "transposed_action",
+        "kernel/kron.py",
+        "multiply((*_matrices(term.A), x, *_matrices(term.W)))",
+        "multiply((*_matrices(transpose(term).A), x, *_matrices(term.W)))",
+        ("tests/kernel/test_kron_sources.py::test_S0_claim_18_and_S3_claim_7_a_head_is_one_term",),
+    ),
+    Mutant(
+        "norm_of_a_sum_without_cross_terms",
+        "kernel/kron.py",
+        "        for s in terms(x)\n        for t in terms(y)\n",
+        "        for s, t in zip(terms(x), terms(y), strict=False)\n",
+        ("tests/kernel/test_kron.py::test_sums_act_compose_and_measure_with_their_cross_terms",),
+    ),
+    Mutant(
+        "top_k_loses_the_padded_tile",
+        "kernel/streaming.py",
+        "constant_values=-jnp.inf",
+        "constant_values=0",
+        ("tests/kernel/test_streaming.py::test_negative_entries_win_over_padding",),
+    ),
+    Mutant(
+        "gauge_centred_over_destinations",
+        "kernel/gauge.py",
+        "Chain((*qk.factors[:-1], centre_last(qk.factors[-1])))",
+        "Chain((centre_last(qk.factors[0].T).T, *qk.factors[1:]))",
+        ("tests/kernel/test_gauge.py::test_centring_sources_leaves_every_pattern[False]",),
+    ),
+    Mutant(
+        "key_gauge_R_instead_of_its_inverse",
+        "kernel/gauge.py",
+        "jnp.matrix_transpose(jnp.linalg.solve(R, jnp.matrix_transpose(W_K)))",
+        "W_K @ R",
+        ("tests/kernel/test_gauge.py::test_turning_the_inside_of_a_head_changes_nothing_outside",),
+    ),
+    Mutant(
+        "norm_gradient_at_zero",
+        "kernel/linalg.py",
+        "jnp.sqrt(jnp.where(positive, square, 1))",
+        "jnp.sqrt(square)",
+        ("tests/kernel/test_linalg.py::test_norm_and_its_gradient_at_zero",),
+    ),
+    Mutant(
+        "mask_after_softmax",  # E22: the future leaks through the denominator
+        "kernel/softmax.py",
+        "jax.nn.softmax(jnp.where(allowed, scores, lowest), axis=-1)",
+        "jax.nn.softmax(scores, axis=-1)",
+        ("tests/kernel/test_attention.py::test_E22_gradients_tell_mask_before_from_mask_after",),
+    ),
+    Mutant(
+        "score_scale_dropped",  # E13
+        "kernel/attention.py",
+        'return score_scale * jnp.einsum("htk,hsk->hts", q, k)',
+        'return jnp.einsum("htk,hsk->hts", q, k)',
+        ("tests/kernel/test_attention.py::test_E13_score_scale_is_explicit",),
+    ),
+    Mutant(
+        "causal_mask_off_by_one",
+        "kernel/attention.py",
+        "src[None, :] <= dest[:, None]",
+        "src[None, :] <= dest[:, None] + 1",
+        ("tests/kernel/test_attention.py::test_S0_rmk_11_causal_pattern_is_lower_triangular",),
+    ),
+    Mutant(
+        "softmax_over_destinations",  # E21
+        "kernel/softmax.py",
+        "jnp.where(allowed, scores, lowest), axis=-1",
+        "jnp.where(allowed, scores, lowest), axis=-2",
+        ("tests/kernel/test_attention.py::test_E21_softmax_runs_over_sources",),
+    ),
+    Mutant(
+        "layer_norm_with_sample_variance",  # E27
+        "kernel/norm.py",
+        "jnp.mean(_centred(x, norm) ** 2, axis=-1)",
+        "jnp.sum(_centred(x, norm) ** 2, axis=-1) / (x.shape[-1] - 1)",
+        ("tests/kernel/test_norm.py::test_S0_def_3_layer_norm_with_E27_population_variance",),
+    ),
+    Mutant(
+        "rotary_on_queries_only",  # scores would then depend on absolute positions
+        "kernel/layer.py",
+        "k = rotate(k, src, spec.rotary_base)",
+        "k = rotate(k, 0 * src, spec.rotary_base)",
+        ("tests/kernel/test_forward.py::test_rotary_depends_on_offsets_only",),
+    ),
+    Mutant(
+        "no_residual_around_the_mlp",  # E5
+        "kernel/layer.py",
+        "stream = stream + mlp\n",
+        "stream = mlp\n",
+        (
+            "tests/kernel/test_forward.py::"
+            "test_S0_section_2_2_pre_ln_and_E5_residual_around_the_mlp",
+        ),
+    ),
+    Mutant(
+        "smeared_keys_from_the_future",
+        "kernel/attention.py",
+        "jnp.concatenate([k[:, :1], k[:, :-1]], axis=1)",
+        "jnp.concatenate([k[:, 1:], k[:, -1:]], axis=1)",
+        ("tests/kernel/test_attention.py::test_smeared_keys",),
+    ),
+    Mutant(
+        "feature_values_not_rescaled",  # u instead of u / p
+        "kernel/features.py",
+        "return u < density, u / jnp.where(density > 0, density, 1)",
+        "return u < density, u",
+        ("tests/kernel/test_features.py::test_moments_are_p_over_2_and_p_over_3",),
+    ),
+    Mutant(
+        "one_key_for_all_members",
+        "kernel/keys.py",
+        "in_axes=(None, 0))(key, indices)",
+        "in_axes=(None, 0))(key, 0 * indices)",
+        ("tests/kernel/test_keys.py::test_members_differ_and_do_not_depend_on_their_number",),
+    ),
+)
