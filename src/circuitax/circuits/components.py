@@ -6,6 +6,7 @@ sum needs no freezing except the final norm's scale, at read-out.
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
@@ -98,7 +99,7 @@ def component_logits(
 
     Source: TransformerLens calls the same sum "direct logit attribution".
     """
-    read = Components(*(None if part is None else logits_of(part, read_out) for part in parts))
+    read = jax.tree.map(lambda part: logits_of(part, read_out), parts)
     b_U = read_out.b_U
     bias = jnp.zeros(logits.shape[-1], logits.dtype) if b_U is None else b_U
     explained = stacked(read).sum(axis=0) + bias[None, :]

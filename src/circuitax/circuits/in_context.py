@@ -1,0 +1,64 @@
+"""Loss token by token, and how much of it the context takes away."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from circuitax.kernel.linalg import safe_divide
+
+
+def token_losses(
+    logits: Float[Array, "*batch n_ctx d_vocab"], tokens: Int[Array, "*batch n_ctx"]
+) -> Float[Array, "*batch n_ctx-1"]:
+    """``-log p(x_{t+1} | x_<=t)`` in nats for t = 0 … n_ctx - 2.
+
+    Args:
+        logits: One row for each position.
+        tokens: The text; its first token is predicted by nobody.
+    """
+    log_p = jax.nn.log_softmax(logits[..., :-1, :], axis=-1)
+    return -jnp.take_along_axis(log_p, tokens[..., 1:, None], axis=-1)[..., 0]
+
+
+def in_context_score(
+    losses: Float[Array, "*batch n_losses"], early: int = 50, late: int = 500
+) -> Float[Array, "*batch"]:
+    """Loss at a late position minus loss at an early one, in nats; negative where context helps.
+
+    Args:
+        losses: From `token_losses`; entry t is the loss on the token of index t + 1.
+        early: Index of the early token, from 1.
+        late: Index of the late token, up to the last.
+
+    Raises:
+        ValueError: If the indices are not ``1 <= early < late <= n_losses``.
+
+    Source: induction-heads paper, "in-context learning score" (500th and 50th token).
+    Differs: the paper's text quotes the magnitude; this is the signed difference.
+    """
+    if not 1 <= early < late <= losses.shape[-1]:
+        raise ValueError(
+            f"early={early}, late={late} must satisfy 1 <= early < late <= {losses.shape[-1]}"
+        )
+    return losses[..., late - 1] - losses[..., early - 1]
+
+
+def repeat_gain(
+    losses: Float[Array, "*batch n_losses"], tokens: Int[Array, "*batch n_ctx"]
+) -> Float[Array, "*batch"]:
+    """Mean loss where a pair of tokens occurs for the first time, minus where it is a repeat.
+
+    A pair (x_t, x_{t+1}) is a repeat if it stood earlier in the text, which is what an induction
+    head can use; on random text repeated at any period this is first copy against later ones.
+    """
+    present, coming = tokens[..., :-1], tokens[..., 1:]
+    same = (present[..., :, None] == present[..., None, :]) & (
+        coming[..., :, None] == coming[..., None, :]
+    )
+    seen = jnp.tril(same, k=-1).any(axis=-1)
+    return _mean(losses, ~seen) - _mean(losses, seen)
+
+
+def _mean(losses: Array, chosen: Array) -> Array:
+    total = jnp.sum(jnp.where(chosen, losses, 0), axis=-1)
+    return safe_divide(total, chosen.sum(axis=-1).astype(losses.dtype))

@@ -1,0 +1,79 @@
+"""Sums of paths by order and by layer, each from one pass instead of one run an order.
+
+Give every head output a factor e: the frozen model becomes a polynomial in e, and its coefficient
+of e^k is the sum of all paths through k heads. With one variable e_l for each layer, the
+coefficients are all subsets of layers.
+"""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from circuitax.circuits.frozen import FrozenModel, head_constants, head_writes
+
+MAX_LAYERS = 8  # 2^L streams; beyond, combine layers or use `order_streams`
+
+
+def order_streams(model: FrozenModel) -> Float[Array, "order n_ctx d_model"]:
+    """What the paths of each order, 0 … n_layers, add to the final stream.
+
+    ``c_k ← c_k + Σ_h A^h c_{k-1} W_OV^h`` layer by layer: one pass, the cost of n_layers + 1
+    streams. Differentiable. Output biases ``b_O`` have order 0, value biases the order of their
+    head.
+
+    Source: framework paper, "term importance analysis" (V-composition, patterns frozen).
+    Differs: the paper runs the model once for each order; S4's step 1 also forgets to save what
+        step 2 adds (E34). Both give these sums.
+    """
+    n_layers = model.A.shape[0]
+    streams = jnp.zeros((n_layers + 1, *model.tokens.shape), model.tokens.dtype)
+    streams = streams.at[0].set(model.embedding)
+    for layer in range(n_layers):
+        written = head_writes(model, layer, streams[:-1], summed=True)
+        written = written.at[0].add(head_constants(model, layer).sum(axis=0))
+        if model.b_O is not None:
+            streams = streams.at[0].add(model.b_O[layer][None, :])
+        streams = streams.at[1:].add(written)
+    return streams
+
+
+def layer_subset_streams(model: FrozenModel) -> Float[Array, "subset n_ctx d_model"]:
+    """What the paths through exactly the layers of each subset add to the final stream.
+
+    Subset m has layer l if bit l of m is set; the orders of `order_streams` are sums over equal
+    bit counts.
+
+    Raises:
+        ValueError: If there are more than 8 layers.
+    """
+    n_layers = model.A.shape[0]
+    if n_layers > MAX_LAYERS:
+        raise ValueError(
+            f"n_layers={n_layers} must be at most {MAX_LAYERS}: subsets are 2^n_layers"
+        )
+    streams = model.embedding[None]
+    for layer in range(n_layers):
+        written = head_writes(model, layer, streams, summed=True)
+        written = written.at[0].add(head_constants(model, layer).sum(axis=0))
+        if model.b_O is not None:
+            streams = streams.at[0].add(model.b_O[layer][None, :])
+        streams = jnp.concatenate([streams, written])
+    return streams
+
+
+def over_subsets(terms: Float[Array, "subset *rest"]) -> Float[Array, "subset *rest"]:
+    """``Σ_{S ⊆ T} terms_S`` for every set T of layers: the frozen model with the others removed.
+
+    In L additions of halves, so that terms are combined before anything is unembedded.
+
+    Raises:
+        ValueError: If the first axis is not a power of two.
+    """
+    count = terms.shape[0]
+    if count & (count - 1) or count == 0:
+        raise ValueError(f"terms has {count} subsets on its first axis, must be a power of two")
+    rest, step = terms.shape[1:], 1
+    while step < count:
+        pairs = terms.reshape(count // (2 * step), 2, step, *rest)
+        terms = jnp.stack([pairs[:, 0], pairs[:, 0] + pairs[:, 1]], axis=1).reshape(count, *rest)
+        step *= 2
+    return terms

@@ -1,0 +1,146 @@
+"""A head's scores by source: which earlier component its queries and its keys were built from.
+
+``s_ts = scale · ⟨q_t, k_s⟩`` is bilinear, and with the norm scale frozen both sides are sums over
+whatever wrote to the stream. A second-layer head of a model with H heads a layer has
+``(1 + H)²`` terms without positions and biases.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from circuitax.circuits.components import Components, component_names
+from circuitax.circuits.folding import fold_read
+from circuitax.kernel.attention import attention_scores, smear_keys
+from circuitax.kernel.interventions import Trace
+from circuitax.kernel.norm import Norm
+from circuitax.kernel.positions import Positions, rotate, sinusoidal
+from circuitax.kernel.spec import ForwardSpec
+from circuitax.kernel.weights import TransformerWeights
+
+
+class ScoreTerms(NamedTuple):
+    """Scores before mask and softmax, split by source of the query and source of the key."""
+
+    terms: Float[Array, "n_sources n_sources dest src"]
+    """``[query source, key source, dest, src]``, in the order of `score_sources`."""
+    remainder: Float[Array, "dest src"]
+    """Scores of the undivided stream minus the terms: rounding."""
+
+
+def score_sources(
+    weights: TransformerWeights, spec: ForwardSpec, parts: Components, layer: int
+) -> tuple[str, ...]:
+    """Names of the sources that a layer's queries and keys can be built from."""
+    blocks = weights.blocks
+    names = [
+        name
+        for name in component_names(parts)
+        if name in ("tokens", "positions") or _layer_of(name) < layer
+    ]
+    if spec.positions.in_queries_and_keys:
+        names.append("positions")
+    norm = blocks.attention_norm
+    if blocks.attention.b_Q is not None or (norm is not None and norm.offset is not None):
+        names.append("bias")
+    return tuple(names)
+
+
+def score_terms(
+    weights: TransformerWeights,
+    spec: ForwardSpec,
+    trace: Trace,
+    parts: Components,
+    layer: int,
+    head: int | Int[Array, ""],
+) -> ScoreTerms:
+    """The scores of one head, expanded on the query side and on the key side.
+
+    The term (head 0.a, tokens) is Q-composition with head a, (tokens, head 0.a) is K-composition,
+    (head 0.a, head 0.b) is both.
+
+    Args:
+        weights: Any transformer.
+        spec: Static.
+        trace: Of one run; its norm scale at this layer is kept.
+        parts: Of the same run, from `components_of`.
+        layer: Layer of the head, static.
+        head: Which head.
+
+    Source: framework paper, "QK circuit of the second layer" (terms ``A_q ⊗ A_k ⊗ W``).
+    """
+    sources = _sources(parts, layer)
+    q, k = _queries_and_keys(sources, weights, spec, trace, layer, head)
+    terms = spec.score_scale * jnp.einsum("atk,bsk->abts", q, k)
+    q, k = _queries_and_keys(trace.streams[layer][None], weights, spec, trace, layer, head)
+    whole = attention_scores(q.sum(axis=0)[None], k.sum(axis=0)[None], spec.score_scale)[0]
+    return ScoreTerms(terms, whole - terms.sum(axis=(0, 1)))
+
+
+def _queries_and_keys(
+    sources: Float[Array, "n_parts n_ctx d_model"],
+    weights: TransformerWeights,
+    spec: ForwardSpec,
+    trace: Trace,
+    layer: int,
+    head: int | Int[Array, ""],
+) -> tuple[Float[Array, "n_sources n_ctx d_head"], Float[Array, "n_sources n_ctx d_head"]]:
+    """Queries and keys of each source; smearing and rotation are linear and act on each."""
+    heads = weights.blocks.attention
+    q = _read(sources, heads.W_Q, heads.b_Q, weights, spec, trace, layer, head)
+    k = _read(sources, heads.W_K, heads.b_K, weights, spec, trace, layer, head)
+    if heads.smear is not None:
+        k = smear_keys(k, jnp.broadcast_to(heads.smear[layer, head], k.shape[:1]))
+    if spec.positions == Positions.rotary:
+        index = jnp.arange(k.shape[1])
+        q, k = rotate(q, index, spec.rotary_base), rotate(k, index, spec.rotary_base)
+    return q, k
+
+
+def _read(
+    x: Float[Array, "n_parts n_ctx d_model"],
+    W: Float[Array, "n_layers n_heads d_model d_head"],
+    b: Float[Array, "n_layers n_heads d_head"] | None,
+    weights: TransformerWeights,
+    spec: ForwardSpec,
+    trace: Trace,
+    layer: int,
+    head: int | Int[Array, ""],
+) -> Float[Array, "n_sources n_ctx d_head"]:
+    """The parts of the stream through the frozen norm and one map, then positions, then bias."""
+    norm = weights.blocks.attention_norm
+    at = jax.tree.map(lambda w: w[layer], norm)
+    folded, constant = fold_read(W[layer, head], None, spec.norm, at)
+    if spec.norm != Norm.none and trace.scales.attention is not None:
+        x = x / trace.scales.attention[layer][None, :, None]
+    rows = [x @ folded]
+    if spec.positions.in_queries_and_keys:
+        rows.append((_positions(weights, spec, x.shape[1]) @ W[layer, head])[None])
+    if b is not None:
+        constant = b[layer, head] if constant is None else constant + b[layer, head]
+    if constant is not None:
+        rows.append(jnp.broadcast_to(constant[None, None], (1, x.shape[1], constant.shape[0])))
+    return jnp.concatenate(rows)
+
+
+def _sources(parts: Components, layer: int) -> Float[Array, "n_parts n_ctx d_model"]:
+    """Everything that wrote to the stream before a layer, in the order of `component_names`."""
+    blocks = [parts.tokens[None]]
+    if parts.positions is not None:
+        blocks.append(parts.positions[None])
+    blocks.append(parts.heads[:layer].reshape(-1, *parts.heads.shape[2:]))
+    blocks += [part[:layer] for part in (parts.mlps, parts.b_O) if part is not None]
+    return jnp.concatenate(blocks)
+
+
+def _positions(weights: TransformerWeights, spec: ForwardSpec, n_ctx: int) -> Array:
+    if spec.positions.needs_table and weights.W_pos is not None:
+        return weights.W_pos[:n_ctx]
+    W_E = weights.W_E
+    return sinusoidal(jnp.arange(n_ctx), W_E.shape[1], W_E.dtype, spec.rotary_base)
+
+
+def _layer_of(name: str) -> int:
+    return int(name.split(" ")[1].split(".")[0])
