@@ -22,6 +22,26 @@ def ratio_cdf(ratio: ArrayLike, dim_out: ArrayLike) -> Values:
     return np.asarray(special.gammainc(m / 2, m * np.asarray(ratio, float) / 2))
 
 
+def orthogonal_ratio_cdf(ratio: ArrayLike, dim_in: int, dim_out: int) -> Values:
+    """`ratio_cdf` for an orthogonal map scaled to unit gain: the law of ``(n/m) Beta(m/2, (n−m)/2)``.
+
+    Its variance is ``(2/m)(n − m)/(n + 2)``, below the Gaussian ``2/m``: a random subspace wastes no
+    row on directions that it has already.
+
+    Args:
+        ratio: At least 0.
+        dim_in: n.
+        dim_out: m, in [1, n); at m = n the map is an isometry.
+
+    Raises:
+        ValueError: If ``dim_out`` is outside [1, n).
+    """
+    if not 1 <= dim_out < dim_in:
+        raise ValueError(f"dim_out={dim_out} must be in [1, dim_in={dim_in})")
+    share = np.clip(np.asarray(ratio, float) * dim_out / dim_in, 0, 1)
+    return np.asarray(special.betainc(dim_out / 2, (dim_in - dim_out) / 2, share))
+
+
 def ratio_quantile(level: ArrayLike, dim_out: ArrayLike) -> Values:
     """The ratio below which a Gaussian map falls with probability ``level`` in (0, 1)."""
     m = _dims(dim_out)
