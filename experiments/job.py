@@ -11,9 +11,9 @@ from circuitax.config.cells import Cell, from_config
 from circuitax.lab.compilation import keep_compiled_code
 from circuitax.lab.conduct import Outcome, conduct
 from circuitax.lab.lock import Busy
+from circuitax.lab.pages import verdict_counts
 from circuitax.lab.runs import shown, verdicts
 from circuitax.lab.stop import StopFlag, Stopped
-from circuitax.records.claims import FAILS, HOLDS, OUT_OF_REACH
 from circuitax.records.provenance import typed_command
 from circuitax.records.store import write_json
 
@@ -49,23 +49,22 @@ def compute(config: DictConfig) -> None:
     if outcome.figure_error:
         reason = f"the data are kept, but figures failed: {outcome.figure_error}"
         _say(f"error: {reason}")
-        _leave(status, overrides, "failed", reason)
+        _leave(status, overrides, "failed", reason, outcome.folder.name)
         return
-    _leave(status, overrides, "reused" if outcome.reused else "done", "")
+    how = "reused" if outcome.reused else "done"
+    _leave(status, overrides, how, "", outcome.folder.name)
 
 
-def _leave(path: Path, overrides: list[str], status: str, reason: str) -> None:
-    write_json(path, {"overrides": overrides, "status": status, "reason": reason})
+def _leave(
+    path: Path, overrides: list[str], status: str, reason: str, run: str | None = None
+) -> None:
+    left = {"overrides": overrides, "status": status, "reason": reason, "run": run}
+    write_json(path, left)
 
 
 def _summary(cell: Cell, outcome: Outcome) -> str:
     how = "is there already" if outcome.reused else f"done in {outcome.seconds:.1f} s"
-    counts = [verdict.verdict for verdict in verdicts(outcome.folder)]
-    claims = ", ".join(
-        f"{counts.count(verdict)} {words}"
-        for verdict, words in ((HOLDS, "hold"), (FAILS, "fail"), (OUT_OF_REACH, "out of reach"))
-        if verdict in counts
-    )
+    claims = verdict_counts(verdicts(outcome.folder))
     parts = [f"{cell.entry.name} {cell.id} {how}: {shown(outcome.folder)}"]
     return "; ".join([*parts, *([f"claims: {claims}"] if claims else [])])
 

@@ -1,6 +1,7 @@
 """Run one experiment, or a sweep of it: ``python -m experiments.run experiment=toy_intro``."""
 
 import sys
+from pathlib import Path
 
 from circuitax.config.catalogue import Entry, discover
 
@@ -85,8 +86,9 @@ def _run(typed: list[str], entries: dict[str, Entry]) -> int:
     )
     if _QUESTIONS & set(line.flags):
         return through_hydra(compute, [*line.flags, *checked])
-    folder = job_folder(line.multirun)
     where = "hydra.sweep.dir" if line.multirun else "hydra.run.dir"
+    given = [text.partition("=")[2] for text in checked if text.startswith(f"{where}=")]
+    folder = Path(given[-1]) if given else job_folder(line.multirun)
     if line.multirun:
         write_manifests(folder.name, cells)
         print(f"{len(cells)} jobs, every one checked", file=sys.stderr)

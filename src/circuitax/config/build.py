@@ -29,8 +29,10 @@ def build(spec: type, config: DictConfig, prefix: str = "") -> Any:
     try:
         return spec(**values)
     except ValueError as error:
-        where = f"{prefix[:-1]}: " if prefix else ""
-        raise ConfigError(f"{where}{_one_line(error)}") from error
+        text = _one_line(error)
+        if text.split("=")[0] in values:  # the message begins with the field: say its full path
+            raise ConfigError(f"{prefix}{text}") from error
+        raise ConfigError(f"{prefix[:-1]}: {text}" if prefix else text) from error
 
 
 def reject_unknown(known: set[str], config: DictConfig, prefix: str = "") -> None:
@@ -40,7 +42,7 @@ def reject_unknown(known: set[str], config: DictConfig, prefix: str = "") -> Non
         ConfigError: Naming the key and the nearest field.
     """
     for key in config:
-        path = f"{prefix}{key}"
+        path = f"{prefix}{key!s}"
         if path not in known:
             value = OmegaConf.select(config, str(key), throw_on_missing=False)
             raise ConfigError(

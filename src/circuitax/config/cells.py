@@ -14,7 +14,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from circuitax.config.build import build, reject_unknown
 from circuitax.config.catalogue import Entry, checkout, extra_conf, upstream_order
-from circuitax.config.command_line import check, jobs, parse, values_of
+from circuitax.config.command_line import check, jobs, matching, parse, values_of
 from circuitax.config.identity import run_id
 from circuitax.config.scale import Root, register_resolvers
 from circuitax.config.schema import ConfigError, fields, nearest, register, type_name
@@ -74,7 +74,7 @@ def plan(
     Raises:
         ConfigError: One line about the first thing that is wrong.
     """
-    parsed = parse(overrides)
+    parsed = matching(parse(overrides), "experiment", entries)
     names = values_of(parsed, "experiment")
     if not names:
         raise ConfigError(f"experiment is missing: give experiment=..., one of {_listing(entries)}")

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, get_origin
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
+from hydra.core.override_parser.types import Glob, Override
 from hydra.errors import HydraException
 
 from circuitax.config.schema import ConfigError, nearest, type_name
@@ -65,6 +65,25 @@ def parse(overrides: Iterable[str]) -> list[Override]:
         except HydraException as error:
             raise ConfigError(f"{text!r} cannot be read: {_first_line(error)}") from error
     return parsed
+
+
+def matching(parsed: Iterable[Override], key: str, names: Iterable[str]) -> list[Override]:
+    """The overrides with ``key=glob(...)`` replaced by the names that it matches.
+
+    Raises:
+        ConfigError: If it matches none.
+    """
+    replaced = []
+    for override in parsed:
+        value = override.value()
+        if override.get_key_element() == key and isinstance(value, Glob):
+            found = value.filter(sorted(names))
+            if not found:
+                raise ConfigError(f"{override.input_line} matches none of {', '.join(names)}")
+            replaced.extend(parse([f"{key}={','.join(found)}"]))
+        else:
+            replaced.append(override)
+    return replaced
 
 
 def values_of(parsed: Iterable[Override], key: str) -> list[str]:
@@ -137,12 +156,12 @@ def jobs(checked: Iterable[str]) -> list[list[str]]:
 def _items(override: Override) -> list[str]:
     if not override.is_sweep_override():
         return [override.get_value_element_as_str()]
-    if not override.is_discrete_sweep():
-        raise ConfigError(f"{override.input_line} must sweep over a list of values or a range")
-    try:
-        return list(override.sweep_string_iterator())
-    except HydraException as error:
-        raise ConfigError(f"{override.input_line} cannot be unfolded: {error}") from error
+    if not override.is_discrete_sweep() or isinstance(override.value(), Glob):
+        raise ConfigError(
+            f"{override.input_line} must sweep over values or a range: "
+            f"{override.get_key_element()}=a,b,... (glob is for experiment= only)"
+        )
+    return list(override.sweep_string_iterator())
 
 
 def _listed(item: str) -> str:

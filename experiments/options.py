@@ -1,0 +1,56 @@
+"""``name=value`` options of the entries that have no experiment's configuration."""
+
+import sys
+from collections.abc import Mapping, Sequence
+
+from circuitax.config.catalogue import Entry
+from circuitax.config.schema import ConfigError, nearest
+
+
+def read_options(arguments: Sequence[str], defaults: Mapping[str, str]) -> dict[str, str]:
+    """Options by name, those not given at their defaults.
+
+    Raises:
+        ConfigError: If one is not ``name=value`` or has an unknown name.
+    """
+    options = dict(defaults)
+    for item in arguments:
+        name, equals, value = item.partition("=")
+        if not equals or name not in options:
+            near = nearest(name, list(options))
+            raise ConfigError(f"{item} is no option{near}; options are {', '.join(options)}")
+        options[name] = value
+    return options
+
+
+def wanted(text: str, entries: Mapping[str, Entry]) -> list[str]:
+    """The experiments of a comma-separated list; all of them for an empty one.
+
+    Raises:
+        ConfigError: If one does not exist.
+    """
+    names = [name for name in text.split(",") if name]
+    for name in names:
+        if name not in entries:
+            near = nearest(name, list(entries))
+            raise ConfigError(
+                f"{name} is not an experiment{near}; there are {', '.join(sorted(entries))}"
+            )
+    return names or sorted(entries)
+
+
+def one_of(name: str, value: str, allowed: Sequence[str]) -> str:
+    """The value, if it is allowed.
+
+    Raises:
+        ConfigError: If it is not.
+    """
+    if value not in allowed:
+        raise ConfigError(f"{name}={value} must be one of {', '.join(allowed)}")
+    return value
+
+
+def refuse(error: Exception) -> int:
+    """Say in one line what is wrong; the exit status of a command that did nothing."""
+    print(f"error: {error}", file=sys.stderr)
+    return 2

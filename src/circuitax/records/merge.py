@@ -1,0 +1,218 @@
+"""Many runs of a sweep as one labelled dataset, whose dimensions are the sweep's axes."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+# Coordinates closer than this, relatively, are one: 0.7 went through float32 on its way.
+SAME = 1e-6
+# Missing cells named in a message; the rest are counted.
+NAMED = 12
+
+
+class Part(NamedTuple):
+    """One run of the sweep.
+
+    Attributes:
+        name: Identity of the run, for messages.
+        point: Value of every swept field, by its dotted path; lists for axes inside the run.
+        data: The run's arrays.
+    """
+
+    name: str
+    point: dict[str, Any]
+    data: xr.Dataset
+
+
+class Merged(NamedTuple):
+    """The dataset of a sweep.
+
+    Attributes:
+        data: All runs; cells that no run covers are not a number.
+        missing: Each missing cell in words; empty when the sweep is whole.
+        left_out: Variables that differ between runs but have none of the swept axes.
+    """
+
+    data: xr.Dataset
+    missing: list[str]
+    left_out: list[str]
+
+
+def merge(parts: Sequence[Part], planned: Sequence[Mapping[str, Any]] = ()) -> Merged:
+    """Merge runs whose swept fields are jobs (a scalar a run) or axes inside the runs (a list).
+
+    A scalar field becomes a dimension named by the last part of its path, unless the run's
+    arrays have that dimension already. Dimensions without coordinates count from 0.
+
+    Args:
+        parts: The runs, at least one.
+        planned: Points of runs that should exist and do not; their values join the axes.
+
+    Raises:
+        ValueError: If ``parts`` is empty, two runs differ where they overlap, or a list was
+            swept that is no dimension of the arrays.
+    """
+    if not parts:
+        raise ValueError("parts is empty, there must be at least one run to merge")
+    names = axis_names({path for part in parts for path in part.point})
+    expanded = [_expanded(part, names) for part in parts]
+    coords = _union(expanded, planned, names)
+    aligned = [_on(coords, data) for data in expanded]
+    variables: dict[str, xr.Variable] = {}
+    left_out: list[str] = []
+    missing: dict[str, None] = {}  # a set that keeps its order
+    for name in dict.fromkeys(str(n) for data in aligned for n in data.data_vars):
+        having = [(p.name, d[name]) for p, d in zip(parts, aligned, strict=True) if name in d]
+        if not set(having[0][1].dims) & set(names.values()) and not _all_equal(having):
+            left_out.append(name)
+            continue
+        variables[name], covered = _filled(name, having, coords)
+        for text in _holes(covered, variables[name].dims, coords):
+            missing.setdefault(text, None)
+    used = {str(dim): coords[str(dim)] for v in variables.values() for dim in v.dims}
+    return Merged(xr.Dataset(variables, used), list(missing), left_out)
+
+
+def axis_names(paths: set[str]) -> dict[str, str]:
+    """The dimension of each swept field: the last part of its path where that is unique."""
+    leaves = [path.rpartition(".")[2] for path in paths]
+    return {
+        path: leaf if leaves.count(leaf) == 1 else path
+        for path in sorted(paths)
+        for leaf in [path.rpartition(".")[2]]
+    }
+
+
+def missing_text(missing: Sequence[str]) -> str:
+    """The missing cells in one line."""
+    more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
+    return "; ".join(missing[:NAMED]) + more
+
+
+def _expanded(part: Part, names: Mapping[str, str]) -> xr.Dataset:
+    data = part.data
+    for path, value in part.point.items():
+        dim = names[path]
+        if isinstance(value, (list, tuple)):
+            if not _is_axis(data, dim, value):
+                raise ValueError(
+                    f"field {path}={list(value)} of run {part.name} must be the coordinate of "
+                    f"one dimension of its arrays, which have {sorted(map(str, data.dims))}"
+                )
+            inner = _axis_of(data, dim, value)
+            data = data.rename({inner: dim}) if inner != dim else data
+        elif dim not in data.dims:
+            data = data.drop_vars(dim, errors="ignore").expand_dims({dim: [value]})
+        if data.sizes[dim] == 1:  # everything in this run belongs to its one value
+            lacking = [name for name, v in data.data_vars.items() if dim not in v.dims]
+            data = data.assign({n: data[n].expand_dims({dim: data[dim].values}) for n in lacking})
+    return data
+
+
+def _is_axis(data: xr.Dataset, dim: str, values: Sequence[Any]) -> bool:
+    return _axis_of(data, dim, values) != ""
+
+
+def _axis_of(data: xr.Dataset, dim: str, values: Sequence[Any]) -> str:
+    candidates = [dim] if dim in data.dims else [str(d) for d in data.dims if d in data.coords]
+    fitting = [
+        name
+        for name in candidates
+        if name in data.coords
+        and data.sizes[name] == len(values)
+        and _same(data[name].values, np.asarray(values)).all()
+    ]
+    return fitting[0] if len(fitting) == 1 else ""
+
+
+def _union(
+    datasets: Sequence[xr.Dataset],
+    planned: Sequence[Mapping[str, Any]],
+    names: Mapping[str, str],
+) -> dict[str, np.ndarray]:
+    pooled: dict[str, list[np.ndarray]] = {}
+    for data in datasets:
+        for dim in map(str, data.dims):
+            values = data[dim].values if dim in data.coords else np.arange(data.sizes[dim])
+            pooled.setdefault(dim, []).append(values)
+    for point in planned:
+        for path, value in point.items():
+            if path in names and names[path] in pooled:
+                pooled[names[path]].append(np.atleast_1d(np.asarray(value)))
+    return {dim: _distinct(np.concatenate(values)) for dim, values in pooled.items()}
+
+
+def _distinct(values: np.ndarray) -> np.ndarray:
+    if values.dtype.kind not in "iuf":
+        return np.asarray(list(dict.fromkeys(values.tolist())))
+    kept: list[Any] = []
+    # The shortest decimal first: 0.7 stands for 0.699999988.
+    for value in sorted(np.unique(values).tolist(), key=lambda value: (len(repr(value)), value)):
+        if not any(_same(np.asarray(value), np.asarray(other)).all() for other in kept):
+            kept.append(value)
+    return np.sort(np.asarray(kept))
+
+
+def _same(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    if a.dtype.kind in "iuf" and b.dtype.kind in "iuf":
+        return np.isclose(a.astype(float), b.astype(float), rtol=SAME, atol=0.0)
+    return np.asarray(a == b)
+
+
+def _on(coords: Mapping[str, np.ndarray], data: xr.Dataset) -> xr.Dataset:
+    """The dataset with each dimension labelled by its positions in the union."""
+    labels = {}
+    for dim in map(str, data.dims):
+        values = data[dim].values if dim in data.coords else np.arange(data.sizes[dim])
+        labels[dim] = [int(np.argmax(_same(coords[dim], np.asarray(value)))) for value in values]
+    bare = data.drop_vars(list(data.coords))
+    return bare.assign_coords(labels)
+
+
+def _all_equal(having: Sequence[tuple[str, xr.DataArray]]) -> bool:
+    first = having[0][1]
+    return all(first.equals(array) for _, array in having)
+
+
+def _filled(
+    name: str, having: Sequence[tuple[str, xr.DataArray]], coords: Mapping[str, np.ndarray]
+) -> tuple[xr.Variable, np.ndarray]:
+    dims = list(dict.fromkeys(str(dim) for _, array in having for dim in array.dims))
+    shape = [len(coords[dim]) for dim in dims]
+    dtype = np.result_type(*(array.dtype for _, array in having))
+    values, covered = np.zeros(shape, dtype), np.zeros(shape, bool)
+    for run, array in having:
+        if set(array.dims) != set(dims):
+            raise ValueError(f"variable {name!r} of run {run} has dims {array.dims}, others {dims}")
+        array = array.transpose(*dims)
+        where = np.ix_(*(array[dim].values for dim in dims))
+        again = covered[where]
+        if not _equal_or_nan(values[where][again], array.values[again]):
+            raise ValueError(f"variable {name!r} of run {run} differs from another run's value")
+        values[where] = array.values
+        covered[where] = True
+    if not covered.all():
+        fill: Any = "" if dtype.kind in "OUT" else np.nan
+        values = values.astype(np.result_type(dtype, float)) if dtype.kind in "biu" else values
+        values[~covered] = fill
+    return xr.Variable(dims, values, having[0][1].attrs), covered
+
+
+def _equal_or_nan(a: np.ndarray, b: np.ndarray) -> bool:
+    return bool(np.array_equal(a, b, equal_nan=a.dtype.kind in "fc"))
+
+
+def _holes(
+    covered: np.ndarray, dims: Sequence[Any], coords: Mapping[str, np.ndarray]
+) -> Iterator[str]:
+    hole, kept = ~covered, list(dims)
+    for dim in list(dims):
+        axis = kept.index(dim)
+        if (hole == hole.all(axis, keepdims=True)).all():  # missing at every value: not the cause
+            hole = np.asarray(hole.all(axis))
+            kept.remove(dim)
+    for index in np.argwhere(hole):
+        cell = (f"{d}={coords[d][i]}" for d, i in zip(kept, index, strict=True))
+        yield ", ".join(cell) or "everything"
