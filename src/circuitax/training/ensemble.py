@@ -1,0 +1,180 @@
+"""Ensembles: many members, each with its own keys, rates and densities, in one compilation."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh
+from jaxtyping import Array, Key, PyTree
+
+from circuitax.kernel.keys import derive, member_keys
+from circuitax.training import step as solo
+from circuitax.training.loop import Metrics, scan_steps
+from circuitax.training.optim import OptimSpec
+from circuitax.training.problem import Member, Problem, TrainState
+from circuitax.training.sharding import over_members, place
+
+
+class Mapping(Enum):
+    """How members share the machine; the numbers are the same up to rounding.
+
+    On a CPU ``loop`` is the faster one: a member's batch stays in the cache while it is used. On
+    an accelerator, ``vmap`` fills the device.
+    """
+
+    loop = "loop"
+    vmap = "vmap"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that is fixed when an ensemble is compiled.
+
+    Attributes:
+        problem: Model, data and loss of one member.
+        optim: Optimizer; the members' own learning rates are used, not its.
+        chunk: Steps between two returns to Python, at least 1.
+        mapping: How members are run.
+        common: How many consecutive members see the same batches, at least 1 (each its own). One
+            draw then serves them all: much faster, and differences between them are paired, but
+            for an interval they count as one sample of the data.
+        mesh: Devices to spread over (`sharding.member_mesh`), or None for one.
+
+    Raises:
+        ValueError: If ``chunk`` or ``common`` is less than 1.
+    """
+
+    problem: Problem
+    optim: OptimSpec
+    chunk: int = 100
+    mapping: Mapping = Mapping.loop
+    common: int = 1
+    mesh: Mesh | None = None
+
+    def __post_init__(self) -> None:
+        for field in ("chunk", "common"):
+            value = getattr(self, field)
+            if value < 1:
+                raise ValueError(f"{field}={value} must be at least 1")
+
+
+def new_members(
+    key: Key[Array, ""],
+    learning_rate: Array | float,
+    hyper: PyTree,
+    *,
+    common: int = 1,
+    impl: str | None = None,
+) -> Member:
+    """The members of an ensemble from one key.
+
+    Args:
+        key: Member i is initialised by key i of ``derive(key, "init")``, whatever else is in the
+            ensemble, and group g draws its data by key g of ``derive(key, "data")``.
+        learning_rate: One rate, or one a member.
+        hyper: Numbers of the problem, every leaf with a leading axis of members.
+        common: Consecutive members that share a data key; the `Plan` must have the same.
+        impl: Generator of the data, such as ``unsafe_rbg``; that of ``key`` when None. Keys of
+            another generator cost less to draw from but give other numbers on other backends.
+
+    Raises:
+        ValueError: If ``hyper`` has no leaf or leaves of unequal length, or ``common`` does not
+            divide the number of members.
+    """
+    lengths = {jnp.shape(leaf)[:1] for leaf in jax.tree.leaves(hyper)}
+    if len(lengths) != 1 or () in lengths:
+        raise ValueError(f"hyper must have leaves with one leading axis of members, has {lengths}")
+    ((n_members,),) = lengths
+    _check_common(common, n_members)
+    groups = member_keys(derive(key, "data"), n_members // common)
+    data_keys = jnp.repeat(groups if impl is None else _of_impl(groups, impl), common)
+    rates = jnp.broadcast_to(jnp.asarray(learning_rate, float), (n_members,))
+    return Member(member_keys(derive(key, "init"), n_members), data_keys, rates, hyper)
+
+
+def init(plan: Plan, members: Member) -> TrainState:
+    """The state of every member before its first step."""
+    return _init(plan, members)
+
+
+def advance(plan: Plan, members: Member) -> Callable[[TrainState], tuple[TrainState, Metrics]]:
+    """One chunk of the whole ensemble: what `Lab.loop` takes.
+
+    The returned function donates its state. Metrics have an axis of members: ``loss`` and
+    ``grad_norm``, means over the chunk (NaN once a member has diverged), and ``alive``. Members
+    enter as arguments of the compiled code, so a sweep of rates or densities compiles once.
+
+    Raises:
+        ValueError: If ``plan.common`` does not divide the number of members.
+    """
+    n_members = members.init_key.shape[0]
+    _check_common(plan.common, n_members)
+    if plan.mesh is None:
+        return lambda state: _advance(plan, state, members)
+    mesh, members = plan.mesh, place(members, plan.mesh, n_members)
+    return lambda state: _advance(plan, place(state, mesh, n_members), members)
+
+
+@partial(jax.jit, static_argnums=0)
+def _init(plan: Plan, members: Member) -> TrainState:
+    return jax.vmap(partial(solo.init, plan.problem, plan.optim))(members)
+
+
+@partial(jax.jit, static_argnums=0, donate_argnums=1)
+def _advance(plan: Plan, state: TrainState, members: Member) -> tuple[TrainState, Metrics]:
+    n_members = members.init_key.shape[0]
+    one_group = plan.common == n_members
+    chunk = partial(_chunk, plan, one_group)
+    if plan.mesh is None:
+        return chunk(state, members)
+    unit = 1 if one_group else plan.common
+    return over_members(chunk, plan.mesh, n_members, unit)(state, members)
+
+
+def _chunk(
+    plan: Plan, one_group: bool, state: TrainState, members: Member
+) -> tuple[TrainState, Metrics]:
+    n_members = members.init_key.shape[0]
+    shared = n_members if one_group else plan.common
+    groups = jax.tree.map(lambda leaf: leaf.reshape(-1, shared, *leaf.shape[1:]), members)
+    over = jax.vmap if plan.mapping is Mapping.vmap else _loop
+
+    def one_group_step(state: TrainState, group: Member) -> tuple[TrainState, Metrics]:
+        # Diverged members stand still, the others are all at the same step.
+        batch = plan.problem.batch(group.data_key[0], jnp.max(state.step))
+        one_member = partial(solo.step, plan.problem, plan.optim, batch=batch)
+        if shared == 1:
+            out = one_member(*jax.tree.map(lambda leaf: leaf[0], (state, group)))
+            return jax.tree.map(lambda leaf: leaf[None], out)
+        return over(one_member)(state, group)
+
+    # Keys of the hardware generators are not independent under vmap.
+    threefry = str(jax.random.key_impl(members.data_key)) == "threefry2x32"
+    over_groups = over if threefry else _loop
+
+    def one_step(state: TrainState) -> tuple[TrainState, Metrics]:
+        if groups.init_key.shape[0] == 1:
+            return one_group_step(state, members)
+        split = jax.tree.map(lambda leaf: leaf.reshape(-1, shared, *leaf.shape[1:]), state)
+        out = over_groups(one_group_step)(split, groups)
+        return jax.tree.map(lambda leaf: leaf.reshape(n_members, *leaf.shape[2:]), out)
+
+    return scan_steps(one_step, state, plan.chunk)
+
+
+def _loop(fn: Callable) -> Callable:
+    return lambda *trees: jax.lax.map(lambda args: fn(*args), trees)
+
+
+def _of_impl(keys: Key[Array, " group"], impl: str) -> Key[Array, " group"]:
+    size = jax.random.key_data(jax.random.key(0, impl=impl)).shape[0]
+    bits = jax.vmap(lambda key: jax.random.bits(key, (size,), jnp.uint32))(keys)
+    return jax.random.wrap_key_data(bits, impl=impl)
+
+
+def _check_common(common: int, n_members: int) -> None:
+    if common < 1 or n_members % common:
+        raise ValueError(f"common={common} must divide the number of members, {n_members}")

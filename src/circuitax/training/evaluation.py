@@ -1,0 +1,39 @@
+"""Losses of trained members on fresh batches, the same for all of them."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key, PyTree
+
+from circuitax.training.problem import Problem
+
+
+@partial(jax.jit, static_argnames=("problem", "n_batches"))
+def fresh_losses(
+    problem: Problem, params: PyTree, hyper: PyTree, key: Key[Array, ""], n_batches: int
+) -> Float[Array, "n_batches member"]:
+    """The loss of every member on ``n_batches`` common batches that none was trained on.
+
+    A training loss is noisy and belongs to its own data; members are compared on these.
+
+    Args:
+        problem: Draws the batches and has the loss.
+        params: Parameters with a leading axis of members.
+        hyper: The members' numbers, likewise.
+        key: Must not be a key that data were drawn from: ``derive(key, "evaluation")``.
+        n_batches: At least 1; the mean over them has a standard error.
+
+    Raises:
+        ValueError: If ``n_batches`` is less than 1.
+    """
+    if n_batches < 1:
+        raise ValueError(f"n_batches={n_batches} must be at least 1")
+
+    def one_batch(step: Array) -> Float[Array, " member"]:
+        batch = problem.batch(key, step)
+        return jax.lax.map(
+            lambda member: problem.loss(member[0], batch, member[1]), (params, hyper)
+        )
+
+    return jax.lax.map(one_batch, jnp.arange(n_batches))

@@ -1,0 +1,78 @@
+"""Losses that are trained: importance-weighted squared error, and cross-entropy in nats."""
+
+from enum import StrEnum
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+
+class Convention(StrEnum):
+    """How errors of different features are combined; both take the mean over samples.
+
+    The optimum is the same, but a gradient and its ratio to Adam's eps differ by n_features (E17).
+    """
+
+    sum = "sum"
+    mean = "mean"
+
+
+def weighted_squared_error(
+    target: Float[Array, "*shape"],
+    output: Float[Array, "*shape"],
+    importance: Float[Array, " n_features"],
+    convention: Convention | str,
+    *,
+    feature_axis: int = -1,
+) -> Float[Array, ""]:
+    """Importance-weighted squared error, the mean over samples.
+
+    ``L = mean_samples sum_i I_i (x_i - x_hat_i)^2``, divided by n_features under ``mean``.
+
+    Args:
+        target: What should be put out, with any axes of samples.
+        output: What was.
+        importance: I_i, 0 or more; outside the square.
+        convention: ``sum`` (the paper's text) or ``mean`` (the official notebook).
+        feature_axis: The axis of features; all others are samples.
+
+    Raises:
+        ValueError: If ``importance`` is not as long as the axis of features, or ``convention`` is
+            neither ``sum`` nor ``mean``.
+
+    Source: toy-models paper, "Demonstrating Superposition"; its notebook for ``mean``.
+    Differs: one formula of the paper puts the importance inside the square.
+    """
+    n_features = target.shape[feature_axis]
+    if importance.shape[0] != n_features:
+        raise ValueError(
+            f"importance has {importance.shape[0]} entries, must have one a feature, {n_features}"
+        )
+    if convention not in list(Convention):
+        raise ValueError(f"convention={convention!r} must be one of {', '.join(Convention)}")
+    features_last = jnp.moveaxis(jnp.square(target - output), feature_axis, -1)
+    error = jnp.mean(features_last, axis=tuple(range(target.ndim - 1)))
+    total = jnp.sum(importance * error)
+    return total / n_features if convention == Convention.mean else total
+
+
+def next_token_nats(
+    logits: Float[Array, "*batch n_ctx d_vocab"], tokens: Int[Array, "*batch n_ctx"]
+) -> Float[Array, "*batch n_predicted"]:
+    """Cross-entropy of each next token, ``-log softmax(logits_t)[token_{t+1}]``, in nats.
+
+    Args:
+        logits: Predictions at every position; those at the last one are not used.
+        tokens: The text, in [0, d_vocab).
+
+    Returns:
+        One number for each position but the last.
+
+    Raises:
+        ValueError: If the text has fewer than two tokens, so nothing is predicted.
+    """
+    if tokens.shape[-1] < 2:
+        raise ValueError(f"n_ctx={tokens.shape[-1]} must be at least 2 to have a next token")
+    log_probs = jax.nn.log_softmax(logits[..., :-1, :], axis=-1)
+    picked = jnp.take_along_axis(log_probs, tokens[..., 1:, None], axis=-1)
+    return -picked[..., 0]

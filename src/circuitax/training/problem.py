@@ -1,0 +1,61 @@
+"""What is trained: three pure functions, and what may differ between members."""
+
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import jax
+from jaxtyping import Array, Float, Int, Key, PyTree
+
+from circuitax.kernel.keys import derive
+
+
+@runtime_checkable
+class Problem(Protocol):
+    """A model with its data and its loss, for one member; hashable, since jit keys on it.
+
+    Make it a frozen dataclass of specs: equal problems then share one compilation. Whatever is
+    swept without changing a shape (density, importance) belongs to ``hyper``, which is dynamic.
+    """
+
+    def init(self, key: Key[Array, ""], hyper: PyTree) -> PyTree:
+        """Parameters at the start."""
+        ...
+
+    def batch(self, key: Key[Array, ""], step: Int[Array, ""]) -> PyTree:
+        """The data of one step, a pure function of key and step: nothing to save or to seek.
+
+        It must not depend on ``hyper``, so that one draw can serve many members; what does (the
+        density that a uniform is compared with) is done in ``loss``.
+        """
+        ...
+
+    def loss(self, params: PyTree, batch: PyTree, hyper: PyTree) -> Float[Array, ""]:
+        """The scalar that is minimised."""
+        ...
+
+
+class Member(NamedTuple):
+    """One training run: two keys and its dynamic numbers; an ensemble has a leading axis."""
+
+    init_key: Key[Array, "*member"]
+    data_key: Key[Array, "*member"]
+    learning_rate: Float[Array, "*member"]
+    hyper: PyTree
+
+
+class TrainState(NamedTuple):
+    """All that changes in a run; a member that diverged keeps its last finite state."""
+
+    params: PyTree
+    opt_state: PyTree
+    step: Int[Array, "*member"]
+    """Updates done; of a diverged member, those before it diverged."""
+    alive: jax.Array
+    """False once a loss or a gradient was not finite."""
+
+
+def new_member(
+    key: Key[Array, ""], learning_rate: float | Float[Array, ""], hyper: PyTree
+) -> Member:
+    """A run whose initialisation and data both follow from one key."""
+    rate = jax.numpy.asarray(learning_rate, float)
+    return Member(derive(key, "init"), derive(key, "data"), rate, hyper)

@@ -1,0 +1,40 @@
+"""One pure training step, which freezes a member that has diverged."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
+
+from circuitax.training.optim import OptimSpec, direction, rate_factor
+from circuitax.training.problem import Member, Problem, TrainState
+
+
+def init(problem: Problem, optim: OptimSpec, member: Member) -> TrainState:
+    """The state of one member before its first step."""
+    params = problem.init(member.init_key, member.hyper)
+    opt_state = direction(optim).init(params)
+    return TrainState(params, opt_state, jnp.zeros((), jnp.int32), jnp.ones((), bool))
+
+
+def step(
+    problem: Problem, optim: OptimSpec, state: TrainState, member: Member, batch: PyTree
+) -> tuple[TrainState, dict[str, Array]]:
+    """One update of one member: ``params - rate d``, d the optimizer's direction.
+
+    A loss or gradient that is not finite clears ``alive``; from then on nothing changes, so the
+    member can be reported with its last finite parameters, and vmapped neighbours never notice.
+
+    Returns:
+        The next state, and ``loss`` and ``grad_norm`` at the parameters before the update, NaN
+        once the member has diverged.
+    """
+    loss, grads = jax.value_and_grad(problem.loss)(state.params, batch, member.hyper)
+    updates, opt_state = direction(optim).update(grads, state.opt_state, state.params)
+    rate = member.learning_rate * rate_factor(optim, state.step)
+    params = jax.tree.map(lambda p, d: p - (rate * d).astype(p.dtype), state.params, updates)
+    grad_norm = jnp.sqrt(sum(jnp.vdot(g, g).real for g in jax.tree.leaves(grads)))
+    alive = state.alive & jnp.isfinite(loss) & jnp.isfinite(grad_norm)
+    moved = TrainState(params, opt_state, state.step + 1, alive)
+    kept = state._replace(alive=alive)
+    state = jax.tree.map(lambda new, old: jnp.where(alive, new, old), moved, kept)
+    metrics = {"loss": loss, "grad_norm": grad_norm}
+    return state, {name: jnp.where(alive, value, jnp.nan) for name, value in metrics.items()}
