@@ -1,19 +1,17 @@
 """Chains against dense NumPy matrices that the library never makes."""
 
 from functools import reduce
-from itertools import pairwise
 
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from jax.test_util import check_grads
 
 from circuitax.kernel.chain import (
     Chain,
+    add,
     apply,
     chain_of,
     columns,
@@ -21,7 +19,6 @@ from circuitax.kernel.chain import (
     entries,
     halves,
     materialise,
-    multiply,
     rows,
     scale,
 )
@@ -86,33 +83,26 @@ def test_composition_is_in_row_order_and_only_lengthens(
         chain([then]) @ chain([first])
 
 
+def test_sums_and_multiples_of_maps_are_chains_of_added_rank(
+    rng: np.random.Generator, x64: None
+) -> None:
+    for one, two in (("thin", "thin"), ("heads", "heads"), ("one", "one")):
+        x, y = draw(rng, one), draw(rng, two)
+        total = chain(x) + chain(y)
+        assert len(total.factors) == 2
+        np.testing.assert_allclose(materialise(total), dense(x) + dense(y), rtol=1e-11, atol=1e-12)
+        np.testing.assert_allclose(materialise(2.0 * chain(x) * -1.0), -2.0 * dense(x), rtol=1e-12)
+    assert (chain(draw(rng, "thin")) + chain(draw(rng, "thin"))).dims == (6, 4, 6)
+    with pytest.raises(ValueError, match=r"second has shape \(4, 5\)"):
+        add(chain(draw(rng, "thin")), chain(draw(rng, "one")))
+
+
 def test_a_batch_of_scales_makes_a_batch_of_chains(rng: np.random.Generator, x64: None) -> None:
     factors = draw(rng, "thin")
     scaled = scale(chain(factors), jnp.array([1.0, 2.0, -3.0]))
     np.testing.assert_allclose(
         materialise(scaled), np.array([1.0, 2.0, -3.0])[:, None, None] * dense(factors), rtol=1e-12
     )
-
-
-def test_the_embedding_gram_is_computed_once_for_all_heads() -> None:
-    """``W_O W_U · W_E W_V`` for 4 heads: the inner product is [d, d] without a head axis."""
-    W_U, W_E = jnp.ones((3, 100)), jnp.ones((100, 3))
-    W_O, W_V = jnp.ones((4, 2, 3)), jnp.ones((4, 3, 2))
-    jaxpr = jax.make_jaxpr(multiply)((W_O, W_U, W_E, W_V))
-    shapes = [eqn.outvars[0].aval.shape for eqn in jaxpr.jaxpr.eqns if "dot" in str(eqn.primitive)]
-    assert shapes[0] == (3, 3)
-    assert max(int(np.prod(shape)) for shape in shapes) <= 4 * 3 * 3
-
-
-@given(
-    sizes=st.lists(st.sampled_from([1, 2, 5]), min_size=2, max_size=5), seed=st.integers(0, 2**16)
-)
-def test_any_sizes_multiply_to_the_same_matrix(sizes: list[int], seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    factors = [rng.normal(size=shape) for shape in pairwise(sizes)]
-    with jax.enable_x64(True):
-        product = multiply(tuple(jnp.asarray(f) for f in factors))
-    np.testing.assert_allclose(product, dense(factors), rtol=1e-12, atol=1e-12)
 
 
 def test_halves_meet_at_the_narrowest_inner_dimension(rng: np.random.Generator) -> None:

@@ -88,6 +88,8 @@ def test_sums_act_compose_and_measure_with_their_cross_terms(
     np.testing.assert_allclose(kron.inner(one, two, **SIZES), (dense_one * dense_two).sum(), **near)
     np.testing.assert_allclose(kron.norm(one, **SIZES), np.linalg.norm(dense_one), **near)
     assert kron.add(one, kron.add()).terms == one.terms
+    full, head = terms["full"][0], terms["head"][0]
+    assert (full + head).terms == (full, head) and (one + two).terms == one.terms + two.terms
 
 
 def test_rectangular_factors_move_to_fewer_positions(rng: np.random.Generator, x64: None) -> None:

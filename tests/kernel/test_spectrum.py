@@ -104,6 +104,24 @@ def test_inner_product_of_two_chains_of_different_length(
     np.testing.assert_allclose(spectrum.inner(x, flat), spectrum.inner(x, y), rtol=1e-11)
 
 
+def test_norms_of_all_pairs_of_heads_multiply_the_core_between_them_once(
+    rng: np.random.Generator, x64: None
+) -> None:
+    """Composition of 3 earlier and 2 later heads, ``‖V_1 O_1 V_2 O_2‖``, by broadcast batches."""
+    V, O = rng.normal(size=(3, 1, 9, 2)), rng.normal(size=(3, 1, 2, 9))
+    V2, O2 = rng.normal(size=(2, 9, 2)), rng.normal(size=(2, 2, 9))
+    pairs = chain_of(V, O) @ chain_of(V2, O2)
+    expected = np.linalg.norm(V @ O @ V2 @ O2, axis=(-2, -1))
+    np.testing.assert_allclose(spectrum.norm(pairs), expected, rtol=1e-12)
+    products = [
+        eqn.outvars[0].aval.shape
+        for eqn in jax.make_jaxpr(spectrum.norm)(pairs).jaxpr.eqns
+        if eqn.primitive.name == "dot_general"
+    ]
+    assert products.count((3, 2, 2, 2)) <= 3  # the core and its two products with Grams
+    assert all(max(shape) <= 3 for shape in products)  # nothing of size d_model is made
+
+
 def test_trace_cosine_bounds_the_eigenvalue_score_from_inside(
     rng: np.random.Generator, x64: None
 ) -> None:

@@ -1,14 +1,14 @@
 """Low-rank maps as chains of factors that are never multiplied out."""
 
-import functools
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 from jaxtyping import Float, Int
+
+from circuitax.kernel.products import multiply
 
 DENSE_LIMIT = 2**24  # entries that `materialise` allows by default: 64 MiB in float32
 
@@ -22,7 +22,8 @@ class Chain(NamedTuple):
     Build one with :func:`chain_of`, which checks the shapes.
 
     ``first @ then`` composes in row order: it is the map that applies ``first``, then ``then``
-    (a chain or a matrix). The result is a longer chain; nothing is multiplied.
+    (a chain or a matrix). The result is a longer chain; nothing is multiplied. ``x + y`` is
+    :func:`add` and ``c * x`` is :func:`scale`.
 
     Differs: the papers write column maps, where the same composition reads ``then · first``.
     """
@@ -49,6 +50,16 @@ class Chain(NamedTuple):
 
     def __rmatmul__(self, first: ArrayLike) -> "Chain":
         return chain_of(first, *self.factors)
+
+    # A tuple's own + and * would concatenate and repeat without a word.
+    def __add__(self, other: "Chain") -> "Chain":  # type: ignore[override]
+        return add(self, other)
+
+    def __mul__(self, factor: float | Array) -> "Chain":  # type: ignore[override]
+        return scale(self, factor)
+
+    def __rmul__(self, factor: float | Array) -> "Chain":  # type: ignore[override]
+        return scale(self, factor)
 
 
 # Without it, NumPy would turn a chain on the right of `@` into an array instead of asking it.
@@ -97,6 +108,25 @@ def scale(chain: Chain, factor: float | Float[Array, "*batch"]) -> Chain:
     shape = jnp.broadcast_shapes(weight.shape, scaled[smallest].shape)
     scaled[smallest] = jnp.broadcast_to(weight, shape) * jnp.broadcast_to(scaled[smallest], shape)
     return Chain(tuple(scaled))
+
+
+def add(first: Chain, second: Chain) -> Chain:
+    """The sum of two maps, ``[L_1 | L_2] [R_1 ; R_2]``: a chain whose ranks add up.
+
+    Shared outer factors are better kept outside: ``W_E @ (OV_1 + OV_2) @ W_U``.
+
+    Args:
+        first: ``[*batch, n, m]``.
+        second: Of the same shape.
+
+    Raises:
+        ValueError: If the shapes differ.
+    """
+    if first.shape != second.shape:
+        raise ValueError(f"second has shape {second.shape}; it must match first, {first.shape}")
+    sides = [_thin(chain) for chain in (first, second)]
+    left = jnp.concatenate([left for left, _ in sides], axis=-1)
+    return Chain((left, jnp.concatenate([right for _, right in sides], axis=-2)))
 
 
 def rows(chain: Chain, index: slice | ArrayLike) -> Chain:
@@ -180,40 +210,18 @@ def check_dense_size(shape: tuple[int, ...], max_entries: int) -> None:
         )
 
 
-def multiply(factors: tuple[Array, ...]) -> Array:
-    """The product of the factors in the order that costs least, leading axes counted.
-
-    The order is found from the shapes while tracing (the matrix-chain dynamic program), so a
-    Gram matrix of an unbatched embedding is computed once and not once a head. Precision is
-    JAX's default: wrap the call in ``jax.default_matmul_precision("highest")`` where the backend
-    would lower it (TF32 or bfloat16 on accelerators).
-    """
-    plan = cheapest(tuple(factor.shape for factor in factors))
-
-    def product(i: int, j: int) -> Array:
-        if j == i + 1:
-            return factors[i]
-        cut = plan(i, j)[1]
-        return product(i, cut) @ product(cut, j)
-
-    return product(0, len(factors))
-
-
-def cheapest(shapes: tuple[tuple[int, ...], ...]) -> Callable[[int, int], tuple[int, int]]:
-    """``plan(i, j) -> (cost, cut)`` for the product of factors ``i … j-1``, in multiplications."""
-
-    @functools.cache
-    def plan(i: int, j: int) -> tuple[int, int]:
-        if j == i + 1:
-            return 0, i
-        heads = math.prod(jnp.broadcast_shapes(*(shape[:-2] for shape in shapes[i:j])))
-        ends = heads * shapes[i][-2] * shapes[j - 1][-1]
-        return min(
-            (plan(i, cut)[0] + plan(cut, j)[0] + ends * shapes[cut][-2], cut)
-            for cut in range(i + 1, j)
-        )
-
-    return plan
+def _thin(chain: Chain) -> tuple[Array, Array]:
+    """``(L, R)``, both with the chain's full batch."""
+    if len(chain.factors) == 1:
+        eye = jnp.eye(chain.dims[1], dtype=chain.factors[0].dtype)
+        left, right = chain.factors[0], eye
+    else:
+        left, right = halves(chain)
+    batch = chain.shape[:-2]
+    return (
+        jnp.broadcast_to(left, (*batch, *left.shape[-2:])),
+        jnp.broadcast_to(right, (*batch, *right.shape[-2:])),
+    )
 
 
 def _batch(factors: tuple[Array, ...]) -> tuple[int, ...]:

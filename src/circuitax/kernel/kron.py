@@ -1,6 +1,7 @@
 """Kronecker terms ``A ⊗ W``: A moves between positions, W acts on features at each of them."""
 
 import functools
+import itertools
 from collections.abc import Iterable
 from typing import NamedTuple, overload
 
@@ -9,8 +10,9 @@ from jax import Array
 from jaxtyping import Float
 
 from circuitax.kernel import spectrum
-from circuitax.kernel.chain import DENSE_LIMIT, Chain, check_dense_size, multiply
+from circuitax.kernel.chain import DENSE_LIMIT, Chain, check_dense_size
 from circuitax.kernel.linalg import safe_sqrt
+from circuitax.kernel.products import multiply
 
 
 class Kron(NamedTuple):
@@ -29,11 +31,18 @@ class Kron(NamedTuple):
     A: Array | None
     W: Array | Chain | None
 
+    # A tuple's own + would concatenate.
+    def __add__(self, other: "Kron | KronSum") -> "KronSum":  # type: ignore[override]
+        return add(self, other)
+
 
 class KronSum(NamedTuple):
     """A sum of terms, such as a path expansion; the empty sum is 0."""
 
     terms: tuple[Kron, ...]
+
+    def __add__(self, other: "Kron | KronSum") -> "KronSum":  # type: ignore[override]
+        return add(self, other)
 
 
 def move(A: Float[Array, "*batch n_dest n_src"]) -> Kron:
@@ -157,7 +166,14 @@ def norm(
 
     ``n_ctx`` and ``d_model`` size the identity factors, as in :func:`inner`.
     """
-    return safe_sqrt(inner(operator, operator, n_ctx=n_ctx, d_model=d_model))
+    parts = terms(operator)
+    squares = [(part, part, 1) for part in parts]
+    crosses = [(s, t, 2) for s, t in itertools.combinations(parts, 2)]
+    return safe_sqrt(
+        _total(
+            times * inner(s, t, n_ctx=n_ctx, d_model=d_model) for s, t, times in squares + crosses
+        )
+    )
 
 
 def materialise(

@@ -13,8 +13,9 @@ import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Complex, Float
 
-from circuitax.kernel.chain import Chain, cheapest, multiply
+from circuitax.kernel.chain import Chain
 from circuitax.kernel.linalg import safe_divide, safe_sqrt
+from circuitax.kernel.products import cheapest, multiply
 
 
 class Cycle(NamedTuple):
@@ -101,12 +102,25 @@ def inner(x: Chain, y: Chain) -> Float[Array, "*batch"]:
 
 
 def norm(chain: Chain) -> Float[Array, "*batch"]:
-    """Frobenius norm ``√⟨M, M⟩`` through Gram matrices; gradient 0 at M = 0.
+    """Frobenius norm through Gram matrices of the ends; gradient 0 at M = 0.
+
+    ``‖L C R‖² = Σ (LᵀL C) ∘ (C RRᵀ)``, cut where it is cheapest, so that the core C between two
+    heads is multiplied once and the Gram of a shared embedding once for all heads.
 
     Rounding: the squared norm is exact to about ``eps · Π ‖F_i‖²``, which matters only where the
     factors nearly annihilate each other; :func:`singular_values` is exact there too.
     """
-    return safe_sqrt(inner(chain, chain))
+    forth, back, n = chain.factors, chain.T.factors, len(chain.factors)
+    i, j = _norm_cuts(chain)
+    left = multiply((back + forth)[n - i : n + i]) if i else None
+    right = multiply((forth + back)[j : 2 * n - j]) if j < n else None
+    if i == j:
+        x, y = left, right
+    else:
+        core = multiply(forth[i:j])
+        x = core if left is None else left @ core
+        y = core if right is None else core @ right
+    return safe_sqrt(jnp.einsum("...ij,...ij->...", x, y))
 
 
 def trace_cosine(chain: Chain) -> Float[Array, "*batch"]:
@@ -160,6 +174,26 @@ def thin_svd(
     q_right, r_right = jnp.linalg.qr(jnp.matrix_transpose(right))
     u, values, v = jnp.linalg.svd(r_left @ jnp.matrix_transpose(r_right), full_matrices=False)
     return q_left @ u, values, v @ jnp.matrix_transpose(q_right)
+
+
+def _norm_cuts(chain: Chain) -> tuple[int, int]:
+    """The cheapest ``i ≤ j`` with L = F_1 … F_i and R = F_{j+1} … F_n, counted in products."""
+    shapes = tuple(factor.shape for factor in chain.factors)
+    turned = tuple(factor.shape for factor in chain.T.factors)
+    n, heads = len(shapes), math.prod(chain.shape[:-2])
+    left_gram, right_gram = cheapest(turned + shapes), cheapest(shapes + turned)
+
+    def cost(i: int, j: int) -> int:
+        a, b = chain.dims[i], chain.dims[j]
+        total = left_gram(n - i, n + i)[0] if i else 0
+        total += right_gram(j, 2 * n - j)[0] if j < n else 0
+        if i == j:
+            return total + heads * a * b
+        total += right_gram(i, j)[0]
+        return total + heads * a * b * (1 + (a if i else 0) + (b if j < n else 0))
+
+    cuts = ((i, j) for i in range(n + 1) for j in range(i, n + 1) if not i == j in (0, n))
+    return min(cuts, key=lambda cut: cost(*cut))
 
 
 def _narrow_sides(chain: Chain) -> tuple[Chain, Chain]:
