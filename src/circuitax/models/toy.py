@@ -1,6 +1,7 @@
 """Toy models of superposition: their spec, thin Linen modules, and weights in and out."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -13,7 +14,7 @@ from circuitax.kernel.activations import Activation
 from circuitax.kernel.toy import dense_forward, tied_forward
 from circuitax.kernel.weights import DenseLayer, DenseWeights, TiedWeights
 
-Variables = dict[str, Any]
+Variables = Mapping[str, Any]
 
 
 class ToyKind(Enum):
@@ -146,7 +147,7 @@ def restore(weights: TiedWeights | DenseWeights) -> Variables:
     """A module's variables from the kernel's container."""
     if isinstance(weights, TiedWeights):
         return {"params": {"W": weights.W, "b": weights.b}}
-    params = {}
+    params: dict[str, Array] = {}
     for i, layer in enumerate(weights.layers):
         params |= {f"W_{i}": layer.W, f"b_{i}": layer.b}
     return {"params": params}

@@ -8,12 +8,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from circuitax.kernel.activations import activate
+from circuitax.kernel.activations import Activation, activate
 from circuitax.kernel.features import sample_anticorrelated, sample_correlated
 from circuitax.kernel.keys import at_index
 from circuitax.kernel.toy import dense_forward
 from circuitax.kernel.weights import DenseWeights, TiedWeights
-from circuitax.models.toy import Activation, ToyKind, ToySpec, init_weights
+from circuitax.models.toy import ToyKind, ToySpec, init_weights
 from circuitax.training.losses import Convention, weighted_squared_error
 
 

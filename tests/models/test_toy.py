@@ -1,0 +1,130 @@
+"""Toy models: specs, Linen modules against NumPy, weights in and out, scale of initial weights."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from circuitax.kernel.activations import Activation
+from circuitax.kernel.toy import pentagon_weights
+from circuitax.kernel.weights import DenseWeights, TiedWeights
+from circuitax.models.toy import (
+    ToyKind,
+    ToySpec,
+    extract,
+    init_weights,
+    module,
+    notebook_std,
+    restore,
+    xavier_std,
+)
+
+
+def numpy_tied(W: np.ndarray, b: np.ndarray, x: np.ndarray, spec: ToySpec) -> np.ndarray:
+    hidden = np.einsum("hf,sf->sh", W, x)
+    if spec.kind is ToyKind.privileged:
+        hidden = np.maximum(hidden, 0)
+    z = np.einsum("hf,sh->sf", W, hidden) + b
+    return np.maximum(z, 0) if spec.output is Activation.relu else z
+
+
+@pytest.mark.parametrize("kind", [ToyKind.tied, ToyKind.privileged])
+@pytest.mark.parametrize("output", [Activation.relu, Activation.linear])
+def test_tied_module_is_the_formula(
+    kind: ToyKind, output: Activation, x64: None, rng: np.random.Generator
+) -> None:
+    spec = ToySpec(4, 3, kind, output=output)
+    W, b, x = rng.normal(size=(3, 4)), rng.normal(size=4), rng.normal(size=(6, 4))
+    got = module(spec).apply(restore(TiedWeights(jnp.array(W), jnp.array(b))), jnp.array(x))
+    np.testing.assert_allclose(got, numpy_tied(W, b, x, spec), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+@pytest.mark.parametrize("output", [Activation.relu, Activation.linear])
+def test_dense_module_is_the_formula(
+    depth: int, output: Activation, x64: None, rng: np.random.Generator
+) -> None:
+    spec = ToySpec(4, 3, ToyKind.dense, depth, output)
+    weights = jax.tree.map(lambda w: jnp.array(rng.normal(size=w.shape)), _init(spec))
+    x = rng.normal(size=(6, 4))
+    got = module(spec).apply(restore(weights), jnp.array(x))
+    for i, layer in enumerate(weights.layers):
+        x = x @ np.asarray(layer.W) + np.asarray(layer.b)
+        if i < depth or output is Activation.relu:
+            x = np.maximum(x, 0)
+    assert len(weights.layers) == depth + 1
+    np.testing.assert_allclose(got, x, rtol=1e-12, atol=1e-12)
+
+
+def _init(spec: ToySpec, seed: int = 0) -> TiedWeights | DenseWeights:
+    return init_weights(spec, jax.random.key(seed))
+
+
+def test_S0_example_26_pentagon_is_a_dense_toy_of_depth_one() -> None:
+    spec = ToySpec(5, 2, ToyKind.dense)
+    pentagon = pentagon_weights()
+    assert jax.tree.map(jnp.shape, pentagon) == jax.tree.map(jnp.shape, _init(spec))
+    out = module(spec).apply(restore(pentagon), jnp.eye(5))
+    np.testing.assert_allclose(out, np.eye(5), atol=1e-6)
+
+
+@pytest.mark.parametrize("spec", [ToySpec(4, 3), ToySpec(4, 3, ToyKind.dense, 2)])
+def test_extract_and_restore_are_inverse(spec: ToySpec) -> None:
+    variables = module(spec).init(jax.random.key(1), jnp.zeros(4))
+    weights = extract(variables)
+    assert isinstance(weights, DenseWeights if spec.kind is ToyKind.dense else TiedWeights)
+    again = restore(weights)
+    assert again["params"].keys() == variables["params"].keys()
+    for name, value in variables["params"].items():
+        np.testing.assert_array_equal(again["params"][name], value)
+
+
+def test_ensemble_of_initial_weights_equals_solo_and_differs() -> None:
+    keys = jax.random.split(jax.random.key(2), 3)
+    stacked = jax.vmap(lambda key: init_weights(ToySpec(), key))(keys)
+    np.testing.assert_array_equal(stacked.W[1], init_weights(ToySpec(), keys[1]).W)
+    assert not np.allclose(stacked.W[0], stacked.W[1])
+
+
+def test_parameters_follow_the_precision_in_force(x64: None) -> None:
+    assert _init(ToySpec()).W.dtype == jnp.float64
+    with jax.enable_x64(False):
+        assert _init(ToySpec()).W.dtype == jnp.float32
+
+
+def test_E17_scale_of_initial_weights_does_not_depend_on_the_ensemble() -> None:
+    # Ours: one model's scale, whatever is trained beside it.
+    spec = ToySpec(200, 20)
+    keys = jax.random.split(jax.random.key(0), 20)
+    stacked = jax.vmap(lambda key: init_weights(spec, key))(keys)
+    std = spec.weight_std(200, 20)
+    assert std == xavier_std(200, 20) == np.sqrt(2 / 220)
+    n = stacked.W.size
+    assert abs(np.std(stacked.W) / std - 1) < 5 / np.sqrt(2 * n)
+    # Printed: the stacked notebook weights take the instance axis for a fan.
+    assert notebook_std(5, 2, 10) == pytest.approx(0.258, abs=5e-4)
+    assert notebook_std(200, 20, 20) == pytest.approx(0.0213, abs=5e-5)
+    assert notebook_std(200, 20, 1) != notebook_std(200, 20, 20)
+    given = dataclasses.replace(spec, init_std=notebook_std(200, 20, 20))
+    W = init_weights(given, jax.random.key(0)).W
+    assert abs(np.std(W) / 0.02132 - 1) < 5 / np.sqrt(2 * W.size)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"n_features": 0}, "n_features=0 must be at least 1"),
+        ({"n_hidden": 0}, "n_hidden=0 must be at least 1"),
+        ({"depth": 0, "kind": ToyKind.dense}, "depth=0 must be at least 1"),
+        ({"depth": 2}, "depth=2 must be 1 for a tied model"),
+        ({"depth": 2, "kind": ToyKind.privileged}, "depth=2 must be 1 for a privileged model"),
+        ({"output": Activation.gelu}, "output=gelu must be relu or linear"),
+        ({"init_std": -0.1}, "init_std=-0.1 must be 0 or more and finite"),
+        ({"init_std": float("inf")}, "init_std=inf must be 0 or more and finite"),
+    ],
+)
+def test_impossible_specs_say_so(fields: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ToySpec(**fields)
