@@ -36,7 +36,7 @@ class Expected(NamedTuple):
         return self.low <= estimate.value <= self.high
 
 
-def near(value: float, tol: float, *, whole_interval: bool = False) -> Expected:
+def near(value: float | int, tol: float | int, *, whole_interval: bool = False) -> Expected:
     """``value ± tol``.
 
     Raises:
@@ -47,7 +47,7 @@ def near(value: float, tol: float, *, whole_interval: bool = False) -> Expected:
     return Expected(value - tol, value + tol, f"{value:g} ± {tol:g}", whole_interval)
 
 
-def between(low: float, high: float, *, whole_interval: bool = False) -> Expected:
+def between(low: float | int, high: float | int, *, whole_interval: bool = False) -> Expected:
     """``low`` to ``high``, both ends allowed.
 
     Raises:
@@ -58,12 +58,12 @@ def between(low: float, high: float, *, whole_interval: bool = False) -> Expecte
     return Expected(low, high, f"{low:g} to {high:g}", whole_interval)
 
 
-def at_least(low: float, *, whole_interval: bool = True) -> Expected:
+def at_least(low: float | int, *, whole_interval: bool = True) -> Expected:
     """``low`` or more; the whole interval of the estimate must lie there unless told otherwise."""
     return Expected(low, math.inf, f"≥ {low:g}", whole_interval)
 
 
-def at_most(high: float, *, whole_interval: bool = True) -> Expected:
+def at_most(high: float | int, *, whole_interval: bool = True) -> Expected:
     """``high`` or less; the whole interval of the estimate must lie there unless told otherwise."""
     return Expected(-math.inf, high, f"≤ {high:g}", whole_interval)
 

@@ -1,9 +1,10 @@
 """A measured number with its interval: mean, proportion, bootstrap, or exact."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, SupportsFloat, SupportsInt
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 
 class Estimate(NamedTuple):
@@ -24,13 +25,13 @@ class Estimate(NamedTuple):
     method: str
 
 
-def exact(value: float, n: int = 1) -> Estimate:
+def exact(value: SupportsFloat, n: SupportsInt = 1) -> Estimate:
     """A number computed, not sampled: its interval is the number itself."""
     number = float(value)
-    return Estimate(number, number, number, n, "exact")
+    return Estimate(number, number, number, int(n), "exact")
 
 
-def mean_estimate(samples: np.ndarray, level: float = 0.95) -> Estimate:
+def mean_estimate(samples: ArrayLike, level: float = 0.95) -> Estimate:
     """The mean of independent samples with Student's t interval.
 
     ``mean ± t_{n-1, (1+level)/2} · s / √n``, ``s`` with ``n - 1`` in the denominator; a single
@@ -58,7 +59,7 @@ def mean_estimate(samples: np.ndarray, level: float = 0.95) -> Estimate:
 
 
 def proportion_estimate(
-    successes: int, n: int, level: float = 0.95, method: str = "wilson"
+    successes: SupportsInt, n: SupportsInt, level: float = 0.95, method: str = "wilson"
 ) -> Estimate:
     """A proportion of independent trials with Wilson's (or Clopper-Pearson's exact) interval.
 
@@ -72,28 +73,29 @@ def proportion_estimate(
         ValueError: If ``n`` is less than 1, ``successes`` is not in 0..n, ``level`` is not in
             (0, 1), or ``method`` is unknown.
     """
-    if n < 1:
-        raise ValueError(f"n={n} must be at least 1")
-    if not 0 <= successes <= n:
-        raise ValueError(f"successes={successes} must be between 0 and n={n}")
+    count, trials = int(successes), int(n)
+    if trials < 1:
+        raise ValueError(f"n={trials} must be at least 1")
+    if not 0 <= count <= trials:
+        raise ValueError(f"successes={count} must be between 0 and n={trials}")
     if method not in {"wilson", "exact"}:
         raise ValueError(f"method={method!r} must be 'wilson' or 'exact'")
     _check_level(level)
     from scipy import stats
 
-    interval = stats.binomtest(int(successes), int(n)).proportion_ci(level, method=method)
+    interval = stats.binomtest(count, trials).proportion_ci(level, method=method)
     name = {"wilson": "Wilson", "exact": "Clopper-Pearson"}[method]
     return Estimate(
-        successes / n,
+        count / trials,
         float(interval.low),
         float(interval.high),
-        int(n),
+        trials,
         f"proportion, {name} {level:.0%}",
     )
 
 
 def bootstrap_estimate(
-    samples: np.ndarray,
+    samples: ArrayLike,
     statistic: Callable[..., np.ndarray] = np.median,
     level: float = 0.95,
     *,
@@ -148,7 +150,7 @@ def estimate_from_json(fields: Mapping[str, Any]) -> Estimate:
     return Estimate(**numbers, n=fields["n"], method=fields["method"])
 
 
-def _finite(samples: np.ndarray) -> np.ndarray:
+def _finite(samples: ArrayLike) -> np.ndarray:
     numbers = np.asarray(samples, dtype=np.float64).ravel()
     if numbers.size == 0:
         raise ValueError("samples is empty, an estimate needs at least one")

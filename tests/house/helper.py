@@ -1,0 +1,1 @@
+"""Not an experiment: it defines neither Spec nor run."""

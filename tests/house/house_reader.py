@@ -1,0 +1,24 @@
+"""Reads what the walk found."""
+
+from dataclasses import dataclass
+
+import jax
+import xarray as xr
+
+from circuitax.lab.lab import Lab
+from circuitax.records.record import Record
+
+BUDGET_SECONDS = 1
+requires = ("house_walk",)
+
+
+@dataclass(frozen=True)
+class Spec:
+    factor: float = 2.0
+
+
+def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+    walk = lab.input("house_walk")
+    end = lab.load_arrays("end", source="house_walk")["position"]
+    last = walk.data["position"][-1].values
+    return Record(xr.Dataset({"difference": ((), abs(end - last).max() * spec.factor)}))

@@ -1,0 +1,84 @@
+"""A random walk: the smallest experiment that loops, for the tests of the house."""
+
+import os
+import time
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import xarray as xr
+
+from circuitax.lab.lab import Lab
+from circuitax.records.claims import Claim, at_least, near
+from circuitax.records.estimate import exact, mean_estimate
+from circuitax.records.record import Record
+
+BUDGET_SECONDS = 2
+PAPER_SECONDS = 7200
+
+CLAIMS = (
+    Claim("walk-starts", "S0", "It starts at 0", "start", near(0.0, 0.0), "exact", "identity"),
+    Claim("walk-spreads", "S0", "It spreads", "spread", at_least(0.0), "a square", "shape"),
+)
+
+
+class Law(Enum):
+    normal = "normal"
+    uniform = "uniform"
+
+
+@dataclass(frozen=True)
+class Step:
+    law: Law = Law.normal
+    size: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.size > 0:
+            raise ValueError(f"size={self.size} must be positive")
+
+
+@dataclass(frozen=True)
+class Spec:
+    step: Step
+    n_steps: int
+    rate: tuple[float, ...] = (0.1, 0.2)
+    members: int = 3
+    fail: str = ""
+
+
+class Walk(NamedTuple):
+    position: jax.Array
+    key: jax.Array
+
+
+def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+    if spec.fail == "error":
+        raise RuntimeError("the walk was told to fail")
+
+    @jax.jit
+    def chunk(walk: Walk) -> tuple[Walk, dict[str, jax.Array]]:
+        key, step_key = jax.random.split(walk.key)
+        draw = jax.random.normal(step_key, walk.position.shape) * spec.step.size
+        position = walk.position + draw * jnp.asarray(spec.rate)[:, None]
+        return Walk(position, key), {"position": position}
+
+    def advance(walk: Walk) -> tuple[Walk, dict[str, jax.Array]]:
+        time.sleep(float(os.environ.get("HOUSE_WALK_DELAY", "0")))
+        return chunk(walk)
+
+    start = Walk(jnp.zeros((len(spec.rate), spec.members)), key)
+    end, metrics = lab.loop("walk", start, advance, spec.n_steps, show="position")
+    lab.save_arrays("end", {"position": end.position})
+    data = xr.Dataset(
+        {
+            "position": (("chunk", "rate", "member"), metrics["position"]),
+            "spread": (("rate",), metrics["position"][-1].std(axis=-1)),
+        },
+        {"rate": list(spec.rate)},
+    )
+    measured = {"start": exact(0.0), "spread": mean_estimate(metrics["position"][-1] ** 2)}
+    if spec.fail == "figure":
+        data = data.drop_vars("position")
+    return Record(data, measured, {} if spec.members > 2 else {"walk-spreads": "too few members"})

@@ -1,0 +1,94 @@
+"""Estimates against SciPy's distributions and against closed forms."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from circuitax.records.estimate import (
+    Estimate,
+    bootstrap_estimate,
+    estimate_from_json,
+    exact,
+    finite_or_none,
+    mean_estimate,
+    proportion_estimate,
+)
+
+
+def test_mean_has_the_t_interval(rng: np.random.Generator) -> None:
+    samples = rng.normal(size=7)
+    found = mean_estimate(samples, level=0.9)
+    expected = stats.ttest_1samp(samples, 0).confidence_interval(0.9)
+    assert found.value == pytest.approx(samples.mean(), rel=1e-14)
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), rel=1e-12)
+    assert found.n == 7
+
+
+def test_mean_interval_covers_as_often_as_it_says(rng: np.random.Generator) -> None:
+    hits = sum(
+        found.low <= 2.0 <= found.high
+        for found in (mean_estimate(rng.normal(2.0, 1.0, 4), 0.8) for _ in range(400))
+    )
+    assert abs(hits / 400 - 0.8) < 5 * np.sqrt(0.8 * 0.2 / 400)
+
+
+def test_one_sample_has_no_interval() -> None:
+    assert mean_estimate([3.0])[:4] == (3.0, -np.inf, np.inf, 1)
+
+
+def test_wilson_interval_by_hand() -> None:
+    n, p, z = 10, 0.3, stats.norm.ppf(0.975)
+    centre = (p + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2))
+    found = proportion_estimate(3, 10)
+    assert found[:4] == pytest.approx((0.3, centre - half, centre + half, 10))
+
+
+def test_clopper_pearson_inverts_the_binomial_tail() -> None:
+    found = proportion_estimate(3, 10, method="exact")
+    assert stats.binom.sf(2, 10, found.low) == pytest.approx(0.025)
+    assert stats.binom.cdf(3, 10, found.high) == pytest.approx(0.025)
+    assert found.high - found.low > np.diff(proportion_estimate(3, 10)[1:3])[0]
+
+
+def test_bootstrap_is_repeatable_and_near_the_normal_interval(rng: np.random.Generator) -> None:
+    samples = rng.normal(size=200)
+    found = bootstrap_estimate(samples, np.mean, n_resamples=2000)
+    assert found == bootstrap_estimate(samples, np.mean, n_resamples=2000)
+    half = 1.96 * samples.std(ddof=1) / np.sqrt(200)
+    assert found.low == pytest.approx(samples.mean() - half, abs=0.2 * half)
+    assert found.high == pytest.approx(samples.mean() + half, abs=0.2 * half)
+
+
+def test_bootstrap_of_equal_samples_is_a_point() -> None:
+    assert bootstrap_estimate([2.0, 2.0, 2.0])[:3] == (2.0, 2.0, 2.0)
+
+
+def test_exact_is_its_own_interval() -> None:
+    assert exact(0.25) == Estimate(0.25, 0.25, 0.25, 1, "exact")
+
+
+def test_json_keeps_infinite_ends() -> None:
+    found = mean_estimate([3.0])
+    text = json.dumps(finite_or_none(found._asdict()), allow_nan=False)
+    assert estimate_from_json(json.loads(text)) == found
+    assert np.isnan(estimate_from_json(finite_or_none(exact(np.nan)._asdict())).value)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: mean_estimate([]), "samples is empty"),
+        (lambda: mean_estimate([1.0, np.nan]), "1 numbers that are not finite"),
+        (lambda: mean_estimate([1.0, 2.0], level=1.0), "level=1.0 must be in"),
+        (lambda: proportion_estimate(1, 0), "n=0 must be at least 1"),
+        (lambda: proportion_estimate(4, 3), "successes=4 must be between 0 and n=3"),
+        (lambda: proportion_estimate(1, 3, method="wald"), "method='wald' must be"),
+        (lambda: bootstrap_estimate([1.0]), "size 1, the bootstrap needs at least 2"),
+    ],
+)
+def test_errors_name_argument_value_and_requirement(call, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,59 @@
+"""Records on disk, and the tidy tables beside them."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+from circuitax.records import record as record_module
+from circuitax.records.estimate import exact, mean_estimate
+from circuitax.records.record import Record, tidy_tables
+
+
+def make() -> Record:
+    data = xr.Dataset(
+        {
+            "loss": (("density", "member"), np.arange(6.0).reshape(2, 3)),
+            "kept": (("member", "density"), np.arange(6).reshape(3, 2) % 2 == 0),
+            "norm": (("density",), [1.0, 2.0]),
+            "total": ((), 4.5),
+        },
+        {"density": [0.1, 0.7]},
+    )
+    measured = {"a": mean_estimate([1.0, 2.0]), "b": exact(3), "alone": mean_estimate([1.0])}
+    return Record(data, measured, {"claim": "no head"}, {"rule": [1, None]})
+
+
+def test_comes_back(tmp_path: Path) -> None:
+    record = make()
+    record.save(tmp_path)
+    found = Record.load(tmp_path)
+    xr.testing.assert_identical(found.data, record.data)
+    assert (found.measured, found.unmet, found.notes) == (
+        record.measured,
+        record.unmet,
+        record.notes,
+    )
+
+
+def test_tables_are_tidy() -> None:
+    tables = {name: pd.read_csv(io.StringIO(text)) for name, text in tidy_tables(make().data)}
+    assert sorted(tables) == ["density", "density-member", "values"]
+    table = tables["density-member"]  # one table, though one variable is transposed
+    assert list(table.columns) == ["density", "member", "loss", "kept"]
+    row = table[(table.density == 0.7) & (table.member == 2)].iloc[0]
+    assert (row.loss, row.kept) == (5.0, False)
+    assert tables["values"].iloc[0].total == 4.5
+
+
+def test_long_tables_are_left_to_the_data_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_module, "LONGEST_TABLE", 5)
+    assert [name for name, _ in tidy_tables(make().data)] == ["values", "density"]
+
+
+def test_loading_nothing_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="must be a record's data file"):
+        Record.load(tmp_path)
