@@ -1,0 +1,169 @@
+"""Models saved by TransformerLens: ``config.json`` and one state dict, read and written.
+
+TransformerLens 4 no longer reads shortformer models; this does. Weights come from
+``.safetensors``; from ``.pth`` only where torch is installed.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import DTypeLike
+from safetensors.numpy import load_file, save_file
+
+from circuitax.kernel.weights import TransformerWeights
+from circuitax.models.extract_transformer import assemble, check_parameters, named_arrays
+from circuitax.models.lens_format import config_from_spec, spec_from_config
+from circuitax.models.parameters import transformer_parameters
+from circuitax.models.specs import TransformerSpec
+
+# TransformerLens's names inside one layer, and outside of layers, against ours.
+_LAYER = {
+    **{f"attn.{name}": f"blocks.attention.{name}" for name in ("W_Q", "W_K", "W_V", "W_O")},
+    **{f"attn.{name}": f"blocks.attention.{name}" for name in ("b_Q", "b_K", "b_V", "b_O")},
+    **{f"mlp.{name}": f"blocks.mlp.{name}" for name in ("W_in", "W_out")},
+    **{f"mlp.{name}": f"blocks.mlp.{name}" for name in ("b_in", "b_out")},
+    "ln1.w": "blocks.attention_norm.gain",
+    "ln1.b": "blocks.attention_norm.offset",
+    "ln2.w": "blocks.mlp_norm.gain",
+    "ln2.b": "blocks.mlp_norm.offset",
+}
+_TOP = {
+    "embed.W_E": "W_E",
+    "pos_embed.W_pos": "W_pos",
+    "unembed.W_U": "W_U",
+    "unembed.b_U": "b_U",
+    "ln_final.w": "final_norm.gain",
+    "ln_final.b": "final_norm.offset",
+}
+_BUFFER = re.compile(r"blocks\.\d+\.attn\.(mask|IGNORE)$")
+_LAYERED = re.compile(r"blocks\.(\d+)\.(.+)$")
+
+
+def load_pretrained(
+    source: str | Path, *, dtype: DTypeLike = jnp.float32
+) -> tuple[TransformerSpec, TransformerWeights]:
+    """Read a model in TransformerLens's format.
+
+    Args:
+        source: A folder with ``config.json`` and one weight file, or the name of a Hugging Face
+            repository that is already in the local cache.
+        dtype: Of the result; half precision in the file is cast.
+
+    Raises:
+        ValueError: If the config asks for something that this library does not model, or a weight
+            is missing, unexpected or of the wrong shape; the message names the key.
+        FileNotFoundError: If there is no such folder, cached repository or weight file.
+
+    Source: TransformerLens 3.9, ``HookedTransformer``: ε = 1e-5, scores over ``sqrt(d_head)``,
+        causal, final norm; shortformer vectors join queries and keys after the norm.
+    """
+    folder = _folder(source)
+    config = folder / "config.json"
+    if not config.is_file():
+        raise FileNotFoundError(f"{config} is missing; TransformerLens's settings are read from it")
+    spec = spec_from_config(json.loads(config.read_text()))
+    named = named_from_state(_state(folder), spec)
+    check_parameters({name: array.shape for name, array in named.items()}, spec)
+    return spec, assemble({name: jnp.asarray(array, dtype) for name, array in named.items()})
+
+
+def save_pretrained(folder: Path, spec: TransformerSpec, weights: TransformerWeights) -> None:
+    """Write ``config.json`` and ``model.safetensors`` as TransformerLens has them.
+
+    Raises:
+        ValueError: If the spec has an option that the format lacks, or the weights do not fit it.
+    """
+    config = config_from_spec(spec)
+    named = {name: np.asarray(array) for name, array in named_arrays(weights).items()}
+    check_parameters({name: array.shape for name, array in named.items()}, spec)
+    state = {}
+    for theirs, ours in _TOP.items():
+        if ours in named:
+            state[theirs] = np.ascontiguousarray(named[ours])
+    for layer in range(spec.n_layers):
+        for theirs, ours in _LAYER.items():
+            if ours in named:
+                state[f"blocks.{layer}.{theirs}"] = np.ascontiguousarray(named[ours][layer])
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
+    save_file(state, folder / "model.safetensors")
+
+
+def named_from_state(
+    state: Mapping[str, np.ndarray], spec: TransformerSpec
+) -> dict[str, np.ndarray]:
+    """Our parameters, layers stacked, from TransformerLens's state dict; absent biases are 0.
+
+    Raises:
+        ValueError: If a weight is missing, or a key is neither a weight nor a known buffer.
+    """
+    named: dict[str, np.ndarray] = {}
+    layers: dict[str, dict[int, np.ndarray]] = {}
+    for key, array in state.items():
+        layered = _LAYERED.match(key)
+        if _BUFFER.match(key):
+            continue
+        if key in _TOP:
+            named[_TOP[key]] = array
+        elif layered and layered[2] in _LAYER and int(layered[1]) < spec.n_layers:
+            layers.setdefault(layered[2], {})[int(layered[1])] = array
+        else:
+            raise ValueError(f"weight {key!r} has no place in a model with this config")
+    for theirs, stack in layers.items():
+        for layer in range(spec.n_layers):
+            if layer not in stack:
+                raise ValueError(f"weight 'blocks.{layer}.{theirs}' is missing")
+        named[_LAYER[theirs]] = np.stack([stack[layer] for layer in range(spec.n_layers)])
+    back = {ours: theirs for theirs, ours in (_TOP | _LAYER).items()}
+    for name, parameter in transformer_parameters(spec).items():
+        if name in named:
+            continue
+        if name.rpartition(".")[2].startswith("b_"):
+            named[name] = np.zeros(parameter.shape, np.float32)
+        else:
+            raise ValueError(f"weight {back[name]!r} (our {name!r}) is missing")
+    return named
+
+
+def _folder(source: str | Path) -> Path:
+    folder = Path(source).expanduser()
+    if folder.is_dir():
+        return folder
+    if find_spec("huggingface_hub") is None:
+        raise FileNotFoundError(
+            f"source={str(source)!r} is no folder; to look it up in the Hugging Face cache install "
+            "huggingface_hub, or pass the folder of a downloaded model"
+        )
+    hub = import_module("huggingface_hub")
+    try:
+        return Path(hub.snapshot_download(str(source), local_files_only=True))
+    except (hub.errors.LocalEntryNotFoundError, hub.errors.HFValidationError):
+        raise FileNotFoundError(
+            f"source={str(source)!r} is neither a folder nor in the Hugging Face cache; download "
+            "it once where there is a network, or pass a folder"
+        ) from None
+
+
+def _state(folder: Path) -> dict[str, np.ndarray]:
+    safe = sorted(folder.glob("*.safetensors"))
+    if len(safe) == 1:
+        return load_file(safe[0])
+    # A repository holds training checkpoints too, in a folder of their own.
+    saved = sorted(folder.glob("*final.pth")) or sorted(folder.glob("*.pth"))
+    if safe or len(saved) != 1:
+        found = [path.name for path in (*safe, *saved)]
+        raise FileNotFoundError(f"{folder} must hold one .safetensors or .pth file, has {found}")
+    if find_spec("torch") is None:
+        raise FileNotFoundError(
+            f"{saved[0].name} needs torch to be read; install it, or save the state dict as "
+            "model.safetensors"
+        )
+    torch = import_module("torch")
+    loaded = torch.load(saved[0], weights_only=True, map_location="cpu")
+    return {key: tensor.float().numpy() for key, tensor in loaded.items()}

@@ -1,0 +1,245 @@
+"""Six random models written by TransformerLens 3.9, with its own logits and patterns."""
+
+import dataclasses
+import json
+import sys
+import types
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from circuitax.kernel.activations import Activation
+from circuitax.kernel.forward import forward
+from circuitax.kernel.norm import Norm
+from circuitax.kernel.positions import Positions
+from circuitax.models import pretrained
+from circuitax.models.lens_format import config_from_spec, spec_from_config
+from circuitax.models.pretrained import load_pretrained, named_from_state, save_pretrained
+from circuitax.models.specs import TransformerSpec
+from circuitax.models.transformer import init_weights
+
+FIXTURES = Path(__file__).parent.parent / "fixtures" / "transformer_lens"
+NAMES = sorted(folder.name for folder in FIXTURES.iterdir())
+
+
+def compare(name: str, dtype: str) -> None:
+    spec, weights = load_pretrained(FIXTURES / name, dtype=dtype)
+    assert weights.W_E.dtype == dtype
+    expected = np.load(FIXTURES / name / "expected.npz")
+    run = jax.jit(jax.vmap(lambda tokens: forward(weights, tokens, spec.forward_spec())))
+    logits, trace = run(jnp.asarray(expected["toks"]))
+    np.testing.assert_allclose(logits, expected["logits"], rtol=2e-5, atol=1e-4)
+    np.testing.assert_allclose(trace.patterns[:, 0], expected["pat0"], atol=2e-6)
+
+
+def test_there_are_six_models() -> None:
+    assert len(NAMES) == 6
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_logits_and_patterns_of_TransformerLens_in_float32(name: str) -> None:
+    compare(name, "float32")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_logits_and_patterns_of_TransformerLens_in_float64(x64: None, name: str) -> None:
+    compare(name, "float64")
+
+
+def test_shortformer_vectors_join_after_the_norm(x64: None) -> None:
+    """Put into the stream instead, they change the logits of the same weights by far more."""
+    spec, weights = load_pretrained(FIXTURES / "shortformer_LN")
+    expected = np.load(FIXTURES / "shortformer_LN" / "expected.npz")
+    learned = dataclasses.replace(spec, positions=Positions.learned).forward_spec()
+    wrong, _ = forward(weights, jnp.asarray(expected["toks"][0]), learned)
+    assert np.abs(np.asarray(wrong) - expected["logits"][0]).max() > 0.1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_saved_models_are_the_same_file_again(tmp_path: Path, name: str) -> None:
+    spec, weights = load_pretrained(FIXTURES / name)
+    save_pretrained(tmp_path / name, spec, weights)
+    again_spec, again = load_pretrained(tmp_path / name)
+    assert again_spec == spec
+    jax.tree.map(np.testing.assert_array_equal, again, weights)
+    before, after = (
+        load_file(folder / name / "model.safetensors") for folder in (FIXTURES, tmp_path)
+    )
+    assert before.keys() == after.keys()
+    jax.tree.map(np.testing.assert_array_equal, before, after)
+
+
+def test_models_with_mlp_go_there_and_back(tmp_path: Path) -> None:
+    spec = TransformerSpec(
+        d_vocab=7,
+        n_ctx=4,
+        n_heads=2,
+        d_model=6,
+        d_mlp=5,
+        activation=Activation.relu,
+        positions=Positions.learned,
+        norm=Norm.layernorm,
+        biases=True,
+    )
+    weights = init_weights(jax.random.key(0), spec)
+    save_pretrained(tmp_path, spec, weights)
+    again_spec, again = load_pretrained(tmp_path)
+    assert again_spec.activation == Activation.relu
+    jax.tree.map(np.testing.assert_array_equal, again, weights)
+
+
+CONFIG = json.loads((FIXTURES / "standard_None" / "config.json").read_text())
+
+
+def state() -> dict[str, np.ndarray]:
+    return load_file(FIXTURES / "standard_None" / "model.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"d_model": None}, "config key 'd_model' is None, must be an integer"),
+        ({"normalization": "DyT"}, "config key 'normalization' is 'DyT', must be one of"),
+        ({"attn_only": False, "act_fn": "solu_ln"}, "config key 'act_fn' is 'solu_ln'"),
+        ({"attn_only": False, "d_mlp": None}, "config key 'd_mlp' is None"),
+        ({"gated_mlp": True}, "config key 'gated_mlp' is True, must be false"),
+    ],
+)
+def test_configs_we_do_not_model_are_named(change: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        spec_from_config(CONFIG | change)
+
+
+def test_normalization_type_is_the_older_key() -> None:
+    older = {key: value for key, value in CONFIG.items() if key != "normalization"}
+    assert spec_from_config(older | {"normalization_type": "LNPre"}).norm == Norm.layernorm_pre
+
+
+def test_buffers_are_dropped_and_absent_biases_are_zero() -> None:
+    spec = spec_from_config(CONFIG)
+    given = {name: array for name, array in state().items() if name != "unembed.b_U"}
+    given["blocks.0.attn.mask"] = np.ones((12, 12), bool)
+    given["blocks.1.attn.IGNORE"] = np.array(-1e5)
+    named = named_from_state(given, spec)
+    np.testing.assert_array_equal(named["b_U"], np.zeros(11))
+    assert not any("mask" in name or "IGNORE" in name for name in named)
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ("embed.W_E", r"weight 'embed\.W_E' \(our 'W_E'\) is missing"),
+        ("blocks.1.attn.W_Q", r"weight 'blocks\.1\.attn\.W_Q' is missing"),
+    ],
+)
+def test_missing_weights_are_named(key: str, message: str) -> None:
+    less = {name: array for name, array in state().items() if name != key}
+    with pytest.raises(ValueError, match=message):
+        named_from_state(less, spec_from_config(CONFIG))
+
+
+@pytest.mark.parametrize("key", ["blocks.0.attn.W_X", "blocks.7.attn.W_Q", "head.weight"])
+def test_unknown_weights_are_named(key: str) -> None:
+    with pytest.raises(ValueError, match=f"weight {key!r} has no place"):
+        named_from_state(state() | {key: np.ones(1)}, spec_from_config(CONFIG))
+
+
+def test_wrong_shapes_are_named(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    save_file(state() | {"embed.W_E": np.ones((2, 3), np.float32)}, tmp_path / "m.safetensors")
+    with pytest.raises(ValueError, match=r"'W_E' has shape \(2, 3\), must be \(11, 16\)"):
+        load_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"positions": Positions.rotary}, "positions=rotary must be learned or shortformer"),
+        ({"d_value": 3}, "d_value=3 must equal d_head=8"),
+        ({"d_mlp": 8, "activation": Activation.linear}, "activation=linear has no name"),
+        ({"score_scale": 1.0}, r"score_scale=1\.0 must be 1/sqrt\(d_head\)"),
+        ({"smeared_keys": True}, "smeared_keys=True must be False"),
+        ({"d_mlp": 8, "gated": True}, "gated=True must be False"),
+        ({"norm": Norm.layernorm, "final_norm": False}, "final_norm=False must be True"),
+    ],
+)
+def test_options_that_the_format_lacks_are_named(change: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        config_from_spec(dataclasses.replace(TransformerSpec(), **change))
+
+
+def test_absent_files_are_named(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"config\.json is missing"):
+        load_pretrained(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    with pytest.raises(FileNotFoundError, match=r"must hold one \.safetensors or \.pth file"):
+        load_pretrained(tmp_path)
+
+
+def test_pth_needs_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    (tmp_path / "model_final.pth").write_bytes(b"")
+    monkeypatch.setattr(pretrained, "find_spec", lambda name: None)
+    with pytest.raises(FileNotFoundError, match=r"model_final\.pth needs torch"):
+        load_pretrained(tmp_path)
+
+
+def test_pth_is_read_through_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for torch: the state dict is asked for with weights_only and cast to float32."""
+
+    class Tensor:
+        def __init__(self, array: np.ndarray) -> None:
+            self.array = array
+
+        def float(self) -> "Tensor":
+            return Tensor(self.array.astype(np.float32))
+
+        def numpy(self) -> np.ndarray:
+            return self.array
+
+    def load(path: Path, *, weights_only: bool, map_location: str) -> dict[str, Tensor]:
+        assert path.name == "model_final.pth" and weights_only and map_location == "cpu"
+        return {name: Tensor(array.astype(np.float16)) for name, array in state().items()}
+
+    monkeypatch.setattr(pretrained, "find_spec", lambda name: object())
+    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(load=load))
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    (tmp_path / "model_final.pth").write_bytes(b"")
+    _, weights = load_pretrained(tmp_path)
+    np.testing.assert_allclose(weights.W_E, state()["embed.W_E"], rtol=1e-3)
+
+
+def test_repositories_are_looked_up_in_the_local_cache_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class LocalEntryNotFoundError(Exception):
+        pass
+
+    class HFValidationError(Exception):
+        pass
+
+    def snapshot_download(name: str, *, local_files_only: bool) -> str:
+        assert local_files_only
+        if name != "owner/cached":
+            raise LocalEntryNotFoundError
+        return str(FIXTURES / "standard_LN")
+
+    hub = types.SimpleNamespace(
+        snapshot_download=snapshot_download,
+        errors=types.SimpleNamespace(
+            LocalEntryNotFoundError=LocalEntryNotFoundError, HFValidationError=HFValidationError
+        ),
+    )
+    monkeypatch.setattr(pretrained, "find_spec", lambda name: None)
+    with pytest.raises(FileNotFoundError, match=r"is no folder; .* install huggingface_hub"):
+        load_pretrained("owner/cached")
+    monkeypatch.setattr(pretrained, "find_spec", lambda name: object())
+    monkeypatch.setitem(sys.modules, "huggingface_hub", hub)
+    spec, _ = load_pretrained("owner/cached")
+    assert spec.norm == Norm.layernorm
+    with pytest.raises(FileNotFoundError, match="neither a folder nor in the Hugging Face cache"):
+        load_pretrained("owner/absent")

@@ -1,0 +1,48 @@
+"""Impossible sizes and options are refused by name."""
+
+import dataclasses
+
+import pytest
+
+from circuitax.kernel.norm import Norm
+from circuitax.kernel.positions import Positions
+from circuitax.models.specs import SimplifiedSpec, TransformerSpec
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"d_vocab": 0}, "d_vocab=0 must be at least 1"),
+        ({"n_layers": -1}, "n_layers=-1 must be at least 0"),
+        ({"d_mlp": 0}, "d_mlp=0 must be at least 1"),
+        ({"n_heads": 5}, "n_heads=5 must divide d_model=32"),
+        ({"n_ctx": None}, "n_ctx=None must be set for positions=shortformer"),
+        ({"positions": Positions.rotary, "d_head": 3}, "d_head=3 must be even"),
+        (
+            {"positions": Positions.sinusoidal, "d_model": 33, "d_head": 8},
+            "d_model=33 must be even",
+        ),
+        ({"gated": True}, "gated=True needs d_mlp"),
+        ({"start_token": 64}, r"start_token=64 must lie in \[0, d_vocab=64\)"),
+        ({"init_scale": -1.0}, "init_scale=-1.0 must not be negative"),
+        ({"norm_eps": 0.0}, "norm_eps=0.0 must be positive"),
+    ],
+)
+def test_impossible_transformers(options: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        TransformerSpec(**options)
+
+
+def test_simplified_spec_is_checked_and_generalised() -> None:
+    with pytest.raises(ValueError, match="n_heads=3 must divide d_model=32"):
+        SimplifiedSpec(n_heads=3)
+    general = SimplifiedSpec(d_value=5, biases=True).general()
+    assert (general.norm, general.positions, general.d_mlp) == (Norm.none, Positions.none, None)
+    assert (general.value_width, general.biases) == (5, True)
+
+
+def test_E13_score_scale_is_one_in_S0_and_stated_elsewhere() -> None:
+    assert SimplifiedSpec().general().forward_spec().score_scale == 1.0
+    spec = TransformerSpec(d_head=16)
+    assert spec.forward_spec().score_scale == 0.25
+    assert dataclasses.replace(spec, score_scale=0.5).forward_spec().score_scale == 0.5

@@ -1,0 +1,110 @@
+"""Linen modules declare parameters; the kernel computes; extraction goes both ways."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from circuitax.kernel.forward import forward
+from circuitax.kernel.interventions import ablate_heads
+from circuitax.kernel.norm import Norm
+from circuitax.models.extract_transformer import (
+    assemble,
+    named_arrays,
+    variables_from_weights,
+    weights_from_variables,
+)
+from circuitax.models.parameters import transformer_parameters
+from circuitax.models.specs import SimplifiedSpec, TransformerSpec
+from circuitax.models.transformer import SimplifiedTransformer, Transformer, init_weights
+
+TOKENS = jnp.array([3, 1, 4, 1])
+SIMPLE = SimplifiedSpec(d_vocab=7, n_heads=2, d_model=6, d_head=4, d_value=3)
+FULL = TransformerSpec(
+    d_vocab=7,
+    n_ctx=4,
+    n_heads=2,
+    d_model=6,
+    d_mlp=5,
+    gated=True,
+    norm=Norm.layernorm,
+    biases=True,
+    smeared_keys=True,
+)
+
+
+def test_S0_def_12_module_calls_the_kernel() -> None:
+    model = SimplifiedTransformer(SIMPLE)
+    variables = model.init(jax.random.key(0), TOKENS)
+    weights = weights_from_variables(variables, SIMPLE.general())
+    logits, trace = model.apply(variables, TOKENS, outputs=True)
+    want, _ = forward(weights, TOKENS, SIMPLE.general().forward_spec())
+    np.testing.assert_array_equal(logits, want)
+    assert trace.head_outputs.shape == (2, 2, 4, 6)
+    assert weights.blocks.attention.W_V.shape == (2, 2, 6, 3)
+    off, _ = model.apply(variables, TOKENS, ablate_heads(jnp.ones((2, 2))))
+    np.testing.assert_allclose(off, (weights.W_E @ weights.W_U)[TOKENS], rtol=1e-5, atol=1e-6)
+
+
+def test_full_module_calls_the_kernel_and_extraction_inverts() -> None:
+    model = Transformer(FULL)
+    variables = model.init(jax.random.key(0), TOKENS)
+    weights = weights_from_variables(variables, FULL)
+    logits, _ = model.apply(variables, TOKENS)
+    want, _ = forward(weights, TOKENS, FULL.forward_spec())
+    np.testing.assert_array_equal(logits, want)
+    assert set(named_arrays(weights)) == set(transformer_parameters(FULL))
+    back = variables_from_weights(weights)
+    jax.tree.map(np.testing.assert_array_equal, back["params"], variables["params"])
+    jax.tree.map(np.testing.assert_array_equal, assemble(named_arrays(weights)), weights)
+
+
+def test_an_ensemble_is_a_vmap_over_keys() -> None:
+    keys = jax.random.split(jax.random.key(0), 3)
+    members = jax.vmap(lambda key: init_weights(key, FULL))(keys)
+    alone = init_weights(keys[1], FULL)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a[1], b, rtol=1e-6), members, alone)
+    assert np.abs(np.asarray(members.W_E[0] - members.W_E[1])).max() > 0.01
+    weights_from_variables(variables_from_weights(members), FULL)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_parameters_have_the_stated_dtype_under_x64(x64: None, dtype: str) -> None:
+    weights = init_weights(jax.random.key(0), FULL, dtype)
+    assert {str(leaf.dtype) for leaf in jax.tree.leaves(weights)} == {dtype}
+
+
+def test_initial_deviation_is_one_over_root_fan_in() -> None:
+    """Stacked axes are not fan-in; W_O's is n_heads * d_value. 3 % is five standard errors."""
+    spec = TransformerSpec(d_vocab=200, n_layers=3, n_heads=4, d_model=64, d_value=8, d_mlp=96)
+    weights = init_weights(jax.random.key(1), spec)
+    heads, mlp = weights.blocks.attention, weights.blocks.mlp
+    for array, fan_in in (
+        (heads.W_Q, 64),
+        (heads.W_O, 4 * 8),
+        (mlp.W_out, 96),
+        (weights.W_U, 64),
+        (weights.W_E, 64),
+    ):
+        assert float(array.std() * fan_in**0.5) == pytest.approx(1, abs=0.03)
+
+
+def test_zero_layers_can_be_drawn() -> None:
+    weights = init_weights(jax.random.key(0), dataclasses.replace(FULL, n_layers=0))
+    assert weights.blocks.attention.W_Q.shape == (0, 2, 6, 3)
+    assert weights.blocks.attention.W_O.size == 0
+
+
+def test_parameters_that_do_not_fit_are_named() -> None:
+    named = named_arrays(init_weights(jax.random.key(0), FULL))
+    less = {name: array for name, array in named.items() if name != "blocks.mlp.W_gate"}
+    with pytest.raises(ValueError, match=r"'blocks\.mlp\.W_gate' is missing"):
+        weights_from_variables({"params": less}, FULL)
+    with pytest.raises(ValueError, match=r"'W_new' is not one that the spec declares"):
+        weights_from_variables({"params": named | {"W_new": jnp.ones(1)}}, FULL)
+    with pytest.raises(ValueError, match=r"'W_E' has shape \(2, 3\), must be \(7, 6\)"):
+        weights_from_variables({"params": named | {"W_E": jnp.ones((2, 3))}}, FULL)
+    with pytest.raises(ValueError, match=r"collections \['batch_stats'\], must have 'params'"):
+        weights_from_variables({"batch_stats": {}}, FULL)
