@@ -21,12 +21,14 @@ from circuitax.projection.tiles import block_of, pad_rows, tile_mask, upper_tile
 LIMITS = (-1.0, 1.0)
 
 
-@functools.partial(jax.jit, static_argnames=("measure", "block", "n_bins", "near_capacity"))
+@functools.partial(
+    jax.jit, static_argnames=("limits", "measure", "block", "n_bins", "near_capacity")
+)
 def all_pairs(
     points: Float[Array, "n_points dim_in"],
     images: Float[Array, "n_points dim_out"],
     bounds: Float[Array, "n_bounds 2"],
-    limits: Float[Array, "2"] | tuple[float, float] = LIMITS,
+    limits: tuple[float, float] = LIMITS,
     *,
     measure: Measure = Measure.distance,
     block: int = 500,
@@ -55,13 +57,13 @@ def all_pairs(
         ValueError: If there are fewer than two points, or points and images differ in number.
     """
     n_points = points.shape[0]
-    _check_number(points, images)
+    check_number(points, images)
     block = min(block, n_points)
     tiles = upper_tiles(n_points, block)
     everything = make_block(pad_rows(points, block), pad_rows(images, block))
     if measure is Measure.angle:
         everything = normalised(everything)
-    bounds, limits = jnp.asarray(bounds), jnp.asarray(limits)
+    edges = jnp.array(limits)
 
     def step(stream: Stream, tile: Int[Array, "2"]) -> tuple[Stream, None]:
         row, column = tile[0], tile[1]
@@ -71,12 +73,12 @@ def all_pairs(
         found = tile_values(measure, a, b)
         near = found.near & mask
         valid, zero = mask & ~found.zero & ~near, mask & found.zero
-        stream = update(stream, found.value, valid, zero, bounds, limits)
+        stream = update(stream, found.value, valid, zero, bounds, edges)
         if measure not in (Measure.distance, Measure.angle):
             return stream, None
         return jax.lax.cond(
             near.any(0).any(),
-            lambda s: _resolve(s, near, a, b, measure, bounds, limits, near_capacity),
+            lambda s: _resolve(s, near, a, b, measure, bounds, edges, near_capacity),
             lambda s: s,
             stream,
         ), None
@@ -85,13 +87,13 @@ def all_pairs(
     return jax.lax.scan(step, empty_stream(bounds.shape[0], n_bins), order)[0]
 
 
-@functools.partial(jax.jit, static_argnames=("n_pairs", "measure", "block", "n_bins"))
+@functools.partial(jax.jit, static_argnames=("limits", "n_pairs", "measure", "block", "n_bins"))
 def sampled_pairs(
     key: Key[Array, ""],
     points: Float[Array, "n_points dim_in"],
     images: Float[Array, "n_points dim_out"],
     bounds: Float[Array, "n_bounds 2"],
-    limits: Float[Array, "2"] | tuple[float, float] = LIMITS,
+    limits: tuple[float, float] = LIMITS,
     *,
     n_pairs: int,
     measure: Measure = Measure.distance,
@@ -107,12 +109,12 @@ def sampled_pairs(
         ValueError: If ``n_pairs`` is below 1, or as in `all_pairs`.
     """
     n_points = points.shape[0]
-    _check_number(points, images)
+    check_number(points, images)
     if n_pairs < 1:
         raise ValueError(f"n_pairs={n_pairs} must be at least 1")
     if n_points < 2:
         raise ValueError(f"n_points={n_points} must be at least 2 to make a pair")
-    bounds, limits = jnp.asarray(bounds), jnp.asarray(limits)
+    edges = jnp.array(limits)
     n_blocks = -(-n_pairs // block)
     first = jax.random.randint(derive(key, "first"), (n_blocks, block), 0, n_points)
     # Uniform on the other indices: skip over the first one.
@@ -132,7 +134,7 @@ def sampled_pairs(
             (valid & ~found.zero)[None],
             (valid & found.zero)[None],
             bounds,
-            limits,
+            edges,
         ), None
 
     start = empty_stream(bounds.shape[0], n_bins)
@@ -146,7 +148,7 @@ def _resolve(
     b: Block,
     measure: Measure,
     bounds: Float[Array, "n_bounds 2"],
-    limits: Float[Array, "2"],
+    edges: Float[Array, "2"],
     capacity: int,
 ) -> Stream:
     """The nearly equal pairs of a tile again, by direct differences."""
@@ -156,10 +158,11 @@ def _resolve(
     found = pair_values(measure, Block(*(z[i] for z in a)), Block(*(z[j] for z in b)))
     valid, zero = (listed & ~found.zero)[None], (listed & found.zero)[None]
     missed = jnp.maximum(n_near - capacity, 0)
-    return update(stream, found.value[None], valid, zero, bounds, limits, missed)
+    return update(stream, found.value[None], valid, zero, bounds, edges, missed)
 
 
-def _check_number(points: Float[Array, "n d"], images: Float[Array, "k m"]) -> None:
+def check_number(points: Float[Array, "n d"], images: Float[Array, "k m"]) -> None:
+    """Refuse images that are not one for each point."""
     if points.shape[0] != images.shape[0]:
         raise ValueError(
             f"points has {points.shape[0]} rows and images {images.shape[0]}; a map gives each "

@@ -3,7 +3,8 @@
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from jax.typing import ArrayLike
+from numpy.typing import NDArray
 from scipy import special
 
 Values = NDArray[np.float64]
@@ -23,10 +24,10 @@ def ratio_cdf(ratio: ArrayLike, dim_out: ArrayLike) -> Values:
 
 
 def orthogonal_ratio_cdf(ratio: ArrayLike, dim_in: int, dim_out: int) -> Values:
-    """`ratio_cdf` for an orthogonal map scaled to unit gain: the law of ``(n/m) Beta(m/2, (n−m)/2)``.
+    """`ratio_cdf` for an orthogonal map at unit gain: the law of ``(n/m) Beta(m/2, (n−m)/2)``.
 
-    Its variance is ``(2/m)(n − m)/(n + 2)``, below the Gaussian ``2/m``: a random subspace wastes no
-    row on directions that it has already.
+    Its variance is ``(2/m)(n − m)/(n + 2)``, below the Gaussian ``2/m``: a random subspace spends
+    no row on directions that it has already.
 
     Args:
         ratio: At least 0.

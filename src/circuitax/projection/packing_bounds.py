@@ -3,7 +3,8 @@
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from jax.typing import ArrayLike
+from numpy.typing import NDArray
 
 from circuitax.projection.tails import check_epsilon
 
@@ -94,7 +95,7 @@ def random_exponent(epsilon: ArrayLike) -> Values:
 
 def greedy_exponent(epsilon: ArrayLike) -> Values:
     """``ln N / d`` of greedy packings (Gilbert–Varshamov): ``−ln(1 − ε²) / 2 ≈ ε²/2``."""
-    return 2 * random_exponent(epsilon)
+    return np.asarray(2 * random_exponent(epsilon))
 
 
 def _sizes(n_vectors: ArrayLike, dim: ArrayLike) -> tuple[Values, Values]:

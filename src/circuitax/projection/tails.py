@@ -4,7 +4,8 @@ import enum
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from jax.typing import ArrayLike
+from numpy.typing import NDArray
 
 from circuitax.projection.laws import failure_probability
 

@@ -1,0 +1,99 @@
+"""Tail bounds bound, union dimensions are the smallest, constants match scikit-learn's formula."""
+
+import numpy as np
+import pytest
+
+from circuitax.projection.laws import failure_probability
+from circuitax.projection.tails import (
+    Tail,
+    dasgupta_gupta_dim,
+    implied_constant,
+    proof_constant,
+    sklearn_dim,
+    statement_constant,
+    tail_bound,
+    union_dim,
+)
+
+GRID = np.meshgrid(np.arange(1, 400, 7), np.linspace(0.05, 0.95, 19))
+
+
+@pytest.mark.parametrize("tail", list(Tail))
+def test_every_bound_is_above_the_exact_probability(tail: Tail) -> None:
+    m, eps = GRID
+    assert (
+        tail_bound(tail, m, eps) >= failure_probability(m, 1 - eps, 1 + eps) * (1 - 1e-12)
+    ).all()
+
+
+def test_bounds_by_hand() -> None:
+    assert tail_bound(Tail.cubic, 100, 0.3) == pytest.approx(2 * np.exp(-1.8))
+    assert tail_bound(Tail.subgaussian, 100, 0.3) == pytest.approx(2 * np.exp(-1.125))
+    assert tail_bound(Tail.bernstein, 100, 0.5) == pytest.approx(np.exp(-25 / 6) + np.exp(-6.25))
+    upper, lower = np.exp(-50 * (0.3 - np.log(1.3))), np.exp(-50 * (-0.3 - np.log(0.7)))
+    assert tail_bound(Tail.chernoff, 100, 0.3) == pytest.approx(upper + lower)
+
+
+@pytest.mark.parametrize("tail", list(Tail))
+def test_the_union_dimension_is_the_smallest(tail: Tail) -> None:
+    m = union_dim(tail, 300, 0.25, 0.1)
+    n_pairs = 300 * 299 / 2
+    assert n_pairs * tail_bound(tail, m, 0.25) <= 0.1 < n_pairs * tail_bound(tail, m - 1, 0.25)
+
+
+@pytest.mark.parametrize(
+    ("n", "epsilon", "expected"),
+    # From the documentation of scikit-learn's johnson_lindenstrauss_min_dim.
+    [
+        (10**6, 0.5, 663),
+        (10**6, 0.1, 11841),
+        (10**6, 0.01, 1112658),
+        (10**4, 0.1, 7894),
+        (10**5, 0.1, 9868),
+    ],
+)
+def test_scikit_learns_formula(n: int, epsilon: float, expected: int) -> None:
+    assert sklearn_dim(n, epsilon) == expected
+    assert 0 <= dasgupta_gupta_dim(n, epsilon) - expected < 1
+
+
+def test_S0_theorem_27_constants_make_the_union_bound_close() -> None:
+    for n in (2, 100, 10**6):
+        for epsilon in (0.05, 0.5, 0.99):
+            pairs, scale = n * (n - 1) / 2, np.log(n) / epsilon**2
+            stated = np.ceil(statement_constant(epsilon) * scale)
+            assert pairs * tail_bound(Tail.cubic, stated, epsilon) < 1
+            proved = np.ceil(proof_constant(epsilon) * scale)
+            assert pairs * tail_bound(Tail.cubic, proved, epsilon / 2) < 1
+            # A quarter less does not do for large N.
+            fewer = 0.75 * statement_constant(epsilon) * scale
+            assert n < 10**6 or pairs * tail_bound(Tail.cubic, fewer, epsilon) > 1
+
+
+def test_S0_theorem_27_explicit_constants() -> None:
+    assert statement_constant(1e-9) == pytest.approx(8)
+    assert proof_constant(1e-9) == pytest.approx(32)  # β = ε/2 costs a factor of four
+    grid = np.linspace(0.01, 0.99, 99)
+    assert max(statement_constant(e) for e in grid) < 24
+    assert max(proof_constant(e) for e in grid) < 48
+    assert statement_constant(0.3) == pytest.approx(
+        dasgupta_gupta_dim(50, 0.3) * 0.3**2 / np.log(50)
+    )
+
+
+def test_implied_constant() -> None:
+    assert implied_constant(100, np.exp(2), 0.5) == pytest.approx(12.5)
+
+
+def test_refusals_name_the_argument() -> None:
+    for epsilon in (0.0, 1.0, -0.1, float("nan")):
+        with pytest.raises(ValueError, match=r"epsilon=.*must be in \(0, 1\)"):
+            dasgupta_gupta_dim(10, epsilon)
+        with pytest.raises(ValueError, match="epsilon="):
+            tail_bound(Tail.exact, 5, epsilon)
+    with pytest.raises(ValueError, match="n_points=1"):
+        union_dim(Tail.exact, 1, 0.1)
+    with pytest.raises(ValueError, match="n_points=1"):
+        implied_constant(5, 1, 0.1)
+    with pytest.raises(ValueError, match="delta=0"):
+        union_dim(Tail.exact, 5, 0.1, 0.0)
