@@ -5,6 +5,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from jax.test_util import check_grads
 
 from circuitax.kernel import kron
@@ -97,6 +99,23 @@ def test_rectangular_factors_move_to_fewer_positions(rng: np.random.Generator, x
     term = Kron(jnp.asarray(A), jnp.asarray(W))
     np.testing.assert_allclose(kron.act(term, jnp.asarray(x)), A @ x @ W, rtol=1e-12)
     np.testing.assert_allclose(kron.materialise(term), np.kron(A, W.T), rtol=1e-12)
+
+
+@given(
+    sizes=st.tuples(*[st.sampled_from([1, 3])] * 2, *[st.sampled_from([1, 2])] * 3),
+    seed=st.integers(0, 2**16),
+)
+def test_terms_of_any_shape_act_like_their_dense_matrix(sizes: tuple[int, ...], seed: int) -> None:
+    n_dest, n_src, d_in, rank, d_out = sizes
+    rng = np.random.default_rng(seed)
+    A, V, O = (rng.normal(size=s) for s in [(n_dest, n_src), (d_in, rank), (rank, d_out)])
+    x = rng.normal(size=(n_src, d_in))
+    with jax.enable_x64(True):
+        term = Kron(jnp.asarray(A), chain_of(V, O))
+        acted, norm = kron.act(term, jnp.asarray(x)), kron.norm(term)
+    truth = np.kron(A, (V @ O).T)
+    np.testing.assert_allclose(acted.ravel(), truth @ x.ravel(), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(norm, np.linalg.norm(truth), rtol=1e-12)
 
 
 def test_norms_are_computed_without_the_dense_matrix(rng: np.random.Generator) -> None:

@@ -172,4 +172,91 @@ MUTANTS = (
         "in_axes=(None, 0))(key, 0 * indices)",
         ("tests/kernel/test_keys.py::test_members_differ_and_do_not_depend_on_their_number",),
     ),
+    Mutant(
+        "bias_fold_hands_the_constant_on_in_a_residual_block",  # E25: it doubles at every layer
+        "kernel/bias.py",
+        "0 if residual else 1",
+        "1",
+        (
+            "tests/kernel/test_bias.py::"
+            "test_E25_the_constant_doubles_at_every_layer_unless_writes_leave_it",
+        ),
+    ),
+    Mutant(
+        "norm_epsilon_outside_the_root",  # E27: the gradient at a constant vector is infinite
+        "kernel/norm.py",
+        "jnp.sqrt(jnp.mean(_centred(x, norm) ** 2, axis=-1) + eps)",
+        "jnp.sqrt(jnp.mean(_centred(x, norm) ** 2, axis=-1)) + eps",
+        ("tests/kernel/test_norm.py::test_E27_constant_vector_has_finite_value_and_gradient",),
+    ),
+    Mutant(
+        "gelu_by_tanh",  # E26
+        "kernel/activations.py",
+        "approximate=False",
+        "approximate=True",
+        ("tests/kernel/test_mlp.py::test_E26_gelu_is_exact_and_need_not_increase",),
+    ),
+    Mutant(
+        "ablated_heads_are_the_ones_kept",
+        "kernel/interventions.py",
+        "Interventions(head_keep=1 - a, head_add=add)",
+        "Interventions(head_keep=a, head_add=add)",
+        ("tests/kernel/test_interventions.py::test_zero_ablation_of_every_head_in_one_call",),
+    ),
+    Mutant(
+        "cached_text_restarts_at_position_0",
+        "kernel/forward.py",
+        "dest = start + jnp.arange(n_ctx, dtype=jnp.int32)",
+        "dest = jnp.arange(n_ctx, dtype=jnp.int32)",
+        ("tests/kernel/test_cache.py::test_pieces_equal_the_whole[rotary]",),
+    ),
+    Mutant(
+        "path_in_the_order_of_writing",  # the last head of a path would act first
+        "circuits/expansion.py",
+        "term = kron.compose(head_term(model, layer, head), term)",
+        "term = kron.compose(term, head_term(model, layer, head))",
+        ("tests/circuits/test_expansion.py::test_terms_are_dense_kronecker_matrices",),
+    ),
+    Mutant(
+        "in_context_score_with_the_other_sign",
+        "circuits/in_context.py",
+        "losses[..., late - 1] - losses[..., early - 1]",
+        "losses[..., early - 1] - losses[..., late - 1]",
+        ("tests/circuits/test_in_context.py::test_in_context_score_is_late_minus_early",),
+    ),
+    Mutant(
+        "proof_map_without_its_gain",  # E8
+        "projection/maps.py",
+        "(1 + (spec.epsilon or 0.0)) / spec.dim_out",
+        "1 / spec.dim_out",
+        ("tests/projection/test_maps.py::test_entries_of_the_two_rademacher_maps",),
+    ),
+    Mutant(
+        "hadamard_scaled_by_the_unpadded_dimension",
+        "projection/hadamard.py",
+        "math.sqrt(padded / dim_out)",
+        "math.sqrt(dim_in / dim_out)",
+        ("tests/projection/test_hadamard.py::test_all_rows_give_an_isometry",),
+    ),
+    Mutant(
+        "interval_from_the_population_deviation",
+        "records/estimate.py",
+        "numbers.std(ddof=1)",
+        "numbers.std()",
+        ("tests/records/test_estimate.py::test_mean_has_the_t_interval",),
+    ),
+    Mutant(
+        "importance_inside_the_square",  # E17
+        "training/losses.py",
+        "jnp.sum(importance * error)",
+        "jnp.sum(importance**2 * error)",
+        ("tests/training/test_losses.py::test_E17_importance_is_outside_the_square",),
+    ),
+    Mutant(
+        "weight_decay_not_applied",  # E17
+        "training/optim.py",
+        "Optimizer.adamw: [adam, decay]",
+        "Optimizer.adamw: [adam]",
+        ("tests/training/test_optim.py::test_E17_weight_decay_is_the_sources_and_not_optaxs",),
+    ),
 )
