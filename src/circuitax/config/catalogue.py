@@ -115,12 +115,12 @@ def _read(path: Path) -> tuple[str, tuple[str, ...], float, float | None] | None
     if "Spec" not in classes or "run" not in functions:
         return None
     message = (ast.get_docstring(tree) or "").split("\n")[0]
-    budget = _constant(tree, "BUDGET_SECONDS")
+    budget, paper = _constant(tree, "BUDGET_SECONDS"), _constant(tree, "PAPER_SECONDS")
     return (
         message,
         tuple(_constant(tree, "requires") or ()),
         float("inf") if budget is None else float(budget),
-        _constant(tree, "PAPER_SECONDS"),
+        None if paper is None else float(paper),
     )
 
 

@@ -1,6 +1,7 @@
 """A cell: one job of a sweep, composed and checked, with the upstream runs it needs."""
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import hydra
+from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -147,8 +149,14 @@ def _upstream(name: str, root: Root, entries: dict[str, Entry]) -> Cell:
 @contextmanager
 def _hydra() -> Iterator[None]:
     register_resolvers()
-    with hydra.initialize_config_dir(str(checkout() / "conf"), version_base="1.3", job_name="run"):
-        yield  # leaving restores the Hydra that was there before, if any
+    # Hydra is one to a process, and inside a job, or for an upstream run, there is one already.
+    outer, GlobalHydra.instance().hydra = GlobalHydra.instance().hydra, None
+    try:
+        conf = str(checkout() / "conf")
+        with hydra.initialize_config_dir(conf, version_base="1.3", job_name="run"):
+            yield
+    finally:
+        GlobalHydra.instance().hydra = outer
 
 
 def _searchpath(parsed: Sequence[Any], entries: dict[str, Entry], given: str | None) -> list[str]:
@@ -173,10 +181,10 @@ def _explain(error: Exception, job: list[str], known: dict[str, Any]) -> str:
             key, _, value = override.partition("=")
             if key in known:
                 return f"{key}={value} must be {type_name(known[key])}"
-    cause = error.__cause__
-    where = str(getattr(cause, "full_key", None) or "")
+    named = re.search(r"full_key: (\S+)", f"{error}\n{error.__cause__}")
+    where = named.group(1) if named else ""
     if where in known:
-        return f"{where} in the YAML file must be {type_name(known[where])}: {_line(str(cause))}"
+        return f"{where} in the YAML file must be {type_name(known[where])}: {_line(text)}"
     if where:
         return f"{where} in the YAML file names no field{nearest(where, sorted(known))}"
     return _line(text.split("Config search path")[0])

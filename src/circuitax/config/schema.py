@@ -36,8 +36,7 @@ def register(name: str, spec: type) -> None:
 
 def _node(name: str, spec: type) -> DictConfig:
     content: dict[str, Node] = {}
-    for part in (OmegaConf.structured(Root), OmegaConf.structured(spec)):
-        _thaw(part)
+    for part in (writable(Root), writable(spec)):
         for key in part:
             if key in content:
                 raise ValueError(f"field {key!r} of experiment {name!r} is a key of every run")
@@ -48,6 +47,13 @@ def _node(name: str, spec: type) -> DictConfig:
         child._set_parent(node)
         node.__dict__["_content"][key] = child
     node.experiment = name
+    return node
+
+
+def writable(spec: type) -> DictConfig:
+    """The typed node of a frozen dataclass, into which values may be composed."""
+    node = OmegaConf.structured(spec)
+    _thaw(node)
     return node
 
 

@@ -1,0 +1,75 @@
+"""From a composed configuration to a spec: tuples, checks, and one line about what is wrong."""
+
+from dataclasses import dataclass
+
+import pytest
+from omegaconf import DictConfig, OmegaConf
+
+from circuitax.config.build import build, reject_unknown
+from circuitax.config.schema import ConfigError, writable
+
+
+@dataclass(frozen=True)
+class Inner:
+    width: int = 2
+
+    def __post_init__(self) -> None:
+        if self.width < 1:
+            raise ValueError(f"width={self.width} must be at least 1")
+
+
+@dataclass(frozen=True)
+class Outer:
+    inner: Inner
+    many: tuple[Inner, ...] = ()
+    grid: tuple[int, ...] = ()
+    table: dict[str, int] | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.grid, tuple):
+            raise ValueError("checks see tuples")
+        if len(self.many) > 2:
+            raise ValueError(f"{len(self.many)} are too many")
+
+
+def config(text: str) -> DictConfig:
+    node = writable(Outer)
+    node.merge_with(OmegaConf.create(text))
+    return node
+
+
+def test_lists_become_tuples_at_every_depth() -> None:
+    found = build(Outer, config("{inner: {width: 3}, many: [{width: 4}], grid: [1, 2]}"))
+    assert found == Outer(Inner(3), (Inner(4),), (1, 2))
+    assert hash(found) == hash(Outer(Inner(3), (Inner(4),), (1, 2)))
+
+
+def test_plain_groups_stay_plain() -> None:
+    found = build(Outer, config("{inner: {}, many: [], grid: [], table: {a: 1}}"))
+    assert found.table == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{inner: {width: 0}, many: [], grid: []}", r"inner.width=0 must be at least 1$"),
+        ("{inner: {}, many: [{width: -2}], grid: []}", r"many\[0\].width=-2 must be"),
+        ("{inner: {}, many: [{}, {}, {}], grid: []}", "^3 are too many$"),
+        ("{inner: {width: '???'}}", "inner.width is missing, it must be an integer"),
+        (
+            "{inner: {width: '${nowhere}'}, many: [], grid: []}",
+            r"inner.width=.* must be an integer",
+        ),
+    ],
+)
+def test_errors_carry_the_whole_path(text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        build(Outer, config(text))
+
+
+def test_unknown_keys_are_rejected_wherever_they_come_from() -> None:
+    known = {"inner", "inner.width", "many"}
+    reject_unknown(known, OmegaConf.create({"inner": {"width": 1}, "many": [{"any": 1}]}))
+    bad = OmegaConf.create({"inner": {"widht": 1}})
+    with pytest.raises(ConfigError, match=r"inner.widht=1 is not a field \(did you mean 'inner.wi"):
+        reject_unknown(known, bad)

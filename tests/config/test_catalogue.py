@@ -1,0 +1,61 @@
+"""Experiments are found by their files, without being imported."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from circuitax.config.catalogue import (
+    VARIABLE,
+    Entry,
+    checkout,
+    discover,
+    extra_conf,
+    upstream_order,
+)
+
+HOUSE = Path(__file__).parent.parent / "house"
+
+
+def test_facts_are_read_without_import(entries: dict[str, Entry]) -> None:
+    assert "helper" not in entries  # defines neither Spec nor run
+    walk, reader = entries["house_walk"], entries["house_reader"]
+    assert walk.message.startswith("A random walk")
+    assert (walk.budget_seconds, walk.paper_seconds, walk.requires) == (2.0, 7200, ())
+    assert (reader.budget_seconds, reader.paper_seconds) == (1.0, None)
+    assert reader.requires == ("house_walk",)
+    assert extra_conf(entries) == [HOUSE / "conf"]
+    assert walk.load().Spec.__name__ == "Spec"
+    assert walk.load() is sys.modules["house_walk"]
+
+
+def test_built_in_experiments_are_of_the_package() -> None:
+    assert (checkout() / "pyproject.toml").is_file()
+    for name, entry in discover().items():
+        assert entry.module == f"experiments.{name}"
+        assert entry.path == checkout() / "experiments" / f"{name}.py"
+    assert not {"run", "job", "collect", "reproduce"} & set(discover())
+
+
+def test_upstream_comes_first(entries: dict[str, Entry]) -> None:
+    assert upstream_order("house_reader", entries) == ["house_walk", "house_reader"]
+    walk = entries["house_walk"]
+    third = walk._replace(name="third", requires=("house_reader", "house_walk"))
+    order = upstream_order("third", {**entries, "third": third})
+    assert order == ["house_walk", "house_reader", "third"]
+
+
+def test_circles_and_strangers_are_named(entries: dict[str, Entry]) -> None:
+    circle = {**entries, "house_walk": entries["house_walk"]._replace(requires=("house_reader",))}
+    with pytest.raises(ValueError, match="house_walk -> house_reader -> house_walk"):
+        upstream_order("house_walk", circle)
+    stranger = {**entries, "house_walk": entries["house_walk"]._replace(requires=("nobody",))}
+    with pytest.raises(ValueError, match=r"requires='nobody' of .*house_walk.* is not"):
+        upstream_order("house_walk", stranger)
+
+
+def test_two_files_of_one_name_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "house_walk.py").write_text("class Spec: ...\ndef run(): ...\n")
+    monkeypatch.setenv(VARIABLE, f"{HOUSE}:{tmp_path}")
+    with pytest.raises(ValueError, match="experiment 'house_walk' is in two files"):
+        discover()

@@ -1,0 +1,119 @@
+"""Cells composed through Hydra, and refused with one line where something is wrong."""
+
+from pathlib import Path
+
+import pytest
+
+from circuitax.config.catalogue import Entry
+from circuitax.config.cells import Cell, plan
+from circuitax.config.scale import Precision, Scale
+from circuitax.config.schema import ConfigError
+
+WALK = "experiment=house_walk"
+
+
+def cells(entries: dict[str, Entry], *overrides: str, multirun: bool = False) -> list[Cell]:
+    return plan([WALK, *overrides], entries, multirun=multirun)[1]
+
+
+def test_a_cell_is_a_frozen_spec(entries: dict[str, Entry]) -> None:
+    (cell,) = cells(entries, "scale=tiny", "step.law=uniform", "rate=[1,2]", "dtype=float64")
+    module = entries["house_walk"].load()
+    assert cell.spec == module.Spec(
+        step=module.Step(law=module.Law.uniform), n_steps=4, rate=(1.0, 2.0)
+    )
+    assert (cell.root.scale, cell.root.dtype) == (Scale.tiny, Precision.float64)
+    assert "n_steps: 4" in cell.config
+    assert hash(cell.spec) is not None
+
+
+def test_scale_moves_values_and_an_override_replaces_them(entries: dict[str, Entry]) -> None:
+    assert [c.spec.n_steps for c in cells(entries)] == [20]
+    assert [c.spec.n_steps for c in cells(entries, "scale=paper")] == [1000]
+    assert [c.spec.n_steps for c in cells(entries, "scale=paper", "n_steps=7")] == [7]
+
+
+def test_identity_follows_values_not_typing(entries: dict[str, Entry]) -> None:
+    (plain,) = cells(entries)
+    (typed,) = cells(entries, "n_steps=20", "step.size=1")
+    (other,) = cells(entries, "n_steps=21")
+    assert plain.id == typed.id != other.id
+
+
+def test_a_sweep_is_composed_whole(entries: dict[str, Entry]) -> None:
+    found = cells(entries, "seed=0,1", "rate=0.5,[0.1,0.7]", multirun=True)
+    assert [(c.root.seed, c.spec.rate) for c in found] == [
+        (0, (0.5,)),
+        (0, (0.1, 0.7)),
+        (1, (0.5,)),
+        (1, (0.1, 0.7)),
+    ]
+    assert len({c.id for c in found}) == 4
+    with pytest.raises(ConfigError, match=r"step.size=-1.0 must be positive"):
+        cells(entries, "step.size=1,2,-1", multirun=True)
+
+
+def test_upstream_runs_are_part_of_the_identity(entries: dict[str, Entry]) -> None:
+    def reader(*overrides: str) -> Cell:
+        (cell,) = plan(["experiment=house_reader", "scale=tiny", *overrides], entries)[1]
+        return cell
+
+    cell = reader()
+    (walk,) = cells(entries, "scale=tiny")
+    assert [upstream.id for upstream in cell.inputs] == [walk.id]
+    assert reader("seed=1").inputs[0].id == cells(entries, "scale=tiny", "seed=1")[0].id
+    assert cell.id == reader().id != reader("seed=1").id
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("n_stepz=3", r"n_stepz=3 names no field \(did you mean 'n_steps'\?\)"),
+        ("+step.mass=3", r"\+step.mass=3 names no field"),
+        ("n_steps=many", "^n_steps=many must be an integer$"),
+        ("n_steps=1e3", "^n_steps=1000.0 must be an integer$"),
+        ("step.law=cauchy", "^step.law=cauchy must be one of normal, uniform$"),
+        ("step.size=0", "^step.size=0.0 must be positive$"),
+        ("step=3", "^step=3 must be a group of law, size$"),
+        ("rate=fast", r"^rate=\[fast\] must be a list, each item a number$"),
+        ("n_steps=???", r"^n_steps is missing, it must be an integer: give n_steps=...$"),
+        ("scale=huge", "^scale=huge must be one of tiny, quick, paper$"),
+        ("seed=-1", "^seed=-1 must be between 0 and"),
+        ("experiment=house_wolk", r"is not an experiment \(did you mean 'house_walk'\?\)"),
+        ("experiment=house_walk,house_reader", "is a sweep: add -m"),
+        ("hydra/launcher=lokal", "Could not find 'hydra/launcher/lokal'.*local"),
+    ],
+)
+def test_one_line_says_what_is_wrong(
+    entries: dict[str, Entry], override: str, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        cells(entries, override)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_experiment_must_be_named(entries: dict[str, Entry]) -> None:
+    with pytest.raises(ConfigError, match=r"experiment is missing: give experiment=..., one of"):
+        plan(["seed=1"], entries)
+
+
+def test_further_configuration_is_found_and_checked(
+    entries: dict[str, Entry], tmp_path: Path
+) -> None:
+    (tmp_path / "experiment").mkdir()
+    file = tmp_path / "experiment" / "house_walk.yaml"
+    file.write_text("# @package _global_\nn_steps: 5\nn_stepz: 6\n")
+    entries = {
+        name: entry._replace(conf=tmp_path) if name == "house_walk" else entry
+        for name, entry in entries.items()
+    }
+    del entries["house_reader"]
+    with pytest.raises(ConfigError, match=r"n_stepz=6 is not a field \(did you mean 'n_steps'"):
+        plan([WALK], entries)
+    file.write_text("# @package _global_\nn_steps: few\n")
+    with pytest.raises(ConfigError, match="n_steps in the YAML file must be an integer"):
+        plan([WALK], entries)
+    file.write_text("# @package _global_\nn_steps: 5\n")
+    assert plan([WALK], entries)[1][0].spec.n_steps == 5
+    with pytest.raises(ConfigError, match="config folder 'nowhere' does not exist"):
+        plan([WALK], entries, config_dir=str(tmp_path / "nowhere"))

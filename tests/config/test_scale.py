@@ -1,0 +1,25 @@
+"""Values that follow the scale."""
+
+import pytest
+from omegaconf import OmegaConf
+
+from circuitax.config.scale import Root, Scale, register_resolvers
+
+
+@pytest.mark.parametrize(("scale", "steps"), [("tiny", 20), ("quick", 2000), ("paper", 10000)])
+def test_by_scale_reads_the_root(scale: str, steps: int) -> None:
+    register_resolvers()
+    steps_of, rates_of = "${by_scale:20,2000,10000}", "${by_scale:[1],[1,2],[]}"
+    config = OmegaConf.create({"scale": "???", "train": {"steps": steps_of, "rates": rates_of}})
+    config.scale = scale
+    assert config.train.steps == steps
+    config.scale = Scale[scale]
+    assert config.train.steps == steps
+    assert len(config.train.rates) == {"tiny": 1, "quick": 2, "paper": 0}[scale]
+
+
+def test_seed_is_checked() -> None:
+    with pytest.raises(ValueError, match="seed=-1 must be between 0 and 2147483647"):
+        Root("toy", seed=-1)
+    with pytest.raises(ValueError, match="seed=2147483648 must be"):
+        Root("toy", seed=2**31)
