@@ -16,9 +16,15 @@ from circuitax.models.extract_transformer import (
     variables_from_weights,
     weights_from_variables,
 )
-from circuitax.models.parameters import transformer_parameters
+from circuitax.models.parameters import (
+    Parameter,
+    draw_parameters,
+    transformer_parameters,
+)
 from circuitax.models.specs import SimplifiedSpec, TransformerSpec
 from circuitax.models.transformer import SimplifiedTransformer, Transformer, init_weights
+
+init = jax.jit(init_weights, static_argnums=(1, 2))
 
 TOKENS = jnp.array([3, 1, 4, 1])
 SIMPLE = SimplifiedSpec(d_vocab=7, n_heads=2, d_model=6, d_head=4, d_value=3)
@@ -37,7 +43,7 @@ FULL = TransformerSpec(
 
 def test_S0_def_12_module_calls_the_kernel() -> None:
     model = SimplifiedTransformer(SIMPLE)
-    variables = model.init(jax.random.key(0), TOKENS)
+    variables = jax.jit(model.init)(jax.random.key(0), TOKENS)
     weights = weights_from_variables(variables, SIMPLE.general())
     logits, trace = model.apply(variables, TOKENS, outputs=True)
     want, _ = forward(weights, TOKENS, SIMPLE.general().forward_spec())
@@ -50,10 +56,10 @@ def test_S0_def_12_module_calls_the_kernel() -> None:
 
 def test_full_module_calls_the_kernel_and_extraction_inverts() -> None:
     model = Transformer(FULL)
-    variables = model.init(jax.random.key(0), TOKENS)
+    variables = {"params": named_arrays(init(jax.random.key(0), FULL))}
     weights = weights_from_variables(variables, FULL)
-    logits, _ = model.apply(variables, TOKENS)
-    want, _ = forward(weights, TOKENS, FULL.forward_spec())
+    logits, _ = jax.jit(model.apply)(variables, TOKENS)
+    want, _ = jax.jit(forward, static_argnums=2)(weights, TOKENS, FULL.forward_spec())
     np.testing.assert_array_equal(logits, want)
     assert set(named_arrays(weights)) == set(transformer_parameters(FULL))
     back = variables_from_weights(weights)
@@ -63,8 +69,8 @@ def test_full_module_calls_the_kernel_and_extraction_inverts() -> None:
 
 def test_an_ensemble_is_a_vmap_over_keys() -> None:
     keys = jax.random.split(jax.random.key(0), 3)
-    members = jax.vmap(lambda key: init_weights(key, FULL))(keys)
-    alone = init_weights(keys[1], FULL)
+    members = jax.jit(jax.vmap(lambda key: init_weights(key, FULL)))(keys)
+    alone = init(keys[1], FULL)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a[1], b, rtol=1e-6), members, alone)
     assert np.abs(np.asarray(members.W_E[0] - members.W_E[1])).max() > 0.01
     weights_from_variables(variables_from_weights(members), FULL)
@@ -72,14 +78,14 @@ def test_an_ensemble_is_a_vmap_over_keys() -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_parameters_have_the_stated_dtype_under_x64(x64: None, dtype: str) -> None:
-    weights = init_weights(jax.random.key(0), FULL, dtype)
+    weights = init(jax.random.key(0), FULL, dtype)
     assert {str(leaf.dtype) for leaf in jax.tree.leaves(weights)} == {dtype}
 
 
 def test_initial_deviation_is_one_over_root_fan_in() -> None:
     """Stacked axes are not fan-in; W_O's is n_heads * d_value. 3 % is five standard errors."""
     spec = TransformerSpec(d_vocab=200, n_layers=3, n_heads=4, d_model=64, d_value=8, d_mlp=96)
-    weights = init_weights(jax.random.key(1), spec)
+    weights = init(jax.random.key(1), spec)
     heads, mlp = weights.blocks.attention, weights.blocks.mlp
     for array, fan_in in (
         (heads.W_Q, 64),
@@ -92,13 +98,13 @@ def test_initial_deviation_is_one_over_root_fan_in() -> None:
 
 
 def test_zero_layers_can_be_drawn() -> None:
-    weights = init_weights(jax.random.key(0), dataclasses.replace(FULL, n_layers=0))
+    weights = init(jax.random.key(0), dataclasses.replace(FULL, n_layers=0))
     assert weights.blocks.attention.W_Q.shape == (0, 2, 6, 3)
     assert weights.blocks.attention.W_O.size == 0
 
 
 def test_parameters_that_do_not_fit_are_named() -> None:
-    named = named_arrays(init_weights(jax.random.key(0), FULL))
+    named = named_arrays(init(jax.random.key(0), FULL))
     less = {name: array for name, array in named.items() if name != "blocks.mlp.W_gate"}
     with pytest.raises(ValueError, match=r"'blocks\.mlp\.W_gate' is missing"):
         weights_from_variables({"params": less}, FULL)
@@ -108,3 +114,13 @@ def test_parameters_that_do_not_fit_are_named() -> None:
         weights_from_variables({"params": named | {"W_E": jnp.ones((2, 3))}}, FULL)
     with pytest.raises(ValueError, match=r"collections \['batch_stats'\], must have 'params'"):
         weights_from_variables({"batch_stats": {}}, FULL)
+
+
+def test_a_parameter_added_last_leaves_the_others_unchanged() -> None:
+    first = {"a": Parameter((3,), 1.0), "b": Parameter((2,), mean=5.0)}
+    more = draw_parameters(jax.random.key(0), first | {"c": Parameter((4,), 2.0)})
+    fewer = draw_parameters(jax.random.key(0), first)
+    for name in first:
+        np.testing.assert_array_equal(more[name], fewer[name])
+    np.testing.assert_array_equal(more["b"], [5, 5])
+    assert not np.isin(np.asarray(more["c"]), 2 * np.asarray(more["a"])).any()

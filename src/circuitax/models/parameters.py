@@ -4,11 +4,12 @@ A parameter is named by its place in the weight container, such as ``blocks.atte
 """
 
 import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, DTypeLike, Float, Key
+from jaxtyping import Array, DTypeLike, Key
 
 from circuitax.kernel.norm import Norm
 from circuitax.models.specs import TransformerSpec
@@ -21,11 +22,32 @@ class Parameter(NamedTuple):
     std: float = 0.0
     mean: float = 0.0
 
-    def draw(self, key: Key[Array, ""], dtype: DTypeLike = jnp.float32) -> Float[Array, "..."]:
-        """One sample; constants use no random number."""
-        if self.std == 0:
-            return jnp.full(self.shape, self.mean, dtype)
-        return self.mean + self.std * jax.random.normal(key, self.shape, dtype)
+
+def draw_parameters(
+    key: Key[Array, ""], parameters: Mapping[str, Parameter], dtype: DTypeLike = jnp.float32
+) -> dict[str, Array]:
+    """One sample of each parameter, all cut from a single row of normal numbers.
+
+    Compiling the generator once for each shape took most of the time of an initialisation.
+
+    Args:
+        key: Consumed.
+        parameters: Their order decides who gets which numbers; constants take none.
+        dtype: Of the numbers drawn and of the result.
+    """
+    sizes = {name: math.prod(p.shape) for name, p in parameters.items() if p.std > 0}
+    row = jax.random.normal(key, (sum(sizes.values()),), dtype)
+    drawn: dict[str, Array] = {}
+    start = 0
+    for name, parameter in parameters.items():
+        if name in sizes:
+            stop = start + sizes[name]
+            sample = row[start:stop].reshape(parameter.shape)
+            drawn[name] = parameter.mean + parameter.std * sample
+            start = stop
+        else:
+            drawn[name] = jnp.full(parameter.shape, parameter.mean, dtype)
+    return drawn
 
 
 def transformer_parameters(spec: TransformerSpec) -> dict[str, Parameter]:

@@ -1,15 +1,14 @@
 """Linen modules of transformers: they declare parameters and call the kernel's forward pass."""
 
 import flax.linen as nn
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, DTypeLike, Float, Int, Key
 
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import Interventions, Trace
 from circuitax.kernel.weights import TransformerWeights
-from circuitax.models.extract_transformer import assemble
-from circuitax.models.parameters import transformer_parameters
+from circuitax.models.extract_transformer import assemble, weights_from_variables
+from circuitax.models.parameters import draw_parameters, transformer_parameters
 from circuitax.models.specs import SimplifiedSpec, TransformerSpec
 
 
@@ -29,6 +28,19 @@ class Transformer(nn.Module):
     param_dtype: DTypeLike = jnp.float32
 
     @nn.compact
+    def weights(self) -> TransformerWeights:
+        """Declare the parameters; as ``init``'s method it draws them without a forward pass."""
+        parameters = transformer_parameters(self.spec)
+        drawn: dict[str, Array] = {}
+        if self.is_initializing():
+            drawn = draw_parameters(self.make_rng("params"), parameters, self.param_dtype)
+
+        def initial(_: Array, name: str) -> Array:
+            # All were drawn together; when the model is applied, Linen asks for shapes only.
+            return drawn[name] if drawn else jnp.zeros(parameters[name].shape, self.param_dtype)
+
+        return assemble({name: self.param(name, initial, name) for name in parameters})
+
     def __call__(
         self,
         tokens: Int[Array, " n_ctx"],
@@ -36,12 +48,8 @@ class Transformer(nn.Module):
         *,
         outputs: bool = False,
     ) -> tuple[Float[Array, "n_ctx d_vocab"], Trace]:
-        named = {
-            name: self.param(name, parameter.draw, self.param_dtype)
-            for name, parameter in transformer_parameters(self.spec).items()
-        }
         spec = self.spec.forward_spec()
-        return forward(assemble(named), tokens, spec, interventions, outputs=outputs)
+        return forward(self.weights(), tokens, spec, interventions, outputs=outputs)
 
 
 class SimplifiedTransformer(nn.Module):
@@ -74,6 +82,6 @@ class SimplifiedTransformer(nn.Module):
 def init_weights(
     key: Key[Array, ""], spec: TransformerSpec, param_dtype: DTypeLike = jnp.float32
 ) -> TransformerWeights:
-    """Fresh weights of a `Transformer`; vmap over keys for an ensemble."""
-    variables = Transformer(spec, param_dtype).init(key, jnp.zeros(1, jnp.int32))
-    return assemble(jax.tree.map(jnp.asarray, variables["params"]))
+    """Fresh weights of a `Transformer`; vmap over keys for an ensemble, jit to draw all at once."""
+    variables = Transformer(spec, param_dtype).init(key, method="weights")
+    return weights_from_variables(variables, spec)
