@@ -19,7 +19,7 @@ MUTANTS = (
     Mutant(
         "cyclic_frobenius",  # E15, the bug of the framework paper's first composition diagram
         "kernel/spectrum.py",
-        "return safe_sqrt(inner(chain, chain))",
+        'return safe_sqrt(jnp.einsum("...ij,...ij->...", x, y))',
         "core = cyclic(chain).core\n    return safe_sqrt((core**2).sum((-2, -1)))",
         (
             "tests/kernel/test_spectrum.py::"

@@ -1,7 +1,7 @@
 """Plant a known bug in a copy of the package, and see the named tests fail.
 
-The copy wins over the editable install because PYTHONPATH comes first. A subprocess each, so that
-no patched module reaches another test.
+The copy wins over the editable install because PYTHONPATH comes first. A process each, so that no
+patched module reaches another test; as many at a time as there are cores.
 """
 
 import os
@@ -10,6 +10,8 @@ import runpy
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ MUTANTS = runpy.run_path(str(Path(__file__).with_name("mutants.py")))["MUTANTS"]
 FAILED, PASSED = 1, 0  # pytest's exit codes; 2 and above mean that the tests did not run
 # a bug has to be noticed by an assertion; code that merely crashes is no plausible bug
 ASSERTED = re.compile(r"^FAILED \S+ - (AssertionError|assert |Failed: DID NOT RAISE)", re.MULTILINE)
+Outcome = subprocess.CompletedProcess[str]
 
 
 def copy_package(folder: Path) -> Path:
@@ -30,13 +33,11 @@ def plant(package: Path, mutant: Any) -> None:
     path = package / mutant.file
     text = path.read_text()
     if (found := text.count(mutant.old)) != 1:
-        pytest.fail(
-            f"{mutant.name}: {mutant.old!r} occurs {found} times in {mutant.file}, not once"
-        )
+        raise ValueError(f"{mutant.old!r} occurs {found} times in {mutant.file}, not once")
     path.write_text(text.replace(mutant.old, mutant.new))
 
 
-def run(package: Path, nodes: list[str]) -> subprocess.CompletedProcess[str]:
+def run(package: Path, nodes: list[str]) -> Outcome:
     # no shape checks: a bug has to be caught by a number, not by a jaxtyping annotation
     options = ["-x", "-q", "-p", "no:cacheprovider", "-o", "addopts=--import-mode=importlib"]
     return subprocess.run(
@@ -49,12 +50,31 @@ def run(package: Path, nodes: list[str]) -> subprocess.CompletedProcess[str]:
     )
 
 
+def run_with(mutant: Any, folder: Path) -> Outcome:
+    package = copy_package(folder)
+    plant(package, mutant)
+    return run(package, list(mutant.nodes))
+
+
+@pytest.fixture(scope="module")
+def outcomes(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Future[Outcome]]]:
+    """The runs of the mutants that this session selected, all started, none waited for."""
+    specs = [getattr(item, "callspec", None) for item in request.session.items]
+    chosen = [spec.params["mutant"] for spec in specs if spec and "mutant" in spec.params]
+    pool = ThreadPoolExecutor(os.cpu_count())
+    yield {
+        mutant.name: pool.submit(run_with, mutant, tmp_path_factory.mktemp(mutant.name))
+        for mutant in chosen
+    }
+    pool.shutdown(cancel_futures=True)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_mutant_is_caught(mutant: Any, tmp_path: Path) -> None:
-    package = copy_package(tmp_path)
-    plant(package, mutant)
-    result = run(package, list(mutant.nodes))
+def test_mutant_is_caught(mutant: Any, outcomes: dict[str, Future[Outcome]]) -> None:
+    result = outcomes[mutant.name].result()
     assert result.returncode == FAILED, f"{mutant.name} survived:\n{result.stdout}{result.stderr}"
     assert ASSERTED.search(result.stdout), f"{mutant.name} crashed instead:\n{result.stdout}"
 
@@ -77,6 +97,13 @@ def test_the_copy_is_what_gets_imported(tmp_path: Path) -> None:
         check=True,
     )
     assert Path(found.stdout.strip()).parent == package
+
+
+def test_a_mutant_must_fit_its_file(tmp_path: Path) -> None:
+    package = copy_package(tmp_path)
+    stale = MUTANTS[0]._replace(old="text that is not there")
+    with pytest.raises(ValueError, match="occurs 0 times in kernel/spectrum"):
+        plant(package, stale)
 
 
 def test_every_mutant_has_its_own_name() -> None:
