@@ -1,0 +1,203 @@
+"""The QK and OV circuits of every head, over features, tokens and positions, as chains.
+
+All are factored and batched over ``[n_layers, n_heads]``; nothing vocabulary-sized is multiplied.
+The score scale is folded in, and tables are in the gauge that makes them readable: QK centred over
+sources, OV over the vocabulary.
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from circuitax.circuits.folding import fold_read
+from circuitax.kernel.bias import with_constant
+from circuitax.kernel.chain import Chain, chain_of
+from circuitax.kernel.gauge import centre_sources, centre_vocabulary, fold_score_scale
+from circuitax.kernel.linalg import safe_divide
+from circuitax.kernel.norm import Norm, norm_scale
+from circuitax.kernel.positions import Positions, rotate, sinusoidal
+from circuitax.kernel.spec import ForwardSpec
+from circuitax.kernel.spectrum import norm
+from circuitax.kernel.weights import HeadStack, NormWeights, TransformerWeights
+
+
+def head_qk(heads: HeadStack, score_scale: float) -> Chain:
+    """``W_QK = scale · W_Q W_Kᵀ``, destination × source, ``[*batch, n_heads, d_model, d_model]``.
+
+    Source: S0 Definition 23, over features (E3: the name is used for the V × V matrix there).
+    Differs: the score scale is inside (E13).
+    """
+    return fold_score_scale(chain_of(heads.W_Q, jnp.matrix_transpose(heads.W_K)), score_scale)
+
+
+def head_ov(heads: HeadStack) -> Chain:
+    """``W_OV = W_V W_O``, read × write, ``[*batch, n_heads, d_model, d_model]``.
+
+    Source: S0 Claim 18, where it is the transpose ``W_O W_V``.
+    """
+    return chain_of(heads.W_V, heads.W_O)
+
+
+def token_qk(
+    weights: TransformerWeights, spec: ForwardSpec, *, offset: int = 0, centred: bool = True
+) -> Chain:
+    """The full QK circuit ``W_E W_QK W_Eᵀ``: entry (u, v) scores source v for destination u.
+
+    ``[n_layers, n_heads, d_vocab, d_vocab]``. A query bias is included, since it prefers sources;
+    a key bias adds the same to all sources and is left out. Under a norm each token is read as it
+    stands alone in the stream, which is exact for layer 0 without positions in the stream.
+
+    Args:
+        weights: Any transformer.
+        spec: Static.
+        offset: ``dest - src`` in steps, for rotary positions, whose ``W_QK`` depends on it.
+        centred: Whether each row has mean 0, which no softmax can see.
+
+    Source: S0 Definition 23.
+    Differs: S0 prints ``W_Eᵀ W_Q W_K W_E``, whose shapes do not meet (E1), and no scale (E13).
+    """
+    rows = _token_rows(weights, spec)
+    W_Q, b_Q, W_K = _query_key_maps(weights, spec, offset)
+    dest = rows
+    if b_Q is not None:
+        dest = with_constant(rows)
+        W_Q = jnp.concatenate([W_Q, b_Q[..., None, :]], axis=-2)
+    qk = fold_score_scale(chain_of(dest, W_Q, jnp.matrix_transpose(W_K), rows.T), spec.score_scale)
+    return centre_sources(qk) if centred else qk
+
+
+def token_ov(weights: TransformerWeights, spec: ForwardSpec, *, centred: bool = True) -> Chain:
+    """The full OV circuit ``W_E W_OV W_U``: entry (u, v) is the raise of v when u is attended.
+
+    ``[n_layers, n_heads, d_vocab, d_vocab]``, source × out. Value biases write the same whatever
+    is attended and are left out; norms are as in `token_qk`, with the final scale left out.
+
+    Args:
+        weights: Any transformer.
+        spec: Static.
+        centred: Whether ``W_U`` is centred over the vocabulary, which no softmax can see.
+
+    Source: S0 Definition 23 and Remark 24.
+    Differs: S0's matrix ``W_U W_O W_V W_E`` is the transpose, so that the raise of v by u is its
+        entry (v, u), not (u, v) as Remark 24 prints (E2).
+    """
+    blocks = weights.blocks
+    W_V, _ = fold_read(blocks.attention.W_V, None, spec.norm, over_heads(blocks.attention_norm))
+    return chain_of(
+        _token_rows(weights, spec), W_V, blocks.attention.W_O, unembedding(weights, spec, centred)
+    )
+
+
+def unembedding(
+    weights: TransformerWeights, spec: ForwardSpec, centred: bool = True
+) -> Float[Array, "d_model d_vocab"]:
+    """``W_U`` with the final norm's gain and centring inside, centred over the vocabulary."""
+    final = spec.norm if spec.final_norm else Norm.none
+    W_U, _ = fold_read(weights.W_U, None, final, weights.final_norm)
+    return centre_vocabulary(W_U) if centred else W_U
+
+
+class PositionBlocks(NamedTuple):
+    """The scores of layer 0 by token and position: their sum is the score before the mask.
+
+    Each is ``[n_layers, n_heads, ...]`` in front, destination × source.
+    """
+
+    token_token: Chain
+    token_position: Chain
+    position_token: Chain
+    position_position: Chain
+
+
+def position_blocks(weights: TransformerWeights, spec: ForwardSpec, n_ctx: int) -> PositionBlocks:
+    """``(E + P) W_QK (E + P)ᵀ`` multiplied out, uncentred.
+
+    Args:
+        weights: A transformer whose positions are vectors, in the stream or in queries and keys.
+        spec: Static; without norm if positions are in the stream, since a norm mixes them.
+        n_ctx: Number of positions.
+
+    Raises:
+        ValueError: If the model has no position vectors, or a norm reads tokens and positions
+            together.
+
+    Source: framework paper, positional heads; section 1.2 of our reference page.
+    """
+    if not (spec.positions.in_stream or spec.positions.in_queries_and_keys):
+        raise ValueError(f"spec.positions={spec.positions.value} has no position vectors")
+    if spec.positions.in_stream and spec.norm != Norm.none:
+        raise ValueError(f"spec.norm={spec.norm.value} must be none: it mixes token and position")
+    heads = weights.blocks.attention
+    W_Q, _, W_K = _query_key_maps(weights, spec, 0)
+    positions = position_vectors(weights, spec, n_ctx)
+    tokens = _token_rows(weights, spec)
+
+    def block(dest: Array, q: Array, k: Array, src: Array) -> Chain:
+        return fold_score_scale(chain_of(dest, q, jnp.matrix_transpose(k), src.T), spec.score_scale)
+
+    return PositionBlocks(
+        block(tokens, W_Q, W_K, tokens),
+        block(tokens, W_Q, heads.W_K, positions),
+        block(positions, heads.W_Q, W_K, tokens),
+        block(positions, heads.W_Q, heads.W_K, positions),
+    )
+
+
+def positional_share(blocks: PositionBlocks) -> Float[Array, "n_layers n_heads"]:
+    """How much of the scores' variance over sources comes from positions alone, in [0, 1].
+
+    Variance over sources of the position-position block, over that plus the variance of the
+    token-token block; sources uniform, destinations averaged. Near 1 for a positional head.
+    """
+    by_position = _variance_over_sources(blocks.position_position)
+    by_token = _variance_over_sources(blocks.token_token)
+    return safe_divide(by_position, by_position + by_token)
+
+
+def position_vectors(
+    weights: TransformerWeights, spec: ForwardSpec, n_ctx: int
+) -> Float[Array, "n_ctx d_model"]:
+    """The vectors of the first positions, learned or sinusoidal."""
+    if spec.positions.needs_table and weights.W_pos is not None:
+        return weights.W_pos[:n_ctx]
+    W_E = weights.W_E
+    return sinusoidal(jnp.arange(n_ctx), W_E.shape[1], W_E.dtype, spec.rotary_base)
+
+
+def over_heads(norm_weights: NormWeights | None) -> NormWeights | None:
+    """A layer's norm with an axis for its heads, as `fold_read` wants it."""
+    if norm_weights is None:
+        return None
+    offset = norm_weights.offset
+    return NormWeights(
+        norm_weights.gain[..., None, :], None if offset is None else offset[..., None, :]
+    )
+
+
+def _token_rows(weights: TransformerWeights, spec: ForwardSpec) -> Float[Array, "d_vocab d_model"]:
+    """Each token's embedding over its own norm scale; gain and centring are in the readers."""
+    scale = norm_scale(weights.W_E, spec.norm, spec.norm_eps)
+    return weights.W_E / scale[:, None]
+
+
+def _query_key_maps(
+    weights: TransformerWeights, spec: ForwardSpec, offset: int
+) -> tuple[Array, Array | None, Array]:
+    """``W_Q`` and its bias, turned by the offset if positions are rotary, and ``W_K``."""
+    heads = weights.blocks.attention
+    per_head = over_heads(weights.blocks.attention_norm)
+    W_Q, b_Q = fold_read(heads.W_Q, heads.b_Q, spec.norm, per_head)
+    W_K, _ = fold_read(heads.W_K, None, spec.norm, per_head)
+    if spec.positions == Positions.rotary:
+        d_head = W_Q.shape[-1]
+        eye = jnp.eye(d_head, dtype=W_Q.dtype)[None]
+        turn = rotate(eye, jnp.full(d_head, offset), spec.rotary_base)[0]
+        W_Q = W_Q @ turn
+        b_Q = None if b_Q is None else b_Q @ turn
+    return W_Q, b_Q, W_K
+
+
+def _variance_over_sources(table: Chain) -> Float[Array, "n_layers n_heads"]:
+    n_dest, n_src = table.shape[-2:]
+    return norm(centre_sources(table)) ** 2 / (n_dest * n_src)

@@ -1,0 +1,119 @@
+"""When a training curve changes, how abruptly, and whether several curves do so together.
+
+A curve is a quantity measured at increasing steps. Its *progress* is 0 at the first measurement and
+1 at the last; the *window* of a change is the time from a tenth to nine tenths of it.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Num
+
+from circuitax.kernel.linalg import safe_divide
+
+
+class Window(NamedTuple):
+    """Steps at which a tenth, half and nine tenths of a curve's whole change are reached."""
+
+    start: Float[Array, "*batch"]
+    middle: Float[Array, "*batch"]
+    end: Float[Array, "*batch"]
+
+
+def progress(curve: Float[Array, "*batch step"]) -> Float[Array, "*batch step"]:
+    """``(c_t - c_first) / (c_last - c_first)``; 0 throughout where nothing changed."""
+    first, last = curve[..., :1], curve[..., -1:]
+    return safe_divide(curve - first, jnp.broadcast_to(last - first, curve.shape))
+
+
+def reached(
+    steps: Num[Array, " step"], curve: Float[Array, "*batch step"], share: float
+) -> Float[Array, "*batch"]:
+    """The first step, by linear interpolation, at which a share of the change has been made.
+
+    Args:
+        steps: Increasing.
+        curve: Measured at those steps.
+        share: In (0, 1].
+
+    Returns:
+        The step; the last one for a curve that never changed.
+
+    Raises:
+        ValueError: If ``share`` is not in (0, 1] or there are fewer than two steps.
+    """
+    if not 0 < share <= 1:
+        raise ValueError(f"share={share} must be in (0, 1]")
+    if steps.shape[0] < 2:
+        raise ValueError(f"steps has {steps.shape[0]} entries, a change needs at least 2")
+    done = progress(curve)
+    t = steps.astype(curve.dtype)
+    after = done >= share
+    # The first measurement is at progress 0, so an index of 0 means never.
+    i = jnp.argmax(after, axis=-1)
+    i = jnp.where(after.any(axis=-1), i, steps.shape[0] - 1)
+    high = jnp.take_along_axis(done, i[..., None], axis=-1)[..., 0]
+    low = jnp.take_along_axis(done, i[..., None] - 1, axis=-1)[..., 0]
+    part = jnp.clip(safe_divide(share - low, high - low), 0, 1)
+    return jnp.where(after.any(axis=-1), t[i - 1] + part * (t[i] - t[i - 1]), t[-1])
+
+
+def change_window(
+    steps: Num[Array, " step"], curve: Float[Array, "*batch step"], margin: float = 0.1
+) -> Window:
+    """When a curve leaves its first value, is half way, and nears its last one.
+
+    Args:
+        steps: Increasing.
+        curve: Measured at those steps.
+        margin: Share of the change left out at either end, in (0, 1/2).
+
+    Raises:
+        ValueError: If ``margin`` is not in (0, 1/2).
+
+    Source: induction-heads paper marks its windows by eye; this is a rule.
+    """
+    if not 0 < margin < 0.5:
+        raise ValueError(f"margin={margin} must be in (0, 1/2)")
+    return Window(*(reached(steps, curve, share) for share in (margin, 0.5, 1 - margin)))
+
+
+def steepest_fall(
+    steps: Num[Array, " step"], curve: Float[Array, "*batch step"], width: float
+) -> Float[Array, "*batch"]:
+    """The largest fall of a curve within any stretch of ``width`` steps; negative if it only rises.
+
+    Raises:
+        ValueError: If ``width`` is not positive or exceeds the whole stretch.
+    """
+    return jnp.max(_falls(steps, curve, width), axis=-1)
+
+
+def speed_up(
+    steps: Num[Array, " step"], curve: Float[Array, "*batch step"], width: float
+) -> Float[Array, "*batch"]:
+    """By how much a curve falls faster later than it did earlier, per stretch of ``width`` steps.
+
+    ``max over s <= t of fall(t) - fall(s)``, 0 for a convex curve: training that only ever slows
+    down. The bump of the induction-heads paper, "the only place where loss curves are not convex".
+
+    Raises:
+        ValueError: As `steepest_fall`.
+    """
+    falls = _falls(steps, curve, width)
+    slowest = jax.lax.cummin(falls, axis=falls.ndim - 1)
+    return jnp.max(falls - slowest, axis=-1)
+
+
+def _falls(
+    steps: Num[Array, " step"], curve: Float[Array, "*batch step"], width: float
+) -> Float[Array, "*batch step"]:
+    """Fall from each step to ``width`` later; starts so late that this leaves the data repeat."""
+    t = steps.astype(curve.dtype)
+    if not 0 < width <= float(steps[-1] - steps[0]):
+        raise ValueError(f"width={width} must be positive and at most the stretch of the steps")
+    start = jnp.minimum(t, t[-1] - width)
+    flat = curve.reshape(-1, t.shape[0])
+    falls = jax.vmap(lambda c: jnp.interp(start, t, c) - jnp.interp(start + width, t, c))(flat)
+    return falls.reshape(curve.shape)

@@ -1,0 +1,70 @@
+"""Virtual heads: two heads in series act as one, ``(A² A¹) ⊗ (W_OV¹ W_OV²)``.
+
+V-composition makes ``H`` heads a layer into ``H²`` virtual ones for each pair of layers, each with
+a pattern and an OV circuit of its own.
+"""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from circuitax.circuits.frozen import FrozenModel, head_writes
+from circuitax.circuits.read_out import logits_of
+from circuitax.kernel.chain import Chain, chain_of
+from circuitax.kernel.linalg import norm
+from circuitax.kernel.weights import HeadStack
+
+
+def virtual_patterns(
+    model: FrozenModel, first: int, second: int
+) -> Float[Array, "n_heads n_heads dest src"]:
+    """``A² A¹`` of all pairs, ``[head of the first layer, head of the second, dest, src]``.
+
+    Rows sum to 1 as a head's do (norm scales aside): a virtual head attends where its second head
+    looks at what its first head brought.
+
+    Args:
+        model: A frozen model.
+        first: Layer that acts first.
+        second: A later layer.
+
+    Raises:
+        ValueError: If ``first`` is not before ``second``.
+    """
+    _check_layers(first, second)
+    return jnp.einsum("bts,asr->abtr", model.A[second], model.A[first])
+
+
+def virtual_ov(heads: HeadStack, first: int, second: int) -> Chain:
+    """``W_OV¹ W_OV²`` of all pairs, a chain batched over ``[head of first, head of second]``.
+
+    Its `spectra.copying_score` says whether the pair copies.
+
+    Raises:
+        ValueError: If ``first`` is not before ``second``.
+    """
+    _check_layers(first, second)
+    return chain_of(
+        heads.W_V[first][:, None],
+        heads.W_O[first][:, None],
+        heads.W_V[second][None],
+        heads.W_O[second][None],
+    )
+
+
+def virtual_sizes(
+    model: FrozenModel, first: int, second: int
+) -> Float[Array, "n_heads n_heads n_ctx"]:
+    """Euclidean norms of the logits that each virtual head adds at each position.
+
+    Raises:
+        ValueError: If ``first`` is not before ``second``.
+    """
+    _check_layers(first, second)
+    brought = head_writes(model, first, model.embedding)
+    written = jnp.swapaxes(head_writes(model, second, brought), 0, 1)
+    return norm(logits_of(written, model.read_out))
+
+
+def _check_layers(first: int, second: int) -> None:
+    if not first < second:
+        raise ValueError(f"first={first} must be a layer before second={second}")

@@ -1,0 +1,76 @@
+"""Eigenvalue scores of k × k problems against the V × V matrices they stand for."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from circuitax.circuits import heads, spectra
+from circuitax.kernel.chain import chain_of, materialise
+from circuitax.kernel.spectrum import trace
+
+
+def _dense_score(matrix):
+    values = np.linalg.eigvals(matrix)
+    return values.sum().real / np.abs(values).sum()
+
+
+def test_copying_scores_are_those_of_the_full_circuits(make_run, x64):
+    run = make_run(2)
+    ov = heads.token_ov(run.weights, run.spec)
+    found = jax.jit(spectra.copying_score)(ov)
+    dense = np.asarray(materialise(ov))
+    expected = [[_dense_score(dense[layer, head]) for head in range(2)] for layer in range(2)]
+    np.testing.assert_allclose(found, expected, atol=1e-10)
+    np.testing.assert_allclose(trace(ov), dense.trace(axis1=-2, axis2=-1), atol=1e-10)
+
+
+def test_copying_heads_score_one_and_anticopying_minus_one(rng, x64):
+    B = jnp.asarray(np.linalg.qr(rng.normal(size=(9, 3)))[0])
+    copy = chain_of(B, B.T)
+    np.testing.assert_allclose(spectra.copying_score(copy), 1, atol=1e-12)
+    np.testing.assert_allclose(spectra.copying_score(chain_of(-B, B.T)), -1, atol=1e-12)
+    # a cyclic shift of three directions has the cube roots of 1: they sum to 0
+    turn = jnp.roll(jnp.eye(3), 1, axis=0)
+    np.testing.assert_allclose(spectra.copying_score(chain_of(B, turn, B.T)), 0, atol=1e-12)
+
+
+def test_same_matching_of_an_ideal_induction_pair(make_run, x64):
+    """Keys that read what the previous-token head wrote match equal tokens: score 1."""
+    run = make_run(2, d_model=6, d_vocab=7)
+    attention = run.weights.blocks.attention
+    queries, keys = spectra.composed_keys(run.weights.W_E, attention, (0, 1), 1)
+    circuit, score = spectra.same_matching(queries, keys, centred=False)
+    E, W_V, W_O = run.weights.W_E, attention.W_V[0, 1], attention.W_O[0, 1]
+    for head in range(2):
+        marker = np.asarray(E) @ W_V @ W_O @ attention.W_K[1, head]
+        dense = np.asarray(E) @ attention.W_Q[1, head] @ np.asarray(marker).T
+        np.testing.assert_allclose(materialise(circuit)[head], dense, atol=1e-12)
+        np.testing.assert_allclose(score[head], _dense_score(dense), atol=1e-9)
+    ideal = chain_of(E, W_V, W_O)
+    _, one = spectra.same_matching(ideal, ideal, centred=False)
+    np.testing.assert_allclose(one, 1, atol=1e-10)
+
+
+def test_random_scores_are_small_at_rank_64():
+    """Published null: 0 ± 0.03 at rank 64; the mean is 0 by the symmetry M → -M."""
+    null = spectra.random_score(jax.random.key(0), 64, 60)
+    assert abs(null.mean) < 5 * 0.03 / np.sqrt(60)
+    assert 0.01 < null.std < 0.03
+    with pytest.raises(ValueError, match="n_samples=1 must be at least 2"):
+        spectra.random_score(jax.random.key(0), 4, 1)
+
+
+def test_score_of_nothing_is_zero_and_gradients_are_finite(rng, x64):
+    assert spectra.eigenvalue_score(jnp.zeros(3, complex)) == 0
+    W = jnp.asarray(rng.normal(size=(5, 3)))
+
+    def score(W):
+        return spectra.copying_score(chain_of(W, jnp.asarray(rng_fixed)))
+
+    rng_fixed = np.linspace(-1, 1, 15).reshape(3, 5) + np.eye(3, 5)
+    slope = jax.grad(score)(W)
+    direction = jnp.asarray(rng.normal(size=(5, 3)))
+    step = 1e-6
+    difference = (score(W + step * direction) - score(W - step * direction)) / (2 * step)
+    np.testing.assert_allclose(jnp.vdot(slope, direction), difference, rtol=1e-5)

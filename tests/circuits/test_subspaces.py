@@ -1,0 +1,36 @@
+"""Overlaps of subspaces against SciPy's principal angles and the invariance argument."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.linalg import subspace_angles
+
+from circuitax.circuits import subspaces
+
+
+def test_principal_angles_are_scipys(rng, x64):
+    x, y = rng.normal(size=(7, 3)), rng.normal(size=(7, 2))
+    found = subspaces.principal_cosines(jnp.asarray(x), jnp.asarray(y))
+    np.testing.assert_allclose(found, np.sort(np.cos(subspace_angles(x, y)))[::-1], atol=1e-12)
+    value = subspaces.overlap(jnp.asarray(x), jnp.asarray(y)).value
+    np.testing.assert_allclose(value, np.mean(np.cos(subspace_angles(x, y)) ** 2), atol=1e-12)
+
+
+def test_overlap_does_not_see_the_basis_and_averages_to_its_null(rng):
+    x = jnp.asarray(rng.normal(size=(9, 4)), jnp.float32)
+    inside = x[:, :2] @ jnp.array([[2.0, 1.0], [0.5, -3.0]])
+    np.testing.assert_allclose(subspaces.overlap(x, inside).value, 1, atol=1e-5)
+    many = jnp.asarray(rng.normal(size=(400, 9, 2)), jnp.float32)
+    found = jax.jit(jax.vmap(lambda y: subspaces.overlap(x, y).value))(many)
+    null = subspaces.overlap(x, many[0]).null
+    assert null == 4 / 9
+    assert abs(found.mean() - null) < 5 * found.std() / 20
+
+
+def test_bandwidth_by_hand():
+    """Two writers on the same plane of a 4-space: half is used, and all of it twice."""
+    plane = jnp.eye(4)[:2]
+    same = subspaces.bandwidth(jnp.stack([plane, 3 * plane]))
+    np.testing.assert_allclose([same.written, same.effective, same.reused], [1, 0.5, 1], atol=1e-6)
+    apart = subspaces.bandwidth(jnp.stack([plane, jnp.eye(4)[2:]]))
+    np.testing.assert_allclose([apart.written, apart.effective, apart.reused], [1, 1, 0], atol=1e-6)
