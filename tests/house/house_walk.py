@@ -20,7 +20,15 @@ PAPER_SECONDS = 7200
 
 CLAIMS = (
     Claim("walk-starts", "S0", "It starts at 0", "start", near(0.0, 0.0), "exact", "identity"),
-    Claim("walk-spreads", "S0", "It spreads", "spread", at_least(0.0), "a square", "shape"),
+    Claim(
+        "walk-spreads",
+        "S0",
+        "It spreads",
+        "spread",
+        at_least(0.0, whole_interval=False),
+        "a square",
+        "shape",
+    ),
 )
 
 

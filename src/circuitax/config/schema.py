@@ -4,7 +4,7 @@ import dataclasses
 import difflib
 import typing
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from hydra.core.config_store import ConfigStore
 from omegaconf import Container, DictConfig, Node, OmegaConf
@@ -37,11 +37,11 @@ def register(name: str, spec: type) -> None:
 def _node(name: str, spec: type) -> DictConfig:
     content: dict[str, Node] = {}
     for part in (writable(Root), writable(spec)):
-        for key in part:
+        for key in map(str, part):
             if key in content:
                 raise ValueError(f"field {key!r} of experiment {name!r} is a key of every run")
             # The typed node itself, so that values from YAML and the command line keep the type.
-            content[key] = part._get_node(key)
+            content[key] = cast(Node, part._get_node(key))
     node = OmegaConf.create({})
     for key, child in content.items():
         child._set_parent(node)

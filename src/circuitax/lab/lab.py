@@ -7,14 +7,14 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from pathlib import Path
-from typing import Any, TextIO, TypeVar
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
 
 from circuitax.lab.arrays import load_tree, save_tree
 from circuitax.lab.loop import Advance, ChunkLoop, State
-from circuitax.lab.progress import Progress
+from circuitax.lab.progress import Progress, Stream
 from circuitax.lab.stop import StopFlag
 from circuitax.records.record import Record
 
@@ -41,7 +41,7 @@ class Lab:
         stop: StopFlag | None = None,
         inputs: Mapping[str, Path] | None = None,
         checkpoint_seconds: float = 30.0,
-        stream: TextIO | None = None,
+        stream: Stream | None = None,
     ) -> None:
         self.folder = folder
         self._stop = StopFlag() if stop is None else stop

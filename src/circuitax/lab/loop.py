@@ -4,12 +4,12 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TextIO, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from circuitax.lab.arrays import load_tree, save_tree
-from circuitax.lab.progress import Progress
+from circuitax.lab.progress import Progress, Stream
 from circuitax.lab.stop import StopFlag
 from circuitax.records.store import write_text
 from circuitax.training.checkpoints import Checkpoints
@@ -38,7 +38,7 @@ class ChunkLoop:
         folder: Path,
         stop: StopFlag,
         checkpoint_seconds: float,
-        stream: TextIO | None = None,
+        stream: Stream | None = None,
     ) -> None:
         self._name, self._stop, self._stream = name, stop, stream
         self._every = checkpoint_seconds
@@ -126,7 +126,8 @@ class ChunkLoop:
             return ""
         if show not in self._rows[-1]:
             raise ValueError(f"show={show!r} must be one of the metrics {sorted(self._rows[-1])}")
-        return f"{show} {_summary(self._rows[-1][show])['mean']:.4g}"
+        mean = _summary(self._rows[-1][show])["mean"]
+        return f"{show} nan" if mean is None else f"{show} {mean:.4g}"
 
     def _write_line(self, chunk: int) -> None:
         line = {"loop": self._name, "chunk": chunk, "seconds": round(self.seconds[-1], 4)}
@@ -154,8 +155,8 @@ def _summary(value: np.ndarray) -> dict[str, Any]:
     numbers = np.asarray(value, dtype=np.float64).ravel()
     finite = numbers[np.isfinite(numbers)]
     if finite.size == 0:
-        return {"mean": float("nan"), "finite": 0}
-    summary = {"mean": float(finite.mean())}
+        return {"mean": None, "finite": 0}  # JSON has no nan
+    summary: dict[str, Any] = {"mean": float(finite.mean())}
     if numbers.size > 1:
         summary |= {"min": float(finite.min()), "max": float(finite.max())}
     if finite.size < numbers.size:

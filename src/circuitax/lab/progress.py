@@ -2,10 +2,12 @@
 
 import sys
 import time
+from io import TextIOBase
 from typing import Any, TextIO
 
 from tqdm import tqdm
 
+Stream = TextIO | TextIOBase
 # Seconds between two lines where there is no terminal.
 LINE_SECONDS = 30.0
 
@@ -27,7 +29,7 @@ class Progress:
         total: int | None,
         start: int = 0,
         unit: str = "chunk",
-        stream: TextIO | None = None,
+        stream: Stream | None = None,
     ) -> None:
         self._stream = sys.stderr if stream is None else stream
         self._name, self._total, self._unit = name, total, unit

@@ -1,0 +1,33 @@
+"""The compilation cache keeps even quick compilations, apart for each kind of processor."""
+
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from circuitax.lab.compilation import keep_compiled_code
+
+OPTIONS = (
+    "jax_compilation_cache_dir",
+    "jax_persistent_cache_min_compile_time_secs",
+    "jax_persistent_cache_min_entry_size_bytes",
+)
+
+
+def test_a_quick_compilation_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from jax.experimental.compilation_cache import compilation_cache
+
+    before = {name: getattr(jax.config, name) for name in OPTIONS}
+    try:
+        compilation_cache.reset_cache()
+        folder = keep_compiled_code(tmp_path)
+        assert folder.parent == tmp_path / "xla"
+        jax.jit(lambda x: jnp.sin(x) + 41.0)(jnp.ones(3)).block_until_ready()
+        assert any(folder.iterdir())
+        monkeypatch.setattr(Path, "exists", lambda path: False)
+        assert keep_compiled_code(tmp_path) != folder  # other features, other folder
+    finally:
+        for name, value in before.items():
+            jax.config.update(name, value)
+        compilation_cache.reset_cache()

@@ -1,0 +1,226 @@
+"""One run from its cell to its folder."""
+
+import json
+import os
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from circuitax.config.catalogue import Entry
+from circuitax.config.cells import Cell, plan
+from circuitax.lab import conduct as conduct_module
+from circuitax.lab.conduct import Outcome, conduct, device_name, source_of
+from circuitax.lab.lock import Busy, lock
+from circuitax.lab.runs import (
+    figures,
+    finished_runs,
+    provenance,
+    run_folder,
+    shown,
+    verdicts,
+    work_folder,
+)
+from circuitax.lab.stop import StopFlag, Stopped
+from circuitax.records.record import Record
+
+
+def cell(entries: dict[str, Entry], *overrides: str, name: str = "house_walk") -> Cell:
+    return plan([f"experiment={name}", "scale=tiny", *overrides], entries)[1][0]
+
+
+def go(cell: Cell, stop: StopFlag | None = None, said: list[str] | None = None) -> Outcome:
+    say = (lambda text: None) if said is None else said.append
+    return conduct(cell, command="typed", stop=stop or StopFlag(), say=say)
+
+
+def test_a_run_folder_is_whole(entries: dict[str, Entry], results: Path) -> None:
+    said: list[str] = []
+    wanted = cell(entries, "rate=0.5")
+    outcome = go(wanted, said=said)
+    assert outcome.folder == results / "house_walk" / wanted.id
+    names = {path.relative_to(outcome.folder).as_posix() for path in outcome.folder.rglob("*.*")}
+    assert names >= {
+        "config.yaml",
+        "spec.json",
+        "overrides.yaml",
+        "provenance.json",
+        "data.nc",
+        "scalars.json",
+        "claims.json",
+        "metrics.jsonl",
+        "log.txt",
+        "tables/rate.csv",
+        "arrays/end.safetensors",
+        "figures/path.png",
+        "figures/path.pdf",
+    }
+    assert not [path for path in work_folder().iterdir() if path.name != "hydra"]
+    facts = provenance(outcome.folder)
+    assert (facts["experiment"], facts["scale"], facts["seed"]) == ("house_walk", "tiny", 0)
+    assert (facts["command"], facts["dtype"]) == ("typed", "float32")
+    assert "n_steps: 4" in (outcome.folder / "config.yaml").read_text()
+    assert (outcome.folder / "overrides.yaml").read_text().splitlines()[-1] == "- rate=[0.5]"
+    assert [v.verdict for v in verdicts(outcome.folder)] == ["holds", "holds"]
+    assert said == [f"house_walk {wanted.id} at tiny scale"]
+    text = "".join(
+        p.read_text() for p in outcome.folder.rglob("*") if p.suffix in {".json", ".yaml"}
+    )
+    assert str(results.parent) not in text and os.uname().nodename not in text
+
+
+def test_a_finished_run_is_reused_while_its_source_is_the_same(
+    entries: dict[str, Entry], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = cell(entries)
+    first = go(wanted)
+    written = (first.folder / "data.nc").stat().st_mtime_ns
+    assert go(wanted).reused
+    assert (first.folder / "data.nc").stat().st_mtime_ns == written
+    monkeypatch.setattr(conduct_module, "source_of", lambda cell: "other")
+    again = go(wanted)
+    assert not again.reused and again.folder == first.folder
+    assert provenance(again.folder)["source"] == "other"
+    assert not list(first.folder.parent.glob(".*"))
+
+
+def test_numbers_follow_the_seed_and_nothing_else(entries: dict[str, Entry]) -> None:
+    def position(*overrides: str) -> np.ndarray:
+        return Record.load(go(cell(entries, *overrides)).folder).data["position"].values
+
+    base = position()
+    assert not np.array_equal(base, position("seed=1"))
+    longer = position("n_steps=6")
+    np.testing.assert_array_equal(base, longer[:4])
+    double = position("dtype=float64")
+    assert double.dtype == np.float64 and base.dtype == np.float32
+    assert not jax.config.jax_enable_x64
+
+
+def test_stopped_and_resumed(entries: dict[str, Entry], results: Path) -> None:
+    module = entries["house_walk"].load()
+    straight = go(cell(entries, "n_steps=6"))
+    kept = Record.load(straight.folder)
+    straight.folder.rename(results / "straight")
+    stop = StopFlag()
+    original = module.time.sleep
+    calls = []
+
+    def sleep(seconds: float) -> None:
+        calls.append(1)
+        if len(calls) == 3:
+            stop.number = 15
+
+    module.time.sleep = sleep
+    try:
+        with pytest.raises(Stopped):
+            go(cell(entries, "n_steps=6"), stop)
+        assert not finished_runs("house_walk")
+        said: list[str] = []
+        resumed = go(cell(entries, "n_steps=6"), said=said)
+    finally:
+        module.time.sleep = original
+    assert said[0].endswith("at tiny scale, resumed")
+    assert len(calls) == 6
+    np.testing.assert_array_equal(
+        Record.load(resumed.folder).data["position"], kept.data["position"]
+    )
+    np.testing.assert_array_equal(
+        Record.load(resumed.folder).measured["spread"][:2], kept.measured["spread"][:2]
+    )
+
+
+def test_work_of_another_source_is_not_resumed(
+    entries: dict[str, Entry], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = cell(entries)
+    stop = StopFlag()
+    stop.number = 15
+    with pytest.raises(Stopped):
+        go(wanted, stop)
+    (work_folder() / wanted.id / "left").write_text("over")
+    monkeypatch.setattr(conduct_module, "source_of", lambda cell: "other")
+    said: list[str] = []
+    go(wanted, said=said)
+    assert "resumed" not in said[0]
+
+
+def test_a_failing_figure_does_not_lose_the_data(entries: dict[str, Entry]) -> None:
+    wanted = cell(entries, "fail=figure")
+    outcome = go(wanted)
+    assert outcome.figure_error.startswith("KeyError")
+    assert "Traceback" in (outcome.folder / "figures_failed.txt").read_text()
+    assert "spread" in Record.load(outcome.folder).data
+    assert go(wanted).reused and go(wanted).figure_error
+
+
+def test_a_failing_run_leaves_nothing_finished(entries: dict[str, Entry]) -> None:
+    with pytest.raises(RuntimeError, match="told to fail"):
+        go(cell(entries, "fail=error"))
+    assert not finished_runs("house_walk")
+
+
+def test_claims_must_be_settled(entries: dict[str, Entry], monkeypatch: pytest.MonkeyPatch) -> None:
+    module = entries["house_walk"].load()
+    monkeypatch.setattr(module, "run", lambda spec, key, lab: Record())
+    with pytest.raises(ValueError, match="claim 'walk-starts' needs"):
+        go(cell(entries))
+    monkeypatch.setattr(module, "run", lambda spec, key, lab: None)
+    with pytest.raises(ValueError, match="not a Record"):
+        go(cell(entries))
+
+
+def test_unmet_preconditions_reach_the_verdict(entries: dict[str, Entry]) -> None:
+    found = {v.claim.id: v for v in verdicts(go(cell(entries, "members=2")).folder)}
+    assert found["walk-spreads"].verdict == "out of reach"
+    assert found["walk-spreads"].reason == "too few members"
+
+
+def test_upstream_runs_are_computed_first_and_named(entries: dict[str, Entry]) -> None:
+    wanted = cell(entries, name="house_reader")
+    outcome = go(wanted)
+    assert provenance(outcome.folder)["inputs"] == {"house_walk": wanted.inputs[0].id}
+    assert run_folder("house_walk", wanted.inputs[0].id).is_dir()
+    assert float(Record.load(outcome.folder).data["difference"]) == 0.0
+    assert list(figures(outcome.folder)) == []
+    assert source_of(wanted) != source_of(wanted.inputs[0])
+
+
+def test_one_process_at_a_time(entries: dict[str, Entry]) -> None:
+    wanted = cell(entries)
+    with (
+        lock(work_folder() / f"{wanted.id}.lock", "x"),
+        pytest.raises(Busy, match=f"run house_walk/{wanted.id} is being computed"),
+    ):
+        go(wanted)
+
+
+def test_expected_times_are_announced(entries: dict[str, Entry]) -> None:
+    announce = conduct_module._announcement
+    walk = plan(["experiment=house_walk", "scale=paper"], entries)[1][0]
+    assert announce(walk, resumes=False).endswith("at paper scale: about 2.0 h expected on 2 cores")
+    quick = plan(["experiment=house_walk"], entries)[1][0]
+    assert announce(quick, resumes=False).endswith("about 2 s expected on 2 cores")
+    reader = plan(["experiment=house_reader", "scale=paper"], entries)[1][0]
+    assert "no time known for this scale" in announce(reader, resumes=False)
+
+
+def test_devices_and_paths_name_no_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert device_name().startswith(f"{len(jax.devices())} x ")
+    monkeypatch.chdir(tmp_path)
+    assert shown(tmp_path / "a" / "b") == "a/b"
+    assert shown(Path("/elsewhere")) == "/elsewhere"
+    with pytest.raises(ValueError, match="run='a' must be the folder of a finished run"):
+        provenance(tmp_path / "a")
+
+
+def test_seconds_add_up_over_sessions(tmp_path: Path) -> None:
+    for _ in range(2):
+        with conduct_module._clock(tmp_path / "seconds") as seconds:
+            pass
+    (tmp_path / "seconds").write_text("100")
+    with conduct_module._clock(tmp_path / "seconds") as seconds:
+        pass
+    assert 100 <= seconds() < 105
+    assert json.loads((tmp_path / "seconds").read_text()) >= 100

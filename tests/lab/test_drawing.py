@@ -1,0 +1,59 @@
+"""Figures come from the record on disk, the same bytes every time."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from circuitax.lab.drawing import draw_figures, up_to_date
+from circuitax.records.record import Record
+
+HOUSE = Path(__file__).parent.parent / "house"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    position = np.arange(12.0).reshape(2, 2, 3)
+    Record(xr.Dataset({"position": (("chunk", "rate", "member"), position)})).save(tmp_path)
+    return tmp_path
+
+
+def test_figures_are_the_same_bytes_again(run: Path) -> None:
+    module = HOUSE / "figures" / "house_walk.py"
+    assert not up_to_date(run, module)
+    (png,) = draw_figures(run, module)
+    first = {path.name: path.read_bytes() for path in (run / "figures").iterdir()}
+    assert set(first) == {"path.png", "path.pdf", ".source"} and png.name == "path.png"
+    assert up_to_date(run, module)
+    draw_figures(run, module)
+    assert {path.name: path.read_bytes() for path in (run / "figures").iterdir()} == first
+    assert b"CreationDate" not in first["path.pdf"]
+
+
+def test_a_changed_module_is_noticed_and_a_failure_keeps_the_old(run: Path, tmp_path: Path) -> None:
+    draw_figures(run, HOUSE / "figures" / "house_walk.py")
+    broken = tmp_path / "broken.py"
+    broken.write_text("def draw(record):\n    raise RuntimeError('no')\n")
+    assert not up_to_date(run, broken)
+    with pytest.raises(RuntimeError):
+        draw_figures(run, broken)
+    assert (run / "figures" / "path.png").exists()
+
+
+def test_no_module_no_figure(run: Path) -> None:
+    assert draw_figures(run, run / "absent.py") == []
+    assert up_to_date(run, run / "absent.py")
+
+
+def test_drawing_needs_no_jax(run: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from circuitax.lab.drawing import draw_figures\n"
+        "draw_figures(Path(sys.argv[1]), Path(sys.argv[2]))\n"
+        "import experiments.render, circuitax.lab.pages\n"
+        "sys.exit('jax' in sys.modules or 'flax' in sys.modules)"
+    )
+    module = HOUSE / "figures" / "house_walk.py"
+    subprocess.run([sys.executable, "-c", code, str(run), str(module)], check=True)

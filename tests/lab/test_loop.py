@@ -1,0 +1,142 @@
+"""A loop stops at a border, resumes to the same numbers, and tells the same story twice."""
+
+import io
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from circuitax.lab.lab import Lab
+from circuitax.lab.stop import StopFlag, Stopped
+
+
+class State(NamedTuple):
+    position: jax.Array
+    key: jax.Array
+
+
+@partial(jax.jit, donate_argnums=0)
+def chunk(state: State) -> tuple[State, dict[str, jax.Array]]:
+    key, step_key = jax.random.split(state.key)
+    position = state.position + jax.random.normal(step_key, (2,))
+    return State(position, key), {"loss": position**2, "step": position[0]}
+
+
+def start() -> State:
+    return State(jnp.zeros(2), jax.random.key(3))
+
+
+def lab(folder: Path, **options: Any) -> Lab:
+    return Lab(folder, stream=io.StringIO(), **options)
+
+
+def interrupted_at(stop: StopFlag, when: int):
+    calls = []
+
+    def advance(state: State) -> tuple[State, dict[str, jax.Array]]:
+        calls.append(1)
+        if len(calls) == when:
+            stop.number = 15
+        return chunk(state)
+
+    return advance
+
+
+def same(a: tuple, b: tuple) -> None:
+    np.testing.assert_array_equal(a[0].position, b[0].position)
+    for key in ("loss", "step"):
+        np.testing.assert_array_equal(a[1][key], b[1][key])
+
+
+def lines(folder: Path) -> list[dict]:
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_metrics_are_stacked_and_written(tmp_path: Path) -> None:
+    state, metrics = lab(tmp_path).loop("walk", start(), chunk, 4, show="loss")
+    assert metrics["loss"].shape == (4, 2) and metrics["step"].shape == (4,)
+    np.testing.assert_allclose(metrics["step"][-1], state.position[0])
+    rows = lines(tmp_path)
+    assert [row["chunk"] for row in rows] == [0, 1, 2, 3]
+    assert rows[2]["loss"]["max"] == pytest.approx(metrics["loss"][2].max())
+    assert rows[2]["step"] == {"mean": pytest.approx(metrics["step"][2])}
+
+
+def test_stopping_and_resuming_changes_no_number(tmp_path: Path) -> None:
+    straight = lab(tmp_path / "a").loop("walk", start(), chunk, 6)
+    stop = StopFlag()
+    with pytest.raises(Stopped):
+        lab(tmp_path / "b", stop=stop).loop("walk", start(), interrupted_at(stop, 3), 6)
+    assert len(lines(tmp_path / "b")) == 3
+    calls = []
+
+    def counted(state: State) -> tuple[State, dict[str, jax.Array]]:
+        calls.append(1)
+        return chunk(state)
+
+    resumed = lab(tmp_path / "b").loop("walk", start(), counted, 6)
+    assert len(calls) == 3
+    same(straight, resumed)
+    told = [{k: v for k, v in row.items() if k != "seconds"} for row in lines(tmp_path / "b")]
+    again = [{k: v for k, v in row.items() if k != "seconds"} for row in lines(tmp_path / "a")]
+    assert told == again
+
+
+def test_a_crash_falls_back_to_the_last_checkpoint(tmp_path: Path) -> None:
+    calls = []
+
+    def crashing(state: State) -> tuple[State, dict[str, jax.Array]]:
+        calls.append(1)
+        if len(calls) == 5:
+            raise RuntimeError("crash")
+        return chunk(state)
+
+    with pytest.raises(RuntimeError, match="crash"):
+        lab(tmp_path / "b", checkpoint_seconds=0.0).loop("walk", start(), crashing, 6)
+    with (tmp_path / "b" / "metrics.jsonl").open("a") as file:
+        file.write('{"loop": "wal')  # a line cut short
+    calls.clear()
+    resumed = lab(tmp_path / "b").loop("walk", start(), crashing, 6)
+    assert len(calls) == 2
+    same(lab(tmp_path / "a").loop("walk", start(), chunk, 6), resumed)
+    assert len(lines(tmp_path / "b")) == 6
+    assert len(list((tmp_path / "b" / "loops" / "walk").glob("metrics-*"))) <= 2
+
+
+def test_a_finished_loop_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("circuitax.lab.loop.WORTH_KEEPING_SECONDS", 0.0)
+    first = lab(tmp_path).loop("walk", start(), chunk, 3)
+
+    def never(state: State) -> tuple[State, dict[str, jax.Array]]:
+        raise AssertionError
+
+    same(first, lab(tmp_path).loop("walk", start(), never, 3))
+
+
+def test_members_that_diverged_do_not_hide_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def advance(state: State) -> tuple[State, dict[str, jax.Array]]:
+        return state, {"loss": jnp.array([1.0, jnp.nan, 3.0]), "lost": jnp.array(jnp.nan)}
+
+    monkeypatch.setattr("circuitax.lab.progress.LINE_SECONDS", 0.0)
+    stream = io.StringIO()
+    Lab(tmp_path, stream=stream).loop("walk", start(), advance, 1, show="loss")
+    row = json.loads((tmp_path / "metrics.jsonl").read_text())
+    assert row["loss"] == {"mean": 2.0, "min": 1.0, "max": 3.0, "finite": 2}
+    assert row["lost"] == {"mean": None, "finite": 0}
+    assert "loss 2" in stream.getvalue()
+
+
+def test_errors(tmp_path: Path) -> None:
+    with pytest.raises(
+        ValueError, match=r"show='los' must be one of the metrics \['loss', 'step'\]"
+    ):
+        lab(tmp_path / "a").loop("walk", start(), chunk, 2, show="los")
+    with pytest.raises(ValueError, match="n_chunks=0 of loop 'walk' must be at least 1"):
+        lab(tmp_path / "b").loop("walk", start(), chunk, 0)
