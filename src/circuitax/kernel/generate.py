@@ -1,0 +1,72 @@
+"""Text generation: read the prompt once, then one token at a time through a cache."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int, Key
+
+from circuitax.kernel.cache import Cache, empty_cache
+from circuitax.kernel.forward import forward
+from circuitax.kernel.keys import at_index
+from circuitax.kernel.sampling import Sampling, next_token
+from circuitax.kernel.spec import ForwardSpec
+from circuitax.kernel.weights import TransformerWeights
+
+_Carry = tuple[Array, Cache | None]
+
+
+def generate(
+    weights: TransformerWeights,
+    prompt: Int[Array, " n_prompt"],
+    spec: ForwardSpec,
+    n_new: int,
+    *,
+    key: Key[Array, ""],
+    sampling: Sampling | None = None,
+) -> Int[Array, " n_text"]:
+    """The prompt followed by ``n_new`` tokens, a pure function of the key; jit it, vmap it.
+
+    Token j is drawn with ``fold_in(key, j)``, so a longer text begins with the shorter one.
+
+    Args:
+        weights: One member's weights.
+        prompt: At least one token; put the start token there if the model has one.
+        spec: Static; causal.
+        n_new: Static, at least 1.
+        key: Decides every draw; unused when greedy.
+        sampling: Static; None to sample from the model itself.
+
+    Raises:
+        ValueError: If the prompt is empty, ``n_new`` is less than 1, or the text would be longer
+            than the position table.
+
+    Source: S0 Algorithm 10.
+    Differs: keys and values of earlier tokens are kept instead of computing ``T(X_0)`` anew.
+    """
+    how = sampling or Sampling()
+    n_prompt = prompt.shape[0]
+    if n_prompt < 1:
+        raise ValueError("prompt has 0 tokens, must have at least 1")
+    if n_new < 1:
+        raise ValueError(f"n_new={n_new} must be at least 1")
+    n_read = n_prompt + n_new - 1  # the last token is written, never read
+    if spec.positions.needs_table and weights.W_pos is not None:
+        n_ctx = weights.W_pos.shape[0]
+        if n_read > n_ctx:
+            raise ValueError(
+                f"n_new={n_new} after {n_prompt} tokens reads {n_read} positions, "
+                f"must be at most the {n_ctx} of weights.W_pos"
+            )
+
+    def pick(logits: Array, step: Array) -> Array:
+        return next_token(at_index(key, step), logits, how).astype(prompt.dtype)
+
+    def step(carry: _Carry, j: Array) -> tuple[_Carry, Array]:
+        last, cache = carry
+        logits, trace = forward(weights, last[None], spec, cache=cache)
+        new = pick(logits[0], j)
+        return (new, trace.cache), new
+
+    logits, trace = forward(weights, prompt, spec, cache=empty_cache(weights, n_read))
+    first = pick(logits[-1], jnp.zeros((), jnp.int32))
+    _, rest = jax.lax.scan(step, (first, trace.cache), jnp.arange(1, n_new, dtype=jnp.int32))
+    return jnp.concatenate([prompt, first[None], rest])

@@ -1,0 +1,74 @@
+"""From one row of logits to the next token: greedy, temperature, top-k, top-p."""
+
+import math
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key
+
+from circuitax.kernel.softmax import softmax
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How to pick a token. Filters apply in the order of the fields.
+
+    Args:
+        temperature: Divisor of the logits; 1 samples from the model, 0 takes the largest logit.
+        top_k: Keep this many largest logits; None for all.
+        top_p: Keep the smallest set of most probable tokens whose probability reaches this, in
+            (0, 1]; None for all.
+
+    Raises:
+        ValueError: If a value is out of range.
+    """
+
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float | None = None
+
+    def __post_init__(self) -> None:
+        if not (self.temperature >= 0 and math.isfinite(self.temperature)):
+            raise ValueError(f"temperature={self.temperature} must be finite and not negative")
+        if self.top_k is not None and self.top_k < 1:
+            raise ValueError(f"top_k={self.top_k} must be at least 1")
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p={self.top_p} must lie in (0, 1]")
+
+
+def token_distribution(
+    logits: Float[Array, " d_vocab"], sampling: Sampling
+) -> Float[Array, " d_vocab"]:
+    """Probabilities of the next token after temperature and filters; ties go to the lower id.
+
+    Source: S0 Algorithm 10, step (c), ``p = softmax(z)``, which is temperature 1 without filters.
+    """
+    if sampling.temperature == 0:
+        return jax.nn.one_hot(jnp.argmax(logits), logits.shape[0], dtype=logits.dtype)
+    p = softmax(logits / sampling.temperature)
+    order = jnp.argsort(-logits, stable=True)
+    rank = jnp.argsort(order)
+    if sampling.top_k is not None:
+        p = _renormalised(jnp.where(rank < sampling.top_k, p, 0))
+    if sampling.top_p is not None:
+        # A token stays while those before it have not reached top_p; the first always stays.
+        before = jnp.cumsum(p[order]) - p[order]
+        p = _renormalised(jnp.where(before[rank] < sampling.top_p, p, 0))
+    return p
+
+
+def next_token(
+    key: Key[Array, ""], logits: Float[Array, " d_vocab"], sampling: Sampling
+) -> Int[Array, ""]:
+    """One token drawn from `token_distribution`.
+
+    Source: S0 Algorithm 10, step (d).
+    """
+    if sampling.temperature == 0:
+        return jnp.argmax(logits)
+    return jax.random.categorical(key, jnp.log(token_distribution(logits, sampling)))
+
+
+def _renormalised(p: Float[Array, " d_vocab"]) -> Float[Array, " d_vocab"]:
+    return p / p.sum()

@@ -1,0 +1,62 @@
+"""S0 Algorithm 10, cached against the printed loop."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from circuitax.kernel.forward import forward
+from circuitax.kernel.generate import generate
+from circuitax.kernel.keys import at_index
+from circuitax.kernel.norm import Norm
+from circuitax.kernel.positions import Positions
+from circuitax.kernel.sampling import Sampling, next_token
+from circuitax.kernel.spec import ForwardSpec
+from circuitax.kernel.weights import TransformerWeights
+
+SPEC = ForwardSpec(0.5, positions=Positions.shortformer, norm=Norm.rmsnorm, final_norm=True)
+PROMPT = jnp.array([3, 1])
+run = jax.jit(generate, static_argnames=("spec", "n_new", "sampling"))
+
+
+@pytest.fixture
+def weights(make_transformer) -> TransformerWeights:
+    return make_transformer(mlp=True, smear=True, table=True)
+
+
+@pytest.mark.parametrize("sampling", [Sampling(0.0), Sampling(1.5, top_k=6, top_p=0.95)])
+def test_S0_algorithm_10_recomputing_everything_gives_the_same_text(
+    x64: None, weights: TransformerWeights, sampling: Sampling
+) -> None:
+    key = jax.random.key(5)
+    text = PROMPT
+    for j in range(5):
+        logits, _ = forward(weights, text, SPEC)
+        token = next_token(at_index(key, j), logits[-1], sampling)
+        text = jnp.concatenate([text, token[None]])
+    got = run(weights, PROMPT, SPEC, 5, key=key, sampling=sampling)
+    np.testing.assert_array_equal(got, text)
+    assert len(set(np.asarray(text[2:]).tolist())) > 1, "a constant text would prove little"
+
+
+def test_keys_decide_and_longer_texts_continue_shorter_ones(weights: TransformerWeights) -> None:
+    keys = jax.random.split(jax.random.key(0), 4)
+    texts = jax.jit(jax.vmap(lambda key: generate(weights, PROMPT, SPEC, 5, key=key)))(keys)
+    assert len({tuple(text) for text in np.asarray(texts).tolist()}) > 1
+    short = run(weights, PROMPT, SPEC, 2, key=keys[2])
+    np.testing.assert_array_equal(texts[2, :4], short)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "n_new", "message"),
+    [
+        (jnp.zeros(0, jnp.int32), 1, "prompt has 0 tokens"),
+        (PROMPT, 0, "n_new=0 must be at least 1"),
+        (PROMPT, 6, "n_new=6 after 2 tokens reads 7 positions, must be at most the 6"),
+    ],
+)
+def test_texts_that_cannot_be(
+    weights: TransformerWeights, prompt: jax.Array, n_new: int, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        generate(weights, prompt, SPEC, n_new, key=jax.random.key(0))

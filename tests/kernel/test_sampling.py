@@ -1,0 +1,60 @@
+"""One token from one row of logits."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from circuitax.kernel.sampling import Sampling, next_token, token_distribution
+
+LOGITS = jnp.log(jnp.array([0.1, 0.4, 0.05, 0.3, 0.15]))
+
+
+@pytest.mark.parametrize(
+    ("sampling", "want"),
+    [
+        (Sampling(), [0.1, 0.4, 0.05, 0.3, 0.15]),
+        (Sampling(temperature=0.0), [0, 1, 0, 0, 0]),
+        (Sampling(temperature=0.5), np.array([0.01, 0.16, 0.0025, 0.09, 0.0225]) / 0.285),
+        (Sampling(top_k=2), [0, 4 / 7, 0, 3 / 7, 0]),
+        (Sampling(top_p=0.65), [0, 4 / 7, 0, 3 / 7, 0]),
+        (Sampling(top_p=0.75), [0, 0.4 / 0.85, 0, 0.3 / 0.85, 0.15 / 0.85]),
+        (Sampling(top_p=1e-6), [0, 1, 0, 0, 0]),
+        (Sampling(top_k=2, top_p=0.5), [0, 1, 0, 0, 0]),
+    ],
+)
+def test_distributions_by_hand(sampling: Sampling, want: list[float]) -> None:
+    np.testing.assert_allclose(token_distribution(LOGITS, sampling), want, rtol=1e-5)
+
+
+def test_ties_at_the_border_keep_exactly_k() -> None:
+    p = token_distribution(jnp.zeros(4), Sampling(top_k=3))
+    np.testing.assert_allclose(p, [1 / 3, 1 / 3, 1 / 3, 0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=2.0, top_k=3)])
+def test_draws_follow_the_distribution(sampling: Sampling) -> None:
+    """Chi-squared at a fixed key; false-alarm rate 1e-4."""
+    keys = jax.random.split(jax.random.key(4), 20_000)
+    drawn = jax.jit(jax.vmap(lambda key: next_token(key, LOGITS, sampling)))(keys)
+    counts = np.bincount(np.asarray(drawn), minlength=5)
+    want = np.asarray(token_distribution(LOGITS, sampling), np.float64)
+    assert not counts[want == 0].any()
+    on = want > 0
+    expected = len(drawn) * want[on] / want[on].sum()
+    assert stats.chisquare(counts[on], expected).pvalue > 1e-4
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"temperature": -0.1}, "temperature=-0.1 must be finite and not negative"),
+        ({"temperature": float("nan")}, "temperature=nan must be finite"),
+        ({"top_k": 0}, "top_k=0 must be at least 1"),
+        ({"top_p": 0.0}, r"top_p=0\.0 must lie in \(0, 1\]"),
+    ],
+)
+def test_values_out_of_range(options: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Sampling(**options)
