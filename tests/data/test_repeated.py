@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from circuitax.data.repeated import is_repeat, sample_repeated
+from circuitax.data.repeated import RepeatedSource, is_repeat, sample_repeated
 from circuitax.kernel.keys import at_index
 
 KEY = jax.random.key(11)
@@ -60,3 +60,12 @@ def test_impossible_sizes(change: dict[str, int], message: str) -> None:
     sizes = {"batch": 2, "length": 10, "d_vocab": 9, "min_period": 2, "max_period": 5} | change
     with pytest.raises(ValueError, match=message):
         sample_repeated(KEY, **sizes)
+
+
+def test_source_is_the_sampler_with_its_sizes() -> None:
+    source = RepeatedSource(batch=3, length=9, d_vocab=8, min_period=2, max_period=4, distinct=True)
+    sample = sample_repeated(KEY, 3, 9, 8, min_period=2, max_period=4, distinct=True)
+    np.testing.assert_array_equal(source(KEY), sample.tokens)
+    np.testing.assert_array_equal(source.sample(KEY).period, sample.period)
+    with pytest.raises(ValueError, match="max_period=16"):
+        RepeatedSource(length=12)

@@ -4,6 +4,7 @@ With a fixed period p one layer can cheat: "attend p - 1 positions back" is a fu
 alone. Here every sequence draws its own period, so the earlier copy has to be found by content.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax
@@ -18,6 +19,39 @@ class Repeated(NamedTuple):
 
     tokens: Int[Array, "batch length"]
     period: Int[Array, " batch"]
+
+
+@dataclass(frozen=True)
+class RepeatedSource:
+    """Texts for training, as a config describes them; see `sample_repeated` for the fields."""
+
+    batch: int = 32
+    length: int = 32
+    d_vocab: int = 32
+    min_period: int = 8
+    max_period: int = 16
+    distinct: bool = False
+
+    def __post_init__(self) -> None:
+        _check(
+            self.batch, self.length, self.d_vocab, self.min_period, self.max_period, self.distinct
+        )
+
+    def __call__(self, key: Key[Array, ""]) -> Int[Array, "batch length"]:
+        """One batch, a pure function of the key."""
+        return self.sample(key).tokens
+
+    def sample(self, key: Key[Array, ""]) -> Repeated:
+        """One batch with its periods."""
+        return sample_repeated(
+            key,
+            self.batch,
+            self.length,
+            self.d_vocab,
+            min_period=self.min_period,
+            max_period=self.max_period,
+            distinct=self.distinct,
+        )
 
 
 def sample_repeated(
@@ -47,19 +81,7 @@ def sample_repeated(
 
     Source: induction-heads paper, "repeated random sequences"; design of circuitax for the period.
     """
-    if batch < 1:
-        raise ValueError(f"batch={batch} must be at least 1")
-    if d_vocab < 2:
-        raise ValueError(f"d_vocab={d_vocab} must be at least 2")
-    if not 1 <= min_period <= max_period < length:
-        raise ValueError(
-            f"min_period={min_period} and max_period={max_period} must satisfy "
-            f"1 <= min_period <= max_period < length={length}"
-        )
-    if distinct and max_period > d_vocab:
-        raise ValueError(
-            f"max_period={max_period} must be at most d_vocab={d_vocab} when symbols are distinct"
-        )
+    _check(batch, length, d_vocab, min_period, max_period, distinct)
     period = jax.random.randint(derive(key, "period"), (batch,), min_period, max_period + 1)
     symbols = derive(key, "symbols")
     if distinct:
@@ -79,3 +101,21 @@ def is_repeat(period: Int[Array, " batch"], length: int) -> Bool[Array, "batch p
     nothing tells so.
     """
     return jnp.arange(length)[None, :] >= period[:, None]
+
+
+def _check(
+    batch: int, length: int, d_vocab: int, min_period: int, max_period: int, distinct: bool
+) -> None:
+    if batch < 1:
+        raise ValueError(f"batch={batch} must be at least 1")
+    if d_vocab < 2:
+        raise ValueError(f"d_vocab={d_vocab} must be at least 2")
+    if not 1 <= min_period <= max_period < length:
+        raise ValueError(
+            f"min_period={min_period} and max_period={max_period} must satisfy "
+            f"1 <= min_period <= max_period < length={length}"
+        )
+    if distinct and max_period > d_vocab:
+        raise ValueError(
+            f"max_period={max_period} must be at most d_vocab={d_vocab} when symbols are distinct"
+        )

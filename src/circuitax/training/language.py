@@ -1,7 +1,7 @@
 """Next-token prediction as a training problem: a transformer, and where its texts come from."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +15,7 @@ from circuitax.models.transformer import init_weights
 from circuitax.training.losses import next_token_nats
 
 
+@runtime_checkable
 class Source(Protocol):
     """Where texts come from: hashable, and called with a key it returns a batch."""
 

@@ -1,0 +1,56 @@
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from circuitax.data.repeated import RepeatedSource
+from circuitax.kernel.forward import forward
+from circuitax.kernel.keys import at_index
+from circuitax.models.specs import TransformerSpec
+from circuitax.training.ensemble import Plan, advance, init, new_members
+from circuitax.training.language import NextToken, text_losses
+from circuitax.training.optim import Optimizer, OptimSpec
+from circuitax.training.problem import Problem
+
+MODEL = TransformerSpec(d_vocab=9, n_ctx=12, n_layers=1, n_heads=2, d_model=8)
+SOURCE = RepeatedSource(batch=4, length=12, d_vocab=9, min_period=3, max_period=6)
+PROBLEM = NextToken(MODEL, SOURCE)
+
+
+def test_is_a_problem_equal_by_its_specs() -> None:
+    assert isinstance(PROBLEM, Problem)
+    again = NextToken(dataclasses.replace(MODEL), dataclasses.replace(SOURCE))
+    assert again == PROBLEM and hash(again) == hash(PROBLEM)
+
+
+def test_batch_is_a_function_of_key_and_step() -> None:
+    key = jax.random.key(1)
+    batch = PROBLEM.batch(key, jnp.array(3))
+    np.testing.assert_array_equal(batch, SOURCE(at_index(key, 3)))
+    assert not np.array_equal(batch, PROBLEM.batch(key, jnp.array(4)))
+
+
+def test_loss_is_the_mean_over_all_next_tokens() -> None:
+    weights = PROBLEM.init(jax.random.key(2), ())
+    texts = SOURCE(jax.random.key(3))
+    by_hand = []
+    for text in np.asarray(texts):
+        logits = np.asarray(forward(weights, jnp.asarray(text), MODEL.forward_spec())[0], float)
+        probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+        by_hand.append([-np.log(probs[t, text[t + 1]]) for t in range(11)])
+    losses = text_losses(MODEL, weights, texts)
+    np.testing.assert_allclose(losses, by_hand, rtol=2e-5)
+    assert float(PROBLEM.loss(weights, texts, ())) == pytest.approx(np.mean(by_hand), rel=1e-5)
+
+
+def test_an_ensemble_learns_that_texts_repeat() -> None:
+    optim = OptimSpec(Optimizer.adam, learning_rate=1e-2, weight_decay=0.0, steps=60)
+    plan = Plan(PROBLEM, optim, chunk=30)
+    members = new_members(jax.random.key(0), 1e-2, jnp.zeros(2))
+    state, train = init(plan, members), advance(plan, members)
+    state, first = train(state)
+    state, second = train(state)
+    assert (np.asarray(second["loss"]) < np.asarray(first["loss"])).all()
+    assert not np.allclose(state.params.W_E[0], state.params.W_E[1])
