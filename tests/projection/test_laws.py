@@ -13,6 +13,7 @@ from scipy import stats
 from circuitax.kernel.keys import member_keys
 from circuitax.projection.entries import EntryLaw, kurtosis
 from circuitax.projection.laws import (
+    extreme_ratios,
     failure_probability,
     orthogonal_ratio_cdf,
     overlap_tail,
@@ -103,6 +104,15 @@ def test_overlaps_of_random_directions_follow_the_beta_law() -> None:
     assert stats.kstest(c, lambda e: 1 - overlap_upper_tail(6, e)).pvalue > FALSE_ALARM
     assert stats.kstest(np.abs(c), lambda e: 1 - overlap_tail(7, e)).pvalue < FALSE_ALARM
     np.testing.assert_allclose(overlap_tail(3, 0.25), 0.75)  # Archimedes: uniform on [-1, 1]
+
+
+def test_extremes_of_independent_ratios() -> None:
+    low, high = extreme_ratios(50, 9)
+    # Fifty independent ratios all lie below the median of their maximum with probability a half.
+    assert stats.chi2.cdf(9 * high, 9) ** 50 == pytest.approx(0.5, rel=1e-6)
+    assert stats.chi2.sf(9 * low, 9) ** 50 == pytest.approx(0.5, rel=1e-6)
+    with pytest.raises(ValueError, match="n_pairs=0"):
+        extreme_ratios(0, 9)
 
 
 def test_random_capacity_is_the_median_of_first_failures() -> None:

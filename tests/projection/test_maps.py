@@ -13,6 +13,7 @@ from circuitax.projection.maps import (
     entry_scale,
     gain,
     materialise,
+    nested_features,
     project,
     row_features,
 )
@@ -82,6 +83,24 @@ def test_a_wider_map_begins_with_the_narrower_one(family: MapFamily) -> None:
     )
     features = row_features(key, x, wide, block=2)
     np.testing.assert_allclose(entry_scale(wide) * features, project(key, x, wide), atol=1e-4)
+
+
+@pytest.mark.parametrize("family", [MapFamily.rademacher, MapFamily.hadamard, MapFamily.proof])
+def test_nested_features_hold_the_map_at_every_m(family: MapFamily) -> None:
+    key, x = jax.random.key(1), jnp.arange(24.0)
+    features = nested_features(key, x, family, 9)
+    law = MapFamily.rademacher if family is MapFamily.proof else family
+    narrow = project(key, x, spec_of(law, m=4))
+    np.testing.assert_allclose(features[:4] / 2, narrow, rtol=1e-5, atol=1e-5)
+
+
+def test_nested_features_of_an_orthogonal_map_have_unit_gain_at_every_m() -> None:
+    keys = member_keys(jax.random.key(6), 2000)
+    x = jnp.arange(1.0, 13.0)
+    features = jax.vmap(lambda k: nested_features(k, x, MapFamily.orthogonal, 8))(keys)
+    for m in (3, 8):
+        ratio = np.asarray((features[:, :m] ** 2).sum(1) / m / (x**2).sum())
+        assert abs(ratio.mean() - 1) < 5 * ratio.std() / np.sqrt(2000)
 
 
 def test_maps_of_different_keys_differ_and_vmap_gives_each_one() -> None:

@@ -13,6 +13,7 @@ from circuitax.projection.tails import (
     statement_constant,
     tail_bound,
     union_dim,
+    union_epsilon,
 )
 
 GRID = np.meshgrid(np.arange(1, 400, 7), np.linspace(0.05, 0.95, 19))
@@ -79,6 +80,14 @@ def test_S0_theorem_27_explicit_constants() -> None:
     assert statement_constant(0.3) == pytest.approx(
         dasgupta_gupta_dim(50, 0.3) * 0.3**2 / np.log(50)
     )
+
+
+def test_guaranteed_epsilon_inverts_the_union_dimension() -> None:
+    m = union_dim(Tail.exact, 200, 0.3)
+    assert union_epsilon(Tail.exact, 200, m) == pytest.approx(0.3, abs=5e-3)
+    assert np.isnan(union_epsilon(Tail.subgaussian, 200, 10))
+    with pytest.raises(ValueError, match="delta=1"):
+        union_epsilon(Tail.exact, 200, 10, 1.0)
 
 
 def test_implied_constant() -> None:

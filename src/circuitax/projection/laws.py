@@ -62,6 +62,26 @@ def failure_probability(dim_out: ArrayLike, low: ArrayLike, high: ArrayLike) -> 
     return np.asarray(ratio_cdf(low, m) + above)
 
 
+def extreme_ratios(n_pairs: int, dim_out: ArrayLike) -> tuple[Values, Values]:
+    """Median of the least and of the greatest ratio over many pairs, for a Gaussian map.
+
+    As if pairs were independent, ``(1 − P(ratio beyond))^n_pairs = 1/2`` on each side. Pairs of a
+    cloud share points and are not, but the extremes of clouds come close.
+
+    Args:
+        n_pairs: At least 1.
+        dim_out: m, at least 1.
+
+    Raises:
+        ValueError: If ``n_pairs`` is below 1.
+    """
+    if n_pairs < 1:
+        raise ValueError(f"n_pairs={n_pairs} must be at least 1")
+    m, share = _dims(dim_out), -np.expm1(-math.log(2) / n_pairs)
+    low, high = special.gammaincinv(m / 2, share), special.gammainccinv(m / 2, share)
+    return np.asarray(low * 2 / m), np.asarray(high * 2 / m)
+
+
 def ratio_variance(kurtosis: float, participation: float, dim_out: ArrayLike) -> Values:
     """Variance of ``‖f(z)‖² / ‖z‖²`` for independent entries of variance 1/m.
 

@@ -182,6 +182,23 @@ def row_features(
     return images.reshape(*points.shape[:-1], n_blocks * block)[..., : spec.dim_out]
 
 
+def nested_features(
+    key: Key[Array, ""],
+    points: Float[Array, "*batch dim_in"],
+    family: MapFamily,
+    dim_out: int,
+) -> Float[Array, "*batch {dim_out}"]:
+    """Features whose first m are, over √m, the images under a unit-gain map to m dimensions.
+
+    So one draw holds a map of the family at every m up to ``dim_out``: independent columns,
+    columns of one orthogonal matrix, or rows of one permuted Hadamard matrix. For the proof's map,
+    multiply squared lengths by ``1 + ε``.
+    """
+    law = MapFamily.rademacher if family is MapFamily.proof else family
+    spec = MapSpec(law, points.shape[-1], dim_out, unit_gain=True)
+    return math.sqrt(dim_out) * project(key, points, spec)
+
+
 def entry_scale(spec: MapSpec) -> float:
     """The factor c(m) on unit-variance entries: ``√(1/m)``, or ``√((1+ε)/m)`` in the proof."""
     return math.sqrt((1 + (spec.epsilon or 0.0)) / spec.dim_out)

@@ -79,6 +79,22 @@ def union_dim(tail: Tail, n_points: int, epsilon: float, delta: float = 0.05) ->
     return high
 
 
+def union_epsilon(tail: Tail, n_points: int, dim_out: int, delta: float = 0.05) -> float:
+    """The smallest ε that the union bound guarantees at m: the inverse of `union_dim`.
+
+    NaN where no ε below 1 is guaranteed.
+
+    Raises:
+        ValueError: If an argument is outside its range.
+    """
+    n_pairs = _pairs(n_points)
+    if not 0 < delta < 1:
+        raise ValueError(f"delta={delta} must be in (0, 1)")
+    grid = np.linspace(0, 1, 4097)[1:-1]
+    enough = n_pairs * tail_bound(tail, dim_out, grid) <= delta
+    return float(grid[enough.argmax()]) if enough.any() else math.nan
+
+
 def dasgupta_gupta_dim(n_points: int, epsilon: float) -> float:
     """``4 ln N / (ε²/2 − ε³/3)``: a map exists, and a random one succeeds with probability ≥ 1/N.
 
