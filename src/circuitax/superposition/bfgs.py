@@ -17,7 +17,7 @@ FLAT_STEPS = 3  # accepted steps without progress before a member stops
 
 
 class BFGSState(NamedTuple):
-    """A minimiser's position: point, value, gradient, inverse Hessian, pending direction and step."""
+    """A minimiser's position, its inverse Hessian, and the step it will try next."""
 
     x: Float[Array, " d"]
     value: Float[Array, ""]

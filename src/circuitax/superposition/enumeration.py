@@ -11,6 +11,7 @@ integral is done exactly by Gauss nodes on the pieces. NumPy in float64, host si
 with `expected_loss`; the cost grows like ``4^n_features``.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -23,13 +24,13 @@ MAX_FEATURES = 9
 
 
 class Pieces(NamedTuple):
-    """A piecewise polynomial: ``knots [n_pieces + 1]``, Legendre ``series [degree + 1, n_pieces]``."""
+    """A piecewise polynomial: knots, and a Legendre series on each piece in between."""
 
-    knots: NDArray[np.float64]
-    series: NDArray[np.float64]
+    knots: NDArray[np.float64]  # [n_pieces + 1]
+    series: NDArray[np.float64]  # [degree + 1, n_pieces]
 
     def on_pieces(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Values at ``t [..., n_pieces]``, where column k is evaluated with the polynomial of piece k."""
+        """Values at ``t [..., n_pieces]``, column k with the polynomial of piece k."""
         width = np.diff(self.knots)
         local = (2 * t - self.knots[:-1] - self.knots[1:]) / np.where(width > 0, width, 1)
         return legendre.legval(local, self.series, tensor=False)
@@ -87,7 +88,8 @@ def enumerated_loss(
     total = 0.0
     for i in range(n_features):
         others = [j for j in range(n_features) if j != i]
-        total += weight[i] * _output_error(gram[i, i], gram[i, others], b[i], p[i], p[others], rectified)
+        error = _output_error(gram[i, i], gram[i, others], b[i], p[i], p[others], rectified)
+        total += weight[i] * error
     return float(total)
 
 
@@ -100,17 +102,16 @@ def _output_error(
     rectified: bool,
 ) -> float:
     """``E (x_i - out(g x_i + b_i + s))^2``."""
-    window = np.array([bias + np.minimum(couplings, 0).sum(), bias + np.maximum(couplings, 0).sum()])
+    window = _window(bias, couplings)
     kinks = np.array([-gain, 0.0]) if rectified else np.empty(0)
     error = _fit(window, kinks, 4, lambda t: _unit_error(t, gain, active, rectified))
     moving = np.abs(couplings) > 1e-12  # a silent feature changes nothing
     steps = list(zip(couplings[moving], density[moving], strict=True))
     for k, (shift, p) in enumerate(steps):
         rest = np.array([c for c, _ in steps[k + 1 :]])
-        window = np.array([bias + np.minimum(rest, 0).sum(), bias + np.maximum(rest, 0).sum()])
         before = error
         error = _fit(
-            window,
+            _window(bias, rest),
             np.concatenate([before.knots, before.knots - shift]),
             before.series.shape[0] + 1,
             lambda t, f=before, a=shift, p=p: (1 - p) * f(t) + p * f.mean(t, a),
@@ -118,7 +119,17 @@ def _output_error(
     return float(error(np.array([bias]))[0])
 
 
-def _fit(window, kinks, n_coefficients, function) -> Pieces:
+def _window(bias: float, couplings: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The lowest and the highest drive that these features can reach from the bias."""
+    return bias + np.array([np.minimum(couplings, 0).sum(), np.maximum(couplings, 0).sum()])
+
+
+def _fit(
+    window: NDArray[np.float64],
+    kinks: NDArray[np.float64],
+    n_coefficients: int,
+    function: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+) -> Pieces:
     """The piecewise polynomial that equals ``function`` on a window, given where it may kink."""
     inside = kinks[(kinks > window[0]) & (kinks < window[1])]
     knots = np.unique(np.concatenate([window, inside]))
@@ -136,9 +147,9 @@ def _fit(window, kinks, n_coefficients, function) -> Pieces:
 def _unit_error(
     drive: NDArray[np.float64], gain: float, active: float, rectified: bool
 ) -> NDArray[np.float64]:
-    """``(1 - p) out(t)^2 + p int_0^1 (x - out(g x + t))^2 dx``, with the integral split at its kink."""
+    """``(1 - p) out(t)^2 + p int_0^1 (x - out(g x + t))^2 dx``, the integral split at its kink."""
     if not rectified:
-        return (1 - active) * drive**2 + active * ((1 - gain) ** 2 / 3 - (1 - gain) * drive + drive**2)
+        return drive**2 + active * (1 - gain) * ((1 - gain) / 3 - drive)
     opening = np.clip(-drive / max(gain, 1e-300), 0, 1)
     nodes, weights = legendre.leggauss(2)
     x = opening[:, None] + 0.5 * (1 + nodes[None, :]) * (1 - opening[:, None])

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from circuitax.kernel.weights import TiedWeights
-from circuitax.superposition.characteristic import multiples, product, uniform_characteristic
+from circuitax.superposition.characteristic import ladder, multiples, spread, sum_law
 from circuitax.superposition.unit_error import (
     curvature_off,
     curvature_on,
@@ -34,6 +34,8 @@ from circuitax.superposition.unit_error import (
 TOGETHER = 2**21
 # The shortest window, for a model without any interference.
 SHORTEST_WINDOW = 0.05
+# What the window adds on both sides, as a share of its length.
+MARGIN = 0.01
 
 
 class Convention(StrEnum):
@@ -108,7 +110,7 @@ def converged_loss(
     start_terms: int = 64,
     max_terms: int = 16384,
 ) -> tuple[ExpectedLoss, int]:
-    """`expected_loss` with the terms doubled until its error estimate meets a tolerance (host side).
+    """`expected_loss` with the terms doubled until the error meets a tolerance (host side).
 
     Returns:
         The loss and the number of terms it took.
@@ -125,8 +127,8 @@ def converged_loss(
             return loss, n_terms
         if 2 * n_terms > max_terms:
             raise ValueError(
-                f"tolerance={tolerance} is not met by {n_terms} terms (error {float(loss.error):.1e})"
-                ": raise max_terms, or use float64"
+                f"tolerance={tolerance} is not met by n_terms={n_terms}, whose error is "
+                f"{float(loss.error):.1e}: raise max_terms, or use float64"
             )
         n_terms *= 2
 
@@ -155,8 +157,10 @@ def output_error(
     a = jnp.where(own, 0, couplings)
     p = jnp.where(own, 0, density)
 
-    low = bias + jnp.sum(jnp.minimum(a, 0))
-    length = jnp.maximum(bias + jnp.sum(jnp.maximum(a, 0)) - low, SHORTEST_WINDOW)
+    # Any window that holds the support of t gives the same loss, so none is differentiated.
+    reach = jnp.maximum(jnp.sum(jnp.abs(a)), SHORTEST_WINDOW)
+    low = jax.lax.stop_gradient(bias + jnp.sum(jnp.minimum(a, 0)) - MARGIN * reach)
+    length = jax.lax.stop_gradient((1 + 2 * MARGIN) * reach)
     atom, single = _few_active(a, p, length, max(n_terms, 1))
 
     def mean_error(start: Array, end: Array) -> Array:
@@ -172,9 +176,7 @@ def output_error(
     # The quadratic c1 t + c2 t^2 carries the slopes at the window's ends, so that the rest
     # continues evenly, C^1: the coefficients below are then of order k^-3, from the kinks alone.
     high = low + length
-    slopes = [
-        slope_off(t) + active * (slope_on(t, gain) - slope_off(t)) for t in (low, high)
-    ]
+    slopes = [slope_off(t) + active * (slope_on(t, gain) - slope_off(t)) for t in (low, high)]
     c2 = 0.5 * (slopes[1] - slopes[0]) / length
     c1 = slopes[0] - 2 * c2 * low
     mean = bias + 0.5 * (p @ a)
@@ -186,15 +188,16 @@ def output_error(
     level = mean_error(low, high) - c1 * middle - c2 * (middle**2 + length**2 / 12)
 
     step = jnp.pi / length
-    frequency = step * jnp.arange(1, n_terms + 1, dtype=length.dtype)
     off = curvature_off(low, length, n_terms)
-    curvature = off + active * (curvature_on(low, length, gain, n_terms) - off)
-    phi = uniform_characteristic(step * a, n_terms)
-    law = product((1 - p)[:, None] + p[:, None] * phi) - atom - single.astype(phi.dtype) @ phi
+    curvature = off + spread(active, curvature_on(low, length, gain, n_terms) - off)
+    law, sparse = sum_law(step * a, p, single, n_terms)
     phase = multiples(step * (bias - low), n_terms)
-    terms = -2 / (length * frequency**2) * curvature * (phase * law).real
-    value = closed + mass * level + c1 * first + c2 * second + jnp.sum(terms)
-    return value, jnp.sum(jnp.abs(terms[n_terms // 2 :]))
+    coefficients = curvature / ladder(step, n_terms) ** 2
+    waves = (phase * (law - sparse - atom)).real
+    value = closed + mass * level + c1 * first + c2 * second
+    value = value - 2 / length * (coefficients @ waves)
+    half = n_terms // 2
+    return value, 2 / length * (jnp.abs(coefficients[half:]) @ jnp.abs(waves[half:]))
 
 
 def _few_active(

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Complex, Float
 
-from circuitax.superposition.characteristic import multiples, sinc
+from circuitax.superposition.characteristic import ladder, multiples, sinc, spread
 
 # Two Gauss nodes integrate a cubic exactly.
 GAUSS_NODES = (0.5 - 0.5 / 3**0.5, 0.5 + 0.5 / 3**0.5)
@@ -27,9 +27,9 @@ def error_off(drive: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 
 
 def error_on(drive: Float[Array, "*shape"], gain: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """``int_0^1 (x - relu(g x + t))^2 dx``: 1/3 below ``t = -g``, ``(1-g)^2/3 - (1-g)t + t^2`` above 0.
+    """``int_0^1 (x - relu(g x + t))^2 dx``.
 
-    Between the kinks the unit opens at ``v = -t / g``: ``v^3/3 + (1-v)(A^2 + A v + v^2)/3`` with
+    It is 1/3 below ``t = -g`` and ``(1-g)^2/3 - (1-g)t + t^2`` above 0. Between the kinks the unit opens at ``v = -t / g``: ``v^3/3 + (1-v)(A^2 + A v + v^2)/3`` with
     ``A = 1 - g (1 - v)``.
     """
     opening, at_opening, at_one = _opening(drive, gain)
@@ -88,7 +88,7 @@ def curvature_off(
         n_terms: Number of frequencies.
     """
     step = jnp.pi / length
-    frequency = step * jnp.arange(1, n_terms + 1, dtype=length.dtype)
+    frequency = ladder(step, n_terms)
     kink = jnp.clip(-start, 0, length)
     return -2 * multiples(step * kink, n_terms).imag / frequency
 
@@ -101,7 +101,7 @@ def curvature_on(
     ``on''`` is 0 below -g, linear from ``-2/g`` to 2 between the kinks, and 2 above 0.
     """
     step = jnp.pi / length
-    frequency = step * jnp.arange(1, n_terms + 1, dtype=length.dtype)
+    frequency = ladder(step, n_terms)
     low, high = jnp.clip(-gain, start, start + length), jnp.clip(0, start, start + length)
     middle, half = 0.5 * (low + high), 0.5 * (high - low)
     # With r = -t/g, on'' = 2 (1 - r) - 2 r / g; at the middle of the cut-off ramp, and its slope.
@@ -110,10 +110,10 @@ def curvature_on(
     height = 4 * half * (1 + middle / safe_gain) + 4 * share * middle / safe_gain
     tilt = 4 * share * half + 4 * share**2
     ripple = multiples(step * half, n_terms)
-    angle = frequency * half
+    angle = ladder(step * half, n_terms)
     phase = multiples(step * (middle - start), n_terms)
-    ramp = height * sinc(angle, ripple.imag) * phase.real
-    ramp = ramp - tilt * _spherical_bessel(angle, ripple) * phase.imag
+    ramp = spread(height, sinc(angle, ripple.imag) * phase.real)
+    ramp = ramp - spread(tilt, _spherical_bessel(angle, ripple) * phase.imag)
     return ramp - 2 * multiples(step * (high - start), n_terms).imag / frequency
 
 
