@@ -259,4 +259,49 @@ MUTANTS = (
         "Optimizer.adamw: [adam]",
         ("tests/training/test_optim.py::test_E17_weight_decay_is_the_sources_and_not_optaxs",),
     ),
+    Mutant(
+        "members_of_an_ensemble_share_their_data",
+        "training/ensemble.py",
+        "jnp.repeat(groups if impl is None else _of_impl(groups, impl), common)",
+        "jnp.repeat(groups[:1], n_members)",
+        ("tests/training/test_ensemble.py::test_common_random_numbers_are_the_same_batches",),
+    ),
+    Mutant(
+        "a_diverged_member_comes_back",
+        "training/step.py",
+        "alive = state.alive & jnp.isfinite(loss)",
+        "alive = jnp.isfinite(loss)",
+        (
+            "tests/training/test_step.py::"
+            "test_a_diverged_member_stays_so_when_later_batches_are_fine",
+        ),
+    ),
+    Mutant(
+        "the_same_batch_at_every_step",
+        "training/loop.py",
+        "problem.batch(member.data_key, state.step)",
+        "problem.batch(member.data_key, 0 * state.step)",
+        ("tests/training/test_loop.py::test_steps_are_adamw_on_the_schedule",),
+    ),
+    Mutant(
+        "query_and_key_composition_swapped",
+        "circuits/composition.py",
+        "(heads.W_Q, heads.W_K), (heads.W_K, heads.W_Q)",
+        "(heads.W_K, heads.W_Q), (heads.W_Q, heads.W_K)",
+        ("tests/circuits/test_composition.py::test_scores_are_dense_norms",),
+    ),
+    Mutant(
+        "shapley_with_the_wrong_shares",
+        "circuits/importance.py",
+        "math.factorial(n_players - size - 1)",
+        "math.factorial(n_players - size)",
+        ("tests/circuits/test_importance.py::test_shapley_is_the_mean_over_orders_of_arrival",),
+    ),
+    Mutant(
+        "a_diverged_member_keeps_moving",
+        "training/step.py",
+        "jnp.where(alive, new, old), moved, kept",
+        "new, moved, kept",
+        ("tests/training/test_loop.py::test_a_run_freezes_where_it_diverges",),
+    ),
 )
