@@ -1,0 +1,117 @@
+"""Theorem 27 and Corollary 28 tried on a cloud: how many maps fail, and for how many pairs."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from circuitax.projection.distortion import all_pairs
+from circuitax.projection.maps import MapSpec, project
+from circuitax.projection.measures import Measure
+from circuitax.projection.stream import Stream, summarise
+from circuitax.projection.theorem import (
+    Bounds,
+    cosine_bound,
+    cosine_hypothesis,
+    inner_product_bound,
+)
+
+
+class Corollary(NamedTuple):
+    """What Corollary 28 says on every map, at the ε that the map itself keeps."""
+
+    epsilon: Float[np.ndarray, " n_maps"]  # kept on the unit points and 0
+    inner: Int[np.ndarray, " n_maps"]  # pairs past 3ε
+    cosine: Int[np.ndarray, " n_maps"]  # pairs past 4ε/(1 − ε)
+    inner_share: Float[np.ndarray, " n_maps"]  # worst error over 3ε
+    cosine_share: Float[np.ndarray, " n_maps"]
+
+
+def failing_maps(
+    keys: Key[Array, " n_maps"],
+    points: Float[Array, "n_points dim_in"],
+    spec: MapSpec,
+    bounds: tuple[Bounds, ...],
+) -> Bool[np.ndarray, "n_maps n_bounds"]:
+    """Whether some pair of the cloud leaves each interval, map by map.
+
+    Args:
+        keys: One a map.
+        points: Distinct.
+        spec: The maps.
+        bounds: Intervals for the ratio of squared distances, as `theorem.statement_bounds`.
+
+    Raises:
+        ValueError: If two points coincide, or hold NaN.
+    """
+    edges = jnp.array(bounds) - 1
+
+    @jax.jit
+    def count(keys: Key[Array, " n_maps"]) -> Stream:
+        return jax.lax.map(
+            lambda key: all_pairs(points, project(key, points, spec), edges, n_bins=0), keys
+        )
+
+    found = summarise(count(keys), require_distinct=True)
+    return np.asarray(found.below + found.above > 0)
+
+
+def corollary_28(
+    keys: Key[Array, " n_maps"], points: Float[Array, "n_points dim_in"], spec: MapSpec
+) -> Corollary:
+    """Corollary 28 under its corrected hypothesis (E10), on each map at its own ε.
+
+    ε is the worst distortion of squared distances on the normalised points and 0. Inner products
+    are those of the normalised points, cosines those of the points themselves.
+
+    Args:
+        keys: One a map.
+        points: Distinct directions, none zero.
+        spec: The maps.
+
+    Raises:
+        ValueError: If a point has no direction, two directions coincide, or a map keeps no ε < 1.
+    """
+    unit = cosine_hypothesis(points)
+    none = jnp.zeros((0, 2), points.dtype)
+
+    @jax.jit
+    def kept(keys: Key[Array, " n_maps"]) -> Stream:
+        return jax.lax.map(
+            lambda key: all_pairs(unit, project(key, unit, spec), none, n_bins=0), keys
+        )
+
+    found = summarise(kept(keys), require_distinct=True)
+    epsilon = np.maximum(found.high, -found.low)
+    limits = np.array([[inner_product_bound(e), cosine_bound(e)] for e in epsilon])
+
+    def beyond(
+        points: Float[Array, "n d"], key: Key[Array, ""], measure: Measure, limit: Float[Array, ""]
+    ) -> Stream:
+        edges = jnp.stack([-limit, limit])[None]
+        images = project(key, points, spec)
+        return all_pairs(points, images, edges, measure=measure, n_bins=0)
+
+    @jax.jit
+    def both(
+        keys: Key[Array, " n_maps"], limits: Float[Array, "n_maps 2"]
+    ) -> tuple[Stream, Stream]:
+        return jax.lax.map(
+            lambda at: (
+                beyond(unit[1:], at[0], Measure.inner, at[1][0]),
+                beyond(points, at[0], Measure.cosine, at[1][1]),
+            ),
+            (keys, limits),
+        )
+
+    inner, cosine = map(summarise, both(keys, jnp.asarray(limits, points.dtype)))
+    worst = [np.maximum(s.high, -s.low) for s in (inner, cosine)]
+    return Corollary(
+        epsilon,
+        (inner.below + inner.above)[:, 0],
+        (cosine.below + cosine.above)[:, 0],
+        worst[0] / limits[:, 0],
+        worst[1] / limits[:, 1],
+    )
