@@ -83,6 +83,26 @@ def closed(
     return Expansion(terms, bias, logits - (terms.sum(axis=0) + bias[None, :]))
 
 
+def path_stream(model: FrozenModel, path: Path) -> Float[Array, "n_ctx d_model"]:
+    """What one path adds to the final stream, constants included; ``path`` is static.
+
+    Raises:
+        ValueError: If the model has no such path.
+    """
+    n_layers, n_heads = model.A.shape[:2]
+    check_path(path, n_layers, n_heads)
+    stream = model.embedding
+    if model.b_O is not None:
+        first = path[0][0] if path else n_layers
+        stream = stream + model.b_O[:first].sum(axis=0)[None, :]
+    for layer, head in path:
+        mixed = model.A[layer, head] @ (stream @ model.W_V[layer, head])
+        if model.b_V is not None and (layer, head) == path[0]:
+            mixed = mixed + model.b_V[layer, head]
+        stream = mixed @ model.W_O[layer, head]
+    return stream
+
+
 def path_term(model: FrozenModel, path: Path) -> Kron:
     """One path from the embedding to the logits: ``(A^{h_k} … A^{h_1}) ⊗ (W_OV^{h_1} … W_U)``.
 

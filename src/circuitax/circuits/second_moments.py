@@ -1,0 +1,113 @@
+"""Second moments of everything that paths can still bring: what bounds the path ledger.
+
+``N_l(s) = Σ_q y_q(s) y_q(s)ᵀ`` over the paths q that end at position s and use at least one head,
+all in layers below l. For a direction w, ``wᵀ N_l(s) w`` is then the sum of squares of everything
+that can follow. Products of norms, in contrast, never come near the truth.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from circuitax.circuits.frozen import FrozenModel
+
+
+class HostModel(NamedTuple):
+    """A frozen model on the host in double precision, heads of all layers in one axis.
+
+    Searches run there. ``V`` is what each head reads from a direct path, embedding and the ``b_O``
+    of earlier layers included; ``b_V`` what its bias adds at each destination.
+    """
+
+    A: np.ndarray  # [heads, dest, src]
+    V: np.ndarray  # [heads, src, d_value]
+    W_V: np.ndarray  # [heads, d_model, d_value]
+    W_O: np.ndarray  # [heads, d_value, d_model]
+    b_V: np.ndarray  # [heads, dest, d_value]
+    layer: np.ndarray  # [heads]
+    direct: np.ndarray  # [n_ctx, d_model], what the direct path writes
+
+
+def host_model(model: FrozenModel) -> HostModel:
+    """Copy a frozen model to the host."""
+    n_layers, n_heads, n_ctx, _ = model.A.shape
+    d_value = model.W_O.shape[2]
+    embedding = np.asarray(model.embedding, np.float64)
+    W_V = np.asarray(model.W_V, np.float64).reshape(-1, embedding.shape[1], d_value)
+    b_O = np.zeros((n_layers, embedding.shape[1]))
+    if model.b_O is not None:
+        b_O = np.asarray(model.b_O, np.float64)
+    before = np.concatenate([np.zeros((1, b_O.shape[1])), np.cumsum(b_O, axis=0)])
+    layer = np.repeat(np.arange(n_layers), n_heads)
+    shape = (n_layers * n_heads, n_ctx, d_value)
+    b_V = np.zeros(shape) if model.b_V is None else np.asarray(model.b_V, np.float64)
+    return HostModel(
+        np.asarray(model.A, np.float64).reshape(shape[0], n_ctx, n_ctx),
+        (embedding[None] + before[layer][:, None]) @ W_V,
+        W_V,
+        np.asarray(model.W_O, np.float64).reshape(-1, d_value, embedding.shape[1]),
+        b_V.reshape(shape),
+        layer,
+        embedding + before[-1],
+    )
+
+
+class Moments(NamedTuple):
+    """Second moments of non-empty completions, where the search asks for them."""
+
+    at_head: np.ndarray
+    """``W_Vᵀ N_l(s) W_V`` for every head, l its layer: ``[heads, n_ctx, d_value, d_value]``."""
+    at_end: np.ndarray
+    """``N_L`` at one position: ``[d_model, d_model]``."""
+
+
+def head_path_moments(model: HostModel, position: int) -> Moments:
+    """Moments over paths of heads, summed over positions; an upper bound.
+
+    ``(Σ_s A_ts y_s)² <= (Σ_s A_ts) Σ_s A_ts y_s²`` (Jensen) at every step but the first, whose
+    vector is known exactly.
+
+    Args:
+        model: On the host.
+        position: Where the completions may end.
+    """
+    mass = model.A * model.A.sum(axis=-1, keepdims=True)
+    first = model.A @ model.V + model.b_V
+    starts = first[..., :, None] * first[..., None, :]
+    return _moments(model, mass, starts, position)
+
+
+def position_path_moments(model: HostModel, position: int) -> Moments:
+    """Moments over paths of heads and positions; exact, no two of them share a term.
+
+    Args:
+        model: On the host.
+        position: Where the completions may end.
+    """
+    squared = model.A**2
+    sources = model.V[..., :, None] * model.V[..., None, :]
+    bias = model.b_V[..., :, None] * model.b_V[..., None, :]
+    return _moments(model, squared, _mix(squared, sources) + bias, position)
+
+
+def _moments(model: HostModel, P: np.ndarray, starts: np.ndarray, position: int) -> Moments:
+    """``N += Σ_h W_Oᵀ (starts + P W_Vᵀ N W_V) W_O`` over layers."""
+    n_heads, n_ctx, d_value = model.V.shape
+    d_model = model.direct.shape[1]
+    at_head = np.empty((n_heads, n_ctx, d_value, d_value))
+    N = np.zeros((n_ctx, d_model, d_model))
+    for layer in range(model.layer.max(initial=-1) + 1):
+        update = np.zeros_like(N)
+        for head in np.flatnonzero(model.layer == layer):
+            at_head[head] = model.W_V[head].T @ N @ model.W_V[head]
+            inner = starts[head] + _mix(P[head], at_head[head])
+            update += model.W_O[head].T @ inner @ model.W_O[head]
+        N += update
+    return Moments(at_head, N[position])
+
+
+def _mix(P: np.ndarray, moments: np.ndarray) -> np.ndarray:
+    """``Σ_s P_ts M(s)``."""
+    *before, d, _ = moments.shape
+    flat = moments.reshape(*before, d * d)
+    return (P @ flat).reshape(moments.shape)

@@ -1,0 +1,162 @@
+"""The ledger against brute force over all paths, its bounds, and its accounts."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from circuitax.circuits import expansion, frozen, ledger, paths, second_moments
+from circuitax.kernel.norm import Norm
+from circuitax.kernel.positions import Positions
+
+FULL = {"biases": True, "norm": Norm.layernorm, "positions": Positions.learned}
+
+
+def _model(run):
+    return frozen.frozen_model(run.weights, run.tokens, run.spec, run.trace)
+
+
+def _head_path_values(model, position, direction):
+    w = np.asarray(direction) / np.asarray(
+        1.0 if model.read_out.scale is None else model.read_out.scale[position]
+    )
+    return np.asarray(expansion.path_streams(model))[:, position] @ w
+
+
+def _position_path_values(model, position, direction):
+    """Every chain of (head, source), by nested loops in NumPy."""
+    host = second_moments.host_model(model)
+    w = np.asarray(direction) / float(
+        1.0 if model.read_out.scale is None else model.read_out.scale[position]
+    )
+    n_layers, n_heads = model.A.shape[:2]
+    values = {((), ()): host.direct[position] @ w}
+    for path in paths.all_paths(n_layers, n_heads):
+        if not path:
+            continue
+        flat = [layer * n_heads + head for layer, head in path]
+        u = w
+        directions = []
+        for head in reversed(flat):
+            directions.append(host.W_O[head] @ u)
+            u = host.W_V[head] @ directions[-1]
+        directions = directions[::-1]
+        for sources in itertools.product(range(position + 1), repeat=len(path)):
+            chain = [*sources, position]  # source of the first head, …, the logit's position
+            if any(a > b for a, b in itertools.pairwise(chain)):
+                continue
+            weight = np.prod([host.A[h, chain[i + 1], chain[i]] for i, h in enumerate(flat)])
+            values[path, tuple(sources)] = weight * (host.V[flat[0], sources[0]] @ directions[0])
+            later = np.prod([host.A[h, chain[i + 1], chain[i]] for i, h in enumerate(flat) if i])
+            key = (path, (None, *sources[1:]))
+            values[key] = later * (host.b_V[flat[0], chain[1]] @ directions[0])
+    return values
+
+
+@pytest.mark.parametrize("options", [{}, FULL], ids=["bare", "full"])
+def test_head_paths_equal_brute_force(options, make_run, x64):
+    run = make_run(4, n_heads=3, **options)
+    model = _model(run)
+    direction = run.weights.W_U[:, 2] - run.weights.W_U[:, 5]
+    values = _head_path_values(model, 3, direction)
+    found = ledger.head_ledger(model, 3, direction, k=12)
+    order = np.argsort(-np.abs(values))
+    np.testing.assert_allclose(found.values, values[order[:12]], rtol=1e-10)
+    names = list(paths.all_paths(4, 3))
+    assert list(found.paths) == [names[i] for i in order[:12]]
+    assert found.complete and found.omitted_bound <= abs(found.values[-1])
+    assert np.abs(values[order[12]]) <= found.omitted_bound * (1 + 1e-12)
+    np.testing.assert_allclose(found.found + found.remainder, values.sum(), atol=1e-12)
+    assert found.n_evaluated < len(values)
+
+
+def test_paths_and_remainder_are_the_logit(make_run, x64):
+    run = make_run(3)
+    found = ledger.head_ledger(_model(run), 4, run.weights.W_U[:, 1], k=5)
+    np.testing.assert_allclose(found.found + found.remainder, run.logits[4, 1], atol=1e-12)
+
+
+@pytest.mark.parametrize("options", [{}, FULL], ids=["bare", "full"])
+def test_position_paths_equal_brute_force(options, make_run, x64):
+    run = make_run(3, n_heads=2, **options)
+    model = _model(run)
+    direction = run.weights.W_U[:, 3]
+    values = _position_path_values(model, 3, direction)
+    found = ledger.position_ledger(model, 3, direction, k=10)
+    order = sorted(values, key=lambda key: -abs(values[key]))[:11]
+    np.testing.assert_allclose(found.values, [values[key] for key in order[:10]], rtol=1e-9)
+    assert list(zip(found.paths, found.positions, strict=True)) == order[:10]
+    assert found.complete and abs(values[order[10]]) <= found.omitted_bound * (1 + 1e-12)
+    np.testing.assert_allclose(found.found + found.remainder, sum(values.values()), atol=1e-11)
+
+
+def test_position_moments_are_the_exact_sum_of_squares(make_run, x64):
+    run = make_run(3, **FULL)
+    model = _model(run)
+    w = np.asarray(run.weights.W_U[:, 0])
+    values = _position_path_values(
+        model._replace(read_out=model.read_out._replace(scale=None)), 4, w
+    )
+    moments = second_moments.position_path_moments(second_moments.host_model(model), 4)
+    squares = sum(value**2 for (path, _), value in values.items() if path)
+    np.testing.assert_allclose(w @ moments.at_end @ w, squares, rtol=1e-10)
+
+
+def test_head_moments_bound_the_sum_of_squares_and_bite(make_run, x64):
+    """Above the truth, as it must, and far below the product of norms."""
+    run = make_run(3)
+    model = _model(run)
+    w = np.asarray(run.weights.W_U[:, 0])
+    host = second_moments.host_model(model)
+    values = _head_path_values(model, 4, w)[1:]
+    moments = second_moments.head_path_moments(host, 4)
+    bound = w @ moments.at_end @ w
+    assert np.sum(values**2) <= bound * (1 + 1e-12)
+    sizes = np.array([np.linalg.norm(V @ O, 2) for V, O in zip(host.W_V, host.W_O, strict=True)])
+    gains = 1 + sizes.reshape(3, 2).sum(axis=1)
+    norms = np.prod(gains) * np.linalg.norm(host.direct, axis=1).max() * np.linalg.norm(w)
+    assert bound < norms**2 / 4
+
+
+def test_a_budget_leaves_a_stated_gap(make_run, x64):
+    run = make_run(5, n_heads=3)
+    model = _model(run)
+    direction = run.weights.W_U[:, 2]
+    values = _head_path_values(model, 4, direction)
+    found = ledger.head_ledger(model, 4, direction, k=30, budget=40)
+    assert not found.complete and found.n_evaluated < len(values)
+    listed = [paths.path_index(path, 3) for path in found.paths]
+    left_out = np.abs(np.delete(values, listed))
+    assert abs(found.values[-1]) < left_out.max() <= found.omitted_bound
+
+
+def test_fewer_paths_than_asked_for(make_run, x64):
+    run = make_run(1)
+    found = ledger.head_ledger(_model(run), 0, run.weights.W_U[:, 2], k=20)
+    assert len(found.paths) == 3 and found.complete and found.omitted_bound == 0
+    no_layers = make_run(0)
+    assert ledger.position_ledger(_model(no_layers), 2, run.weights.W_U[:, 2]).paths == ((),)
+
+
+def test_values_of_found_paths_are_differentiable(make_run, x64):
+    run = make_run(3, **FULL)
+    model = _model(run)
+    direction = run.weights.W_U[:, 2]
+    found = ledger.head_ledger(model, 3, direction, k=6)
+    step = jax.jit(ledger.head_path_values, static_argnums=(1, 2))
+    values = step(model, found.paths, 3, direction)
+    np.testing.assert_allclose(values, found.values, rtol=1e-9)
+    slope = jax.grad(lambda w: step(model, found.paths, 3, w).sum())(direction)
+    np.testing.assert_allclose(jnp.vdot(slope, direction), values.sum(), rtol=1e-9)
+
+
+def test_bad_arguments_are_named(make_run):
+    model = _model(make_run(1, dtype=jnp.float32))
+    with pytest.raises(ValueError, match="position=5 must be from 0 to 4"):
+        ledger.head_ledger(model, 5, jnp.ones(6))
+    with pytest.raises(ValueError, match="k=0 must be at least 1"):
+        ledger.head_ledger(model, 0, jnp.ones(6), k=0)
+    with pytest.raises(ValueError, match="budget=0 must be at least 1"):
+        ledger.position_ledger(model, 0, jnp.ones(6), budget=0)
