@@ -8,14 +8,14 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 RULE = (
     "lowest loss of the restarts that stayed finite; ties go to the lower index; a cell without "
-    "a finite restart has index -1 and loss NaN"
+    "a finite restart has number -1 and loss NaN"
 )
 
 
 class Best(NamedTuple):
     """The restart chosen in every cell, and how many there were to choose from."""
 
-    index: Int[Array, "*cell"]
+    restart: Int[Array, "*cell"]
     loss: Float[Array, "*cell"]
     n_alive: Int[Array, "*cell"]
 
@@ -39,18 +39,18 @@ def best_of(losses: Float[Array, "*cell restart"], alive: Bool[Array, "*cell res
     fit = alive & jnp.isfinite(losses)
     masked = jnp.where(fit, losses, jnp.inf)
     n_alive = jnp.sum(fit, axis=-1)
-    index = jnp.where(n_alive > 0, jnp.argmin(masked, axis=-1), -1)
+    restart = jnp.where(n_alive > 0, jnp.argmin(masked, axis=-1), -1)
     loss = jnp.where(n_alive > 0, jnp.min(masked, axis=-1), jnp.nan)
-    return Best(index, loss, n_alive)
+    return Best(restart, loss, n_alive)
 
 
-def take(tree: PyTree, index: Int[Array, "*cell"]) -> PyTree:
-    """From each leaf ``[*cell, restart, ...]`` the restart chosen; NaN where ``index`` is -1."""
+def take(tree: PyTree, restart: Int[Array, "*cell"]) -> PyTree:
+    """From each leaf ``[*cell, restart, ...]`` the restart chosen; NaN where it is -1."""
 
     def pick(leaf: Array) -> Array:
-        at = index.reshape(*index.shape, *[1] * (leaf.ndim - index.ndim))
-        chosen = jnp.take_along_axis(leaf, jnp.maximum(at, 0), axis=index.ndim)
-        return jnp.squeeze(jnp.where(at >= 0, chosen, jnp.nan), axis=index.ndim)
+        at = restart.reshape(*restart.shape, *[1] * (leaf.ndim - restart.ndim))
+        chosen = jnp.take_along_axis(leaf, jnp.maximum(at, 0), axis=restart.ndim)
+        return jnp.squeeze(jnp.where(at >= 0, chosen, jnp.nan), axis=restart.ndim)
 
     return jax.tree.map(pick, tree)
 

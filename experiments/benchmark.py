@@ -1,0 +1,126 @@
+"""The benchmark table: every row a ratio to a real alternative, measured in the same run.
+
+    python -m experiments.benchmark [--only toy_training] [--rounds 7] [--out results]
+
+Discovers ``experiments/benchmarks/*.py`` that define ``cases``; peers live in ``.venv-bench``.
+"""
+
+import argparse
+import importlib
+import json
+import os
+import platform
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from tqdm import tqdm
+
+from experiments.benchmarks.case import measure
+
+FOLDER = Path(__file__).parent / "benchmarks"
+PEAK_SIZE = 2048
+
+
+def discover() -> dict[str, Any]:
+    """Name and ``cases`` of every benchmark module, in alphabetical order."""
+    found = {}
+    for path in sorted(FOLDER.glob("*.py")):
+        module = importlib.import_module(f"experiments.benchmarks.{path.stem}")
+        if hasattr(module, "cases"):
+            found[path.stem] = module.cases
+    return found
+
+
+def matmul_peak() -> Callable[[], float]:
+    """A function that measures this machine's float32 matmul speed, in GFLOP/s."""
+    a = jax.random.normal(jax.random.key(0), (PEAK_SIZE, PEAK_SIZE), jnp.float32)
+    product = jax.jit(lambda x: x @ x)
+    jax.block_until_ready(product(a))
+
+    def peak() -> float:
+        seconds = []
+        for _ in range(3):
+            start = time.perf_counter()
+            jax.block_until_ready(product(a))
+            seconds.append(time.perf_counter() - start)
+        return 2.0 * PEAK_SIZE**3 / min(seconds) / 1e9
+
+    return peak
+
+
+def table(rows: list[dict[str, Any]], machine: dict[str, Any]) -> str:
+    """The rows as Markdown."""
+    lines = [
+        "# Benchmarks",
+        "",
+        "Written by `python -m experiments.benchmark`. Ours and theirs take turns in one run; the",
+        "ratio is the median over rounds, with the least and the largest round in brackets. The",
+        "peak is this machine's float32 matmul speed, measured in the same rounds.",
+        "",
+        f"Machine: {machine['cores']} cores, {machine['processor']}, {machine['backend']}; peak "
+        f"{machine['peak_gflops_per_second']:.0f} GFLOP/s. JAX {machine['jax']}, "
+        f"{machine['date']}.",
+        "",
+        "| what | ours | theirs | ratio | target | share of peak | against |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    notes = []
+    for row in rows:
+        theirs = f"{row['theirs']:.3g} {row['unit']}" if "theirs" in row else "-"
+        ratio = "-"
+        if "ratio" in row:
+            ratio = f"{row['ratio']:.1f}x ({row['ratio_low']:.1f} to {row['ratio_high']:.1f})"
+        target = "-" if row["target"] is None else f"{row['target']:g}x"
+        share = f"{row['share_of_peak']:.0%}" if "share_of_peak" in row else "-"
+        lines.append(
+            f"| {row['name']} | {row['ours']:.3g} {row['unit']} | {theirs} | {ratio} | {target} "
+            f"| {share} | {row['peer'] or '-'} |"
+        )
+        if row["note"]:
+            notes.append(f"- {row['name']}: {row['note']}. {row['rounds']} rounds.")
+    return "\n".join([*lines, "", *notes, ""])
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure, print and write the table."""
+    parser = argparse.ArgumentParser(prog="experiments.benchmark", description=__doc__)
+    parser.add_argument("--only", default="", help="benchmark modules, separated by commas")
+    parser.add_argument("--rounds", type=int, default=7, help="alternating rounds, 5 or more")
+    parser.add_argument("--out", type=Path, default=FOLDER.parents[1] / "results")
+    options = parser.parse_args(arguments)
+    known = discover()
+    chosen = [name for name in options.only.split(",") if name] or list(known)
+    for name in chosen:
+        if name not in known:
+            parser.error(f"--only={name} must be one of {', '.join(known)}")
+    if options.rounds < 1:
+        parser.error(f"--rounds={options.rounds} must be at least 1")
+    rows, peak = [], matmul_peak()
+    with ExitStack() as stack:
+        todo = [case for name in chosen for case in known[name](stack)]
+        for case in tqdm(todo, unit="row", disable=None):
+            rows.append(measure(case, options.rounds, peak))
+    machine = {
+        "cores": len(os.sched_getaffinity(0)),
+        "processor": platform.machine(),
+        "backend": jax.default_backend(),
+        "peak_gflops_per_second": peak(),
+        "jax": jax.__version__,
+        "python": platform.python_version(),
+        "date": time.strftime("%Y-%m-%d"),
+    }
+    text = table(rows, machine)
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "benchmarks.md").write_text(text, encoding="utf-8")
+    record = {"machine": machine, "rows": rows}
+    (options.out / "benchmarks.json").write_text(json.dumps(record, indent=1), encoding="utf-8")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Benchmarks: each module here yields cases, measured in turns with a peer."""
