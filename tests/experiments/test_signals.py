@@ -1,0 +1,71 @@
+"""Signals and kills, with real processes."""
+
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from circuitax.lab.runs import finished_runs
+from circuitax.records.record import Record
+
+ARGUMENTS = ("experiments.run", "experiment=house_walk", "scale=tiny", "n_steps=60")
+
+
+def wait_for_chunks(results: Path, process: subprocess.Popen, chunks: int) -> None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and process.poll() is None:
+        for path in results.glob(".work/*/metrics.jsonl"):
+            if path.read_text().count("\n") >= chunks:
+                return
+        time.sleep(0.05)
+    process.kill()
+    pytest.fail(f"no chunk was written: {process.communicate()}")
+
+
+@pytest.mark.slow
+def test_stop_busy_and_resume(
+    start: Callable[..., subprocess.Popen], results: Path, walk: Callable[..., int]
+) -> None:
+    first = start(*ARGUMENTS, HOUSE_WALK_DELAY="0.5")
+    wait_for_chunks(results, first, 3)
+    second = start(*ARGUMENTS)
+    _, said = second.communicate(timeout=120)
+    assert second.returncode == 1
+    assert f"is being computed by process {first.pid}" in said and "Traceback" not in said
+    first.send_signal(signal.SIGTERM)
+    _, said = first.communicate(timeout=60)
+    assert first.returncode == 143
+    assert "stopped; the same command resumes" in said and "Traceback" not in said
+    assert not finished_runs("house_walk")
+    done = sum(1 for path in results.glob(".work/*/metrics.jsonl") for _ in path.open())
+    assert 3 <= done < 60
+    third = start(*ARGUMENTS)
+    _, said = third.communicate(timeout=120)
+    assert third.returncode == 0 and "resumed" in said
+    resumed = Record.load(finished_runs("house_walk")[0])
+    assert [path.name for path in (results / ".work").iterdir()] == ["hydra"]
+    finished_runs("house_walk")[0].rename(results / "kept")
+    assert walk("n_steps=60") == 0
+    straight = Record.load(finished_runs("house_walk")[0])
+    np.testing.assert_allclose(
+        straight.data["position"], resumed.data["position"], rtol=1e-6, atol=1e-7
+    )
+    assert straight.data["position"].sizes["chunk"] == 60
+
+
+@pytest.mark.slow
+def test_a_kill_leaves_no_half_run(
+    start: Callable[..., subprocess.Popen], results: Path, walk: Callable[..., int]
+) -> None:
+    process = start(*ARGUMENTS, HOUSE_WALK_DELAY="0.5")
+    wait_for_chunks(results, process, 2)
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    assert not (results / "house_walk").exists()
+    assert walk("n_steps=60") == 0  # the lock of the dead is no hindrance
+    assert Record.load(finished_runs("house_walk")[0]).data["position"].sizes["chunk"] == 60
