@@ -64,5 +64,5 @@ def test_impossible_arguments() -> None:
         reached(STEPS[:1], curve[:1], 0.5)
     with pytest.raises(ValueError, match=r"margin=0.5"):
         change_window(STEPS, curve, 0.5)
-    with pytest.raises(ValueError, match="width=101.0"):
+    with pytest.raises(ValueError, match=r"width=101\.0"):
         steepest_fall(STEPS, curve, 101.0)

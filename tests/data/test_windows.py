@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from circuitax.data.windows import draw_windows, fits_on_device, read_windows, spaced_windows
+from circuitax.data.windows import (
+    WindowSource,
+    draw_windows,
+    fits_on_device,
+    read_windows,
+    spaced_windows,
+)
 from circuitax.kernel.keys import at_index
 
 KEY = jax.random.key(5)
@@ -81,3 +87,15 @@ def test_short_text_and_empty_batch() -> None:
         draw_windows(KEY, jnp.arange(5), 2, 8)
     with pytest.raises(ValueError, match="batch=0"):
         read_windows(KEY, np.arange(5), 0, 2, range(1))
+
+
+def test_source_is_the_sampler_and_equal_by_digest() -> None:
+    text = jnp.arange(50, dtype=jnp.uint16)
+    source = WindowSource("abc", 5, 7, text)
+    np.testing.assert_array_equal(source(KEY), draw_windows(KEY, text, 5, 7))
+    assert source == WindowSource("abc", 5, 7, text + 1)
+    assert len({source, WindowSource("abd", 5, 7, text), WindowSource("abc", 5, 8, text)}) == 3
+    with pytest.raises(ValueError, match="length=51"):
+        WindowSource("abc", 5, 51, text)
+    with pytest.raises(ValueError, match="length=1 must be at least 2"):
+        WindowSource("abc", 5, 1, text)

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from circuitax.data.repeated import RepeatedSource
+from circuitax.data.windows import WindowSource
 from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import at_index
 from circuitax.models.specs import TransformerSpec
 from circuitax.training.ensemble import Plan, advance, init, new_members
-from circuitax.training.language import NextToken, text_losses
+from circuitax.training.language import NextToken, StreamedNextToken, stream, text_losses
 from circuitax.training.optim import Optimizer, OptimSpec
 from circuitax.training.problem import Problem
 
@@ -54,3 +55,20 @@ def test_an_ensemble_learns_that_texts_repeat() -> None:
     state, second = train(state)
     assert (np.asarray(second["loss"]) < np.asarray(first["loss"])).all()
     assert not np.allclose(state.params.W_E[0], state.params.W_E[1])
+
+
+def test_streamed_from_disk_equals_drawn_on_device() -> None:
+    text = np.random.default_rng(0).integers(0, 9, 300).astype(np.uint16)
+    optim = OptimSpec(Optimizer.adam, learning_rate=1e-2, weight_decay=0.0, steps=6)
+    source = WindowSource("numbers", 4, 12, jnp.asarray(text))
+    on_device = Plan(NextToken(MODEL, source), optim, chunk=3)
+    on_disk = Plan(StreamedNextToken(MODEL, 3), optim, chunk=3)
+    members = new_members(jax.random.key(0), 1e-2, jnp.zeros(2))
+    states = [init(on_device, members), init(on_disk, members)]
+    both = advance(on_device, members), stream(on_disk, members, text, 4, 12)
+    for _ in range(2):
+        states = [train(state)[0] for train, state in zip(both, states, strict=True)]
+    for ours, theirs in zip(*map(jax.tree.leaves, states), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+    with pytest.raises(ValueError, match=r"plan.chunk=2 must equal plan.problem.chunk=3"):
+        stream(dataclasses.replace(on_disk, chunk=2), members, text, 4, 12)

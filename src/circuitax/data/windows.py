@@ -5,6 +5,8 @@ resumed run sees the same data without saving more than the step. The array may 
 where drawing is part of the compiled step, or a memory map on disk; both give the same windows.
 """
 
+from dataclasses import dataclass, field
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,6 +16,35 @@ from circuitax.kernel.keys import at_index
 
 # Device indices are int32.
 _MOST_ON_DEVICE = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class WindowSource:
+    """Windows of a text on the device, for training: called with a key it returns a batch.
+
+    Equal and hashable by everything but the tokens themselves, which ``digest`` stands for: two
+    sources with one digest share a compiled training step.
+
+    Attributes:
+        digest: Identifies the tokens (the hashes of corpus and tokenizer).
+        batch: Windows in a batch, at least 1.
+        length: Tokens in a window, at least 2.
+        tokens: The text, any integer type.
+    """
+
+    digest: str
+    batch: int
+    length: int
+    tokens: jax.Array = field(compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.length < 2:
+            raise ValueError(f"length={self.length} must be at least 2 to have a next token")
+        _check(self.tokens.shape[0], self.batch, self.length)
+
+    def __call__(self, key: Key[Array, ""]) -> Int[Array, "batch length"]:
+        """One batch, a pure function of the key."""
+        return draw_windows(key, self.tokens, self.batch, self.length)
 
 
 def draw_windows(
@@ -47,6 +78,7 @@ def read_windows(
         ValueError: If the corpus is shorter than a window.
     """
     n_tokens = len(tokens)
+    _check(n_tokens, batch, length)
     if n_tokens <= _MOST_ON_DEVICE:
         draw = jax.vmap(lambda i: _starts(at_index(key, i), n_tokens, batch, length))
         starts = np.asarray(draw(jnp.arange(steps.start, steps.stop, steps.step)), np.int64)
@@ -83,6 +115,11 @@ def fits_on_device(tokens: np.ndarray, limit_bytes: int = 1 << 30) -> bool:
 
 
 def _starts(key: Key[Array, ""], n_tokens: int, batch: int, length: int) -> Int[Array, " batch"]:
+    _check(n_tokens, batch, length)
+    return jax.random.randint(key, (batch,), 0, n_tokens - length + 1)
+
+
+def _check(n_tokens: int, batch: int, length: int) -> None:
     if batch < 1:
         raise ValueError(f"batch={batch} must be at least 1")
     if not 1 <= length <= n_tokens:
@@ -90,4 +127,3 @@ def _starts(key: Key[Array, ""], n_tokens: int, batch: int, length: int) -> Int[
             f"length={length} must be between 1 and the {n_tokens} tokens of the text; use more "
             "text or a shorter context"
         )
-    return jax.random.randint(key, (batch,), 0, n_tokens - length + 1)

@@ -1,18 +1,24 @@
 """Next-token prediction as a training problem: a transformer, and where its texts come from."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
+from circuitax.data.windows import read_windows
 from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import at_index
 from circuitax.kernel.weights import TransformerWeights
 from circuitax.models.specs import TransformerSpec
 from circuitax.models.transformer import init_weights
+from circuitax.training import ensemble
+from circuitax.training.loop import Metrics
 from circuitax.training.losses import next_token_nats
+from circuitax.training.problem import Member, TrainState
 
 
 @runtime_checkable
@@ -51,6 +57,69 @@ class NextToken:
     ) -> Float[Array, ""]:
         """The scalar that is minimised."""
         return jnp.mean(text_losses(self.model, params, batch))
+
+
+@dataclass(frozen=True)
+class StreamedNextToken:
+    """`NextToken` on texts that do not fit on the device: each chunk of steps brings its own.
+
+    ``hyper`` holds the chunk's texts, ``[chunk, batch, n_ctx]`` for a member; see `stream`.
+
+    Attributes:
+        model: The transformer.
+        chunk: Steps of a chunk, as in the `Plan`.
+    """
+
+    model: TransformerSpec
+    chunk: int
+
+    def init(self, key: Key[Array, ""], hyper: PyTree) -> TransformerWeights:
+        """Fresh weights."""
+        return init_weights(key, self.model)
+
+    def batch(self, key: Key[Array, ""], step: Int[Array, ""]) -> Int[Array, ""]:
+        """Which of the chunk's texts."""
+        return step % self.chunk
+
+    def loss(
+        self,
+        params: TransformerWeights,
+        batch: Int[Array, ""],
+        hyper: Int[Array, "chunk batch n_ctx"],
+    ) -> Float[Array, ""]:
+        """The scalar that is minimised."""
+        return jnp.mean(text_losses(self.model, params, hyper[batch]))
+
+
+def stream(
+    plan: ensemble.Plan, members: Member, tokens: np.ndarray, batch: int, length: int
+) -> Callable[[TrainState], tuple[TrainState, Metrics]]:
+    """`ensemble.advance` on a memory-mapped text of any size, read chunk by chunk.
+
+    Every member sees the windows that `NextToken` would draw for it on the device.
+
+    Args:
+        plan: Its problem is a `StreamedNextToken` with the plan's chunk.
+        members: Keys and rates; their ``hyper`` is replaced.
+        tokens: The text on disk.
+        batch: Windows of a step.
+        length: Tokens of a window.
+
+    Raises:
+        ValueError: If the problem's chunk is not the plan's.
+    """
+    ours = plan.problem.chunk if isinstance(plan.problem, StreamedNextToken) else None
+    if ours != plan.chunk:
+        raise ValueError(f"plan.chunk={plan.chunk} must equal plan.problem.chunk={ours}")
+
+    def advance(state: TrainState) -> tuple[TrainState, Metrics]:
+        # Diverged members stand still; the others are all at the same step.
+        start = int(np.max(state.step))
+        steps = range(start, start + plan.chunk)
+        texts = [read_windows(key, tokens, batch, length, steps) for key in members.data_key]
+        return ensemble.advance(plan, members._replace(hyper=jnp.asarray(np.stack(texts))))(state)
+
+    return advance
 
 
 def text_losses(
