@@ -34,7 +34,7 @@ def test_take_from_every_leaf_of_a_tree_of_cells() -> None:
     W = jnp.arange(2 * 2 * 3 * 4.0).reshape(2, 2, 3, 4)
     loss = jnp.arange(12.0).reshape(2, 2, 3)
     chosen = take({"W": W, "loss": loss}, restart)
-    for i, j in np.ndrestart(2, 2):
+    for i, j in np.ndindex(2, 2):
         np.testing.assert_array_equal(chosen["W"][i, j], W[i, j, restart[i, j]])
         assert chosen["loss"][i, j] == loss[i, j, restart[i, j]]
 
