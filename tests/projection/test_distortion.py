@@ -94,6 +94,8 @@ def test_pairs_past_the_capacity_are_counted_not_dropped_silently() -> None:
     found = all_pairs(x.at[5, 0].set(9.0), x[:, :2].at[5].set(0.0), BOUNDS, near_capacity=4)
     summary = summarise(found)
     assert (summary.n_zero, summary.n_unresolved, summary.n_used) == (4, 6, 5)
+    none = summarise(all_pairs(x.at[5, 0].set(9.0), x[:, :2], BOUNDS, near_capacity=0))
+    assert (none.n_zero, none.n_unresolved, none.n_used) == (0, 10, 5)
 
 
 def test_many_maps_under_vmap_are_the_single_ones(rng: np.random.Generator) -> None:

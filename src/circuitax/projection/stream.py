@@ -135,14 +135,18 @@ def summarise(
         require_distinct: Refuse clouds with pairs at distance zero, as Theorem 27 does tacitly.
 
     Raises:
-        ValueError: If a value was NaN or infinite, if no pair had a value, or if pairs coincide
-            and ``require_distinct``.
+        ValueError: If a value was NaN or infinite, if no pair had a value, or if
+            ``require_distinct`` and pairs coincide or were left unresolved.
     """
     n_used, n_zero = count_value(stream.n_used), count_value(stream.n_zero)
     if n_bad := int(count_value(stream.n_nonfinite).sum()):
         raise ValueError(f"points or images hold NaN or infinity: {n_bad} pairs have no distortion")
-    if require_distinct and n_zero.any():
-        raise ValueError(f"points must be distinct: {int(n_zero.max())} pairs are at distance zero")
+    n_missed = count_value(stream.n_unresolved)
+    if require_distinct and (n_zero.any() or n_missed.any()):
+        raise ValueError(
+            f"points must be distinct: {int(n_zero.max())} pairs are at distance zero, and "
+            f"{int(n_missed.max())} too close to tell"
+        )
     if not n_used.all():
         raise ValueError("points must hold at least one pair at a non-zero distance; none was used")
     mean = sum_value(stream.total) / n_used
@@ -151,7 +155,7 @@ def summarise(
     return Summary(
         n_used=n_used,
         n_zero=n_zero,
-        n_unresolved=count_value(stream.n_unresolved),
+        n_unresolved=n_missed,
         mean=np.asarray(mean),
         std=np.asarray(np.sqrt(np.maximum(variance, 0))),
         low=np.asarray(stream.low, np.float64),
