@@ -164,6 +164,18 @@ def test_stream_patch_at_one_position(x64: None, weights: TransformerWeights) ->
     np.testing.assert_array_equal(trace.streams[1, 2], source.streams[1, 2])
 
 
+def test_the_last_stream_edit_reaches_the_unembedding(
+    x64: None, weights: TransformerWeights
+) -> None:
+    logits, source = run(weights, OTHER, SPEC)
+    last = Interventions(
+        stream_keep=jnp.ones((3, 1)).at[2].set(0),
+        stream_add=jnp.zeros((3, 4, 6)).at[2].set(source.streams[2]),
+    )
+    patched, _ = run(weights, TOKENS, SPEC, last)
+    np.testing.assert_allclose(patched, logits, rtol=1e-11, atol=1e-12)
+
+
 def test_mlp_edits(x64: None, make_transformer) -> None:
     weights = make_transformer(**SIZES, mlp=True)
     none = weights._replace(blocks=weights.blocks._replace(mlp=None))

@@ -1,0 +1,279 @@
+"""The forward pass against S0 to S3, each item by an independent NumPy oracle."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from circuitax.kernel.activations import Activation
+from circuitax.kernel.forward import forward
+from circuitax.kernel.norm import Norm
+from circuitax.kernel.positions import Positions
+from circuitax.kernel.spec import ForwardSpec
+from circuitax.kernel.weights import Blocks, HeadStack, MLPWeights, TransformerWeights
+
+run = jax.jit(forward, static_argnames=("spec", "outputs"))
+
+TOKENS = jnp.array([3, 1, 4, 1, 5, 9])
+S0_SPEC = ForwardSpec(score_scale=1.0)
+
+
+def softmax_rows(s: np.ndarray) -> np.ndarray:
+    e = np.exp(s - s.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def one_layer(
+    E: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray, **mlp: np.ndarray
+) -> TransformerWeights:
+    """S1's layer on given rows E: one head, collapsed W_V, identity output and unembedding."""
+    d = E.shape[1]
+
+    def layer(W: np.ndarray) -> jax.Array:
+        return jnp.asarray(W)[None]
+
+    heads = HeadStack(*(layer(W)[None] for W in (W_Q, W_K, W_V, np.eye(d))))
+    weights = MLPWeights(layer(mlp["W_up"]), layer(mlp["W_down"])) if mlp else None
+    return TransformerWeights(jnp.asarray(E), jnp.eye(d), Blocks(heads, mlp=weights))
+
+
+def S1_pseudocode(
+    E: np.ndarray,
+    W_Q: np.ndarray,
+    W_K: np.ndarray,
+    W_V: np.ndarray,
+    W_up: np.ndarray,
+    W_down: np.ndarray,
+) -> np.ndarray:
+    """S1 section 8, line by line."""
+    Q, K, V = E @ W_Q, E @ W_K, E @ W_V
+    S = Q @ K.T
+    S = S / np.sqrt(W_Q.shape[1])
+    S = S + np.where(np.triu(np.ones_like(S), 1) > 0, -np.inf, 0.0)
+    A = softmax_rows(S)
+    O = A @ V
+    E_prime = E + O
+    H = E_prime @ W_up
+    H = H / (1 + np.exp(-H))
+    Delta = H @ W_down
+    return E_prime + Delta
+
+
+@pytest.fixture
+def S1(rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Three tokens in six dimensions, so that the span of the values is a proper subspace."""
+    shapes = {
+        "E": (3, 6),
+        "W_Q": (6, 2),
+        "W_K": (6, 2),
+        "W_V": (6, 6),
+        "W_up": (6, 8),
+        "W_down": (8, 6),
+    }
+    return {name: rng.standard_normal(shape) for name, shape in shapes.items()}
+
+
+SCALED = ForwardSpec(score_scale=2**-0.5, activation=Activation.silu)
+A_CAT_SAT = jnp.arange(3)
+
+
+def attention_part(S1: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name: S1[name] for name in ("E", "W_Q", "W_K", "W_V")}
+
+
+def test_S1_section_8_pseudocode(x64: None, S1: dict[str, np.ndarray]) -> None:
+    out, _ = run(one_layer(**S1), A_CAT_SAT, SCALED)
+    np.testing.assert_allclose(out, S1_pseudocode(**S1), rtol=1e-12, atol=1e-12)
+
+
+def test_S1_a_cat_sat_triangle(x64: None, S1: dict[str, np.ndarray]) -> None:
+    """Section 4: token by token, with one, two and three visible values."""
+    part = attention_part(S1)
+    out, trace = run(one_layer(**part), A_CAT_SAT, SCALED, outputs=True)
+    q, k, v = (part["E"] @ part[name] for name in ("W_Q", "W_K", "W_V"))
+    for i in range(3):
+        scores = np.array([q[i] @ k[j] / np.sqrt(2) for j in range(i + 1)])
+        alpha = np.exp(scores) / np.exp(scores).sum()
+        delta = sum(alpha[j] * v[j] for j in range(i + 1))
+        np.testing.assert_allclose(trace.head_outputs[0, 0, i], delta, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(out[i], part["E"][i] + delta, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(trace.head_outputs[0, 0, 0], v[0], rtol=1e-12)
+
+
+def test_S1_fact_1_updates_lie_in_the_span_of_values(x64: None, S1: dict[str, np.ndarray]) -> None:
+    part = attention_part(S1)
+    _, trace = run(one_layer(**part), A_CAT_SAT, SCALED, outputs=True)
+    v = part["E"] @ part["W_V"]
+    outside = np.eye(6) - np.linalg.pinv(v) @ v
+    assert np.linalg.matrix_rank(outside) == 3
+    np.testing.assert_allclose(np.asarray(trace.head_outputs[0, 0]) @ outside, 0, atol=1e-12)
+    assert np.abs(part["E"] @ outside).max() > 0.1
+
+
+def test_S1_fact_2_the_mixing_matrix_depends_on_the_input(
+    x64: None, S1: dict[str, np.ndarray]
+) -> None:
+    part = attention_part(S1)
+    _, one = run(one_layer(**part), A_CAT_SAT, SCALED)
+    _, two = run(one_layer(**(part | {"E": part["E"][::-1]})), A_CAT_SAT, SCALED)
+    assert np.abs(np.asarray(one.patterns - two.patterns)).max() > 0.05
+
+
+def test_E19_S2_worked_example_through_the_model() -> None:
+    """Tokens A, B, C with S2's queries, keys and one-hot values; the head's output at B and C."""
+    W_Q, W_K = np.array([[9.0, 9.0], [0, 1], [1, 1]]), np.array([[1.0, 0], [0, 1], [1, 1]])
+    weights = one_layer(np.eye(3), W_Q, W_K, np.eye(3))
+    weights = jax.tree.map(lambda a: a.astype(jnp.float32), weights)
+    _, trace = run(weights, jnp.arange(3), ForwardSpec(2**-0.5), outputs=True)
+    want = [[1, 0, 0], [0.3302, 0.6698, 0], [0.2483, 0.2483, 0.5035]]
+    np.testing.assert_allclose(trace.head_outputs[0, 0], want, atol=5e-5)
+
+
+def test_S0_def_12_simplified_transformer_in_columns(x64: None, make_transformer) -> None:
+    """X + Σ_h W_O^h (W_V^h X) softmax((W_Q^h X)^T (W_K^h X))^T, two layers, no scale, no mask."""
+    weights = make_transformer()
+    X = np.asarray(weights.W_E)[TOKENS].T
+    heads = weights.blocks.attention
+    for layer in range(2):
+        update = np.zeros_like(X)
+        for h in range(3):
+            W_Q, W_K, W_V, W_O = (np.asarray(W[layer, h]).T for W in heads[:4])
+            A = softmax_rows((W_Q @ X).T @ (W_K @ X))
+            update += W_O @ (W_V @ X) @ A.T
+        X = X + update
+    logits, trace = run(weights, TOKENS, ForwardSpec(1.0, causal=False))
+    np.testing.assert_allclose(trace.streams[-1], X.T, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(logits, X.T @ np.asarray(weights.W_U), rtol=1e-12, atol=1e-11)
+    masked, _ = run(weights, TOKENS, S0_SPEC)
+    assert np.abs(np.asarray(masked - logits)).max() > 0.1, "E12: causal or not is stated"
+
+
+def pre_ln_oracle(weights: TransformerWeights, parallel: bool, mlp_residual: bool) -> np.ndarray:
+    """S0 section 2.2 in NumPy, pre-LN with a final norm (S2), GELU, biases, 1/sqrt(d_k)."""
+    gelu = np.vectorize(lambda z: 0.5 * z * (1 + float(jax.lax.erf(z / np.sqrt(2)))))
+    W = jax.tree.map(np.asarray, weights)
+
+    def ln(x: np.ndarray, gain: np.ndarray, offset: np.ndarray) -> np.ndarray:
+        centred = x - x.mean(axis=1, keepdims=True)
+        return centred / np.sqrt(x.var(axis=1, keepdims=True) + 1e-5) * gain + offset
+
+    x = W.W_E[TOKENS] + W.W_pos
+    mask = np.where(np.triu(np.ones((6, 6)), 1) > 0, -np.inf, 0.0)
+    b = W.blocks
+    for i in range(2):
+        read = ln(x, b.attention_norm.gain[i], b.attention_norm.offset[i])
+        update = np.zeros_like(x)
+        a = b.attention
+        for h in range(3):
+            q = read @ a.W_Q[i, h] + a.b_Q[i, h]
+            k = read @ a.W_K[i, h] + a.b_K[i, h]
+            v = read @ a.W_V[i, h] + a.b_V[i, h]
+            update += softmax_rows(q @ k.T / 2 + mask) @ v @ a.W_O[i, h]
+        update += a.b_O[i]
+        source = ln(x if parallel else x + update, b.mlp_norm.gain[i], b.mlp_norm.offset[i])
+        mlp = gelu(source @ b.mlp.W_in[i] + b.mlp.b_in[i]) @ b.mlp.W_out[i] + b.mlp.b_out[i]
+        x = x + update + mlp if mlp_residual else mlp
+    return ln(x, W.final_norm.gain, W.final_norm.offset) @ W.W_U + W.b_U
+
+
+PRE_LN = ForwardSpec(
+    score_scale=0.5, positions=Positions.learned, norm=Norm.layernorm, final_norm=True
+)
+
+
+@pytest.fixture
+def full(make_transformer) -> TransformerWeights:
+    return make_transformer(bias=True, mlp=True, norm=True, table=True)
+
+
+def test_S0_section_2_2_pre_ln_and_E5_residual_around_the_mlp(
+    x64: None, full: TransformerWeights
+) -> None:
+    logits, _ = run(full, TOKENS, PRE_LN)
+    want = pre_ln_oracle(full, parallel=False, mlp_residual=True)
+    np.testing.assert_allclose(logits, want, rtol=1e-9, atol=1e-11)
+    printed = pre_ln_oracle(full, parallel=False, mlp_residual=False)
+    assert np.abs(printed - want).max() > 0.1, "S3 section 2 prints MLP(Attn(X))"
+
+
+def test_E29_sequential_unless_built_parallel(x64: None, full: TransformerWeights) -> None:
+    sequential, _ = run(full, TOKENS, PRE_LN)
+    parallel, _ = run(full, TOKENS, dataclasses.replace(PRE_LN, parallel=True))
+    want = pre_ln_oracle(full, parallel=True, mlp_residual=True)
+    np.testing.assert_allclose(parallel, want, rtol=1e-9, atol=1e-11)
+    assert np.abs(np.asarray(parallel - sequential)).max() > 0.1
+
+
+def test_S3_section_2_attention_layer(x64: None, rng: np.random.Generator) -> None:
+    """X + W_O W_V X A^T with A over positions; S3 prints d_k x d_k scores (E4's first half)."""
+    X, W_Q, W_K, W_V = (rng.standard_normal(s) for s in ((4, 5), (2, 4), (2, 4), (2, 4)))
+    W_O = rng.standard_normal((4, 2))
+    heads = HeadStack(*(jnp.asarray(W.T)[None, None] for W in (W_Q, W_K, W_V, W_O)))
+    weights = TransformerWeights(jnp.asarray(X.T), jnp.eye(4), Blocks(heads))
+    got, _ = run(weights, jnp.arange(5), ForwardSpec(2**-0.5, causal=False))
+    A = softmax_rows((W_Q @ X).T @ (W_K @ X) / np.sqrt(2))
+    np.testing.assert_allclose(got.T, X + W_O @ (W_V @ X) @ A.T, rtol=1e-12, atol=1e-12)
+    printed = softmax_rows((W_Q @ X) @ (W_K @ X).T / np.sqrt(2))
+    assert printed.shape == (2, 2), "d_k x d_k: no pattern over positions"
+    assert np.abs(X + W_O @ (printed @ (W_V @ X)) - np.asarray(got).T).max() > 0.1
+
+
+def test_S0_def_2_embedding_rows(x64: None, make_transformer) -> None:
+    weights = make_transformer(n_layers=1)
+    _, trace = run(weights, TOKENS, S0_SPEC)
+    one_hot = np.eye(11)[np.asarray(TOKENS)]
+    np.testing.assert_allclose(trace.streams[0], one_hot @ np.asarray(weights.W_E), rtol=1e-12)
+
+
+def test_S0_prop_22_one_layer_as_direct_path_and_head_paths(x64: None, make_transformer) -> None:
+    """T(x) = (I ⊗ W_U W_E) x + Σ_h (A^h ⊗ W_U W_O^h W_V^h W_E) x, on column one-hots."""
+    weights = make_transformer(n_layers=1)
+    logits, trace = run(weights, TOKENS, S0_SPEC)
+    x = np.eye(11)[np.asarray(TOKENS)].T
+    W_E, W_U = np.asarray(weights.W_E).T, np.asarray(weights.W_U).T
+    want = W_U @ W_E @ x
+    for h in range(3):
+        W_V, W_O = (np.asarray(W[0, h]).T for W in weights.blocks.attention[2:4])
+        circuit = np.kron(np.asarray(trace.patterns[0, h]), W_U @ W_O @ W_V @ W_E)
+        want = want + (circuit @ x.T.ravel()).reshape(6, 11).T
+    np.testing.assert_allclose(np.asarray(logits).T, want, rtol=1e-10, atol=1e-11)
+
+
+def test_E12_the_sum_over_earlier_sources_is_the_causal_head_only(
+    x64: None, make_transformer
+) -> None:
+    """S0 Theorem 25 sums over j <= i, which its Remark 11 (mask omitted) does not give."""
+    weights = make_transformer(n_layers=1)
+    read = np.asarray(weights.W_E)[TOKENS]
+    V = np.einsum("td,hdv,hve->hte", read, *(W[0] for W in weights.blocks.attention[2:4]))
+    for causal in (True, False):
+        _, trace = run(weights, TOKENS, ForwardSpec(1.0, causal), outputs=True)
+        lower = np.tril(np.asarray(trace.patterns[0]))
+        gap = np.abs(np.asarray(trace.head_outputs[0]) - lower @ V).max()
+        assert (gap < 1e-12) if causal else (gap > 0.1)
+
+
+def test_E32_prediction_is_the_largest_dot_product_not_the_best_aligned() -> None:
+    """S1 section 7: a long column at 60 degrees beats a short one at 0."""
+    heads = HeadStack(*(jnp.zeros((0, 1, 2, 2)) for _ in range(4)))
+    W_U = jnp.array([[1.0, 1.5], [0.0, 1.5 * 3**0.5]])
+    weights = TransformerWeights(jnp.array([[1.0, 0.0]]), W_U, Blocks(heads))
+    logits, _ = run(weights, jnp.array([0]), S0_SPEC)
+    lengths = np.linalg.norm(np.asarray(W_U), axis=0)
+    assert int(logits[0].argmax()) == 1
+    assert int((np.asarray(logits[0]) / lengths).argmax()) == 0
+
+
+def test_trace_adds_up(x64: None, full: TransformerWeights) -> None:
+    _, trace = run(full, TOKENS, PRE_LN, outputs=True)
+    writes = trace.head_outputs.sum(axis=1) + trace.mlp_outputs
+    writes = writes + full.blocks.attention.b_O[:, None]
+    np.testing.assert_allclose(trace.streams[1:] - trace.streams[:-1], writes, atol=1e-12)
+    for i, stream in enumerate(np.asarray(trace.streams)[:2]):
+        np.testing.assert_allclose(
+            trace.scales.attention[i], np.sqrt(stream.var(axis=1) + 1e-5), rtol=1e-12
+        )
+    last = np.asarray(trace.streams[-1])
+    np.testing.assert_allclose(trace.scales.final, np.sqrt(last.var(axis=1) + 1e-5), rtol=1e-12)
