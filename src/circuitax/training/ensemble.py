@@ -139,7 +139,9 @@ def _chunk(
 ) -> tuple[TrainState, Metrics]:
     n_members = members.init_key.shape[0]
     shared = n_members if one_group else plan.common
-    groups = jax.tree.map(lambda leaf: leaf.reshape(-1, shared, *leaf.shape[1:]), members)
+    # Not -1: a model without layers has arrays without entries.
+    n_groups = n_members // shared
+    groups = jax.tree.map(lambda leaf: leaf.reshape(n_groups, shared, *leaf.shape[1:]), members)
     over = _over(plan.mapping)
 
     def one_group_step(state: TrainState, group: Member) -> tuple[TrainState, Metrics]:
@@ -158,7 +160,7 @@ def _chunk(
     def one_step(state: TrainState) -> tuple[TrainState, Metrics]:
         if groups.init_key.shape[0] == 1:
             return one_group_step(state, members)
-        split = jax.tree.map(lambda leaf: leaf.reshape(-1, shared, *leaf.shape[1:]), state)
+        split = jax.tree.map(lambda leaf: leaf.reshape(n_groups, shared, *leaf.shape[1:]), state)
         out = over_groups(one_group_step)(split, groups)
         return jax.tree.map(lambda leaf: leaf.reshape(n_members, *leaf.shape[2:]), out)
 
