@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,9 +25,14 @@ class Child:
         return self.status
 
 
+def stand_in(popen: type) -> SimpleNamespace:
+    """A ``subprocess`` module for reproduce alone; git still needs the real one."""
+    return SimpleNamespace(Popen=popen, TimeoutExpired=subprocess.TimeoutExpired)
+
+
 @pytest.fixture
 def children(results: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    monkeypatch.setattr(reproduce.subprocess, "Popen", Child)
+    monkeypatch.setattr(reproduce, "subprocess", stand_in(Child))
     Child.commands = []
     return Child.commands
 
@@ -102,7 +108,7 @@ def test_a_signal_is_passed_on(results: Path, monkeypatch: pytest.MonkeyPatch) -
             sent.append(number)
 
     monkeypatch.setattr(reproduce, "StopFlag", Flag)
-    monkeypatch.setattr(reproduce.subprocess, "Popen", Slow)
+    monkeypatch.setattr(reproduce, "subprocess", stand_in(Slow))
     assert reproduce.main(["only=house_walk,house_reader", "scale=tiny"]) == 143
     assert sent == [15]
 

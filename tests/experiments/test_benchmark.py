@@ -1,0 +1,106 @@
+"""The benchmark harness: paired ratios, discovery, the table, and a peer's failures."""
+
+import json
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments import benchmark
+from experiments.benchmarks import peer as peer_module
+from experiments.benchmarks.case import Case, measure
+from experiments.benchmarks.peer import Peer
+
+
+def test_ratio_is_the_median_of_paired_rounds_and_the_first_call_is_not_counted() -> None:
+    # Load doubles in round 2: both sides see it, and the ratio does not.
+    ours, theirs = iter([100.0, 1.0, 2.0, 1.0]), iter([100.0, 5.0, 10.0, 6.0])
+    case = Case("x", "s", lambda: next(ours), lambda: next(theirs), "them", 5.0, flops=4e9)
+    row = measure(case, 3, lambda: 8.0)
+    assert row["ours"] == 1.0 and row["theirs"] == 6.0
+    assert (row["ratio"], row["ratio_low"], row["ratio_high"]) == (5.0, 5.0, 6.0)
+    assert row["gflops_per_second"] == 4.0 and row["share_of_peak"] == 0.5
+
+
+def test_sides_take_turns() -> None:
+    order: list[str] = []
+
+    def side(name: str) -> float:
+        order.append(name)
+        return 1.0
+
+    measure(Case("x", "s", lambda: side("o"), lambda: side("t")), 2, lambda: side("p"))
+    assert "".join(order) == "ot" + "pot" * 2
+
+
+def test_units_enter_the_speed() -> None:
+    ticks = count(1)
+    case = Case("x", "ms", lambda: 2.0 + 0 * next(ticks), flops=1e9, seconds=1e-3)
+    row = measure(case, 5, lambda: 1000.0)
+    assert row["gflops_per_second"] == pytest.approx(500.0)
+    assert "ratio" not in row and row["rounds"] == 5
+
+
+def test_modules_are_discovered_by_their_cases() -> None:
+    found = benchmark.discover()
+    assert "toy_training" in found
+    assert "case" not in found and "peer" not in found
+
+
+def test_table_and_files_of_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    case = Case("a thing", "s", lambda: 1.0, lambda: 3.0, "them", 2.0, note="as fair as it gets")
+    monkeypatch.setattr(benchmark, "discover", lambda: {"mine": lambda stack: [case]})
+    monkeypatch.setattr(benchmark, "PEAK_SIZE", 64)
+    benchmark.main(["--out", str(tmp_path), "--rounds", "2"])
+    text = (tmp_path / "benchmarks.md").read_text()
+    assert "| a thing | 1 s | 3 s | 3.0x (3.0 to 3.0) | 2x | - | them |" in text
+    assert "- a thing: as fair as it gets. 2 rounds." in text
+    assert text in capsys.readouterr().out
+    record: dict[str, Any] = json.loads((tmp_path / "benchmarks.json").read_text())
+    assert record["rows"][0]["samples_theirs"] == [3.0, 3.0]
+    assert record["machine"]["peak_gflops_per_second"] > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--only", "nothing"], "--only=nothing must be one of toy_training"),
+        (["--rounds", "0"], "--rounds=0 must be at least 1"),
+    ],
+)
+def test_wrong_arguments_stop_at_once(
+    arguments: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(benchmark, "discover", lambda: {"toy_training": lambda stack: []})
+    with pytest.raises(SystemExit) as stop:
+        benchmark.main(arguments)
+    assert stop.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_errors_name_the_argument(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match="n_rounds=0 must be at least 1"):
+        measure(Case("x", "s", lambda: 1.0), 0, lambda: 1.0)
+    monkeypatch.setattr(peer_module, "PYTHON", tmp_path / ".venv-bench" / "bin" / "python")
+    with pytest.raises(FileNotFoundError, match="run `make benchmark`"):
+        Peer("toy_models_torch.py")
+
+
+def test_a_peer_answers_lines_and_says_when_it_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "experiments" / "benchmarks" / "peers" / "echo.sh"
+    script.parent.mkdir(parents=True)
+    script.write_text('read line; echo "{\\"got\\": $line}"; exit 3')
+    monkeypatch.setattr(peer_module, "ROOT", tmp_path)
+    monkeypatch.setattr(peer_module, "PYTHON", Path("/bin/sh"))
+    with Peer("echo.sh") as peer:
+        assert peer.ask(steps=2) == {"got": {"steps": 2}}
+        with pytest.raises(RuntimeError, match="the peer ended with status 3"):
+            peer.ask(steps=3)
