@@ -88,7 +88,11 @@ def table(rows: list[dict[str, Any]], machine: dict[str, Any]) -> str:
 
 def main(arguments: list[str] | None = None) -> None:
     """Measure, print and write the table."""
-    parser = argparse.ArgumentParser(prog="experiments.benchmark", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="experiments.benchmark",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--only", default="", help="benchmark modules, separated by commas")
     parser.add_argument("--rounds", type=int, default=7, help="alternating rounds, 5 or more")
     parser.add_argument("--out", type=Path, default=FOLDER.parents[1] / "results")

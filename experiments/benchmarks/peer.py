@@ -3,9 +3,10 @@
 import json
 import os
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import IO, Any, cast
 
 ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".venv-bench" / "bin" / "python"
@@ -35,6 +36,8 @@ class Peer:
             # Nothing of ours on their path.
             env={k: v for k, v in os.environ.items() if not k.startswith("PYTHON")},
         )
+        self._stdin = cast(IO[str], self._process.stdin)
+        self._stdout = cast(IO[str], self._process.stdout)
 
     def ask(self, **request: Any) -> dict[str, Any]:
         """The answer to one request.
@@ -42,11 +45,11 @@ class Peer:
         Raises:
             RuntimeError: If the script ended instead of answering.
         """
-        if self._process.stdin is None or self._process.stdout is None:
-            raise RuntimeError("the peer's pipes are closed")
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
-        answer = self._process.stdout.readline()
+        answer = ""
+        with suppress(BrokenPipeError):
+            self._stdin.write(json.dumps(request) + "\n")
+            self._stdin.flush()
+            answer = self._stdout.readline()
         if not answer:
             raise RuntimeError(f"the peer ended with status {self._process.wait()} on {request}")
         return json.loads(answer)
@@ -60,6 +63,7 @@ class Peer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._process.stdin is not None:
-            self._process.stdin.close()
+        with suppress(BrokenPipeError):
+            self._stdin.close()  # the script's loop over its input ends
+        self._stdout.close()
         self._process.wait()
