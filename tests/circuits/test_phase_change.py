@@ -7,7 +7,7 @@ from circuitax.circuits.phase_change import (
     progress,
     reached,
     speed_up,
-    steepest_fall,
+    steepest_stretch,
 )
 
 STEPS = jnp.arange(0, 101, 5)
@@ -36,11 +36,16 @@ def test_first_crossing_counts() -> None:
     assert float(reached(jnp.arange(4), curve, 0.4)) == pytest.approx(0.5)
 
 
-def test_steepest_fall_of_a_ramp() -> None:
+def test_steepest_stretch_of_a_ramp() -> None:
     ramp = jnp.interp(STEPS, jnp.array([40, 60]), jnp.array([3.0, 1.0]))
-    assert float(steepest_fall(STEPS, ramp, 10.0)) == pytest.approx(1.0, abs=1e-5)
-    assert float(steepest_fall(STEPS, ramp, 40.0)) == pytest.approx(2.0, abs=1e-5)
-    assert float(steepest_fall(STEPS, STEPS / 10.0, 10.0)) == pytest.approx(-1.0, abs=1e-5)
+    np.testing.assert_allclose(steepest_stretch(STEPS, ramp, 20.0), [40, 2], atol=1e-5)
+    # A narrow one fits at several places and takes the first; a wide one holds the whole ramp.
+    np.testing.assert_allclose(steepest_stretch(STEPS, ramp, 10.0), [40, 1], atol=1e-5)
+    assert float(steepest_stretch(STEPS, ramp, 40.0).fall) == pytest.approx(2.0, abs=1e-5)
+    rising = steepest_stretch(STEPS, STEPS / 10.0, 10.0)
+    assert float(rising.fall) == pytest.approx(-1.0, abs=1e-5)
+    both = steepest_stretch(STEPS, jnp.stack([ramp, ramp[::-1] * -1]), 20.0)
+    np.testing.assert_allclose(both.start, [40, 40])
 
 
 def test_speed_up_is_zero_for_convex_curves_only() -> None:
@@ -65,4 +70,4 @@ def test_impossible_arguments() -> None:
     with pytest.raises(ValueError, match=r"margin=0.5"):
         change_window(STEPS, curve, 0.5)
     with pytest.raises(ValueError, match=r"width=101\.0"):
-        steepest_fall(STEPS, curve, 101.0)
+        steepest_stretch(STEPS, curve, 101.0)

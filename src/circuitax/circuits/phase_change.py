@@ -79,15 +79,30 @@ def change_window(
     return Window(*(reached(steps, curve, share) for share in (margin, 0.5, 1 - margin)))
 
 
-def steepest_fall(
+class Stretch(NamedTuple):
+    """A stretch of steps of a given width: where it begins, and how far a curve falls in it."""
+
+    start: Float[Array, "*batch"]
+    fall: Float[Array, "*batch"]
+
+
+def steepest_stretch(
     steps: Num[Array, " step"], curve: Float[Array, "*batch step"], width: float
-) -> Float[Array, "*batch"]:
-    """The largest fall of a curve within any stretch of ``width`` steps; negative if it only rises.
+) -> Stretch:
+    """The stretch of ``width`` steps in which a curve falls most; negative if it only rises.
+
+    Args:
+        steps: Increasing; stretches begin at one of them.
+        curve: Measured at those steps, interpolated linearly between.
+        width: In steps.
 
     Raises:
-        ValueError: If ``width`` is not positive or exceeds the whole stretch.
+        ValueError: If ``width`` is not positive or exceeds the whole range of steps.
+
+    Source: induction-heads paper, "the phase change ... in a narrow window", which it marks by eye.
     """
-    return jnp.max(_falls(steps, curve, width), axis=-1)
+    start, falls = _falls(steps, curve, width)
+    return Stretch(start[jnp.argmax(falls, axis=-1)], jnp.max(falls, axis=-1))
 
 
 def speed_up(
@@ -99,21 +114,21 @@ def speed_up(
     down. The bump of the induction-heads paper, "the only place where loss curves are not convex".
 
     Raises:
-        ValueError: As `steepest_fall`.
+        ValueError: As `steepest_stretch`.
     """
-    falls = _falls(steps, curve, width)
+    _, falls = _falls(steps, curve, width)
     slowest = jax.lax.cummin(falls, axis=falls.ndim - 1)
     return jnp.max(falls - slowest, axis=-1)
 
 
 def _falls(
     steps: Num[Array, " step"], curve: Float[Array, "*batch step"], width: float
-) -> Float[Array, "*batch step"]:
-    """Fall from each step to ``width`` later; starts so late that this leaves the data repeat."""
+) -> tuple[Float[Array, " step"], Float[Array, "*batch step"]]:
+    """Starts of stretches, and falls in them; those that would end too late repeat the last one."""
     t = steps.astype(curve.dtype)
     if not 0 < width <= float(steps[-1] - steps[0]):
-        raise ValueError(f"width={width} must be positive and at most the stretch of the steps")
+        raise ValueError(f"width={width} must be positive and at most the range of the steps")
     start = jnp.minimum(t, t[-1] - width)
     flat = curve.reshape(-1, t.shape[0])
     falls = jax.vmap(lambda c: jnp.interp(start, t, c) - jnp.interp(start + width, t, c))(flat)
-    return falls.reshape(curve.shape)
+    return start, falls.reshape(curve.shape)

@@ -1,0 +1,138 @@
+"""Induction heads appear abruptly, with two layers or smeared keys and never with one plain layer.
+
+training   Loss, in-context score, prefix matching and previous-token score change together.
+           Refuted if the orange curves bend at different times, or the grey ones bend at all.
+windows    In each seed the heads form while the in-context score falls, not before or after.
+           Refuted if markers lie outside the bars.
+positions  The change teaches the models to predict repeats, at every position at once.
+           Refuted if one plain layer gets dark beyond the longest period.
+"""
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from circuitax.figures.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    SEQUENTIAL,
+    SKY,
+    letter_panels,
+    new_figure,
+    styled,
+)
+from circuitax.records.estimate import mean_estimate
+from circuitax.records.record import Record
+
+ARMS = {
+    "1 layer": (GREY, "-"),
+    "1 layer, smeared": (BLUE, "--"),
+    "2 layers": (ORANGE, "-"),
+    "2 layers, smeared": (GREEN, "--"),
+}
+CURVES = {
+    "loss": "loss, nats a token",
+    "in_context": "in-context score, nats",
+    "best_prefix": "prefix matching, best head",
+    "best_previous": "previous token, best head",
+}
+MARKS = {
+    "in_context": ("in-context score", BLACK, "|"),
+    "best_prefix": ("prefix matching", ORANGE, "o"),
+    "best_previous": ("previous token", BLUE, "^"),
+    "loss": ("loss", GREEN, "x"),
+}
+
+
+@styled
+def draw(record: Record) -> dict[str, Figure]:
+    """The three figures of the experiment."""
+    return {
+        "training": training(record),
+        "windows": windows(record),
+        "positions": positions(record),
+    }
+
+
+def training(record: Record) -> Figure:
+    """Four curves of four kinds of model: means over seeds, their 95 % intervals, and each seed."""
+    data = record.data
+    figure, axes = new_figure(2, 2, height=4.2, sharex=True)
+    for ax, (name, label) in zip(axes.flat, CURVES.items(), strict=True):
+        for arm, (colour, line) in ARMS.items():
+            _curve(ax, _alive(data, arm)[name], colour, line, arm)
+        ax.set(ylabel=label, xlim=(0, float(data.step[-1])))
+    axes[1, 0].axhline(float(data.chance), color=BLACK, linewidth=0.6, linestyle=":",
+                       label="uniform attention")  # fmt: skip
+    axes[1, 0].legend(handles=[axes[1, 0].lines[-1]], loc="upper left")
+    for ax in axes[1]:
+        ax.set(xlabel="training step", ylim=(0, 1))
+    n = data.sizes["member"]
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=4,
+                  title=f"mean of {n} seeds, 95 % interval; thin: each seed",
+                  title_fontsize=7)  # fmt: skip
+    letter_panels(axes.flat)
+    return figure
+
+
+def windows(record: Record) -> Figure:
+    """When, in each seed, a curve was half way; the bar is where the in-context score fell most."""
+    data = record.data
+    chosen = ("2 layers", "1 layer, smeared")
+    figure, axes = new_figure(1, 2, height=2.9, sharey=True)
+    for ax, arm in zip(axes[0], chosen, strict=True):
+        members = _alive(data, arm)
+        order = members.isel(member=np.argsort(members.in_context_middle.values))
+        rows = np.arange(1, order.sizes["member"] + 1)
+        start, end = order.jump_start.values, order.jump_end.values
+        ax.barh(rows, end - start, left=start, height=0.75, color=SKY, alpha=0.35,
+                label="steepest sixth of in-context score")  # fmt: skip
+        for name, (label, colour, mark) in MARKS.items():
+            # One smeared layer has no earlier layer for a previous-token head.
+            if name == "best_previous" and arm != "2 layers":
+                continue
+            ax.scatter(order[f"{name}_middle"], rows, color=colour, marker=mark, s=14,
+                       linewidths=1, label=f"{label}, half way")  # fmt: skip
+        ax.set(title=arm, xlabel="training step", xlim=(0, float(data.step[-1])))
+    axes[0, 0].set_ylabel("seed, by time of change")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
+    letter_panels(axes[0])
+    return figure
+
+
+def positions(record: Record) -> Figure:
+    """Mean loss of each position over training; light is known, dark is chance."""
+    data = record.data
+    figure, axes = new_figure(1, 4, height=2.1, sharey=True)
+    loss = data.loss_by_position
+    top = float(loss.isel(step=0).mean())
+    for ax, arm in zip(axes[0], ARMS, strict=True):
+        values = _alive(data, arm).loss_by_position.mean("member").transpose("position", "step")
+        image = ax.pcolormesh(data.step, np.arange(1, loss.sizes["position"] + 1), values, vmin=0,
+                              vmax=top, cmap=SEQUENTIAL + "_r", shading="nearest",
+                              rasterized=True)  # fmt: skip
+        ax.set(title=arm, xlabel="training step")
+    axes[0, 0].set_ylabel("token predicted")
+    figure.colorbar(image, ax=axes[0].tolist(), label="loss, nats", shrink=0.9, extend="max")
+    letter_panels(axes[0])
+    return figure
+
+
+def _alive(data: xr.Dataset, arm: str) -> xr.Dataset:
+    chosen = data.sel(arm=arm)
+    return chosen.isel(member=np.flatnonzero(chosen.alive.values))
+
+
+def _curve(ax: Axes, curve: xr.DataArray, colour: str, line: str, label: str) -> None:
+    values = curve.transpose("step", "member").values
+    steps = curve.step.values
+    ax.plot(steps, values, color=colour, linewidth=0.3, alpha=0.25)
+    estimates = [mean_estimate(row) for row in values]
+    ax.plot(steps, [e.value for e in estimates], color=colour, linestyle=line, label=label)
+    low, high = ([getattr(e, end) for e in estimates] for end in ("low", "high"))
+    if np.isfinite(low).all():
+        ax.fill_between(steps, low, high, color=colour, alpha=0.3, linewidth=0)
