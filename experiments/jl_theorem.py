@@ -79,30 +79,31 @@ CLAIMS = (
     _claim("thm27-proof", T27, "The proof's map ±√((1+ε)/m) at its own m = 8/(1/4 − ε/12) ln N/ε² "
            "breaks the bounds proved, [1, (1+ε)²], for some pair: share of maps", at_most(0.05),
            "as for the statement", 100, selection=MAPS),
-    _claim("thm27-E8-maps", "erratum E8 to S0 Theorem 27", "The proof's map breaks the printed "
+    _claim("thm27-E8-maps", "erratum E8 to " + T27, "The proof's map breaks the printed "
            "statement for some pair: share of maps", at_least(0.95),
            "about half of all pairs break it", 100, selection=MAPS),
-    _claim("thm27-E8-upper", "erratum E8 to S0 Theorem 27", "One pair exceeds the printed 1 + ε "
+    _claim("thm27-E8-upper", "erratum E8 to " + T27, "One pair exceeds the printed 1 + ε "
            "under the proof's map: share of maps", near(0.487, 0.03),
            "P(χ²_m > m) = 0.487 at m = 200; four standard errors at 5000 maps", 5000),
-    _claim("thm27-E8-lower", "erratum E8 to S0 Theorem 27", "One pair falls below the proof's bound "
+    _claim("thm27-E8-lower", "erratum E8 to " + T27, "One pair falls below the proof's bound "
            "1 under ±1/√m: share of maps", near(0.513, 0.03), "1 − P(χ²_m > m) at m = 200", 5000),
-    _claim("thm27-E9", "erratum E9 to S0 Theorem 27", "Of the failures of one pair at β = 0.15, the "
+    _claim("thm27-E9", "erratum E9 to " + T27, "Of the failures of one pair at β = 0.15, the "
            "share that the inequality printed without absolute value covers", near(0.541, 0.08),
            "exact law at m = 200; four standard errors at 650 failures", 300),
-    _claim("cor28-inner", C28, "Pairs with |⟨f(x),f(y)⟩ − ⟨x,y⟩| > 3ε where f keeps the unit points "
-           "and 0 within 1 ± ε: number", near(0, 0), "true by algebra (E10)", kind="identity"),
-    _claim("cor28-cosine", C28, "Pairs with |cos θ_f − cos θ| > 4ε/(1−ε) under the same hypothesis: "
-           "number", near(0, 0), "true by algebra (E10)", kind="identity"),
-    _claim("cor28-E8-inner", "erratum E8 to S0 Corollary 28", "A map within the proof's bounds at "
+    _claim("cor28-inner", C28, "Pairs with |⟨f(x),f(y)⟩ − ⟨x,y⟩| > 3ε where f keeps the unit "
+           "points and 0 within 1 ± ε: number", near(0, 0), "true by algebra (E10)",
+           kind="identity"),
+    _claim("cor28-cosine", C28, "Pairs with |cos θ_f − cos θ| > 4ε/(1−ε) under the same "
+           "hypothesis: number", near(0, 0), "true by algebra (E10)", kind="identity"),
+    _claim("cor28-E8-inner", "erratum E8 to " + C28, "A map within the proof's bounds at "
            "ε = 0.1 moves an inner product of unit vectors by, in units of the printed 3ε",
            near(1.157, 0.001), "explicit map: 2 − 2/1.21 over 0.3", selection=CLOSED),
-    _claim("cor28-E8-rescaled", "erratum E8 to S0 Corollary 28", "The same map divided by √(1+ε), in "
+    _claim("cor28-E8-rescaled", "erratum E8 to " + C28, "The same map divided by √(1+ε), in "
            "units of 3ε", at_most(1), "it then keeps the statement's bounds", selection=CLOSED),
-    _claim("cor28-E10-without-zero", "erratum E10 to S0 Corollary 28", "Without 0 in Z, with every "
+    _claim("cor28-E10-without-zero", "erratum E10 to " + C28, "Without 0 in Z, with every "
            "distance in Z kept exactly, the cosine moves by", near(1, 1e-9), "explicit map",
            selection=CLOSED),
-    _claim("cor28-E10-unequal-norms", "erratum E10 to S0 Corollary 28", "With 0 in Z, norms 15 : 1 "
+    _claim("cor28-E10-unequal-norms", "erratum E10 to " + C28, "With 0 in Z, norms 15 : 1 "
            "and ε = 0.1, the cosine moves by (printed bound 0.444)", near(0.75, 0.005),
            "explicit map; two digits given", selection=CLOSED),
     _claim("jl-gaussian-law", "classical", "One pair under Gaussian maps: p-value of "

@@ -76,7 +76,7 @@ def corollary(record: Record) -> Figure:
     ax.set(
         xlabel=r"$\varepsilon$ kept on unit points and 0",
         ylabel="worst error / bound",
-        ylim=(0, 1.25),
+        ylim=(0, 1.45),
     )
     ax.legend(loc="upper left")
     return figure

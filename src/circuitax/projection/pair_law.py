@@ -15,7 +15,7 @@ def pair_ratios(
     difference: Float[Array, " dim_in"],
     spec: MapSpec,
     *,
-    batch: int = 256,
+    batch: int = 250,
 ) -> Float[Array, " n_maps"]:
     """``‖f(z)‖² / ‖z‖²`` of one vector ``z = x − y`` under one map for each key.
 
@@ -23,7 +23,7 @@ def pair_ratios(
         keys: One for each map.
         difference: z, not zero.
         spec: Family and size.
-        batch: Maps drawn at a time.
+        batch: Maps drawn at a time; one that divides their number compiles once, not twice.
     """
     norm_sq = (difference * difference).sum()
 
@@ -40,7 +40,7 @@ def pair_products(
     y: Float[Array, " dim_in"],
     spec: MapSpec,
     *,
-    batch: int = 256,
+    batch: int = 250,
 ) -> Float[Array, "n_maps 3"]:
     """``(‖f(x)‖², ‖f(y)‖², ⟨f(x), f(y)⟩)`` of one pair under one map for each key."""
     pair = jax.numpy.stack([x, y])

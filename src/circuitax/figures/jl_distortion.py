@@ -1,0 +1,124 @@
+"""Johnson–Lindenstrauss distortion against m.
+
+distribution  Every Gaussian map distorts pairs by the law χ²_m/m, and by nothing else.
+              Refuted if a dot leaves its line.
+worst         The worst of all pairs is what independent pairs would give, well below the guarantee.
+              Refuted if a band leaves the dashed line of its colour, or crosses the dotted one.
+families      All maps are alike on dense clouds; on one-hot features the very sparse one fails.
+              Refuted if the families separate in a or b, or collapse in c.
+"""
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from circuitax.figures.style import (
+    BLACK,
+    BLUE,
+    COLUMN,
+    GREEN,
+    GREY,
+    ORANGE,
+    PINK,
+    SKY,
+    YELLOW,
+    letter_panels,
+    new_figure,
+    styled,
+)
+from circuitax.records.record import Record
+
+COLOURS = (BLUE, GREEN, ORANGE, PINK)
+FAMILY_STYLE = {
+    "gaussian": (BLACK, "-", "Gaussian"),
+    "rademacher": (BLUE, "-", r"signs $\pm1/\sqrt{m}$"),
+    "achlioptas": (GREEN, "--", "sparse, density 1/3"),
+    "li": (ORANGE, "-", r"sparse, density $1/\sqrt{n}$"),
+    "hadamard": (PINK, "--", "Hadamard"),
+    "lecun": (SKY, ":", "lecun, rescaled"),
+    "orthogonal": (YELLOW, "-", "orthogonal, rescaled"),
+}
+CLOUD_TITLE = {
+    "gaussian": "Gaussian cloud",
+    "clustered": "clusters",
+    "one_hot": "one-hot features",
+}
+DISTORTION = r"distortion $\|f(x)-f(y)\|^2/\|x-y\|^2-1$"
+
+
+@styled
+def draw(record: Record) -> dict[str, Figure]:
+    """The three figures of the experiment."""
+    return {
+        "distribution": distribution(record),
+        "worst": worst(record),
+        "families": families(record),
+    }
+
+
+def distribution(record: Record) -> Figure:
+    """Quantiles over all pairs against m, with the exact law."""
+    data = record.data
+    figure, axes = new_figure(1, 1, width=COLUMN, height=2.5)
+    ax = axes[0, 0]
+    dims = data.dim_out.values
+    shown = dims[:: max(1, len(dims) // 12)]
+    names = {0.5: "median", 0.05: "5 %", 0.95: "95 %", 0.001: "0.1 %", 0.999: "99.9 %"}
+    for level, name in names.items():
+        law = data.law_quantile.sel(level=level)
+        found = data["quantile"].sel(level=level, dim_out=shown)
+        colour = BLACK if level == 0.5 else BLUE if level in (0.05, 0.95) else ORANGE
+        ax.plot(dims, law, color=colour, linewidth=1)
+        ax.plot(shown, found, "o", color=colour, markersize=3)
+        ax.annotate(name, (dims[-1], law[-1]), xytext=(3, 0), textcoords="offset points",
+                    va="center", color=colour, fontsize=7)  # fmt: skip
+    ax.plot([], [], "o", color=GREY, markersize=3, label="measured, all pairs")
+    ax.plot([], [], color=GREY, linewidth=1, label=r"law $\chi^2_m/m$")
+    ax.set(xlabel="dimensions $m$", ylabel=DISTORTION, ylim=(-1, 1.6))
+    ax.legend(loc="upper right")
+    return figure
+
+
+def worst(record: Record) -> Figure:
+    """The worst pair against m for several N, its prediction, and the guarantee."""
+    data = record.data
+    figure, axes = new_figure(1, 1, width=COLUMN, height=2.5)
+    ax = axes[0, 0]
+    dims = data.dim_out.values
+    for colour, n in zip(COLOURS, data.n_points.values, strict=False):
+        found = data.worst_by_points.sel(n_points=n)
+        ax.fill_between(dims, found.min("map"), found.max("map"), color=colour, alpha=0.3,
+                        linewidth=0)  # fmt: skip
+        ax.plot(dims, found.mean("map"), color=colour, label=f"$N = {n}$")
+        ax.plot(dims, data.law_worst.sel(n_points=n), "--", color=BLACK, linewidth=0.8)
+        ax.plot(dims, data.guaranteed.sel(n_points=n), ":", color=colour, linewidth=1.2)
+    ax.plot([], [], "--", color=BLACK, linewidth=0.8, label="if pairs were independent")
+    ax.plot([], [], ":", color=GREY, label="guaranteed (union bound, 95 %)")
+    ax.set(xlabel="dimensions $m$", ylabel="worst |distortion| over all pairs", yscale="log",
+           xscale="log", ylim=(0.15, 6))  # fmt: skip
+    ax.set_xticks([8, 16, 32, 64, 128, 256], [8, 16, 32, 64, 128, 256])
+    ax.set_yticks([0.2, 0.5, 1, 2, 5], [0.2, 0.5, 1, 2, 5])
+    ax.minorticks_off()
+    ax.legend(loc="upper right")
+    return figure
+
+
+def families(record: Record) -> Figure:
+    """The worst pair against m by family, one panel a cloud."""
+    data = record.data
+    figure, axes = new_figure(1, 3, height=2.5, sharex=True, sharey=True)
+    dims = data.dim_out.values
+    for ax, cloud in zip(axes[0], data.cloud.values, strict=True):
+        for family, (colour, line, label) in FAMILY_STYLE.items():
+            found = data.worst.sel(cloud=cloud, family=family)
+            ax.plot(dims, found.mean("map"), line, color=colour, label=label, linewidth=1.2)
+            error = found.std("map", ddof=1) / np.sqrt(found.sizes["map"])
+            ax.fill_between(dims, found.mean("map") - error, found.mean("map") + error,
+                            color=colour, alpha=0.2, linewidth=0)  # fmt: skip
+        ax.set(title=CLOUD_TITLE[str(cloud)], xlabel="dimensions $m$", yscale="log", xscale="log")
+        ax.set_xticks([8, 32, 128], [8, 32, 128])
+        ax.set_yticks([0.2, 0.5, 1, 2, 5], [0.2, 0.5, 1, 2, 5])
+        ax.minorticks_off()
+    axes[0, 0].set_ylabel("worst |distortion|")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
+    letter_panels(axes[0])
+    return figure
