@@ -67,7 +67,7 @@ def components_of(
     )
 
 
-def stacked(parts: Components) -> Float[Array, "n_parts n_ctx d_out"]:
+def stacked(parts: Components) -> Float[Array, "n_parts n_ctx *d_out"]:
     """All parts along one axis, in the order of `component_names`."""
     blocks = [parts.tokens[None]]
     if parts.positions is not None:

@@ -1,0 +1,105 @@
+"""What heads do with what they attend to: copying, name moving, memory management.
+
+Each score comes with what it would be by chance. Patterns are `detectors`' business.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from circuitax.kernel.chain import Chain, columns, diagonal, materialise, rows
+from circuitax.kernel.interventions import Trace
+from circuitax.kernel.linalg import cosine, safe_divide
+
+
+class Role(NamedTuple):
+    """A score for each head and its value by chance."""
+
+    score: Float[Array, "*heads"]
+    null: float
+
+
+def copying(ov: Chain, tokens: Int[Array, " n_tokens"]) -> Role:
+    """How much of what a token raises is the token itself, in [-1, 1].
+
+    For each token of a set, the OV row over the set is centred and its positive part taken; the
+    share of the token itself, averaged over the set and weighted by size of the raise, times two
+    less one.
+
+    Args:
+        ov: `heads.token_ov`, ``[*heads, d_vocab, d_vocab]``.
+        tokens: Distinct tokens, such as 25 random ones.
+
+    Source: induction-heads paper, "copying" evaluator, with its later remark (ReLU on mean-centred
+        logits).
+    Differs: over the set and not the vocabulary, so that chance is ``2/n - 1`` at any vocabulary.
+    """
+    table = materialise(columns(rows(ov, tokens), tokens))
+    raised = jax.nn.relu(table - table.mean(axis=-1, keepdims=True))
+    own = jnp.trace(raised, axis1=-2, axis2=-1)
+    share = safe_divide(own, raised.sum(axis=(-2, -1)))
+    return Role(2 * share - 1, 2 / tokens.shape[0] - 1)
+
+
+def name_moving(
+    pattern: Float[Array, "*heads dest src"],
+    ov: Chain,
+    tokens: Int[Array, " n_ctx"],
+    names: Bool[Array, " n_ctx"],
+    dest: int = -1,
+) -> Role:
+    """Attention from one position to the names, times how often the head copies them.
+
+    ``Σ_{s in names} A_ts [x_s is the top of the OV row of x_s over the names]``, in [0, 1].
+
+    Args:
+        pattern: Patterns of all heads.
+        ov: `heads.token_ov` with the same axes of heads.
+        tokens: The text.
+        names: Positions of the candidates, at least one; of distinct tokens.
+        dest: Where the prediction is made.
+
+    Source: name movers of the indirect-object work, as a detector; null: uniform attention to all
+        sources and a random row.
+    """
+    among = materialise(columns(rows(ov, tokens), tokens))
+    rivals = jnp.where(jnp.broadcast_to(names, among.shape), among, -jnp.inf)
+    copied = jnp.diagonal(among, axis1=-2, axis2=-1) >= rivals.max(axis=-1)
+    counted = (copied & jnp.broadcast_to(names, copied.shape)).astype(pattern.dtype)
+    moved = jnp.sum(pattern[..., dest, :] * counted, axis=-1)
+    return Role(moved, 1 / pattern.shape[-1])
+
+
+class MemoryManagement(NamedTuple):
+    """Signs that a head deletes: both negative for one that clears what is there."""
+
+    alignment: Float[Array, "n_layers n_heads"]
+    """Mean cosine between what the head writes and the stream it is added to; 0 by chance."""
+    own_token: Float[Array, "n_layers n_heads"]
+    """Mean over tokens of attention to the present position times the OV diagonal, in logits."""
+
+
+def memory_management(trace: Trace, ov: Chain, tokens: Int[Array, " n_ctx"]) -> MemoryManagement:
+    """Does a head write against the stream, and lower the token it stands on?
+
+    Args:
+        trace: From ``forward(..., outputs=True)``.
+        ov: `heads.token_ov`.
+        tokens: The text of the trace.
+
+    Raises:
+        ValueError: If the trace was made without ``outputs``.
+
+    Source: framework paper, "memory management" by heads of large negative OV eigenvalues that
+        attend to the present token; S4.
+    """
+    if trace.head_outputs is None:
+        raise ValueError("trace.head_outputs is None: call forward with outputs=True")
+    stream = jnp.broadcast_to(trace.streams[:-1, None], trace.head_outputs.shape)
+    own = jnp.diagonal(trace.patterns, axis1=-2, axis2=-1)
+    return MemoryManagement(
+        cosine(trace.head_outputs, stream).mean(axis=-1),
+        (own * diagonal(ov)[..., tokens]).mean(axis=-1),
+    )

@@ -1,0 +1,142 @@
+"""What circuits say about tokens: skip-trigrams, copying accuracy, keys and values of neurons.
+
+All stream through the vocabulary (`kernel.streaming`) and are read in the gauge of `heads`: scores
+before the softmax, centred, not probabilities. Call under jit.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from circuitax.kernel.chain import Chain, chain_of, rows
+from circuitax.kernel.streaming import (
+    BLOCK_ENTRIES,
+    TopColumns,
+    diagonal_rank,
+    top_k_columns,
+)
+from circuitax.kernel.weights import MLPWeights
+
+
+def copying_accuracy(
+    ov: Chain, k: int = 1, *, block_entries: int = BLOCK_ENTRIES
+) -> Float[Array, "*heads"]:
+    """The share of tokens that are among the k they raise most; by chance ``k / d_vocab``.
+
+    Args:
+        ov: `heads.token_ov`, or a sum of several as a longer chain.
+        k: Usually 1 or 5.
+        block_entries: Bounds the memory.
+
+    Source: ARENA 1.2, "top-1 accuracy of the full OV circuit" (30.79 %, top-5 47.73 % for its
+        head 1.4).
+    """
+    return jnp.mean(diagonal_rank(ov, block_entries=block_entries) < k, axis=-1)
+
+
+class SkipTrigrams(NamedTuple):
+    """For some sources, the destinations that look at them and the outs that they raise."""
+
+    sources: Int[Array, " n_sources"]
+    weight: Float[Array, " n_sources"]
+    """Largest positive score times largest positive raise: what the sources are ranked by."""
+    destinations: Int[Array, "n_sources k"]
+    scores: Float[Array, "n_sources k"]
+    outs: Int[Array, "n_sources k"]
+    raises: Float[Array, "n_sources k"]
+
+
+def skip_trigrams(
+    qk: Chain, ov: Chain, n_sources: int, k: int, *, block_entries: int = BLOCK_ENTRIES
+) -> SkipTrigrams:
+    """S0's Table 1 by a stated rule: the sources of largest score times raise, for one head.
+
+    A triple's strength, positive score times positive raise, is separable for each source, so the
+    best destinations and the best outs of a source are found apart.
+
+    Args:
+        qk: One head's `heads.token_qk`, destination × source, centred.
+        ov: The same head's `heads.token_ov`, source × out, centred.
+        n_sources: Rows of the table.
+        k: Destinations and outs in each row.
+        block_entries: Bounds the memory.
+
+    Source: S0 Table 1 and section 5 ("large entries in the joint matrices"); framework paper.
+    Differs: top entries by rule, not by choice.
+    """
+    attended = top_k_columns(qk.T, 1, block_entries=block_entries).values[:, 0]
+    raised = top_k_columns(ov, 1, block_entries=block_entries).values[:, 0]
+    weight, sources = jax.lax.top_k(jax.nn.relu(attended) * jax.nn.relu(raised), n_sources)
+    scores, destinations = top_k_columns(rows(qk.T, sources), k, block_entries=block_entries)
+    raises, outs = top_k_columns(rows(ov, sources), k, block_entries=block_entries)
+    return SkipTrigrams(sources, weight, destinations, scores, outs, raises)
+
+
+class Triples(NamedTuple):
+    """The strongest (source, destination, out) triples of one head, strongest first."""
+
+    source: Int[Array, " k"]
+    destination: Int[Array, " k"]
+    out: Int[Array, " k"]
+    strength: Float[Array, " k"]
+
+
+def top_triples(qk: Chain, ov: Chain, k: int, *, block_entries: int = BLOCK_ENTRIES) -> Triples:
+    """The k triples of largest positive score times positive raise, over the whole vocabulary.
+
+    The k best lie in the k best sources, and within a source among its k best destinations and k
+    best outs; no V³ or V² table is held.
+
+    Args:
+        qk: One head's centred QK circuit.
+        ov: One head's centred OV circuit.
+        k: At most d_vocab.
+        block_entries: Bounds the memory.
+    """
+    table = skip_trigrams(qk, ov, k, k, block_entries=block_entries)
+    strength = jax.nn.relu(table.scores)[:, :, None] * jax.nn.relu(table.raises)[:, None, :]
+    values, flat = jax.lax.top_k(strength.ravel(), k)
+    source, pair = flat // (k * k), flat % (k * k)
+    return Triples(
+        table.sources[source],
+        table.destinations[source, pair // k],
+        table.outs[source, pair % k],
+        values,
+    )
+
+
+class NeuronTable(NamedTuple):
+    """What each hidden unit of an MLP reads and writes, in tokens."""
+
+    keys: TopColumns
+    """Tokens whose embedding excites the unit most, ``W_E W_in``."""
+    values: TopColumns
+    """Tokens that the unit raises most when it fires, ``W_out W_U``."""
+
+
+def neuron_tables(
+    mlp: MLPWeights,
+    W_E: Float[Array, "d_vocab d_model"],
+    W_U: Float[Array, "d_model d_vocab"],
+    k: int,
+    *,
+    block_entries: int = BLOCK_ENTRIES,
+) -> NeuronTable:
+    """Keys and values of one layer's neurons: an MLP as a memory from tokens to tokens.
+
+    Args:
+        mlp: One layer, norm folded; the gate, where there is one, is the key.
+        W_E: Token rows as the MLP reads them.
+        W_U: Centred unembedding.
+        k: Tokens for each unit.
+        block_entries: Bounds the memory.
+
+    Source: S1 section 5 ("expand, activate, compress"); S2, feed-forward layers.
+    """
+    reads = mlp.W_in if mlp.W_gate is None else mlp.W_gate
+    return NeuronTable(
+        top_k_columns(chain_of(reads.T, W_E.T), k, block_entries=block_entries),
+        top_k_columns(chain_of(mlp.W_out, W_U), k, block_entries=block_entries),
+    )

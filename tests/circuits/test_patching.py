@@ -1,0 +1,151 @@
+"""Batched ablations and patches against single edited runs and against path sums."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from circuitax.circuits import components, expansion, frozen, patching, paths
+from circuitax.circuits.in_context import token_losses
+from circuitax.kernel.forward import forward
+from circuitax.kernel.interventions import freeze
+from circuitax.kernel.norm import Norm
+from circuitax.kernel.positions import Positions
+
+FULL = {"biases": True, "norm": Norm.layernorm, "positions": Positions.learned}
+
+
+def _parts(run):
+    return components.components_of(run.weights, run.tokens, run.spec, run.trace)
+
+
+def _other(run):
+    """The same model on another text."""
+    tokens = (run.tokens + 3) % 7
+    logits, trace = forward(run.weights, tokens, run.spec, outputs=True)
+    return run._replace(tokens=tokens, logits=logits, trace=trace)
+
+
+def test_pattern_preserving_ablation_of_all_heads_at_once(make_run, x64):
+    """Section 1.6: every head's ablation in one vmap = logits minus its paths."""
+    run = make_run(2, **FULL)
+    cells = patching.each_component(run.weights)
+    step = jax.jit(
+        lambda: patching.ablate(
+            run.weights, run.tokens, run.spec, cells, lambda logits: logits, preserved=run.trace
+        )
+    )
+    model = frozen.frozen_model(run.weights, run.tokens, run.spec, run.trace)
+    terms = expansion.expand(model, run.logits).terms
+    for cell, head in enumerate([(0, 0), (0, 1), (1, 0), (1, 1)]):
+        without = np.array([head not in path for path in paths.all_paths(2, 2)])
+        expected = np.asarray(terms)[without].sum(0) + np.asarray(model.read_out.b_U)
+        np.testing.assert_allclose(step()[cell], expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["zero", "mean", "resample"])
+def test_replacements_by_hand(kind, make_run, x64):
+    """Downstream reacts: later layers are recomputed in NumPy from the edited stream."""
+    run = make_run(2)
+    parts, other = _parts(run), _parts(_other(run))
+    mean = jax.tree.map(lambda x, y: (x + y) / 2, parts, other)
+    replacement = {"zero": None, "mean": mean, "resample": other}[kind]
+    cells = patching.each_component(run.weights)
+    found = patching.ablate(
+        run.weights, run.tokens, run.spec, cells, lambda z: z, replacement=replacement
+    )
+    new = 0 if replacement is None else np.asarray(replacement.heads[0, 1])
+    x = np.asarray(run.trace.streams[1]) - np.asarray(parts.heads[0, 1]) + new
+    heads = run.weights.blocks.attention
+    out = x.copy()
+    for h in range(2):
+        scores = x @ heads.W_Q[1, h] @ np.asarray(heads.W_K[1, h]).T @ x.T * run.spec.score_scale
+        scores = np.where(np.tril(np.ones((5, 5))), scores, -np.inf)
+        A = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
+        out = out + A @ x @ heads.W_V[1, h] @ heads.W_O[1, h]
+    np.testing.assert_allclose(found[1], out @ run.weights.W_U, atol=1e-11)
+
+
+def test_mlps_are_ablated_too(make_run, x64):
+    run = make_run(2, mlp=True, norm=Norm.rmsnorm)
+    cells = patching.each_component(run.weights)
+    assert cells.heads.shape == (6, 2, 2) and cells.mlps.shape == (6, 2)
+    streams = patching.ablate(run.weights, run.tokens, run.spec, cells, lambda z: z)
+    silent = run.weights.blocks.mlp._replace(W_out=run.weights.blocks.mlp.W_out.at[1].set(0))
+    weights = run.weights._replace(blocks=run.weights.blocks._replace(mlp=silent))
+    np.testing.assert_allclose(streams[5], forward(weights, run.tokens, run.spec)[0], atol=1e-12)
+    # replacing a component by what it was changes nothing
+    same = patching.ablate(
+        run.weights, run.tokens, run.spec, cells, lambda z: z, replacement=_parts(run)
+    )
+    np.testing.assert_allclose(same, np.broadcast_to(run.logits, same.shape), atol=1e-11)
+
+
+def test_gradient_by_the_head_mask_under_jit(make_run, x64):
+    """Attribution patching: the slope of the loss in each head's mask, against differences."""
+    run = make_run(2, **FULL)
+
+    def loss(mask):
+        edit = patching.ablation_edit(patching.Ablation(mask))
+        return token_losses(forward(run.weights, run.tokens, run.spec, edit)[0], run.tokens).mean()
+
+    slope = jax.jit(jax.grad(loss))(jnp.zeros((2, 2)))
+    step = 1e-6
+    for layer, head in np.ndindex(2, 2):
+        mask = jnp.zeros((2, 2)).at[layer, head].set(step)
+        difference = (loss(mask) - loss(-mask)) / (2 * step)
+        np.testing.assert_allclose(slope[layer, head], difference, rtol=1e-6)
+
+
+def test_stream_patches_hand_over_the_donors_future(make_run, x64):
+    """The donor's final stream at a position gives the donor's logits there; layer 0 likewise."""
+    run = make_run(2)
+    donor = _other(run)
+    found = jax.jit(
+        lambda: patching.patch_stream(run.weights, run.tokens, run.spec, donor.trace, lambda z: z)
+    )()
+    assert found.shape == (3, 5, 5, 7)
+    for position in range(5):
+        np.testing.assert_allclose(found[2, position, position], donor.logits[position], atol=1e-12)
+    swapped = run.tokens.at[2].set(donor.tokens[2])
+    np.testing.assert_allclose(found[0, 2], forward(run.weights, swapped, run.spec)[0], atol=1e-12)
+    np.testing.assert_allclose(found[1, 3, :3], run.logits[:3], atol=1e-12)
+
+
+def test_all_edges_of_a_head_are_the_head(make_run, x64):
+    """Path patching into every reader = activation patching, norm scales held."""
+    run = make_run(3, **FULL)
+    change = _parts(_other(run)).heads[0, 1] - run.trace.head_outputs[0, 1]
+    later = jnp.zeros((3, 2)).at[1:].set(1)
+    edges = patching.Edges(later, later, later, jnp.asarray(1.0))
+    edit = patching.patch_paths(change, edges, run.weights, run.spec, run.trace)
+    by_paths, _ = forward(run.weights, run.tokens, run.spec, edit)
+    add = jnp.zeros_like(run.trace.head_outputs).at[0, 1].set(change)
+    held = freeze(run.trace)._replace(patterns=None, head_add=add)
+    by_head, _ = forward(run.weights, run.tokens, run.spec, held)
+    np.testing.assert_allclose(by_paths, by_head, atol=1e-11)
+    assert np.abs(by_head - run.logits).max() > 1e-2
+
+
+def test_one_edge_changes_one_pattern_only(make_run, x64):
+    run = make_run(2)
+    change = -run.trace.head_outputs[0, 0]
+    none = jnp.zeros((2, 2))
+    edges = patching.Edges(none, none.at[1, 1].set(1), none, jnp.asarray(0.0))
+    edit = patching.patch_paths(change, edges, run.weights, run.spec, run.trace)
+    _, trace = forward(run.weights, run.tokens, run.spec, edit)
+    np.testing.assert_allclose(trace.patterns[1, 0], run.trace.patterns[1, 0], atol=1e-12)
+    assert np.abs(trace.patterns[1, 1] - run.trace.patterns[1, 1]).max() > 1e-3
+    x, heads = np.asarray(run.trace.streams[1]), run.weights.blocks.attention
+    keys = (x + np.asarray(change)) @ heads.W_K[1, 1]
+    scores = x @ heads.W_Q[1, 1] @ keys.T * run.spec.score_scale
+    scores = np.where(np.tril(np.ones((5, 5))), scores, -np.inf)
+    A = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
+    np.testing.assert_allclose(trace.patterns[1, 1], A, atol=1e-12)
+
+
+def test_bad_arguments_are_named(make_run):
+    run = make_run(1, mlp=True, dtype=jnp.float32)
+    edges = patching.Edges(*(jnp.zeros((1, 2)),) * 3, jnp.asarray(0.0))
+    with pytest.raises(ValueError, match=r"weights\.blocks\.mlp must be None: edges"):
+        patching.patch_paths(run.trace.streams[0], edges, run.weights, run.spec, run.trace)
