@@ -116,9 +116,8 @@ CLAIMS = (
     _claim("bump-one-layer", "Share of one-layer models whose loss curve has a non-convex stretch",
            at_most(0.25), NONE, "loss curves (O4)"),
     _claim("together-prefix", "Share of two-layer models in which half of the prefix matching is "
-           "reached within the phase change (the sixth of training where the in-context score falls "
-           "most)",
-           at_least(0.75), MOST, "simultaneity (argument 1)"),
+           "reached within the phase change (the sixth of training where the in-context score "
+           "falls most)", at_least(0.75), MOST, "simultaneity (argument 1)"),
     _claim("together-previous", "The same for the previous-token score of the first layer",
            at_least(0.75), MOST, "simultaneity (argument 1)"),
 )  # fmt: skip
