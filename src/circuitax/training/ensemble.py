@@ -108,10 +108,15 @@ def advance(plan: Plan, members: Member) -> Callable[[TrainState], tuple[TrainSt
     enter as arguments of the compiled code, so a sweep of rates or densities compiles once.
 
     Raises:
-        ValueError: If ``plan.common`` does not divide the number of members.
+        ValueError: If ``plan.common`` does not divide the number of members, or members that are
+            to share a draw have different data keys.
     """
     n_members = members.init_key.shape[0]
     _check_common(plan.common, n_members)
+    keys = jax.random.key_data(members.data_key)
+    groups = keys.reshape(-1, plan.common, keys.shape[-1])
+    if (groups != groups[:, :1]).any():
+        raise ValueError(f"common={plan.common} consecutive members must share one data key")
     if plan.mesh is None:
         return lambda state: _advance(plan, state, members)
     mesh, members = plan.mesh, place(members, plan.mesh, n_members)
