@@ -1,5 +1,6 @@
 """One job of a command line, in whatever process the launcher puts it: ``experiments.run``."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -15,9 +16,13 @@ from circuitax.lab.pages import verdict_counts
 from circuitax.lab.runs import shown, verdicts
 from circuitax.lab.stop import StopFlag, Stopped
 from circuitax.records.provenance import typed_command
-from circuitax.records.store import write_json
+from circuitax.records.store import write_json, write_text
 
 STATUS = "status.json"
+# Beside the jobs of a sweep: the number of the signal that stopped it.
+STOPPED = "stopped"
+# Number of the process that reads the command line; workers of a launcher have others.
+LAUNCHER = "CIRCUITAX_LAUNCHER"
 
 
 def compute(config: DictConfig) -> None:
@@ -29,6 +34,10 @@ def compute(config: DictConfig) -> None:
     hydra_config = HydraConfig.get()
     status = Path(hydra_config.runtime.output_dir) / STATUS
     overrides = list(hydra_config.overrides.task)
+    marker = status.parent.parent / STOPPED
+    if marker.exists():  # a job before this one was told to stop, and meant the sweep
+        _leave(status, overrides, "stopped", "before it began")
+        return
     try:
         cell = from_config(config, overrides, discover())
         keep_compiled_code(checkout() / ".cache")
@@ -40,9 +49,14 @@ def compute(config: DictConfig) -> None:
         _say(f"error: {error}")
         _leave(status, overrides, "failed", str(error))
         return
-    except Stopped:
-        _leave(status, overrides, "stopped", "by a signal; the same command resumes")
-        raise
+    except Stopped as stopped:
+        _leave(status, overrides, "stopped", "by a signal")
+        if os.environ.get(LAUNCHER) == str(os.getpid()):
+            raise
+        # In a worker process an exception would make the launcher kill its other workers, which
+        # are saving too; the one that launched reads the marker.
+        write_text(marker, str(stopped.number))
+        return
     except Exception as error:
         _leave(status, overrides, "failed", f"{type(error).__name__}: {error}")
         raise

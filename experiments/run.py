@@ -78,7 +78,14 @@ def _run(typed: list[str], entries: dict[str, Entry]) -> int:
     from circuitax.config.command_line import split
     from circuitax.lab.stop import Stopped
     from experiments.job import compute
-    from experiments.launch import job_folder, statuses, through_hydra, write_manifests
+    from experiments.launch import (
+        job_folder,
+        statuses,
+        stopped_by,
+        through_hydra,
+        workers_stop_first,
+        write_manifests,
+    )
 
     line = split(typed)
     checked, cells = plan(
@@ -93,12 +100,14 @@ def _run(typed: list[str], entries: dict[str, Entry]) -> int:
         write_manifests(folder.name, cells)
         print(f"{len(cells)} jobs, every one checked", file=sys.stderr)
     try:
-        status = through_hydra(compute, [*line.flags, *checked, f"{where}={folder}"])
+        with workers_stop_first():
+            status = through_hydra(compute, [*line.flags, *checked, f"{where}={folder}"])
+        signal = stopped_by(folder) if line.multirun else None
+        if signal is not None:
+            raise Stopped(signal)
     except Stopped as stopped:
         print("stopped; the same command resumes", file=sys.stderr)
         return stopped.exit_status
-    except KeyboardInterrupt:
-        return 130
     left = list(statuses(folder, cells, line.multirun))
     bad = [item for item in left if item.status not in {"done", "reused"}]
     if line.multirun:

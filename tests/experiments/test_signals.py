@@ -15,12 +15,12 @@ from circuitax.records.record import Record
 ARGUMENTS = ("experiments.run", "experiment=house_walk", "scale=tiny", "n_steps=60")
 
 
-def wait_for_chunks(results: Path, process: subprocess.Popen, chunks: int) -> None:
+def wait_for_chunks(results: Path, process: subprocess.Popen, chunks: int, runs: int = 1) -> None:
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline and process.poll() is None:
-        for path in results.glob(".work/*/metrics.jsonl"):
-            if path.read_text().count("\n") >= chunks:
-                return
+        written = [path.read_text() for path in results.glob(".work/*/metrics.jsonl")]
+        if sum(text.count("\n") >= chunks for text in written) == runs:
+            return
         time.sleep(0.05)
     process.kill()
     pytest.fail(f"no chunk was written: {process.communicate()}")
@@ -56,6 +56,20 @@ def test_stop_busy_and_resume(
         straight.data["position"], resumed.data["position"], rtol=1e-6, atol=1e-7
     )
     assert straight.data["position"].sizes["chunk"] == 60
+
+
+@pytest.mark.slow
+def test_workers_of_a_sweep_save_before_it_ends(
+    start: Callable[..., subprocess.Popen], results: Path
+) -> None:
+    sweep = ("-m", "hydra/launcher=cores", "hydra.launcher.n_jobs=2", "seed=0,1,2")
+    process = start(*ARGUMENTS, *sweep, HOUSE_WALK_DELAY="0.5")
+    wait_for_chunks(results, process, 2, runs=2)
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 143, said
+    assert "stopped; the same command resumes" in said
+    assert len(list(results.glob(".work/*/loops/walk/metrics-*"))) == 2  # the third never began
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import json
 import os
+from contextlib import ExitStack
 from pathlib import Path
 
 import jax
@@ -194,6 +195,25 @@ def test_one_process_at_a_time(entries: dict[str, Entry]) -> None:
         pytest.raises(Busy, match=f"run house_walk/{wanted.id} is being computed"),
     ):
         go(wanted)
+
+
+def test_an_upstream_run_of_another_process_is_awaited(
+    entries: dict[str, Entry], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = cell(entries, name="house_reader")
+    walk = wanted.inputs[0]
+    looks: list[float] = []
+    with ExitStack() as other:
+        other.enter_context(lock(work_folder() / f"{walk.id}.lock", "x"))
+
+        def sleep(seconds: float) -> None:
+            looks.append(seconds)
+            if len(looks) == 2:
+                other.close()
+
+        monkeypatch.setattr(conduct_module.time, "sleep", sleep)
+        assert go(wanted).folder.is_dir()
+    assert looks[:2] == [conduct_module.WAIT_SECONDS] * 2
 
 
 def test_expected_times_are_announced(entries: dict[str, Entry]) -> None:

@@ -6,7 +6,7 @@ import shutil
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ from circuitax.config.identity import canonical
 from circuitax.kernel.keys import derive
 from circuitax.lab.drawing import draw_figures, up_to_date
 from circuitax.lab.lab import ARRAYS, Lab
-from circuitax.lab.lock import lock
+from circuitax.lab.lock import Busy, lock
 from circuitax.lab.runs import CLAIMS, PROVENANCE, provenance, run_folder, work_folder
 from circuitax.lab.source import source_hash
 from circuitax.lab.stop import StopFlag
@@ -28,6 +28,8 @@ from circuitax.records.record import Record
 from circuitax.records.store import publish, write_json, write_text
 
 LOG = logging.getLogger("circuitax")
+# Between two looks at the lock of an upstream run.
+WAIT_SECONDS = 0.5
 
 
 class Outcome(NamedTuple):
@@ -47,7 +49,12 @@ class Outcome(NamedTuple):
 
 
 def conduct(
-    cell: Cell, *, command: str, stop: StopFlag, say: Callable[[str], None] = LOG.info
+    cell: Cell,
+    *,
+    command: str,
+    stop: StopFlag,
+    say: Callable[[str], None] = LOG.info,
+    wait: bool = False,
 ) -> Outcome:
     """Compute a run, or resume it, or reuse it when it is finished and its source is the same.
 
@@ -56,22 +63,33 @@ def conduct(
         command: What was typed, for the provenance.
         stop: Flag that a signal sets.
         say: Told what is being done, a line each.
+        wait: Wait for another process that computes the same run, as is done for upstream runs.
 
     Raises:
-        Busy: If another process computes the same run.
+        Busy: If another process computes the same run, unless told to wait.
         Stopped: When a signal asked for it; the same command resumes.
         ValueError: If the experiment's record does not settle its claims.
     """
     inputs = {
-        upstream.entry.name: conduct(upstream, command=command, stop=stop, say=say).folder
-        for upstream in cell.inputs
+        item.entry.name: conduct(item, command=command, stop=stop, say=say, wait=True).folder
+        for item in cell.inputs
     }
     target = run_folder(cell.entry.name, cell.id)
     source = source_of(cell)
     if _finished(target, source):
         return Outcome(target, True, 0.0, _draw(target, cell))
     work = work_folder() / cell.id
-    with lock(work.with_suffix(".lock"), f"run {cell.entry.name}/{cell.id}"):
+    with ExitStack() as held:
+        while True:
+            try:
+                name = f"run {cell.entry.name}/{cell.id}"
+                held.enter_context(lock(work.with_suffix(".lock"), name))
+                break
+            except Busy:
+                if not wait:
+                    raise
+                stop.raise_if_set()
+                time.sleep(WAIT_SECONDS)
         if _finished(target, source):  # by the process that held the lock before
             return Outcome(target, True, 0.0, _draw(target, cell))
         if not _same_text(work / "source", source):
