@@ -19,6 +19,7 @@ from circuitax.projection.theorem import (
     inner_product_bound,
 )
 
+# Points are arguments of what is compiled: XLA would fold the products of a constant.
 # Distinct points that a float32 Gram matrix cannot tell apart are refused, not resolved.
 _pass = functools.partial(all_pairs, n_bins=0, near_capacity=0)
 
@@ -53,10 +54,10 @@ def failing_maps(
     edges = jnp.array(bounds) - 1
 
     @jax.jit
-    def count(keys: Key[Array, " n_maps"]) -> Stream:
-        return jax.lax.map(lambda key: _pass(points, project(key, points, spec), edges), keys)
+    def count(keys: Key[Array, " n_maps"], points: Float[Array, "n d"]) -> Stream:
+        return jax.lax.map(lambda k: _pass(points, project(k, points, spec), edges), keys)
 
-    found = summarise(count(keys), require_distinct=True)
+    found = summarise(count(keys, points), require_distinct=True)
     return np.asarray(found.below + found.above > 0)
 
 
@@ -80,10 +81,10 @@ def corollary_28(
     none = jnp.zeros((0, 2), points.dtype)
 
     @jax.jit
-    def kept(keys: Key[Array, " n_maps"]) -> Stream:
-        return jax.lax.map(lambda key: _pass(unit, project(key, unit, spec), none), keys)
+    def kept(keys: Key[Array, " n_maps"], unit: Float[Array, "n d"]) -> Stream:
+        return jax.lax.map(lambda k: _pass(unit, project(k, unit, spec), none), keys)
 
-    found = summarise(kept(keys), require_distinct=True)
+    found = summarise(kept(keys, unit), require_distinct=True)
     epsilon = np.maximum(found.high, -found.low)
     limits = np.array([[inner_product_bound(e), cosine_bound(e)] for e in epsilon])
 
@@ -96,17 +97,21 @@ def corollary_28(
 
     @jax.jit
     def both(
-        keys: Key[Array, " n_maps"], limits: Float[Array, "n_maps 2"]
+        keys: Key[Array, " n_maps"],
+        limits: Float[Array, "n_maps 2"],
+        unit: Float[Array, "n d"],
+        points: Float[Array, "n d"],
     ) -> tuple[Stream, Stream]:
         return jax.lax.map(
             lambda at: (
-                beyond(unit[1:], at[0], Measure.inner, at[1][0]),
+                beyond(unit, at[0], Measure.inner, at[1][0]),
                 beyond(points, at[0], Measure.cosine, at[1][1]),
             ),
             (keys, limits),
         )
 
-    inner, cosine = map(summarise, both(keys, jnp.asarray(limits, points.dtype)))
+    bounds = jnp.asarray(limits, points.dtype)
+    inner, cosine = map(summarise, both(keys, bounds, unit[1:], points))
     worst = [np.maximum(s.high, -s.low) for s in (inner, cosine)]
     return Corollary(
         epsilon,
