@@ -1,0 +1,151 @@
+"""Models made by hand, whose circuits are known: what detectors and searches are scored against.
+
+Each is a `TransformerWeights` for the one forward pass, sharp enough that its mechanism is exact to
+rounding where attention should be all or nothing.
+"""
+
+from collections.abc import Iterable
+from typing import SupportsInt
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from circuitax.kernel.positions import Positions
+from circuitax.kernel.spec import ForwardSpec
+from circuitax.kernel.weights import Blocks, HeadStack, TransformerWeights
+
+_SHARP = 60.0  # a score difference whose softmax is one-hot in float32
+
+
+def induction_model(
+    key: Key[Array, ""],
+    d_vocab: int,
+    n_ctx: int,
+    *,
+    n_distractors: int = 3,
+    size: float = 0.1,
+    raise_logit: float = 8.0,
+) -> tuple[TransformerWeights, ForwardSpec]:
+    """Head 0.0 attends to the previous token, head 1.0 completes what it matches: induction.
+
+    The stream has room for the token, its position, a copy of the previous token (the marker that
+    head 0.0 writes and the keys of head 1.0 read), and the prediction. The heads beside them are
+    random and small. The first token marks itself, having no predecessor: start texts with one that
+    does not recur.
+
+    Args:
+        key: For the distractors.
+        d_vocab: Vocabulary.
+        n_ctx: Longest text.
+        n_distractors: Random heads in each layer.
+        size: Standard deviation of their score- and write-matrices' entries, relative.
+        raise_logit: What a found match adds to its logit.
+
+    Source: framework paper, "how induction heads work" (K-composition with a previous-token head).
+    """
+    V, n = d_vocab, n_ctx
+    token, place = slice(0, V), slice(V, V + n)
+    marker, answer = slice(V + n, 2 * V + n), slice(2 * V + n, 3 * V + n)
+    d, k = 3 * V + n, max(V, n)
+    zero = jnp.zeros((d, k))
+    eye, step = jnp.eye(V), jnp.eye(n, k=-1)
+    read_token = zero.at[token, :V].set(eye)
+    previous = {
+        "W_Q": zero.at[place, :n].set(_SHARP * step),  # position t asks for t - 1
+        "W_K": zero.at[place, :n].set(jnp.eye(n)),
+        "W_V": read_token,
+        "W_O": zero.at[marker, :V].set(eye).T,
+    }
+    induction = {
+        "W_Q": _SHARP * read_token,
+        "W_K": zero.at[marker, :V].set(eye),
+        "W_V": read_token,
+        "W_O": raise_logit * zero.at[answer, :V].set(eye).T,
+    }
+    random = jax.random.normal(key, (4, 2, n_distractors, d, k)) * size / jnp.sqrt(d)
+
+    def stack(name: str, index: int) -> Array:
+        noise = random[index] if name != "W_O" else jnp.swapaxes(random[index], -1, -2)
+        if name in ("W_Q", "W_K"):
+            noise = noise * 10
+        known = jnp.stack([previous[name], induction[name]])
+        return jnp.concatenate([known[:, None], noise], axis=1)
+
+    heads = HeadStack(*(stack(name, i) for i, name in enumerate(("W_Q", "W_K", "W_V", "W_O"))))
+    weights = TransformerWeights(
+        W_E=jnp.zeros((V, d)).at[:, token].set(eye),
+        W_U=jnp.zeros((d, V)).at[answer].set(eye),
+        blocks=Blocks(heads),
+        W_pos=jnp.zeros((n, d)).at[:, place].set(jnp.eye(n)),
+    )
+    return weights, ForwardSpec(1.0, positions=Positions.learned)
+
+
+def skip_trigram_model(
+    scores: Float[Array, "d_vocab d_vocab"],
+    raises: Float[Array, "d_vocab d_vocab"],
+    bigram: Float[Array, "d_vocab d_vocab"],
+) -> tuple[TransformerWeights, ForwardSpec]:
+    """One head whose circuits are given tables: ``QK = scores``, ``OV = raises``.
+
+    Args:
+        scores: Destination × source, the softmax's arguments.
+        raises: Source × out, in logits at full attention.
+        bigram: Present token × next token.
+
+    Source: S0 Definition 23 and Proposition 22, read backwards.
+    """
+    V = scores.shape[0]
+    eye, none = jnp.eye(V), jnp.zeros((V, V))
+    # Two copies of the token: one is read by the head, the other by the unembedding.
+    reads, writes = jnp.concatenate([eye, none]), jnp.concatenate([none, eye], axis=1)
+    heads = HeadStack(
+        (reads @ scores)[None, None],
+        reads[None, None],
+        reads[None, None],
+        (raises @ writes)[None, None],
+    )
+    W_U = jnp.concatenate([bigram, eye])
+    return TransformerWeights(reads.T, W_U, Blocks(heads)), ForwardSpec(1.0)
+
+
+def copying_model(d_vocab: int, strength: float) -> tuple[TransformerWeights, ForwardSpec]:
+    """One head that attends evenly and raises whatever it attends to: ``OV = strength · I``."""
+    none = jnp.zeros((d_vocab, d_vocab))
+    return skip_trigram_model(none, strength * jnp.eye(d_vocab), none)
+
+
+def unless_model(
+    d_vocab: int, a: int, b: int, query: int, out: int, other: int, high: float
+) -> tuple[TransformerWeights, ForwardSpec]:
+    """One head that computes "out after a, unless b": b takes the attention that a would get.
+
+    P(out | neither, a, b, both) = ½, high, ½, ½ among {out, other}, after the query.
+
+    Args:
+        d_vocab: Vocabulary.
+        a: Token that raises ``out``.
+        b: Token that prevents it.
+        query: Token after which the answer stands.
+        out: First answer.
+        other: Second answer, the rest of the probability.
+        high: P(out) with a alone, in (½, 1).
+
+    Source: Shlegeris 2023, cited by S4 (E11).
+    """
+    scores = jnp.zeros((d_vocab, d_vocab))
+    scores = scores.at[query, a].set(_SHARP).at[query, b].set(2 * _SHARP)
+    raises = jnp.zeros((d_vocab, d_vocab)).at[a, out].set(jnp.log(high / (1 - high)))
+    bigram = jnp.full((d_vocab, d_vocab), -_SHARP)
+    bigram = bigram.at[:, out].set(0.0).at[:, other].set(0.0)
+    return skip_trigram_model(scores, raises, bigram)
+
+
+def precision_recall(
+    found: Iterable[SupportsInt], true: Iterable[SupportsInt]
+) -> tuple[float, float]:
+    """Share of what was found that is true, and share of what is true that was found."""
+    named, known = {int(i) for i in found}, {int(i) for i in true}
+    hits = len(named & known)
+    return hits / max(len(named), 1), hits / max(len(known), 1)
