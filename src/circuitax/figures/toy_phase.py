@@ -1,0 +1,126 @@
+"""When is one more feature ignored, superposed, or given its own dimension?
+
+phase       Theory, exact optimum and training draw the same three regions around one triple point.
+            Refuted if the colours of a row disagree away from the black boundaries.
+difference  The exact optimum beats the closed forms where it may scale and bend its weights: near
+            the triple point. Refuted if the gain is zero there, or large far from a boundary.
+"""
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+
+from circuitax.figures.style import (
+    BLACK,
+    BLUE,
+    ORANGE,
+    SEQUENTIAL,
+    letter_panels,
+    new_figure,
+    styled,
+)
+from circuitax.records.record import Record
+
+SOURCES = (
+    ("theory", "closed forms"),
+    ("optimum", "exact optimum"),
+    ("trained", "trained, best of"),
+)
+TRIPLE_POINT = 4 / 7
+
+
+@styled
+def draw(record: Record) -> dict[str, Figure]:
+    """The two figures of the experiment."""
+    return {"phase": phase(record), "difference": difference(record)}
+
+
+def phase(record: Record) -> Figure:
+    """Two models by three sources, coloured by what becomes of the last feature."""
+    data = record.data
+    figure, axes = new_figure(2, 4, height=4.3, width_ratios=[1, 1, 1, 0.42])
+    for row, model in enumerate(data.model.values):
+        for column, (source, title) in enumerate(SOURCES):
+            ax = axes[row, column]
+            norm = data[f"{source}_norm"].sel(model=model)
+            overlap = data[f"{source}_interference"].sel(model=model)
+            density, importance = norm[norm.dims[-1]].values, norm[norm.dims[-2]].values
+            ax.pcolormesh(
+                density, importance, region_colour(norm.values, overlap.values),
+                shading="nearest", rasterized=True,
+            )  # fmt: skip
+            _boundaries(ax, str(model))
+            _axes(ax)
+            if row == 0:
+                n = f" {record.data.sizes['seed']}" if source == "trained" else ""
+                ax.set_title(title + n)
+            if row == 1:
+                ax.set_xlabel(r"density $p = 1 - S$")
+            if column == 0:
+                ax.set_ylabel(f"{model}\nimportance of the last feature")
+    _legend(axes[0, 3])
+    axes[1, 3].set_axis_off()
+    letter_panels([axes[0, 0], axes[1, 0]])
+    return figure
+
+
+def difference(record: Record) -> Figure:
+    """By how many per cent the exact optimum is below the best closed form."""
+    data = record.data
+    figure, axes = new_figure(1, 2, height=2.5)
+    for ax, model in zip(axes[0], data.model.values, strict=True):
+        cell = data.sel(model=model)
+        gain = 100 * (1 - cell.optimum_loss / cell.optimum_closed_form)
+        image = ax.pcolormesh(
+            cell.density_optimum.values, cell.importance_optimum.values, gain.values, shading="nearest",
+            cmap=SEQUENTIAL, vmin=0, rasterized=True,
+        )  # fmt: skip
+        _boundaries(ax, str(model), "white")
+        _axes(ax)
+        ax.set(title=str(model), xlabel=r"density $p = 1 - S$")
+        figure.colorbar(image, ax=ax, label="gain over the best closed form (%)")
+    axes[0, 0].set_ylabel("importance of the last feature")
+    letter_panels(axes[0])
+    return figure
+
+
+def region_colour(norm: np.ndarray, interference: np.ndarray) -> np.ndarray:
+    """White where the feature is ignored, blue where dedicated, orange where superposed."""
+    presence = np.clip(norm, 0, 1)[..., None]
+    shared = np.clip(interference, 0, 1)[..., None]
+    hue = (1 - shared) * np.array(to_rgb(BLUE)) + shared * np.array(to_rgb(ORANGE))
+    return 1 - presence + presence * hue
+
+
+def _boundaries(ax: Axes, model: str, colour: str = BLACK) -> None:
+    """Where two closed forms cost the same (toy-models paper, phase section; derived)."""
+    p = np.geomspace(0.01, TRIPLE_POINT, 200)
+    low = 2 * p / (4 - 5 * p)
+    line = {"color": colour, "linewidth": 0.9}
+    ax.plot(p, low, **line)
+    if "n=2" in model:
+        ax.plot(p, 1 / low, **line)
+        ax.plot([TRIPLE_POINT, 1], [1, 1], **line)
+    else:
+        ax.plot([0.01, 1], [1, 1], **line)
+    ax.plot([TRIPLE_POINT], [1], marker="o", markersize=3, color=colour)
+
+
+def _axes(ax: Axes) -> None:
+    ax.set(xscale="log", yscale="log", xlim=(1, 0.01), ylim=(0.1, 10))
+    ax.set_xticks([1, 0.1, 0.01], ["1", "0.1", "0.01"])
+    ax.set_yticks([0.1, 1, 10], ["0.1", "1", "10"])
+    ax.minorticks_off()
+    ax.spines[:].set_visible(True)
+
+
+def _legend(ax: Axes) -> None:
+    """The colour map itself: presence upwards, sharing to the right."""
+    presence, shared = np.meshgrid(np.linspace(0, 1, 40), np.linspace(0, 1, 40), indexing="ij")
+    ax.pcolormesh(shared[0], presence[:, 0], region_colour(presence, shared), rasterized=True)
+    ax.set(xlabel="interference", ylabel=r"norm $\|W_n\|$", xticks=[0, 1], yticks=[0, 1])
+    ax.set_box_aspect(1.6)
+    ax.set_title("dedicated  shared", fontsize=6)
+    ax.text(0.5, 0.03, "ignored", ha="center", fontsize=6)
+    ax.spines[:].set_visible(True)

@@ -1,0 +1,90 @@
+"""Five features in two dimensions: where the pentagon overtakes two digons."""
+
+import itertools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from circuitax.kernel.weights import TiedWeights
+from circuitax.superposition.optimum import find_optimum
+
+N_FEATURES = 5
+# A branch is told by its least norm: a digon solution drops a feature, a pentagon none.
+DROPPED_NORM = 0.5
+
+
+class Branches(NamedTuple):
+    """Lowest sum loss of either kind of solution at every density; infinite where it has none."""
+
+    digons: Float[Array, " density"]
+    pentagon: Float[Array, " density"]
+
+
+def digon_starts() -> TiedWeights:
+    """The three ways to pair features 0 to 3 antipodally, feature 4 left out, ``[3, ...]``."""
+    pairings = [(0, 1, 2, 3), (0, 2, 1, 3), (0, 3, 1, 2)]
+    W = np.zeros((len(pairings), 2, N_FEATURES))
+    for start, (a, b, c, d) in zip(W, pairings, strict=True):
+        start[0, [a, b]] = 1, -1
+        start[1, [c, d]] = 1, -1
+    b = np.zeros((len(pairings), N_FEATURES))
+    b[:, 4] = 0.1
+    return TiedWeights(jnp.asarray(W), jnp.asarray(b))
+
+
+def pentagon_starts() -> TiedWeights:
+    """The twelve regular pentagons that differ by more than a rotation or a mirror, ``[12, ...]``.
+
+    Norm and bias start at the optimum for uniform importance and density 0.1.
+    """
+    orders = [(0, *rest) for rest in itertools.permutations(range(1, 5)) if rest[0] < rest[-1]]
+    angle = 2 * np.pi * np.argsort(orders, axis=1) / N_FEATURES
+    W = 1.1 * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    return TiedWeights(jnp.asarray(W), jnp.full((len(orders), N_FEATURES), -0.21))
+
+
+def branch_losses(density: Float[Array, " density"], importance: Float[Array, " 5"]) -> Branches:
+    """Follow both kinds of solution over density, each from all its starts.
+
+    A start that leaves its kind (a pentagon relaxing into digons at high density) counts for the
+    kind it ends in. Call under ``jax.enable_x64``.
+
+    Source: toy-models paper, "The Geometry of Superposition".
+    """
+    starts = jax.tree.map(
+        lambda one, two: jnp.concatenate([one, two]), digon_starts(), pentagon_starts()
+    )
+    cells = density.shape[0]
+    found = find_optimum(
+        jax.random.key(0),  # no random start is drawn
+        jnp.broadcast_to(density[:, None], (cells, N_FEATURES)),
+        jnp.broadcast_to(importance[None, :], (cells, N_FEATURES)),
+        n_hidden=2,
+        n_restarts=0,
+        starts=starts,
+        n_polished=15,
+    )
+    norms = jnp.linalg.norm(found.restart_weights.W, axis=-2)
+    whole = jnp.min(norms, axis=-1) > DROPPED_NORM
+    lowest = [
+        jnp.min(jnp.where(kind, found.restart_loss, jnp.inf), axis=1) for kind in (~whole, whole)
+    ]
+    return Branches(*lowest)
+
+
+def crossing(x: np.ndarray, y: np.ndarray) -> float:
+    """Where y first changes sign along increasing x, by linear interpolation; NaN if it does not.
+
+    Raises:
+        ValueError: If x does not increase.
+    """
+    if not (np.diff(x) > 0).all():
+        raise ValueError(f"x={np.asarray(x)} must increase")
+    change = np.flatnonzero(np.sign(y[1:]) * np.sign(y[:-1]) < 0)
+    if change.size == 0:
+        return float("nan")
+    i = change[0]
+    return float(x[i] - y[i] * (x[i + 1] - x[i]) / (y[i + 1] - y[i]))
