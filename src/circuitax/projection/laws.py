@@ -5,7 +5,7 @@ import math
 import numpy as np
 from jax.typing import ArrayLike
 from numpy.typing import NDArray
-from scipy import special
+from scipy import optimize, special
 
 Values = NDArray[np.float64]
 
@@ -80,6 +80,36 @@ def extreme_ratios(n_pairs: int, dim_out: ArrayLike) -> tuple[Values, Values]:
     m, share = _dims(dim_out), -np.expm1(-math.log(2) / n_pairs)
     low, high = special.gammaincinv(m / 2, share), special.gammainccinv(m / 2, share)
     return np.asarray(low * 2 / m), np.asarray(high * 2 / m)
+
+
+def median_threshold(n_points: int, epsilon: float, success: float = 0.5) -> float:
+    """The m at which a Gaussian map keeps all pairs within ε with probability ``success``.
+
+    Solves ``exp(−N (N − 1)/2 · P(|ratio − 1| > ε)) = success``, with pairs taken as independent;
+    m is treated as continuous.
+
+    Args:
+        n_points: N, at least 2.
+        epsilon: ε in (0, 1).
+        success: In (0, 1).
+
+    Raises:
+        ValueError: If an argument is outside its range.
+    """
+    for name, value in (("epsilon", epsilon), ("success", success)):
+        if not 0 < value < 1:
+            raise ValueError(f"{name}={value} must be in (0, 1)")
+    if n_points < 2:
+        raise ValueError(f"n_points={n_points} must be at least 2")
+    target = -math.log(success) / (n_points * (n_points - 1) / 2)
+
+    def excess(log_m: float) -> float:
+        share = float(failure_probability(math.exp(log_m), 1 - epsilon, 1 + epsilon))
+        return math.log(max(share, 1e-300)) - math.log(target)
+
+    if excess(0.0) <= 0:
+        return 1.0
+    return math.exp(optimize.brentq(excess, 0.0, math.log(700 / (epsilon - math.log1p(epsilon)))))
 
 
 def ratio_variance(kurtosis: float, participation: float, dim_out: ArrayLike) -> Values:

@@ -83,11 +83,16 @@ def smallest_dim(
     k = success.sum(0)
     sure_low, sure_high = binomial_interval(k, n_maps, level)
 
-    def first(rate: Float[np.ndarray, " n_dims"]) -> float:
-        enough = np.minimum.accumulate((rate >= 1 - delta)[::-1])[::-1]
-        return float(dims[enough.argmax()]) if enough.any() else float("nan")
+    ends = (first_dim(rate, dims, delta) for rate in (k / n_maps, sure_high, sure_low))
+    return Threshold(*map(float, ends))
 
-    return Threshold(first(k / n_maps), first(sure_high), first(sure_low))
+
+def first_dim(
+    rate: Float[np.ndarray, "*cells n_dims"], dims: Int[np.ndarray, " n_dims"], delta: float
+) -> Float[np.ndarray, "*cells"]:
+    """The smallest m from which a rate stays at or above ``1 − δ``; NaN where it never does."""
+    enough = np.flip(np.minimum.accumulate(np.flip(rate >= 1 - delta, -1), -1), -1)
+    return np.asarray(np.where(enough.any(-1), np.asarray(dims, float)[enough.argmax(-1)], np.nan))
 
 
 def transition_width(

@@ -1,0 +1,104 @@
+"""How many dimensions are enough in practice, and by how much the bounds overshoot.
+
+threshold  The smallest m grows like log N, as the exact law says: 1.2 to 1.5 times below
+           Dasgupta–Gupta, five times and more below the proof of Theorem 27.
+           Refuted if dots leave the solid lines or reach the dashed ones.
+transition Whether all pairs survive turns from never to always within a narrow range of m,
+           narrower for more points. Refuted if the curves have equal widths.
+"""
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+
+from circuitax.figures.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PINK,
+    SKY,
+    YELLOW,
+    letter_panels,
+    new_figure,
+    styled,
+)
+from circuitax.records.record import Record
+
+COLOURS = (BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, BLACK)
+
+
+@styled
+def draw(record: Record) -> dict[str, Figure]:
+    """The two figures of the experiment."""
+    return {"threshold": threshold(record), "transition": transition(record)}
+
+
+def threshold(record: Record) -> Figure:
+    """Smallest m against N at every ε, and against ε at the largest N with the bounds."""
+    data = record.data
+    figure, axes = new_figure(1, 2, height=2.6)
+    left, right = axes[0]
+    n, eps = data.n_points.values, data.epsilon.values
+    median = data.threshold.isel(delta=0)
+    for colour, e in zip(COLOURS, eps, strict=False):
+        cell = median.sel(epsilon=e)
+        left.errorbar(n, cell.sel(end="dim"), yerr=_arms(cell), fmt="o", color=colour,
+                      markersize=3.5, capsize=2, linewidth=0.8)  # fmt: skip
+        left.plot(n, data.predicted.sel(epsilon=e), color=colour, linewidth=1)
+        left.annotate(rf"$\varepsilon={e:g}$", (n[-1], data.predicted.sel(epsilon=e)[-1]),
+                      xytext=(4, 0), textcoords="offset points", va="center", color=colour,
+                      fontsize=7)  # fmt: skip
+    left.plot([], [], "o", color=GREY, markersize=3.5, label="measured, half of the maps succeed")
+    left.plot([], [], color=GREY, linewidth=1, label="exact law, pairs independent")
+    left.set(xscale="log", xlabel="points $N$", ylabel="smallest sufficient $m$", ylim=(0, None))
+    left.set_xlim(n[0] / 1.3, n[-1] * 2.4)
+    left.legend(loc="upper left")
+    cell = median.isel(n_points=-1)
+    scale = eps**2 / np.log(n[-1])
+    right.errorbar(eps, cell.sel(end="dim") * scale, yerr=_arms(cell) * scale, fmt="o", color=BLUE,
+                   markersize=3.5, capsize=2, label="measured, 50 % succeed")  # fmt: skip
+    for name, line, colour, label in (
+        ("predicted", "-", BLUE, "exact law, pairs independent"),
+        ("union", "-.", GREEN, "exact law, union bound, 90 %"),
+        ("dasgupta_gupta", "--", ORANGE, "Dasgupta–Gupta, scikit-learn"),
+        ("proof", ":", BLACK, "proof of Theorem 27"),
+    ):
+        right.plot(eps, data[name].isel(n_points=-1) * scale, line, color=colour, label=label)
+    right.set(
+        xlabel=r"$\varepsilon$",
+        ylabel=r"constant $C = m\,\varepsilon^2/\ln N$",
+        title=f"$N = {n[-1]}$",
+        yscale="log",
+        ylim=(5, 150),
+    )
+    right.set_yticks([5, 10, 20, 50, 100], [5, 10, 20, 50, 100])
+    right.minorticks_off()
+    right.legend(loc="upper left")
+    letter_panels(axes[0])
+    return figure
+
+
+def transition(record: Record) -> Figure:
+    """Share of maps that keep all pairs, against m over the measured threshold."""
+    data = record.data
+    eps = data.epsilon.values
+    figure, axes = new_figure(1, 2, height=2.2, sharey=True)
+    for ax, e in zip(axes[0], (eps[0], eps[-1]), strict=True):
+        for colour, n in zip(COLOURS, data.n_points.values, strict=False):
+            middle = float(data.predicted.sel(epsilon=e, n_points=n))
+            ax.step(data.dim_out / middle, data.success.sel(epsilon=e, n_points=n), color=colour,
+                    where="post", label=f"$N = {n}$")  # fmt: skip
+        ax.axvline(1, color=GREY, linewidth=0.8, linestyle=":")
+        ax.set(xlim=(0.4, 2), xlabel=r"$m$ / predicted median", title=rf"$\varepsilon = {e:g}$")
+    axes[0, 0].set_ylabel("maps keeping all pairs")
+    axes[0, 1].legend(loc="lower right")
+    letter_panels(axes[0])
+    return figure
+
+
+def _arms(cell: xr.DataArray) -> np.ndarray:
+    """Lengths below and above the dot; an end that the table does not reach is drawn as nothing."""
+    dim, low, high = (cell.sel(end=name).values for name in ("dim", "low", "high"))
+    return np.nan_to_num(np.stack([dim - low, high - dim]))
