@@ -1,5 +1,6 @@
 """E31: S1's collapsed W_V is a pair (W_V, W_O) only up to rank d_value."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -23,8 +24,9 @@ def test_E31_both_forms_give_the_same_model_up_to_the_rank(
     W_Q, W_K = (jnp.asarray(rng.standard_normal((2, 3, 6, 4))) for _ in range(2))
     identity = jnp.broadcast_to(jnp.eye(6), (2, 3, 6, 6))
     W_E, W_U = jnp.asarray(rng.standard_normal((5, 6))), jnp.asarray(rng.standard_normal((6, 5)))
+    run = jax.jit(forward, static_argnums=2)
     logits = [
-        forward(
+        run(
             TransformerWeights(W_E, W_U, Blocks(HeadStack(W_Q, W_K, V, O))),
             jnp.array([4, 0, 2]),
             ForwardSpec(0.5),

@@ -61,13 +61,14 @@ def token_distribution(
 def next_token(
     key: Key[Array, ""], logits: Float[Array, " d_vocab"], sampling: Sampling
 ) -> Int[Array, ""]:
-    """One token drawn from `token_distribution`.
+    """One token drawn from `token_distribution`, as int32 whatever the precision of the logits.
 
     Source: S0 Algorithm 10, step (d).
     """
     if sampling.temperature == 0:
-        return jnp.argmax(logits)
-    return jax.random.categorical(key, jnp.log(token_distribution(logits, sampling)))
+        return jnp.argmax(logits).astype(jnp.int32)
+    log_p = jnp.log(token_distribution(logits, sampling))
+    return jax.random.categorical(key, log_p).astype(jnp.int32)
 
 
 def _renormalised(p: Float[Array, " d_vocab"]) -> Float[Array, " d_vocab"]:
