@@ -31,6 +31,12 @@ def test_every_configuration_has_its_experiment() -> None:
     assert files == set(ENTRIES)
 
 
+def test_claims_have_ids_of_their_own() -> None:
+    claims = [c for entry in ENTRIES.values() for c in getattr(entry.load(), "CLAIMS", ())]
+    ids = [claim.id for claim in claims]
+    assert len(set(ids)) == len(ids), sorted({name for name in ids if ids.count(name) > 1})
+
+
 def test_launchers_compose() -> None:
     if not ENTRIES:
         pytest.skip("no experiment yet")
