@@ -1,0 +1,58 @@
+"""An ensemble of transformers on one text, whether or not the text fits on the device."""
+
+from collections.abc import Callable
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key
+
+from circuitax.data.windows import WindowSource, fits_on_device
+from circuitax.models.specs import TransformerSpec
+from circuitax.training import ensemble
+from circuitax.training.ensemble import Plan
+from circuitax.training.language import NextToken, StreamedNextToken, stream
+from circuitax.training.loop import Metrics
+from circuitax.training.optim import OptimSpec
+from circuitax.training.problem import TrainState
+
+
+def train_on_text(
+    key: Key[Array, ""],
+    model: TransformerSpec,
+    optim: OptimSpec,
+    tokens: np.ndarray,
+    digest: str,
+    *,
+    batch: int,
+    length: int,
+    seeds: int,
+    chunk: int,
+    device_bytes: int = 1 << 30,
+) -> tuple[TrainState, Callable[[TrainState], tuple[TrainState, Metrics]]]:
+    """The state before the first step, and one chunk of training: what `Lab.loop` takes.
+
+    Args:
+        key: Member i has its own initialisation and data, both from this key.
+        model: Every member's sizes.
+        optim: Optimizer.
+        tokens: The text, an array or a memory map; windows may begin anywhere in it.
+        digest: Identifies the text; two texts must not share it.
+        batch: Windows a step.
+        length: Tokens of a window; ``length - 1`` of them are predicted.
+        seeds: Members.
+        chunk: Steps of a chunk.
+        device_bytes: Texts up to this size are placed on the device and windows drawn there;
+            larger ones are read from disk chunk by chunk, with the same windows.
+
+    Raises:
+        ValueError: If the text is shorter than a window, or longer than the model can read.
+    """
+    if model.n_ctx is not None and length > model.n_ctx:
+        raise ValueError(f"length={length} must be at most n_ctx={model.n_ctx} of the model")
+    members = ensemble.new_members(key, optim.learning_rate, jnp.zeros(seeds))
+    if fits_on_device(tokens, device_bytes):
+        source = WindowSource(digest, batch, length, jnp.asarray(tokens))
+        plan = Plan(NextToken(model, source), optim, chunk)
+        return ensemble.init(plan, members), ensemble.advance(plan, members)
+    plan = Plan(StreamedNextToken(model, chunk), optim, chunk)
+    return ensemble.init(plan, members), stream(plan, members, tokens, batch, length)

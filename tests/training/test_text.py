@@ -1,0 +1,33 @@
+import jax
+import numpy as np
+import pytest
+
+from circuitax.models.specs import TransformerSpec
+from circuitax.training.optim import Optimizer, OptimSpec
+from circuitax.training.text import train_on_text
+
+TEXT = np.random.default_rng(0).integers(0, 9, 300).astype(np.uint16)
+OPTIM = OptimSpec(Optimizer.adam, learning_rate=1e-2, weight_decay=0.0, steps=6)
+SIZES = {"batch": 4, "length": 12, "seeds": 2, "chunk": 3}
+
+
+@pytest.mark.parametrize("n_layers", [0, 1])
+def test_device_and_disk_train_alike(n_layers: int) -> None:
+    model = TransformerSpec(d_vocab=9, n_ctx=12, n_layers=n_layers, n_heads=2, d_model=8)
+    losses = []
+    for limit in (10_000, 100):
+        state, advance = train_on_text(
+            jax.random.key(0), model, OPTIM, TEXT, "numbers", device_bytes=limit, **SIZES
+        )
+        for _ in range(2):
+            state, metrics = advance(state)
+        losses.append(np.asarray(metrics["loss"]))
+        assert state.step.tolist() == [6, 6]
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
+    assert losses[0][0] != losses[0][1]
+
+
+def test_windows_longer_than_the_context() -> None:
+    model = TransformerSpec(d_vocab=9, n_ctx=8, n_layers=1, n_heads=2, d_model=8)
+    with pytest.raises(ValueError, match="length=12 must be at most n_ctx=8"):
+        train_on_text(jax.random.key(0), model, OPTIM, TEXT, "numbers", **SIZES)
