@@ -5,12 +5,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.projection.coherence import coherence
+from circuitax.projection.coherence import coherence, unit_rows
 from circuitax.projection.packing_bounds import coherence_bound, welch_bound
 from circuitax.projection.packings import (
+    Packing,
     greedy_packing,
     optimised_packing,
     packing_coherence,
+    prune,
 )
 
 
@@ -48,6 +50,32 @@ def test_optimised_packings_reach_equiangular_lines_and_respect_the_bounds() -> 
     np.testing.assert_allclose(found, known, atol=0.01)
     bounds = np.array([coherence_bound(n, 3) for n in (3, 4, 6, 8)])
     assert (found >= bounds - 1e-5).all()
+
+
+def test_unused_dimensions_stay_empty_and_signed_packings_are_spherical_codes() -> None:
+    found = optimised_packing(
+        jax.random.key(0), 6, dim=5, capacity=8, n_steps=800, signed=True, n_dims=3
+    )
+    vectors = np.asarray(found.vectors)
+    assert not vectors[:, 3:].any() and not vectors[6:].any()
+    # Six points on a sphere: the octahedron, at 90 degrees, where lines reach only 63.4.
+    gram = vectors[:6] @ vectors[:6].T - 2 * np.eye(6)
+    assert gram.max() == pytest.approx(0, abs=0.02)
+    greedy = greedy_packing(
+        jax.random.key(0), 0.5, dim=5, capacity=20, n_candidates=640, batch=32, n_dims=2
+    )
+    assert not np.asarray(greedy.vectors)[:, 2:].any()
+    assert int(greedy.active.sum()) in (2, 3)  # lines in the plane at 60 degrees or more
+
+
+def test_pruning_leaves_a_set_within_epsilon_and_keeps_what_fits() -> None:
+    vectors = unit_rows(jax.random.normal(jax.random.key(3), (12, 4)))
+    everything = Packing(vectors, jnp.ones(12, bool))
+    found = prune(everything, 0.6)
+    size = int(found.active.sum())
+    assert 2 <= size < 12 and float(packing_coherence(found)) <= 0.6
+    again = prune(found, 0.6)
+    np.testing.assert_array_equal(again.active, found.active)
 
 
 def test_random_directions_obey_the_mean_square_bound_of_welch() -> None:

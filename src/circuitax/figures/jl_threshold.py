@@ -1,7 +1,7 @@
 """How many dimensions are enough in practice, and by how much the bounds overshoot.
 
-threshold  The smallest m grows like log N, as the exact law says: 1.2 to 1.5 times below
-           Dasgupta–Gupta, five times and more below the proof of Theorem 27.
+threshold  The smallest m grows like log N, as the exact law says: 1.3 to 1.6 times below
+           Dasgupta–Gupta, more than four times below the proof of Theorem 27.
            Refuted if dots leave the solid lines or reach the dashed ones.
 transition Whether all pairs survive turns from never to always within a narrow range of m,
            narrower for more points. Refuted if the curves have equal widths.
@@ -71,9 +71,9 @@ def threshold(record: Record) -> Figure:
         ylabel=r"constant $C = m\,\varepsilon^2/\ln N$",
         title=f"$N = {n[-1]}$",
         yscale="log",
-        ylim=(5, 150),
+        ylim=(5, 400),
     )
-    right.set_yticks([5, 10, 20, 50, 100], [5, 10, 20, 50, 100])
+    right.set_yticks([5, 10, 20, 50], [5, 10, 20, 50])
     right.minorticks_off()
     right.legend(loc="upper left")
     letter_panels(axes[0])

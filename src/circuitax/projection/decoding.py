@@ -46,12 +46,12 @@ def decode(
     return jnp.asarray(hidden @ vectors.T > threshold)
 
 
-@functools.partial(jax.jit, static_argnames=("n_active", "n_trials", "threshold"))
+@functools.partial(jax.jit, static_argnames=("n_trials", "threshold"))
 def recovery(
     key: Key[Array, ""],
     vectors: Float[Array, "n_features dim"],
     *,
-    n_active: int,
+    n_active: int | Int[Array, ""],
     n_trials: int,
     threshold: float = 0.5,
 ) -> Recovery:
@@ -60,22 +60,21 @@ def recovery(
     Args:
         key: Consumed.
         vectors: Rows, normalised here.
-        n_active: k, in [1, n_features].
+        n_active: k, in [1, n_features]; dynamic, so a sweep over k is a vmap. Out of range it is
+            taken as the nearest end.
         n_trials: At least 1.
         threshold: τ in (0, 1).
 
     Raises:
-        ValueError: If ``n_active`` or ``n_trials`` is outside its range.
+        ValueError: If ``n_trials`` is below 1.
     """
     n_features = vectors.shape[0]
-    if not 1 <= n_active <= n_features:
-        raise ValueError(f"n_active={n_active} must be in [1, n_features={n_features}]")
     if n_trials < 1:
         raise ValueError(f"n_trials={n_trials} must be at least 1")
     # The k smallest of independent uniforms are a uniform k-subset.
     u = jax.random.uniform(key, (n_trials, n_features))
-    _, chosen = jax.lax.top_k(-u, n_active)
-    active = jnp.zeros(u.shape, bool).at[jnp.arange(n_trials)[:, None], chosen].set(True)
+    rank = jnp.clip(jnp.asarray(n_active), 1, n_features) - 1
+    active = u <= jax.lax.dynamic_index_in_dim(jnp.sort(u, 1), rank, 1)
     found = decode(unit_rows(vectors), active, threshold)
     return Recovery(
         (found == active).all(1).sum(), (active & ~found).sum(), (found & ~active).sum()

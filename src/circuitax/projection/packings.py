@@ -28,6 +28,7 @@ def greedy_packing(
     capacity: int,
     n_candidates: int,
     batch: int = 64,
+    n_dims: int | Int[Array, ""] | None = None,
 ) -> Packing:
     """Random sequential packing: a random direction joins if it overlaps no member above ε.
 
@@ -41,6 +42,7 @@ def greedy_packing(
         capacity: Most vectors kept; a set that fills it may be larger.
         n_candidates: Directions tried, rounded up to whole batches.
         batch: Directions tried at a time (the result depends on it only through their order).
+        n_dims: Dimensions used, at most ``dim``; dynamic, so a sweep over d is a vmap.
 
     Raises:
         ValueError: If a size is below its least value.
@@ -64,7 +66,7 @@ def greedy_packing(
     def one_batch(
         state: tuple[Packing, Int[Array, ""]], index: Int[Array, ""]
     ) -> tuple[tuple[Packing, Int[Array, ""]], None]:
-        u = unit_rows(jax.random.normal(at_index(key, index), (batch, dim)))
+        u = _directions(at_index(key, index), batch, dim, n_dims)
         fits = jnp.abs(u @ state[0].vectors.T).max(1) <= epsilon
         return jax.lax.scan(one, state, (u, fits))
 
@@ -76,7 +78,7 @@ def greedy_packing(
     return Packing(packing.vectors[:capacity], jnp.arange(capacity) < size)
 
 
-@functools.partial(jax.jit, static_argnames=("dim", "capacity", "n_steps"))
+@functools.partial(jax.jit, static_argnames=("dim", "capacity", "n_steps", "signed"))
 def optimised_packing(
     key: Key[Array, ""],
     n_vectors: int | Int[Array, ""],
@@ -85,12 +87,15 @@ def optimised_packing(
     capacity: int,
     n_steps: int = 2000,
     learning_rate: float = 0.03,
+    signed: bool = False,
+    n_dims: int | Int[Array, ""] | None = None,
 ) -> Packing:
     """Directions that make their largest |⟨u, v⟩| small, by Adam on a smooth maximum.
 
     The loss is ``log Σ_{i<j} exp(β ⟨u_i, u_j⟩²) / β`` with β rising from 10 to 3000 geometrically
-    while the step falls to zero; it is a bound on the squared coherence that tightens with β. A
-    local method: take the best of several keys, under vmap. ``n_vectors`` is dynamic, so sweeps
+    while the step falls to zero; it is a bound on the squared coherence that tightens with β.
+    ``signed`` takes ``⟨u_i, u_j⟩`` itself, so antipodal pairs are free (spherical codes). A local
+    method: take the best of several keys, under vmap. ``n_vectors`` is dynamic, so sweeps
     over sizes are a vmap too.
 
     Args:
@@ -100,20 +105,22 @@ def optimised_packing(
         capacity: Rows held.
         n_steps: Steps of Adam.
         learning_rate: First step, in units of the sphere's radius.
+        signed: Make the largest ``⟨u, v⟩`` small instead.
+        n_dims: Dimensions used, at most ``dim``; dynamic. Unused ones start at 0 and stay there.
 
     Raises:
         ValueError: If ``dim`` is below 2 or ``capacity`` below 1.
     """
     _check(dim, capacity)
-    start = unit_rows(jax.random.normal(derive(key, "start"), (capacity, dim)))
+    start = _directions(derive(key, "start"), capacity, dim, n_dims)
     active = jnp.arange(capacity) < n_vectors
     pairs = jnp.triu(active[:, None] & active[None, :], 1)
     optimiser = optax.adam(optax.cosine_decay_schedule(learning_rate, n_steps))
 
     def loss(x: Float[Array, "n d"], sharpness: Float[Array, ""]) -> Float[Array, ""]:
         u = unit_rows(x)
-        squares = jnp.where(pairs, (u @ u.T) ** 2, -jnp.inf)
-        return jax.nn.logsumexp(sharpness * squares) / sharpness
+        overlaps = u @ u.T if signed else (u @ u.T) ** 2
+        return jax.nn.logsumexp(sharpness * jnp.where(pairs, overlaps, -jnp.inf)) / sharpness
 
     def step(
         state: tuple[Float[Array, "n d"], optax.OptState], progress: Float[Array, ""]
@@ -129,12 +136,39 @@ def optimised_packing(
     return Packing(jnp.where(active[:, None], x, 0), active)
 
 
+@jax.jit
+def prune(packing: Packing, epsilon: float | Float[Array, ""]) -> Packing:
+    """The packing without its worst vectors: most conflicts above ε first, until none is left.
+
+    An optimiser that misses ε by a few pairs still shows a large set with coherence at most ε.
+    """
+    u = unit_rows(packing.vectors)
+    conflicts = (jnp.abs(u @ u.T) > epsilon) & ~jnp.eye(u.shape[0], dtype=bool)
+
+    def degree(active: Bool[Array, " n"]) -> Int[Array, " n"]:
+        return (conflicts & active[None, :] & active[:, None]).sum(1)
+
+    def drop(active: Bool[Array, " n"]) -> Bool[Array, " n"]:
+        return active.at[degree(active).argmax()].set(False)
+
+    active = jax.lax.while_loop(lambda a: degree(a).max() > 0, drop, packing.active)
+    return Packing(jnp.where(active[:, None], packing.vectors, 0), active)
+
+
 def packing_coherence(packing: Packing) -> Float[Array, "*batch"]:
     """``max |⟨u, v⟩|`` over distinct active vectors, 0 for fewer than two."""
     u = unit_rows(packing.vectors)
     g = jnp.abs(u @ jnp.swapaxes(u, -1, -2))
     both = packing.active[..., :, None] & packing.active[..., None, :]
     return jnp.where(jnp.triu(both, 1), g, 0).max((-1, -2))
+
+
+def _directions(
+    key: Key[Array, ""], count: int, dim: int, n_dims: int | Int[Array, ""] | None
+) -> Float[Array, "{count} {dim}"]:
+    x = jax.random.normal(key, (count, dim))
+    used = jnp.arange(dim) < (dim if n_dims is None else n_dims)
+    return unit_rows(jnp.where(used[None, :], x, 0))
 
 
 def _check(dim: int, capacity: int) -> None:
