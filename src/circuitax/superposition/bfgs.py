@@ -31,29 +31,42 @@ class BFGSState(NamedTuple):
     done: Bool[Array, ""]
 
 
+def begin(start: Float[Array, " d"]) -> BFGSState:
+    """The state before the first evaluation."""
+    zero = jnp.zeros_like(start)
+    count = jnp.zeros((), jnp.int32)
+    return BFGSState(
+        x=start,
+        value=jnp.full((), jnp.inf, start.dtype),
+        gradient=zero,
+        inverse=jnp.eye(start.shape[0], dtype=start.dtype),
+        direction=zero,
+        step=jnp.ones((), start.dtype),
+        n_updates=count,
+        n_flat=count,
+        n_evaluations=count,
+        done=jnp.zeros((), bool),
+    )
+
+
 def minimise(
     function: Callable[[Float[Array, " d"]], Float[Array, ""]],
-    start: Float[Array, " d"],
+    state: BFGSState,
     *,
-    max_evaluations: int,
-    gradient_tolerance: float = 1e-9,
-    value_tolerance: float = 1e-12,
+    max_evaluations: int | Int[Array, ""],
+    gradient_tolerance: float | Float[Array, ""] = 1e-9,
+    value_tolerance: float | Float[Array, ""] = 1e-12,
 ) -> BFGSState:
-    """A local minimum of a smooth function near a start; pure, meant to be vmapped over starts.
+    """Move a state downhill until it settles; pure, to be vmapped over states, and resumable.
 
     Args:
-        function: Scalar function of a flat vector.
-        start: Where to begin.
-        max_evaluations: Evaluations of value and gradient.
-        gradient_tolerance: Stop when no entry of the gradient exceeds it.
-        value_tolerance: Stop after 3 accepted steps that each lower the value by less than this
+        function: Smooth scalar function of a flat vector.
+        state: From `begin`, or from an earlier call that ran out of evaluations.
+        max_evaluations: Evaluations of value and gradient, earlier ones included.
+        gradient_tolerance: Settled when no entry of the gradient exceeds it.
+        value_tolerance: Settled after 3 accepted steps that each lower the value by less than this
             fraction of it.
-
-    Raises:
-        ValueError: If ``max_evaluations`` is less than 1.
     """
-    if max_evaluations < 1:
-        raise ValueError(f"max_evaluations={max_evaluations} must be at least 1")
     value_and_grad = jax.value_and_grad(function)
 
     def running(state: BFGSState) -> Bool[Array, ""]:
@@ -69,32 +82,16 @@ def minimise(
             _accept(state, trial, value, gradient),
             _shorten(state, value, slope),
         )
-        gain = state.value - value
-        flat = accepted & (gain <= value_tolerance * jnp.abs(value))
+        flat = accepted & (state.value - value <= value_tolerance * jnp.abs(value))
         n_flat = jnp.where(accepted, jnp.where(flat, state.n_flat + 1, 0), state.n_flat)
-        settled = jnp.max(jnp.abs(after.gradient)) <= gradient_tolerance
+        settled = accepted & (jnp.max(jnp.abs(gradient)) <= gradient_tolerance)
         return after._replace(
             n_flat=n_flat,
             n_evaluations=state.n_evaluations + 1,
             done=after.done | settled | (n_flat >= FLAT_STEPS),
         )
 
-    value, gradient = value_and_grad(start)
-    size = jnp.sqrt(gradient @ gradient)
-    first = BFGSState(
-        x=start,
-        value=value,
-        gradient=gradient,
-        inverse=jnp.eye(start.shape[0], dtype=start.dtype),
-        direction=-gradient,
-        # The first step has no scale yet: a tenth of a unit, or less.
-        step=jnp.minimum(1.0, 0.1 / jnp.maximum(size, jnp.finfo(start.dtype).tiny)),
-        n_updates=jnp.zeros((), jnp.int32),
-        n_flat=jnp.zeros((), jnp.int32),
-        n_evaluations=jnp.ones((), jnp.int32),
-        done=jnp.max(jnp.abs(gradient)) <= gradient_tolerance,
-    )
-    return jax.lax.while_loop(running, advance, first)
+    return jax.lax.while_loop(running, advance, state)
 
 
 def _accept(
@@ -117,14 +114,17 @@ def _accept(
     # Along negative curvature the model is wrong about scale only: take longer steps.
     inverse = jnp.where(convex, updated, 2 * state.inverse)
     direction = -inverse @ gradient
-    descends = direction @ gradient < 0
+    descends = (direction @ gradient < 0) & (state.n_evaluations > 0)
+    size = jnp.sqrt(gradient @ gradient)
+    # A first step has no scale yet: a tenth of a unit, or less.
+    cautious = jnp.minimum(1.0, 0.1 / jnp.maximum(size, jnp.finfo(x.dtype).tiny))
     return state._replace(
         x=x,
         value=value,
         gradient=gradient,
         inverse=jnp.where(descends, inverse, jnp.eye(x.shape[0], dtype=x.dtype)),
         direction=jnp.where(descends, direction, -gradient),
-        step=jnp.ones_like(state.step),
+        step=jnp.where(descends, jnp.ones_like(state.step), cautious),
         n_updates=jnp.where(descends, state.n_updates + convex, 0),
     )
 

@@ -55,7 +55,9 @@ def unit(angle: Float[Array, "*shape"]) -> Complex[Array, "*shape"]:
 
 
 @unit.defjvp
-def _unit_jvp(primals, tangents):
+def _unit_jvp(
+    primals: tuple[Float[Array, "*shape"]], tangents: tuple[Float[Array, "*shape"]]
+) -> tuple[Complex[Array, "*shape"], Complex[Array, "*shape"]]:
     value = unit(primals[0])
     return value, jax.lax.complex(-value.imag * tangents[0], value.real * tangents[0])
 
@@ -88,7 +90,9 @@ def sum_law(
     """
 
     @jax.checkpoint
-    def include(carry, feature):
+    def include(
+        carry: tuple[Array, Array], feature: tuple[Array, Array, Array]
+    ) -> tuple[tuple[Array, Array], None]:
         law, sparse = carry
         angle, p, weight = feature
         phi = uniform_characteristic(angle, n_terms)

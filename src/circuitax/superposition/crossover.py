@@ -30,9 +30,9 @@ def digon_starts() -> TiedWeights:
     for start, (a, b, c, d) in zip(W, pairings, strict=True):
         start[0, [a, b]] = 1, -1
         start[1, [c, d]] = 1, -1
-    b = np.zeros((len(pairings), N_FEATURES))
-    b[:, 4] = 0.1
-    return TiedWeights(jnp.asarray(W), jnp.asarray(b))
+    bias = np.zeros((len(pairings), N_FEATURES))
+    bias[:, 4] = 0.1
+    return TiedWeights(jnp.asarray(W), jnp.asarray(bias))
 
 
 def pentagon_starts() -> TiedWeights:

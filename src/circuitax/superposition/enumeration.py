@@ -33,7 +33,7 @@ class Pieces(NamedTuple):
         """Values at ``t [..., n_pieces]``, column k with the polynomial of piece k."""
         width = np.diff(self.knots)
         local = (2 * t - self.knots[:-1] - self.knots[1:]) / np.where(width > 0, width, 1)
-        return legendre.legval(local, self.series, tensor=False)
+        return np.asarray(legendre.legval(local, self.series, tensor=False), np.float64)
 
     def __call__(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
         """Values at points ``t [n]`` inside the knots."""
@@ -109,14 +109,18 @@ def _output_error(
     steps = list(zip(couplings[moving], density[moving], strict=True))
     for k, (shift, p) in enumerate(steps):
         rest = np.array([c for c, _ in steps[k + 1 :]])
-        before = error
-        error = _fit(
-            _window(bias, rest),
-            np.concatenate([before.knots, before.knots - shift]),
-            before.series.shape[0] + 1,
-            lambda t, f=before, a=shift, p=p: (1 - p) * f(t) + p * f.mean(t, a),
-        )
+        error = _include(error, shift, p, _window(bias, rest))
     return float(error(np.array([bias]))[0])
+
+
+def _include(error: Pieces, shift: float, p: float, window: NDArray[np.float64]) -> Pieces:
+    """``(1 - p) h(t) + p int_0^1 h(t + shift x) dx`` on a window."""
+    return _fit(
+        window,
+        np.concatenate([error.knots, error.knots - shift]),
+        error.series.shape[0] + 1,
+        lambda t: (1 - p) * error(t) + p * error.mean(t, shift),
+    )
 
 
 def _window(bias: float, couplings: NDArray[np.float64]) -> NDArray[np.float64]:

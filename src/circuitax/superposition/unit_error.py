@@ -29,8 +29,8 @@ def error_off(drive: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 def error_on(drive: Float[Array, "*shape"], gain: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     """``int_0^1 (x - relu(g x + t))^2 dx``.
 
-    It is 1/3 below ``t = -g`` and ``(1-g)^2/3 - (1-g)t + t^2`` above 0. Between the kinks the unit opens at ``v = -t / g``: ``v^3/3 + (1-v)(A^2 + A v + v^2)/3`` with
-    ``A = 1 - g (1 - v)``.
+    It is 1/3 below ``t = -g`` and ``(1-g)^2/3 - (1-g)t + t^2`` above 0. Between the kinks the unit
+    opens at ``v = -t / g``, and it is ``v^3/3 + (1-v)(A^2 + A v + v^2)/3``, ``A = 1 - g (1 - v)``.
     """
     opening, at_opening, at_one = _opening(drive, gain)
     live = (1 - opening) * (at_one**2 + at_one * at_opening + at_opening**2)

@@ -1,0 +1,131 @@
+"""k-gon potentials: the toy model in two hidden dimensions on one-hot data.
+
+One of c features is on, chosen uniformly, with magnitude uniform on [0, 1]. Per configuration
+
+    L = (1/c) sum_j int_0^1 sum_i (x delta_ij - relu(G_ij x + b_i))^2 dx,
+
+which is piecewise polynomial in norms, angles and biases. A regular k-gon of norm l and bias b, with
+the other c - k features at zero, is a critical point; ``L(k, c) = (h_k + c - k) / (3 c)``.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from scipy import optimize
+
+from circuitax.kernel.weights import TiedWeights
+from circuitax.superposition.unit_error import error_on, mean_error_off
+
+
+class KGon(NamedTuple):
+    """The optimal regular k-gon of c = k features: norm, bias, potential L, and ``h = 3 k L``."""
+
+    norm: float
+    bias: float
+    loss: float
+    h: float
+
+
+def one_hot_loss(weights: TiedWeights) -> Float[Array, ""]:
+    """The exact expected sum loss on one-hot data with a uniform feature and U[0, 1] magnitude.
+
+    Args:
+        weights: ``W [n_hidden, n_features]``, any number of hidden dimensions.
+
+    Source: Chen et al. 2023 (arXiv 2310.06301), the TMS potential ``H / 3c``.
+    """
+    gram = weights.W.T @ weights.W
+    n_features = gram.shape[0]
+    bias = jnp.broadcast_to(weights.b[:, None], gram.shape)
+    own = jnp.eye(n_features, dtype=bool)
+    driven = mean_error_off(bias, bias + gram)
+    on = error_on(weights.b, jnp.diagonal(gram))
+    return (jnp.sum(jnp.where(own, 0, driven)) + jnp.sum(on)) / n_features
+
+
+def kgon_weights(
+    k: int,
+    n_features: int,
+    norm: float | Float[Array, ""],
+    bias: float | Float[Array, ""],
+    *,
+    n_positive: int = 0,
+) -> TiedWeights:
+    """A regular k-gon with ``n_features - k`` features at zero.
+
+    Args:
+        k: Vertices, from 1 to ``n_features``.
+        n_features: c.
+        norm: Norm of a vertex.
+        bias: Bias of a vertex.
+        n_positive: Features at zero whose bias is ``1/(2c)`` instead of 0; 1 is the paper's "k+".
+
+    Raises:
+        ValueError: If k or ``n_positive`` is out of range.
+    """
+    _check_counts(k, n_features, n_positive)
+    angle = 2 * jnp.pi * jnp.arange(n_features) / k
+    index = jnp.arange(n_features)
+    alive = index < k
+    dead_bias = jnp.where(index < k + n_positive, 1 / (2 * n_features), 0)
+    W = norm * jnp.where(alive[None, :], jnp.stack([jnp.cos(angle), jnp.sin(angle)]), 0)
+    return TiedWeights(W, jnp.where(alive, bias, dead_bias).astype(W.dtype))
+
+
+def optimal_kgon(k: int) -> KGon:
+    """Norm and bias that minimise the one-hot loss of a regular k-gon on its own k features.
+
+    Host side, in float64 whatever the caller's precision.
+
+    Raises:
+        ValueError: If k is less than 3, or no minimum is found.
+
+    Source: Chen et al. 2023, table of k-gons: k = 5 has norm 1.17046, bias -0.28230.
+    """
+    if k < 3:
+        raise ValueError(f"k={k} must be at least 3")
+    with jax.enable_x64(True):
+        loss = jax.jit(jax.value_and_grad(lambda z: one_hot_loss(kgon_weights(k, k, z[0], z[1]))))
+        ends = [
+            optimize.minimize(
+                lambda z: tuple(np.asarray(part) for part in loss(jnp.asarray(z))),
+                start,
+                jac=True,
+                method="BFGS",
+                options={"gtol": 1e-12},
+            )
+            for start in ((1.0, 0.1), (1.2, -0.3), (1.4, -0.8))
+        ]
+    best = min(ends, key=lambda end: end.fun)
+    if not np.abs(best.jac).max() < 1e-7:
+        raise ValueError(f"k={k} has no minimum that BFGS finds: gradient {best.jac}")
+    norm, bias = (float(v) for v in best.x)
+    return KGon(norm=abs(norm), bias=bias, loss=float(best.fun), h=3 * k * float(best.fun))
+
+
+def kgon_potential(h: float, k: int, n_features: int, *, n_positive: int = 0) -> float:
+    """``L(k, c) = (h_k + c - k) / (3 c) - n_positive / (4 c^2)``.
+
+    Args:
+        h: ``h_k``, from `optimal_kgon`.
+        k: Vertices.
+        n_features: c, at least k.
+        n_positive: Features at zero whose bias is ``1/(2c)``; 1 is the paper's "k+" variant.
+
+    Raises:
+        ValueError: If k or ``n_positive`` is out of range.
+
+    Source: Chen et al. 2023.
+    """
+    _check_counts(k, n_features, n_positive)
+    return (h + n_features - k) / (3 * n_features) - n_positive / (4 * n_features**2)
+
+
+def _check_counts(k: int, n_features: int, n_positive: int) -> None:
+    if not 1 <= k <= n_features:
+        raise ValueError(f"k={k} must be from 1 to n_features={n_features}")
+    if not 0 <= n_positive <= n_features - k:
+        raise ValueError(f"n_positive={n_positive} must be from 0 to {n_features - k}, the dead")
