@@ -1,0 +1,56 @@
+"""What it costs to pretend that a norm is linear: 1/σ replaced by one constant for each read."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from circuitax.circuits.in_context import token_losses
+from circuitax.kernel.forward import forward
+from circuitax.kernel.interventions import Interventions, NormScales
+from circuitax.kernel.spec import ForwardSpec
+from circuitax.kernel.weights import TransformerWeights
+
+
+class NormPrice(NamedTuple):
+    """Mean next-token losses in nats."""
+
+    loss: Float[Array, ""]
+    """Of the model."""
+    constant: Float[Array, ""]
+    """With every norm's divisor at its mean over positions and texts."""
+    price: Float[Array, ""]
+    """What ignoring the variation costs."""
+
+
+def norm_price(
+    weights: TransformerWeights, texts: Int[Array, "batch n_ctx"], spec: ForwardSpec
+) -> NormPrice:
+    """The loss when every norm divides by a constant, minus the loss.
+
+    The rest of a norm folds exactly (`folding`); this is the part that S0 calls "approximately
+    absorbed". Patterns are computed anew from the changed reads.
+
+    Args:
+        weights: One model.
+        texts: Texts to measure on; the constants are means over them.
+        spec: Static.
+
+    Source: S0 section 2.3, assumption 3.
+    """
+
+    def losses(text: Array, scales: NormScales) -> Array:
+        logits, _ = forward(weights, text, spec, Interventions(scales=scales))
+        return token_losses(logits, text)
+
+    def scales_of(text: Array) -> NormScales:
+        return forward(weights, text, spec)[1].scales
+
+    scales = jax.vmap(scales_of)(texts)
+    means = jax.tree.map(
+        lambda x: jnp.broadcast_to(x.mean(axis=(0, -1), keepdims=True)[0], x.shape[1:]), scales
+    )
+    loss = jax.vmap(losses, in_axes=(0, None))(texts, NormScales()).mean()
+    constant = jax.vmap(losses, in_axes=(0, None))(texts, means).mean()
+    return NormPrice(loss, constant, constant - loss)

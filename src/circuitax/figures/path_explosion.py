@@ -1,0 +1,108 @@
+"""Paths multiply with depth, and the loss comes from the shortest.
+
+orders     How many paths each order has, and what they take off the loss. Refuted if the loss
+           still falls where the counts are highest.
+sizes      How large the logits of each order are, and which layers the loss needs. A model may be
+           full of large terms that cancel: then sizes grow where worth does not.
+"""
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from circuitax.figures.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PINK,
+    SKY,
+    letter_panels,
+    new_figure,
+    styled,
+)
+from circuitax.records.estimate import mean_estimate
+from circuitax.records.record import Record
+
+DEPTHS = (GREY, SKY, BLUE, GREEN, ORANGE, PINK, BLACK, BLACK)
+
+
+@styled
+def draw(record: Record) -> dict[str, Figure]:
+    """The two figures of the experiment."""
+    return {"orders": orders(record), "sizes": sizes(record)}
+
+
+def orders(record: Record) -> Figure:
+    """Counts on a logarithmic axis, above the loss of all paths up to each order."""
+    data = record.data
+    figure, axes = new_figure(1, 2, height=2.6)
+    counts, losses = axes[0]
+    for i, depth in enumerate(data.depth.values):
+        present = np.arange(int(depth) + 1)
+        number = data["count"].isel(depth=i, order=present)
+        counts.plot(present, number, color=DEPTHS[i], marker="o", markersize=3)
+        _curve(losses, _alive(data, i).loss.isel(order=present), DEPTHS[i], _layers(depth))
+    counts.set(yscale="log", ylabel="paths of this order", title="$C(L, k)\\,H^k$ paths")
+    losses.axhline(float(data.uniform), color=BLACK, linewidth=0.6, linestyle=":")
+    losses.annotate("uniform", (1, float(data.uniform)), xycoords=("axes fraction", "data"),
+                    ha="right", va="bottom", fontsize=7)  # fmt: skip
+    losses.set(ylabel="loss, nats a token", title="paths up to this order")
+    _label_orders(axes[0])
+    _legend(figure, losses)
+    letter_panels(axes[0])
+    return figure
+
+
+def sizes(record: Record) -> Figure:
+    """Root mean square logits by order, and Shapley values of layers."""
+    data = record.data
+    figure, axes = new_figure(1, 2, height=2.6)
+    size, worth = axes[0]
+    for i, depth in enumerate(data.depth.values):
+        present = np.arange(int(depth) + 1)
+        _curve(size, _alive(data, i)["size"].isel(order=present), DEPTHS[i], _layers(depth))
+        layers = np.arange(int(depth))
+        shapley = _alive(data, i).shapley.isel(layer=layers)
+        _curve(worth, shapley.rename(layer="order"), DEPTHS[i], _layers(depth))
+    size.set(yscale="log", ylabel="root mean square logit", title="size of each order")
+    worth.set(xlabel="layer", ylabel="Shapley value, nats", title="worth of each layer")
+    worth.axhline(0, color=BLACK, linewidth=0.6)
+    _label_orders([size])
+    worth.xaxis.set_major_locator(MaxNLocator(integer=True))
+    _legend(figure, size)
+    letter_panels(axes[0])
+    return figure
+
+
+def _alive(data: xr.Dataset, depth: int) -> xr.Dataset:
+    chosen = data.isel(depth=depth)
+    return chosen.isel(member=np.flatnonzero(chosen.alive.values))
+
+
+def _curve(ax: Axes, values: xr.DataArray, colour: str, label: str) -> None:
+    """Mean over members with its 95 % interval, along the order axis."""
+    rows = values.transpose("order", "member").values
+    means = [mean_estimate(row) for row in rows]
+    x = np.arange(len(rows))
+    centre = np.array([m.value for m in means])
+    spread = np.array([[m.value - m.low, m.high - m.value] for m in means]).T
+    spread = np.where(np.isfinite(spread), spread, 0)
+    ax.errorbar(x, centre, spread, color=colour, marker="o", markersize=3, capsize=2, label=label)
+
+
+def _label_orders(axes: list[Axes]) -> None:
+    for ax in axes:
+        ax.set_xlabel("order: heads on a path")
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def _layers(depth: float) -> str:
+    return f"{int(depth)} layer" + "s" * (int(depth) > 1)
+
+
+def _legend(figure: Figure, ax: Axes) -> None:
+    figure.legend(*ax.get_legend_handles_labels(), loc="outside upper center", ncols=6)

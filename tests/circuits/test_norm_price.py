@@ -1,0 +1,34 @@
+"""The price of a constant norm scale."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from circuitax.circuits.norm_price import norm_price
+from circuitax.kernel.norm import Norm
+
+
+def test_S0_section_2_3_a_norm_is_only_approximately_absorbed(make_run, x64):
+    """By hand for zero layers: logits over the mean σ instead of over each token's own."""
+    run = make_run(0, norm=Norm.rmsnorm, d_vocab=5)
+    texts = jnp.array([[0, 1, 2, 3, 4], [4, 4, 1, 0, 2]])
+    found = jax.jit(norm_price, static_argnums=2)(run.weights, texts, run.spec)
+    x = np.asarray(run.weights.W_E)[np.asarray(texts)]
+    sigma = np.sqrt((x**2).mean(-1, keepdims=True) + run.spec.norm_eps)
+
+    def loss(scale):
+        logits = x / scale @ np.asarray(run.weights.W_U)
+        log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+        picked = np.take_along_axis(log_p[:, :-1], np.asarray(texts)[:, 1:, None], -1)
+        return -picked.mean()
+
+    np.testing.assert_allclose(found.loss, loss(sigma), atol=1e-12)
+    np.testing.assert_allclose(found.constant, loss(sigma.mean()), atol=1e-12)
+    np.testing.assert_allclose(found.price, found.constant - found.loss)
+    assert abs(found.price) > 1e-3
+
+
+def test_without_norm_there_is_nothing_to_pay(make_run, x64):
+    run = make_run(2)
+    found = norm_price(run.weights, run.tokens[None], run.spec)
+    np.testing.assert_allclose(found.price, 0, atol=1e-12)
