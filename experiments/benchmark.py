@@ -104,11 +104,8 @@ def main(arguments: list[str] | None = None) -> None:
             parser.error(f"--only={name} must be one of {', '.join(known)}")
     if options.rounds < 1:
         parser.error(f"--rounds={options.rounds} must be at least 1")
-    rows, peak = [], matmul_peak()
-    with ExitStack() as stack:
-        todo = [case for name in chosen for case in known[name](stack)]
-        for case in tqdm(todo, unit="row", disable=None):
-            rows.append(measure(case, options.rounds, peak))
+    rows: list[dict[str, Any]] = []
+    peak = matmul_peak()
     machine = {
         "cores": len(os.sched_getaffinity(0)),
         "processor": platform.machine(),
@@ -118,12 +115,20 @@ def main(arguments: list[str] | None = None) -> None:
         "python": platform.python_version(),
         "date": time.strftime("%Y-%m-%d"),
     }
-    text = table(rows, machine)
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "benchmarks.md").write_text(text, encoding="utf-8")
+    with ExitStack() as stack:
+        todo = [case for name in chosen for case in known[name](stack)]
+        for case in tqdm(todo, unit="row", disable=None):
+            rows.append(measure(case, options.rounds, peak))
+            write(rows, machine, options.out)  # a run that is stopped keeps its rows
+    print(table(rows, machine))
+
+
+def write(rows: list[dict[str, Any]], machine: dict[str, Any], folder: Path) -> None:
+    """Both files of the table."""
+    folder.mkdir(parents=True, exist_ok=True)
     record = {"machine": machine, "rows": rows}
-    (options.out / "benchmarks.json").write_text(json.dumps(record, indent=1), encoding="utf-8")
-    print(text)
+    (folder / "benchmarks.json").write_text(json.dumps(record, indent=1), encoding="utf-8")
+    (folder / "benchmarks.md").write_text(table(rows, machine), encoding="utf-8")
 
 
 if __name__ == "__main__":
