@@ -1,0 +1,235 @@
+"""Transformers of zero, one and two layers on real text: what each layer is worth, in nats."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jaxtyping import Array
+
+from circuitax.circuits.induction_scores import induction_scores
+from circuitax.data.bigrams import bigram_counts, cross_entropy, smoothed_bigrams
+from circuitax.data.repeated import RepeatedSource
+from circuitax.data.text import Text, TextSpec, open_text
+from circuitax.data.tokenizer import token_names
+from circuitax.data.windows import spaced_windows
+from circuitax.kernel.generate import generate
+from circuitax.kernel.keys import derive
+from circuitax.kernel.sampling import Sampling
+from circuitax.kernel.weights import TransformerWeights
+from circuitax.lab.lab import Lab
+from circuitax.models.specs import TransformerSpec
+from circuitax.records.claims import Claim, at_least
+from circuitax.records.estimate import Estimate, exact, mean_estimate
+from circuitax.records.record import Record
+from circuitax.training.language import text_losses
+from circuitax.training.optim import OptimSpec
+from circuitax.training.problem import TrainState
+from circuitax.training.selection import divergence
+from circuitax.training.text import train_on_text
+
+BUDGET_SECONDS = 210
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One recipe for every model.
+
+    Attributes:
+        text: Which text.
+        model: The attention-only family; its ``n_layers`` is the deepest, all below are trained.
+        full: A pre-LN transformer with MLPs beside them.
+        optim: Optimizer.
+        batch: Windows a step.
+        seeds: Members of each model, each with its own initialisation and data.
+        measure_every: Steps between two measurements; must divide ``optim.steps``.
+        windows: Windows of held-out text for the curves; four times as many for the last losses.
+        sample_tokens: Length of the samples of text.
+    """
+
+    text: TextSpec = field(default_factory=TextSpec)
+    model: TransformerSpec = field(default_factory=TransformerSpec)
+    full: TransformerSpec = field(default_factory=TransformerSpec)
+    optim: OptimSpec = field(default_factory=OptimSpec)
+    batch: int = 32
+    seeds: int = 8
+    measure_every: int = 20
+    windows: int = 128
+    sample_tokens: int = 60
+
+    def __post_init__(self) -> None:
+        for name in ("batch", "seeds", "windows", "sample_tokens"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+        if self.measure_every < 1 or self.optim.steps % self.measure_every:
+            raise ValueError(
+                f"measure_every={self.measure_every} must divide optim.steps={self.optim.steps}"
+            )
+        for name in ("model", "full"):
+            model: TransformerSpec = getattr(self, name)
+            if model.d_vocab != self.text.d_vocab:
+                raise ValueError(
+                    f"{name}.d_vocab={model.d_vocab} must equal text.d_vocab={self.text.d_vocab}"
+                )
+            if model.n_ctx is None or model.n_ctx < max(8, self.sample_tokens + 1):
+                raise ValueError(
+                    f"{name}.n_ctx={model.n_ctx} must be at least 8 and hold the "
+                    f"sample_tokens={self.sample_tokens} and the boundary"
+                )
+        if self.model.n_layers < 1:
+            raise ValueError(f"model.n_layers={self.model.n_layers} must be at least 1")
+
+
+def _claim(id: str, statement: str) -> Claim:
+    return Claim(id=id, source="induction-heads paper, loss curves (O4); framework paper",
+                 statement=statement, quantity=id, expected=at_least(0), n=5, kind="shape",
+                 why="a relation: the corpus changes with the Python version",
+                 selection="all seeds that stayed finite; each its own data")  # fmt: skip
+
+
+CLAIMS = (
+    _claim("text-one-layer", "On real text one layer beats zero: gap between the 95 % intervals of "
+           "held-out loss over seeds, nats"),
+    _claim("text-two-layers", "On real text two layers beat one: gap between the 95 % intervals of "
+           "held-out loss over seeds, nats"),
+)  # fmt: skip
+
+
+def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+    """Train every model, keep weights on a log-spaced schedule, measure on one held-out text."""
+    text = open_text(spec.text)
+    length = spec.model.n_ctx or 0
+    held_out = [
+        jnp.asarray(spaced_windows(text.tokens.validation, n, length))
+        for n in (spec.windows, 4 * spec.windows)
+    ]
+    found, samples, divergences = {}, {}, {}
+    for name, model in models(spec):
+        weights, found[name], divergences[name] = _train(
+            spec, name, model, text, held_out, derive(key, name), lab
+        )
+        first = jax.tree.map(lambda leaf: leaf[0], weights)
+        samples[name] = _sample(spec, model, first, text, derive(key, "samples"))
+    data = _dataset(spec, text, found, np.asarray(held_out[1]))
+    notes = {"text": text.about(), "samples": samples, "divergence": divergences,
+             "model": _plain(spec.model), "full": _plain(spec.full),
+             "steps_kept": _steps_kept(spec)}  # fmt: skip
+    return Record(data=data, measured=_estimates(data), notes=notes)
+
+
+def _train(
+    spec: Spec, name: str, model: TransformerSpec, text: Text, held_out: list[Array],
+    key: jax.Array, lab: Lab,
+) -> tuple[TransformerWeights, dict[str, np.ndarray], dict[str, Any]]:  # fmt: skip
+    length, kept = spec.model.n_ctx or 0, _steps_kept(spec)
+    state, train = train_on_text(
+        key, model, spec.optim, text.tokens.train, text.corpus.digest, batch=spec.batch,
+        length=length, seeds=spec.seeds, chunk=spec.measure_every,
+    )  # fmt: skip
+
+    @jax.jit
+    def by_position(weights: TransformerWeights, windows: Array) -> Array:
+        return jax.vmap(lambda w: text_losses(model, w, windows).mean(axis=0))(weights)
+
+    def advance(state: TrainState) -> tuple[TrainState, dict[str, Array]]:
+        state, metrics = train(state)
+        step = int(np.max(state.step))
+        if step in kept:
+            lab.save_arrays(f"{name}-step-{step}", state.params)
+        loss = by_position(state.params, held_out[0]).mean(axis=1)
+        return state, {"loss": loss, "training_loss": metrics["loss"]}
+
+    lab.save_arrays(f"{name}-step-0", state.params)
+    first = np.asarray(by_position(state.params, held_out[0]).mean(axis=1))
+    state, curves = lab.loop(name, state, advance, spec.optim.steps // spec.measure_every,
+                             show="loss")  # fmt: skip
+    repeated = RepeatedSource(64, length, model.d_vocab, min_period=length // 4,
+                              max_period=length // 2, distinct=True)  # fmt: skip
+    exam = repeated(derive(key, "repeats"))
+    scores = jax.jit(jax.vmap(lambda w: induction_scores(w, exam, model.forward_spec())))
+    repeats = scores(state.params)
+    arrays = {
+        "loss": np.concatenate([first[None], curves["loss"]]),
+        "loss_by_position": np.asarray(by_position(state.params, held_out[1])),
+        "repeats_by_position": np.asarray(repeats.loss_by_position),
+        "best_prefix": np.asarray(repeats.prefix.reshape(spec.seeds, -1).max(1, initial=0)),
+        "alive": np.asarray(state.alive),
+    }
+    return state.params, arrays, divergence(state.alive, state.step)
+
+
+def models(spec: Spec) -> Iterator[tuple[str, TransformerSpec]]:
+    """Every model by the name its weights are kept under."""
+    for n_layers in range(spec.model.n_layers + 1):
+        yield f"layers-{n_layers}", replace(spec.model, n_layers=n_layers)
+    yield "full", spec.full
+
+
+def _steps_kept(spec: Spec) -> list[int]:
+    """Powers of two of the measuring interval, and both ends."""
+    n_chunks = spec.optim.steps // spec.measure_every
+    chunks = {0, n_chunks} | {2**i for i in range(n_chunks.bit_length())}
+    return sorted(chunk * spec.measure_every for chunk in chunks)
+
+
+def _sample(
+    spec: Spec, model: TransformerSpec, weights: TransformerWeights, text: Text, key: jax.Array
+) -> str:
+    prompt = jnp.array([text.tokens.boundary])
+    how, n = Sampling(temperature=0.8), spec.sample_tokens
+    ids = generate(weights, prompt, model.forward_spec(), n, key=key, sampling=how)
+    return str(text.tokenizer.decode(ids[1:].tolist()))
+
+
+def _dataset(
+    spec: Spec, text: Text, found: dict[str, dict[str, np.ndarray]], windows: np.ndarray
+) -> xr.Dataset:
+    def stack(name: str) -> np.ndarray:
+        return np.stack([arrays[name] for arrays in found.values()])
+
+    table = smoothed_bigrams(bigram_counts(text.tokens.train, spec.text.d_vocab))
+    unigram = np.bincount(text.tokens.train, minlength=spec.text.d_vocab) + 1.0
+    unigrams = np.broadcast_to(unigram / unigram.sum(), table.shape)
+    pairs = np.zeros(table.shape, np.int64)
+    np.add.at(pairs, (windows[:, :-1], windows[:, 1:]), 1)
+    steps = np.arange(0, spec.optim.steps + 1, spec.measure_every)
+    each = ("model", "member")
+    return xr.Dataset(
+        {
+            "loss": (("model", "step", "member"), stack("loss")),
+            "loss_by_position": ((*each, "position"), stack("loss_by_position")),
+            "repeats_by_position": ((*each, "position"), stack("repeats_by_position")),
+            "best_prefix": (each, stack("best_prefix")),
+            "alive": (each, stack("alive")),
+            "bigram_loss": cross_entropy(pairs, np.log(table)),
+            "unigram_loss": cross_entropy(pairs, np.log(unigrams)),
+        },
+        coords={
+            "model": list(found),
+            "step": steps,
+            "tokens": ("step", steps * spec.batch * (windows.shape[1] - 1)),
+            "position": np.arange(1, windows.shape[1]),
+            "token": list(token_names(text.tokenizer)),
+        },
+    )
+
+
+def _estimates(data: xr.Dataset) -> dict[str, Estimate]:
+    last: dict[str, Estimate] = {}
+    for name in data.model.values:
+        members = data.sel(model=name)
+        losses = members.loss_by_position.mean("position").values[members.alive.values]
+        last[str(name)] = mean_estimate(losses)
+    gaps = {
+        claim: exact(last[f"layers-{n - 1}"].low - last[f"layers-{n}"].high, last[f"layers-{n}"].n)
+        for n, claim in ((1, "text-one-layer"), (2, "text-two-layers"))
+        if f"layers-{n}" in last
+    }
+    return {f"loss-{name}": estimate for name, estimate in last.items()} | gaps
+
+
+def _plain(model: TransformerSpec) -> dict[str, Any]:
+    return {k: getattr(v, "value", v) for k, v in asdict(model).items()}
