@@ -113,7 +113,12 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         )
         first = jax.tree.map(lambda leaf: leaf[0], weights)
         samples[name] = _sample(spec, model, first, text, derive(key, "samples"))
-    data = _dataset(spec, text, found, np.asarray(held_out[1]))
+    counts = {
+        split: bigram_counts(getattr(text.tokens, split), spec.text.d_vocab).astype(np.int32)
+        for split in ("train", "validation")
+    }
+    lab.save_arrays("bigram-counts", counts)
+    data = _dataset(spec, text, found, counts["train"], np.asarray(held_out[1]))
     notes = {"text": text.about(), "samples": samples, "divergence": divergences,
              "model": _plain(spec.model), "full": _plain(spec.full),
              "steps_kept": _steps_kept(spec)}  # fmt: skip
@@ -185,13 +190,14 @@ def _sample(
 
 
 def _dataset(
-    spec: Spec, text: Text, found: dict[str, dict[str, np.ndarray]], windows: np.ndarray
-) -> xr.Dataset:
+    spec: Spec, text: Text, found: dict[str, dict[str, np.ndarray]], counts: np.ndarray,
+    windows: np.ndarray,
+) -> xr.Dataset:  # fmt: skip
     def stack(name: str) -> np.ndarray:
         return np.stack([arrays[name] for arrays in found.values()])
 
-    table = smoothed_bigrams(bigram_counts(text.tokens.train, spec.text.d_vocab))
-    unigram = np.bincount(text.tokens.train, minlength=spec.text.d_vocab) + 1.0
+    table = smoothed_bigrams(counts.astype(np.int64))
+    unigram = counts.sum(axis=0) + 1.0
     unigrams = np.broadcast_to(unigram / unigram.sum(), table.shape)
     pairs = np.zeros(table.shape, np.int64)
     np.add.at(pairs, (windows[:, :-1], windows[:, 1:]), 1)
