@@ -9,10 +9,11 @@ import numpy as np
 import xarray as xr
 
 from circuitax.data.sparse import SparseTask
+from circuitax.kernel.activations import Activation
 from circuitax.kernel.keys import derive, member_keys
 from circuitax.kernel.weights import DenseWeights, TiedWeights
 from circuitax.lab.lab import Lab
-from circuitax.models.toy import Activation, ToyKind, ToySpec
+from circuitax.models.toy import ToyKind, ToySpec
 from circuitax.records.record import Record
 from circuitax.superposition.crossover import branch_losses
 from circuitax.superposition.expected_loss import expected_loss

@@ -57,8 +57,10 @@ CLAIMS = (
           "T3-optimum-gaps-high", near(73.4, 0.1), DIGITS, "number", "lowest of all restarts"),
     _optimum("E18-pentagon-norm", "Uniform I, p = 0.05: norm of the optimal pentagon", 1.135, 6e-4,
              GEOMETRY),
-    _optimum("E18-pentagon-bias", "Uniform I, p = 0.05: bias of the optimal pentagon", -0.247, 6e-4,
-             GEOMETRY),
+    Claim("E18-pentagon-bias", GEOMETRY, "Uniform I, p = 0.05: bias of the optimal pentagon",
+          "E18-pentagon-bias", near(-0.247, 6e-4), DIGITS, "number", "lowest of all restarts",
+          explanation="The loss at the reference's norm and bias is 4e-8 above ours, by series and "
+          "by enumeration alike; the optimum is at -0.24633."),
     Claim("E18-norm-rule", "Toy Models of Superposition, geometry: norm = 1/(1 - b)",
           "Printed rule for the pentagon's norm: 1/(1 - b) over the exact norm", "E18-norm-rule",
           near(1, 0.01), "the rule is printed as exact", "number", "lowest of all restarts",

@@ -74,12 +74,12 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         trained, report = _trained(derive(key, name), spec, n, m, short, lab)
         spots[name] = lab.stage(f"spots-{short}", _spots, derive(key, "spots"), name, n, m)
         members[name] = report
-        arrays = {}
+        arrays: dict[str, Any] = {}
         for source, found in (("theory", theory), ("optimum", optimum), ("trained", trained)):
             dims = (f"importance_{source}", f"density_{source}")
             arrays |= {f"{source}_{k}": (dims, v) for k, v in found.items() if v.ndim == 2}
         parts.append(xr.Dataset(arrays))
-    coords = {"model": list(SHAPES)}
+    coords: dict[str, Any] = {"model": list(SHAPES)}
     for source, size in (
         ("theory", spec.theory_grid),
         ("optimum", spec.exact_grid),
@@ -144,8 +144,12 @@ def _trained(
     cells = len(density)
     tile = (spec.seeds, 1)
     hyper = ToyHyper(*(jnp.asarray(np.tile(a, tile), float) for a in (density, importance)))
-    keys = [jnp.repeat(member_keys(derive(key, of), spec.seeds), cells) for of in ("init", "data")]
-    members = Member(*keys, jnp.full(spec.seeds * cells, spec.optim.learning_rate), hyper)
+    # Keys follow from the seed alone: a seed starts alike, and sees the same data, in every cell.
+    init_key, data_key = (
+        jnp.repeat(member_keys(derive(key, of), spec.seeds), cells) for of in ("init", "data")
+    )
+    rate = jnp.full(spec.seeds * cells, spec.optim.learning_rate)
+    members = Member(init_key, data_key, rate, hyper)
     problem = ToyProblem(ToySpec(n, m), spec.batch_size, Convention.sum)
     plan = Plan(problem, spec.optim, spec.chunk, Mapping.vmap, common=cells)
     state, _ = lab.loop(

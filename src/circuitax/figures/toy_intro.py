@@ -50,7 +50,8 @@ def arrows(data: xr.Dataset) -> Figure:
     n = data.sizes["sparsity"]
     figure, axes = new_figure(len(rows), n, width=PAGE, height=0.32 + 0.62 * len(rows))
     colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.9, data.sizes["feature"]))
-    reach = 1.05 * max(1.0, *(float(np.abs(W).max()) for _, W in rows))
+    longest = max(float(np.linalg.norm(W, axis=-2).max()) for _, W in rows)
+    reach = 1.08 * max(1.0, longest)
     for row, (label, weights) in enumerate(rows):
         for column, ax in enumerate(axes[row]):
             ax.set(aspect="equal", xlim=(-reach, reach), ylim=(-reach, reach), xticks=[], yticks=[])
@@ -76,7 +77,6 @@ def grams(data: xr.Dataset) -> Figure:
     rows = _rows(data)
     n = data.sizes["sparsity"]
     figure, axes = new_figure(len(rows), n, width=PAGE, height=0.4 + 0.62 * len(rows))
-    image = None
     for row, (label, weights) in enumerate(rows):
         for column, ax in enumerate(axes[row]):
             W = weights[column]
@@ -86,6 +86,7 @@ def grams(data: xr.Dataset) -> Figure:
                 ax.set_title(f"{1 - float(data.sparsity[column]):.3g}", fontsize=7)
         axes[row, 0].set_ylabel(label, rotation=0, ha="right", va="center", fontsize=7)
     figure.suptitle("density $p = 1 - S$", fontsize=8)
+    # All panels share one scale; the last image carries it.
     figure.colorbar(image, ax=axes, label=r"$W^\top W$", shrink=0.8)
     return figure
 
@@ -107,19 +108,20 @@ def loss(data: xr.Dataset) -> Figure:
         k, n = reached.sum(axis=0), reached.shape[0]
         low, high = _wilson(k, n)
         share.errorbar(p * jitter, k / n, yerr=[k / n - low, high - k / n], fmt="o-", color=colour,
-                       linewidth=1, markersize=3, capsize=2, label=f"{label}, n = {n}")  # fmt: skip
-    excess.axhspan(0.01, 5, color=GREY, alpha=0.15, linewidth=0)
+                       linewidth=1, markersize=3, capsize=2)  # fmt: skip
+    excess.axhspan(0.01, 5, color=GREY, alpha=0.15, linewidth=0, label="counted as reached")
+    excess.plot([], [], ".", color=GREY, label="each seed")
     excess.set(xscale="log", yscale="log", xlabel="density $p$", ylim=(0.01, None))
     excess.set(ylabel="loss above the exact optimum (%)")
-    excess.legend(loc="upper right")
     share.set(xscale="log", xlabel="density $p$", ylim=(-0.03, 1.03))
     share.set(ylabel="seeds within 5 % of the optimum")
-    share.legend(loc="lower left")
     for ax in axes[0]:
         ax.invert_xaxis()
         ax.set_xticks([1, 0.5, 0.2, 0.1, 0.05], ["1", "0.5", "0.2", "0.1", "0.05"])
         ax.minorticks_off()
+    share.set_title(f"n = {data.sizes['seed']} seeds, Wilson 95 %", fontsize=7)
     letter_panels(axes[0])
+    figure.legend(*excess.get_legend_handles_labels(), loc="outside upper center", ncols=4)
     return figure
 
 

@@ -6,6 +6,8 @@ difference  The exact optimum beats the closed forms where it may scale and bend
             the triple point. Refuted if the gain is zero there, or large far from a boundary.
 """
 
+from typing import Any
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
@@ -39,7 +41,7 @@ def draw(record: Record) -> dict[str, Figure]:
 def phase(record: Record) -> Figure:
     """Two models by three sources, coloured by what becomes of the last feature."""
     data = record.data
-    figure, axes = new_figure(2, 4, height=4.3, width_ratios=[1, 1, 1, 0.42])
+    figure, axes = new_figure(2, 4, height=4.3, width_ratios=[1, 1, 1, 0.5])
     for row, model in enumerate(data.model.values):
         for column, (source, title) in enumerate(SOURCES):
             ax = axes[row, column]
@@ -73,7 +75,8 @@ def difference(record: Record) -> Figure:
         cell = data.sel(model=model)
         gain = 100 * (1 - cell.optimum_loss / cell.optimum_closed_form)
         image = ax.pcolormesh(
-            cell.density_optimum.values, cell.importance_optimum.values, gain.values, shading="nearest",
+            cell.density_optimum.values, cell.importance_optimum.values, gain.values,
+            shading="nearest",
             cmap=SEQUENTIAL, vmin=0, rasterized=True,
         )  # fmt: skip
         _boundaries(ax, str(model), "white")
@@ -97,7 +100,7 @@ def _boundaries(ax: Axes, model: str, colour: str = BLACK) -> None:
     """Where two closed forms cost the same (toy-models paper, phase section; derived)."""
     p = np.geomspace(0.01, TRIPLE_POINT, 200)
     low = 2 * p / (4 - 5 * p)
-    line = {"color": colour, "linewidth": 0.9}
+    line: dict[str, Any] = {"color": colour, "linewidth": 0.9}
     ax.plot(p, low, **line)
     if "n=2" in model:
         ax.plot(p, 1 / low, **line)
@@ -119,8 +122,8 @@ def _legend(ax: Axes) -> None:
     """The colour map itself: presence upwards, sharing to the right."""
     presence, shared = np.meshgrid(np.linspace(0, 1, 40), np.linspace(0, 1, 40), indexing="ij")
     ax.pcolormesh(shared[0], presence[:, 0], region_colour(presence, shared), rasterized=True)
-    ax.set(xlabel="interference", ylabel=r"norm $\|W_n\|$", xticks=[0, 1], yticks=[0, 1])
-    ax.set_box_aspect(1.6)
-    ax.set_title("dedicated  shared", fontsize=6)
-    ax.text(0.5, 0.03, "ignored", ha="center", fontsize=6)
+    ax.set_xticks([0, 1], ["0\nalone", "1\nshared"])
+    ax.set_yticks([0, 1], ["0\nignored", "1\nkept"])
+    ax.set(xlabel="interference", ylabel=r"norm $\|W_n\|$")
+    ax.set_box_aspect(1.2)
     ax.spines[:].set_visible(True)
