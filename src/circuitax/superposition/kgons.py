@@ -4,8 +4,8 @@ One of c features is on, chosen uniformly, with magnitude uniform on [0, 1]. Per
 
     L = (1/c) sum_j int_0^1 sum_i (x delta_ij - relu(G_ij x + b_i))^2 dx,
 
-which is piecewise polynomial in norms, angles and biases. A regular k-gon of norm l and bias b, with
-the other c - k features at zero, is a critical point; ``L(k, c) = (h_k + c - k) / (3 c)``.
+which is piecewise polynomial in norms, biases and cosines. A regular k-gon of norm l and bias b,
+with the other c - k features at zero, is a critical point; ``L(k, c) = (h_k + c - k) / (3 c)``.
 """
 
 from typing import NamedTuple

@@ -177,7 +177,7 @@ def _minimise_batch(
 def _loss_scale(
     density: Float[Array, "cell n_features"], importance: Float[Array, "cell n_features"]
 ) -> Float[Array, " cell"]:
-    """The loss of a model that does nothing; with it as unit a tolerance means the same anywhere."""
+    """The loss of a model that does nothing, as unit: tolerances mean the same in every cell."""
     return jnp.sum(density * importance, axis=1) / 3
 
 

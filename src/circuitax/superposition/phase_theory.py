@@ -66,7 +66,7 @@ def best_configuration(
 
 
 def lower_boundary(density: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """The importance below which the last feature is ignored: ``2p / (4 - 5p)``, and 1 above p = 4/7.
+    """The importance below which the last feature is ignored: ``2p / (4 - 5p)``, 1 above p = 4/7.
 
     Source: toy-models paper, phase diagram; algebra on the four losses.
     """

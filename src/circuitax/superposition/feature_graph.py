@@ -1,0 +1,41 @@
+"""The feature graph: which features share dimensions. Host side; returns indices."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.sparse import csgraph
+
+Component = tuple[int, ...]
+
+
+def components(W: ArrayLike, *, edge: float = 0.1, least_norm: float = 0.1) -> list[Component]:
+    """Connected sets of represented features: the factors of a tegum product.
+
+    Nodes are features with ``|W_i| > least_norm``; an edge joins i and j where the cosine of their
+    directions exceeds ``edge`` in magnitude. Factors of a tegum product are orthogonal.
+
+    Args:
+        W: ``[n_hidden, n_features]``.
+        edge: Least absolute cosine, in [0, 1).
+        least_norm: Least norm of a node, not negative.
+
+    Returns:
+        Feature indices of each component, ascending; largest component first, then by index.
+
+    Raises:
+        ValueError: If ``edge`` or ``least_norm`` is out of range.
+
+    Source: toy-models paper, "The Geometry of Superposition" (feature graph).
+    Differs: the paper weighs edges with ``|W_i . W_j|``; cosines make one threshold serve any norm.
+    """
+    if not 0 <= edge < 1:
+        raise ValueError(f"edge={edge} must be in [0, 1)")
+    if least_norm < 0:
+        raise ValueError(f"least_norm={least_norm} must not be negative")
+    W = np.asarray(W, np.float64)
+    norm = np.linalg.norm(W, axis=0)
+    nodes = np.flatnonzero(norm > least_norm)
+    directions = W[:, nodes] / norm[nodes]
+    joined = np.abs(directions.T @ directions) > edge
+    n_components, label = csgraph.connected_components(joined, directed=False)
+    found = [tuple(int(i) for i in nodes[label == k]) for k in range(n_components)]
+    return sorted(found, key=lambda c: (-len(c), c))

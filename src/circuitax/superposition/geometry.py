@@ -1,0 +1,100 @@
+"""Norms, interference and dimensionality of a toy model's features.
+
+Every function takes one model's ``W [n_hidden, n_features]``, whose columns are the features; batch
+with ``jax.vmap``. A feature of zero norm has interference and dimensionality 0, with finite
+gradients.
+"""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+# The official code clamps norms here; far below any trained norm, safe to square in float32.
+SMALLEST_NORM = 1e-6
+
+
+def gram(W: Float[Array, "n_hidden n_features"]) -> Float[Array, "n_features n_features"]:
+    """``W^T W``: what feature j contributes to output i."""
+    return W.T @ W
+
+
+def norms_sq(W: Float[Array, "n_hidden n_features"]) -> Float[Array, " n_features"]:
+    """``|W_i|^2``, about 1 for a represented feature and 0 for an ignored one."""
+    return jnp.sum(W**2, axis=0)
+
+
+def norms(W: Float[Array, "n_hidden n_features"]) -> Float[Array, " n_features"]:
+    """``|W_i|``, with gradient 0 at zero."""
+    squares = norms_sq(W)
+    dead = squares == 0
+    return jnp.where(dead, 0, jnp.sqrt(jnp.where(dead, 1, squares)))
+
+
+def interference_sq(W: Float[Array, "n_hidden n_features"]) -> Float[Array, " n_features"]:
+    """``sum_{j != i} (What_i . W_j)^2``: 0 is orthogonal to all, at least 1 means shared.
+
+    Source: toy-models paper, "Demonstrating Superposition" (colour of the norm bars).
+    """
+    return _driven(W) - norms_sq(W) * _is_live(W)
+
+
+def interference_root(W: Float[Array, "n_hidden n_features"]) -> Float[Array, " n_features"]:
+    """The square root of `interference_sq`, which the official code plots (E17).
+
+    Differs: no 1e-5 is added to the norm.
+    """
+    squares = jnp.maximum(interference_sq(W), 0)
+    zero = squares == 0
+    return jnp.where(zero, 0, jnp.sqrt(jnp.where(zero, 1, squares)))
+
+
+def dimensions_per_feature(W: Float[Array, "n_hidden n_features"]) -> Float[Array, ""]:
+    """``D* = m / |W|_F^2``; basis independent, too low once norms exceed 1 (pentagon: 0.31).
+
+    Source: toy-models paper, "The Geometry of Superposition".
+    """
+    return W.shape[0] / jnp.sum(W**2)
+
+
+def dimensionality(W: Float[Array, "n_hidden n_features"]) -> Float[Array, " n_features"]:
+    """``D_i = |W_i|^2 / sum_j (What_i . W_j)^2``, the share of a dimension that feature i has.
+
+    The sum over i is at most the rank, with equality iff every W_i is an eigenvector of ``W W^T``
+    (a tegum product of tight frames). Equal to the capacity ``|W_i|^4 / sum_j (W_i . W_j)^2`` of
+    Scherlis et al. 2022.
+
+    Source: toy-models paper, "The Geometry of Superposition".
+    """
+    live = _is_live(W)
+    return jnp.where(live, norms_sq(W) / jnp.where(live, _driven(W), 1), 0)
+
+
+def leverage(W: Float[Array, "n_hidden n_features"]) -> Float[Array, " n_features"]:
+    """Leverage scores ``W_i^T (W W^T)^+ W_i``: they sum to the rank, and D_i never exceeds them.
+
+    Source: comment by F. Zhang on the toy-models paper.
+    """
+    return jnp.sum(W * (jnp.linalg.pinv(W @ W.T, hermitian=True) @ W), axis=0)
+
+
+def angles(W: Float[Array, "2 n_features"]) -> Float[Array, " n_features"]:
+    """Directions of two-dimensional features, in degrees from 0 to 360."""
+    return jnp.mod(jnp.rad2deg(jnp.arctan2(W[1], W[0])), 360)
+
+
+def gaps(W: Float[Array, "2 n_features"]) -> Float[Array, " n_features"]:
+    """Angles between neighbouring directions around the circle, in degrees; they sum to 360.
+
+    All features count: drop the ignored ones first, their directions mean nothing.
+    """
+    ordered = jnp.sort(angles(W))
+    return jnp.concatenate([jnp.diff(ordered), ordered[:1] + 360 - ordered[-1:]])
+
+
+def _is_live(W: Float[Array, "n_hidden n_features"]) -> Bool[Array, " n_features"]:
+    return norms_sq(W) > SMALLEST_NORM**2
+
+
+def _driven(W: Float[Array, "n_hidden n_features"]) -> Float[Array, " n_features"]:
+    """``sum_j (What_i . W_j)^2``, itself included; 0 for an ignored feature."""
+    live = _is_live(W)
+    return jnp.where(live, jnp.sum(gram(W) ** 2, axis=1) / jnp.where(live, norms_sq(W), 1), 0)

@@ -1,0 +1,113 @@
+"""Names for solutions: polytopes by component, and the phases of the last feature. Host side."""
+
+from collections import Counter
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from circuitax.superposition.feature_graph import Component, components
+
+
+class Phase(StrEnum):
+    """What became of a feature."""
+
+    ignored = "ignored"
+    superposed = "superposed"
+    dedicated = "dedicated"
+
+
+# (features, rank): the vertex-transitive arrangements that optima show. A component is connected by
+# non-orthogonality, so cross-polytopes fall apart into digons and never appear here whole.
+POLYTOPES = {
+    (1, 1): "dedicated",
+    (2, 1): "digon",
+    (3, 2): "triangle",
+    (4, 3): "tetrahedron",
+    (5, 2): "pentagon",
+    (6, 2): "hexagon",
+    (7, 2): "heptagon",
+    (8, 2): "octagon",
+    (8, 3): "square antiprism",
+    (5, 4): "4-simplex",
+    (6, 5): "5-simplex",
+}
+# Rank counts singular values above this share of the largest.
+RANK_SHARE = 0.1
+
+
+def polytopes(
+    W: ArrayLike, *, edge: float = 0.1, least_norm: float = 0.1, spread: float = 0.05
+) -> list[tuple[str, Component]]:
+    """Each component of the feature graph with its polytope's name.
+
+    A component of k features and rank r has the name of ``POLYTOPES[k, r]`` if its features all have
+    dimensionality near ``r/k``, as a tight frame of equal norms has; else it is "k in r", such as
+    ``"7 in 3"``. A pair must also be antipodal: two equal directions are ``"2 in 1"``.
+
+    Args:
+        W: ``[n_hidden, n_features]``.
+        edge: Least absolute cosine that joins two features.
+        least_norm: Features below it are ignored.
+        spread: Largest distance of a D_i from ``r/k``.
+
+    Raises:
+        ValueError: As `components`.
+
+    Source: toy-models paper, "The Geometry of Superposition": tetrahedron 3/4, triangle 2/3, digon
+        1/2, pentagon 2/5, square antiprism 3/8.
+    """
+    W = np.asarray(W, np.float64)
+    return [
+        (_name(W[:, list(part)], spread), part)
+        for part in components(W, edge=edge, least_norm=least_norm)
+    ]
+
+
+def solution_class(W: ArrayLike, **thresholds: float) -> str:
+    """One line for a whole solution, largest polytopes first: ``"pentagon"``, ``"2 digon"``.
+
+    Args:
+        W: ``[n_hidden, n_features]``.
+        **thresholds: Those of `polytopes`.
+
+    Returns:
+        Counted names joined by " + "; "nothing" when every feature is ignored.
+    """
+    counts = Counter(name for name, _ in polytopes(W, **thresholds))
+    names = [name if count == 1 else f"{count} {name}" for name, count in counts.items()]
+    return " + ".join(names) or "nothing"
+
+
+def phase(
+    W: ArrayLike, feature: int = -1, *, represented: float = 0.5, shared: float = 0.5
+) -> Phase:
+    """Whether a feature is ignored, superposed with others, or has a dimension of its own.
+
+    Args:
+        W: ``[n_hidden, n_features]``.
+        feature: Its index; the paper's diagrams colour the last.
+        represented: Norm below which it is ignored.
+        shared: Squared interference ``sum_j (What_i . W_j)^2`` from which it is superposed.
+
+    Source: toy-models paper, "Superposition as a Phase Change".
+    Differs: the paper colours continuously; the thresholds are ours.
+    """
+    W = np.asarray(W, np.float64)
+    norm = np.linalg.norm(W[:, feature])
+    if norm < represented:
+        return Phase.ignored
+    overlap = (W.T @ W[:, feature] / norm) ** 2
+    return Phase.superposed if overlap.sum() - norm**2 >= shared else Phase.dedicated
+
+
+def _name(part: np.ndarray, spread: float) -> str:
+    k = part.shape[1]
+    singular = np.linalg.svd(part, compute_uv=False)
+    rank = int(np.sum(singular > RANK_SHARE * singular[0]))
+    norms_sq = np.sum(part**2, axis=0)
+    dimensionality = norms_sq**2 / np.sum((part.T @ part) ** 2, axis=1)
+    regular = bool(np.all(np.abs(dimensionality - rank / k) <= spread))
+    if (k, rank) == (2, 1):
+        regular = regular and float(part[:, 0] @ part[:, 1]) < 0
+    return POLYTOPES.get((k, rank), f"{k} in {rank}") if regular else f"{k} in {rank}"
