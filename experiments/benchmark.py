@@ -64,7 +64,7 @@ def table(rows: list[dict[str, Any]], machine: dict[str, Any]) -> str:
         "",
         f"Machine: {machine['cores']} cores, {machine['processor']}, {machine['backend']}; peak "
         f"{machine['peak_gflops_per_second']:.0f} GFLOP/s. JAX {machine['jax']}, "
-        f"{machine['date']}.",
+        f"{machine['date']}; load before the run {machine['load_before']:.1f}.",
         "",
         "| what | ours | theirs | ratio | target | share of peak | against |",
         "|---|---|---|---|---|---|---|",
@@ -110,6 +110,9 @@ def main(arguments: list[str] | None = None) -> None:
         "cores": len(os.sched_getaffinity(0)),
         "processor": platform.machine(),
         "backend": jax.default_backend(),
+        # Above about 0.3 someone else is computing, and threads of a peer that wait for each other
+        # suffer most: measure again when it is quiet.
+        "load_before": os.getloadavg()[0],
         "peak_gflops_per_second": peak(),
         "jax": jax.__version__,
         "python": platform.python_version(),
