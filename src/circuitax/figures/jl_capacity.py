@@ -1,0 +1,135 @@
+"""How many nearly orthogonal directions there are, who finds them, and what can be read out.
+
+capacity   Numbers of directions grow exponentially with dimension for every method, at rates far
+           below the upper bound's; optimising pays where dimensions are few.
+           Refuted if dots bend away from straight lines (a, b) or cross the bound (b).
+learned    Training beats random directions only in the cosine that a ReLU pays for, the signed one.
+           Refuted if learned bars are as short as optimised ones in a.
+decoding   A threshold reads out several times more active features than coherence guarantees.
+           Refuted if the curve falls before the shaded region ends, or leaves the dashed law.
+"""
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from circuitax.figures.style import (
+    BLACK,
+    BLUE,
+    COLUMN,
+    GREEN,
+    GREY,
+    ORANGE,
+    letter_panels,
+    new_figure,
+    styled,
+)
+from circuitax.records.record import Record
+
+KIND_STYLE = {
+    "random": (GREY, "random"),
+    "learned": (BLUE, "learned (toy model)"),
+    "optimised": (GREEN, "optimised"),
+}
+MEASURES = {
+    "absolute": r"largest $|\cos|$",
+    "signed": r"largest $\cos$",
+    "mean_square": r"mean $\cos^2$",
+}
+
+
+@styled
+def draw(record: Record) -> dict[str, Figure]:
+    """The three figures of the experiment."""
+    return {
+        "capacity": capacity(record),
+        "learned": learned(record),
+        "decoding": decoding(record),
+    }
+
+
+def capacity(record: Record) -> Figure:
+    """Number of directions against dimension: random ones far out, all methods close in."""
+    data = record.data
+    eps = data.attrs["epsilon"]
+    figure, axes = new_figure(1, 2, height=2.5)
+    left, right = axes[0]
+    _spread(left, data.random_dim, data.random, ORANGE, "random, until a pair fails")
+    left.plot(data.random_dim, data.random_law, color=ORANGE, linewidth=1, label="birthday law")
+    _spread(left, data.greedy_dim, data.greedy, BLUE, "greedy")
+    for exponent, colour, label in (
+        ("random_exponent", ORANGE, r"$e^{d\,\varepsilon^2/4}$ (slope)"),
+        ("greedy_exponent", BLUE, r"$e^{d\,\varepsilon^2/2}$ (slope)"),
+        ("kabatiansky_levenshtein", BLACK, "Kabatiansky–Levenshtein (slope)"),
+    ):
+        d = np.array([5.0, 70.0 if exponent != "random_exponent" else 210.0])
+        left.plot(d, np.exp(data.attrs[exponent] * d), ":", color=colour, linewidth=1, label=label)
+    left.set(yscale="log", ylim=(1, 4e4), xlabel="dimension $d$",
+             ylabel=rf"directions with $|\cos| \leq {eps:g}$")  # fmt: skip
+    left.legend(loc="upper right", fontsize=6)
+    dims = data.optimised_dim.values
+    right.plot(dims, data.bound, "--", color=BLACK, linewidth=1, label="upper bound")
+    _spread(right, data.optimised_dim, data.optimised, GREEN, "optimised")
+    near = data.greedy.where(data.greedy_dim <= dims[-1], drop=True)
+    _spread(right, near.greedy_dim, near, BLUE, "greedy")
+    right.plot(dims, dims, ":", color=GREY, linewidth=1, label="orthogonal: $d$")
+    ticks = [3, 10, 30, 100]
+    right.set(yscale="log", xlabel="dimension $d$", xticks=dims, ylim=(2, 200))
+    right.set_yticks(ticks, ticks)
+    right.minorticks_off()
+    right.legend(loc="upper left")
+    letter_panels(axes[0])
+    return figure
+
+
+def learned(record: Record) -> Figure:
+    """Coherence of random, learned and optimised directions at equal sizes."""
+    data = record.data
+    figure, axes = new_figure(1, 3, height=2.3)
+    widths = data.width.values
+    x = np.arange(len(widths))
+    for ax, (measure, label) in zip(axes[0], MEASURES.items(), strict=True):
+        for shift, (kind, (colour, name)) in zip((-0.25, 0, 0.25), KIND_STYLE.items(), strict=True):
+            value = data.coherence.sel(kind=kind, measure=measure)
+            ax.bar(x + shift, value.mean("seed"), 0.23, color=colour, label=name, alpha=0.8)
+            for k in range(len(widths)):
+                dots = value.isel(width=k).values
+                ax.plot(np.full(len(dots), x[k] + shift), dots, ".", color=BLACK, markersize=2)
+        bound = {"absolute": data.coherence_bound, "mean_square": data.welch**2}.get(measure)
+        if bound is not None:
+            for k, value in enumerate(bound.values):
+                ax.plot([x[k] - 0.4, x[k] + 0.4], [value, value], color=BLACK, linewidth=1,
+                        label="lower bound" if k == 0 else None)  # fmt: skip
+        ax.set_xticks(x, [f"{4 * m} in {m}" for m in widths])
+        ax.set(title=label, xlabel="features in neurons")
+    axes[0, 0].set_ylabel("overlap of directions")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
+    letter_panels(axes[0])
+    return figure
+
+
+def decoding(record: Record) -> Figure:
+    """Share of trials decoded without an error against the number of active features."""
+    data = record.data
+    figure, axes = new_figure(1, 1, width=COLUMN, height=2.3)
+    ax = axes[0, 0]
+    k = data.n_active.values
+    ax.axvspan(0.5, data.attrs["guaranteed"] + 0.5, color=GREY, alpha=0.25, linewidth=0,
+               label="guaranteed by coherence")  # fmt: skip
+    ax.plot(k, data.decoded, "o", color=BLUE, markersize=3.5, label="threshold decoding")
+    ax.plot(k, data.decoding_law, "--", color=BLACK, linewidth=1, label="Gaussian crosstalk")
+    size = f"{data.attrs['decode_features']} features in {data.attrs['decode_dim']} dimensions"
+    ax.set(xlabel="active features $k$", ylabel="trials without an error", title=size)
+    ax.set(ylim=(0, 1.05), xlim=(0.5, k[-1] + 0.5))
+    ax.legend(loc="upper right")
+    return figure
+
+
+def _spread(ax: Axes, dims: xr.DataArray, counts: xr.DataArray, colour: str, label: str) -> None:
+    """Median with the middle half of the repetitions."""
+    values = counts.values
+    middle = np.median(values, axis=1)
+    low, high = np.quantile(values, [0.25, 0.75], axis=1)
+    ax.errorbar(dims.values, middle, yerr=np.stack([middle - low, high - middle]), fmt="o",
+                color=colour, markersize=3.5, capsize=2, linewidth=0.8, label=label)  # fmt: skip
