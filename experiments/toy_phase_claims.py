@@ -37,7 +37,7 @@ CLAIMS = (
     Claim("T4-trained-below", PHASE, "The best of ten networks is never above the best closed form "
           "(greatest ratio over the grids)", "T4-trained-below", at_most(1.02),
           "Adam's noise and weight decay cost about a per cent", "shape", BEST, 10,
-          explanation="At quick scale one cell of 512 is above (by 2.1 %): density 1 and importance "
+          explanation="At quick scale one cell of 512 is above (by 2.1 %): p = 1 and importance "
           "0.86, where directions are nearly tied and 1,500 steps do not settle them."),
     Claim("T4-regions-optimum", PHASE, "Exact optimum and closed forms name the same region "
           "(share of cells)", "T4-regions-optimum", at_least(0.85),
