@@ -53,6 +53,22 @@ def test_round_trip_keeps_classes_keys_and_extra(tmp_path: Path) -> None:
         equal(checkpoints.restore(3, example(seed=1)), state)
 
 
+def test_arrays_without_entries_come_back(tmp_path: Path) -> None:
+    # A transformer of zero layers has stacks of weights with a leading axis of 0.
+    state = {
+        "a": jnp.zeros((2, 0, 3)),
+        "b": (jnp.arange(4.0), jnp.zeros(0, jnp.int32)),
+        "c": jnp.ones(2),
+    }
+    with Checkpoints(tmp_path) as checkpoints:
+        checkpoints.save(1, state)
+        restored = checkpoints.restore(1, jax.eval_shape(lambda: state))
+    assert jax.tree.structure(restored) == jax.tree.structure(state)
+    for ours, theirs in zip(jax.tree.leaves(restored), jax.tree.leaves(state), strict=True):
+        assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
+        np.testing.assert_array_equal(ours, theirs)
+
+
 def test_saved_values_survive_donation(tmp_path: Path) -> None:
     # The next step may write into the buffer that the background thread is still saving.
     advance = jax.jit(lambda x: x + 1, donate_argnums=0)

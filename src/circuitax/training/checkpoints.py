@@ -5,6 +5,7 @@ from types import TracebackType
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import orbax.checkpoint as ocp
 from jax.sharding import SingleDeviceSharding
 from jaxtyping import PyTree
@@ -58,7 +59,7 @@ class Checkpoints:
         if step == latest:
             return
         # Wrapped, since Orbax refuses a tree that is a single array.
-        saves = {_STATE: ocp.args.StandardSave({_STATE: state})}
+        saves = {_STATE: ocp.args.StandardSave({_STATE: _without_empty(state)})}
         saves[_EXTRA] = ocp.args.JsonSave(extra or {})
         self._manager.save(step, args=ocp.args.Composite(**saves))
 
@@ -79,9 +80,13 @@ class Checkpoints:
             ValueError: If ``step`` is not on disk, or a shape or name there differs.
         """
         self._require(step)
-        target = {_STATE: jax.tree.map(_placed, abstract)}
+        target = {_STATE: jax.tree.map(_placed, _without_empty(abstract))}
         args = ocp.args.Composite(**{_STATE: ocp.args.StandardRestore(target)})
-        return self._manager.restore(step, args=args)[_STATE][_STATE]
+        restored = self._manager.restore(step, args=args)[_STATE][_STATE]
+        found = iter(jax.tree.leaves(restored))
+        return jax.tree.map(
+            lambda leaf: next(found) if leaf.size else jnp.zeros(leaf.shape, leaf.dtype), abstract
+        )
 
     def extra(self, step: int) -> dict[str, Any]:
         """The JSON values saved beside ``step``.
@@ -118,6 +123,11 @@ class Checkpoints:
         steps = sorted(self._manager.all_steps())
         if step not in steps:
             raise ValueError(f"step={step} must be one of the checkpoints on disk, {steps}")
+
+
+def _without_empty(state: PyTree) -> PyTree:
+    # Orbax refuses arrays without entries, which a model without layers has.
+    return jax.tree.map(lambda leaf: leaf if leaf.size else None, state)
 
 
 def _placed(leaf: Any) -> jax.ShapeDtypeStruct:
