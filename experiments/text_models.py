@@ -117,7 +117,9 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         split: bigram_counts(getattr(text.tokens, split), spec.text.d_vocab).astype(np.int32)
         for split in ("train", "validation")
     }
+    # What the experiments on these models need of the text.
     lab.save_arrays("bigram-counts", counts)
+    lab.save_arrays("held-out", {"windows": held_out[1]})
     data = _dataset(spec, text, found, counts["train"], np.asarray(held_out[1]))
     notes = {"text": text.about(), "samples": samples, "divergence": divergences,
              "model": _plain(spec.model), "full": _plain(spec.full),
