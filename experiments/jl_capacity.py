@@ -1,6 +1,7 @@
 """How many nearly orthogonal directions fit: random, greedy, optimised, learned, and the bounds."""
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -12,7 +13,7 @@ from circuitax.kernel.keys import derive, member_keys
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
 from circuitax.projection.capacity import greedy_counts, optimised_counts, random_counts
-from circuitax.projection.coherence import coherence, unit_rows
+from circuitax.projection.coherence import Coherence, coherence, unit_rows
 from circuitax.projection.decoding import crosstalk_failure, guaranteed_sparsity, recovery
 from circuitax.projection.laws import random_capacity
 from circuitax.projection.packing_bounds import (
@@ -219,20 +220,28 @@ def _models(spec: Spec, key: jax.Array, lab: Lab) -> Models:
 
 def _sets(spec: Spec, m: int, keys: jax.Array) -> dict[str, Any]:
     """Random directions, and the coherence of those optimised for lines and for points."""
-    n, dim = 4 * m, spec.optimised_dims[-1]
-    capacity = 4 * max(spec.widths)
-
-    def packed(key: jax.Array, signed: bool) -> jax.Array:
-        found = optimised_packing(key, n, dim=dim, capacity=capacity, n_steps=2 * spec.n_steps,
-                                  signed=signed, n_dims=m)  # fmt: skip
-        return found.vectors[:n]
-
-    lines, points = (
-        jax.jit(jax.vmap(lambda k, s=s: coherence(packed(k, s))))(keys) for s in (False, True)
-    )
+    n = 4 * m
+    lines, points = (_packed(spec, keys, n, m, signed) for signed in (False, True))
     random = jax.vmap(lambda k: unit_rows(jax.random.normal(k, (n, m))))(keys)
-    optimised = (lines.largest, points.largest_signed, lines.mean_square)
-    return {"random": random, "optimised": optimised}
+    # Rows past n are zero and overlap nothing, but they make pairs.
+    capacity = 4 * max(spec.widths)
+    mean_square = lines.mean_square * (capacity * (capacity - 1)) / (n * (n - 1))
+    return {"random": random, "optimised": (lines.largest, points.largest_signed, mean_square)}
+
+
+@partial(jax.jit, static_argnames=("spec", "signed"))
+def _packed(
+    spec: Spec, keys: jax.Array, n_vectors: jax.Array, n_dims: jax.Array, signed: bool
+) -> Coherence:
+    # One shape for all sizes, so that it compiles once.
+    def one(key: jax.Array) -> Coherence:
+        found = optimised_packing(
+            key, n_vectors, dim=max(spec.widths), capacity=4 * max(spec.widths),
+            n_steps=2 * spec.n_steps, signed=signed, n_dims=n_dims,
+        )  # fmt: skip
+        return coherence(found.vectors)
+
+    return jax.vmap(one)(keys)
 
 
 def _train(spec: Spec, m: int, key: jax.Array, lab: Lab) -> jax.Array:
