@@ -5,6 +5,7 @@ import pytest
 
 from circuitax.data.bigrams import bigram_counts, cross_entropy
 from circuitax.kernel.forward import forward
+from circuitax.kernel.positions import Positions
 from circuitax.models.specs import TransformerSpec
 from circuitax.models.transformer import init_weights
 from circuitax.training.bigram import (
@@ -17,7 +18,9 @@ from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.language import text_losses
 from circuitax.training.optim import Optimizer, OptimSpec
 
-MODEL = TransformerSpec(d_vocab=7, n_ctx=20, n_layers=0, n_heads=1, d_model=7)
+MODEL = TransformerSpec(
+    d_vocab=7, n_ctx=None, n_layers=0, n_heads=1, d_model=7, positions=Positions.none
+)
 TOKENS = np.random.default_rng(0).choice(7, 400, p=[0.4, 0.2, 0.1, 0.1, 0.1, 0.05, 0.05])
 COUNTS = bigram_counts(TOKENS, 7)
 
