@@ -221,25 +221,36 @@ def _models(spec: Spec, key: jax.Array, lab: Lab) -> Models:
 def _sets(spec: Spec, m: int, keys: jax.Array) -> dict[str, Any]:
     """Random directions, and the coherence of those optimised for lines and for points."""
     n = 4 * m
-    lines, points = (_packed(spec, keys, n, m, signed) for signed in (False, True))
+    largest = max(spec.widths)
+    lines, points = (
+        _packed(keys, n, m, dim=largest, n_steps=2 * spec.n_steps, signed=signed)
+        for signed in (False, True)
+    )
     random = jax.vmap(lambda k: unit_rows(jax.random.normal(k, (n, m))))(keys)
     # Rows past n are zero and overlap nothing, but they make pairs.
-    capacity = 4 * max(spec.widths)
+    capacity = 4 * largest
     mean_square = lines.mean_square * (capacity * (capacity - 1)) / (n * (n - 1))
     return {"random": random, "optimised": (lines.largest, points.largest_signed, mean_square)}
 
 
-@partial(jax.jit, static_argnames=("spec", "signed"))
+@partial(jax.jit, static_argnames=("dim", "n_steps", "signed"))
 def _packed(
-    spec: Spec, keys: jax.Array, n_vectors: jax.Array, n_dims: jax.Array, signed: bool
+    keys: jax.Array,
+    n_vectors: jax.Array,
+    n_dims: jax.Array,
+    *,
+    dim: int,
+    n_steps: int,
+    signed: bool,
 ) -> Coherence:
     # One shape for all sizes, so that it compiles once.
     def one(key: jax.Array) -> Coherence:
-        found = optimised_packing(
-            key, n_vectors, dim=max(spec.widths), capacity=4 * max(spec.widths),
-            n_steps=2 * spec.n_steps, signed=signed, n_dims=n_dims,
+        return coherence(
+            optimised_packing(
+                key, n_vectors, dim=dim, capacity=4 * dim, n_steps=n_steps, signed=signed,
+                n_dims=n_dims,
+            ).vectors
         )  # fmt: skip
-        return coherence(found.vectors)
 
     return jax.vmap(one)(keys)
 

@@ -102,7 +102,8 @@ def _exponents(ax: Axes, record: Record) -> None:
     ax.set(
         yscale="log", ylabel=r"growth rate of $\ln N$ with $d$", xlim=(-0.5, 3.5), ylim=(0.015, 0.6)
     )
-    ax.set_yticks([0.02, 0.05, 0.1, 0.2, 0.5], [0.02, 0.05, 0.1, 0.2, 0.5])
+    ticks = [0.02, 0.05, 0.1, 0.2, 0.5]
+    ax.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
     ax.minorticks_off()
 
 
