@@ -1,0 +1,36 @@
+"""Transformer specs as plain values, as records keep them, and back."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from enum import Enum
+from typing import Any
+
+from circuitax.kernel.activations import Activation
+from circuitax.kernel.norm import Norm
+from circuitax.kernel.positions import Positions
+from circuitax.models.specs import TransformerSpec
+
+_ENUMS: dict[str, type[Enum]] = {
+    "activation": Activation,
+    "norm": Norm,
+    "positions": Positions,
+}
+
+
+def to_plain(spec: TransformerSpec) -> dict[str, Any]:
+    """Every field as a JSON value; enums by their value."""
+    return {k: v.value if isinstance(v, Enum) else v for k, v in asdict(spec).items()}
+
+
+def from_plain(values: Mapping[str, Any], **changes: Any) -> TransformerSpec:
+    """The spec of `to_plain`, with some fields changed.
+
+    Raises:
+        ValueError: If a name is no field of `TransformerSpec`, or a value is not allowed there.
+    """
+    known = {field.name for field in fields(TransformerSpec)}
+    given = {**values, **changes}
+    for name in given:
+        if name not in known:
+            raise ValueError(f"field {name!r} must be one of TransformerSpec: {sorted(known)}")
+    return TransformerSpec(**{k: _ENUMS[k](v) if k in _ENUMS else v for k, v in given.items()})

@@ -1,0 +1,25 @@
+import json
+
+import pytest
+
+from circuitax.kernel.norm import Norm
+from circuitax.kernel.positions import Positions
+from circuitax.models.plain import from_plain, to_plain
+from circuitax.models.specs import TransformerSpec
+
+
+def test_round_trip_through_json() -> None:
+    spec = TransformerSpec(
+        d_vocab=9, n_ctx=None, positions=Positions.rotary, norm=Norm.rmsnorm, d_mlp=8, d_value=3
+    )
+    plain = json.loads(json.dumps(to_plain(spec)))
+    assert from_plain(plain) == spec
+    assert isinstance(from_plain(plain).norm, Norm)
+    assert from_plain(plain, n_layers=0).n_layers == 0
+
+
+def test_what_cannot_be_read_is_named() -> None:
+    with pytest.raises(ValueError, match="field 'n_layer' must be one of"):
+        from_plain({"n_layer": 2})
+    with pytest.raises(ValueError, match="'sideways' is not a valid Norm"):
+        from_plain({"norm": "sideways"})
