@@ -82,8 +82,8 @@ CLAIMS = (
     _claim("bigram-bottleneck", "A narrow model cannot hold the table: KL at the smallest width "
            "minus KL at full width, nats", at_least(0.1), TEXT_BOUND, REMARK, 5),
     _claim("bigram-direct-path", "The direct path of a one-layer model is not the bigram model: "
-           "its KL from the table minus that of a zero-layer model trained alike, nats", at_least(0),
-           TEXT_BOUND, "S0 Theorem 25, erratum E24", 5),
+           "its KL from the table minus that of a zero-layer model trained alike, nats",
+           at_least(0), TEXT_BOUND, "S0 Theorem 25, erratum E24", 5),
     _claim("bigram-marginal", "The whole one-layer model, averaged over contexts, is nearer to the "
            "table than its direct path is: difference of KL, nats", at_least(0), TEXT_BOUND,
            "S0 Theorem 25, erratum E24", 5),

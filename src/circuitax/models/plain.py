@@ -33,4 +33,5 @@ def from_plain(values: Mapping[str, Any], **changes: Any) -> TransformerSpec:
     for name in given:
         if name not in known:
             raise ValueError(f"field {name!r} must be one of TransformerSpec: {sorted(known)}")
-    return TransformerSpec(**{k: _ENUMS[k](v) if k in _ENUMS else v for k, v in given.items()})
+    read: dict[str, Any] = {k: _ENUMS[k](v) if k in _ENUMS else v for k, v in given.items()}
+    return TransformerSpec(**read)
