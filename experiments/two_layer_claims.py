@@ -1,0 +1,105 @@
+"""What two-layer circuits are held against, fixed before the first run, and how it is measured."""
+
+import numpy as np
+import xarray as xr
+
+from circuitax.records.claims import Claim, Expected, at_least, at_most
+from circuitax.records.estimate import Estimate, exact, mean_estimate, proportion_estimate
+
+PREFIX_SCORE = 0.4
+PREVIOUS_SCORE = 0.4
+WHERE = "framework paper, two-layer models"
+FOUND = "seeds that stayed finite and have an induction head (prefix score over 0.4)"
+MOST = "95 % interval of a proportion; 8 of 8 give a lower end of 0.68"
+
+
+def _claim(id: str, statement: str, expected: Expected, why: str, source: str = WHERE) -> Claim:
+    return Claim(id, source, statement, id, expected, why, "shape", FOUND, 8)
+
+
+CLAIMS = (
+    _claim("k-composition-z", "K-composition of the previous-token head with the induction head "
+           "stands out of its exact null (mean z)", at_least(3), "three deviations (F10, F18)"),
+    _claim("k-composition-first", "Share of seeds in which the pair of largest K-composition joins "
+           "a previous-token head (score over 0.4) to an induction head", at_least(0.6),
+           MOST + " (F10, F18)"),
+    _claim("k-above-v", "The induction head K-composes with the previous-token head more than it "
+           "V-composes: difference of z", at_least(0), "a relation (F10)"),
+    _claim("copying-corner", "Mean OV eigenvalue score of the induction head", at_least(0.7),
+           "top right corner of the scatter; random heads give 0 (F15)"),
+    _claim("matching-corner", "Mean eigenvalue score of its K-composition circuit with the "
+           "previous-token head", at_least(0.7), "top right corner of the scatter (F15)"),
+    _claim("order-1-above-2", "Single heads are worth more than virtual heads: marginal of order 1 "
+           "minus that of order 2, nats", at_least(0), "a relation; 5.2 against 0.3 (F16)"),
+    _claim("layer-0-redundant", "Order-1 terms of the first layer, given the direct path and the "
+           "second layer, over those of the second layer given the first", at_most(0.2),
+           "0.05 against 4.0 in the paper, a fifth at most here (F17)"),
+    _claim("preserving-induction", "Share of seeds in which, of all heads, removing an induction "
+           "head under fixed patterns costs most", at_least(0.6), MOST,
+           "induction-heads paper, pattern-preserving ablation"),
+    _claim("previous-through-patterns", "Removing the previous-token head costs more when patterns "
+           "react than when they are kept, nats", at_least(0), "a relation: it acts through K",
+           "induction-heads paper, two kinds of ablation"),
+    Claim("ablation-identity", "induction-heads paper; section 1.6 of our reference",
+          "Pattern-preserving ablation is the logits less all paths through the head: greatest "
+          "difference over greatest logit", "ablation-identity", at_most(1e-4), "float32",
+          "identity"),
+)  # fmt: skip
+
+
+def roles(data: xr.Dataset) -> xr.Dataset:
+    """Per member: the first layer's previous-token head, the second layer's induction head."""
+    return data.assign(
+        previous_head=data.previous.isel(layer=0).argmax("head"),
+        induction_head=data.prefix.isel(layer=1).argmax("head"),
+        has_induction=(data.prefix.isel(layer=1).max("head") > PREFIX_SCORE) & data.alive,
+    )
+
+
+def estimates(data: xr.Dataset) -> tuple[dict[str, Estimate], dict[str, str]]:
+    """Measured values over the seeds that have the circuit, and the claims that lack it."""
+    identity = {"ablation-identity": exact(data.identity.where(data.alive).max())}
+    members = data.isel(member=np.flatnonzero(data.has_induction))
+    n = members.sizes["member"]
+    if n < 2:
+        why = f"only {n} of {data.sizes['member']} seeds have an induction head"
+        return identity, {claim.id: why for claim in CLAIMS if claim.id not in identity}
+    pair = {"writer": members.previous_head, "reader": members.induction_head}
+    z = members.composition_z
+    k, v = z.sel(kind="K").isel(pair), z.sel(kind="V").isel(pair)
+    order = members.order_loss
+    first = members.first_order_loss
+    second_given_first = first.isel(selection=1) - first.isel(selection=3)
+    first_given_second = first.isel(selection=2) - first.isel(selection=3)
+    cost = members.ablated_preserving - members.loss
+    largest = cost.max(["layer", "head"])
+    inductive = cost.isel(layer=1).where(members.prefix.isel(layer=1) > PREFIX_SCORE)
+    reacting = members.ablated.isel(layer=0, head=members.previous_head)
+    kept = members.ablated_preserving.isel(layer=0, head=members.previous_head)
+    copying = members.copying.isel(layer=1, head=members.induction_head)
+    matching = members.matching.isel(writer=members.previous_head, reader=members.induction_head)
+
+    def share(yes: xr.DataArray) -> Estimate:
+        return proportion_estimate(int(yes.sum()), n)
+
+    return identity | {
+        "k-composition-z": mean_estimate(k),
+        "k-composition-first": share(_largest_joins(members)),
+        "k-above-v": mean_estimate(k - v),
+        "copying-corner": mean_estimate(copying),
+        "matching-corner": mean_estimate(matching),
+        "order-1-above-2": mean_estimate(
+            order.isel(order=0) - 2 * order.isel(order=1) + order.isel(order=2)
+        ),
+        "layer-0-redundant": mean_estimate(first_given_second / second_given_first),
+        "preserving-induction": share(inductive.max("head") == largest),
+        "previous-through-patterns": mean_estimate(reacting - kept),
+    }, {}
+
+
+def _largest_joins(members: xr.Dataset) -> xr.DataArray:
+    """Whether the pair of largest K-composition is one of previous-token and induction heads."""
+    z = members.composition_z.sel(kind="K")
+    writes = members.previous.isel(layer=0).rename(head="writer") > PREVIOUS_SCORE
+    reads = members.prefix.isel(layer=1).rename(head="reader") > PREFIX_SCORE
+    return z.where(writes & reads).max(["writer", "reader"]) == z.max(["writer", "reader"])

@@ -1,0 +1,93 @@
+"""What is measured of one two-layer model: composition, copying, terms, ablations."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from circuitax.circuits.composition import composition
+from circuitax.circuits.expansion import expand
+from circuitax.circuits.frozen import frozen_model
+from circuitax.circuits.heads import token_ov
+from circuitax.circuits.importance import cumulative, selection_losses
+from circuitax.circuits.in_context import token_losses
+from circuitax.circuits.induction_scores import induction_scores
+from circuitax.circuits.order_terms import layer_subset_streams, order_streams
+from circuitax.circuits.patching import ablate, each_component
+from circuitax.circuits.paths import all_paths
+from circuitax.circuits.spectra import composed_keys, copying_score, same_matching
+from circuitax.kernel.forward import forward
+from circuitax.kernel.spec import ForwardSpec
+from circuitax.kernel.weights import TransformerWeights
+
+# Selections of the layer subsets {}, {0}, {1}, {0, 1}: nothing but terms of order at most 1.
+FIRST_ORDER = ((1, 0, 0, 0), (1, 1, 0, 0), (1, 0, 1, 0), (1, 1, 1, 0), (1, 1, 1, 1))
+
+
+def of_weights(weights: TransformerWeights, spec: ForwardSpec) -> dict[str, Array]:
+    """Read from the weights alone: Q-, K-, V-composition, copying, same-matching."""
+    heads = weights.blocks.attention
+    found = composition(heads)
+    n_heads = heads.W_Q.shape[1]
+    matching = [
+        same_matching(*composed_keys(weights.W_E, heads, (0, writer), 1))[1]
+        for writer in range(n_heads)
+    ]
+    return {
+        "composition": found.score[:, 0, :, 1, :],
+        "composition_z": found.z[:, 0, :, 1, :],
+        "composition_most": found.maximum[:, 0, :, 1, :],
+        "copying": copying_score(token_ov(weights, spec)),
+        "matching": jnp.stack(matching),
+    }
+
+
+def of_texts(
+    weights: TransformerWeights, texts: Array, late: int, spec: ForwardSpec
+) -> dict[str, Array]:
+    """Read from runs: detector scores, losses of terms, losses under every single ablation.
+
+    Losses are means over the tokens from index ``late`` on, where repeats are known.
+    """
+    scores = induction_scores(weights, texts, spec)
+
+    def one(text: Array) -> dict[str, Array]:
+        _, trace = forward(weights, text, spec)
+        model = frozen_model(weights, text, spec, trace)
+        orders, subsets = order_streams(model), layer_subset_streams(model)
+
+        def terms(streams: Array, selections: Array) -> Array:
+            losses = selection_losses(streams, selections, model.read_out, text)
+            return losses[:, late - 1 :].mean(axis=1)
+
+        def loss(logits: Array) -> Array:
+            return token_losses(logits, text)[late - 1 :].mean()
+
+        cells = each_component(weights)
+        shape = cells.heads.shape[1:]
+        reacting = ablate(weights, text, spec, cells, loss)
+        preserving = ablate(weights, text, spec, cells, loss, preserved=trace)
+        return {
+            "order_loss": terms(orders, cumulative(orders.shape[0])),
+            "first_order_loss": terms(subsets, jnp.array(FIRST_ORDER, float)),
+            "ablated": reacting.reshape(shape),
+            "ablated_preserving": preserving.reshape(shape),
+        }
+
+    means = jax.tree.map(lambda x: x.mean(axis=0), jax.lax.map(one, texts))
+    late_loss = scores.loss_by_position[late - 1 :].mean()
+    named = {"prefix": scores.prefix, "previous": scores.previous, "loss": late_loss}
+    by_position = {"loss_by_position": scores.loss_by_position, "chance": scores.chance}
+    return means | named | by_position | {"identity": _identity(weights, texts[0], spec)}
+
+
+def _identity(weights: TransformerWeights, text: Array, spec: ForwardSpec) -> Array:
+    """Pattern-preserving ablation against the logits less all paths of the head."""
+    logits, trace = forward(weights, text, spec)
+    terms = expand(frozen_model(weights, text, spec, trace), logits).terms
+    n_layers, n_heads = trace.patterns.shape[:2]
+    paths = list(all_paths(n_layers, n_heads))
+    cells = [(layer, head) for layer in range(n_layers) for head in range(n_heads)]
+    through = jnp.array([[cell in path for path in paths] for cell in cells], logits.dtype)
+    without = logits[None] - jnp.einsum("cp,ptv->ctv", through, terms)
+    ablated = ablate(weights, text, spec, each_component(weights), lambda z: z, preserved=trace)
+    return jnp.abs(ablated - without).max() / jnp.abs(logits).max()
