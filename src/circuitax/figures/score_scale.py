@@ -1,0 +1,92 @@
+"""Without 1/sqrt(d_k) wide heads start saturated; the scale keeps every width alike.
+
+widths   Variance, entropy and Jacobian stay level with the scale and run off without it.
+         Refuted if the solid and dashed curves of a panel are parallel.
+losses   Whether that costs anything after training, width by width.
+         Refuted, as a reason to scale, if the dashed curves end where the solid ones do.
+"""
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from circuitax.figures.style import BLACK, BLUE, ORANGE, letter_panels, new_figure, styled
+from circuitax.records.estimate import mean_estimate
+from circuitax.records.record import Record
+
+LINES = {"1/sqrt(d_k)": ("-", "o", r"scaled by $1/\sqrt{d_k}$"), "1": ("--", "s", "not scaled")}
+TIMES = {"initial": (BLUE, "at initialisation"), "trained": (ORANGE, "after training")}
+PANELS = {
+    "variance": "variance of scores, layer 1",
+    "entropy": "attention entropy, nats",
+    "jacobian": "norm of the softmax Jacobian",
+}
+
+
+@styled
+def draw(record: Record) -> dict[str, Figure]:
+    """The two figures of the experiment."""
+    return {"widths": widths(record), "losses": losses(record)}
+
+
+def widths(record: Record) -> Figure:
+    """Three measures of saturation over the width of a head."""
+    data = record.data
+    figure, axes = new_figure(1, 3, height=2.5)
+    for ax, (name, label) in zip(axes[0], PANELS.items(), strict=True):
+        for time, (colour, when) in TIMES.items():
+            for scale, (line, mark, how) in LINES.items():
+                part = data[name].sel(time=time, scale=scale).transpose("width", "member")
+                _intervals(ax, part, colour, line, mark, f"{how}, {when}")
+        _width_axis(ax, data)
+        ax.set_ylabel(label)
+    x = data.width.values
+    axes[0, 0].plot(x, x, color=BLACK, linewidth=0.8, linestyle=":", label=r"$d_k$")
+    axes[0, 0].set_yscale("log")
+    for ax in axes[0, 1:]:
+        ax.set_ylim(bottom=0)
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
+    letter_panels(axes[0])
+    return figure
+
+
+def losses(record: Record) -> Figure:
+    """Training curves at every width, and the loss at the end."""
+    data = record.data
+    n = data.sizes["width"]
+    figure, axes = new_figure(1, n + 1, height=2.0, sharey=True)
+    for ax, width in zip(axes[0], data.width.values, strict=False):
+        for scale, (line, _, how) in LINES.items():
+            curve = data.training_loss.sel(width=width, scale=scale)
+            values = curve.transpose("step", "member").values
+            colour = BLUE if line == "-" else ORANGE
+            ax.plot(data.step, values, color=colour, linewidth=0.3, alpha=0.3)
+            ax.plot(data.step, np.nanmean(values, axis=1), color=colour, linestyle=line, label=how)
+        ax.set(title=f"$d_k$ = {width}", xlabel="step")
+    for scale, (line, mark, how) in LINES.items():
+        part = data.loss.sel(time="trained", scale=scale).transpose("width", "member")
+        colour = BLUE if line == "-" else ORANGE
+        _intervals(axes[0, -1], part, colour, line, mark, how)
+    _width_axis(axes[0, -1], data)
+    axes[0, -1].set_title("at the end")
+    axes[0, 0].set_ylabel("loss, nats a token")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
+    letter_panels(axes[0])
+    return figure
+
+
+def _width_axis(ax: Axes, data: xr.Dataset) -> None:
+    ax.set_xscale("log", base=2)
+    ax.set_xticks(data.width.values, [str(w) for w in data.width.values])
+    ax.minorticks_off()
+    ax.set_xlabel(r"width of a head, $d_k$")
+
+
+def _intervals(ax: Axes, part: xr.DataArray, colour: str, line: str, mark: str, label: str) -> None:
+    estimates = [mean_estimate(row[np.isfinite(row)]) for row in part.values]
+    x = part.width.values
+    ax.plot(x, [e.value for e in estimates], color=colour, linestyle=line, marker=mark, label=label)
+    low, high = ([getattr(e, end) for e in estimates] for end in ("low", "high"))
+    if np.isfinite(low).all():
+        ax.fill_between(x, low, high, color=colour, alpha=0.25, linewidth=0)
