@@ -1,0 +1,103 @@
+"""The additivity gap on "a unless b": one trained head against any sum over sources."""
+
+from dataclasses import dataclass, field
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from circuitax.circuits.additivity import additive_loss, fit, init_full
+from circuitax.circuits.in_context import token_losses
+from circuitax.data.unless import OTHER, OUT, optimal_loss, sample_unless
+from circuitax.kernel.forward import forward
+from circuitax.kernel.keys import derive, member_keys
+from circuitax.kernel.positions import Positions
+from circuitax.kernel.weights import TransformerWeights
+from circuitax.lab.lab import Lab
+from circuitax.models.specs import TransformerSpec
+from circuitax.training.ensemble import Plan, advance, init, new_members
+from circuitax.training.language import NextToken
+from circuitax.training.optim import OptimSpec
+
+
+@dataclass(frozen=True)
+class UnlessTask:
+    """The language and the one-layer model that learns it.
+
+    Attributes:
+        model: One layer; its vocabulary is the language's.
+        length: Tokens of a text.
+        high: P(out) with a alone.
+        batch: Texts a step.
+        texts: Texts to fit the additive model on, and as many to measure on.
+        seeds: Members, each with its own initialisation and data.
+        chunk: Steps between two looks.
+    """
+
+    model: TransformerSpec = field(
+        default_factory=lambda: TransformerSpec(
+            d_vocab=9, n_ctx=6, n_layers=1, n_heads=1, d_model=16, positions=Positions.none
+        )
+    )
+    length: int = 6
+    high: float = 0.9
+    batch: int = 256
+    texts: int = 4096
+    seeds: int = 8
+    chunk: int = 100
+
+    def __post_init__(self) -> None:
+        for name in ("batch", "texts", "seeds", "chunk"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+        if self.model.n_layers != 1:
+            raise ValueError(f"model.n_layers={self.model.n_layers} must be 1")
+        if self.model.d_vocab < 6:
+            raise ValueError(f"model.d_vocab={self.model.d_vocab} must be at least 6")
+
+    def __call__(self, key: jax.Array) -> Array:
+        """One batch, a pure function of the key."""
+        return self.sample(key, self.batch)[0]
+
+    def sample(self, key: jax.Array, batch: int) -> tuple[Array, Array]:
+        """Texts, and which of a and b each holds."""
+        n_filler = self.model.d_vocab - 5
+        found = sample_unless(key, batch, self.length, n_filler=n_filler, high=self.high)
+        return found.tokens, found.cell
+
+
+def additivity_gap(
+    task: UnlessTask, optim: OptimSpec, key: jax.Array, lab: Lab
+) -> dict[str, np.ndarray]:
+    """Held-out losses on the answer of the trained head and of the best sum over sources."""
+    plan = Plan(NextToken(task.model, task), optim, task.chunk)
+    members = new_members(derive(key, "training"), optim.learning_rate, jnp.zeros(task.seeds))
+    state, train = init(plan, members), advance(plan, members)
+    state, _ = lab.loop("unless", state, train, max(1, optim.steps // task.chunk), show="loss")
+    spec = task.model.forward_spec()
+    counted = jnp.zeros(task.length - 1).at[-1].set(1)
+
+    def one(weights: TransformerWeights, key: jax.Array) -> dict[str, Array]:
+        texts, _ = task.sample(derive(key, "fit"), task.texts)
+        held_out, cell = task.sample(derive(key, "held out"), task.texts)
+        logits = jax.vmap(lambda text: forward(weights, text, spec)[0])(held_out)
+        losses = jax.vmap(token_losses)(logits, held_out)[:, -1]
+        answers = jax.nn.softmax(logits[:, -2])[:, jnp.array([OUT, OTHER])]
+        p_out = answers[:, 0] / answers.sum(axis=1)
+        best = fit(init_full(task.model.d_vocab), texts, counted, n_steps=60, decay=1e-5)
+        additive = additive_loss(best.model, held_out, counted)
+        in_cell = jax.nn.one_hot(cell, 4)
+        by_cell = (p_out @ in_cell) / in_cell.sum(axis=0)
+        return {
+            "head_loss": losses.mean(),
+            "additive_loss": additive,
+            "additive_gradient": best.gradient_norm,
+            "gap": additive - losses.mean(),
+            "p_out": by_cell,
+        }
+
+    examine = jax.jit(jax.vmap(one))
+    found = lab.stage("gap", examine, state.params, member_keys(derive(key, "exam"), task.seeds))
+    floor = np.full(task.seeds, optimal_loss(task.high))
+    return found | {"optimal_loss": floor, "gap_alive": np.asarray(state.alive)}
