@@ -1,0 +1,87 @@
+"""Impossible values of the language experiments are refused by name, before anything runs."""
+
+import pytest
+
+from circuitax.data.repeated import RepeatedSource
+from circuitax.data.text import TextSpec
+from circuitax.models.specs import TransformerSpec
+from circuitax.training.optim import OptimSpec
+from experiments import bigram, induction_phase, score_scale, text_models
+
+MODEL = TransformerSpec(d_vocab=32, n_ctx=32)
+TEXT_MODEL = TransformerSpec(d_vocab=512, n_ctx=64)
+OPTIM = OptimSpec(steps=40)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"seeds": 0}, "seeds=0"),
+        ({"texts": 0}, "texts=0"),
+        ({"measure_every": 7}, "measure_every=7 must divide optim.steps=40"),
+        ({"model": TransformerSpec(d_vocab=33)}, "model.d_vocab=33 must equal task.d_vocab=32"),
+        ({"task": RepeatedSource(min_period=1)}, "task.min_period=1"),
+        ({"task": RepeatedSource(max_period=31)}, "max_period=31"),
+        (
+            {
+                "task": RepeatedSource(d_vocab=12, max_period=16),
+                "model": TransformerSpec(d_vocab=12, n_ctx=32),
+            },
+            "max_period=16 must be at most d_vocab=12",
+        ),
+    ],
+)
+def test_induction_phase(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        induction_phase.Spec(**{"model": MODEL, "optim": OPTIM} | change)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"batch": 0}, "batch=0"),
+        ({"seeds": 0}, "seeds=0"),
+        ({"windows": 0}, "windows=0"),
+        ({"sample_tokens": 0}, "sample_tokens=0"),
+        ({"measure_every": 7}, "measure_every=7 must divide optim.steps=40"),
+        ({"text": TextSpec(d_vocab=300)}, "model.d_vocab=512 must equal text.d_vocab=300"),
+        ({"full": TransformerSpec(d_vocab=300)}, "full.d_vocab=300 must equal text.d_vocab=512"),
+        ({"sample_tokens": 64}, "model.n_ctx=64 must be at least 8 and hold"),
+        ({"model": TransformerSpec(d_vocab=512, n_layers=0)}, "model.n_layers=0"),
+    ],
+)
+def test_text_models(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        text_models.Spec(**{"model": TEXT_MODEL, "full": TEXT_MODEL, "optim": OPTIM} | change)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"widths": (0.5,)}, r"widths=\(0.5,\) must increase from above 0 to 1"),
+        ({"widths": (0.5, 0.25, 1.0)}, "must increase"),
+        ({"widths": ()}, "must increase"),
+        ({"seeds": 0}, "seeds=0"),
+        ({"strength": 0.0}, "strength=0"),
+    ],
+)
+def test_bigram(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        bigram.Spec(**change)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"widths": (4,)}, r"widths=\(4,\) must be at least two"),
+        ({"widths": (8, 4)}, "increasing"),
+        ({"widths": (0, 4)}, "from 1 or more"),
+        ({"seeds": 0}, "seeds=0"),
+        ({"texts": 0}, "texts=0"),
+        ({"model": TransformerSpec(d_vocab=32, n_layers=0)}, "model.n_layers=0"),
+        ({"model": TransformerSpec(d_vocab=33)}, "model.d_vocab=33 must equal task.d_vocab=32"),
+    ],
+)
+def test_score_scale(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        score_scale.Spec(**{"model": MODEL} | change)
