@@ -92,6 +92,38 @@ def test_S1_linear_mlp_collapses_to_one_matrix(x64: None, rng: np.random.Generat
     assert np.abs(np.asarray(bent) - x @ (W_in @ W_out)).max() > 0.1
 
 
+def test_S1_section_5_a_hidden_unit_is_a_dot_product(x64: None, rng: np.random.Generator) -> None:
+    """``h_ij = ⟨w_j, e_i⟩`` with w_j the j-th column; the nonlinearity then selects."""
+    W_up, x = rng.standard_normal((6, 4)), rng.standard_normal((3, 6))
+    shown = MLPWeights(jnp.asarray(W_up), jnp.eye(4, 6))  # h itself comes out, in front
+    linear = apply_mlp(shown, jnp.asarray(x), Activation.linear)
+    chosen = apply_mlp(shown, jnp.asarray(x), Activation.relu)
+    for i in range(3):
+        for j in range(4):
+            aligned = float(np.dot(W_up[:, j], x[i]))
+            assert float(linear[i, j]) == pytest.approx(aligned, rel=1e-12)
+            assert float(chosen[i, j]) == pytest.approx(max(aligned, 0), rel=1e-12)
+    kept = np.asarray(chosen)[:, :4]
+    assert (kept == 0).any() and (kept > 0).any()
+
+
+def test_E36_S2_mlp_is_a_memory_of_keys_and_values(x64: None, rng: np.random.Generator) -> None:
+    """``b_2 + Σ_j GELU(⟨key_j, x⟩ + b_j) value_j``: each hidden unit writes one fixed vector.
+
+    S2 calls the rows of W_1 [d_model, d_mlp] the input patterns; of that shape they are columns.
+    """
+    weights, raw = make(rng, gated=False)
+    x = rng.standard_normal(4)
+    got = apply_mlp(weights, jnp.asarray(x)[None], Activation.gelu)[0]
+    want = raw["b_out"].copy()
+    for j in range(6):
+        key, value = raw["W_in"][:, j], raw["W_out"][j]
+        want += gelu(np.array([key @ x + raw["b_in"][j]]))[0] * value
+    np.testing.assert_allclose(got, want, rtol=1e-12)
+    with pytest.raises(ValueError):
+        raw["W_in"][0] @ x  # a row, as printed: d_mlp numbers against d_model
+
+
 def test_E30_S2_shape_of_W_1_needs_rows(rng: np.random.Generator) -> None:
     W_1, x = rng.standard_normal((4, 6)), rng.standard_normal(4)
     assert (x @ W_1).shape == (6,)

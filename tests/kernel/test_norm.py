@@ -56,6 +56,26 @@ def test_rmsnorm_does_not_centre(x64: None, rng: np.random.Generator) -> None:
     assert np.abs(np.asarray(y).mean()) > 0.1
 
 
+@pytest.mark.parametrize("norm", [Norm.layernorm_pre, Norm.rmsnorm])
+def test_S2_layer_norm_couples_all_dimensions(
+    x64: None, rng: np.random.Generator, norm: Norm
+) -> None:
+    """Every output moves with every input, differently at every point: no linear map does that."""
+    x, y = (jnp.asarray(rng.standard_normal((1, 5))) for _ in range(2))
+
+    def slopes(x: jax.Array, scale: jax.Array | None = None) -> np.ndarray:
+        jacobian = jax.jacobian(lambda x: apply_norm(x, norm, EPS, scale=scale)[0])(x)
+        return np.asarray(jacobian)[0, :, 0]
+
+    assert (np.abs(slopes(x)[~np.eye(5, dtype=bool)]) > 1e-3).all()
+    assert np.abs(slopes(x) - slopes(y)).max() > 0.05
+    # With the scale frozen it is one linear map: centring, if the norm centres, over the scale.
+    scale = norm_scale(x, norm, EPS)
+    linear = (np.eye(5) - (1 / 5 if norm.centres else 0)) / float(scale[0])
+    np.testing.assert_allclose(slopes(x, scale), linear, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(slopes(y, scale), linear, rtol=1e-12, atol=1e-12)
+
+
 def test_no_norm_is_the_identity_with_scale_one(rng: np.random.Generator) -> None:
     x = jnp.asarray(rng.standard_normal((4, 6)), jnp.float32)
     y, scale = apply_norm(x, Norm.none, EPS)

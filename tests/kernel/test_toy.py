@@ -75,6 +75,38 @@ def test_dense_forward_needs_a_layer() -> None:
         dense_forward(DenseWeights(()), jnp.ones((1, 2)))
 
 
+def test_S0_section_7_a_layer_is_neurons_side_by_side(x64: None, rng: np.random.Generator) -> None:
+    """``n(x) = σ(w·x + b)`` measures alignment with w; a layer is one neuron a row of its W."""
+    W, b, x = rng.standard_normal((6, 3)), rng.standard_normal(6), rng.standard_normal((8, 3))
+
+    def neuron(w: np.ndarray, bias: float, x: np.ndarray) -> float:
+        return max(float(np.dot(w, x)) + bias, 0.0)
+
+    layer = DenseWeights((DenseLayer(jnp.asarray(W.T), jnp.asarray(b)),))
+    h, _ = dense_forward(layer, jnp.asarray(x))
+    want = [[neuron(W[k], b[k], row) for k in range(6)] for row in x]
+    np.testing.assert_allclose(h, want, rtol=1e-12, atol=1e-12)
+    assert (np.asarray(h) == 0).any() and (np.asarray(h) > 0).any()
+    # Along its own direction a neuron only rises; across it, it does not change.
+    across = np.cross(W[0], W[1])
+    probes = np.stack([x[0] + t * v for v in (W[0], across) for t in (0.0, 1.0, 2.0)])
+    first = np.asarray(dense_forward(layer, jnp.asarray(probes))[0])[:, 0]
+    assert (np.diff(first[:3]) >= 0).all() and first[2] > first[0]
+    np.testing.assert_allclose(first[3:], first[3], rtol=1e-12, atol=1e-12)
+
+
+def test_S0_figure_1_from_e1_through_two_numbers_and_back(x64: None) -> None:
+    """e_1 becomes v_1, interferes with all five directions, and is decoded to e_1."""
+    weights = pentagon_weights()
+    x_hat, (hidden, z) = dense_forward(weights, jnp.asarray(unit(1))[None])
+    v_1 = np.array([np.cos(2 * np.pi / 5), np.sin(2 * np.pi / 5)])
+    np.testing.assert_allclose(hidden[0] - weights.layers[0].b, v_1, atol=1e-12)
+    overlaps = np.cos(2 * np.pi * np.arange(5) / 5)
+    np.testing.assert_allclose(z[0], 1.5 * overlaps - 0.5, atol=1e-12)
+    assert np.abs(overlaps[1:]).min() > 0.3, "no two of the five directions are orthogonal"
+    np.testing.assert_allclose(x_hat[0], unit(1), atol=1e-12)
+
+
 def test_S0_example_26_single_features_come_back_exactly(x64: None) -> None:
     x_hat, (z1, z2) = dense_forward(pentagon_weights(), jnp.eye(5))
     np.testing.assert_allclose(x_hat, np.eye(5), atol=1e-12)

@@ -62,6 +62,23 @@ def test_S0_theorem_27_bounds_are_nested_as_the_proof_says() -> None:
         assert outer.high / (1 + epsilon) <= stated.high + 1e-15
 
 
+@pytest.mark.parametrize("name", ["lecun", "glorot", "he", "orthogonal"])
+def test_S0_section_7_random_initial_weights_suffice(name: str) -> None:
+    """Nothing handcrafted: what Flax draws for a layer keeps all pairs, once its gain is 1."""
+    epsilon, dim_in = 0.3, 512
+    points = jax.random.normal(jax.random.key(1), (12, dim_in))
+
+    def ratios(dim_out: int) -> np.ndarray:
+        spec = MapSpec(MapFamily[name], dim_in, dim_out, unit_gain=True)
+        images = project(jax.random.key(4), points, spec)
+        return distance_ratios(np.asarray(points), np.asarray(images))
+
+    enough = int(np.ceil(statement_constant(epsilon) * np.log(12) / epsilon**2))
+    assert enough < dim_in
+    assert np.abs(ratios(enough) - 1).max() <= epsilon
+    assert np.abs(ratios(enough // 16) - 1).max() > epsilon, "a layer too narrow does not"
+
+
 def test_E8_the_proofs_map_breaks_the_statement_for_half_of_the_pairs() -> None:
     n_maps, dim_out, epsilon = 4000, 200, 0.3
     z = jax.random.normal(jax.random.key(0), (32,))
