@@ -1,12 +1,18 @@
 """Characteristic functions of scaled uniforms on a ladder of equally spaced frequencies."""
 
+import math
+
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array, Complex, Float
 
-# pi/2 as a number with trailing zeros (n * HIGH is exact for n < 2^20) and a correction.
-HALF_PI_HIGH = 1.5707963267341256
-HALF_PI_LOW = 6.077100506506192e-11
+# 2 pi as a number with trailing zeros (n times it is exact for n < 2^20) and a correction.
+TURN_HIGH = 6.2831853069365025
+TURN_LOW = 2.430840202602477e-10
+# Taylor coefficients of sin(r)/r and cos(r) in r^2, highest first: 1e-18 at r = pi/4.
+SINE = tuple((-1.0) ** k / math.factorial(2 * k + 1) for k in range(8, -1, -1))
+COSINE = tuple((-1.0) ** k / math.factorial(2 * k) for k in range(9, -1, -1))
 
 
 def multiples(angle: Float[Array, "*shape"], n_terms: int) -> Complex[Array, "*shape n_terms"]:
@@ -32,34 +38,33 @@ def spread(
 
 @jax.custom_jvp
 def unit(angle: Float[Array, "*shape"]) -> Complex[Array, "*shape"]:
-    """``exp(i angle)``, to an ulp for angles below a million.
+    """``exp(i angle)``, to 2e-15 for angles below a million.
 
     XLA's double-precision sine on CPUs is a scalar call, ten times the price of these polynomials,
     and would be three quarters of the time of an exact loss.
     """
     if angle.dtype == jnp.float32:
         return jax.lax.complex(jnp.cos(angle), jnp.sin(angle))
-    turns = jnp.round(angle / (HALF_PI_HIGH + HALF_PI_LOW))
-    r = (angle - turns * HALF_PI_HIGH) - turns * HALF_PI_LOW
+    turns = jnp.round(angle / (TURN_HIGH + TURN_LOW))
+    r = 0.25 * ((angle - turns * TURN_HIGH) - turns * TURN_LOW)
     square = r * r
-    sine, cosine = jnp.ones_like(r), jnp.ones_like(r)
-    for k in range(8, 0, -1):  # Taylor to r^17 and r^16: 1e-18 at pi/4
-        sine = 1 - square / (2 * k * (2 * k + 1)) * sine
-        cosine = 1 - square / ((2 * k - 1) * 2 * k) * cosine
+    sine, cosine = jnp.full_like(r, SINE[0]), jnp.full_like(r, COSINE[0])
+    for coefficient in SINE[1:]:
+        sine = sine * square + coefficient
+    for coefficient in COSINE[1:]:
+        cosine = cosine * square + coefficient
     sine = sine * r
-    quadrant = turns - 4 * jnp.floor(turns / 4)
-    swapped = (quadrant == 1) | (quadrant == 3)
-    real, imag = jnp.where(swapped, sine, cosine), jnp.where(swapped, cosine, sine)
-    real = jnp.where((quadrant == 1) | (quadrant == 2), -real, real)
-    return jax.lax.complex(real, jnp.where(quadrant >= 2, -imag, imag))
+    for _ in range(2):  # the quarter of the angle, doubled twice
+        sine, cosine = 2 * sine * cosine, 1 - 2 * sine * sine
+    return jax.lax.complex(cosine, sine)
 
 
 @unit.defjvp
 def _unit_jvp(
-    primals: tuple[Float[Array, "*shape"]], tangents: tuple[Float[Array, "*shape"]]
+    primals: tuple[ArrayLike], tangents: tuple[ArrayLike]
 ) -> tuple[Complex[Array, "*shape"], Complex[Array, "*shape"]]:
-    value = unit(primals[0])
-    return value, jax.lax.complex(-value.imag * tangents[0], value.real * tangents[0])
+    value = unit(jnp.asarray(primals[0]))
+    return value, 1j * value * tangents[0]
 
 
 def sinc(angle: Float[Array, "*shape"], sine: Float[Array, "*shape"]) -> Float[Array, "*shape"]:

@@ -20,8 +20,7 @@ from jaxtyping import Array, Bool, Float
 from circuitax.kernel.weights import TiedWeights
 from circuitax.superposition.characteristic import ladder, multiples, spread, sum_law
 from circuitax.superposition.unit_error import (
-    curvature_off,
-    curvature_on,
+    curvatures,
     error_off,
     error_on,
     mean_error_off,
@@ -188,8 +187,8 @@ def output_error(
     level = mean_error(low, high) - c1 * middle - c2 * (middle**2 + length**2 / 12)
 
     step = jnp.pi / length
-    off = curvature_off(low, length, n_terms)
-    curvature = off + spread(active, curvature_on(low, length, gain, n_terms) - off)
+    off, on = curvatures(low, length, gain, n_terms)
+    curvature = off + spread(active, on - off)
     law, sparse = sum_law(step * a, p, single, n_terms)
     phase = multiples(step * (bias - low), n_terms)
     coefficients = curvature / ladder(step, n_terms) ** 2

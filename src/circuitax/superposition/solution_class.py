@@ -37,11 +37,11 @@ RANK_SHARE = 0.1
 
 
 def polytopes(
-    W: ArrayLike, *, edge: float = 0.1, least_norm: float = 0.1, spread: float = 0.05
+    W: ArrayLike, *, edge: float = 0.1, least_norm: float = 0.1, spread: float = 0.1
 ) -> list[tuple[str, Component]]:
     """Each component of the feature graph with its polytope's name.
 
-    A component of k features and rank r has the name of ``POLYTOPES[k, r]`` if its features all have
+    A component of k features and rank r has the name ``POLYTOPES[k, r]`` if its features all have
     dimensionality near ``r/k``, as a tight frame of equal norms has; else it is "k in r", such as
     ``"7 in 3"``. A pair must also be antipodal: two equal directions are ``"2 in 1"``.
 

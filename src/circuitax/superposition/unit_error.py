@@ -77,44 +77,34 @@ def mean_error_on(
     return jnp.where(narrow, error_on(0.5 * (low + high), gain), total)
 
 
-def curvature_off(
-    start: Float[Array, ""], length: Float[Array, ""], n_terms: int
-) -> Float[Array, " n_terms"]:
-    """``int off''(t) cos(w (t - start)) dt`` over a window, at ``w = k pi / length``, k = 1..n.
+def curvatures(
+    start: Float[Array, ""], length: Float[Array, ""], gain: Float[Array, ""], n_terms: int
+) -> tuple[Float[Array, " n_terms"], Float[Array, " n_terms"]]:
+    """``int f''(t) cos(w (t - start)) dt`` over a window for f = off and on, ``w = k pi / length``.
+
+    ``off''`` is 2 above 0. ``on''`` is 0 below -g, linear from ``-2/g`` to 2 up to 0, and 2 above.
 
     Args:
         start: The window's lower end.
         length: Its length, positive.
-        n_terms: Number of frequencies.
+        gain: g.
+        n_terms: Number of frequencies, k = 1..n_terms.
     """
     step = jnp.pi / length
-    frequency = ladder(step, n_terms)
-    kink = jnp.clip(-start, 0, length)
-    return -2 * multiples(step * kink, n_terms).imag / frequency
-
-
-def curvature_on(
-    start: Float[Array, ""], length: Float[Array, ""], gain: Float[Array, ""], n_terms: int
-) -> Float[Array, " n_terms"]:
-    """``int on''(t) cos(w (t - start)) dt`` over a window, as `curvature_off`.
-
-    ``on''`` is 0 below -g, linear from ``-2/g`` to 2 between the kinks, and 2 above 0.
-    """
-    step = jnp.pi / length
-    frequency = ladder(step, n_terms)
-    low, high = jnp.clip(-gain, start, start + length), jnp.clip(0, start, start + length)
+    low, high = (jnp.clip(kink, start, start + length) for kink in (-gain, jnp.zeros_like(gain)))
     middle, half = 0.5 * (low + high), 0.5 * (high - low)
+    waves = multiples(step * jnp.stack([high - start, middle - start, half]), n_terms)
+    kink, phase, ripple = waves[0], waves[1], waves[2]
+    plateau = -2 * kink.imag / ladder(step, n_terms)
     # With r = -t/g, on'' = 2 (1 - r) - 2 r / g; at the middle of the cut-off ramp, and its slope.
     safe_gain = jnp.maximum(gain, jnp.finfo(gain.dtype).tiny ** 0.25)
     share = half / safe_gain
     height = 4 * half * (1 + middle / safe_gain) + 4 * share * middle / safe_gain
     tilt = 4 * share * half + 4 * share**2
-    ripple = multiples(step * half, n_terms)
     angle = ladder(step * half, n_terms)
-    phase = multiples(step * (middle - start), n_terms)
     ramp = spread(height, sinc(angle, ripple.imag) * phase.real)
     ramp = ramp - spread(tilt, _spherical_bessel(angle, ripple) * phase.imag)
-    return ramp - 2 * multiples(step * (high - start), n_terms).imag / frequency
+    return plateau, ramp + plateau
 
 
 def _opening(
