@@ -70,14 +70,14 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     for name, (n, m) in SHAPES.items():
         short = name.replace(", ", "-")
         theory = lab.stage(f"theory-{short}", _theory, spec, n)
-        optimum = lab.stage(f"optimum-{short}", _optimum, derive(key, "optimum"), spec, n, m)
+        optimum = lab.stage(f"optimum-{short}", _optimum, derive(key, "optimum"), spec, name)
         trained, report = _trained(derive(key, name), spec, n, m, short, lab)
-        spots[name] = lab.stage(f"spots-{short}", _spots, derive(key, "spots"), name, n, m)
+        spots[name] = {"W": optimum.pop("spots_W"), "loss": optimum.pop("spots_loss")}
         members[name] = report
         arrays: dict[str, Any] = {}
         for source, found in (("theory", theory), ("optimum", optimum), ("trained", trained)):
             dims = (f"importance_{source}", f"density_{source}")
-            arrays |= {f"{source}_{k}": (dims, v) for k, v in found.items() if v.ndim == 2}
+            arrays |= {f"{source}_{k}": (dims, v) for k, v in found.items()}
         parts.append(xr.Dataset(arrays))
     coords: dict[str, Any] = {"model": list(SHAPES)}
     for source, size in (
@@ -125,14 +125,27 @@ def _theory(spec: Spec, n: int) -> dict[str, np.ndarray]:
     }
 
 
-def _optimum(key: jax.Array, spec: Spec, n: int, m: int) -> dict[str, np.ndarray]:
+def _optimum(key: jax.Array, spec: Spec, name: str) -> dict[str, np.ndarray]:
+    """The exact optimum on the grid, and behind it at the points that claims name."""
+    n, m = SHAPES[name]
+    size, places = spec.exact_grid, SPOTS[name]
+    grid_density, grid_importance = _cells(size, n)
+    density = np.concatenate([grid_density, [[p] * n for _, p in places]])
+    importance = np.concatenate([grid_importance, [[*[1.0] * (n - 1), r] for r, _ in places]])
     with jax.enable_x64(True):
-        density, importance = (jnp.asarray(a) for a in _cells(spec.exact_grid, n))
-        found = find_optimum(key, density, importance, n_hidden=m, n_restarts=spec.restarts)
-        _, closed = best_configuration(density[:, -1], importance[:, -1], n)
-        return _on_grid(spec.exact_grid, found.weights.W, found.loss, closed) | {
-            "error": np.asarray(found.error).reshape((spec.exact_grid,) * 2),
-            "reached": np.asarray(found.n_reached).reshape((spec.exact_grid,) * 2) / spec.restarts,
+        p, weight = jnp.asarray(density), jnp.asarray(importance)
+        found = find_optimum(key, p, weight, n_hidden=m, n_restarts=spec.restarts)
+        W, loss, error, reached = (
+            np.asarray(a) for a in (found.weights.W, found.loss, found.error, found.n_reached)
+        )
+        _, closed = best_configuration(p[:, -1], weight[:, -1], n)
+        cells = size * size
+        on_grid = _on_grid(size, W[:cells], loss[:cells], np.asarray(closed)[:cells])
+        return on_grid | {
+            "error": error[:cells].reshape(size, size),
+            "reached": reached[:cells].reshape(size, size) / spec.restarts,
+            "spots_W": W[cells:],
+            "spots_loss": loss[cells:],
         }
 
 
@@ -174,13 +187,3 @@ def _on_grid(size: int, W: Any, loss: Any, closed: Any) -> dict[str, np.ndarray]
     norm, interference = last_feature(W)
     found = {"norm": norm, "interference": interference, "loss": loss, "closed_form": closed}
     return {name: np.asarray(value).reshape(size, size) for name, value in found.items()}
-
-
-def _spots(key: jax.Array, name: str, n: int, m: int) -> dict[str, np.ndarray]:
-    """The exact optimum at the points that claims name."""
-    places = SPOTS[name]
-    with jax.enable_x64(True):
-        density = jnp.asarray([[p] * n for _, p in places])
-        importance = jnp.asarray([[*[1.0] * (n - 1), r] for r, _ in places])
-        found = find_optimum(key, density, importance, n_hidden=m, n_restarts=20)
-        return {"W": np.asarray(found.weights.W), "loss": np.asarray(found.loss)}

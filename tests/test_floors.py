@@ -31,7 +31,8 @@ HOME = {
     "xarray": {"records", "figures", "experiments"},
     "tqdm": {"lab", "experiments"},
     "optax": {"circuits", "superposition", "projection", "training"},
-    "scipy": {"circuits", "superposition", "projection", "records", "data"},
+    "scipy": {"circuits", "superposition", "projection", "records", "data", "experiments"},
+    "optimistix": {"superposition"},
 }
 # Records and figures are read and drawn on machines without JAX.
 WITHOUT_JAX = {"records", "figures"}
