@@ -304,4 +304,80 @@ MUTANTS = (
         "new, moved, kept",
         ("tests/training/test_loop.py::test_a_run_freezes_where_it_diverges",),
     ),
+    Mutant(
+        "composition_cycled_inside_the_norm",  # E15 in the product that a score is the norm of
+        "circuits/composition.py",
+        "chain_of(heads.W_V[writer], heads.W_O[writer], *read)",
+        "chain_of(heads.W_O[writer], *read, heads.W_V[writer])",
+        ("tests/circuits/test_composition.py::test_scores_are_dense_norms[1-2]",),
+    ),
+    Mutant(
+        "score_scale_dropped_from_the_table",
+        "circuits/heads.py",
+        "jnp.matrix_transpose(W_K), rows.T), spec.score_scale)",
+        "jnp.matrix_transpose(W_K), rows.T), 1.0)",
+        ("tests/circuits/test_heads.py::test_S0_def_23_full_circuits_E1_E2_E3",),
+    ),
+    Mutant(
+        "source_and_destination_swapped",
+        "circuits/token_tables.py",
+        "attended = top_k_columns(qk.T, 1",
+        "attended = top_k_columns(qk, 1",
+        ("tests/circuits/test_token_tables.py::test_S0_table_1_rows_follow_the_stated_rule",),
+    ),
+    Mutant(
+        "a_fixed_repeat_period",
+        "circuits/detectors.py",
+        "jnp.pad(duplicate_mask(tokens)[:, :-1], ((0, 0), (1, 0)))",
+        "jnp.eye(tokens.shape[0], k=-4, dtype=bool)",
+        (
+            "tests/circuits/test_detectors.py::"
+            "test_repeats_of_any_period_are_found_and_a_fixed_offset_is_not",
+        ),
+    ),
+    Mutant(
+        "prefix_matching_preceded_by",
+        "circuits/detectors.py",
+        "jnp.pad(duplicate_mask(tokens)[:, :-1], ((0, 0), (1, 0)))",
+        "jnp.pad(duplicate_mask(tokens)[:, 1:], ((0, 0), (0, 1)))",
+        ("tests/circuits/test_detectors.py::test_prefix_matching_means_followed_by",),
+    ),
+    Mutant(
+        "position_paths_mixed_by_A",
+        "circuits/second_moments.py",
+        "squared = model.A**2",
+        "squared = model.A",
+        ("tests/circuits/test_ledger.py::test_position_moments_are_the_exact_sum_of_squares",),
+    ),
+    Mutant(
+        "ledger_prunes_too_early",
+        "circuits/ledger.py",
+        "keep = front.bound > kth",
+        "keep = front.bound > 3 * kth",
+        ("tests/circuits/test_ledger.py::test_head_paths_equal_brute_force[full]",),
+    ),
+    Mutant(
+        "order_terms_one_order_too_low",
+        "circuits/order_terms.py",
+        "streams.at[1:].add(written)",
+        "streams.at[:-1].add(written)",
+        ("tests/circuits/test_order_terms.py::test_orders_are_sums_of_paths",),
+    ),
+    Mutant(
+        "own_position_not_split",
+        "circuits/expansion.py",
+        "jnp.diag(jnp.diagonal(term.A))",
+        "1.0 * term.A",
+        ("tests/circuits/test_expansion.py::test_E24_own_position_terms_are_bigrams",),
+    ),
+    Mutant(
+        "norm_scale_of_the_destination",
+        "circuits/frozen.py",
+        "trace.scales.attention[:, None, None, :]",
+        "trace.scales.attention[:, None, :, None]",
+        (
+            "tests/circuits/test_expansion.py::"
+            "test_paths_close_with_norms_biases_positions[layernorm]",
+        ),
+    ),
 )
