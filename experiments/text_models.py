@@ -1,7 +1,7 @@
 """Transformers of zero, one and two layers on real text: what each layer is worth, in nats."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -21,6 +21,7 @@ from circuitax.kernel.keys import derive
 from circuitax.kernel.sampling import Sampling
 from circuitax.kernel.weights import TransformerWeights
 from circuitax.lab.lab import Lab
+from circuitax.models.plain import to_plain
 from circuitax.models.specs import TransformerSpec
 from circuitax.records.claims import Claim, at_least
 from circuitax.records.estimate import Estimate, exact, mean_estimate
@@ -45,6 +46,7 @@ class Spec:
         optim: Optimizer.
         batch: Windows a step.
         seeds: Members of each model, each with its own initialisation and data.
+        full_seeds: Members of the full transformer, which costs the most; at most ``seeds``.
         measure_every: Steps between two measurements; must divide ``optim.steps``.
         windows: Windows of held-out text for the curves; four times as many for the last losses.
         sample_tokens: Length of the samples of text.
@@ -56,6 +58,7 @@ class Spec:
     optim: OptimSpec = field(default_factory=OptimSpec)
     batch: int = 32
     seeds: int = 8
+    full_seeds: int = 3
     measure_every: int = 20
     windows: int = 128
     sample_tokens: int = 60
@@ -64,6 +67,8 @@ class Spec:
         for name in ("batch", "seeds", "windows", "sample_tokens"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+        if not 1 <= self.full_seeds <= self.seeds:
+            raise ValueError(f"full_seeds={self.full_seeds} must be 1 to seeds={self.seeds}")
         if self.measure_every < 1 or self.optim.steps % self.measure_every:
             raise ValueError(
                 f"measure_every={self.measure_every} must divide optim.steps={self.optim.steps}"
@@ -122,7 +127,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     lab.save_arrays("held-out", {"windows": held_out[1]})
     data = _dataset(spec, text, found, counts["train"], np.asarray(held_out[1]))
     notes = {"text": text.about(), "samples": samples, "divergence": divergences,
-             "model": _plain(spec.model), "full": _plain(spec.full),
+             "model": to_plain(spec.model), "full": to_plain(spec.full),
              "steps_kept": _steps_kept(spec)}  # fmt: skip
     return Record(data=data, measured=_estimates(data), notes=notes)
 
@@ -132,9 +137,10 @@ def _train(
     key: jax.Array, lab: Lab,
 ) -> tuple[TransformerWeights, dict[str, np.ndarray], dict[str, Any]]:  # fmt: skip
     length, kept = spec.model.n_ctx or 0, _steps_kept(spec)
+    seeds = spec.full_seeds if name == "full" else spec.seeds
     state, train = train_on_text(
         key, model, spec.optim, text.tokens.train, text.corpus.digest, batch=spec.batch,
-        length=length, seeds=spec.seeds, chunk=spec.measure_every,
+        length=length, seeds=seeds, chunk=spec.measure_every,
     )  # fmt: skip
 
     @jax.jit
@@ -162,7 +168,7 @@ def _train(
         "loss": np.concatenate([first[None], curves["loss"]]),
         "loss_by_position": np.asarray(by_position(state.params, held_out[1])),
         "repeats_by_position": np.asarray(repeats.loss_by_position),
-        "best_prefix": np.asarray(repeats.prefix.reshape(spec.seeds, -1).max(1, initial=0)),
+        "best_prefix": np.asarray(repeats.prefix.reshape(seeds, -1).max(1, initial=0)),
         "alive": np.asarray(state.alive),
     }
     return state.params, arrays, divergence(state.alive, state.step)
@@ -196,7 +202,13 @@ def _dataset(
     windows: np.ndarray,
 ) -> xr.Dataset:  # fmt: skip
     def stack(name: str) -> np.ndarray:
-        return np.stack([arrays[name] for arrays in found.values()])
+        # Members that a model does not have count as not alive.
+        axis = 1 if name == "loss" else 0
+        arrays = [np.moveaxis(a[name], axis, 0) for a in found.values()]
+        whole = np.full((len(arrays), spec.seeds, *arrays[0].shape[1:]), np.nan)
+        for row, array in zip(whole, arrays, strict=True):
+            row[: len(array)] = array
+        return np.moveaxis(whole, 1, 1 + axis)
 
     table = smoothed_bigrams(counts.astype(np.int64))
     unigram = counts.sum(axis=0) + 1.0
@@ -211,7 +223,7 @@ def _dataset(
             "loss_by_position": ((*each, "position"), stack("loss_by_position")),
             "repeats_by_position": ((*each, "position"), stack("repeats_by_position")),
             "best_prefix": (each, stack("best_prefix")),
-            "alive": (each, stack("alive")),
+            "alive": (each, stack("alive") == 1),
             "bigram_loss": cross_entropy(pairs, np.log(table)),
             "unigram_loss": cross_entropy(pairs, np.log(unigrams)),
         },
@@ -237,7 +249,3 @@ def _estimates(data: xr.Dataset) -> dict[str, Estimate]:
         if f"layers-{n}" in last
     }
     return {f"loss-{name}": estimate for name, estimate in last.items()} | gaps
-
-
-def _plain(model: TransformerSpec) -> dict[str, Any]:
-    return {k: getattr(v, "value", v) for k, v in asdict(model).items()}

@@ -41,6 +41,7 @@ def test_induction_phase(change: dict[str, object], message: str) -> None:
     [
         ({"batch": 0}, "batch=0"),
         ({"seeds": 0}, "seeds=0"),
+        ({"full_seeds": 9}, "full_seeds=9 must be 1 to seeds=8"),
         ({"windows": 0}, "windows=0"),
         ({"sample_tokens": 0}, "sample_tokens=0"),
         ({"measure_every": 7}, "measure_every=7 must divide optim.steps=40"),
