@@ -25,7 +25,7 @@ def rows(page: str) -> list[list[str]]:
     lines = (ROOT / "docs" / page).read_text().splitlines()
     table = [line for line in lines if line.startswith("|")]
     cells = [[c.strip() for c in line.strip("|").split(" | ")] for line in table]
-    return [row for row in cells if not set(row[0]) <= set("-: ") and row[0] not in {"item", "#"}]
+    return [row for row in cells if not set(row[0]) <= set("-: |") and row[0] not in {"item", "#"}]
 
 
 def names_defined_in(path: Path) -> Iterator[str]:

@@ -133,3 +133,11 @@ def test_E35_S1_per_token_weights_need_the_scale_of_the_matrix_form(
 
     np.testing.assert_allclose(pattern, token_by_token(1 / np.sqrt(K)), rtol=1e-12)
     assert np.abs(token_by_token(1.0) - np.asarray(pattern)).max() > 1e-2, "as printed"
+
+
+def test_E30_S2_scores_of_rows_are_inner_products(layer: Layer, rows: jax.Array) -> None:
+    """S2 prints q_iᵀ k_j beside q_i = x_i W_Q: for rows that is an outer product, not a score."""
+    q, k = (rows[i : i + 1] @ W[0] for i, W in ((2, layer.W_Q), (1, layer.W_K)))
+    assert (q.T @ k).shape == (K, K), "as printed"
+    score = (q @ k.T)[0, 0] / np.sqrt(K)
+    np.testing.assert_allclose(layer.scores(rows)[0, 2, 1], score, rtol=1e-12)
