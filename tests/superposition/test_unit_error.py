@@ -1,3 +1,5 @@
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -53,7 +55,7 @@ def test_means_are_averages_over_the_interval(x64, gain, ends):
             return float(f(jnp.array([t[0]]))[0])
         pieces = [
             (b - a) / 2 * float(weights @ f(jnp.asarray(a + (b - a) * (nodes + 1) / 2)))
-            for a, b in zip(t[:-1], t[1:], strict=True)
+            for a, b in itertools.pairwise(t)
         ]
         return sum(pieces) / (high - low)
 
@@ -74,7 +76,7 @@ def test_curvatures_by_parts(x64, gain, start):
 
     def expected(slope):
         total = slope(start + length) * np.cos(frequency * length) - slope(start)
-        for a, b in zip(t[:-1], t[1:], strict=True):
+        for a, b in itertools.pairwise(t):
             x = a + (b - a) * (nodes + 1) / 2
             sines = np.sin(frequency[:, None] * (x - start))
             total = total + frequency * (b - a) / 2 * (sines @ (weights * slope(x)))

@@ -51,7 +51,7 @@ class Pieces(NamedTuple):
         nodes, weights = legendre.leggauss((self.series.shape[0] + 1) // 2)
         points = begin + 0.5 * (1 + nodes[:, None, None]) * length
         averages = 0.5 * np.einsum("q,qtk->tk", weights, self.on_pieces(points))
-        # Not by the shift: for a small one, t + shift - t has lost digits that the lengths lost too.
+        # Not by the shift: t + shift - t has lost the digits that the lengths lost too.
         return (averages * length).sum(axis=1) / length.sum(axis=1)
 
 
