@@ -20,7 +20,7 @@ TIMES = {"initial": (BLUE, "at initialisation"), "trained": (ORANGE, "after trai
 PANELS = {
     "variance": "variance of scores, layer 1",
     "entropy": "attention entropy, nats",
-    "jacobian": "norm of the softmax Jacobian",
+    "jacobian": "softmax Jacobian, norm",
 }
 
 
