@@ -32,7 +32,6 @@ HOME = {
     "tqdm": {"lab", "experiments"},
     "optax": {"circuits", "superposition", "projection", "training"},
     "scipy": {"circuits", "superposition", "projection", "records", "data", "experiments"},
-    "optimistix": {"superposition"},
 }
 # Records and figures are read and drawn on machines without JAX.
 WITHOUT_JAX = {"records", "figures"}
