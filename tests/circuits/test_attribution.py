@@ -25,7 +25,7 @@ def test_attribution_closes_to_the_logit_difference(make_run, x64):
     lead = run.logits[rows, chosen] - run.logits[rows, against]
     total = components.stacked(found.parts).sum(0) + found.bias
     np.testing.assert_allclose(total, lead, atol=1e-12)
-    alone = attribution.attribute(parts, read_out, run.logits, chosen)
+    alone = jax.jit(attribution.attribute)(parts, read_out, run.logits, chosen)
     np.testing.assert_allclose(alone.remainder, 0, atol=1e-12)
     read = components.component_logits(parts, read_out, run.logits).parts
     np.testing.assert_allclose(alone.parts.heads[1, 0], read.heads[1, 0][rows, chosen], atol=1e-12)

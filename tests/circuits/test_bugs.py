@@ -38,5 +38,6 @@ def test_nothing_to_save_where_the_model_is_right(x64):
     targets = jnp.array([0, 1] * 50)
     pair = jnp.repeat(jnp.array([0, 1]), 50)
     held_out = jnp.tile(jnp.array([0.0, 0.0, 1.0, 1.0]), 25)
-    found = bugs.price_bugs(jnp.zeros((100, 2)), targets, pair, held_out, 2)
+    price = jax.jit(bugs.price_bugs, static_argnums=4, static_argnames="n_steps")
+    found = price(jnp.zeros((100, 2)), targets, pair, held_out, 2, n_steps=20)
     np.testing.assert_allclose(found.saved, 0, atol=1e-6)

@@ -105,13 +105,13 @@ def test_scores_are_blind_to_the_basis_inside_heads_and_differentiable(rng, x64)
     heads = _heads(rng)
     R = jnp.asarray(rng.normal(size=(3, 3)))
     turned = heads._replace(W_Q=heads.W_Q @ R, W_K=heads.W_K @ jnp.linalg.inv(R).T)
-    score = composition.composition_scores
+    score = jax.jit(composition.composition_scores)
     np.testing.assert_allclose(score(turned), score(heads), rtol=1e-8)
 
     def k_score(W_K):
         return score(heads._replace(W_K=W_K))[1, 0, 1, 1, 0]
 
-    slope = jax.grad(k_score)(heads.W_K)
+    slope = jax.jit(jax.grad(k_score))(heads.W_K)
     assert np.all(np.isfinite(slope)) and not slope[0].any()
     # scale invariance: the gradient is orthogonal to the weights
     np.testing.assert_allclose(jnp.vdot(slope, heads.W_K), 0, atol=1e-12)

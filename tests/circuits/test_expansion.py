@@ -184,6 +184,7 @@ def test_S4_remark_without_composition_two_layers_are_one(make_run, x64):
         apart = apart._replace(**{name: W.at[1].set(W[1] * high[None, :, None])})
     merged = jax.tree.map(lambda W: W.reshape(1, -1, *W.shape[2:]), apart)
 
+    @jax.jit
     def logits(heads):
         weights = run.weights._replace(blocks=run.weights.blocks._replace(attention=heads))
         return forward(weights, run.tokens, run.spec)[0]
@@ -206,6 +207,7 @@ def test_expansion_under_vmap_and_grad(make_run):
     both = jax.jit(jax.vmap(term, in_axes=(None, 0)))(run.weights, texts)
     np.testing.assert_allclose(both[0], _expand(run).terms[4], atol=1e-5)
 
+    @jax.jit
     def value(scale):
         heads = run.weights.blocks.attention
         blocks = run.weights.blocks._replace(attention=heads._replace(W_O=scale * heads.W_O))

@@ -85,6 +85,7 @@ def test_gradient_by_the_head_mask_under_jit(make_run, x64):
     """Attribution patching: the slope of the loss in each head's mask, against differences."""
     run = make_run(2, **FULL)
 
+    @jax.jit
     def loss(mask):
         edit = patching.ablation_edit(patching.Ablation(mask))
         return token_losses(forward(run.weights, run.tokens, run.spec, edit)[0], run.tokens).mean()
