@@ -159,7 +159,7 @@ def output_error(
 
     # Any window that holds the support of t gives the same loss, so none is differentiated.
     reach = jnp.maximum(jnp.sum(jnp.abs(a)), SHORTEST_WINDOW)
-    below = jax.lax.stop_gradient(jnp.sum(jnp.minimum(a, 0)) - MARGIN * reach)
+    low = jax.lax.stop_gradient(bias + jnp.sum(jnp.minimum(a, 0)) - MARGIN * reach)
     length = jax.lax.stop_gradient((1 + 2 * MARGIN) * reach)
     atom, single = _few_active(a, p, length, max(n_terms, 1))
 
@@ -175,7 +175,7 @@ def output_error(
 
     # The quadratic c1 s + c2 s^2 carries the slopes at the window's ends, so that the rest
     # continues evenly, C^1: the coefficients below are then of order k^-3, from the kinks alone.
-    low, high = bias + below, bias + below + length
+    high, below = low + length, low - bias
     slopes = [slope_off(t) + active * (slope_on(t, gain) - slope_off(t)) for t in (low, high)]
     c2 = 0.5 * (slopes[1] - slopes[0]) / length
     c1 = slopes[0] - 2 * c2 * below
