@@ -75,7 +75,7 @@ def collect(name: str, options: Mapping[str, str]) -> Path:
         data = record.data
         if not any(isinstance(value, list) for value in point.values()):
             data = data.assign(_measured(record))
-        parts.append(Part(run.name, point, data))
+        parts.append(Part(run.name, point, data, tuple(record.notes.get("ragged", ()))))
     merged = merge(parts, [_planned(job["overrides"]) for job in absent])
     if merged.missing and options["missing"] == "fail":
         raise ValueError(f"missing: {missing_text(merged.missing)}; missing=allow leaves holes")
@@ -87,6 +87,7 @@ def collect(name: str, options: Mapping[str, str]) -> Path:
         "sources": sorted({provenance(run)["source"] for run in runs}),
         "missing": list(dict.fromkeys(missing)),
         "left_out": merged.left_out,
+        "partial": merged.partial,
     }
     target = results_folder() / name / "collected" / label
     with whole_folder(target) as folder:

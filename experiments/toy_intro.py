@@ -119,6 +119,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     notes = {
         "loss": "sum over features of the expected error, whatever convention was trained",
         "selection": RULE,
+        "ragged": ["hidden"],
         "reached": f"loss at most {REACHED:.0%} above the exact optimum",
         "members": divergence(state.alive, state.step),
         "data": "one stream a seed, shared by all cells; seeds are independent",

@@ -22,8 +22,8 @@ def _optimum(id: str, statement: str, value: float, tol: float, source: str = IN
 
 # Mean-convention optimal losses, I = 0.9^i (reference page, section 3).
 LOSSES = {1.0: 0.03658, 0.5: 0.03975, 0.2: 0.01197, 0.1: 0.00428, 0.05: 0.00145}
-# Densities that the published figure does not have.
-EXTRA = (0.5, 0.2, 0.1)
+# Densities of the published figure; 0.514 and 0.0973 have neighbours that other claims name.
+PUBLISHED = 20 ** -np.linspace(0, 1, 10)
 CLAIMS = (
     *(
         _optimum(f"T-loss-p{p:g}", f"Optimal mean loss at p = {p:g} is {value}", value, 6e-6)
@@ -126,12 +126,13 @@ def _decaying(data: xr.Dataset, tolerance: float) -> dict[str, Estimate]:
                 found["T3-norms"] = mean_estimate(norms.mean(axis=1))
                 found["T3-bias"] = mean_estimate(biases.mean(axis=1))
     found["crossover-0.9"] = exact(_crossing(data))
-    published = [not np.isclose(1 - s, EXTRA).any() for s in data.sparsity.values]
+    published = [np.isclose(1 - s, PUBLISHED, atol=1e-3).any() for s in data.sparsity.values]
     ok = (data.loss <= (1 + tolerance) * data.optimum_loss).isel(sparsity=published)
     # Cells share their seeds: the cells of a seed are averaged, and the interval counts seeds.
-    found["single-seed-misses"] = mean_estimate(1 - ok.mean("sparsity").values)
-    anyone = ok.any("seed")
-    found["best-reaches"] = proportion_estimate(int(anyone.sum()), anyone.size)
+    if sum(published) == len(PUBLISHED):
+        found["single-seed-misses"] = mean_estimate(1 - ok.mean("sparsity").values)
+        anyone = ok.any("seed")
+        found["best-reaches"] = proportion_estimate(int(anyone.sum()), anyone.size)
     return found
 
 

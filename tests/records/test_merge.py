@@ -132,3 +132,41 @@ def test_dimensions_must_agree() -> None:
     second = Part("b", {"width": 3}, xr.Dataset({"v": (("y",), [1.0])}))
     with pytest.raises(ValueError, match="variable 'v' of run a has dims"):
         merge([first, second])
+
+
+def test_a_dimension_that_follows_the_sweep_may_be_ragged_and_no_other() -> None:
+    def run(width: int, members: int = 2, ragged: tuple[str, ...] = ("hidden",)) -> Part:
+        W = np.arange(members * width).reshape(members, width) + 10.0 * width
+        data = xr.Dataset({"W": (("member", "hidden"), W)})
+        return Part(str(width), {"model.n_hidden": width}, data, ragged)
+
+    found = merge([run(2), run(3)])
+    assert found.missing == [] and dict(found.data.sizes) == {
+        "n_hidden": 2,
+        "member": 2,
+        "hidden": 3,
+    }
+    assert np.isnan(found.data["W"].sel(n_hidden=2).isel(hidden=2)).all()
+    np.testing.assert_allclose(found.data["W"].sel(n_hidden=3, member=1), [33, 34, 35])
+    assert merge([run(2, ragged=()), run(3, ragged=())]).missing != []
+    assert merge([run(2), run(3, members=1)]).missing == ["n_hidden=3, member=1"]
+
+
+def test_a_variable_that_some_runs_do_not_have_is_named_and_not_missing() -> None:
+    full = Part("a", {"width": 2}, xr.Dataset({"loss": ((), 1.0), "theory": (("x",), [1.0, 2.0])}))
+    bare = Part("b", {"width": 3}, xr.Dataset({"loss": ((), 3.0)}))
+    found = merge([full, bare])
+    assert found.missing == [] and found.partial == ["theory"]
+    assert np.isnan(found.data["theory"].sel(width=3)).all()
+    np.testing.assert_allclose(found.data["loss"], [1.0, 3.0])
+
+
+def test_what_an_inner_axis_leaves_alone_is_not_spread_over_jobs() -> None:
+    inner = xr.Dataset(
+        {"loss": (("density",), [1.0, 2.0]), "curve": (("x",), [5.0, 6.0])},
+        {"density": [0.1, 0.7]},
+    )
+    job = xr.Dataset({"loss": ((), 3.0), "curve": (("x",), [5.0, 6.0])})
+    found = merge([Part("a", {"density": [0.1, 0.7]}, inner), Part("b", {"density": 0.9}, job)])
+    assert found.missing == [] and found.data["curve"].dims == ("x",)
+    np.testing.assert_allclose(found.data["loss"], [1.0, 2.0, 3.0])

@@ -21,11 +21,14 @@ class Part(NamedTuple):
         name: Identity of the run, for messages.
         point: Value of every swept field, by its dotted path; lists for axes inside the run.
         data: The run's arrays.
+        ragged: Dimensions whose length follows from the swept fields, such as ``hidden`` in a
+            sweep over the width: they may be shorter in one run than in another.
     """
 
     name: str
     point: dict[str, Any]
     data: xr.Dataset
+    ragged: tuple[str, ...] = ()
 
 
 class Merged(NamedTuple):
@@ -35,11 +38,13 @@ class Merged(NamedTuple):
         data: All runs; cells that no run covers are not a number.
         missing: Each missing cell in words; empty when the sweep is whole.
         left_out: Variables that differ between runs but have none of the swept axes.
+        partial: Variables that some runs do not have at all; their cells are not missing.
     """
 
     data: xr.Dataset
     missing: list[str]
     left_out: list[str]
+    partial: list[str]
 
 
 def merge(parts: Sequence[Part], planned: Sequence[Mapping[str, Any]] = ()) -> Merged:
@@ -59,11 +64,13 @@ def merge(parts: Sequence[Part], planned: Sequence[Mapping[str, Any]] = ()) -> M
     if not parts:
         raise ValueError("parts is empty, there must be at least one run to merge")
     names = axis_names({path for part in parts for path in part.point})
-    expanded = [_expanded(part, names) for part in parts]
+    free = _free_of(parts, names)
+    expanded = [_expanded(part, names, free) for part in parts]
     coords = _union(expanded, planned, names)
     aligned = [_on(coords, data) for data in expanded]
     variables: dict[str, xr.Variable] = {}
     left_out: list[str] = []
+    partial: list[str] = []
     missing: dict[str, None] = {}  # a set that keeps its order
     for name in dict.fromkeys(str(n) for data in aligned for n in data.data_vars):
         having = [(p.name, d[name]) for p, d in zip(parts, aligned, strict=True) if name in d]
@@ -71,10 +78,14 @@ def merge(parts: Sequence[Part], planned: Sequence[Mapping[str, Any]] = ()) -> M
             left_out.append(name)
             continue
         variables[name], covered = _filled(name, having, coords)
+        if len(having) < len(parts):
+            partial.append(name)
+        for part, data in zip(parts, aligned, strict=True):
+            _excuse(covered, variables[name].dims, name, data, part, set(names.values()))
         for text in _holes(covered, variables[name].dims, coords):
             missing.setdefault(text, None)
     used = {str(dim): coords[str(dim)] for v in variables.values() for dim in v.dims}
-    return Merged(xr.Dataset(variables, used), list(missing), left_out)
+    return Merged(xr.Dataset(variables, used), list(missing), left_out, partial)
 
 
 def axis_names(paths: set[str]) -> dict[str, str]:
@@ -93,7 +104,40 @@ def missing_text(missing: Sequence[str]) -> str:
     return "; ".join(missing[:NAMED]) + more
 
 
-def _expanded(part: Part, names: Mapping[str, str]) -> xr.Dataset:
+def _free_of(parts: Sequence[Part], names: Mapping[str, str]) -> dict[str, set[str]]:
+    """For each swept dimension, the variables that a run swept inside has without it."""
+    free: dict[str, set[str]] = {dim: set() for dim in names.values()}
+    for part in parts:
+        for path, value in part.point.items():
+            if isinstance(value, (list, tuple)) and len(value) > 1:
+                inner = _axis_of(part.data, names[path], value)
+                free[names[path]] |= {
+                    str(n) for n, v in part.data.data_vars.items() if inner not in v.dims
+                }
+    return free
+
+
+def _excuse(
+    covered: np.ndarray,
+    dims: Sequence[Any],
+    name: str,
+    data: xr.Dataset,
+    part: Part,
+    swept: set[str],
+) -> None:
+    """Mark as covered what this run lacks by design: a whole variable, or a ragged rest."""
+    absent = name not in data
+    if not absent and not set(part.ragged) & set(map(str, dims)):
+        return
+    index = []
+    for dim, size in zip(map(str, dims), covered.shape, strict=True):
+        whole = dim in part.ragged or (absent and dim not in swept) or dim not in data.dims
+        index.append(np.arange(size) if whole else data[dim].values)
+    covered[np.ix_(*index)] = True
+
+
+def _expanded(part: Part, names: Mapping[str, str], free: Mapping[str, set[str]]) -> xr.Dataset:
+    """The run's arrays with every swept field as a dimension."""
     data = part.data
     for path, value in part.point.items():
         dim = names[path]
@@ -106,9 +150,13 @@ def _expanded(part: Part, names: Mapping[str, str]) -> xr.Dataset:
             inner = _axis_of(data, dim, value)
             data = data.rename({inner: dim}) if inner != dim else data
         elif dim not in data.dims:
-            data = data.drop_vars(dim, errors="ignore").expand_dims({dim: [value]})
+            data = data.drop_vars(dim, errors="ignore").assign_coords({dim: [value]})
         if data.sizes[dim] == 1:  # everything in this run belongs to its one value
-            lacking = [name for name, v in data.data_vars.items() if dim not in v.dims]
+            lacking = [
+                name
+                for name, v in data.data_vars.items()
+                if dim not in v.dims and str(name) not in free[dim]
+            ]
             data = data.assign({n: data[n].expand_dims({dim: data[dim].values}) for n in lacking})
     return data
 
