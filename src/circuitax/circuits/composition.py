@@ -16,7 +16,7 @@ from circuitax.kernel.spectrum import gram_singular_values
 from circuitax.kernel.weights import HeadStack
 
 KINDS = ("Q", "K", "V")
-BLOCK_ENTRIES = 2**25  # of all heads' Gram rows held at once: 128 MiB in float32
+BLOCK_ENTRIES = 2**24  # of all heads' Gram rows held at once: 64 MiB in float32
 
 
 class Composition(NamedTuple):
@@ -41,7 +41,7 @@ def composition(heads: HeadStack, block_entries: int = BLOCK_ENTRIES) -> Composi
     With Grams ``P = W_OVᵀ W_OV`` and ``Q = R Rᵀ`` of trace 1, ``score² = tr(P Q)``. Under a Haar
     rotation between them its mean is 1/d and its variance ``2 f(P) f(Q) / ((d - 1)(d + 2))``,
     ``f(M) = tr M² - 1/d``. All pairs are one product of Gram entries, taken a block of rows at a
-    time and the symmetric half only: ``N² d²`` operations instead of ``N² d_head² d`` twice over.
+    time: ``N² d²`` operations instead of ``N² d_head² d``.
 
     Args:
         heads: All layers stacked, ``[n_layers, n_heads, ...]``; fold norms first
@@ -116,17 +116,18 @@ def _squared_scores(heads: HeadStack, block_entries: int) -> tuple[Array, Array,
     right = jnp.stack([_pad_last(near, width) for near, _ in sides])
     left, right = left.reshape(4 * n, d, width), right.reshape(4 * n, d, width)
     rows = max(1, min(d, block_entries // (4 * n * d)))
-    products, squares = jnp.zeros((n, 3 * n), left.dtype), jnp.zeros(4 * n, left.dtype)
-    for start in range(0, d, rows):
-        stop = min(start + rows, d)
-        # Symmetric: the block on the diagonal once, what is right of it twice.
-        once = slice(start, stop)
-        for columns, count in ((once, 1), (slice(stop, d), 2)):
-            if columns.start == d:
-                continue
-            block = jnp.einsum("nik,njk->nij", left[:, once], right[:, columns]).reshape(4 * n, -1)
-            products = products + count * block[:n] @ block[n:].T
-            squares = squares + count * jnp.sum(block**2, axis=1)
+    n_blocks = -(-d // rows)
+    padded = jnp.pad(left, ((0, 0), (0, n_blocks * rows - d), (0, 0)))
+
+    # A scan, although half of each Gram would do: unrolled, the compiler holds all blocks at once.
+    def step(sums: tuple[Array, Array], i: Array) -> tuple[tuple[Array, Array], None]:
+        thin = jax.lax.dynamic_slice_in_dim(padded, i * rows, rows, axis=1)
+        block = jnp.einsum("nik,njk->nij", thin, right).reshape(4 * n, -1)
+        products, squares = sums
+        return (products + block[:n] @ block[n:].T, squares + jnp.sum(block**2, axis=1)), None
+
+    start = jnp.zeros((n, 3 * n), left.dtype), jnp.zeros(4 * n, left.dtype)
+    (products, squares), _ = jax.lax.scan(step, start, jnp.arange(n_blocks))
     traces = jnp.sum(left * right, axis=(1, 2))
     squared = safe_divide(products, traces[:n, None] * traces[None, n:])
     squared = jnp.moveaxis(squared.reshape(n_layers, n_heads, 3, n_layers, n_heads), 2, 0)
