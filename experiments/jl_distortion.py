@@ -28,7 +28,8 @@ FAMILIES = (
     MapFamily.hadamard, MapFamily.lecun, MapFamily.orthogonal,
 )  # fmt: skip
 INITIALISERS = (MapFamily.lecun, MapFamily.glorot, MapFamily.he, MapFamily.orthogonal)
-CLOUDS = ("gaussian", "clustered", "one_hot")
+CLOUDS = ("gaussian", "clustered", "one_hot", "embeddings")
+requires = ("text_models",)
 LEVELS = (0.001, 0.05, 0.25, 0.5, 0.75, 0.95, 0.999)
 LIMITS = (-1.0, 3.5)  # past the 99.9 % point of χ²_8/8
 STEP = 8
@@ -107,7 +108,8 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     """Worst pairs by family, cloud and N, and the whole distribution of Gaussian maps."""
     dims = np.arange(STEP, spec.max_dim + 1, STEP)
     n_points = sorted({*spec.more_points, spec.n_points})
-    families = lab.stage("families", _families, spec, derive(key, "families"))
+    tokens = _embeddings(spec, lab)
+    families = lab.stage("families", _families, spec, derive(key, "families"), tokens)
     gains = lab.stage("gains", _gains, spec, derive(key, "gains"))
     points = lab.stage("points", _points, spec, derive(key, "points"), n_points)
     bands = lab.stage("bands", _bands, spec, derive(key, "bands"), dims)
@@ -159,13 +161,31 @@ def _measured(spec: Spec, data: xr.Dataset) -> dict[str, Any]:
     }
 
 
-def _families(spec: Spec, key: jax.Array) -> jax.Array:
+def _embeddings(spec: Spec, lab: Lab) -> np.ndarray:
+    """Token embeddings of a trained one-layer model, evenly spaced ids, padded with zeros to n.
+
+    Padding is an isometry, so that one set of maps serves all clouds.
+    """
+    last = lab.input("text_models").notes["steps_kept"][-1]
+    W_E = lab.load_arrays(f"layers-1-step-{last}", source="text_models")["W_E"][0]
+    d_vocab, d_model = W_E.shape
+    if spec.n_points > d_vocab or spec.dim_in < d_model:
+        raise ValueError(
+            f"n_points={spec.n_points} must be at most the d_vocab={d_vocab} of text_models, "
+            f"and dim_in={spec.dim_in} at least its d_model={d_model}"
+        )
+    rows = W_E[np.linspace(0, d_vocab - 1, spec.n_points).astype(int)]
+    return np.pad(rows, ((0, 0), (0, spec.dim_in - d_model)))
+
+
+def _families(spec: Spec, key: jax.Array, tokens: np.ndarray) -> jax.Array:
     """Worst distortion [cloud, family, map, m] of every family on every cloud."""
     n, d = spec.n_points, spec.dim_in
     clouds = jnp.stack([
         gaussian_cloud(derive(key, "gaussian"), n, d),
         clustered_cloud(derive(key, "clustered"), n, d, 8, 0.3),
         sparse_cloud(derive(key, "one_hot"), n, d),
+        jnp.asarray(tokens),
     ])  # fmt: skip
     keys = member_keys(derive(key, "maps"), spec.n_maps)
     # The maps' own axis is second: distances of a cloud are computed once.

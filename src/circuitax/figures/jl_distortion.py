@@ -41,6 +41,7 @@ CLOUD_TITLE = {
     "gaussian": "Gaussian cloud",
     "clustered": "clusters",
     "one_hot": "one-hot features",
+    "embeddings": "token embeddings",
 }
 DISTORTION = r"distortion $\|f(x)-f(y)\|^2/\|x-y\|^2-1$"
 
@@ -105,7 +106,7 @@ def worst(record: Record) -> Figure:
 def families(record: Record) -> Figure:
     """The worst pair against m by family, one panel a cloud."""
     data = record.data
-    figure, axes = new_figure(1, 3, height=2.5, sharex=True, sharey=True)
+    figure, axes = new_figure(1, data.sizes["cloud"], height=2.5, sharex=True, sharey=True)
     dims = data.dim_out.values
     for ax, cloud in zip(axes[0], data.cloud.values, strict=True):
         for family, (colour, line, label) in FAMILY_STYLE.items():
