@@ -21,7 +21,7 @@ from circuitax.models.transformer import init_weights
 from circuitax.records.record import Record
 from circuitax.training.optim import OptimSpec
 from experiments.one_layer_claims import CLAIMS as CLAIMS
-from experiments.one_layer_claims import estimates
+from experiments.one_layer_claims import estimates, learned
 from experiments.one_layer_measures import bug_price, head_tables, of_weights
 from experiments.one_layer_unless import UnlessTask, additivity_gap
 
@@ -88,7 +88,9 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     data = _dataset(before, after, table, bugs, gap)
     data = data.assign_coords(token=upstream.data.token)
     data["alive"] = upstream.data.alive.sel(model="layers-1", drop=True)
-    return Record(data=data, measured=estimates(data))
+    data["learned"] = learned(data)
+    measured, unmet = estimates(data)
+    return Record(data=data, measured=measured, unmet=unmet)
 
 
 def _dataset(

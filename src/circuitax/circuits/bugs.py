@@ -68,7 +68,7 @@ def price_bugs(
     held_out: Float[Array, " event"],
     n_pairs: int,
     *,
-    decay: float = 1e-3,
+    precision: float = 1.0,
     n_steps: int = 100,
 ) -> Price:
     """What bilinearity costs: refit ``logits + θ[pair]`` on one part, measure on the other.
@@ -79,7 +79,7 @@ def price_bugs(
         pair: Which (source, destination) pair each event belongs to.
         held_out: 1 for events that the refit does not see, 0 for those it is fitted on.
         n_pairs: Number of pairs.
-        decay: Ridge on θ, for each event.
+        precision: Of a Gaussian prior on θ, in events: it keeps rare pairs from fitting noise.
         n_steps: L-BFGS steps; the problem is convex.
 
     Source: design section 11, "bugs in nats": KL removed by one free vector for each pair.
@@ -91,7 +91,7 @@ def price_bugs(
         return -jnp.take_along_axis(log_p, targets[:, None], axis=-1)[:, 0]
 
     def objective(theta: Array) -> Array:
-        return (losses(theta) @ seen) / seen.sum() + decay / 2 * jnp.sum(theta**2) / n_pairs
+        return (losses(theta) @ seen + precision / 2 * jnp.sum(theta**2)) / seen.sum()
 
     nothing = jnp.zeros((n_pairs, logits.shape[1]), logits.dtype)
     theta, _ = minimise(objective, nothing, n_steps)
