@@ -55,7 +55,6 @@ def test_plain_groups_stay_plain() -> None:
         ("{inner: {width: 0}, many: [], grid: []}", r"inner.width=0 must be at least 1$"),
         ("{inner: {}, many: [{width: -2}], grid: []}", r"many\[0\].width=-2 must be"),
         ("{inner: {}, many: [{}, {}, {}], grid: []}", "^3 are too many$"),
-        ("{inner: {width: '???'}}", "inner.width is missing, it must be an integer"),
         (
             "{inner: {width: '${nowhere}'}, many: [], grid: []}",
             r"inner.width=.* must be an integer",
@@ -73,3 +72,10 @@ def test_unknown_keys_are_rejected_wherever_they_come_from() -> None:
     bad = OmegaConf.create({"inner": {"widht": 1}})
     with pytest.raises(ConfigError, match=r"inner.widht=1 is not a field \(did you mean 'inner.wi"):
         reject_unknown(known, bad)
+
+
+def test_a_missing_value_is_named() -> None:
+    node = config("{inner: {}, many: [], grid: []}")
+    node.inner.width = "???"  # merging it would leave the default in place
+    with pytest.raises(ConfigError, match=r"inner.width is missing, it must be an integer"):
+        build(Outer, node)
