@@ -239,3 +239,8 @@ def test_given_starts_come_after_the_random_ones(x64):
     # The saddle-free local minimum that keeps the wrong feature is where the last start stays.
     assert found.restart_loss[0, -1] > 2 * found.loss[0]
     assert abs(found.restart_weights.W[0, -1, 0, 1]) > 0.9
+
+
+def test_features_that_are_never_on_cost_nothing():
+    found = optimum(np.zeros((7, 2)), np.ones((7, 2)), n_hidden=1, n_restarts=16)
+    np.testing.assert_allclose(found.loss, 0, atol=1e-12)

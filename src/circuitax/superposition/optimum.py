@@ -19,13 +19,16 @@ from circuitax.superposition.bfgs import BFGSState, begin, minimise
 from circuitax.superposition.expected_loss import ExpectedLoss, expected_loss
 
 # Cosine terms of the search (errors near 1e-7, far below the gaps between solution classes) and of
-# the polish (near 1e-10), by number of features; up to two features the closed form is all.
-TERMS = {1: (0, 0), 2: (0, 0), 3: (16, 48), 4: (24, 96)}
+# the polish (near 1e-9), by number of features. Up to two features the closed
+# form is all; equal numbers share one compiled program.
+TERMS = {1: (0, 0), 2: (0, 0), 3: (16, 16), 4: (24, 96)}
 MANY_FEATURES_TERMS = (32, 128)
+# Cosine terms of the loss that is reported.
+FINAL_TERMS = 256
 # Members advanced together, and the evaluations after which the unfinished are packed into fewer
 # batches: half of the members need 60 evaluations, one in a hundred needs 200.
 BATCH = 256
-ROUNDS = (40, 80, 160, 400)
+ROUNDS = (20, 40, 60, 80, 120, 160, 240, 400)
 
 
 class Optimum(NamedTuple):
@@ -36,7 +39,7 @@ class Optimum(NamedTuple):
     error: Float[Array, " cell"]
     """Truncation error of the loss, as in `ExpectedLoss`."""
     gradient: Float[Array, " cell"]
-    """Largest entry of the gradient at the optimum."""
+    """Largest entry of the polished loss's gradient at the optimum."""
     n_reached: Int[Array, " cell"]
     """Restarts whose loss came within ``tolerance`` of the best."""
     restart_weights: TiedWeights  # [cell, restart, ...]
@@ -63,7 +66,7 @@ def find_optimum(
         importance: I_i.
         n_hidden: Hidden dimensions, at least 1.
         n_restarts: Random starts a cell; ``W ~ N(0, init_scale^2 / n_hidden)``, ``b = 0``.
-        starts: Further starts, with a leading axis, such as `solution_class.polygon_weights`.
+        starts: Further starts, with a leading axis, such as `crossover.digon_starts`.
         init_scale: Expected norm of a feature at the start, nearly.
         n_polished: Restarts a cell that are polished, best first.
         tolerance: Relative distance to the best loss that counts as reaching it.
@@ -86,7 +89,7 @@ def find_optimum(
     search_terms, polish_terms = TERMS.get(n_features, MANY_FEATURES_TERMS)
     run = partial(_minimise_cells, density=density, importance=importance, n_hidden=n_hidden)
     x = jnp.broadcast_to(x[None], (n_cells, *x.shape))
-    x, loss, _ = run(x, n_terms=search_terms, tolerances=(1e-5, 1e-7))
+    x, loss, _ = run(x, n_terms=search_terms, tolerances=(1e-5, 1e-6))
 
     cells = jnp.arange(n_cells)[:, None]
     order = jnp.argsort(loss, axis=1)[:, : min(n_polished, n_starts)]
@@ -95,7 +98,7 @@ def find_optimum(
 
     best = jnp.argmin(value, axis=1)[:, None]
     weights = _unpack(jnp.take_along_axis(y, best[:, :, None], axis=1)[:, 0], n_hidden)
-    final = _losses(weights, density, importance, n_terms=polish_terms)
+    final = _losses(weights, density, importance, n_terms=FINAL_TERMS if polish_terms else 0)
     return Optimum(
         weights=weights,
         loss=final.value,
@@ -128,18 +131,27 @@ def _minimise_cells(
     batch = min(BATCH, len(cell))
     for limit in ROUNDS:
         open_ = np.flatnonzero(~np.asarray(states.done))
-        for first in range(0, len(open_), batch):
-            chosen = np.resize(open_[first : first + batch], batch)
-            moved = _minimise_batch(
-                jax.tree.map(lambda leaf, at=chosen: leaf[at], states),
-                density[cell[chosen]],
-                importance[cell[chosen]],
+        batches = [
+            np.resize(open_[first : first + batch], batch) for first in range(0, len(open_), batch)
+        ]
+        # Dispatched before any result is used, batches run side by side on the host's cores.
+        moved = [
+            _minimise_batch(
+                jax.tree.map(lambda leaf, at=at: leaf[at], states),
+                density[cell[at]],
+                importance[cell[at]],
                 limit,
                 tolerances,
                 n_hidden=n_hidden,
                 n_terms=n_terms,
             )
-            states = jax.tree.map(lambda leaf, new, at=chosen: leaf.at[at].set(new), states, moved)
+            for at in batches
+        ]
+        if batches:
+            at = np.concatenate(batches)  # entries repeated as padding are equal
+            states = jax.tree.map(
+                lambda leaf, *new, at=at: leaf.at[at].set(jnp.concatenate(new)), states, *moved
+            )
     scale = _loss_scale(density, importance)[:, None]
     shape = x.shape[:2]
     gradient = jnp.max(jnp.abs(states.gradient), axis=1).reshape(shape)
@@ -178,7 +190,8 @@ def _loss_scale(
     density: Float[Array, "cell n_features"], importance: Float[Array, "cell n_features"]
 ) -> Float[Array, " cell"]:
     """The loss of a model that does nothing, as unit: tolerances mean the same in every cell."""
-    return jnp.sum(density * importance, axis=1) / 3
+    scale = jnp.sum(density * importance, axis=1) / 3
+    return jnp.where(scale > 0, scale, 1)
 
 
 @partial(jax.jit, static_argnames="n_terms")
