@@ -147,7 +147,7 @@ MUTANTS = (
         "stream = stream + mlp\n",
         "stream = mlp\n",
         (
-            "tests/kernel/test_forward.py::"
+            "tests/kernel/test_forward_sources.py::"
             "test_S0_section_2_2_pre_ln_and_E5_residual_around_the_mlp",
         ),
     ),
