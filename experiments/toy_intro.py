@@ -16,12 +16,11 @@ from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToyKind, ToySpec
 from circuitax.records.record import Record
 from circuitax.superposition.crossover import branch_losses
-from circuitax.superposition.expected_loss import expected_loss
+from circuitax.superposition.expected_loss import Convention, expected_loss
 from circuitax.superposition.optimum import find_optimum
 from circuitax.training import ensemble
 from circuitax.training.ensemble import Mapping, Plan
 from circuitax.training.evaluation import fresh_losses
-from circuitax.training.losses import Convention
 from circuitax.training.optim import OptimSpec
 from circuitax.training.problem import Member
 from circuitax.training.selection import RULE, best_of, divergence

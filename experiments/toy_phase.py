@@ -12,12 +12,11 @@ from circuitax.kernel.keys import derive, member_keys
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
 from circuitax.records.record import Record
-from circuitax.superposition.expected_loss import expected_loss
+from circuitax.superposition.expected_loss import Convention, expected_loss
 from circuitax.superposition.optimum import find_optimum
 from circuitax.superposition.phase_theory import best_configuration
 from circuitax.training import ensemble
 from circuitax.training.ensemble import Mapping, Plan
-from circuitax.training.losses import Convention
 from circuitax.training.optim import OptimSpec
 from circuitax.training.problem import Member
 from circuitax.training.selection import RULE, best_of, divergence, take

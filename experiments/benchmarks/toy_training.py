@@ -11,10 +11,10 @@ import numpy as np
 from circuitax.kernel.keys import derive
 from circuitax.kernel.weights import TiedWeights
 from circuitax.models.toy import ToySpec
+from circuitax.superposition.expected_loss import Convention
 from circuitax.training import ensemble
 from circuitax.training.ensemble import Plan, new_members
 from circuitax.training.evaluation import fresh_losses
-from circuitax.training.losses import Convention
 from circuitax.training.optim import OptimSpec, Schedule
 from circuitax.training.selection import as_cells, best_of, take
 from circuitax.training.toy import ToyHyper, ToyProblem

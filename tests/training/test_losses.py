@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.training.losses import Convention, next_token_nats, weighted_squared_error
+from circuitax.superposition.expected_loss import Convention
+from circuitax.training.losses import next_token_nats, weighted_squared_error
 
 
 def test_hand_case() -> None:

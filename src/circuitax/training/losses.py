@@ -1,20 +1,10 @@
 """Losses that are trained: importance-weighted squared error, and cross-entropy in nats."""
 
-from enum import StrEnum
-
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-
-class Convention(StrEnum):
-    """How errors of different features are combined; both take the mean over samples.
-
-    The optimum is the same, but a gradient and its ratio to Adam's eps differ by n_features (E17).
-    """
-
-    sum = "sum"
-    mean = "mean"
+from circuitax.superposition.expected_loss import Convention
 
 
 def weighted_squared_error(
