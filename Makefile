@@ -29,7 +29,7 @@ types: venv
 	$(PY) -m mypy
 
 unit: venv
-	$(PY) -m pytest --durations=10
+	$(PY) -m pytest -n auto --maxprocesses=4 --dist loadfile --durations=10
 
 accept: venv  ## promote finished runs to results/<experiment>/accepted and regenerate the tracked pages
 	$(PY) -m experiments.accept
