@@ -1,11 +1,13 @@
 """What the papers say of five features in two dimensions, and how each statement is measured."""
 
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
 from circuitax.records.claims import Claim, at_least, between, near
 from circuitax.records.estimate import Estimate, exact, mean_estimate, proportion_estimate
 from circuitax.superposition.crossover import crossing
+from circuitax.superposition.geometry import gaps
 
 INTRO = "Toy Models of Superposition, introduction (n = 5, m = 2, I = 0.9^i)"
 GEOMETRY = "Toy Models of Superposition, geometry (n = 5, m = 2, uniform I)"
@@ -118,8 +120,8 @@ def _decaying(data: xr.Dataset, tolerance: float) -> dict[str, Estimate]:
         if np.isclose(p, 0.1):
             found["T3-represented-p0.1"] = exact((np.linalg.norm(best, axis=0) > 0.5).sum(), n)
         if np.isclose(p, 0.05):
-            found["T3-gaps"] = exact(np.abs(_gaps(best) - 72).max(), n)
-            optimum = _gaps(cell.optimum_W.values)
+            found["T3-gaps"] = exact(np.abs(np.asarray(gaps(jnp.asarray(best))) - 72).max(), n)
+            optimum = np.asarray(gaps(jnp.asarray(cell.optimum_W.values)))
             found["T3-optimum-gaps-low"] = exact(optimum.min())
             found["T3-optimum-gaps-high"] = exact(optimum.max())
             if len(reached) > 1:
@@ -163,9 +165,3 @@ def _digons(W: np.ndarray) -> int:
     kept = W[:, np.linalg.norm(W, axis=0) > 0.5]
     unit = kept / np.linalg.norm(kept, axis=0)
     return int((np.triu(unit.T @ unit, 1) < -0.98).sum())
-
-
-def _gaps(W: np.ndarray) -> np.ndarray:
-    """Angles in degrees between neighbouring directions in the plane, all the way round."""
-    angles = np.sort(np.degrees(np.arctan2(W[1], W[0])))
-    return np.diff(np.append(angles, angles[0] + 360))

@@ -2,12 +2,15 @@
 
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
 from circuitax.records.claims import Claim, at_least, at_most, near
 from circuitax.records.estimate import Estimate, exact
 from circuitax.superposition.crossover import crossing
+from circuitax.superposition.geometry import dimensionality, interference_sq, norms
 
 PHASE = "Toy Models of Superposition, superposition as a phase change"
 REFERENCE = "exact optimum of the reference page, n = 2, m = 1, sum loss"
@@ -64,12 +67,11 @@ def last_feature(W: Any) -> tuple[np.ndarray, np.ndarray]:
 
     Source: toy-models paper (text; its code takes the root, erratum E17).
     """
-    columns = np.asarray(W, float)
-    last = columns[..., -1]
-    norm = np.linalg.norm(last, axis=-1)
-    unit = last / np.maximum(norm, 1e-9)[..., None]
-    overlaps = np.einsum("...m,...mj->...j", unit, columns[..., :-1])
-    return norm, np.sum(overlaps**2, axis=-1)
+    W = jnp.asarray(W)
+    flat = W.reshape(-1, *W.shape[-2:])
+    norm, interference = jax.vmap(norms)(flat)[:, -1], jax.vmap(interference_sq)(flat)[:, -1]
+    batch = W.shape[:-2]
+    return np.asarray(norm).reshape(batch), np.asarray(interference).reshape(batch)
 
 
 def region(norm: np.ndarray, interference: np.ndarray) -> np.ndarray:
@@ -95,8 +97,7 @@ def measure(
     found["T4-blur"] = exact(last_feature(paired["W"][-1])[1])
     dropped = np.linalg.svd(alone["W"][0])[2][-1]
     found["T4-confused"] = exact(abs(dropped.sum()) / np.sqrt(3))
-    gram = alone["W"][1].T @ alone["W"][1]
-    dimensions = np.diag(gram) ** 2 / np.sum(gram**2, axis=1)
+    dimensions = np.asarray(dimensionality(jnp.asarray(alone["W"][1])))
     found["T4-digon-dedicated"] = exact(np.abs(np.sort(dimensions) - [0.5, 0.5, 1]).max())
     return found, {}
 
