@@ -34,12 +34,12 @@ unit: venv
 accept: venv  ## promote finished runs to results/<experiment>/accepted and regenerate the tracked pages
 	$(PY) -m experiments.accept
 
-benchmark: venv .venv-bench/stamp  ## measure against PyTorch and scikit-learn in their own environment
+benchmark: venv .venv-bench/stamp  ## measure against PyTorch, TransformerLens and scikit-learn in their own environment
 	$(PY) -m experiments.benchmark
 
 .venv-bench/stamp: Makefile
 	$(PY) -m venv --clear .venv-bench
-	.venv-bench/bin/python -m pip install --disable-pip-version-check torch==2.13.0 scikit-learn
+	.venv-bench/bin/python -m pip install --disable-pip-version-check torch==2.13.0 scikit-learn transformer-lens==3.9.0
 	touch $@
 
 constraints: venv  ## resolve constraints.txt again (for maintainers)
