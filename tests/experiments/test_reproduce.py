@@ -82,6 +82,8 @@ def test_a_failure_is_named_and_the_rest_goes_on(
         "failed: house_walk, house_reader"
     )
     assert len(children) == 2
+    typed = [text for command in children for text in command]
+    assert not any(text.startswith("seed=") for text in typed), "each has its own configuration's"
     assert "Not run yet" in (results / "latest" / "README.md").read_text()
     monkeypatch.setattr(walk, "run", original)
 
