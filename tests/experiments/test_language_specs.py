@@ -6,7 +6,7 @@ from circuitax.data.repeated import RepeatedSource
 from circuitax.data.text import TextSpec
 from circuitax.models.specs import TransformerSpec
 from circuitax.training.optim import OptimSpec
-from experiments import bigram, induction_phase, score_scale, text_models
+from experiments import bigram, induction_phase, score_scale, text_induction, text_models
 
 MODEL = TransformerSpec(d_vocab=32, n_ctx=32)
 TEXT_MODEL = TransformerSpec(d_vocab=512, n_ctx=64)
@@ -86,3 +86,21 @@ def test_bigram(change: dict[str, object], message: str) -> None:
 def test_score_scale(change: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         score_scale.Spec(**{"model": MODEL} | change)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"seeds": 0}, "seeds=0"),
+        ({"primer": 0}, "primer=0"),
+        ({"primer": 40}, "primer=40 must be below optim.steps=40"),
+        ({"measure_every": 15}, "measure_every=15 must divide primer=20"),
+        ({"primer": 30, "measure_every": 15}, "measure_every=15 must divide optim.steps=40"),
+        ({"max_period": 64}, "max_period=64 must satisfy"),
+        ({"text": TextSpec(d_vocab=300)}, "model.d_vocab=512 must equal text.d_vocab=300"),
+    ],
+)
+def test_text_induction(change: dict[str, object], message: str) -> None:
+    usual = {"model": TEXT_MODEL, "optim": OPTIM, "primer": 20, "measure_every": 20}
+    with pytest.raises(ValueError, match=message):
+        text_induction.Spec(**usual | change)

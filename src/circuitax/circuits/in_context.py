@@ -2,7 +2,7 @@
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from circuitax.kernel.linalg import safe_divide
 
@@ -43,19 +43,27 @@ def in_context_score(
     return losses[..., late - 1] - losses[..., early - 1]
 
 
-def repeat_gain(
-    losses: Float[Array, "*batch n_losses"], tokens: Int[Array, "*batch n_ctx"]
-) -> Float[Array, "*batch"]:
-    """Mean loss where a pair of tokens occurs for the first time, minus where it is a repeat.
+def repeated_pairs(tokens: Int[Array, "*batch n_ctx"]) -> Bool[Array, "*batch n_ctx-1"]:
+    """Where a pair of neighbours ``(x_t, x_{t+1})`` stood earlier in the text already.
 
-    A pair (x_t, x_{t+1}) is a repeat if it stood earlier in the text, which is what an induction
-    head can use; on random text repeated at any period this is first copy against later ones.
+    Those are the next tokens that an induction head can know; entry t belongs to the loss on token
+    t + 1, as in `token_losses`.
     """
     present, coming = tokens[..., :-1], tokens[..., 1:]
     same = (present[..., :, None] == present[..., None, :]) & (
         coming[..., :, None] == coming[..., None, :]
     )
-    seen = jnp.tril(same, k=-1).any(axis=-1)
+    return jnp.tril(same, k=-1).any(axis=-1)
+
+
+def repeat_gain(
+    losses: Float[Array, "*batch n_losses"], tokens: Int[Array, "*batch n_ctx"]
+) -> Float[Array, "*batch"]:
+    """Mean loss where a pair of tokens occurs for the first time, minus where it is a repeat.
+
+    On random text repeated at any period this is first copy against later ones.
+    """
+    seen = repeated_pairs(tokens)
     return _mean(losses, ~seen) - _mean(losses, seen)
 
 

@@ -1,0 +1,45 @@
+"""Windows of a text that repeat themselves: real tokens, which only induction can predict twice."""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int, Key
+
+from circuitax.data.windows import WindowSource
+from circuitax.kernel.keys import derive
+
+
+@dataclass(frozen=True)
+class RepeatedWindowSource:
+    """The beginning of each window over and over, each with its own period.
+
+    ``tokens[i] = window[i mod period]``, the period uniform on ``[min_period, max_period]``. Unlike
+    repeats of random symbols, these have the statistics of the text, so bigrams are learned too.
+
+    Attributes:
+        windows: Where the stretches come from.
+        min_period: At least 1.
+        max_period: At least ``min_period`` and below the length of a window; equal to it, one
+            layer can cheat by position.
+    """
+
+    windows: WindowSource
+    min_period: int
+    max_period: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.min_period <= self.max_period < self.windows.length:
+            raise ValueError(
+                f"min_period={self.min_period} and max_period={self.max_period} must satisfy "
+                f"1 <= min_period <= max_period < length={self.windows.length}"
+            )
+
+    def __call__(self, key: Key[Array, ""]) -> Int[Array, "batch length"]:
+        """One batch, a pure function of the key."""
+        rows = self.windows(derive(key, "windows"))
+        period = jax.random.randint(
+            derive(key, "period"), rows.shape[:1], self.min_period, self.max_period + 1
+        )
+        source = jnp.arange(rows.shape[1])[None, :] % period[:, None]
+        return jnp.take_along_axis(rows, source, axis=1)

@@ -1,0 +1,110 @@
+"""Real text alone gives no induction head cheaply; a primer of repeats does, and text keeps it.
+
+training   Prefix matching rises during the primer and stays on plain text, and with it the loss on
+           repeated pairs below that of models without a primer. Refuted if the orange curves fall
+           back to the blue ones.
+heads      The head that matches prefixes is the head that repeated pairs need. Refuted if heads
+           far to the right cost nothing to remove.
+"""
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from circuitax.figures.style import (
+    BLACK,
+    BLUE,
+    GREY,
+    ORANGE,
+    letter_panels,
+    new_figure,
+    styled,
+)
+from circuitax.records.estimate import mean_estimate
+from circuitax.records.record import Record
+
+ARMS = {
+    "2 layers": (BLUE, "--", "^"),
+    "2 layers, primed": (ORANGE, "-", "o"),
+    "1 layer, primed": (GREY, ":", "s"),
+}
+CURVES = {
+    "prefix": "prefix matching, best head",
+    "previous": "previous token, best head",
+    "loss_repeated": "loss on repeated pairs, nats",
+    "loss_new": "loss on other tokens, nats",
+}
+
+
+@styled
+def draw(record: Record) -> dict[str, Figure]:
+    """Both figures of the experiment."""
+    return {"training": training(record), "heads": heads(record)}
+
+
+def training(record: Record) -> Figure:
+    """Head scores on random repeats and losses on held-out text, over the tokens trained on."""
+    data = record.data
+    figure, axes = new_figure(2, 2, height=4.0, sharex=True)
+    primer = float(data.tokens.sel(step=int(data.primer))) / 1e6
+    for ax, (name, label) in zip(axes.flat, CURVES.items(), strict=True):
+        ax.axvspan(0, primer, color=ORANGE, alpha=0.1, linewidth=0)
+        for arm, (colour, line, _) in ARMS.items():
+            values = _alive(data, arm)[name]
+            if "head" in values.dims:
+                values = values.max(["layer", "head"])
+            _curve(ax, values, colour, line, arm)
+        ax.set(ylabel=label, xlim=(0, float(data.tokens[-1]) / 1e6))
+    for ax in axes[0]:
+        ax.set_ylim(0, 1)
+    chance = axes[0, 0].axhline(float(data.chance), color=BLACK, linewidth=0.6, linestyle=":")
+    axes[0, 0].legend([chance], ["uniform attention"], loc="upper right")
+    axes[0, 1].text(primer, 0.97, " plain text →", va="top", fontsize=6)
+    axes[0, 1].text(primer, 0.97, "primer ", va="top", ha="right", fontsize=6)
+    for ax in axes[1]:
+        ax.set_xlabel("tokens trained on, millions")
+        # The fall from uniform guessing would hide everything else.
+        ax.set_ylim(top=5.2)
+    n, share = data.sizes["member"], float(data.share_repeated)
+    figure.legend(*axes[1, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3,
+                  title=f"mean of {n} seeds, 95 % interval; {share:.0%} of held-out tokens end a "
+                  "repeated pair", title_fontsize=7)  # fmt: skip
+    letter_panels(axes.flat)
+    return figure
+
+
+def heads(record: Record) -> Figure:
+    """What removing each head costs, under fixed patterns, against its prefix matching."""
+    data = record.data
+    figure, axes = new_figure(1, 2, height=2.6, sharex=True)
+    names = {"loss_repeated": "repeated pairs", "loss_new": "other tokens"}
+    for ax, (name, label) in zip(axes[0], names.items(), strict=True):
+        for arm, (colour, _, mark) in ARMS.items():
+            members = _alive(data, arm)
+            cost = members[f"ablated_{name}"] - members[name].isel(step=-1)
+            prefix = members.prefix.isel(step=-1)
+            ax.scatter(prefix.values.ravel(), cost.transpose(*prefix.dims).values.ravel(), s=12,
+                       facecolors="none", edgecolors=colour, marker=mark, label=arm)  # fmt: skip
+        ax.axhline(0, color=BLACK, linewidth=0.5)
+        ax.set(xlabel="prefix matching on random repeats", ylabel=f"cost on {label}, nats")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3,
+                  title="one mark a head and seed", title_fontsize=7)  # fmt: skip
+    letter_panels(axes[0])
+    return figure
+
+
+def _alive(data: xr.Dataset, arm: str) -> xr.Dataset:
+    chosen = data.sel(arm=arm)
+    return chosen.isel(member=np.flatnonzero(chosen.alive.values))
+
+
+def _curve(ax: Axes, curve: xr.DataArray, colour: str, line: str, label: str) -> None:
+    values = curve.transpose("step", "member").values
+    tokens = curve.tokens.values / 1e6
+    ax.plot(tokens, values, color=colour, linewidth=0.3, alpha=0.3)
+    estimates = [mean_estimate(row) for row in values]
+    ax.plot(tokens, [e.value for e in estimates], color=colour, linestyle=line, label=label)
+    low, high = ([getattr(e, end) for e in estimates] for end in ("low", "high"))
+    if np.isfinite(low).all():
+        ax.fill_between(tokens, low, high, color=colour, alpha=0.3, linewidth=0)
