@@ -73,7 +73,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     state, _ = lab.loop("training", state, train, n_chunks, show="loss")
     lab.save_arrays("weights", state.params)
     after = lab.stage("weights", read, state.params)
-    late = spec.task.max_period
+    late = spec.task.max_period + 1  # the first repeat of the longest period comes unannounced
     examine = jax.vmap(partial(of_texts, late=late, spec=forward_spec), in_axes=(0, None))
     runs = lab.stage("runs", jax.jit(examine), state.params, exam)
     patterns = jax.vmap(lambda weights: forward(weights, exam[0], forward_spec)[1].patterns)
@@ -103,6 +103,9 @@ def _arrays(
         "first_order_loss": ("member", "selection"),
         "ablated": heads,
         "ablated_preserving": heads,
+        "stripes": heads,
+        "top_is_match": heads,
+        "raises": heads,
         "prefix": heads,
         "previous": heads,
         "loss": ("member",),

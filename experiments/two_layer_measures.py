@@ -4,7 +4,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from circuitax.circuits.attribution import attribute_sources, value_weighted
 from circuitax.circuits.composition import composition
+from circuitax.circuits.detectors import prefix_mask
 from circuitax.circuits.expansion import expand
 from circuitax.circuits.frozen import frozen_model
 from circuitax.circuits.heads import token_ov
@@ -14,8 +16,11 @@ from circuitax.circuits.induction_scores import induction_scores
 from circuitax.circuits.order_terms import layer_subset_streams, order_streams
 from circuitax.circuits.patching import ablate, each_component
 from circuitax.circuits.paths import all_paths
+from circuitax.circuits.read_out import token_directions
 from circuitax.circuits.spectra import composed_keys, copying_score, same_matching
 from circuitax.kernel.forward import forward
+from circuitax.kernel.gauge import centre_vocabulary
+from circuitax.kernel.interventions import Trace
 from circuitax.kernel.spec import ForwardSpec
 from circuitax.kernel.weights import TransformerWeights
 
@@ -46,7 +51,7 @@ def of_texts(
 ) -> dict[str, Array]:
     """Read from runs: detector scores, losses of terms, losses under every single ablation.
 
-    Losses are means over the tokens from index ``late`` on, where repeats are known.
+    Losses are means over the tokens from index ``late`` on, all of which earlier ones decide.
     """
     scores = induction_scores(weights, texts, spec)
 
@@ -71,13 +76,40 @@ def of_texts(
             "first_order_loss": terms(subsets, jnp.array(FIRST_ORDER, float)),
             "ablated": reacting.reshape(shape),
             "ablated_preserving": preserving.reshape(shape),
-        }
+        } | _what_heads_do(weights, text, late, spec, trace)
 
     means = jax.tree.map(lambda x: x.mean(axis=0), jax.lax.map(one, texts))
     late_loss = scores.loss_by_position[late - 1 :].mean()
     named = {"prefix": scores.prefix, "previous": scores.previous, "loss": late_loss}
     by_position = {"loss_by_position": scores.loss_by_position, "chance": scores.chance}
     return means | named | by_position | {"identity": _identity(weights, texts[0], spec)}
+
+
+def _what_heads_do(
+    weights: TransformerWeights, text: Array, late: int, spec: ForwardSpec, trace: Trace
+) -> dict[str, Array]:
+    """Where heads look while they predict late tokens, and what they add to the right logit.
+
+    ``stripes`` is the share of value-weighted attention one period back, on tokens that follow an
+    earlier copy of the present one; ``top_is_match`` counts how often the largest weight is there;
+    ``raises`` is the head's direct effect on the next token's logit, over that of the mean token.
+    """
+    dest = slice(late - 1, -1)
+    match = prefix_mask(text)[dest]
+    looks = trace.patterns[:, :, dest]
+    moved = value_weighted(weights, spec, trace)[:, :, dest]
+    on_match = jnp.where(match[None, None], moved, 0).sum(axis=(2, 3))
+    top = jnp.argmax(looks, axis=-1, keepdims=True)
+    hit = jnp.take_along_axis(jnp.broadcast_to(match, looks.shape), top, axis=-1)
+    read_out = frozen_model(weights, text, spec, trace).read_out
+    read_out = read_out._replace(W_U=centre_vocabulary(read_out.W_U))
+    directions = token_directions(read_out, jnp.roll(text, -1))
+    effect = attribute_sources(weights, spec, trace, read_out, directions).sum(axis=-1)
+    return {
+        "stripes": on_match / moved.sum(axis=(2, 3)),
+        "top_is_match": hit[..., 0].mean(axis=-1),
+        "raises": effect[:, :, dest].mean(axis=-1),
+    }
 
 
 def _identity(weights: TransformerWeights, text: Array, spec: ForwardSpec) -> Array:
