@@ -78,3 +78,24 @@ def test_errata_has_every_row_and_its_tests() -> None:
             continue
         assert POINTER.search(cell), f"{number} names no test"
         assert dangling(cell, ROOT) == [], number
+
+
+PAGES = sorted((ROOT / "docs/methods").glob("*.md"))
+FILE = re.compile(r"`([a-z_]+/)?([a-z_]+\.py)")
+LINK = re.compile(r"\]\(([^)#]+)")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_method_points_at_what_exists(page: Path) -> None:
+    text = page.read_text()
+    source = ROOT / "src/circuitax"
+    assert dangling(text, source) == []
+    for folder, name in FILE.findall(text):
+        # A name without its folder is a neighbour of the one before it.
+        found = list(source.glob(f"{folder}{name}" if folder else f"*/{name}"))
+        assert found, f"no file {folder}{name}"
+    for target in LINK.findall(text):
+        assert (page.parent / target).exists(), f"no page {target}"
+    for experiments in re.findall(r"\*\*See\*\* ([^.]+)\.", text):
+        for name in re.findall(r"`(\w+)`", experiments):
+            assert (ROOT / "experiments" / f"{name}.py").exists(), f"no experiment {name}"
