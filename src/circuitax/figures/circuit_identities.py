@@ -1,0 +1,100 @@
+"""Decompositions of random models close to rounding, and random heads already compose.
+
+closing   The greatest error of every identity, for every depth. Refuted by a mark above its line.
+nulls     Composition and OV eigenvalue scores before training. Refuted if composition does not
+          centre on 1/√d_model, or if OV scores leave 0.
+"""
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+
+from circuitax.figures.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PINK,
+    SKY,
+    YELLOW,
+    letter_panels,
+    new_figure,
+    styled,
+)
+from circuitax.records.record import Record
+
+LABELS = {
+    "paths": "paths sum to logits",
+    "orders": "orders sum to logits",
+    "direct": "order 0 is $W_E W_U$",
+    "runs": "repeated runs are orders",
+    "kronecker": "Kronecker matrix is $A\\,x\\,W$",
+    "ablation": "ablation removes its paths",
+}
+LOOKS = list(zip((BLUE, ORANGE, GREEN, PINK, YELLOW, SKY), "os^vDP", strict=True))
+FLOOR = 1e-17  # where an error of exactly 0 is drawn
+
+
+@styled
+def draw(record: Record) -> dict[str, Figure]:
+    """The two figures of the experiment."""
+    return {"closing": closing(record.data), "nulls": nulls(record.data)}
+
+
+def closing(data: xr.Dataset) -> Figure:
+    """Greatest relative error over seeds: of paths by depth, of scores and spectra beside them."""
+    figure, axes = new_figure(1, 2, height=2.9, width_ratios=(1.7, 1), sharey=True)
+    by_depth, others = axes[0]
+    worst = data.path_error.max("member")
+    shift = np.linspace(-0.25, 0.25, worst.sizes["check"])
+    for (name, label), (colour, marker), dx in zip(LABELS.items(), LOOKS, shift, strict=True):
+        error = np.maximum(worst.sel(check=name).values, FLOOR)
+        by_depth.plot(np.arange(len(error)) + dx, error, marker, color=colour, markersize=4,
+                      label=label)  # fmt: skip
+    arms = [str(arm).replace(" layers", "").replace(", ", ",\n") for arm in data.arm.values]
+    by_depth.set(yscale="log", ylim=(FLOOR / 8, 1e-9), xticks=range(len(arms)), xticklabels=arms,
+                 xlabel="layers", ylabel="greatest relative error (float64)")  # fmt: skip
+    by_depth.axhline(1e-12, color=BLACK, linewidth=0.8, linestyle=":", label="tolerance")
+    by_depth.annotate("exactly 0", (0, FLOOR), (0, -3), textcoords="offset points", ha="center",
+                      va="top", fontsize=6)  # fmt: skip
+    by_depth.legend(loc="upper left", ncols=2)
+    spectral = data.spectral_error.max("member")
+    rows = {
+        "169 score terms": float(data.score_error.sel(positions="none").max()),
+        "196, with positions": float(data.score_error.sel(positions="shortformer").max()),
+        "eigenvalues": float(spectral.sel(check_spectral="eigenvalues")),
+        "trace": float(spectral.sel(check_spectral="trace")),
+        "norm": float(spectral.sel(check_spectral="norm")),
+    }
+    lines = [1e-12, 1e-12, 1e-10, 1e-10, 1e-10]
+    for x, (value, line) in enumerate(zip(rows.values(), lines, strict=True)):
+        others.plot(x, max(value, FLOOR), "o", color=BLUE, markersize=4)
+        others.plot([x - 0.4, x + 0.4], [line, line], color=BLACK, linewidth=0.8, linestyle=":")
+    others.set_xticks(range(len(rows)), rows, rotation=30, ha="right", rotation_mode="anchor")
+    others.set_xlim(-0.6, len(rows) - 0.4)
+    letter_panels(axes[0])
+    return figure
+
+
+def nulls(data: xr.Dataset) -> Figure:
+    """Histograms over all pairs and heads of all seeds."""
+    figure, axes = new_figure(1, 2, height=2.4)
+    composing, copying = axes[0]
+    root = np.sqrt(float(data.random_d_model))
+    scores = data.random_composition * root
+    bins = np.linspace(float(scores.min()), float(scores.max()), 41)
+    for kind, colour in zip(data.kind.values, (BLUE, ORANGE, GREEN), strict=True):
+        composing.hist(scores.sel(kind=kind).values.ravel(), bins, histtype="step", color=colour,
+                       label=f"{kind}, {scores.sel(kind=kind).size} pairs")  # fmt: skip
+    composing.axvline(1, color=BLACK, linewidth=0.8, linestyle=":")
+    composing.set(xlabel=r"composition score $\times\,\sqrt{d_{model}}$", ylabel="pairs")
+    composing.legend()
+    values = data.random_copying.values.ravel()
+    copying.hist(values, 24, color=BLUE, alpha=0.8)
+    for x in (-0.1, 0.1):
+        copying.axvline(x, color=GREY, linewidth=0.8, linestyle="--")
+    copying.axvline(0, color=BLACK, linewidth=0.8, linestyle=":")
+    copying.set(xlabel="OV eigenvalue score", ylabel=f"heads, of {values.size}")
+    letter_panels(axes[0])
+    return figure
