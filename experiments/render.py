@@ -1,11 +1,10 @@
 """Draw a run's figures again from disk, without JAX: ``python -m experiments.render RUN ...``."""
 
 import sys
-from pathlib import Path
 
 from circuitax.config.catalogue import discover
 from circuitax.lab.drawing import draw_figures
-from circuitax.lab.runs import ACCEPTED, finished_runs, provenance, results_folder, shown
+from circuitax.lab.runs import named_runs, provenance, shown
 from experiments.options import refuse
 
 HELP = """\
@@ -23,7 +22,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 0 if typed else 2
     try:
         entries = discover()
-        runs = [run for item in typed for run in _runs(item)]
+        runs = [run for item in typed for run in named_runs(item)]
         modules = [entries[provenance(run)["experiment"]].figures for run in runs]
     except ValueError as error:
         return refuse(error)
@@ -38,18 +37,6 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"error: {shown(run)}: {type(error).__name__}: {error}", file=sys.stderr)
             failed += 1
     return 1 if failed else 0
-
-
-def _runs(item: str) -> list[Path]:
-    for folder in (Path(item).resolve(), results_folder() / item):
-        if (folder / "provenance.json").is_file():
-            return [folder]
-    found = finished_runs(item)
-    if (results_folder() / item / ACCEPTED / "provenance.json").is_file():
-        found.append(results_folder() / item / ACCEPTED)
-    if not found:
-        raise ValueError(f"RUN={item} must be the folder of a finished run, or an experiment")
-    return found
 
 
 if __name__ == "__main__":

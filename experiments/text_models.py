@@ -16,11 +16,17 @@ from circuitax.data.repeated import RepeatedSource
 from circuitax.data.text import Text, TextSpec, open_text
 from circuitax.data.tokenizer import token_names
 from circuitax.data.windows import spaced_windows
-from circuitax.kernel.generate import generate
 from circuitax.kernel.keys import derive
 from circuitax.kernel.sampling import Sampling
 from circuitax.kernel.weights import TransformerWeights
 from circuitax.lab.lab import Lab
+from circuitax.lab.language_model import (
+    MODELS,
+    TOKENIZER,
+    LanguageModel,
+    continuations,
+    read_prompt,
+)
 from circuitax.models.plain import to_plain
 from circuitax.models.specs import TransformerSpec
 from circuitax.records.claims import Claim, at_least
@@ -46,10 +52,12 @@ class Spec:
         optim: Optimizer.
         batch: Windows a step.
         seeds: Members of each model, each with its own initialisation and data.
-        full_seeds: Members of the full transformer, which costs the most; at most ``seeds``.
+        full_learning_rate: Peak rate of the full transformer; all else is as ``optim`` says.
+        full_seeds: Members of the full transformer, at most ``seeds``; 0 leaves it out.
         measure_every: Steps between two measurements; must divide ``optim.steps``.
         windows: Windows of held-out text for the curves; four times as many for the last losses.
         sample_tokens: Length of the samples of text.
+        prompt: What every sample begins with, after the boundary.
     """
 
     text: TextSpec = field(default_factory=TextSpec)
@@ -58,17 +66,21 @@ class Spec:
     optim: OptimSpec = field(default_factory=OptimSpec)
     batch: int = 32
     seeds: int = 8
+    full_learning_rate: float = 2e-2
     full_seeds: int = 3
     measure_every: int = 20
     windows: int = 128
     sample_tokens: int = 60
+    prompt: str = ""
 
     def __post_init__(self) -> None:
         for name in ("batch", "seeds", "windows", "sample_tokens"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
-        if not 1 <= self.full_seeds <= self.seeds:
-            raise ValueError(f"full_seeds={self.full_seeds} must be 1 to seeds={self.seeds}")
+        if not 0 <= self.full_seeds <= self.seeds:
+            raise ValueError(f"full_seeds={self.full_seeds} must be 0 to seeds={self.seeds}")
+        if not self.full_learning_rate > 0:
+            raise ValueError(f"full_learning_rate={self.full_learning_rate} must be positive")
         if self.measure_every < 1 or self.optim.steps % self.measure_every:
             raise ValueError(
                 f"measure_every={self.measure_every} must divide optim.steps={self.optim.steps}"
@@ -79,10 +91,13 @@ class Spec:
                 raise ValueError(
                     f"{name}.d_vocab={model.d_vocab} must equal text.d_vocab={self.text.d_vocab}"
                 )
-            if model.n_ctx is None or model.n_ctx < max(8, self.sample_tokens + 1):
+            # A token of the prompt has at least one byte; the last token of a sample is not read.
+            read = len(self.prompt.encode()) + self.sample_tokens
+            if model.n_ctx is None or model.n_ctx < max(8, read):
                 raise ValueError(
-                    f"{name}.n_ctx={model.n_ctx} must be at least 8 and hold the "
-                    f"sample_tokens={self.sample_tokens} and the boundary"
+                    f"{name}.n_ctx={model.n_ctx} must be at least 8 and hold the boundary, the "
+                    f"{len(self.prompt.encode())} bytes of the prompt and "
+                    f"sample_tokens={self.sample_tokens} but the last"
                 )
         if self.model.n_layers < 1:
             raise ValueError(f"model.n_layers={self.model.n_layers} must be at least 1")
@@ -117,7 +132,12 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
             spec, name, model, text, held_out, derive(key, name), lab
         )
         first = jax.tree.map(lambda leaf: leaf[0], weights)
-        samples[name] = _sample(spec, model, first, text, derive(key, "samples"))
+        writer = LanguageModel(name, 0, spec.optim.steps, model, first, text.tokenizer)
+        (continuation,) = continuations(
+            writer, read_prompt(writer, spec.prompt), spec.sample_tokens,
+            key=derive(key, "samples"), sampling=Sampling(temperature=0.8),
+        )  # fmt: skip
+        samples[name] = spec.prompt + continuation
     counts = {
         split: bigram_counts(getattr(text.tokens, split), spec.text.d_vocab).astype(np.int32)
         for split in ("train", "validation")
@@ -125,10 +145,14 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     # What the experiments on these models need of the text.
     lab.save_arrays("bigram-counts", counts)
     lab.save_arrays("held-out", {"windows": held_out[1]})
+    lab.save_text(TOKENIZER, text.tokenizer.to_str())
     data = _dataset(spec, text, found, counts["train"], np.asarray(held_out[1]))
     notes = {"text": text.about(), "samples": samples, "divergence": divergences,
              "model": to_plain(spec.model), "full": to_plain(spec.full),
-             "steps_kept": _steps_kept(spec)}  # fmt: skip
+             MODELS: {name: to_plain(model) for name, model in models(spec)},
+             "steps_kept": _steps_kept(spec),
+             # A deeper family has models that another run of a sweep lacks.
+             "ragged": ["model"]}  # fmt: skip
     return Record(data=data, measured=_estimates(data), notes=notes)
 
 
@@ -137,9 +161,11 @@ def _train(
     key: jax.Array, lab: Lab,
 ) -> tuple[TransformerWeights, dict[str, np.ndarray], dict[str, Any]]:  # fmt: skip
     length, kept = spec.model.n_ctx or 0, _steps_kept(spec)
-    seeds = spec.full_seeds if name == "full" else spec.seeds
+    seeds, optim = spec.seeds, spec.optim
+    if name == "full":
+        seeds, optim = spec.full_seeds, replace(optim, learning_rate=spec.full_learning_rate)
     state, train = train_on_text(
-        key, model, spec.optim, text.tokens.train, text.corpus.digest, batch=spec.batch,
+        key, model, optim, text.tokens.train, text.corpus.digest, batch=spec.batch,
         length=length, seeds=seeds, chunk=spec.measure_every,
     )  # fmt: skip
 
@@ -178,7 +204,8 @@ def models(spec: Spec) -> Iterator[tuple[str, TransformerSpec]]:
     """Every model by the name its weights are kept under."""
     for n_layers in range(spec.model.n_layers + 1):
         yield f"layers-{n_layers}", replace(spec.model, n_layers=n_layers)
-    yield "full", spec.full
+    if spec.full_seeds:
+        yield "full", spec.full
 
 
 def _steps_kept(spec: Spec) -> list[int]:
@@ -186,15 +213,6 @@ def _steps_kept(spec: Spec) -> list[int]:
     n_chunks = spec.optim.steps // spec.measure_every
     chunks = {0, n_chunks} | {2**i for i in range(n_chunks.bit_length())}
     return sorted(chunk * spec.measure_every for chunk in chunks)
-
-
-def _sample(
-    spec: Spec, model: TransformerSpec, weights: TransformerWeights, text: Text, key: jax.Array
-) -> str:
-    prompt = jnp.array([text.tokens.boundary])
-    how, n = Sampling(temperature=0.8), spec.sample_tokens
-    ids = generate(weights, prompt, model.forward_spec(), n, key=key, sampling=how)
-    return str(text.tokenizer.decode(ids[1:].tolist()))
 
 
 def _dataset(

@@ -41,13 +41,15 @@ def test_induction_phase(change: dict[str, object], message: str) -> None:
     [
         ({"batch": 0}, "batch=0"),
         ({"seeds": 0}, "seeds=0"),
-        ({"full_seeds": 9}, "full_seeds=9 must be 1 to seeds=8"),
+        ({"full_seeds": 9}, "full_seeds=9 must be 0 to seeds=8"),
+        ({"full_learning_rate": 0.0}, "full_learning_rate=0.0 must be positive"),
+        ({"sample_tokens": 62, "prompt": "def"}, "hold the boundary, the 3 bytes of the prompt"),
         ({"windows": 0}, "windows=0"),
         ({"sample_tokens": 0}, "sample_tokens=0"),
         ({"measure_every": 7}, "measure_every=7 must divide optim.steps=40"),
         ({"text": TextSpec(d_vocab=300)}, "model.d_vocab=512 must equal text.d_vocab=300"),
         ({"full": TransformerSpec(d_vocab=300)}, "full.d_vocab=300 must equal text.d_vocab=512"),
-        ({"sample_tokens": 64}, "model.n_ctx=64 must be at least 8 and hold"),
+        ({"sample_tokens": 65}, "model.n_ctx=64 must be at least 8 and hold"),
         ({"model": TransformerSpec(d_vocab=512, n_layers=0)}, "model.n_layers=0"),
     ],
 )

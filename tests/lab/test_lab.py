@@ -35,6 +35,13 @@ def test_names_are_used_once_and_are_file_names(tmp_path: Path) -> None:
     for name in ("a/b", "", "..", "a b"):
         with pytest.raises(ValueError, match="must be letters, digits"):
             lab.save_arrays(name, np.zeros(1))
+        with pytest.raises(ValueError, match="must be letters, digits"):
+            lab.save_text(name, "")
+
+
+def test_text_is_kept_beside_the_arrays(tmp_path: Path) -> None:
+    Lab(tmp_path).save_text("words.json", '["é"]')
+    assert (tmp_path / "arrays" / "words.json").read_text(encoding="utf-8") == '["é"]'
 
 
 def test_track_ends_between_items(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from circuitax.lab.loop import Advance, ChunkLoop, State
 from circuitax.lab.progress import Progress, Stream
 from circuitax.lab.stop import StopFlag
 from circuitax.records.record import Record
+from circuitax.records.store import write_text
 
 Item = TypeVar("Item")
 ARRAYS = "arrays"
@@ -174,6 +175,15 @@ class Lab:
         """
         folder = self.folder if source is None else self._input_folder(source)
         return load_tree(folder / ARRAYS / f"{name}.safetensors", like)
+
+    def save_text(self, name: str, text: str) -> None:
+        """Keep a text file, such as a tokenizer, beside the arrays; ``name`` has its suffix.
+
+        Raises:
+            ValueError: If ``name`` is no file name.
+        """
+        _check_name(name)
+        write_text(self.folder / ARRAYS / name, text)
 
     def log(self, message: str) -> None:
         """One line for the person who watches, and for the log of the run."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from circuitax.config.catalogue import checkout
+from circuitax.config.schema import nearest
 from circuitax.records.claims import Verdict, verdict_from_json
 
 # Another place for results, such as a scratch disk.
@@ -43,6 +44,43 @@ def finished_runs(experiment: str) -> list[Path]:
         if path.parent.name not in _NOT_RUNS and not path.parent.name.startswith(".")
     ]
     return sorted(found, key=lambda run: (run / PROVENANCE).stat().st_mtime)
+
+
+def named_runs(item: str) -> list[Path]:
+    """The finished runs that a person means, the oldest first; an accepted one comes last.
+
+    Args:
+        item: A run's folder, ``NAME/RUN`` below the results, a RUN alone where it is the only one
+            of that name, or an experiment's ``NAME`` for all its runs.
+
+    Raises:
+        ValueError: If there is no such run, or several experiments have one.
+    """
+    for folder in (Path(item).resolve(), results_folder() / item):
+        if (folder / PROVENANCE).is_file():
+            return [folder]
+    found = finished_runs(item)
+    if (results_folder() / item / ACCEPTED / PROVENANCE).is_file():
+        found.append(results_folder() / item / ACCEPTED)
+    if found:
+        return found
+    alone = sorted(
+        run
+        for run in results_folder().glob("*/*")
+        if run.name == item and (run / PROVENANCE).is_file()
+    )
+    if len(alone) > 1:
+        several = ", ".join(f"{run.parent.name}/{item}" for run in alone)
+        raise ValueError(f"RUN={item} must name one run: there are {several}")
+    if not alone:
+        names = sorted(
+            {path.parents[1].name for path in results_folder().glob(f"*/*/{PROVENANCE}")}
+        )
+        near = nearest(item, names)
+        raise ValueError(
+            f"RUN={item} must be the folder of a finished run, or an experiment with one{near}"
+        )
+    return alone
 
 
 def provenance(run: Path) -> dict[str, Any]:
