@@ -37,9 +37,9 @@ CLAIMS = (
     _claim("text-induction-repeats", "On held-out text, where a pair of tokens comes again, primed "
            "models predict it better than plain ones: difference of loss, nats", at_least(0.5),
            "a relation", f"{PAPER}, argument 4 (copying on natural text, O6)"),
-    _claim("text-induction-ablation", "Removing the best prefix-matching head under fixed patterns "
-           "costs repeated pairs more than the dearest other head does: difference, nats",
-           at_least(0), "a relation", f"{PAPER}, ablation (O8)"),
+    _claim("text-induction-ablation", "Removing the best prefix-matching head of a primed model, "
+           "under fixed patterns, costs repeated pairs more than other tokens: difference, nats",
+           at_least(0.3), "a relation", f"{PAPER}, ablation (O8)"),
 )  # fmt: skip
 
 
@@ -69,18 +69,14 @@ def estimates(data: xr.Dataset) -> dict[str, Estimate]:
     }
 
 
-def cost_of_heads(members: xr.Dataset) -> xr.DataArray:
-    """Nats on repeated pairs that removing each head costs."""
-    return members.ablated_loss_repeated - members.loss_repeated.isel(step=-1)
-
-
 def _margin(members: xr.Dataset) -> np.ndarray:
-    cost = cost_of_heads(members).stack(cell=("layer", "head")).values
-    prefix = members.prefix.isel(step=-1).stack(cell=("layer", "head")).values
-    rows, finder = np.arange(len(cost)), prefix.argmax(axis=1)
-    others = cost.copy()
-    others[rows, finder] = -np.inf
-    return cost[rows, finder] - others.max(axis=1)
+    """Cost on repeated pairs minus cost on other tokens, of the best prefix-matching head."""
+    end = members.isel(step=-1)
+    repeated = members.ablated_loss_repeated - end.loss_repeated
+    margin = repeated - (members.ablated_loss_new - end.loss_new)
+    heads = ("layer", "head")
+    best = end.prefix.stack(cell=heads).fillna(-1).argmax("cell")
+    return margin.stack(cell=heads).isel(cell=best).values
 
 
 def _alive(data: xr.Dataset, arm: str) -> xr.Dataset:

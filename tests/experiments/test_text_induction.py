@@ -1,4 +1,4 @@
-"""The margin of the induction head over other heads, on made-up heads."""
+"""What is measured of the head on real text, on made-up heads."""
 
 import numpy as np
 import pytest
@@ -20,13 +20,16 @@ def data() -> xr.Dataset:
     prefix[1, 1, :, 1, 1], prefix[1, 2, :, 1, 1] = 0.8, (0.4, 0.6)
     ablated = np.full((3, 2, 2, 2), 2.5)
     ablated[1, :, 1, 1] = 3.0, 3.4
-    ablated[1, :, 0, 0] = 2.7, 2.9
-    names = dict.fromkeys(("loss", "loss_repeated", "loss_new"), (over, loss))
+    gap = np.zeros((3, 2, 2, 2))
+    gap[1, :, 1, 1] = 0.3, 0.5
+    gap[1, :, 0, 0] = 2.0
+    names = dict.fromkeys(("loss", "loss_repeated"), (over, loss)) | {"loss_new": (over, loss + 1)}
     return xr.Dataset(
         names
         | {
             "prefix": ((*over, *heads), prefix),
             "ablated_loss_repeated": (("arm", "member", *heads), ablated),
+            "ablated_loss_new": (("arm", "member", *heads), ablated - gap),
             "alive": (("arm", "member"), np.ones((3, 2), bool)),
             "primer": 10,
         },
@@ -44,16 +47,15 @@ def test_values_of_each_claim(data: xr.Dataset) -> None:
     assert measured["text-induction-plain"].value == pytest.approx(0.01)
     assert measured["text-induction-one-layer"].value == pytest.approx(0.01)
     assert measured["text-induction-stays"].value == pytest.approx((0.5 + 0.75) / 2)
-    # 3.0 against 2.7 in one member, 3.4 against 2.9 in the other
-    assert measured["text-induction-ablation"].value == pytest.approx((0.3 + 0.5) / 2)
+    assert measured["text-induction-ablation"].value == pytest.approx((1.3 + 1.5) / 2)
     expected = data.loss.values[0, -1].mean() - 2.2
     assert measured["text-induction-repeats"].value == pytest.approx(expected)
     assert {claim.quantity for claim in text_induction_claims.CLAIMS} <= set(measured)
 
 
-def test_a_dearer_head_elsewhere_makes_the_margin_negative(data: xr.Dataset) -> None:
-    data.ablated_loss_repeated[1, :, 0, 1] = 4.0
-    assert found(data)["text-induction-ablation"].value < 0
+def test_a_head_that_other_tokens_need_more_makes_the_margin_negative(data: xr.Dataset) -> None:
+    data.ablated_loss_new[1, :, 1, 1] += 2.0
+    assert found(data)["text-induction-ablation"].value == pytest.approx(-0.6)
 
 
 def test_members_that_diverged_do_not_count(data: xr.Dataset) -> None:

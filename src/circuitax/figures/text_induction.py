@@ -46,7 +46,7 @@ def draw(record: Record) -> dict[str, Figure]:
 def training(record: Record) -> Figure:
     """Head scores on random repeats and losses on held-out text, over the tokens trained on."""
     data = record.data
-    figure, axes = new_figure(2, 2, height=4.0, sharex=True)
+    figure, axes = new_figure(2, 2, height=4.5, sharex=True)
     primer = float(data.tokens.sel(step=int(data.primer))) / 1e6
     for ax, (name, label) in zip(axes.flat, CURVES.items(), strict=True):
         ax.axvspan(0, primer, color=ORANGE, alpha=0.1, linewidth=0)
