@@ -14,7 +14,7 @@ def loss_slope(
 
     A least-squares line of the loss on ``ln j`` over the indices j within ``ln(span) / 2`` of
     ``ln i``, the neighbours i - 1 and i + 1 always among them; exact where the loss is
-    ``a + b ln j``. Linear in the losses, so means over texts and seeds may be taken before or after.
+    ``a + b ln j``. Linear in the losses: means over texts and seeds may come before or after.
 
     Args:
         losses: Mean loss by position; entry t is the loss on the token of index t + 1, as in
