@@ -2,7 +2,7 @@
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from circuitax.circuits.attribution import attribute_sources, value_weighted
 from circuitax.circuits.composition import composition
@@ -56,12 +56,7 @@ def of_texts(
 
     def one(text: Array) -> dict[str, Array]:
         _, trace = forward(weights, text, spec)
-        model = frozen_model(weights, text, spec, trace)
-        orders, subsets = order_streams(model), layer_subset_streams(model)
-
-        def terms(streams: Array, selections: Array) -> Array:
-            losses = selection_losses(streams, selections, model.read_out, text)
-            return losses[:, late - 1 :].mean(axis=1)
+        terms = term_losses(weights, text, spec, trace)
 
         def loss(logits: Array) -> Array:
             return token_losses(logits, text)[late - 1 :].mean()
@@ -71,8 +66,7 @@ def of_texts(
         reacting = ablate(weights, text, spec, cells, loss)
         preserving = ablate(weights, text, spec, cells, loss, preserved=trace)
         return {
-            "order_loss": terms(orders, cumulative(orders.shape[0])),
-            "first_order_loss": terms(subsets, jnp.array(FIRST_ORDER, float)),
+            **{name: losses[:, late - 1 :].mean(axis=1) for name, losses in terms.items()},
             "ablated": reacting.reshape(shape),
             "ablated_preserving": preserving.reshape(shape),
         } | _what_heads_do(weights, text, late, spec, trace)
@@ -82,6 +76,19 @@ def of_texts(
     named = {"prefix": scores.prefix, "previous": scores.previous, "loss": late_loss}
     by_position = {"loss_by_position": scores.loss_by_position, "chance": scores.chance}
     return means | named | by_position | {"identity": _identity(weights, texts[0], spec)}
+
+
+def term_losses(
+    weights: TransformerWeights, text: Array, spec: ForwardSpec, trace: Trace
+) -> dict[str, Float[Array, "selection n_losses"]]:
+    """Losses of two layers by order (0, at most 1, all) and by `FIRST_ORDER`, patterns frozen."""
+    model = frozen_model(weights, text, spec, trace)
+    orders, subsets = order_streams(model), layer_subset_streams(model)
+    first = jnp.array(FIRST_ORDER, bool)
+    return {
+        "order_loss": selection_losses(orders, cumulative(3), model.read_out, text),
+        "first_order_loss": selection_losses(subsets, first, model.read_out, text),
+    }
 
 
 def _what_heads_do(

@@ -1,0 +1,81 @@
+"""Published numbers and what the models at hand give.
+
+copying   Share of tokens that heads raise most, or among five: printed, and measured where the
+          weights are at hand. Refuted by a cross beside its bar's end.
+heads     Composition of all pairs, and what is left of induction without each head of layer 0; only
+          with weights. Refuted if other cells of the K panel are as bright as the marked ones.
+"""
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+
+from circuitax.figures.style import (
+    BLACK,
+    BLUE,
+    GREY,
+    ORANGE,
+    SEQUENTIAL,
+    SKY,
+    letter_panels,
+    new_figure,
+    styled,
+)
+from circuitax.records.record import Record
+
+ROWS = ("1.4, first", "1.4, first five", "1.4 + 1.10, first", "1.4 + 1.10, first five")
+
+
+@styled
+def draw(record: Record) -> dict[str, Figure]:
+    """One figure without weights, two with them."""
+    figures = {"copying": copying(record.data)}
+    if "composition" in record.data:
+        figures["heads"] = heads(record.data)
+    return figures
+
+
+def copying(data: xr.Dataset) -> Figure:
+    """Printed shares as bars, measured ones as crosses."""
+    figure, axes = new_figure(height=1.9)
+    ax = axes[0, 0]
+    y = np.arange(len(ROWS))[::-1]
+    printed = 100 * data.printed.values
+    ax.barh(y, printed, 0.6, color=SKY, label="printed (ARENA 1.2)")
+    for at, value in zip(y, printed, strict=True):
+        ax.annotate(f"{value:.4g} %", (value, at), (3, 0), textcoords="offset points", va="center")
+    if "copied" in data:
+        found = 100 * data.copied.transpose("heads", "k").values.ravel()
+        ax.plot(found, y, "x", color=ORANGE, label="measured")
+    else:
+        ax.annotate("no weights at hand: not measured", (0.98, 0.94), xycoords="axes fraction",
+                    ha="right", va="top", color=GREY)  # fmt: skip
+    ax.set(xlim=(0, 119), xlabel="tokens that the heads' OV circuit raises most, %", yticks=y,
+           yticklabels=ROWS)  # fmt: skip
+    ax.legend(loc="lower right")
+    return figure
+
+
+def heads(data: xr.Dataset) -> Figure:
+    """Composition Q, K, V over all pairs, and prefix scores of layer 1 without a head."""
+    figure, axes = new_figure(1, 4, height=2.2, width_ratios=(1, 1, 1, 1.25))
+    top = float(data.composition.max())
+    for ax, kind in zip(axes[0], data.kind.values, strict=False):
+        scores = data.composition.sel(kind=kind).transpose("reader", "writer")
+        image = ax.imshow(scores, vmin=0, vmax=top, cmap=SEQUENTIAL, origin="lower")
+        ax.set(title=f"{kind}-composition", xlabel="head of layer 0")
+    axes[0, 0].set_ylabel("head of layer 1")
+    figure.colorbar(image, ax=axes[0, :3].tolist(), label="score", shrink=0.8)
+    ax = axes[0, 3]
+    removed = np.arange(data.sizes["removed"])
+    inducing = data.prefix.isel(layer=1) > 0.4
+    for i, head in enumerate(np.flatnonzero(inducing.values)):
+        ax.plot(removed, data.prefix_without.isel(head=head), "os^v"[i % 4], markersize=3,
+                color=(BLUE, ORANGE)[i % 2], label=f"1.{head}")  # fmt: skip
+        ax.axhline(float(data.prefix.isel(layer=1, head=head)), color=BLACK, linewidth=0.6,
+                   linestyle=":")  # fmt: skip
+    ax.set(xlabel="head of layer 0 removed", ylabel="prefix score", ylim=(0, 1))
+    if inducing.any():
+        ax.legend()
+    letter_panels(axes[0])
+    return figure

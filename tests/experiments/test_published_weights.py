@@ -1,0 +1,137 @@
+"""Published weights: what is missing is said, and what is at hand is measured."""
+
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+
+from circuitax.circuits.ground_truth import induction_model, skip_trigram_model
+from circuitax.kernel.positions import Positions
+from circuitax.lab.lab import Lab
+from circuitax.models.pretrained import save_pretrained
+from circuitax.models.specs import TransformerSpec
+from circuitax.records.claims import OUT_OF_REACH, settle
+from circuitax.records.record import Record
+from experiments import published_weights
+from experiments import published_weights_claims as claims
+from experiments.published_weights import CLAIMS, Spec, _other
+
+V, N = 12, 13
+NOWHERE = {"source": "nobody/nothing", "one_layer": "nobody/nothing"}
+
+
+def run(tmp_path: Path, **fields: object) -> Record:
+    spec = Spec(**NOWHERE | {"previous": 0, "inducers": (0,)} | fields)
+    return published_weights.run(spec, jax.random.key(3), Lab(tmp_path / "work"))
+
+
+@pytest.fixture(scope="module")
+def induction(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The hand-made model, saved as TransformerLens saves: its score scale goes into W_Q."""
+    weights, _ = induction_model(jax.random.key(0), V, N)
+    heads = weights.blocks.attention
+    spec = TransformerSpec(d_vocab=V, n_ctx=N, n_layers=2, n_heads=heads.W_Q.shape[1],
+                           d_model=heads.W_Q.shape[2], d_head=heads.W_Q.shape[3],
+                           positions=Positions.learned)  # fmt: skip
+    scaled = heads._replace(W_Q=heads.W_Q * jnp.sqrt(spec.head_width))
+    folder = tmp_path_factory.mktemp("models") / "induction"
+    save_pretrained(
+        folder, spec, weights._replace(blocks=weights.blocks._replace(attention=scaled))
+    )
+    return folder
+
+
+def test_without_weights_every_claim_is_out_of_reach_with_a_command(tmp_path: Path) -> None:
+    record = run(tmp_path)
+    verdicts = settle(CLAIMS, record.measured, record.unmet)
+    assert {verdict.verdict for verdict in verdicts} == {OUT_OF_REACH}
+    for verdict in verdicts:
+        if verdict.claim not in claims.NEVER:
+            assert "hf download" in verdict.reason
+            assert "python -m experiments.run experiment=published_weights" in verdict.reason
+
+
+def test_a_known_induction_model_is_read_from_its_folder(induction: Path, tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens.npy"
+    block = np.random.default_rng(0).permuted(np.tile(np.arange(1, V), (3, 1)), axis=1)[:, :6]
+    np.save(tokens, np.concatenate([np.zeros((3, 1), int), block, block], axis=1))
+    record = run(tmp_path, source=str(induction), tokens=str(tokens))
+    value = {name: estimate.value for name, estimate in record.measured.items()}
+    assert value["arena-previous"] == 0
+    assert value["arena-induction"] == 0, "no other head induces"
+    assert value["arena-copying-top-1"] == 1 == value["arena-both-top-5"]
+    assert value["arena-without-previous"] < 0.2
+    assert value["arena-without-others"] > 0.9
+    assert value["arena-k-composition"] == 1
+    assert value["arena-v-composition"] < 0.5
+    assert value["published-corner"] > 0.3
+    assert value["published-order-1"] > 0 and abs(value["published-order-2"]) < 0.1
+    assert value["published-layer-1"] > value["published-layer-0"]
+    assert value["published-text-induction"] > 0.5
+    # Nothing is settled by a model that is not the published one, whatever it scores.
+    verdicts = settle(CLAIMS, record.measured, record.unmet)
+    assert {verdict.verdict for verdict in verdicts} == {OUT_OF_REACH}
+    reasons = {v.claim.id: v.reason for v in verdicts}
+    assert "the model at hand has 2 layers, 4 heads of 13" in reasons["arena-previous"]
+
+
+def test_named_skip_trigrams_and_their_bugs(tmp_path: Path) -> None:
+    words = ["<|endoftext|>", " keep", " in", " at", " mind", " bay", " back", " and", " forth"]
+    words += [f"other {i}" for i in range(12)]
+    ids = {word: i for i, word in enumerate(words)}
+    tokenizer = Tokenizer(WordLevel(ids, unk_token="<|endoftext|>"))
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    scores, raises = np.zeros((2, len(ids), len(ids)), np.float32)
+    for source, dest, out in (
+        (" keep", " in", " mind"),
+        (" keep", " at", " bay"),
+        (" back", " and", " forth"),
+    ):
+        scores[ids[dest], ids[source]] = 5
+        raises[ids[source], ids[out]] = 3
+    weights, _ = skip_trigram_model(jnp.asarray(scores), jnp.asarray(raises), jnp.zeros((21, 21)))
+    heads = weights.blocks.attention
+    spec = TransformerSpec(d_vocab=21, n_ctx=4, n_layers=1, n_heads=1, d_model=42, d_head=21,
+                           positions=Positions.shortformer)  # fmt: skip
+    save_pretrained(tmp_path / "one", spec, weights._replace(W_pos=jnp.zeros((4, 42))))
+    assert heads.W_V.shape[-1] == 21
+    record = run(
+        tmp_path, one_layer=str(tmp_path / "one"), tokenizer=str(tmp_path / "tokenizer.json")
+    )
+    assert record.measured["published-skip-trigrams"].value == 1
+    assert record.measured["published-bug"].value == 1, "bilinear: both bugs are forced"
+    assert record.measured["published-most-copy"].value == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"texts": 0}, "texts=0"),
+        ({"period": 0}, "period=0"),
+        ({"inducers": ()}, r"inducers=\(\) must name a head"),
+        ({"previous": -1}, "previous=-1"),
+    ],
+)
+def test_refusals(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Spec(**change)
+
+
+def test_what_does_not_fit_the_model_is_refused(induction: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="n_heads=4, must have 2 layers and heads previous=7"):
+        run(tmp_path, source=str(induction), previous=7)
+    with pytest.raises(ValueError, match="one_layer has n_layers=2, must be 1"):
+        run(tmp_path / "two", one_layer=str(induction))
+    np.save(tmp_path / "long.npy", np.zeros((2, N + 1), int))
+    with pytest.raises(ValueError, match=r"tokens='long.npy' has shape \(2, 14\)"):
+        run(tmp_path / "again", source=str(induction), tokens=str(tmp_path / "long.npy"))
+
+
+def test_models_of_the_published_sizes_settle_their_claims() -> None:
+    arena = TransformerSpec(d_vocab=50_278, n_ctx=2048, n_layers=2, n_heads=12, d_model=768)
+    assert _other(claims.TWO_LAYERS, arena, 2) == {}
+    assert len(_other(claims.ONE_LAYER, arena, 1)) == len(claims.ONE_LAYER)
