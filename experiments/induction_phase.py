@@ -11,21 +11,24 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array
 
+from circuitax.circuits.in_context import token_losses
 from circuitax.circuits.induction_scores import induction_scores
+from circuitax.circuits.loss_slope import loss_slope
+from circuitax.circuits.patching import Ablation, ablate, each_component
 from circuitax.circuits.phase_change import change_window, speed_up, steepest_stretch
 from circuitax.data.repeated import RepeatedSource
+from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive
 from circuitax.kernel.weights import TransformerWeights
 from circuitax.lab.lab import Lab
 from circuitax.models.specs import TransformerSpec
-from circuitax.records.claims import Claim, Expected, at_least, at_most
-from circuitax.records.difference import difference_estimate
-from circuitax.records.estimate import Estimate, proportion_estimate
 from circuitax.records.record import Record
 from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.language import NextToken
 from circuitax.training.optim import OptimSpec
 from circuitax.training.selection import divergence
+from experiments.induction_phase_claims import CLAIMS as CLAIMS
+from experiments.induction_phase_claims import PREFIX_SCORE, estimates
 
 BUDGET_SECONDS = 120
 # Layers, and whether keys are smeared.
@@ -35,11 +38,9 @@ ARMS = {
     "2 layers": (2, False),
     "2 layers, smeared": (2, True),
 }
-# A seed has a phase change if context comes to save a nat within a sixth of its training, while
-# its whole loss starts to fall faster than before; a bag of the words seen so far does neither.
-JUMP_NATS = 1.0
-BUMP_NATS = 0.3
-PREFIX_SCORE = 0.4
+# How an ablation is done, and which heads are taken together.
+KINDS = ("patterns held", "all reacts")
+GROUPS = ("prefix-matching heads", "all others")
 
 
 @dataclass(frozen=True)
@@ -83,56 +84,12 @@ class Spec:
         replace(self.task, distinct=True)
 
 
-def _claim(
-    id: str, statement: str, expected: Expected, why: str, source: str, explanation: str = ""
-) -> Claim:
-    return Claim(id=id, source=f"induction-heads paper, {source}", statement=statement,
-                 quantity=id, expected=expected, why=why, kind="shape", n=16,
-                 selection="all seeds that stayed finite; each its own data",
-                 explanation=explanation)  # fmt: skip
-
-
-MOST = "95 % interval of a proportion; 16 of 16 give a lower end of 0.81, 15 of 16 of 0.72"
-NONE = "95 % interval of a proportion; 0 of 16 give an upper end of 0.19"
-PILOT = "threshold from pilot runs with other keys, far from both groups"
-CLAIMS = (
-    _claim("phase-two-layers", "Share of two-layer models with a phase change in the in-context "
-           "score", at_least(0.75), MOST, "in-context score over training (O1)"),
-    _claim("phase-one-layer", "Share of one-layer models with a phase change", at_most(0.25), NONE,
-           "in-context score over training (O1)"),
-    _claim("phase-smeared", "Share of one-layer models with smeared keys with a phase change",
-           at_least(0.75), MOST, "smeared keys (O7)"),
-    _claim("phase-smeared-earlier", "Half of the in-context gain of two-layer models comes earlier "
-           "with smeared keys than without: difference in steps", at_most(0), "a relation",
-           "smeared keys (O7)", "no difference is seen: with 32 symbols and two heads a layer, a "
-           "previous-token head forms as fast as keys learn to be smeared"),
-    _claim("prefix-two-layers", "Share of two-layer models with a prefix-matching head (score over "
-           "0.4)", at_least(0.75), MOST, "prefix matching over training (O3)"),
-    _claim("prefix-one-layer", "Share of one-layer models with a prefix-matching head",
-           at_most(0.25), NONE, "prefix matching over training (O3)"),
-    _claim("icl-depth", "In-context score of one-layer minus that of two-layer models at the end, "
-           "nats", at_least(1), PILOT, "in-context score over training (O1)"),
-    _claim("bump-two-layers", "Share of two-layer models whose loss curve has a non-convex stretch "
-           "(a sixth of training in which it falls 0.3 nats more than in an earlier sixth)",
-           at_least(0.75), MOST, "loss curves (O4)"),
-    _claim("bump-one-layer", "Share of one-layer models whose loss curve has a non-convex stretch",
-           at_most(0.25), NONE, "loss curves (O4)"),
-    _claim("together-prefix", "Share of two-layer models in which half of the prefix matching is "
-           "reached within the phase change (the sixth of training where the in-context score "
-           "falls most)", at_least(0.75), MOST, "simultaneity (argument 1)"),
-    _claim("together-previous", "The same for the previous-token score of the first layer",
-           at_least(0.75), MOST, "simultaneity (argument 1)",
-           "15 of 16 seeds; the previous-token score starts to rise with the others, but goes on "
-           "rising slowly after the phase change, so that its half way point comes last"),
-)  # fmt: skip
-
-
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     """Train the four arms and measure every curve of every seed."""
     exam = replace(spec.task, batch=spec.texts, distinct=True)(derive(key, "evaluation"))
     n_chunks = spec.optim.steps // spec.measure_every
     steps = np.arange(n_chunks + 1) * spec.measure_every
-    curves, divergences = {}, {}
+    curves, ablated, divergences = {}, {}, {}
     for arm, (n_layers, smeared) in ARMS.items():
         model = replace(spec.model, n_layers=n_layers, smeared_keys=smeared)
         plan = Plan(NextToken(model, spec.task), spec.optim, spec.measure_every)
@@ -149,9 +106,11 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         )
         curves[arm] = {name: np.concatenate([first[name][None], later[name]]) for name in first}
         curves[arm]["alive"] = np.asarray(state.alive)
+        take_out = jax.jit(jax.vmap(partial(without_heads, model, spec.task), in_axes=(0, None)))
+        ablated[arm] = jax.tree.map(np.asarray, take_out(state.params, exam))
         divergences[arm] = divergence(state.alive, state.step)
-    data = _dataset(spec, steps, curves)
-    return Record(data=data, measured=_estimates(data), notes={"divergence": divergences})
+    data = _dataset(spec, steps, curves, ablated)
+    return Record(data=data, measured=estimates(data), notes={"divergence": divergences})
 
 
 def measure(
@@ -163,9 +122,40 @@ def measure(
     """
     scores = induction_scores(weights, texts, model.forward_spec())
     losses = scores.loss_by_position
-    early, late = losses[: task.min_period - 1], losses[task.max_period :]
-    in_context = late.mean() - early.mean()
-    return scores._asdict() | {"loss": losses.mean(), "in_context": in_context}
+    return scores._asdict() | {"loss": losses.mean(), "in_context": in_context(task, losses)}
+
+
+def in_context(task: RepeatedSource, losses: Array) -> Array:
+    """Late losses minus early ones, over the last axis."""
+    early, late = losses[..., : task.min_period - 1], losses[..., task.max_period :]
+    return late.mean(axis=-1) - early.mean(axis=-1)
+
+
+def without_heads(
+    model: TransformerSpec, task: RepeatedSource, weights: TransformerWeights, texts: Array
+) -> dict[str, Array]:
+    """In-context score of one member without each head, and without two groups of heads.
+
+    "Patterns held" is the paper's pattern-preserving ablation: only what heads write is missed.
+    """
+    spec = model.forward_spec()
+    scores = induction_scores(weights, texts, spec)
+    matching = (scores.prefix >= PREFIX_SCORE).astype(float)
+    each = each_component(weights).heads
+    cells = Ablation(jnp.concatenate([each, jnp.stack([matching, 1 - matching])]))
+
+    def one(text: Array) -> Array:
+        trace = forward(weights, text, spec)[1]
+        found = [
+            ablate(weights, text, spec, cells, lambda logits: token_losses(logits, text),
+                   preserved=preserved)
+            for preserved in (trace, None)
+        ]  # fmt: skip
+        return jnp.stack(found)
+
+    left = in_context(task, jax.vmap(one)(texts).mean(axis=0))
+    n = each.shape[0]
+    return {"each": left[:, :n].reshape(-1, *each.shape[1:]), "groups": left[:, n:]}
 
 
 def _with_exam(train: Callable, examine: Callable) -> Callable:
@@ -176,31 +166,45 @@ def _with_exam(train: Callable, examine: Callable) -> Callable:
     return both
 
 
-def _dataset(spec: Spec, steps: np.ndarray, curves: dict[str, dict[str, np.ndarray]]) -> xr.Dataset:
+def _dataset(
+    spec: Spec,
+    steps: np.ndarray,
+    curves: dict[str, dict[str, np.ndarray]],
+    ablated: dict[str, dict[str, np.ndarray]],
+) -> xr.Dataset:
     def stack(name: str) -> np.ndarray:
         return np.stack([arm[name] for arm in curves.values()])
 
-    def stack_heads(name: str) -> np.ndarray:
-        arrays = [arm[name] for arm in curves.values()]
-        most = max(a.shape[2] for a in arrays)
-        widths = [
-            [(0, most - n if axis == 2 else 0) for axis, n in enumerate(a.shape)] for a in arrays
-        ]
+    def stack_heads(name: str, found: dict[str, dict[str, np.ndarray]] = curves) -> np.ndarray:
+        arrays = [arm[name] for arm in found.values()]
+        most = max(a.shape[-2] for a in arrays)
+        widths = [[*[(0, 0)] * (a.ndim - 2), (0, most - a.shape[-2]), (0, 0)] for a in arrays]
         padded = [np.pad(a, w, constant_values=np.nan) for a, w in zip(arrays, widths, strict=True)]
         return np.stack(padded)
 
-    over = ("arm", "step", "member")
+    over, each_arm = ("arm", "step", "member"), ("arm", "member")
+    by_position = stack("loss_by_position")
+    groups = np.stack([arm["groups"] for arm in ablated.values()])
     data = xr.Dataset(
         {
             "loss": (over, stack("loss")),
             "in_context": (over, stack("in_context")),
-            "loss_by_position": ((*over, "position"), stack("loss_by_position")),
+            "loss_by_position": ((*over, "position"), by_position),
+            "slope": ((*over, "position"), np.asarray(loss_slope(jnp.asarray(by_position)))),
             "prefix": ((*over, "layer", "head"), stack_heads("prefix")),
             "previous": ((*over, "layer", "head"), stack_heads("previous")),
-            "alive": (("arm", "member"), stack("alive")),
+            "ablated": ((*each_arm, "ablation", "layer", "head"), stack_heads("each", ablated)),
+            "ablated_group": ((*each_arm, "ablation", "group"), groups),
+            "alive": (each_arm, stack("alive")),
             "chance": float(curves["2 layers"]["chance"][0, 0]),
         },
-        coords={"arm": list(curves), "step": steps},
+        coords={
+            "arm": list(curves),
+            "step": steps,
+            "ablation": list(KINDS),
+            "group": list(GROUPS),
+            "index": ("position", np.arange(1, by_position.shape[-1] + 1)),
+        },
     )
     data["best_prefix"] = data.prefix.max(["layer", "head"])
     data["best_previous"] = data.previous.isel(layer=0).max("head")
@@ -209,48 +213,19 @@ def _dataset(spec: Spec, steps: np.ndarray, curves: dict[str, dict[str, np.ndarr
         curve = data[name].transpose("arm", "member", "step").values
         return jax.tree.map(np.asarray, rule(jnp.asarray(steps), jnp.asarray(curve), *rest))
 
-    members = ("arm", "member")
     for name in ("in_context", "loss", "best_prefix", "best_previous"):
         window = each(change_window, name)
         for part, value in window._asdict().items():
-            data[f"{name}_{part}"] = (members, value)
+            data[f"{name}_{part}"] = (each_arm, value)
     stretch = spec.optim.steps / 6
     jump = each(steepest_stretch, "in_context", stretch)
-    data["jump"], data["jump_start"] = (members, jump.fall), (members, jump.start)
+    data["jump"], data["jump_start"] = (each_arm, jump.fall), (each_arm, jump.start)
     data["jump_end"] = data.jump_start + stretch
-    data["bump"] = (members, each(speed_up, "loss", stretch))
+    data["bump"] = (each_arm, each(speed_up, "loss", stretch))
+    # By the longest period every text repeats; before that, a shorter context may do.
+    data["every_text_repeats"] = spec.task.max_period
+    there = data.slope.isel(position=spec.task.max_period - 1)
+    at_start = there.interp(step=data.jump_start)
+    data["slope_before"] = at_start.drop_vars(["step", "index"])
+    data["slope_after"] = there.isel(step=-1, drop=True).drop_vars("index")
     return data
-
-
-def _estimates(data: xr.Dataset) -> dict[str, Estimate]:
-    def arm(name: str) -> xr.Dataset:
-        chosen = data.sel(arm=name)
-        return chosen.isel(member=np.flatnonzero(chosen.alive.values))
-
-    def share(yes: xr.DataArray) -> Estimate:
-        return proportion_estimate(int(yes.sum()), yes.size)
-
-    def inside(members: xr.Dataset, middle: xr.DataArray) -> Estimate:
-        within = (middle >= members.jump_start) & (middle <= members.jump_end)
-        return share(within & (members.jump >= JUMP_NATS))
-
-    one, two = arm("1 layer"), arm("2 layers")
-    smeared, both = arm("1 layer, smeared"), arm("2 layers, smeared")
-    last = {"step": -1}
-    return {
-        "phase-two-layers": share(two.jump >= JUMP_NATS),
-        "phase-one-layer": share(one.jump >= JUMP_NATS),
-        "phase-smeared": share(smeared.jump >= JUMP_NATS),
-        "phase-smeared-earlier": difference_estimate(
-            both.in_context_middle.values, two.in_context_middle.values
-        ),
-        "prefix-two-layers": share(two.best_prefix.isel(last) >= PREFIX_SCORE),
-        "prefix-one-layer": share(one.best_prefix.isel(last) >= PREFIX_SCORE),
-        "icl-depth": difference_estimate(
-            one.in_context.isel(last).values, two.in_context.isel(last).values
-        ),
-        "bump-two-layers": share(two.bump >= BUMP_NATS),
-        "bump-one-layer": share(one.bump >= BUMP_NATS),
-        "together-prefix": inside(two, two.best_prefix_middle),
-        "together-previous": inside(two, two.best_previous_middle),
-    }

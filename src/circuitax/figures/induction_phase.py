@@ -6,6 +6,11 @@ windows    In each seed the heads form while the in-context score falls, not bef
            Refuted if markers lie outside the bars.
 positions  The change teaches the models to predict repeats, at every position at once.
            Refuted if one plain layer gets dark beyond the longest period.
+slope      Before the change (orange) a longer context soon stops helping; after it the loss falls
+           on until every text repeats (dotted). Refuted if one plain layer gets as bright.
+ablation   Without the heads that match prefixes the in-context score is gone; what the others write
+           is not missed, though patterns depend on one of them. Refuted if the solid line of a is
+           low, or its dashed line above 0.
 """
 
 import numpy as np
@@ -40,6 +45,8 @@ CURVES = {
     "best_prefix": "prefix matching, best head",
     "best_previous": "previous token, best head",
 }
+# A phase change saves at least this within a sixth of training; less is no event to mark.
+CHANGE_NATS = 1.0
 MARKS = {
     "in_context": ("in-context score", BLACK, "|"),
     "best_prefix": ("prefix matching", ORANGE, "o"),
@@ -50,11 +57,13 @@ MARKS = {
 
 @styled
 def draw(record: Record) -> dict[str, Figure]:
-    """The three figures of the experiment."""
+    """The figures of the experiment."""
     return {
         "training": training(record),
         "windows": windows(record),
         "positions": positions(record),
+        "slope": slope(record),
+        "ablation": ablation(record),
     }
 
 
@@ -118,6 +127,56 @@ def positions(record: Record) -> Figure:
         ax.set(title=arm, xlabel="training step")
     axes[0, 0].set_ylabel("token predicted")
     figure.colorbar(image, ax=axes[0].tolist(), label="loss, nats", shrink=0.9, extend="max")
+    letter_panels(axes[0])
+    return figure
+
+
+def slope(record: Record) -> Figure:
+    """How fast the mean loss falls with the token's index, over training."""
+    data = record.data
+    figure, axes = new_figure(1, 4, height=2.2, sharey=True)
+    deepest = -float(data.slope.isel(step=-1).mean("member").min())
+    for ax, arm in zip(axes[0], ARMS, strict=True):
+        members = _alive(data, arm)
+        values = members.slope.mean("member").transpose("position", "step")
+        image = ax.pcolormesh(data.step, data.index, -values, vmin=0, vmax=deepest,
+                              cmap=SEQUENTIAL, shading="nearest", rasterized=True)  # fmt: skip
+        ax.axhline(float(data.every_text_repeats), color=BLACK, linewidth=0.6, linestyle=":")
+        if float(members.jump.mean()) >= CHANGE_NATS:
+            ax.axvline(float(members.jump_start.mean()), color=ORANGE, linewidth=1)
+        ax.set(title=arm, xlabel="training step", ylim=(1, float(data.index[-1])))
+    axes[0, 0].set_yscale("log", base=2)
+    axes[0, 0].yaxis.set_major_formatter("{x:.0f}")
+    axes[0, 0].set_ylabel("token index")
+    bar = figure.colorbar(image, ax=axes[0].tolist(), shrink=0.9, extend="min")
+    bar.set_label("fall of the loss,\nnats per e-fold of the index")
+    letter_panels(axes[0])
+    return figure
+
+
+def ablation(record: Record) -> Figure:
+    """What each head is worth to the in-context score at the end, by what it attends to."""
+    data = record.data
+    figure, axes = new_figure(1, 2, height=2.7, sharey=True)
+    members = _alive(data, "2 layers")
+    lost = 1 - members.ablated / members.in_context.isel(step=-1)
+    prefix = members.prefix.isel(step=-1)
+    for ax, kind in zip(axes[0], data.ablation.values, strict=True):
+        for layer, (colour, mark) in enumerate(((BLUE, "^"), (ORANGE, "o"))):
+            ax.scatter(prefix.isel(layer=layer).values.ravel(),
+                       lost.sel(ablation=kind).isel(layer=layer).values.ravel(), s=12, marker=mark,
+                       color=colour, alpha=0.7, linewidths=0,
+                       label=f"one head of layer {layer + 1}")  # fmt: skip
+        groups = 1 - members.ablated_group.sel(ablation=kind) / members.in_context.isel(step=-1)
+        for group, line in zip(data.group.values, ("-", "--"), strict=True):
+            e = mean_estimate(groups.sel(group=group).values)
+            ax.axhline(
+                e.value, color=BLACK, linewidth=0.9, linestyle=line, label=f"{group} together"
+            )
+        ax.axhline(0, color=GREY, linewidth=0.6, linestyle=":")
+        ax.set(title=f"{kind}", xlabel="prefix matching of the head", xlim=(-0.02, 1))
+    axes[0, 0].set_ylabel("share of in-context score lost")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
     letter_panels(axes[0])
     return figure
 

@@ -1,0 +1,60 @@
+"""What the phase-change experiment measures beside the library's own functions."""
+
+from functools import partial
+
+import jax
+import numpy as np
+import pytest
+from jaxtyping import Array
+
+from circuitax.circuits.induction_scores import induction_scores
+from circuitax.data.repeated import RepeatedSource
+from circuitax.kernel.weights import TransformerWeights
+from circuitax.models.specs import TransformerSpec
+from circuitax.models.transformer import init_weights
+from experiments import induction_phase
+from experiments.induction_phase import in_context, without_heads
+
+MODEL = TransformerSpec(d_vocab=8, n_ctx=12, n_layers=2, n_heads=2, d_model=8, init_scale=3.0)
+TASK = RepeatedSource(4, 12, 8, min_period=3, max_period=6, distinct=True)
+
+
+def score(weights: TransformerWeights, texts: Array) -> float:
+    losses = induction_scores(weights, texts, MODEL.forward_spec()).loss_by_position
+    return float(in_context(TASK, losses))
+
+
+def silenced(weights: TransformerWeights, layer: int, head: int) -> TransformerWeights:
+    heads = weights.blocks.attention
+    silent = heads._replace(W_O=heads.W_O.at[layer, head].set(0))
+    return weights._replace(blocks=weights.blocks._replace(attention=silent))
+
+
+def test_in_context_is_late_minus_early() -> None:
+    losses = np.arange(11.0)  # predictions of tokens 1 ... 11
+    # early: before a text can repeat, tokens 1 and 2; late: from where all do, tokens 7 ... 11
+    assert in_context(TASK, jax.numpy.asarray(losses)) == 8.0 - 0.5
+
+
+def test_heads_are_taken_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    weights, texts = init_weights(jax.random.key(1), MODEL), TASK(jax.random.key(2))
+    prefix = induction_scores(weights, texts, MODEL.forward_spec()).prefix
+    # Random heads: call the one that matches prefixes best the induction head.
+    monkeypatch.setattr(induction_phase, "PREFIX_SCORE", float(prefix.max()))
+    layer, head = np.unravel_index(int(prefix.argmax()), prefix.shape)
+    found = jax.jit(partial(without_heads, MODEL, TASK))(weights, texts)
+    assert found["each"].shape == (2, 2, 2) and found["groups"].shape == (2, 2)
+    held, reacts = found["each"]
+    for i in range(2):
+        for j in range(2):
+            wanted = score(silenced(weights, i, j), texts)
+            np.testing.assert_allclose(reacts[i, j], wanted, rtol=1e-4, atol=1e-5)
+    # Nothing reads the last layer's patterns again, and much reads the first one's output.
+    np.testing.assert_allclose(held[1], reacts[1], rtol=1e-4, atol=1e-5)
+    assert np.abs(held[0] - reacts[0]).max() > 1e-3
+    np.testing.assert_allclose(found["groups"][:, 0], found["each"][:, layer, head], rtol=1e-4)
+    everything = weights
+    for i, j in [(0, 0), (0, 1), (1, 0), (1, 1)]:
+        if (i, j) != (layer, head):
+            everything = silenced(everything, i, j)
+    np.testing.assert_allclose(found["groups"][1, 1], score(everything, texts), rtol=1e-4)
