@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,7 +21,8 @@ usage: python -m experiments.collect experiment=NAME [sweep=latest|all|STAMP] [o
 
 Merges the finished runs of the latest sweep (or of all) into one dataset whose dimensions are the
 swept fields, with tidy tables beside it, in results/NAME/collected/. Fields that differ between
-the runs are the axes; over= names them instead. A run that is missing, or a member, is an error
+the runs are the axes, but for those that only follow a swept one (a width that the configuration
+takes from another width); over= names them instead. A run that is missing, or a member, is an error
 that names it; missing=allow leaves the cell not a number and names it in the dataset's notes.
 """
 OPTIONS = {"experiment": "", "sweep": "latest", "over": "", "scale": "", "missing": "fail"}
@@ -46,6 +47,8 @@ def main(arguments: list[str] | None = None) -> int:
     record = Record.load(folder)
     sizes = ", ".join(f"{dim} {size}" for dim, size in record.data.sizes.items())
     print(f"{len(record.notes['runs'])} runs, {sizes}: {shown(folder)}")
+    if record.notes["follow"]:
+        print(f"follow the axes: {', '.join(record.notes['follow'])}")
     for key in ("missing", "left_out"):
         if record.notes[key]:
             print(f"{key.replace('_', ' ')}: {missing_text(record.notes[key])}")
@@ -67,7 +70,9 @@ def collect(name: str, options: Mapping[str, str]) -> Path:
     if not runs:
         raise ValueError(f"experiment={name} has no finished run to collect")
     facts = [_facts(run) for run in runs]
-    axes = _axes(facts, [path for path in options["over"].split(",") if path])
+    typed = {key for run in runs for key in _typed(run)}
+    over = [path for path in options["over"].split(",") if path]
+    axes, follow = _axes(facts, typed, over)
     parts = []
     for run, values in zip(runs, facts, strict=True):
         record = Record.load(run)
@@ -83,6 +88,7 @@ def collect(name: str, options: Mapping[str, str]) -> Path:
     notes = {
         "experiment": name,
         "axes": axes,
+        "follow": follow,
         "runs": [run.name for run in runs],
         "sources": sorted({provenance(run)["source"] for run in runs}),
         "missing": list(dict.fromkeys(missing)),
@@ -127,18 +133,38 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _axes(facts: list[dict[str, Any]], over: list[str]) -> list[str]:
+def _typed(run: Path) -> Iterator[str]:
+    lines = (run / "overrides.yaml").read_text(encoding="utf-8").splitlines()
+    yield from (line.removeprefix("- ").partition("=")[0] for line in lines)
+
+
+def _axes(
+    facts: list[dict[str, Any]], typed: set[str], over: list[str]
+) -> tuple[list[str], list[str]]:
+    """The fields that span the sweep, and those that they decide."""
     paths = sorted(set().union(*facts))
     unknown = [path for path in over if path not in paths]
     if unknown:
         raise ValueError(f"over={unknown[0]} must be one of {', '.join(paths)}")
     varying = [path for path in paths if any(f.get(path) != facts[0].get(path) for f in facts)]
-    if over and set(varying) - set(over):
+    leading = over or [path for path in varying if path in typed]
+    follow = [p for p in varying if p not in {*leading, *typed} and _follows(p, leading, facts)]
+    axes = [path for path in varying if path not in follow]
+    if over and set(axes) - set(over):
         raise ValueError(
-            f"over={','.join(over)} leaves out {', '.join(sorted(set(varying) - set(over)))}, "
+            f"over={','.join(over)} leaves out {', '.join(sorted(set(axes) - set(over)))}, "
             "in which the runs differ too"
         )
-    return over or varying
+    return over or axes, follow
+
+
+def _follows(path: str, leading: list[str], facts: list[dict[str, Any]]) -> bool:
+    """Whether the fields that were swept decide this one."""
+    if not leading:
+        return False
+    points = [json.dumps([fact.get(name) for name in leading]) for fact in facts]
+    both = {(point, json.dumps(fact.get(path))) for point, fact in zip(points, facts, strict=True)}
+    return len(both) == len(set(points))
 
 
 def _planned(overrides: list[str]) -> dict[str, Any]:

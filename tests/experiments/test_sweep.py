@@ -79,6 +79,26 @@ def test_missing_runs_and_members_are_named(
     assert "has no finished run to collect" in capsys.readouterr().err
 
 
+def test_a_field_that_follows_another_is_no_axis(
+    walk: Callable[..., int], results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # As a configuration does that says fail: ${...} of the size.
+    assert walk("-m", "step.size=1,2") == 0
+    small, _ = finished_runs("house_walk")
+    spec = small / "spec.json"
+    text = spec.read_text()
+    spec.write_text(text.replace('"fail": ""', '"fail": "none"'))
+    assert spec.read_text() != text
+    capsys.readouterr()
+    assert collect.main(["experiment=house_walk"]) == 0
+    assert "follow the axes: fail" in capsys.readouterr().out
+    assert collect.main(["experiment=house_walk", "over=step.size"]) == 0
+    (folder,) = (results / "house_walk" / "collected").iterdir()
+    assert Record.load(folder).notes["axes"] == ["step.size"]
+    assert collect.main(["experiment=house_walk", "over=fail"]) == 2
+    assert "over=fail leaves out step.size" in capsys.readouterr().err
+
+
 def test_collect_says_what_it_cannot_do(
     walk: Callable[..., int], results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
