@@ -52,7 +52,7 @@ def copying(data: xr.Dataset) -> Figure:
                     ha="right", va="top", color=GREY)  # fmt: skip
     ax.set(xlim=(0, 119), xlabel="tokens that the heads' OV circuit raises most, %", yticks=y,
            yticklabels=ROWS)  # fmt: skip
-    ax.legend(loc="lower right")
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
     return figure
 
 
@@ -71,11 +71,11 @@ def heads(data: xr.Dataset) -> Figure:
     inducing = data.prefix.isel(layer=1) > 0.4
     for i, head in enumerate(np.flatnonzero(inducing.values)):
         ax.plot(removed, data.prefix_without.isel(head=head), "os^v"[i % 4], markersize=3,
-                color=(BLUE, ORANGE)[i % 2], label=f"1.{head}")  # fmt: skip
+                color=(BLUE, ORANGE)[i % 2], label=f"head 1.{head}")  # fmt: skip
         ax.axhline(float(data.prefix.isel(layer=1, head=head)), color=BLACK, linewidth=0.6,
                    linestyle=":")  # fmt: skip
-    ax.set(xlabel="head of layer 0 removed", ylabel="prefix score", ylim=(0, 1))
+    ax.set(xlabel="head of layer 0 removed", ylabel="prefix score", ylim=(0, 1.05))
     if inducing.any():
-        ax.legend()
+        ax.legend(title="dotted: none removed")
     letter_panels(axes[0])
     return figure

@@ -6,7 +6,7 @@ terms         Loss with paths of each order, and with the order-1 terms of each 
 distance      Attention by distance, every head of every seed. Refuted if a head of the first layer
               peaks one token back, or if attention is even.
 composition   Composition of all pairs against its null, and OV eigenvalues, before and after
-              training. Refuted if K-composition lies right of 0, or eigenvalue scores stay at 0.
+              training. Refuted if K-composition lies above 0, or eigenvalue scores stay at 0.
 """
 
 import numpy as np
