@@ -14,6 +14,10 @@ def column_softmax_rows(s: np.ndarray) -> np.ndarray:
     return e / e.sum(axis=1, keepdims=True)
 
 
+def column_softmax_rows_of(s: np.ndarray) -> np.ndarray:
+    return np.stack([column_softmax_rows(head) for head in s])
+
+
 def positions(n: int) -> jax.Array:
     return jnp.arange(n)
 
@@ -152,6 +156,29 @@ def test_S0_rmk_11_causal_pattern_is_lower_triangular(rng: np.random.Generator) 
     assert (np.triu(causal, 1) == 0).all()
     assert (full > 0).all()
     np.testing.assert_allclose(causal.sum(axis=-1), 1, rtol=1e-6)
+
+
+def test_dividing_after_mixing_is_the_same_in_value_and_gradient(
+    x64: None, rng: np.random.Generator
+) -> None:
+    scores, v = rng.standard_normal((2, 5, 5)), rng.standard_normal((2, 5, 3))
+    mask = attention.causal_mask(positions(5), positions(5))
+    weight = jnp.asarray(rng.standard_normal((2, 5, 3)))
+
+    def after(scores: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.Array]:
+        mixed, pattern = attention.attend(scores, mask, v)
+        return (weight * mixed).sum() + (pattern**3).sum(), pattern
+
+    def before(scores: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.Array]:
+        pattern = attention.attention_pattern(scores, mask)
+        return (weight * attention.mix_values(pattern, v)).sum() + (pattern**3).sum(), pattern
+
+    arguments = jnp.asarray(scores), jnp.asarray(v)
+    got, want = (jax.value_and_grad(f, (0, 1), has_aux=True)(*arguments) for f in (after, before))
+    for ours, theirs in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-14)
+    masked = np.where(np.tri(5, dtype=bool), scores, -np.inf)
+    np.testing.assert_allclose(got[0][1], column_softmax_rows_of(masked), rtol=1e-12)
 
 
 def test_smeared_keys(x64: None, rng: np.random.Generator) -> None:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.kernel.forward import forward
+from circuitax.kernel.forward import forward, unembed
 from circuitax.kernel.interventions import Interventions
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
@@ -152,6 +152,26 @@ def test_scanned_layers_equal_written_out_ones(x64: None, make_transformer) -> N
     shallow = weights._replace(blocks=jax.tree.map(lambda a: a[:4], weights.blocks))
     _, four = run(shallow, FOUR, S0_SPEC)
     np.testing.assert_allclose(deep.streams[:5], four.streams, rtol=1e-10)
+
+
+def test_unembedding_rows_of_many_texts_is_the_end_of_each_forward_pass(
+    x64: None, make_transformer, rng: np.random.Generator
+) -> None:
+    weights = make_transformer(n_layers=1)
+    weights = weights._replace(b_U=jnp.asarray(rng.standard_normal(weights.W_U.shape[1])))
+    spec = ForwardSpec(0.5, norm=Norm.layernorm_pre, final_norm=True)
+    logits, traces = jax.vmap(lambda text: run(weights, text, spec))(
+        jnp.stack([TOKENS, TOKENS[::-1]])
+    )
+    rows = traces.streams[:, -1].reshape(12, -1)
+    got, scale = unembed(weights, rows, spec)
+    np.testing.assert_allclose(got.reshape(logits.shape), logits, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(scale, traces.scales.final.reshape(12), rtol=1e-12)
+    x = np.asarray(rows)
+    x = x - x.mean(axis=1, keepdims=True)
+    by_hand = x / 2 @ np.asarray(weights.W_U) + np.asarray(weights.b_U)
+    frozen, _ = unembed(weights, rows, spec, 2 * jnp.ones(12))
+    np.testing.assert_allclose(frozen, by_hand, rtol=1e-11, atol=1e-12)
 
 
 def test_missing_or_short_position_tables_are_refused(make_transformer) -> None:

@@ -54,6 +54,13 @@ def test_next_token_nats_by_hand_and_at_large_logits(x64: None) -> None:
     assert jnp.isfinite(jax.grad(lambda z: next_token_nats(z * 1e4, tokens).sum())(logits)).all()
 
 
+def test_next_token_nats_keep_their_digits_beside_large_logits() -> None:
+    logits = jnp.array([[0.0, -7.0, -9.0], [0.0, 0.0, 0.0]])
+    tokens = jnp.array([1, 0])
+    want = np.log1p(np.exp(-7.0) + np.exp(-9.0))
+    np.testing.assert_allclose(next_token_nats(logits + 4096, tokens), [want], rtol=2e-4)
+
+
 def test_next_token_nats_over_a_batch_is_one_text_at_a_time(rng: np.random.Generator) -> None:
     logits = jnp.array(rng.normal(size=(2, 4, 3)))
     tokens = jnp.array(rng.integers(3, size=(2, 4)))

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from circuitax.kernel.softmax import masked_softmax
+from circuitax.kernel.softmax import masked_exponentials, masked_softmax
 
 
 def project(
@@ -56,7 +56,7 @@ def attention_scores(
     Differs: S2 prints ``q_i^T k_j`` of row vectors, an outer product (E30); S3 Definition 1 prints
         scores of shape d_k x d_k (E4).
     """
-    return score_scale * jnp.einsum("htk,hsk->hts", q, k)
+    return jnp.einsum("htk,hsk->hts", score_scale * q, k)
 
 
 def causal_mask(
@@ -92,6 +92,22 @@ def mix_values(
     Source: S0 Definition 7, ``H = V A^T`` in columns.
     """
     return jnp.einsum("hts,hsv->htv", pattern, v)
+
+
+def attend(
+    scores: Float[Array, "n_heads dest src"],
+    mask: Bool[Array, "dest src"],
+    v: Float[Array, "n_heads src d_value"],
+) -> tuple[Float[Array, "n_heads dest d_value"], Float[Array, "n_heads dest src"]]:
+    """`mix_values` with the `attention_pattern` of the scores, and that pattern.
+
+    Softmax's division comes after the mixing: its gradient then needs no sum over sources, and a
+    pattern that nobody reads is never written.
+
+    Source: S0 Definition 7 and Remark 11.
+    """
+    exponentials, total = masked_exponentials(scores, mask)
+    return mix_values(exponentials, v) / total[..., None], exponentials / total[..., None]
 
 
 def head_outputs(

@@ -81,13 +81,7 @@ def forward(
         unroll=max(1, min(n_layers, _UNROLL)),
     )
     stream = edited(stream, last_keep, last_add)
-    norm = spec.norm if spec.final_norm else Norm.none
-    read, final_scale = apply_norm(
-        stream, norm, spec.norm_eps, weights.final_norm, edit.scales.final
-    )
-    logits = read @ weights.W_U
-    if weights.b_U is not None:
-        logits = logits + weights.b_U[None, :]
+    logits, final_scale = unembed(weights, stream, spec, edit.scales.final)
     trace = Trace(
         jnp.concatenate([each.entering, stream[None]]),
         each.pattern,
@@ -97,6 +91,26 @@ def forward(
         None if each.cache is None else Cache(each.cache, start + n_ctx),
     )
     return logits, trace
+
+
+def unembed(
+    weights: TransformerWeights,
+    stream: Float[Array, "n_rows d_model"],
+    spec: ForwardSpec,
+    scale: Float[Array, " n_rows"] | None = None,
+) -> tuple[Float[Array, "n_rows d_vocab"], Float[Array, " n_rows"]]:
+    """``N(X) W_U + b_U``, the last step of `forward`, and the divisor of its norm.
+
+    Args:
+        weights: One member's weights.
+        stream: Final streams; rows are independent, so they may come from many texts.
+        spec: Static.
+        scale: A frozen divisor.
+    """
+    norm = spec.norm if spec.final_norm else Norm.none
+    read, scale = apply_norm(stream, norm, spec.norm_eps, weights.final_norm, scale)
+    logits = read @ weights.W_U
+    return (logits if weights.b_U is None else logits + weights.b_U[None, :]), scale
 
 
 def _split_last(edits: Array | None) -> tuple[Array | None, Array | None]:

@@ -127,10 +127,11 @@ def _attend(
         k = rotate(k, src, spec.rotary_base)
     scores = attention.attention_scores(q, k, spec.score_scale)
     mask = attention.causal_mask(place.dest, src, spec.causal)
-    pattern = attention.attention_pattern(scores, mask)
     if edit.patterns is not None and edit.pattern_frozen is not None:
-        pattern = jnp.where(edit.pattern_frozen[:, None, None], edit.patterns, pattern)
-    return attention.mix_values(pattern, v), pattern, cache
+        computed = attention.attention_pattern(scores, mask)
+        pattern = jnp.where(edit.pattern_frozen[:, None, None], edit.patterns, computed)
+        return attention.mix_values(pattern, v), pattern, cache
+    return *attention.attend(scores, mask, v), cache
 
 
 def _read(

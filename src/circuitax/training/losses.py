@@ -63,6 +63,9 @@ def next_token_nats(
     """
     if tokens.shape[-1] < 2:
         raise ValueError(f"n_ctx={tokens.shape[-1]} must be at least 2 to have a next token")
-    log_probs = jax.nn.log_softmax(logits[..., :-1, :], axis=-1)
-    picked = jnp.take_along_axis(log_probs, tokens[..., 1:, None], axis=-1)
-    return -picked[..., 0]
+    # The last position has no target; to take its logits along is cheaper than to copy the others.
+    targets = jnp.roll(tokens, -1, axis=-1)
+    shift = jax.lax.stop_gradient(jnp.max(logits, axis=-1, keepdims=True))
+    log_total = jnp.log(jnp.sum(jnp.exp(logits - shift), axis=-1))
+    picked = jnp.take_along_axis(logits, targets[..., None], axis=-1) - shift
+    return (log_total - picked[..., 0])[..., :-1]
