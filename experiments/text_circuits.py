@@ -89,7 +89,8 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     data["null"] = 1 / np.sqrt(model.d_model)
     data["bigram_loss"] = upstream.data.bigram_loss
     measured, unmet = estimates(data)
-    return Record(data=data, measured=measured, unmet=unmet, notes={"chance": found["chance"][0]})
+    notes = {"prefix_by_chance": float(found["chance"][0])}
+    return Record(data=data, measured=measured, unmet=unmet, notes=notes)
 
 
 def two_layer_model(upstream: Record) -> TransformerSpec:

@@ -4,6 +4,9 @@ composition   z-scores of all pairs of heads; the pair of previous-token and ind
               marked. Refuted if the mark is not the brightest of its K panel.
 patterns      What both heads attend to on random tokens, repeated. Refuted without two stripes: one
               beside the diagonal, one a period away.
+repeats       Every head of every seed on repeats: how often it looks most at the token after the
+              earlier copy, how much of what it moves comes from there, what it adds to the right
+              logit. Refuted if heads of layer 0 do any of it, or induction heads do not.
 eigenvalues   Copying against matching by the composed circuit. Refuted if induction heads are not
               alone in the upper right corner, or lie where the heads before training lie.
 terms         Loss by order and by layer, and what removing each head costs, with patterns kept
@@ -31,11 +34,12 @@ from circuitax.records.record import Record
 
 @styled
 def draw(record: Record) -> dict[str, Figure]:
-    """The four figures of the experiment."""
+    """The five figures of the experiment."""
     data = record.data
     return {
         "composition": composition(data),
         "patterns": patterns(data),
+        "repeats": repeats(data),
         "eigenvalues": eigenvalues(data),
         "terms": terms(data),
     }
@@ -85,6 +89,29 @@ def patterns(data: xr.Dataset) -> Figure:
     return figure
 
 
+def repeats(data: xr.Dataset) -> Figure:
+    """Attention, value-weighted attention and logit effect at predicted repeats, a dot a head."""
+    alive = data.isel(member=np.flatnonzero(data.alive.values))
+    figure, axes = new_figure(1, 3, height=2.3)
+    panels = {
+        "top_is_match": ("looks most at the match", "share of repeats"),
+        "stripes": ("value-weighted attention there", "share"),
+        "raises": ("added to the right logit", "logits over the mean token"),
+    }
+    places = np.linspace(-0.25, 0.25, alive.sizes["member"])[:, None]
+    for ax, (name, (title, label)) in zip(axes[0], panels.items(), strict=True):
+        for layer, (colour, marker) in enumerate(((BLUE, "s"), (ORANGE, "o"))):
+            values = alive[name].isel(layer=layer).transpose("member", "head").values
+            at = np.broadcast_to(layer + places, values.shape)
+            ax.plot(at.ravel(), values.ravel(), marker, color=colour, markersize=2.5, alpha=0.7)
+        ax.axhline(0, color=GREY, linewidth=0.5)
+        ax.set(title=title, ylabel=label, xticks=(0, 1), xticklabels=("layer 0", "layer 1"))
+    for ax in axes[0, :2]:
+        ax.set_ylim(-0.03, 1.03)
+    letter_panels(axes[0])
+    return figure
+
+
 def eigenvalues(data: xr.Dataset) -> Figure:
     """Each head of layer 1: copying against matching with its seed's previous-token head."""
     alive = data.isel(member=np.flatnonzero(data.alive.values))
@@ -116,8 +143,9 @@ def terms(data: xr.Dataset) -> Figure:
     labels = ["direct", "+ layer 0", "+ layer 1", "+ both", "all"]
     _bars(by_layer, labels, members.first_order_loss.transpose("member", ...).values)
     for ax, title in ((by_order, "paths of order"), (by_layer, "order-1 terms of")):
-        ax.axhline(float(data.uniform), color=BLACK, linewidth=0.6, linestyle=":")
-        ax.set(ylabel="loss on repeats, nats", title=title)
+        ax.axhline(float(data.uniform), color=BLACK, linewidth=0.8, linestyle=":", label="uniform")
+        ax.set(ylabel="loss on repeats, nats", title=title, ylim=(0, 1.2 * float(data.uniform)))
+    by_layer.legend(loc="upper right")
     _removals(removed, members)
     letter_panels(axes[0])
     return figure
