@@ -9,6 +9,7 @@ from typing import Any, cast
 from omegaconf import OmegaConf
 
 from circuitax.config.catalogue import discover
+from circuitax.lab.drawing import draw_figures
 from circuitax.lab.runs import finished_runs, provenance, results_folder, run_folder, shown
 from circuitax.records.merge import Part, merge, missing_text
 from circuitax.records.record import Record
@@ -24,6 +25,7 @@ swept fields, with tidy tables beside it, in results/NAME/collected/. Fields tha
 the runs are the axes, but for those that only follow a swept one (a width that the configuration
 takes from another width); over= names them instead. A run that is missing, or a member, is an error
 that names it; missing=allow leaves the cell not a number and names it in the dataset's notes.
+An experiment whose figures define draw_sweep(record) has the sweep drawn.
 """
 OPTIONS = {"experiment": "", "sweep": "latest", "over": "", "scale": "", "missing": "fail"}
 
@@ -40,7 +42,8 @@ def main(arguments: list[str] | None = None) -> int:
         one_of("scale", options["scale"], ("", "tiny", "quick", "paper"))
         if not options["experiment"]:
             raise ValueError("experiment is missing: give experiment=NAME")
-        (name,) = wanted(options["experiment"].split(",")[0], discover())
+        entries = discover()
+        (name,) = wanted(options["experiment"].split(",")[0], entries)
         folder = collect(name, options)
     except ValueError as error:
         return refuse(error)
@@ -52,6 +55,12 @@ def main(arguments: list[str] | None = None) -> int:
     for key in ("missing", "left_out"):
         if record.notes[key]:
             print(f"{key.replace('_', ' ')}: {missing_text(record.notes[key])}")
+    try:
+        for path in draw_figures(folder, entries[name].figures, "draw_sweep"):
+            print(shown(path))
+    except Exception as error:  # the data are kept
+        print(f"error: figures failed: {type(error).__name__}: {error}", file=sys.stderr)
+        return 1
     return 0
 
 

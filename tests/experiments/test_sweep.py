@@ -99,6 +99,24 @@ def test_a_field_that_follows_another_is_no_axis(
     assert "over=fail leaves out step.size" in capsys.readouterr().err
 
 
+def test_a_sweep_is_drawn_and_kept_when_drawing_fails(
+    walk: Callable[..., int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert walk("-m", "seed=0,1") == 0
+    capsys.readouterr()
+    monkeypatch.setattr(collect, "draw_figures", lambda run, module, function: [run / function])
+    assert collect.main(["experiment=house_walk"]) == 0
+    assert "draw_sweep" in capsys.readouterr().out
+
+    def fail(run: Path, module: Path, function: str) -> list[Path]:
+        raise KeyError("no such axis")
+
+    monkeypatch.setattr(collect, "draw_figures", fail)
+    assert collect.main(["experiment=house_walk"]) == 1
+    said = capsys.readouterr()
+    assert "2 runs" in said.out and "error: figures failed: KeyError: 'no such axis'" in said.err
+
+
 def test_collect_says_what_it_cannot_do(
     walk: Callable[..., int], results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

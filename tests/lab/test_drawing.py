@@ -48,6 +48,17 @@ def test_no_module_no_figure(run: Path) -> None:
     assert up_to_date(run, run / "absent.py")
 
 
+def test_figures_of_a_sweep_are_optional(run: Path, tmp_path: Path) -> None:
+    assert draw_figures(run, HOUSE / "figures" / "house_walk.py", "draw_sweep") == []
+    module = tmp_path / "sweeping.py"
+    module.write_text("def draw_sweep(record):\n    return {}\n")
+    assert draw_figures(run, module, "draw_sweep") == []
+    assert not (run / "figures").exists()
+    text = "from matplotlib.figure import Figure\n"
+    module.write_text(text + "def draw_sweep(record):\n    return {'sweep': Figure()}\n")
+    assert draw_figures(run, module, "draw_sweep") == [run / "figures" / "sweep.png"]
+
+
 def test_drawing_needs_no_jax(run: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from circuitax.lab.drawing import draw_figures\n"

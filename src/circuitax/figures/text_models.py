@@ -5,7 +5,12 @@ training   Zero layers stop at the bigram table of the corpus; one and two layer
 positions  Layers earn their loss from context: late tokens gain more from them than early ones.
            Refuted if the curves of one and two layers are flat. On repeated random tokens a late
            gain would be an induction head.
+samples    What each model makes of one prompt. Nothing is settled by it.
+sweep      (experiments.collect, after a sweep over the width) More width and more layers lower the
+           loss. Refuted if lines cross or rise by more than their intervals.
 """
+
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -27,6 +32,7 @@ from circuitax.figures.style import (
     styled,
 )
 from circuitax.records.estimate import mean_estimate
+from circuitax.records.merge import axis_names
 from circuitax.records.record import Record
 
 COLOURS = (BLUE, ORANGE, GREEN, PINK, SKY, YELLOW)
@@ -57,7 +63,8 @@ def training(record: Record) -> Figure:
         if np.isfinite(e.low):
             right.errorbar(i, e.value, [[e.value - e.low], [e.high - e.value]], color=BLACK,
                            capsize=3, linewidth=1)  # fmt: skip
-        right.annotate(f"{e.value:.3f}", (i, losses.max()), xytext=(0, 4), ha="center",
+        top = max(losses.max(), e.high) if np.isfinite(e.high) else losses.max()
+        right.annotate(f"{e.value:.3f}", (i, top), xytext=(0, 4), ha="center",
                        textcoords="offset points", fontsize=6.5)  # fmt: skip
     for ax in (left, right):
         ax.axhline(float(data.bigram_loss), color=BLACK, linewidth=0.8, linestyle="--",
@@ -93,18 +100,79 @@ def positions(record: Record) -> Figure:
 
 
 def samples(record: Record) -> Figure:
-    """What the first seed of each model writes, at temperature 0.8."""
+    """What the first seed of each model writes after the prompt, at temperature 0.8."""
     texts = record.notes["samples"]
-    figure, axes = new_figure(1, len(texts), width=PAGE, height=1.2)
-    for ax, (name, text) in zip(axes[0], texts.items(), strict=True):
+    columns = 2
+    figure, axes = new_figure(-(-len(texts) // columns), columns, width=PAGE, height=2.4)
+    for ax in axes.flat:
         ax.set_axis_off()
-        ax.set_title(_label(name))
-        ax.text(0, 1, _wrapped(text), va="top", fontsize=5.5, family="monospace",
+    for ax, (name, text) in zip(axes.flat, texts.items(), strict=False):
+        loss = record.measured.get(f"loss-{name}")
+        nats = f", {loss.value:.2f} nats a token" if loss else ""
+        ax.set_title(f"{_label(name)}{nats}", loc="left")
+        ax.text(0, 0.98, _wrapped(text), va="top", fontsize=6.5, family="monospace",
                 transform=ax.transAxes, parse_math=False)  # fmt: skip
     return figure
 
 
-def _wrapped(text: str, width: int = 34, lines: int = 11) -> str:
+@styled
+def draw_sweep(record: Record) -> dict[str, Figure]:
+    """The last losses of a collected sweep over one size, such as the width, and over depth.
+
+    Nothing for sweeps over several fields beside ``model.n_layers``.
+    """
+    names = axis_names(set(record.notes["axes"]))
+    depth = names.pop("model.n_layers", None)
+    if len(names) != 1:
+        return {}
+    ((path, width),) = names.items()
+    losses = {
+        end: _last_losses(record.data, end, depth).transpose("model", width)
+        for end in ("", "_low", "_high")
+    }
+    attention_only = sorted(str(n) for n in record.data.model.values if str(n) != "full")
+    order = [*attention_only, *(["full"] if "full" in record.data.model.values else [])]
+    mean, low, high = (losses[end].sel(model=order) for end in losses)
+    figure, axes = new_figure(1, 2, height=2.6, sharey=True)
+    left, right = axes[0]
+    sizes = mean[width].values
+    for (name, colour), *lines in zip(_models(mean), mean, low, high, strict=True):
+        _errorbars(left, sizes, *lines, color=colour, label=_label(name))
+    layers = np.array([int(n.removeprefix("layers-")) for n in attention_only])
+    for i, size in enumerate(sizes):
+        grey = str(0.75 * (1 - i / max(len(sizes) - 1, 1)))
+        lines = [part.sel({"model": attention_only, width: size}) for part in (mean, low, high)]
+        _errorbars(right, layers, *lines, color=grey, label=f"{path}={size}")
+    left.set(xlabel=path, ylabel="held-out loss at the end, nats", xscale="log")
+    left.set_xticks(sizes, [f"{size:g}" for size in sizes], minor=False)
+    left.minorticks_off()
+    right.set(xlabel="layers, attention only", xticks=layers)
+    for ax in axes[0]:
+        ax.legend()
+    letter_panels(axes[0])
+    return {"sweep": figure}
+
+
+def _last_losses(data: xr.Dataset, end: str, depth: str | None) -> xr.DataArray:
+    """By model; a model that runs of several depths have trained is the same in all of them."""
+    found = []
+    for name in map(str, data.model.values):
+        values = data[f"loss-{name}{end}"]
+        found.append(values.mean(depth) if depth in values.dims else values)
+    return xr.concat(found, data.model)
+
+
+def _errorbars(
+    ax: Axes, x: np.ndarray, mean: xr.DataArray, low: xr.DataArray, high: xr.DataArray,
+    **how: Any,
+) -> None:  # fmt: skip
+    y = mean.values
+    ends = np.stack([y - low.values, high.values - y])
+    ends[~np.isfinite(ends)] = 0  # one seed has no interval
+    ax.errorbar(x, y, ends, marker="o", markersize=3, capsize=2, linewidth=1, **how)
+
+
+def _wrapped(text: str, width: int = 62, lines: int = 8) -> str:
     printable = "".join(c if c == "\n" or c.isprintable() else " " for c in text)
     rows = [
         row[i : i + width]
@@ -123,7 +191,7 @@ def _band(ax: Axes, x: np.ndarray, values: np.ndarray, colour: str, label: str) 
         ax.fill_between(x, low, high, color=colour, alpha=0.3, linewidth=0)
 
 
-def _models(data: xr.Dataset) -> list[tuple[str, str]]:
+def _models(data: xr.Dataset | xr.DataArray) -> list[tuple[str, str]]:
     return [(str(n), c) for n, c in zip(data.model.values, COLOURS, strict=False)]
 
 

@@ -17,19 +17,25 @@ _DPI = 200
 _SOURCE = ".source"
 
 
-def draw_figures(run: Path, module: Path) -> list[Path]:
+def draw_figures(run: Path, module: Path, function: str = "draw") -> list[Path]:
     """Draw every figure of a run anew, as PNG and PDF; the old ones stay if drawing fails.
 
     Args:
         run: Folder of the run.
         module: File that defines ``draw(record) -> dict[str, Figure]``; it may not exist.
+        function: ``draw``, or ``draw_sweep`` for the merged record of a sweep, which a module need
+            not define and which may have nothing to draw.
 
     Returns:
         The PNG files.
     """
     if not module.is_file():
         return []
-    figures = _load(module).draw(Record.load(run))
+    loaded, record = _load(module), Record.load(run)
+    if function == "draw":
+        figures = loaded.draw(record)
+    elif not (figures := getattr(loaded, function, lambda record: {})(record)):
+        return []
     with whole_folder(run / FIGURES) as folder:
         for name, figure in figures.items():
             for suffix, metadata in _METADATA.items():
