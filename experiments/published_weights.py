@@ -11,8 +11,6 @@ from tokenizers import Tokenizer
 
 from circuitax.circuits.composition import KINDS
 from circuitax.circuits.folding import fold_norms
-from circuitax.circuits.heads import token_ov
-from circuitax.circuits.spectra import copying_score
 from circuitax.data.tokenizer import boundary_id, load_tokenizer
 from circuitax.kernel.keys import derive
 from circuitax.kernel.weights import TransformerWeights
@@ -26,6 +24,7 @@ from experiments import published_weights_claims as claims
 from experiments.published_weights_claims import CLAIMS as CLAIMS
 from experiments.published_weights_measures import (
     RANKS,
+    of_one_layer,
     of_text,
     of_two_layers,
     of_words,
@@ -189,8 +188,8 @@ def _one_layer(model: Model | None) -> Part:
     sizes, weights = model
     if sizes.n_layers != 1:
         raise ValueError(f"one_layer has n_layers={sizes.n_layers}, must be 1")
-    score = copying_score(token_ov(weights, sizes.forward_spec()))[0]
-    data = xr.Dataset({"one_layer_copying": ("one_layer_head", np.asarray(score))})
+    found = of_one_layer(weights, sizes.forward_spec())
+    data = xr.Dataset({name: ("one_layer_head", values) for name, values in found.items()})
     return data, claims.one_layer_estimates(data), _other(claims.ONE_LAYER, sizes, 1)
 
 

@@ -70,6 +70,10 @@ ONE_LAYER = (
           "heads of a published one-layer model copy: share with an eigenvalue score over 0.1",
           "published-most-copy", at_least(0.5), "10 of 12 in the paper; more than half", "shape",
           "any one-layer model of about 50,000 tokens"),
+    Claim("published-copying-pattern", f"{FRAMEWORK}, skip-trigrams by pattern (F3)", "Of the "
+          "hundred strongest skip-trigrams of a head, share of the pattern [b] … [a] → [b], the "
+          "best head", "published-copying-pattern", at_least(0.5), "more than half; by chance one "
+          "in 50,000", "shape", "any one-layer model of about 50,000 tokens"),
 )  # fmt: skip
 WORDS = (
     Claim("published-skip-trigrams", f"{FRAMEWORK}, skip-trigram tables (F2, F4)", "Share of the "
@@ -142,8 +146,11 @@ def text_estimates(data: xr.Dataset, inducers: tuple[int, ...]) -> dict[str, Est
 
 
 def one_layer_estimates(data: xr.Dataset) -> dict[str, Estimate]:
-    """The share of heads that copy."""
-    return {"published-most-copy": exact((data.one_layer_copying > 0.1).mean())}
+    """The share of heads that copy, and the share of copying among strong skip-trigrams."""
+    return {
+        "published-most-copy": exact((data.one_layer_copying > 0.1).mean()),
+        "published-copying-pattern": exact(data.one_layer_copies.max()),
+    }
 
 
 def word_estimates(data: xr.Dataset) -> dict[str, Estimate]:

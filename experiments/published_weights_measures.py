@@ -12,7 +12,7 @@ from circuitax.circuits.detectors import detect, prefix_mask
 from circuitax.circuits.heads import token_ov, token_qk
 from circuitax.circuits.induction_scores import induction_scores
 from circuitax.circuits.spectra import composed_keys, copying_score, same_matching
-from circuitax.circuits.token_tables import copying_accuracy
+from circuitax.circuits.token_tables import copying_accuracy, top_triples
 from circuitax.data.repeated import sample_repeated
 from circuitax.kernel.chain import Chain, chain_of, entries, materialise, rows
 from circuitax.kernel.forward import forward
@@ -98,6 +98,21 @@ def of_text(
 
     found = jax.jit(lambda windows: jax.lax.map(one, windows))(windows)
     return {name: np.asarray(values.mean(axis=0)) for name, values in found.items()}
+
+
+def of_one_layer(
+    weights: TransformerWeights, spec: ForwardSpec, k: int = 100
+) -> dict[str, np.ndarray]:
+    """Eigenvalue score of each head, and how many of its strongest skip-trigrams repeat a token."""
+    ov, qk = _first_layer(token_ov(weights, spec)), _first_layer(token_qk(weights, spec))
+    find = jax.jit(partial(top_triples, k=min(k, weights.W_E.shape[0])))
+    copies = []
+    for head in range(weights.blocks.attention.W_Q.shape[1]):
+        one = [Chain(tuple(f[head] if f.ndim == 3 else f for f in c.factors)) for c in (qk, ov)]
+        found = find(*one)
+        copies.append(float((found.out == found.source).mean()))
+    score = np.asarray(copying_score(ov))
+    return {"one_layer_copying": score, "one_layer_copies": np.array(copies)}
 
 
 def of_words(

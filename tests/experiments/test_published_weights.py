@@ -105,6 +105,18 @@ def test_named_skip_trigrams_and_their_bugs(tmp_path: Path) -> None:
     assert record.measured["published-skip-trigrams"].value == 1
     assert record.measured["published-bug"].value == 1, "bilinear: both bugs are forced"
     assert record.measured["published-most-copy"].value == 0
+    assert record.measured["published-copying-pattern"].value < 0.1
+
+
+def test_a_model_that_copies_has_the_copying_pattern(tmp_path: Path) -> None:
+    n = 12
+    scores = jnp.full((n, n), 1.0) - 0.5 * jnp.eye(n, k=1)  # some sources preferred
+    weights, _ = skip_trigram_model(scores, 3 * jnp.eye(n), jnp.zeros((n, n)))
+    spec = TransformerSpec(d_vocab=n, n_ctx=4, n_layers=1, n_heads=1, d_model=2 * n, d_head=n)
+    save_pretrained(tmp_path / "one", spec, weights._replace(W_pos=jnp.zeros((4, 2 * n))))
+    record = run(tmp_path, one_layer=str(tmp_path / "one"))
+    assert record.measured["published-copying-pattern"].value > 0.9
+    assert record.measured["published-most-copy"].value == 1
 
 
 @pytest.mark.parametrize(
