@@ -15,7 +15,7 @@ from circuitax.training.checkpoints import Checkpoints
 from circuitax.training.ensemble import Mapping, Plan, new_members
 from circuitax.training.optim import OptimSpec
 from circuitax.training.problem import Member, TrainState
-from circuitax.training.sharding import member_mesh, place
+from circuitax.training.sharding import device_mesh, place
 from circuitax.training.step import init
 
 SPEC = OptimSpec(steps=10)
@@ -126,7 +126,7 @@ def test_several_devices_equal_one(
 ) -> None:
     members = new_members(jax.random.key(0), RATES, scales, common=common)
     one = Plan(quadratic, SPEC, chunk=4, common=common)
-    many = replace(one, mesh=member_mesh(n_devices))
+    many = replace(one, mesh=device_mesh(n_devices))
     expected, expected_metrics = run(one, members, n_chunks=2)
     state, metrics = run(many, members, n_chunks=2)
     close(state, expected)
@@ -139,7 +139,7 @@ def test_a_sharded_ensemble_resumes_from_logical_members(
 ) -> None:
     members = new_members(jax.random.key(0), RATES, scales)
     one = Plan(quadratic, SPEC, chunk=4)
-    many = replace(one, mesh=member_mesh(8))
+    many = replace(one, mesh=device_mesh(8))
     expected, _ = run(one, members, n_chunks=2)
     half, _ = run(many, members)
     with Checkpoints(tmp_path) as checkpoints:
@@ -151,7 +151,7 @@ def test_a_sharded_ensemble_resumes_from_logical_members(
 
 def test_even_ensembles_stay_split_over_the_devices(quadratic: Any) -> None:
     tree = jnp.zeros((16, 2))
-    mesh = member_mesh(8)
+    mesh = device_mesh(8)
     assert not place(tree, mesh, 16).sharding.is_fully_replicated
     assert place(jnp.zeros((6, 2)), mesh, 6).sharding.is_fully_replicated
 
@@ -173,4 +173,4 @@ def test_errors_name_the_argument(quadratic: Any, scales: Any) -> None:
             new_members(key, 0.1, hyper)
     for n_devices in (0, 9):
         with pytest.raises(ValueError, match=rf"n_devices={n_devices} must be in \[1, 8\]"):
-            member_mesh(n_devices)
+            device_mesh(n_devices)

@@ -15,7 +15,7 @@ from circuitax.training import step as solo
 from circuitax.training.loop import Metrics, scan_steps
 from circuitax.training.optim import OptimSpec
 from circuitax.training.problem import Member, Problem, TrainState
-from circuitax.training.sharding import over_members, place
+from circuitax.training.sharding import AXES, over_members, place
 
 
 class Mapping(Enum):
@@ -41,10 +41,12 @@ class Plan:
         common: How many consecutive members see the same batches, at least 1 (each its own). One
             draw then serves them all: much faster, and differences between them are paired, but
             for an interval they count as one sample of the data.
-        mesh: Devices to spread over (`sharding.member_mesh`), or None for one.
+        mesh: Devices to spread over (`sharding.device_mesh`), or None for one: members along its
+            axis ``member``, and along ``data`` each batch of problems that split theirs
+            (`sharding.split_samples`).
 
     Raises:
-        ValueError: If ``chunk`` or ``common`` is less than 1.
+        ValueError: If ``chunk`` or ``common`` is less than 1, or ``mesh`` has other axes.
     """
 
     problem: Problem
@@ -59,6 +61,8 @@ class Plan:
             value = getattr(self, field)
             if value < 1:
                 raise ValueError(f"{field}={value} must be at least 1")
+        if self.mesh is not None and self.mesh.axis_names != AXES:
+            raise ValueError(f"mesh has axes {self.mesh.axis_names}, must have {AXES}")
 
 
 def new_members(

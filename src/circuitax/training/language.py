@@ -19,6 +19,7 @@ from circuitax.training import ensemble
 from circuitax.training.loop import Metrics
 from circuitax.training.losses import next_token_nats
 from circuitax.training.problem import Member, TrainState
+from circuitax.training.sharding import split_samples
 
 
 @runtime_checkable
@@ -56,7 +57,7 @@ class NextToken:
         self, params: TransformerWeights, batch: Int[Array, "batch n_ctx"], hyper: PyTree
     ) -> Float[Array, ""]:
         """The scalar that is minimised."""
-        return jnp.mean(text_losses(self.model, params, batch))
+        return jnp.mean(text_losses(self.model, params, split_samples(batch)))
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class StreamedNextToken:
         hyper: Int[Array, "chunk batch n_ctx"],
     ) -> Float[Array, ""]:
         """The scalar that is minimised."""
-        return jnp.mean(text_losses(self.model, params, hyper[batch]))
+        return jnp.mean(text_losses(self.model, params, split_samples(hyper[batch])))
 
 
 def stream(

@@ -1,4 +1,9 @@
-"""Ensembles over several devices: each trains its own members, and none waits for another."""
+"""Training on several devices: members side by side, and each batch split among devices.
+
+A mesh has two axes. Along ``member`` each device trains its own members, and none waits for
+another. Along ``data`` devices hold the same members and share their batches: the compiler sums
+the gradient over them, so one large model uses them all.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,23 +11,32 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
-from jaxtyping import PyTree
+from jaxtyping import Array, PyTree
 
 _MEMBER = PartitionSpec("member")
+AXES = ("member", "data")
 
 
-def member_mesh(n_devices: int | None = None) -> Mesh:
-    """A mesh of one axis, ``member``, over the first ``n_devices`` devices (all when None).
+def device_mesh(n_devices: int | None = None, *, data: int = 1) -> Mesh:
+    """A mesh ``member × data`` over the first ``n_devices`` devices (all when None).
+
+    Args:
+        n_devices: At least 1.
+        data: Devices that share each batch; divides ``n_devices``. The rest of them, ``n_devices /
+            data``, is how many members are trained side by side.
 
     Raises:
-        ValueError: If there are fewer devices, or ``n_devices`` is less than 1.
+        ValueError: If there are fewer devices, or ``data`` does not divide them.
     """
     devices = jax.devices()
     n = len(devices) if n_devices is None else n_devices
     if not 1 <= n <= len(devices):
         raise ValueError(f"n_devices={n} must be in [1, {len(devices)}], the devices at hand")
+    if data < 1 or n % data:
+        raise ValueError(f"data={data} must divide the number of devices, {n}")
     # The default would be Explicit axes, which refuse the plain code inside.
-    return jax.make_mesh((n,), ("member",), axis_types=(AxisType.Auto,), devices=devices[:n])
+    types = (AxisType.Auto,) * 2
+    return jax.make_mesh((n // data, data), AXES, axis_types=types, devices=devices[:n])
 
 
 def over_members(
@@ -34,16 +48,24 @@ def over_members(
     are dropped before anything is returned, so checkpoints only ever hold the members asked for.
 
     Args:
-        fn: Takes trees with a leading axis of members and returns such trees; called once a
-            device with that device's members.
-        mesh: From `member_mesh`.
+        fn: Takes trees with a leading axis of members and returns such trees; called once for each
+            place along ``member`` with the members there. What it hands to `split_samples` is
+            split along ``data``.
+        mesh: From `device_mesh`.
         n_members: Length of the axis.
         unit: Consecutive members that must share a device.
     """
-    whole = unit * mesh.size
+    whole = unit * mesh.shape["member"]
     padded = -(-n_members // whole) * whole
     index = jnp.minimum(jnp.arange(padded), n_members - 1)
-    split = jax.shard_map(fn, mesh=mesh, in_specs=_MEMBER, out_specs=_MEMBER, check_vma=False)
+    split = jax.shard_map(
+        fn,
+        mesh=mesh,
+        in_specs=_MEMBER,
+        out_specs=_MEMBER,
+        axis_names={"member"},
+        check_vma=False,
+    )
 
     def on_mesh(*trees: PyTree) -> PyTree:
         if padded == n_members:
@@ -54,7 +76,30 @@ def over_members(
     return on_mesh
 
 
+def split_samples(samples: Array, axis: int = 0) -> Array:
+    """The same samples, split along ``data``; no change where the mesh has no such axis.
+
+    It only says where samples are. Numbers are those of one device, up to the order of sums.
+
+    Args:
+        samples: Data of one step.
+        axis: Its axis of samples.
+
+    Raises:
+        ValueError: If the devices along ``data`` do not divide the samples.
+    """
+    n_devices = dict(jax.sharding.get_abstract_mesh().shape).get("data", 1)
+    if n_devices == 1:
+        return samples
+    n_samples = samples.shape[axis]
+    if n_samples % n_devices:
+        raise ValueError(f"batch={n_samples} must be divisible by data={n_devices} of the mesh")
+    spec: list[str | None] = [None] * samples.ndim
+    spec[axis] = "data"
+    return jax.lax.with_sharding_constraint(samples, PartitionSpec(*spec))
+
+
 def place(tree: PyTree, mesh: Mesh, n_members: int) -> PyTree:
-    """The tree on the mesh: split over members if they divide the devices, else copied to each."""
-    spec = _MEMBER if n_members % mesh.size == 0 else PartitionSpec()
+    """The tree on the mesh: split over members if they divide it evenly, else copied to each."""
+    spec = _MEMBER if n_members % mesh.shape["member"] == 0 else PartitionSpec()
     return jax.device_put(tree, NamedSharding(mesh, spec))

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 from jaxtyping import Array, Key
 
 from circuitax.data.windows import WindowSource, fits_on_device
@@ -28,6 +29,7 @@ def train_on_text(
     seeds: int,
     chunk: int,
     device_bytes: int = 1 << 30,
+    mesh: Mesh | None = None,
 ) -> tuple[TrainState, Callable[[TrainState], tuple[TrainState, Metrics]]]:
     """The state before the first step, and one chunk of training: what `Lab.loop` takes.
 
@@ -43,6 +45,7 @@ def train_on_text(
         chunk: Steps of a chunk.
         device_bytes: Texts up to this size are placed on the device and windows drawn there;
             larger ones are read from disk chunk by chunk, with the same windows.
+        mesh: Devices (`sharding.device_mesh`); their axis ``data`` must divide ``batch``.
 
     Raises:
         ValueError: If the text is shorter than a window, or longer than the model can read.
@@ -52,7 +55,7 @@ def train_on_text(
     members = ensemble.new_members(key, optim.learning_rate, jnp.zeros(seeds))
     if fits_on_device(tokens, device_bytes):
         source = WindowSource(digest, batch, length, jnp.asarray(tokens))
-        plan = Plan(NextToken(model, source), optim, chunk)
+        plan = Plan(NextToken(model, source), optim, chunk, mesh=mesh)
         return ensemble.init(plan, members), ensemble.advance(plan, members)
-    plan = Plan(StreamedNextToken(model, chunk), optim, chunk)
+    plan = Plan(StreamedNextToken(model, chunk), optim, chunk, mesh=mesh)
     return ensemble.init(plan, members), stream(plan, members, tokens, batch, length)

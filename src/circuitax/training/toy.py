@@ -16,6 +16,7 @@ from circuitax.kernel.weights import DenseWeights, TiedWeights
 from circuitax.models.toy import ToyKind, ToySpec, init_weights
 from circuitax.superposition.expected_loss import Convention
 from circuitax.training.losses import weighted_squared_error
+from circuitax.training.sharding import split_samples
 
 
 class ToyHyper(NamedTuple):
@@ -98,7 +99,7 @@ class ToyProblem:
         self, params: TiedWeights | DenseWeights, batch: PyTree, hyper: ToyHyper
     ) -> Float[Array, ""]:
         """Importance-weighted squared error of one batch."""
-        x = self._columns(batch, hyper.density)
+        x = split_samples(self._columns(batch, hyper.density), axis=1)
         target = jnp.abs(x) if self.target is Target.absolute else x
         output = self._forward(params, x)
         return weighted_squared_error(
