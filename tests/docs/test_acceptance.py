@@ -1,0 +1,36 @@
+"""The acceptance page names every figure and check, and only claims that exist."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from circuitax.config.catalogue import discover
+
+PAGE = Path(__file__).parents[2] / "docs" / "acceptance.md"
+CLAIMS = re.compile(r"`(\w+): ([\w, -]+)`")
+ROWS = [
+    [cell.strip() for cell in line.strip("|").split(" | ")]
+    for line in PAGE.read_text().splitlines()
+    if line.startswith("| ") and not line.startswith(("| figure", "| check"))
+]
+
+
+def test_every_figure_has_one_row() -> None:
+    figures = [row[0] for row in ROWS if re.fullmatch(r"F\d+", row[0])]
+    assert figures == [f"F{i}" for i in range(1, 19)]
+    assert len(ROWS) == len(figures) + 15, "the acceptance table has 15 checks"
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
+def test_named_claims_exist(row: list[str]) -> None:
+    named = [
+        (experiment, claim)
+        for experiment, claims in CLAIMS.findall(row[2])
+        for claim in claims.split(", ")
+    ]
+    assert named, "a row without a claim"
+    entries = discover()
+    for experiment, claim in named:
+        known = {c.id for c in entries[experiment].load().CLAIMS}
+        assert claim in known, f"{experiment} makes no claim {claim}"
