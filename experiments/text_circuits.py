@@ -30,7 +30,7 @@ from experiments.text_circuits_claims import CLAIMS as CLAIMS
 from experiments.text_circuits_claims import estimates
 from experiments.two_layer_measures import FIRST_ORDER, of_weights, term_losses
 
-BUDGET_SECONDS = 45
+BUDGET_SECONDS = 20
 requires = ("text_models",)
 
 
