@@ -2,11 +2,11 @@
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from circuitax.circuits.attribution import attribute_sources, value_weighted
 from circuitax.circuits.composition import composition
-from circuitax.circuits.detectors import prefix_mask
+from circuitax.circuits.detectors import induction_mask
 from circuitax.circuits.frozen import frozen_model
 from circuitax.circuits.heads import token_ov
 from circuitax.circuits.importance import cumulative, selection_losses
@@ -19,6 +19,7 @@ from circuitax.circuits.spectra import composed_keys, copying_score, same_matchi
 from circuitax.kernel.forward import forward
 from circuitax.kernel.gauge import centre_vocabulary
 from circuitax.kernel.interventions import Trace
+from circuitax.kernel.linalg import safe_divide
 from circuitax.kernel.spec import ForwardSpec
 from circuitax.kernel.weights import TransformerWeights
 from experiments.circuit_identities_measures import ablation_error
@@ -54,7 +55,7 @@ def of_texts(
     """
     scores = induction_scores(weights, texts, spec)
 
-    def one(text: Array) -> dict[str, Array]:
+    def one(text: Array) -> tuple[dict[str, Array], dict[str, Array]]:
         _, trace = forward(weights, text, spec)
         terms = term_losses(weights, text, spec, trace)
 
@@ -69,9 +70,11 @@ def of_texts(
             **{name: losses[:, late - 1 :].mean(axis=1) for name, losses in terms.items()},
             "ablated": reacting.reshape(shape),
             "ablated_preserving": preserving.reshape(shape),
-        } | _what_heads_do(weights, text, late, spec, trace)
+        }, at_repeats(weights, text, jnp.arange(1, len(text)) >= late, spec, trace)
 
-    means = jax.tree.map(lambda x: x.mean(axis=0), jax.lax.map(one, texts))
+    found, sums = jax.lax.map(one, texts)
+    means = jax.tree.map(lambda x: x.mean(axis=0), found)
+    means |= shares_at_repeats(jax.tree.map(lambda x: x.sum(axis=0), sums))
     late_loss = scores.loss_by_position[late - 1 :].mean()
     named = {"prefix": scores.prefix, "previous": scores.previous, "loss": late_loss}
     by_position = {"loss_by_position": scores.loss_by_position, "chance": scores.chance}
@@ -91,20 +94,23 @@ def term_losses(
     }
 
 
-def _what_heads_do(
-    weights: TransformerWeights, text: Array, late: int, spec: ForwardSpec, trace: Trace
+def at_repeats(
+    weights: TransformerWeights,
+    text: Array,
+    repeats: Bool[Array, " n_losses"],
+    spec: ForwardSpec,
+    trace: Trace,
 ) -> dict[str, Array]:
-    """Where heads look while they predict late tokens, and what they add to the right logit.
+    """Sums over the predictions that repeat an earlier pair; `shares_at_repeats` divides them.
 
-    ``stripes`` is the share of value-weighted attention one period back, on tokens that follow an
-    earlier copy of the present one; ``top_is_match`` counts how often the largest weight is there;
-    ``raises`` is the head's direct effect on the next token's logit, over that of the mean token.
+    ``moved`` is value-weighted attention, ``on_match`` its part on tokens that follow an earlier
+    copy of the present one and are the next one, ``hits`` counts heads that look most at one of
+    these, ``raised`` is the direct effect on the next token's logit over that on the mean token.
     """
-    dest = slice(late - 1, -1)
-    match = prefix_mask(text)[dest]
-    looks = trace.patterns[:, :, dest]
-    moved = value_weighted(weights, spec, trace)[:, :, dest]
-    on_match = jnp.where(match[None, None], moved, 0).sum(axis=(2, 3))
+    match = induction_mask(text)[:-1] & repeats[:, None]
+    counted = repeats.astype(trace.patterns.dtype)[None, None]
+    moved = value_weighted(weights, spec, trace)[:, :, :-1]
+    looks = trace.patterns[:, :, :-1]
     top = jnp.argmax(looks, axis=-1, keepdims=True)
     hit = jnp.take_along_axis(jnp.broadcast_to(match, looks.shape), top, axis=-1)
     read_out = frozen_model(weights, text, spec, trace).read_out
@@ -112,9 +118,21 @@ def _what_heads_do(
     directions = token_directions(read_out, jnp.roll(text, -1))
     effect = attribute_sources(weights, spec, trace, read_out, directions).sum(axis=-1)
     return {
-        "stripes": on_match / moved.sum(axis=(2, 3)),
-        "top_is_match": hit[..., 0].mean(axis=-1),
-        "raises": effect[:, :, dest].mean(axis=-1),
+        "moved": (moved.sum(axis=-1) * counted).sum(axis=-1),
+        "on_match": jnp.where(match[None, None], moved, 0).sum(axis=(2, 3)),
+        "hits": hit[..., 0].sum(axis=-1),
+        "raised": (effect[:, :, :-1] * counted).sum(axis=-1),
+        "n_repeats": repeats.sum(),
+    }
+
+
+def shares_at_repeats(sums: dict[str, Array]) -> dict[str, Array]:
+    """Shares and means of each head at repeats, from `at_repeats` summed over texts."""
+    n = jnp.broadcast_to(sums["n_repeats"].astype(sums["moved"].dtype), sums["moved"].shape)
+    return {
+        "stripes": safe_divide(sums["on_match"], sums["moved"]),
+        "top_is_match": safe_divide(sums["hits"].astype(n.dtype), n),
+        "raises": safe_divide(sums["raised"], n),
     }
 
 
