@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from circuitax.circuits.additivity import additive_loss, fit, init_full
 from circuitax.circuits.in_context import token_losses
@@ -17,7 +17,7 @@ from circuitax.kernel.weights import TransformerWeights
 from circuitax.lab.lab import Lab
 from circuitax.models.specs import TransformerSpec
 from circuitax.training.ensemble import Plan, advance, init, new_members
-from circuitax.training.language import NextToken
+from circuitax.training.language import NextToken, text_losses
 from circuitax.training.optim import OptimSpec
 
 
@@ -67,16 +67,25 @@ class UnlessTask:
         return found.tokens, found.cell
 
 
+@dataclass(frozen=True)
+class Answers(NextToken):
+    """A `Problem`: the cross-entropy of the answer alone; no other token can be foretold."""
+
+    def loss(self, params: TransformerWeights, batch: Array, hyper: PyTree) -> Array:
+        """The scalar that is minimised."""
+        return jnp.mean(text_losses(self.model, params, batch)[:, -1])
+
+
 def additivity_gap(
     task: UnlessTask, optim: OptimSpec, key: jax.Array, lab: Lab
 ) -> dict[str, np.ndarray]:
     """Held-out losses on the answer of the trained head and of the best sum over sources."""
-    plan = Plan(NextToken(task.model, task), optim, task.chunk)
+    plan = Plan(Answers(task.model, task), optim, task.chunk)
     members = new_members(derive(key, "training"), optim.learning_rate, jnp.zeros(task.seeds))
     state, train = init(plan, members), advance(plan, members)
     state, _ = lab.loop("unless", state, train, max(1, optim.steps // task.chunk), show="loss")
     spec = task.model.forward_spec()
-    counted = jnp.zeros(task.length - 1).at[-1].set(1)
+    answer = slice(-1, None)
 
     def one(weights: TransformerWeights, key: jax.Array) -> dict[str, Array]:
         texts, _ = task.sample(derive(key, "fit"), task.texts)
@@ -85,8 +94,8 @@ def additivity_gap(
         losses = jax.vmap(token_losses)(logits, held_out)[:, -1]
         answers = jax.nn.softmax(logits[:, -2])[:, jnp.array([OUT, OTHER])]
         p_out = answers[:, 0] / answers.sum(axis=1)
-        best = fit(init_full(task.model.d_vocab), texts, counted, n_steps=60, decay=1e-5)
-        additive = additive_loss(best.model, held_out, counted)
+        best = fit(init_full(task.model.d_vocab), texts, answer, n_steps=60, decay=1e-5)
+        additive = additive_loss(best.model, held_out, answer)
         in_cell = jax.nn.one_hot(cell, 4)
         by_cell = (p_out @ in_cell) / in_cell.sum(axis=0)
         return {

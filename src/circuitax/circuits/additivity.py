@@ -12,17 +12,21 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, Key
 
-from circuitax.circuits.in_context import token_losses
-
 FULL_TABLE_LIMIT = 32
+EVERY = slice(None)
 
 
 class Additive(NamedTuple):
-    """``bigram[x_i] + Σ_{j<i} Σ_h gate_h[x_i, x_j] raises_h[x_j]``: no softmax."""
+    """``bigram[x_i] + Σ_{j<i} Σ_h gate_h[x_i, x_j] place_h[i, j] raises_h[x_j]``: no softmax.
+
+    No term knows any source but its own. ``place`` is stored as its logarithm; without it, sources
+    count alike wherever they stand.
+    """
 
     bigram: Float[Array, "d_vocab d_vocab"]
     gate: Float[Array, "n_heads d_vocab d_vocab"]
     raises: Float[Array, "n_heads d_vocab d_vocab"]
+    log_place: Float[Array, "n_heads n_ctx n_ctx"] | None = None
 
 
 class FullTable(NamedTuple):
@@ -50,35 +54,47 @@ def init_full(d_vocab: int) -> FullTable:
 
 
 def additive_logits(
-    model: Additive | FullTable, tokens: Int[Array, " n_ctx"]
-) -> Float[Array, "n_ctx d_vocab"]:
-    """Logits of one text. Sources are strictly earlier: an own-position term is a bigram (E24)."""
+    model: Additive | FullTable, tokens: Int[Array, " n_ctx"], at: slice = EVERY
+) -> Float[Array, "n_at d_vocab"]:
+    """Logits of one text. Sources are strictly earlier: an own-position term is a bigram (E24).
+
+    Args:
+        model: Additive tables.
+        tokens: Token ids.
+        at: Destinations wanted, static; all by default.
+    """
     n_ctx, d_vocab = tokens.shape[0], model.bigram.shape[0]
-    earlier = jnp.tril(jnp.ones((n_ctx, n_ctx), model.bigram.dtype), k=-1)
-    # Earlier tokens counted, since a sum over positions only sees how often each token stood there.
-    counts = earlier @ jax.nn.one_hot(tokens, d_vocab, dtype=earlier.dtype)
+    earlier = jnp.tril(jnp.ones((n_ctx, n_ctx), model.bigram.dtype), k=-1)[at]
+    dest = tokens[at]
     if isinstance(model, FullTable):
-        added = jnp.einsum("iv,ivo->io", counts, model.table[tokens])
+        # Tokens counted, since the sum only sees how often each stood before.
+        counts = earlier @ jax.nn.one_hot(tokens, d_vocab, dtype=earlier.dtype)
+        added = jnp.einsum("iv,ivo->io", counts, model.table[dest])
     else:
-        gates = model.gate[:, tokens] * counts[None]
-        added = jnp.einsum("hiv,hvo->io", gates, model.raises)
-    return model.bigram[tokens] + added
+        gates = model.gate[:, dest[:, None], tokens[None, :]] * earlier[None]
+        if model.log_place is not None:
+            gates = gates * jnp.exp(model.log_place[:, :n_ctx, :n_ctx][:, at])
+        added = jnp.einsum("hij,hjo->io", gates, model.raises[:, tokens])
+    return model.bigram[dest] + added
 
 
 def additive_loss(
-    model: Additive | FullTable,
-    texts: Int[Array, "batch n_ctx"],
-    counted: Float[Array, " n_losses"],
+    model: Additive | FullTable, texts: Int[Array, "batch n_ctx"], at: slice = EVERY
 ) -> Float[Array, ""]:
-    """Mean next-token loss in nats over some positions of all texts.
+    """Mean next-token loss in nats over some predictions of all texts.
 
     Args:
         model: Additive tables.
         texts: Token ids.
-        counted: Weights of the ``n_ctx - 1`` predictions, such as 1 at an answer and 0 elsewhere.
+        at: Which of the ``n_ctx - 1`` predictions count, static, such as ``slice(-1, None)`` for
+            an answer at the end; all by default.
     """
-    losses = jax.vmap(lambda text: token_losses(additive_logits(model, text), text))(texts)
-    return jnp.mean(losses @ counted) / counted.sum()
+
+    chosen = range(texts.shape[1] - 1)[at]
+    here = slice(chosen.start, chosen.stop, chosen.step)
+    logits = jax.vmap(lambda text: additive_logits(model, text, here))(texts)
+    log_p = jax.nn.log_softmax(logits, axis=-1)
+    return -jnp.mean(jnp.take_along_axis(log_p, texts[:, 1:][:, here, None], axis=-1))
 
 
 class Fit(NamedTuple):
@@ -92,7 +108,7 @@ class Fit(NamedTuple):
 def fit(
     start: Additive | FullTable,
     texts: Int[Array, "batch n_ctx"],
-    counted: Float[Array, " n_losses"],
+    at: slice = EVERY,
     *,
     n_steps: int = 200,
     decay: float = 1e-6,
@@ -102,7 +118,7 @@ def fit(
     Args:
         start: From `init_additive` or `init_full`.
         texts: Training texts.
-        counted: As in `additive_loss`.
+        at: As in `additive_loss`.
         n_steps: L-BFGS steps.
         decay: Makes the minimum unique along directions that the data leaves free.
 
@@ -111,12 +127,10 @@ def fit(
     """
 
     def objective(model: Additive | FullTable) -> Array:
-        return additive_loss(model, texts, counted) + decay / 2 * optax.tree.norm(
-            model, squared=True
-        )
+        return additive_loss(model, texts, at) + decay / 2 * optax.tree.norm(model, squared=True)
 
     model, gradient_norm = minimise(objective, start, n_steps)
-    return Fit(model, additive_loss(model, texts, counted), gradient_norm)
+    return Fit(model, additive_loss(model, texts, at), gradient_norm)
 
 
 def minimise(

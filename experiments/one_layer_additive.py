@@ -1,0 +1,152 @@
+"""The additivity gap on text: the same heads with and without a softmax, trained on alike."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key, PyTree
+
+from circuitax.circuits.additive_heads import additive_heads_logits, start_from, tables_from
+from circuitax.circuits.additivity import additive_logits
+from circuitax.data.windows import WindowSource
+from circuitax.kernel.forward import forward
+from circuitax.kernel.keys import at_index, derive
+from circuitax.kernel.spec import ForwardSpec
+from circuitax.kernel.weights import TransformerWeights
+from circuitax.lab.lab import Lab
+from circuitax.training.ensemble import Plan, advance, init, new_members
+from circuitax.training.losses import next_token_nats
+from circuitax.training.optim import Optimizer, OptimSpec, Schedule
+from circuitax.training.problem import TrainState
+
+LOOK_EVERY = 4  # held-out windows between two that the curves are measured on
+
+
+@dataclass(frozen=True)
+class AdditiveTask:
+    """How the three arms go on from a trained model: same batches, same recipe, same steps.
+
+    Attributes:
+        members: Models that go on; the free tables start from the first only.
+        batch: Windows a step.
+        steps: Steps of each arm.
+        learning_rate: Peak rate of Adam; a cosine takes it to 2 %.
+        chunk: Steps between two looks; must divide ``steps``.
+        average: Windows that the denominators are averaged over at the start.
+    """
+
+    members: int = 5
+    batch: int = 32
+    steps: int = 240
+    learning_rate: float = 1e-2
+    chunk: int = 20
+    average: int = 256
+
+    def __post_init__(self) -> None:
+        for name in ("members", "batch", "average"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+        if self.chunk < 1 or self.steps % self.chunk:
+            raise ValueError(f"chunk={self.chunk} must divide steps={self.steps}")
+
+    def optim(self) -> OptimSpec:
+        """Adam without decay; gradients are clipped, since nothing normalises the gates."""
+        return OptimSpec(name=Optimizer.adam, learning_rate=self.learning_rate,
+                         weight_decay=0.0, schedule=Schedule.cosine, end_fraction=0.02,
+                         steps=self.steps, clip_norm=1.0)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Continued:
+    """A `Problem`: next-token loss of any model of one text, from given parameters (``hyper``)."""
+
+    arm: str
+    spec: ForwardSpec
+    source: WindowSource
+
+    def init(self, key: Key[Array, ""], hyper: PyTree) -> PyTree:
+        """Where training goes on from."""
+        return hyper
+
+    def batch(self, key: Key[Array, ""], step: Array) -> Array:
+        """The texts of one step."""
+        return self.source(at_index(key, step))
+
+    def loss(self, params: PyTree, batch: Array, hyper: PyTree) -> Array:
+        """The scalar that is minimised."""
+        return jnp.mean(self.losses(params, batch))
+
+    def losses(self, params: PyTree, texts: Array) -> Array:
+        """Every prediction of every text, nats."""
+        logits = jax.vmap(lambda text: LOGITS[self.arm](params, text, self.spec))(texts)
+        return next_token_nats(logits, texts)
+
+
+LOGITS: dict[str, Callable[[PyTree, Array, ForwardSpec], Array]] = {
+    "softmax": lambda weights, text, spec: forward(weights, text, spec)[0],
+    "sum": additive_heads_logits,
+    "tables": lambda model, text, spec: additive_logits(
+        model._replace(gate=jnp.exp(model.gate)), text
+    ),
+}
+
+
+class Starts(NamedTuple):
+    """Parameters of each arm before its first step, with an axis of members."""
+
+    softmax: PyTree
+    sum: PyTree
+    tables: PyTree
+
+
+def starts(
+    task: AdditiveTask, weights: TransformerWeights, spec: ForwardSpec, texts: Array
+) -> Starts:
+    """The trained models, the same without their denominators, and those as free tables."""
+    chosen = jax.tree.map(lambda leaf: leaf[: task.members], weights)
+    sums = jax.jit(jax.vmap(partial(start_from, spec=spec), (0, None)))(chosen, texts)
+    first = jax.tree.map(lambda leaf: leaf[:1], chosen)
+    tables = jax.jit(jax.vmap(partial(tables_from, spec=spec), (0, None)))(first, texts)
+    return Starts(chosen, sums, tables)
+
+
+def text_gap(
+    task: AdditiveTask, weights: TransformerWeights, spec: ForwardSpec, source: WindowSource,
+    held_out: Array, key: Key[Array, ""], lab: Lab,
+) -> dict[str, np.ndarray]:  # fmt: skip
+    """Held-out loss of each arm while it goes on, ``[step, member]``, from the start on."""
+    texts = WindowSource(source.digest, task.average, source.length, source.tokens)
+    begin = starts(task, weights, spec, texts(derive(key, "average")))
+    found = {}
+    for arm, params in begin._asdict().items():
+        problem = Continued(arm, spec, source)
+        n_members = jax.tree.leaves(params)[0].shape[0]
+        # One data key for all arms: the batches of a member are the same in each.
+        members = new_members(derive(key, "batches"), task.learning_rate, params)
+        plan = Plan(problem, task.optim(), task.chunk)
+        measure = jax.jit(lambda params, texts, problem=problem: jax.lax.map(
+            lambda one: jax.lax.map(lambda text: problem.losses(one, text[None]).mean(), texts),
+            params).mean(axis=1))  # fmt: skip
+        train = advance(plan, members)
+
+        def look(
+            state: TrainState, train: Callable = train, measure: Callable = measure
+        ) -> tuple[TrainState, dict[str, Array]]:
+            state, _ = train(state)
+            return state, {"loss": measure(state.params, held_out[::LOOK_EVERY])}
+
+        first = measure(params, held_out)
+        began = measure(params, held_out[::LOOK_EVERY])
+        state = init(plan, members)
+        state, curve = lab.loop(arm, state, look, task.steps // task.chunk, show="loss")
+        last = np.where(state.alive, measure(state.params, held_out), np.nan)
+        ends = {"start": first, "end": last, "curve": np.concatenate([began[None], curve["loss"]])}
+        for name, values in ends.items():
+            short = task.members - n_members
+            widths = [(0, 0)] * (values.ndim - 1) + [(0, short)]
+            found[f"{arm}_{name}"] = np.pad(np.asarray(values), widths, constant_values=np.nan)
+    return found

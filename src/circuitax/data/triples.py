@@ -1,0 +1,48 @@
+"""Which skip-trigrams a text holds: source, somewhere before it the destination, and the out."""
+
+import numpy as np
+from jaxtyping import Bool, Int, Integer
+
+MOST_TOKENS = 1024  # a table of a gigabyte
+
+
+def most_frequent(
+    tokens: Integer[np.ndarray, " n_tokens"], d_vocab: int, n: int
+) -> Int[np.ndarray, " n"]:
+    """The n most frequent tokens, most frequent first, ties by number."""
+    counts = np.bincount(tokens, minlength=d_vocab)
+    return np.argsort(-counts, kind="stable")[:n]
+
+
+def seen_triples(
+    tokens: Integer[np.ndarray, " n_tokens"], chosen: Int[np.ndarray, " n"], reach: int
+) -> Bool[np.ndarray, "source dest out"]:
+    """Whether each triple of chosen tokens occurs: source … destination, out.
+
+    ``out`` follows the destination at once; the source stands 1 to ``reach`` tokens before the
+    destination. Documents are not told apart, as windows of the text do not either.
+
+    Args:
+        tokens: The text.
+        chosen: Different tokens, at most 1,024; the axes of the result are in their order.
+        reach: Farthest source, at least 1: ``n_ctx - 2`` for a window that predicts the out too.
+
+    Raises:
+        ValueError: If ``reach`` is less than 1 or there are more than 1,024 tokens.
+    """
+    if reach < 1:
+        raise ValueError(f"reach={reach} must be at least 1")
+    n = len(chosen)
+    if n > MOST_TOKENS:
+        raise ValueError(f"chosen holds {n} tokens, must hold at most {MOST_TOKENS}")
+    text = np.asarray(tokens)
+    place = np.full(max(int(text.max(initial=0)), int(chosen.max(initial=0))) + 1, -1, np.int32)
+    place[chosen] = np.arange(n)
+    at = place[text]
+    pair = np.where((at[:-1] >= 0) & (at[1:] >= 0), at[:-1] * n + at[1:], -1)
+    seen = np.zeros(n**3, bool)
+    for back in range(1, min(reach, len(pair) - 1) + 1):
+        source, here = at[: len(pair) - back], pair[back:]
+        fits = (source >= 0) & (here >= 0)
+        seen[source[fits] * np.int32(n * n) + here[fits]] = True
+    return seen.reshape(n, n, n)
