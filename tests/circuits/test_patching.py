@@ -1,5 +1,7 @@
 """Batched ablations and patches against single edited runs and against path sums."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -145,8 +147,60 @@ def test_one_edge_changes_one_pattern_only(make_run, x64):
     np.testing.assert_allclose(trace.patterns[1, 1], A, atol=1e-12)
 
 
+@pytest.mark.parametrize("sender", ["head", "mlp"])
+def test_all_edges_into_heads_and_mlps_are_the_component(sender, make_run, x64):
+    """Also for senders and receivers that are MLPs; a head is read by its own layer's MLP."""
+    run = make_run(3, mlp=True, **FULL)
+    other, parts = _parts(_other(run)), _parts(run)
+    later = jnp.zeros((3, 2)).at[1:].set(1)
+    add = freeze(run.trace)._replace(patterns=None)
+    if sender == "head":
+        change, mlps = other.heads[0, 1] - parts.heads[0, 1], jnp.ones(3)
+        added = jnp.zeros_like(run.trace.head_outputs).at[0, 1].set(change)
+        by_component = add._replace(head_add=added)
+    else:
+        change, mlps = other.mlps[0] - parts.mlps[0], jnp.ones(3).at[0].set(0)
+        by_component = add._replace(mlp_add=jnp.zeros_like(parts.mlps).at[0].set(change))
+    edges = patching.Edges(later, later, later, jnp.asarray(1.0), mlps)
+    edit = patching.patch_paths(change, edges, run.weights, run.spec, run.trace)
+    by_paths, _ = forward(run.weights, run.tokens, run.spec, edit)
+    want, _ = forward(run.weights, run.tokens, run.spec, by_component)
+    np.testing.assert_allclose(by_paths, want, atol=1e-11)
+    without = patching.patch_paths(
+        change, edges._replace(mlps=jnp.zeros(3)), run.weights, run.spec, run.trace
+    )
+    elsewhere, _ = forward(run.weights, run.tokens, run.spec, without)
+    assert np.abs(elsewhere - want).max() > 1e-2
+
+
+def test_an_edge_into_an_mlp_by_hand(make_run, x64):
+    """Head 1.0 → MLP 1, rmsnorm: the MLP's new output joins the stream, nothing else moves."""
+    run = make_run(2, mlp=True, norm=Norm.rmsnorm)
+    change = -run.trace.head_outputs[1, 0]
+    none = jnp.zeros((2, 2))
+    edges = patching.Edges(none, none, none, jnp.asarray(0.0), jnp.array([0.0, 1.0]))
+    edit = patching.patch_paths(change, edges, run.weights, run.spec, run.trace)
+    found, trace = forward(run.weights, run.tokens, run.spec, edit, outputs=True)
+    np.testing.assert_allclose(trace.patterns, run.trace.patterns, atol=1e-12)
+    mlp = jax.tree.map(lambda w: np.asarray(w[1]), run.weights.blocks.mlp)
+    stream = np.asarray(run.trace.streams[1] + run.trace.head_outputs[1].sum(0))
+    x = (stream + np.asarray(change)) / np.asarray(run.trace.scales.mlp[1])[:, None]
+    gain = run.weights.blocks.mlp_norm
+    x = x if gain is None else x * np.asarray(gain.gain[1])
+    hidden = x @ mlp.W_in
+    Phi = np.vectorize(lambda z: 0.5 * (1 + math.erf(z / math.sqrt(2))))
+    new = (hidden * Phi(hidden)) @ mlp.W_out
+    np.testing.assert_allclose(trace.mlp_outputs[1], new, atol=1e-12)
+    final = (stream + new) / np.asarray(run.trace.scales.final)[:, None]
+    np.testing.assert_allclose(found, final @ run.weights.W_U, atol=1e-11)
+
+
 def test_bad_arguments_are_named(make_run):
     run = make_run(1, mlp=True, dtype=jnp.float32)
     edges = patching.Edges(*(jnp.zeros((1, 2)),) * 3, jnp.asarray(0.0))
-    with pytest.raises(ValueError, match=r"weights\.blocks\.mlp must be None: edges"):
+    with pytest.raises(ValueError, match=r"edges\.mlps must not be None"):
         patching.patch_paths(run.trace.streams[0], edges, run.weights, run.spec, run.trace)
+    bare = make_run(1, dtype=jnp.float32)
+    edges = edges._replace(mlps=jnp.zeros(1))
+    with pytest.raises(ValueError, match=r"edges\.mlps must be None: the model has no MLPs"):
+        patching.patch_paths(bare.trace.streams[0], edges, bare.weights, bare.spec, bare.trace)

@@ -16,7 +16,7 @@ from circuitax.circuits.folding import fold_read
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import Interventions, Trace, freeze
 from circuitax.kernel.spec import ForwardSpec
-from circuitax.kernel.weights import TransformerWeights
+from circuitax.kernel.weights import NormWeights, TransformerWeights
 
 Metric = Callable[[Float[Array, "n_ctx d_vocab"]], Float[Array, "*metric"]]
 
@@ -132,6 +132,8 @@ class Edges(NamedTuple):
     key: Float[Array, "n_layers n_heads"]
     value: Float[Array, "n_layers n_heads"]
     logits: Float[Array, ""]
+    mlps: Float[Array, " n_layers"] | None = None
+    """None for a model without MLPs."""
 
 
 def patch_paths(
@@ -145,43 +147,58 @@ def patch_paths(
 
     Everything behind the readers reacts. A reader sees the change through its norm with the scale
     held, which makes it linear in the change; hold ``scales`` in the returned edit (they are), and
-    patching all edges of a head equals patching the head.
+    patching all edges of a component equals patching the component.
 
     Args:
-        change: New minus old output of the sender; readers in its own layer or before it are the
-            caller's to leave out.
+        change: New minus old output of the sender, a head or an MLP; readers that act before it
+            are the caller's to leave out. An MLP reads the heads of its own layer, unless the two
+            are parallel.
         edges: Receivers.
-        weights: Of a model without MLP, whose reads this does not patch.
+        weights: Any transformer.
         spec: Static.
         trace: Of the run that is edited.
 
     Raises:
-        ValueError: If the model has MLPs.
+        ValueError: If ``edges.mlps`` is missing for a model with MLPs, or given for one without.
 
     Source: path patching, "direct" edges; TransformerLens has one edge at a time.
     """
-    if weights.blocks.mlp is not None:
-        raise ValueError("weights.blocks.mlp must be None: edges into MLPs cannot be patched")
-    d_model = change.shape[1]
-    norm = weights.blocks.attention_norm
+    blocks = weights.blocks
+    if (blocks.mlp is None) != (edges.mlps is None):
+        need = "must be None: the model has no MLPs" if blocks.mlp is None else "must not be None"
+        raise ValueError(f"edges.mlps {need} (zeros leave them unpatched)")
     n_layers = trace.patterns.shape[0]
-    eye = jnp.broadcast_to(jnp.eye(d_model, dtype=change.dtype), (n_layers, d_model, d_model))
-    # The norm as a matrix: what a read of the change alone sees, without the offset.
-    gain_only = None if norm is None else norm._replace(offset=None)
-    through, _ = fold_read(eye, None, spec.norm, gain_only)
-    seen = jnp.einsum("td,lde->lte", change, through)
-    if trace.scales.attention is not None:
-        seen = seen / trace.scales.attention[..., None]
+    seen = _through_norm(change, spec, blocks.attention_norm, trace.scales.attention, n_layers)
 
     def into(readers: Array) -> Array:
         return readers[:, :, None, None] * seen[:, None]
 
-    final = jnp.zeros((n_layers + 1, 1, d_model), change.dtype)
-    final = jnp.broadcast_to(final, (n_layers + 1, *change.shape)).at[-1].set(edges.logits * change)
+    mlp_read_add = None
+    if edges.mlps is not None:
+        read = _through_norm(change, spec, blocks.mlp_norm, trace.scales.mlp, n_layers)
+        mlp_read_add = edges.mlps[:, None, None] * read
+    final = jnp.zeros((n_layers + 1, *change.shape), change.dtype)
     return Interventions(
         query_add=into(edges.query),
         key_add=into(edges.key),
         value_add=into(edges.value),
-        stream_add=final,
+        mlp_read_add=mlp_read_add,
+        stream_add=final.at[-1].set(edges.logits * change),
         scales=trace.scales,
     )
+
+
+def _through_norm(
+    change: Float[Array, "n_ctx d_model"],
+    spec: ForwardSpec,
+    norm: NormWeights | None,
+    scale: Float[Array, "n_layers n_ctx"] | None,
+    n_layers: int,
+) -> Float[Array, "n_layers n_ctx d_model"]:
+    """What the reads of every layer see of a change alone: no offset, and the scale held."""
+    d_model = change.shape[1]
+    eye = jnp.broadcast_to(jnp.eye(d_model, dtype=change.dtype), (n_layers, d_model, d_model))
+    gain_only = None if norm is None else norm._replace(offset=None)
+    through, _ = fold_read(eye, None, spec.norm, gain_only)
+    seen = jnp.einsum("td,lde->lte", change, through)
+    return seen if scale is None else seen / scale[..., None]

@@ -47,6 +47,8 @@ class Interventions(NamedTuple):
     key_add: Float[Array, "n_layers n_heads n_ctx d_model"] | None = None
     value_add: Float[Array, "n_layers n_heads n_ctx d_model"] | None = None
     """Added, after the norm, to what one head reads: path patching into Q, K or V."""
+    mlp_read_add: Float[Array, "n_layers n_ctx d_model"] | None = None
+    """Added, after the norm, to what an MLP reads: path patching into it."""
     head_keep: Float[Array, "n_layers n_heads n_ctx"] | None = None
     head_add: Float[Array, "n_layers n_heads n_ctx d_model"] | None = None
     """On what each head writes (without ``b_O``)."""
@@ -112,6 +114,7 @@ def check_interventions(
         "value_add": heads + ctx + d,
         "head_keep": heads + ctx,
         "head_add": heads + ctx + d,
+        "mlp_read_add": layers + ctx + d,
         "mlp_keep": layers + ctx,
         "mlp_add": layers + ctx + d,
         "patterns": heads + ctx + ctx,

@@ -76,6 +76,7 @@ def apply_layer(
         read, mlp_scale = apply_norm(
             source, spec.norm, spec.norm_eps, blocks.mlp_norm, edit.scales.mlp
         )
+        read = edited(read, None, edit.mlp_read_add)
         mlp = edited(apply_mlp(blocks.mlp, read, spec.activation), edit.mlp_keep, edit.mlp_add)
         stream = stream + mlp
     scales = NormScales(scale, mlp_scale)
