@@ -9,6 +9,7 @@ from omegaconf import DictConfig
 
 from circuitax.config.catalogue import checkout, discover
 from circuitax.config.cells import Cell, from_config
+from circuitax.data.corpus import TextError
 from circuitax.lab.compilation import keep_compiled_code
 from circuitax.lab.conduct import Outcome, conduct
 from circuitax.lab.lock import Busy
@@ -45,7 +46,7 @@ def compute(config: DictConfig) -> None:
         with StopFlag() as stop:
             outcome = conduct(cell, command=command, stop=stop, say=_say)
         _say(_summary(cell, outcome))
-    except Busy as error:  # one line, where an exception would print its traceback
+    except (Busy, TextError) as error:  # one line, where an exception would print its traceback
         _say(f"error: {error}")
         _leave(status, overrides, "failed", str(error))
         return

@@ -12,6 +12,7 @@ from jaxtyping import Array
 
 from circuitax.circuits.induction_scores import induction_scores
 from circuitax.data.bigrams import bigram_counts, cross_entropy, smoothed_bigrams
+from circuitax.data.corpus import TextError
 from circuitax.data.repeated import RepeatedSource
 from circuitax.data.text import Text, TextSpec, open_text
 from circuitax.data.tokenizer import token_names
@@ -122,6 +123,13 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     """Train every model, keep weights on a log-spaced schedule, measure on one held-out text."""
     text = open_text(spec.text)
     length = spec.model.n_ctx or 0
+    most = len(text.tokens.validation) // (4 * length)
+    if spec.windows > most:
+        raise TextError(
+            f"windows={spec.windows} must be at most {most}: four times as many of {length} tokens "
+            f"must fit into the {len(text.tokens.validation)} held out; give more text or "
+            f"windows={max(most, 1)}"
+        )
     held_out = [
         jnp.asarray(spaced_windows(text.tokens.validation, n, length))
         for n in (spec.windows, 4 * spec.windows)

@@ -6,6 +6,7 @@ import pytest
 from circuitax.data.corpus import (
     PIECE_BYTES,
     Corpus,
+    TextError,
     build_corpus,
     path_corpus,
     python_corpus,
@@ -114,13 +115,26 @@ def test_unusable_paths(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="it has no files"):
         path_corpus(tmp_path)
     (tmp_path / "x.bin").write_bytes(b"\0\1")
-    with pytest.raises(ValueError, match="it has 1 binary files"):
+    with pytest.raises(ValueError, match=r"it has only binary files \(1\)"):
         path_corpus(tmp_path)
     with pytest.raises(ValueError, match="must be text: it holds zero bytes"):
         path_corpus(tmp_path / "x.bin")
     (tmp_path / "tiny.txt").write_text("one line only\n")
     with pytest.raises(ValueError, match=r"at least 2 documents .* it has 1"):
         path_corpus(tmp_path / "tiny.txt")
+
+
+def test_a_folder_with_one_file_is_cut_like_the_file(tmp_path: Path) -> None:
+    (tmp_path / "only.txt").write_text("".join(f"line {i}\n" for i in range(200)))
+    (tmp_path / "x.bin").write_bytes(b"\0\1")
+    corpus = path_corpus(tmp_path)
+    assert text_of(corpus) == text_of(path_corpus(tmp_path / "only.txt"))
+    assert len(corpus.train) > 40 and corpus.skipped == ("x.bin",)
+
+
+def test_what_is_wrong_with_a_text_is_no_bug(tmp_path: Path) -> None:
+    with pytest.raises(TextError):
+        path_corpus(tmp_path)
 
 
 @pytest.mark.parametrize("fraction", [0.0, 1.0, -0.1])

@@ -12,10 +12,16 @@ from circuitax.data.hub import dataset_corpus
 
 
 class Rows(list[dict[str, str]]):
-    column_names = ("text", "id")
+    column_names = ("text", "id", "n")
 
 
-ROWS = Rows({"text": f"story {i}", "id": str(i)} for i in range(12))
+ROWS = Rows({"text": f"story {i}", "id": str(i), "n": i} for i in range(12))  # type: ignore[misc]
+
+
+def load_from_disk(path: str) -> Any:
+    if Path(path).name == "text":
+        raise FileNotFoundError("neither a dataset nor a dictionary of them")
+    return {"test": ROWS} if Path(path).name == "test" else {"train": ROWS}
 
 
 @pytest.fixture
@@ -30,7 +36,7 @@ def library(monkeypatch: pytest.MonkeyPatch) -> None:
             return ROWS
 
     datasets = ModuleType("datasets")
-    datasets.load_from_disk = lambda path: {"train": ROWS}  # type: ignore[attr-defined]
+    datasets.load_from_disk = load_from_disk  # type: ignore[attr-defined]
     cache = ModuleType("datasets.packaged_modules.cache.cache")
     cache.Cache = Cache  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "datasets", datasets)
@@ -53,11 +59,20 @@ def test_folder_saved_to_disk(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("library")
-def test_what_is_missing_is_named() -> None:
-    with pytest.raises(ValueError, match=r"column='body' must be one of \['id', 'text'\]"):
+def test_what_is_missing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"column='body' must be one of \['id', 'n', 'text'\]"):
         dataset_corpus("someone/stories", column="body")
     with pytest.raises(ValueError, match=r"'no/such' must be in the local cache: Couldn't find"):
         dataset_corpus("no/such")
+    with pytest.raises(ValueError, match="column='n' must hold text: its first row is of type int"):
+        dataset_corpus("someone/stories", column="n")
+    for folder, message in (
+        ("text", "must be a folder written by Dataset.save_to_disk"),
+        ("test", r"must have a split 'train': it has \['test'\]"),
+    ):
+        (tmp_path / folder).mkdir()
+        with pytest.raises(ValueError, match=message):
+            dataset_corpus(str(tmp_path / folder))
 
 
 def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:

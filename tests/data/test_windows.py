@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from circuitax.data.corpus import TextError
 from circuitax.data.windows import (
     WindowSource,
     draw_windows,
@@ -80,6 +81,10 @@ def test_spaced_windows_cover_without_overlap() -> None:
     assert rows[0, 0] == 0 and rows[-1, -1] >= 80
     with pytest.raises(ValueError, match="n_windows=6 must be between 1 and 5"):
         spaced_windows(np.arange(103), 6, 20)
+    with pytest.raises(
+        TextError, match="a text of 4 tokens is shorter than one window of length=16"
+    ):
+        spaced_windows(np.arange(4), 1, 16)
 
 
 def test_short_text_and_empty_batch() -> None:

@@ -23,6 +23,10 @@ _LEFT_OUT = {"site-packages", "dist-packages", "_bundled", "encodings", "pydoc_d
 _TESTS = {"test", "tests", "idle_test"}
 
 
+class TextError(ValueError):
+    """A text that cannot be used; one line for the person who named it, and no bug of ours."""
+
+
 class Document(NamedTuple):
     """One document; ``pieces()`` yields its text in order, about 1 MiB at a time at most."""
 
@@ -49,8 +53,8 @@ def python_corpus(validation_fraction: float = 0.1) -> Corpus:
     """The standard library of the running interpreter, without tests, and the `pydoc` topics.
 
     Raises:
-        ValueError: If the interpreter has no library source beside it (a frozen build), or
-            ``validation_fraction`` is not in (0, 1).
+        TextError: If the interpreter has no library source beside it (a frozen build).
+        ValueError: If ``validation_fraction`` is not in (0, 1).
     """
     root = Path(sysconfig.get_path("stdlib"))
     files = {
@@ -60,7 +64,7 @@ def python_corpus(validation_fraction: float = 0.1) -> Corpus:
         and not path.name.startswith("_sysconfigdata")
     }
     if not files:
-        raise ValueError(
+        raise TextError(
             "this Python has no standard-library source beside it; give path= a folder of text"
         )
     documents = [Document(name, _source_reader(path)) for name, path in files.items()]
@@ -74,16 +78,19 @@ def path_corpus(path: str | Path, validation_fraction: float = 0.1) -> Corpus:
     """A text file, or every text file under a folder, in UTF-8.
 
     In a folder hidden files and files with a zero byte (binary) are left out; each other file is a
-    document. A single file is cut at line ends into about 64 documents, so that it can be split.
+    document. A file alone is cut at line ends into about 64 documents, so that it can be split.
 
     Raises:
-        ValueError: If there is no such path, nothing but binary or empty files, a file that is not
+        TextError: If there is no such path, nothing but binary or empty files, a file that is not
             UTF-8 (named, with the byte), or too little text to split.
     """
     path = Path(path).expanduser()
     if path.is_file():
         if _is_binary(path):
-            raise ValueError(f"path={path.name!r} must be text: it holds zero bytes (binary?)")
+            raise TextError(
+                f"path={path.name!r} must be text: it holds zero bytes (binary, or UTF-16: convert "
+                "it with iconv -t utf-8)"
+            )
         documents, skipped = _cut_file(path), []
     elif path.is_dir():
         files = {p.relative_to(path).as_posix(): p for p in path.rglob("*") if p.is_file()}
@@ -95,10 +102,12 @@ def path_corpus(path: str | Path, validation_fraction: float = 0.1) -> Corpus:
             if name not in skipped
         ]
         if not documents:
-            found = f"{len(skipped)} binary files" if skipped else "no files"
-            raise ValueError(f"path={str(path)!r} must be a folder with text files: it has {found}")
+            found = f"only binary files ({len(skipped)})" if skipped else "no files but hidden ones"
+            raise TextError(f"path={str(path)!r} must be a folder with text files: it has {found}")
+        if len(documents) == 1:
+            documents = _cut_file(path / documents[0].name)
     else:
-        raise ValueError(f"path={str(path)!r} must be a file or a folder: there is none")
+        raise TextError(f"path={str(path)!r} must be a file or a folder: there is none")
     return build_corpus(path.resolve().name, documents, skipped, validation_fraction)
 
 
@@ -119,8 +128,8 @@ def build_corpus(
     whose names hash lowest: the same in every run and on every machine, unrelated to name order.
 
     Raises:
-        ValueError: If fewer than two documents hold text, or ``validation_fraction`` is not in
-            (0, 1).
+        TextError: If fewer than two documents hold text.
+        ValueError: If ``validation_fraction`` is not in (0, 1).
     """
     if not 0 < validation_fraction < 1:
         raise ValueError(f"validation_fraction={validation_fraction} must lie between 0 and 1")
@@ -132,7 +141,7 @@ def build_corpus(
             marks.append(mark)
             n_bytes += size
     if len(kept) < 2:
-        raise ValueError(
+        raise TextError(
             f"corpus {title!r} must have at least 2 documents (or lines) with text to be split "
             f"into training and validation: it has {len(kept)}"
         )
@@ -193,11 +202,11 @@ def _file_reader(path: Path, name: str, start: int, stop: int) -> Callable[[], I
                 if at + len(data) < stop:
                     data += file.readline()
                 if not data:
-                    raise ValueError(f"file {name!r} became shorter while it was read")
+                    raise TextError(f"file {name!r} became shorter while it was read")
                 try:
                     yield data.decode("utf-8-sig" if at == 0 else "utf-8")
                 except UnicodeDecodeError as error:
-                    raise ValueError(
+                    raise TextError(
                         f"file {name!r} must be UTF-8: byte 0x{data[error.start]:02x} at "
                         f"{at + error.start}; convert it (iconv -t utf-8) or leave it out"
                     ) from None

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from circuitax.data.corpus import Corpus, Document, build_corpus
+from circuitax.data.corpus import Corpus, Document, TextError, build_corpus
 
 
 def dataset_corpus(
@@ -24,26 +24,40 @@ def dataset_corpus(
         cache: Cache folder; ``None`` for the library's own.
 
     Raises:
-        ValueError: If ``datasets`` is not installed, the dataset is not in the cache, or it has no
-            such column.
+        TextError: If ``datasets`` is not installed, the dataset is not in the cache, or it has no
+            such column of text or no ``train`` split.
     """
     if find_spec("datasets") is None:
-        raise ValueError(
+        raise TextError(
             f"dataset={name!r} needs the package 'datasets' (pip install datasets), or give path= "
             "a folder of text"
         )
     rows = _load(name, cache)
     if column not in rows.column_names:
-        raise ValueError(f"column={column!r} must be one of {sorted(rows.column_names)}")
+        raise TextError(f"column={column!r} must be one of {sorted(rows.column_names)}")
+    if len(rows) and not isinstance(rows[0][column], str | None):
+        kind = type(rows[0][column]).__name__
+        raise TextError(f"column={column!r} must hold text: its first row is of type {kind}")
     width = len(str(len(rows)))
     documents = [Document(f"{i:0{width}d}", _row(rows, i, column)) for i in range(len(rows))]
     return build_corpus(Path(name).name, documents, validation_fraction=validation_fraction)
 
 
 def _load(name: str, cache: str | None) -> Any:
-    if Path(name).expanduser().is_dir():
-        data = import_module("datasets").load_from_disk(str(Path(name).expanduser()))
-        return data["train"] if isinstance(data, dict) else data
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        try:
+            data = import_module("datasets").load_from_disk(str(folder))
+        except FileNotFoundError:
+            raise TextError(
+                f"dataset={name!r} must be a folder written by Dataset.save_to_disk; for a folder "
+                "of text give path="
+            ) from None
+        if not isinstance(data, dict):
+            return data
+        if "train" not in data:
+            raise TextError(f"dataset={name!r} must have a split 'train': it has {sorted(data)}")
+        return data["train"]
     # `load_dataset` would ask the hub first; this builder reads prepared files only.
     builder = import_module("datasets.packaged_modules.cache.cache").Cache
     try:
@@ -55,7 +69,7 @@ def _load(name: str, cache: str | None) -> Any:
             hash="auto",
         ).as_dataset(split="train")
     except (ValueError, FileNotFoundError) as error:
-        raise ValueError(
+        raise TextError(
             f"dataset={name!r} must be in the local cache: {str(error).splitlines()[0]}"
         ) from None
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from tokenizers import Tokenizer
 
 from circuitax.data.cache import cache_folder
-from circuitax.data.corpus import Corpus, path_corpus, python_corpus
+from circuitax.data.corpus import Corpus, TextError, path_corpus, python_corpus
 from circuitax.data.hub import dataset_corpus
 from circuitax.data.tokenizer import SMALLEST_VOCABULARY, corpus_tokenizer, load_tokenizer, size
 from circuitax.data.tokens import TokenArrays, corpus_tokens
@@ -67,7 +67,7 @@ def open_text(spec: TextSpec) -> Text:
     """Read, tokenise (or find in the cache) and map the text that a spec names.
 
     Raises:
-        ValueError: As the parts do; and if a tokenizer file has another size than ``d_vocab``.
+        TextError: As the parts do; and if a tokenizer file has another size than ``d_vocab``.
     """
     if spec.path:
         corpus = path_corpus(spec.path, spec.validation_fraction)
@@ -79,7 +79,7 @@ def open_text(spec: TextSpec) -> Text:
     if spec.tokenizer:
         tokenizer = load_tokenizer(spec.tokenizer)
         if size(tokenizer) != spec.d_vocab:
-            raise ValueError(
+            raise TextError(
                 f"d_vocab={spec.d_vocab} must equal the {size(tokenizer)} tokens of "
                 f"tokenizer={spec.tokenizer!r}"
             )

@@ -11,7 +11,7 @@ from pathlib import Path
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from circuitax.data.cache import cache_folder, write_once
-from circuitax.data.corpus import Corpus
+from circuitax.data.corpus import Corpus, TextError
 
 BOUNDARY = "<|endoftext|>"
 SMALLEST_VOCABULARY = 257  # the bytes and the boundary
@@ -24,7 +24,8 @@ def corpus_tokenizer(corpus: Corpus, d_vocab: int, folder: Path | None = None) -
     there that cannot be read is made again.
 
     Raises:
-        ValueError: If ``d_vocab`` is below 257, or more than the corpus can fill.
+        ValueError: If ``d_vocab`` is below 257.
+        TextError: If it is more than the corpus can fill.
     """
     if d_vocab < SMALLEST_VOCABULARY:
         raise ValueError(
@@ -55,7 +56,7 @@ def train_tokenizer(corpus: Corpus, d_vocab: int) -> Tokenizer:
     )
     tokenizer.train_from_iterator(_texts(corpus), trainer)
     if (n_tokens := tokenizer.get_vocab_size()) < d_vocab:
-        raise ValueError(
+        raise TextError(
             f"d_vocab={d_vocab} must be at most {n_tokens} for corpus {corpus.title!r}: it has no "
             "more pairs to merge"
         )
@@ -66,19 +67,19 @@ def load_tokenizer(file: str | Path) -> Tokenizer:
     """A tokenizer from a ``tokenizer.json`` of the `tokenizers` library.
 
     Raises:
-        ValueError: If the file is missing, unreadable, or has no boundary token ``<|endoftext|>``.
+        TextError: If the file is missing, unreadable, or has no boundary token ``<|endoftext|>``.
     """
     file = Path(file).expanduser()
     if not file.is_file():
-        raise ValueError(f"tokenizer={str(file)!r} must be a tokenizer.json file: there is none")
+        raise TextError(f"tokenizer={str(file)!r} must be a tokenizer.json file: there is none")
     try:
         tokenizer = Tokenizer.from_file(str(file))
     except Exception as error:  # the library raises a bare Exception
-        raise ValueError(f"tokenizer={str(file)!r} must be a tokenizer.json: {error}") from None
+        raise TextError(f"tokenizer={str(file)!r} must be a tokenizer.json: {error}") from None
     try:
         boundary_id(tokenizer)
     except ValueError as error:
-        raise ValueError(f"tokenizer={str(file)!r}: {error}") from None
+        raise TextError(f"tokenizer={str(file)!r}: {error}") from None
     return _plain(tokenizer)
 
 

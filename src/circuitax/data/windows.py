@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Integer, Key
 
+from circuitax.data.corpus import TextError
 from circuitax.kernel.keys import at_index
 
 # Device indices are int32.
@@ -97,13 +98,18 @@ def spaced_windows(tokens: np.ndarray, n_windows: int, length: int) -> Int[np.nd
     Measured on these, two models see the same text; no key is involved.
 
     Raises:
-        ValueError: If the array cannot hold that many windows.
+        TextError: If the array cannot hold that many windows.
     """
     most = len(tokens) // length
+    if most < 1:
+        raise TextError(
+            f"a text of {len(tokens)} tokens is shorter than one window of length={length}: use "
+            "more text (a held-out part is validation_fraction of it) or a shorter context"
+        )
     if not 1 <= n_windows <= most:
-        raise ValueError(
+        raise TextError(
             f"n_windows={n_windows} must be between 1 and {most}: the text has {len(tokens)} "
-            f"tokens and a window {length}"
+            f"tokens and a window {length}; use more text, or fewer or shorter windows"
         )
     starts = np.arange(n_windows, dtype=np.int64) * len(tokens) // n_windows
     return np.asarray(tokens[starts[:, None] + np.arange(length)[None, :]], np.int32)
@@ -123,7 +129,7 @@ def _check(n_tokens: int, batch: int, length: int) -> None:
     if batch < 1:
         raise ValueError(f"batch={batch} must be at least 1")
     if not 1 <= length <= n_tokens:
-        raise ValueError(
+        raise TextError(
             f"length={length} must be between 1 and the {n_tokens} tokens of the text; use more "
             "text or a shorter context"
         )

@@ -6,8 +6,8 @@ positions  Layers earn their loss from context: late tokens gain more from them 
            Refuted if the curves of one and two layers are flat. On repeated random tokens a late
            gain would be an induction head.
 samples    What each model makes of one prompt. Nothing is settled by it.
-sweep      (experiments.collect, after a sweep over the width) More width and more layers lower the
-           loss. Refuted if lines cross or rise by more than their intervals.
+sweep      (experiments.collect, after a sweep over the width) Width lowers the loss however short
+           the training, depth only after enough of it. Refuted if a line of a rises.
 """
 
 from typing import Any

@@ -1,0 +1,38 @@
+"""A text that cannot be used is one line for the person who named it, not a traceback."""
+
+from pathlib import Path
+
+import pytest
+
+from circuitax.lab.runs import finished_runs
+from experiments import run
+
+
+@pytest.fixture
+def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Enough text for a tokenizer, too little to measure on."""
+    monkeypatch.setenv("CIRCUITAX_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "small").mkdir()
+    (tmp_path / "small" / "only.txt").write_text("the cat sat on the mat and went home\n" * 40)
+    return tmp_path / "small"
+
+
+def test_texts_that_cannot_be_used(
+    results: Path, small: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    latin = small.parent / "latin"
+    latin.mkdir()
+    (latin / "a.txt").write_bytes(b"caf\xe9")
+    for options, message in (
+        ([f"text.path={small.parent / 'nowhere'}"], "must be a file or a folder: there is none"),
+        ([f"text.path={latin}"], "file 'a.txt' must be UTF-8: byte 0xe9 at 3"),
+        ([f"text.path={small}"], "windows=4 must be at most 2: four times as many of 16 tokens"),
+        ([f"text.path={small}", "text.d_vocab=5000"], "d_vocab=5000 must be at most"),
+        (["text.tokenizer=nowhere.json"], "must be a tokenizer.json file: there is none"),
+    ):
+        assert run.main(["experiment=text_models", "scale=tiny", *options]) == 1
+        said = capsys.readouterr().err
+        assert message in said and "Traceback" not in said
+        (line,) = [line for line in said.splitlines() if line.startswith("error: ")]
+        assert message in line
+    assert not finished_runs("text_models")
