@@ -5,9 +5,15 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
+from circuitax.kernel.forward import forward
+from circuitax.models.transformer import init_weights
 from experiments import benchmark
+from experiments.benchmarks import language_training
 from experiments.benchmarks import peer as peer_module
 from experiments.benchmarks.case import Case, measure
 from experiments.benchmarks.peer import Peer
@@ -104,3 +110,29 @@ def test_a_peer_answers_lines_and_says_when_it_ended(
         assert peer.ask(steps=2) == {"got": {"steps": 2}}
         with pytest.raises(RuntimeError, match="the peer ended with status 3"):
             peer.ask(steps=3)
+
+
+def product_flops(jaxpr: Any) -> float:
+    """Multiplications and additions of every matrix product, loops unrolled."""
+    total = 0.0
+    for equation in jaxpr.eqns:
+        inner = [p.jaxpr for p in equation.params.values() if hasattr(p, "jaxpr")]
+        times = equation.params["length"] if equation.primitive.name == "scan" else 1
+        total += times * sum(product_flops(each) for each in inner)
+        if equation.primitive.name == "dot_general":
+            (contracted, _), _ = equation.params["dimension_numbers"]
+            lhs, result = equation.invars[0].aval.shape, equation.outvars[0].aval.shape
+            total += 2.0 * np.prod(result) * np.prod([lhs[axis] for axis in contracted])
+    return total
+
+
+@pytest.mark.parametrize("size", [language_training.LARGE, *language_training.TINY])
+def test_operations_of_a_training_step_are_three_forward_passes(
+    size: language_training.Size,
+) -> None:
+    model = language_training.training_problem(size).model
+    assert (model.norm, model.final_norm, model.d_mlp, model.biases) == ("none", False, None, False)
+    weights = jax.eval_shape(lambda: init_weights(jax.random.key(0), model))
+    tokens = jax.ShapeDtypeStruct((size.context,), jnp.int32)
+    traced = jax.make_jaxpr(lambda w, t: forward(w, t, model.forward_spec())[0])(weights, tokens)
+    assert 3 * product_flops(traced.jaxpr) == size.context * size.flops_a_token
