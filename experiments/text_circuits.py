@@ -82,7 +82,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     )(derive(key, "repeats"))  # fmt: skip
     scores = jax.jit(jax.vmap(lambda weights: induction_scores(weights, exam, forward_spec)))
     found = lab.stage("repeats", lambda: scores(last)._asdict())
-    data = _dataset(before, after, runs | {"prefix": found["prefix"]})
+    data = circuit_data(before, after, runs | {"prefix": found["prefix"]})
     data["alive"] = upstream.data.alive.sel(model="layers-2", drop=True)
     data["uniform"] = np.log(model.d_vocab)
     data["n_ctx"] = n_ctx
@@ -94,14 +94,14 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
 
 
 def two_layer_model(upstream: Record) -> TransformerSpec:
-    """The spec of the two-layer models that ``text_models`` trained.
+    """The spec of the two-layer models that an upstream experiment trained.
 
     Raises:
         ValueError: If its deepest attention-only model has fewer layers.
     """
     plain = upstream.notes["model"]
     if plain["n_layers"] < 2:
-        raise ValueError(f"text_models has model.n_layers={plain['n_layers']}, must be at least 2")
+        raise ValueError(f"upstream has model.n_layers={plain['n_layers']}, must be at least 2")
     named = {
         "positions": Positions(plain["positions"]),
         "norm": Norm(plain["norm"]),
@@ -143,9 +143,10 @@ def of_windows(
     return found | {"positional": share[0]}
 
 
-def _dataset(
+def circuit_data(
     before: dict[str, np.ndarray], after: dict[str, np.ndarray], runs: dict[str, np.ndarray]
 ) -> xr.Dataset:
+    """What was read of the weights at both ends and of the runs, with named axes."""
     heads, pairs = ("member", "layer", "head"), ("member", "kind", "writer", "reader")
     axes: dict[str, tuple[str, ...]] = {
         "composition": pairs,

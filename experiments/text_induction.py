@@ -22,6 +22,7 @@ from circuitax.kernel.keys import derive
 from circuitax.kernel.spec import ForwardSpec
 from circuitax.kernel.weights import TransformerWeights
 from circuitax.lab.lab import Lab
+from circuitax.models.plain import to_plain
 from circuitax.models.specs import TransformerSpec
 from circuitax.records.record import Record
 from circuitax.training.ensemble import Plan, advance, init, new_members
@@ -109,6 +110,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
                  for source in (primer, plain)]  # fmt: skip
         name = arm.replace(", ", "-").replace(" ", "-")
         state = init(plans[1], members)
+        lab.save_arrays(f"{name}-step-0", state.params)
         parts = [jax.tree.map(lambda x: x[None], look(state.params))]
         if primed:
             train = _with_look(advance(plans[0], members), look)
@@ -125,8 +127,9 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
                                 held_out)  # fmt: skip
         found[arm]["alive"] = np.asarray(state.alive)
         divergences[arm] = divergence(state.alive, state.step)
+    lab.save_arrays("held-out", {"windows": held_out})
     data = _dataset(spec, found, np.asarray(repeated_pairs(held_out)))
-    notes = {"text": text.about(), "divergence": divergences}
+    notes = {"text": text.about(), "divergence": divergences, "model": to_plain(spec.model)}
     return Record(data=data, measured=estimates(data), notes=notes)
 
 

@@ -49,8 +49,9 @@ def terms(data: xr.Dataset) -> Figure:
     _bars(by_layer, labels, data.first_order_loss.transpose("member", ...).values)
     for ax, title in ((by_order, "paths of order"), (by_layer, "order-1 terms of")):
         ax.axhline(float(data.uniform), color=BLACK, linewidth=0.7, linestyle=":", label="uniform")
-        ax.axhline(float(data.bigram_loss), color=BLACK, linewidth=0.7, linestyle="--",
-                   label="bigram table")  # fmt: skip
+        if "bigram_loss" in data:
+            ax.axhline(float(data.bigram_loss), color=BLACK, linewidth=0.7, linestyle="--",
+                       label="bigram table")  # fmt: skip
         ax.set(ylabel="held-out loss, nats a token", title=title, ylim=(0, 1.25 * data.uniform))
     by_layer.legend(loc="upper right", ncols=2)
     cost = {"patterns react": data.ablated, "patterns kept": data.ablated_preserving}

@@ -1,0 +1,107 @@
+"""What the induction circuit on text is held against, fixed before the run that is judged."""
+
+import numpy as np
+import xarray as xr
+
+from circuitax.records.claims import Claim, Expected, at_least
+from circuitax.records.estimate import Estimate, mean_estimate
+from experiments.two_layer_claims import PREFIX_SCORE
+
+HEADS = "framework paper, two-layer models"
+TERMS = "framework paper, term importance analysis"
+FOUND = f"primed seeds that stayed finite and have an induction head (score over {PREFIX_SCORE})"
+RELATION = "a relation: the corpus changes with the Python version"
+PILOT = "threshold far from a pilot with another key, and from random heads"
+
+
+def _claim(
+    id: str, statement: str, expected: Expected, why: str = RELATION, source: str = HEADS
+) -> Claim:
+    statement = f"On real text, {statement}"
+    return Claim(id, source, statement, id, expected, why, "shape", FOUND, 6)
+
+
+CLAIMS = (
+    _claim("primed-previous", "some head of the first layer looks at the previous token: mean "
+           "attention of the best (F6, F11)", at_least(0.5), "more than half"),
+    _claim("primed-k-composition", "K-composition of the previous-token head with the induction "
+           "head stands out of its exact null: mean z (F10, F18)", at_least(3),
+           "three deviations"),
+    _claim("primed-k-above-v", "these two heads K-compose more than they V-compose: difference of "
+           "z (F10)", at_least(0)),
+    _claim("primed-composition-overall", "heads compose, or avoid it, more than before training: "
+           "share of all pairs and kinds beyond three deviations, after minus before (F18)",
+           at_least(0)),
+    _claim("primed-copying", "the induction head copies: mean OV eigenvalue score (F15)",
+           at_least(0.7), PILOT),
+    _claim("primed-matching", "it matches: mean eigenvalue score of its K-composition circuit with "
+           "the previous-token head (F15)", at_least(0.7), PILOT),
+    _claim("primed-alone", "nothing else is in that corner: that score minus the one with the "
+           "first-layer head that looks least at the previous token (F15)", at_least(0)),
+    _claim("primed-attends", "where a pair of tokens comes again, the induction head looks most at "
+           "the token that came next: share of those places (F11, F12)", at_least(0.5),
+           "more often than not"),
+    _claim("primed-raises", "its direct effect there on the logit of the token that does come "
+           "next, over that on the mean token (F12)", at_least(0)),
+    _claim("primed-stripes", "and, trained on text, it has stripes on random tokens, repeated: "
+           "share of value-weighted attention on the match, minus the best head of the first "
+           "layer (F13)", at_least(0.2), PILOT),
+    _claim("primed-order-1-above-2", "single heads save more than virtual heads: marginal of order "
+           "1 minus that of order 2, nats (F16)", at_least(0), source=TERMS),
+    _claim("primed-layer-0-redundant", "the first layer's order-1 terms lose worth once the "
+           "second layer's are there: marginal given the direct path minus marginal given both, "
+           "nats (F17)", at_least(0), source=TERMS),
+    _claim("primed-layer-1-above-0", "the second layer's order-1 terms are worth more, given the "
+           "first's, than the first's given the second's, nats (F17)", at_least(0), source=TERMS),
+    _claim("primed-previous-through-patterns", "removing the previous-token head costs more when "
+           "patterns react than when they are kept, nats", at_least(0),
+           source="induction-heads paper, two kinds of ablation"),
+)  # fmt: skip
+
+
+def estimates(data: xr.Dataset) -> tuple[dict[str, Estimate], dict[str, str]]:
+    """Means over the seeds that have the circuit, or why there are none."""
+    members = data.isel(member=np.flatnonzero(data.has_induction))
+    n = members.sizes["member"]
+    if n < 2:
+        why = f"only {n} of {data.sizes['member']} primed seeds have an induction head"
+        return {}, {claim.id: why for claim in CLAIMS}
+    previous, induction = members.previous_head, members.induction_head
+    z = members.composition_z.isel(writer=previous, reader=induction)
+    least = members.previous.isel(layer=0).argmin("head")
+    matching = members.matching.isel(reader=induction)
+    order, first = members.order_loss, members.first_order_loss
+    direct, layer_0, layer_1, both = (first.isel(selection=i) for i in range(4))
+    first_head = {"layer": 0, "head": previous}
+    on_text, on_random = (members.sel(where=where) for where in ("text", "random"))
+
+    def of_induction(part: xr.Dataset, name: str) -> xr.DataArray:
+        return part[name].isel(layer=1, head=induction)
+
+    samples = {
+        "primed-previous": members.attention.isel(first_head).isel(offset=1),
+        "primed-k-composition": z.sel(kind="K"),
+        "primed-k-above-v": z.sel(kind="K") - z.sel(kind="V"),
+        "primed-composition-overall": _beyond(members, "") - _beyond(members, "_at_init"),
+        "primed-copying": of_induction(members, "copying"),
+        "primed-matching": matching.isel(writer=previous),
+        "primed-alone": matching.isel(writer=previous) - matching.isel(writer=least),
+        "primed-attends": of_induction(on_text, "top_is_match"),
+        "primed-raises": of_induction(on_text, "raises"),
+        "primed-stripes": of_induction(on_random, "stripes")
+        - on_random.stripes.isel(layer=0).max("head"),
+        "primed-order-1-above-2": order.isel(order=0)
+        - 2 * order.isel(order=1)
+        + order.isel(order=2),
+        "primed-layer-0-redundant": (direct - layer_0) - (layer_1 - both),
+        "primed-layer-1-above-0": layer_0 - layer_1,
+        "primed-previous-through-patterns": (members.ablated - members.ablated_preserving).isel(
+            first_head
+        ),
+    }
+    return {name: mean_estimate(values.values) for name, values in samples.items()}, {}
+
+
+def _beyond(members: xr.Dataset, when: str) -> xr.DataArray:
+    """Share of pairs and kinds whose z, at one end of training, is beyond three either way."""
+    return (abs(members[f"composition_z{when}"]) > 3).mean(["kind", "writer", "reader"])
