@@ -63,8 +63,8 @@ def terms(data: xr.Dataset) -> Figure:
                          markersize=3, alpha=0.6, label=name if layer == 0 else None)  # fmt: skip
     removed.set(xticks=(0, 1), xticklabels=[name for name, *_ in LAYERS], xlim=(-0.5, 1.5),
                 ylabel="nats lost", title="one head removed")  # fmt: skip
-    removed.set_ylim(0, None)
-    removed.legend(loc="upper left")
+    removed.set_ylim(0, 1.3 * removed.get_ylim()[1])
+    removed.legend(loc="upper left", ncols=2)
     letter_panels(axes[0])
     return figure
 

@@ -6,7 +6,7 @@ patterns      What both heads attend to on random tokens, repeated, which they w
               Refuted without stripes.
 eigenvalues   Refuted if induction heads after training lie where they lay before.
 repeats       Where a pair of tokens comes again: where heads look, and what they add to the right
-              logit, on text and on random tokens. Refuted if layer 0 does it too.
+              logit, on text and on random tokens. Refuted if layer 0 looks there too.
 terms         Refuted if virtual heads take off more loss than single ones.
 distance      Refuted if no head of layer 0 peaks one token back.
 """

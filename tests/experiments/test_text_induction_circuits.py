@@ -1,0 +1,83 @@
+"""The induction circuit on text: refusals, precondition, and a hand-made circuit in its corner."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray as xr
+
+from circuitax.circuits.ground_truth import induction_model
+from circuitax.circuits.induction_scores import induction_scores
+from circuitax.records.record import Record
+from experiments import text_induction_circuits
+from experiments.text_circuits import circuit_data, of_windows
+from experiments.text_induction_circuits import CLAIMS, Spec, _at_repeats
+from experiments.text_induction_circuits_claims import estimates
+from experiments.two_layer_claims import roles
+from experiments.two_layer_measures import of_weights
+
+
+@pytest.mark.parametrize("name", ["windows", "offsets", "repeats"])
+def test_refusals(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name}=0 must be at least 1"):
+        Spec(**{name: 0})
+
+
+def test_distances_longer_than_half_the_text_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Lab:
+        def input(self, name: str) -> Record:
+            return Record(xr.Dataset(), {}, {}, {})
+
+    model = text_induction_circuits.two_layer_model(
+        Record(xr.Dataset(), {}, {}, {"model": {"n_layers": 2, "n_ctx": 8, "positions": "none",
+                                                "norm": "none", "activation": "gelu"}})
+    )  # fmt: skip
+    monkeypatch.setattr(text_induction_circuits, "two_layer_model", lambda upstream: model)
+    with pytest.raises(ValueError, match="offsets=5 must be at most half of n_ctx=8"):
+        text_induction_circuits.run(Spec(offsets=5), jax.random.key(0), Lab())
+
+
+@pytest.fixture(scope="module")
+def data() -> xr.Dataset:
+    """Two hand-made induction models, measured as trained ones are."""
+    blocks = np.stack([np.random.default_rng(i).permutation(np.arange(1, 10))[:5] for i in (0, 1)])
+    start = np.zeros((2, 1), int)
+    texts = jnp.asarray(np.concatenate([start, blocks, blocks, blocks[:, :1]], axis=1))
+    made = [induction_model(jax.random.key(seed), 10, 12, n_distractors=1) for seed in (0, 1)]
+    spec = made[0][1]
+    weights = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(w for w, _ in made))
+
+    def measured(one):
+        scores = induction_scores(one, texts, spec)
+        runs = of_windows(one, texts, spec, 4) | {"prefix": scores.prefix}
+        return of_weights(one, spec), runs, scores.previous, _at_repeats(one, texts, spec)
+
+    read, runs, previous, seen = jax.tree.map(np.asarray, jax.jit(jax.vmap(measured))(weights))
+    nothing = {name: 0 * values for name, values in read.items()}
+    found = circuit_data(nothing, read, runs)
+    heads = ("member", "layer", "head")
+    found["previous"] = (heads, previous)
+    for name, values in seen.items():
+        found[name] = (("where", *heads), np.stack([values, values]))
+    found = found.assign_coords(where=["text", "random"])
+    found["alive"] = ("member", np.ones(2, bool))
+    return roles(found)
+
+
+def test_a_known_circuit_is_found(data: xr.Dataset) -> None:
+    measured, unmet = estimates(data)
+    assert set(measured) == {claim.id for claim in CLAIMS} and not unmet
+    value = {name: estimate.value for name, estimate in measured.items()}
+    assert value["primed-previous"] > 0.99
+    assert value["primed-k-composition"] > 3 and value["primed-k-above-v"] > 3
+    assert min(value["primed-copying"], value["primed-matching"]) > 0.8
+    assert value["primed-attends"] == 1
+    assert value["primed-stripes"] > 0.8
+    assert value["primed-raises"] == pytest.approx(8 * 9 / 10, rel=0.03)
+    assert value["primed-previous-through-patterns"] > 0.2
+
+
+def test_without_the_head_every_claim_is_out_of_reach(data: xr.Dataset) -> None:
+    measured, unmet = estimates(roles(data.assign(prefix=0.1 * data.prefix)))
+    assert measured == {} and set(unmet) == {claim.id for claim in CLAIMS}
+    assert "only 0 of 2 primed seeds" in unmet["primed-copying"]
