@@ -37,3 +37,18 @@ def test_experiment_runs_at_tiny_scale(name: str, results: Path) -> None:
     pictures = sorted((run / "figures").glob("*.png"))
     assert pictures and all(p.stat().st_size > 5_000 for p in pictures)
     assert all(p.with_suffix(".pdf").exists() for p in pictures)
+
+
+@pytest.mark.slow
+def test_a_run_of_text_models_continues_a_text(results: Path) -> None:
+    environment = os.environ | {"CIRCUITAX_RESULTS": str(results)}
+    started = [sys.executable, "-m"]
+    commands = (
+        [*started, "experiments.run", "experiment=text_models", "scale=tiny"],  # reused if it ran
+        [*started, "experiments.generate", "text_models", "def", "--model", "layers-2", "--greedy"],
+    )
+    for command in commands:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.startswith("def") and len(done.stdout) > 4
+    assert "layers-2 of text_models" in done.stderr

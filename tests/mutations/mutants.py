@@ -225,6 +225,23 @@ MUTANTS = (
         ("tests/circuits/test_in_context.py::test_in_context_score_is_late_minus_early",),
     ),
     Mutant(
+        "loss_slope_by_the_index_from_0",
+        "circuits/loss_slope.py",
+        "np.log(index + 1.0)",
+        "np.log(index + 2.0)",
+        ("tests/circuits/test_loss_slope.py::test_exact_where_the_loss_is_a_logarithm",),
+    ),
+    Mutant(
+        "last_token_of_a_text_is_read",
+        "lab/language_model.py",
+        "model.spec.n_ctx - n_read + 1",
+        "model.spec.n_ctx - n_read",
+        (
+            "tests/lab/test_language_model.py::"
+            "test_a_text_ends_with_its_document_and_at_the_context",
+        ),
+    ),
+    Mutant(
         "proof_map_without_its_gain",  # E8
         "projection/maps.py",
         "(1 + (spec.epsilon or 0.0)) / spec.dim_out",
