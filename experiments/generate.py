@@ -110,8 +110,8 @@ def _write(options: argparse.Namespace) -> None:
 
     if options.greedy and (options.temperature != 1 or options.top_k or options.top_p):
         raise ConfigError("greedy takes the most probable token: no temperature, top-k or top-p")
-    if options.seed < 0:
-        raise ConfigError(f"seed={options.seed} must be 0 or more")
+    if not 0 <= options.seed < 2**31:
+        raise ConfigError(f"seed={options.seed} must be between 0 and {2**31 - 1}")
     sampling = Sampling(
         0.0 if options.greedy else options.temperature, options.top_k, options.top_p
     )
