@@ -142,7 +142,7 @@ def text_gap(
         first = measure(params, held_out)
         began = measure(params, held_out[::LOOK_EVERY])
         state = init(plan, members)
-        state, curve = lab.loop(arm, state, look, task.steps // task.chunk, show="loss")
+        state, curve = lab.loop(f"text-{arm}", state, look, task.steps // task.chunk, show="loss")
         last = np.where(state.alive, measure(state.params, held_out), np.nan)
         ends = {"start": first, "end": last, "curve": np.concatenate([began[None], curve["loss"]])}
         for name, values in ends.items():

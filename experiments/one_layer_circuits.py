@@ -1,4 +1,4 @@
-"""One layer: skip-trigrams read from real-text weights, copying, positions, bugs, and the limit."""
+"""One layer: skip-trigrams read from real-text weights, copying, positions, bugs, additivity."""
 
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,22 +10,22 @@ import xarray as xr
 from jaxtyping import Array
 
 from circuitax.data.text import TextSpec, open_text
-from circuitax.data.windows import spaced_windows
-from circuitax.kernel.activations import Activation
+from circuitax.data.triples import MOST_TOKENS
+from circuitax.data.windows import WindowSource, spaced_windows
 from circuitax.kernel.keys import derive
-from circuitax.kernel.norm import Norm
-from circuitax.kernel.positions import Positions
 from circuitax.lab.lab import Lab
-from circuitax.models.specs import TransformerSpec
+from circuitax.models.plain import from_plain
 from circuitax.models.transformer import init_weights
 from circuitax.records.record import Record
 from circuitax.training.optim import OptimSpec
+from experiments.one_layer_additive import AdditiveTask, text_gap
+from experiments.one_layer_bugs import Search, text_bugs
 from experiments.one_layer_claims import CLAIMS as CLAIMS
 from experiments.one_layer_claims import estimates, learned
 from experiments.one_layer_measures import bug_price, head_tables, of_weights
 from experiments.one_layer_unless import UnlessTask, additivity_gap
 
-BUDGET_SECONDS = 60
+BUDGET_SECONDS = 110
 requires = ("text_models",)
 
 
@@ -35,10 +35,15 @@ class Spec:
 
     Attributes:
         text: The text that ``text_models`` was trained on; its held-out part prices the bugs.
-        windows: Held-out windows for the price.
+        windows: Held-out windows for the price and the gap, and windows of the training text where
+            bugs are looked at.
         pairs: Most frequent (source, destination) pairs that get a free vector.
         sources: Rows of the skip-trigram table of a head.
         entries: Destinations and outs in a row.
+        bugs: Bugs listed for each model.
+        bug_tokens: Most frequent tokens, among which bugs are sought.
+        bug_sources: Sources of largest weight, for each head, whose bugs are sought.
+        additive: How sums over sources are trained on the text.
         unless: The language "a unless b", and the model trained on it.
         optim: Optimizer of that model.
     """
@@ -46,60 +51,70 @@ class Spec:
     text: TextSpec = field(default_factory=TextSpec)
     windows: int = 512
     pairs: int = 64
-    sources: int = 12
-    entries: int = 5
+    sources: int = 4
+    entries: int = 4
+    bugs: int = 12
+    bug_tokens: int = 512
+    bug_sources: int = 32
+    additive: AdditiveTask = field(default_factory=AdditiveTask)
     unless: UnlessTask = field(default_factory=UnlessTask)
     optim: OptimSpec = field(default_factory=OptimSpec)
 
     def __post_init__(self) -> None:
-        for name in ("windows", "pairs", "sources", "entries"):
+        counts = ("windows", "pairs", "sources", "entries", "bugs", "bug_tokens", "bug_sources")
+        for name in counts:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+        if self.bug_tokens > min(self.text.d_vocab, MOST_TOKENS):
+            raise ValueError(
+                f"bug_tokens={self.bug_tokens} must be at most {MOST_TOKENS} and at most "
+                f"text.d_vocab={self.text.d_vocab}"
+            )
+        if self.bug_sources > self.bug_tokens:
+            raise ValueError(
+                f"bug_sources={self.bug_sources} must be at most bug_tokens={self.bug_tokens}"
+            )
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
-    """Tables and scores of every head before and after training; the price of bugs; the gap."""
+    """Tables and scores of every head before and after training; bugs; what sums cannot do."""
     upstream = lab.input("text_models")
-    plain = upstream.notes["model"]
-    named = {
-        "positions": Positions(plain["positions"]),
-        "norm": Norm(plain["norm"]),
-        "activation": Activation(plain["activation"]),
-    }
-    model = TransformerSpec(**plain | named | {"n_layers": 1})
+    model = from_plain(upstream.notes["model"], n_layers=1)
+    length = model.n_ctx or 0
     like = jax.eval_shape(lambda: init_weights(jax.random.key(0), model))
     steps = upstream.notes["steps_kept"]
     first, last = (
-        lab.load_arrays(f"layers-1-step-{step}", source="text_models", like=like)
-        for step in (steps[0], steps[-1])
+        jax.tree.map(jnp.asarray, lab.load_arrays(name, source="text_models", like=like))
+        for name in (f"layers-1-step-{step}" for step in (steps[0], steps[-1]))
     )
-    first, last = (jax.tree.map(jnp.asarray, weights) for weights in (first, last))
     forward_spec = model.forward_spec()
-    read = jax.jit(jax.vmap(partial(of_weights, spec=forward_spec, n_ctx=model.n_ctx or 64)))
+    read = jax.jit(jax.vmap(partial(of_weights, spec=forward_spec, n_ctx=length)))
     before, after = lab.stage("before", read, first), lab.stage("after", read, last)
     tables = jax.jit(partial(head_tables, spec=forward_spec, n=spec.sources, k=spec.entries))
-    one = jax.tree.map(lambda leaf: leaf[0], last)
-    table = lab.stage("tables", tables, one)
+    table = lab.stage("tables", tables, jax.tree.map(lambda leaf: leaf[0], last))
     text = open_text(spec.text)
-    windows = jnp.asarray(spaced_windows(text.tokens.validation, spec.windows, model.n_ctx or 64))
+    train = np.asarray(text.tokens.train)
+    held_out = jnp.asarray(spaced_windows(text.tokens.validation, spec.windows, length))
     price = jax.jit(jax.vmap(partial(bug_price, spec=forward_spec, n_pairs=spec.pairs), (0, None)))
-    bugs = lab.stage("bugs", price, last, windows)
+    bugs = lab.stage("price", price, last, held_out)
+    search = Search(spec.bug_tokens, spec.bug_sources, spec.bugs, spec.windows, length)
+    listed = lab.stage("bugs", text_bugs, last, forward_spec, train, search)
+    source = WindowSource(text.corpus.digest, spec.additive.batch, length, jnp.asarray(train))
+    sums = text_gap(spec.additive, last, forward_spec, source, held_out, derive(key, "text"), lab)
     gap = additivity_gap(spec.unless, spec.optim, derive(key, "unless"), lab)
-    data = _dataset(before, after, table, bugs, gap)
+    data = _dataset(before, after, table, bugs | listed, sums, gap)
     data = data.assign_coords(token=upstream.data.token)
     data["alive"] = upstream.data.alive.sel(model="layers-1", drop=True)
     data["learned"] = learned(data)
+    data["bigram_loss"] = upstream.data.bigram_loss
     measured, unmet = estimates(data)
     return Record(data=data, measured=measured, unmet=unmet)
 
 
 def _dataset(
-    before: dict[str, np.ndarray],
-    after: dict[str, np.ndarray],
-    table: dict[str, np.ndarray],
-    bugs: dict[str, np.ndarray],
-    gap: dict[str, np.ndarray],
-) -> xr.Dataset:
+    before: dict[str, np.ndarray], after: dict[str, np.ndarray], table: dict[str, np.ndarray],
+    bugs: dict[str, np.ndarray], sums: dict[str, np.ndarray], gap: dict[str, np.ndarray],
+) -> xr.Dataset:  # fmt: skip
     heads = ("member", "head")
     axes: dict[str, tuple[str, ...]] = {
         "copying": heads,
@@ -123,6 +138,7 @@ def _dataset(
         arrays[name] = (dims, after[name])
         arrays[f"{name}_at_init"] = (dims, before[name])
     arrays |= {name: (dims, table[name]) for name, dims in rows.items()}
-    arrays |= {name: (("member",), values) for name, values in bugs.items()}
-    arrays |= {name: (("run", "cell")[: values.ndim], values) for name, values in gap.items()}
+    arrays |= {name: (("member", "bug")[: v.ndim], v) for name, v in bugs.items()}
+    arrays |= {f"text_{name}": (("look", "continued")[-v.ndim :], v) for name, v in sums.items()}
+    arrays |= {name: (("run", "cell")[: v.ndim], v) for name, v in gap.items()}
     return xr.Dataset(arrays)

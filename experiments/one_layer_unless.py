@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from circuitax.circuits.additivity import additive_loss, fit, init_full
-from circuitax.circuits.in_context import token_losses
+from circuitax.circuits.additivity import additive_logits, fit, init_full
 from circuitax.data.unless import OTHER, OUT, optimal_loss, sample_unless
 from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive, member_keys
@@ -85,25 +84,31 @@ def additivity_gap(
     state, train = init(plan, members), advance(plan, members)
     state, _ = lab.loop("unless", state, train, max(1, optim.steps // task.chunk), show="loss")
     spec = task.model.forward_spec()
-    answer = slice(-1, None)
+    last = slice(-1, None)
 
     def one(weights: TransformerWeights, key: jax.Array) -> dict[str, Array]:
         texts, _ = task.sample(derive(key, "fit"), task.texts)
         held_out, cell = task.sample(derive(key, "held out"), task.texts)
-        logits = jax.vmap(lambda text: forward(weights, text, spec)[0])(held_out)
-        losses = jax.vmap(token_losses)(logits, held_out)[:, -1]
-        answers = jax.nn.softmax(logits[:, -2])[:, jnp.array([OUT, OTHER])]
-        p_out = answers[:, 0] / answers.sum(axis=1)
-        best = fit(init_full(task.model.d_vocab), texts, answer, n_steps=60, decay=1e-5)
-        additive = additive_loss(best.model, held_out, answer)
+        best = fit(init_full(task.model.d_vocab), texts, last, n_steps=60, decay=1e-5)
+        logits = jax.vmap(lambda text: forward(weights, text[:-1], spec)[0][-1])(held_out)
+        of_sum = jax.vmap(lambda text: additive_logits(best.model, text[:-1], last)[0])(held_out)
         in_cell = jax.nn.one_hot(cell, 4)
-        by_cell = (p_out @ in_cell) / in_cell.sum(axis=0)
+
+        def answers(logits: Array) -> tuple[Array, Array]:
+            log_p = jax.nn.log_softmax(logits, axis=-1)
+            probs = jnp.exp(log_p[:, jnp.array([OUT, OTHER])])
+            p_out = probs[:, 0] / probs.sum(axis=1)
+            losses = -jnp.take_along_axis(log_p, held_out[:, -1:], axis=-1)
+            return losses.mean(), (p_out @ in_cell) / in_cell.sum(axis=0)
+
+        (loss, p_out), (additive_loss, additive_p_out) = answers(logits), answers(of_sum)
         return {
-            "head_loss": losses.mean(),
-            "additive_loss": additive,
+            "head_loss": loss,
+            "additive_loss": additive_loss,
             "additive_gradient": best.gradient_norm,
-            "gap": additive - losses.mean(),
-            "p_out": by_cell,
+            "gap": additive_loss - loss,
+            "p_out": p_out,
+            "additive_p_out": additive_p_out,
         }
 
     examine = jax.jit(jax.vmap(one))

@@ -1,0 +1,120 @@
+"""Skip-trigram bugs of one-layer models on a text: forced corners that the text never has."""
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from circuitax.circuits.bugs import find_bugs
+from circuitax.circuits.heads import token_ov, token_qk
+from circuitax.data.bigrams import bigram_counts
+from circuitax.data.triples import most_frequent, seen_triples
+from circuitax.data.windows import spaced_windows
+from circuitax.kernel.chain import columns, materialise, rows
+from circuitax.kernel.forward import forward
+from circuitax.kernel.interventions import ablate_heads
+from circuitax.kernel.spec import ForwardSpec
+from circuitax.kernel.weights import TransformerWeights
+
+
+class Search(NamedTuple):
+    """Where bugs are sought: among the most frequent tokens, and the head's heaviest sources."""
+
+    n_tokens: int
+    n_sources: int
+    k: int
+    n_windows: int
+    length: int
+
+
+def text_bugs(
+    weights: TransformerWeights, spec: ForwardSpec, tokens: np.ndarray, search: Search
+) -> dict[str, np.ndarray]:
+    """The k strongest bugs of each member over all heads, and what the model says there.
+
+    A triple counts as seen if its source stands anywhere before its destination in some window of
+    the whole text; what the model says is measured on windows spread over it.
+
+    Args:
+        weights: Members of a one-layer model.
+        spec: Static.
+        tokens: The text.
+        search: Its limits.
+    """
+    _, _, k, n_windows, length = search
+    d_vocab = weights.W_E.shape[1]
+    chosen = most_frequent(tokens, d_vocab, search.n_tokens)
+    seen = seen_triples(tokens, chosen, length - 2)
+    windows = jnp.asarray(spaced_windows(tokens, n_windows, length))
+    find = jax.jit(partial(_of_member, spec=spec, n_sources=search.n_sources, k=k))
+    ask = jax.jit(partial(_said, spec=spec))
+    found = []
+    for member in range(weights.W_E.shape[0]):
+        one = jax.tree.map(lambda leaf, member=member: leaf[member], weights)
+        bugs = find(one, jnp.asarray(seen), jnp.asarray(chosen))
+        found.append(bugs | ask(one, bugs, windows))
+    all_of = {name: np.stack([np.asarray(f[name]) for f in found]) for name in found[0]}
+    counts = bigram_counts(tokens, d_vocab)
+    # How often the out follows the destination, whatever came before.
+    all_of["bigram"] = counts[all_of["destination"], all_of["out"]] / np.maximum(
+        counts.sum(axis=1)[all_of["destination"]], 1
+    )
+    return {f"bug_{name}": values for name, values in all_of.items()}
+
+
+def _of_member(
+    weights: TransformerWeights, seen: Array, chosen: Array, spec: ForwardSpec, n_sources: int,
+    k: int,
+) -> dict[str, Array]:  # fmt: skip
+    qk, ov = token_qk(weights, spec), token_ov(weights, spec)
+    scores = materialise(columns(rows(qk.T, chosen), chosen))[0]
+    raises = materialise(columns(rows(ov, chosen), chosen))[0]
+
+    def of_head(tables: tuple[Array, Array]) -> tuple[Array, ...]:
+        score, rise = tables
+        weight = jax.nn.relu(score).max(axis=1) * jax.nn.relu(rise).max(axis=1)
+        best = jax.lax.top_k(weight, n_sources)[1]
+        bugs = find_bugs(score[best], rise[best], seen[best].astype(score.dtype), k)
+        return best[bugs.source], bugs.destination, bugs.out, bugs.strength
+
+    source, destination, out, strength = jax.lax.map(of_head, (scores, raises))
+    order = jax.lax.top_k(strength.ravel(), k)[1]
+    places = {"source": source, "destination": destination, "out": out}
+    return {name: chosen[at.ravel()[order]] for name, at in places.items()} | {
+        "head": order // k,
+        "strength": strength.ravel()[order],
+    }
+
+
+def _said(
+    weights: TransformerWeights, bugs: dict[str, Array], windows: Array, spec: ForwardSpec
+) -> dict[str, Array]:
+    """Mean probability of the out where the pair stands, with the bug's head and without it."""
+    n_layers, n_heads = weights.blocks.attention.W_Q.shape[:2]
+    index = jnp.arange(bugs["out"].shape[0])
+
+    def one(text: Array) -> tuple[Array, Array, Array]:
+        def probs(logits: Array) -> Array:
+            return jax.nn.softmax(logits, axis=-1)[:, bugs["out"]]
+
+        logits, trace = forward(weights, text, spec)
+
+        def without(head: Array) -> Array:
+            gone = jax.nn.one_hot(head, n_heads)[None]
+            kept = ablate_heads(jnp.broadcast_to(gone, (n_layers, n_heads)))
+            return probs(forward(weights, text, spec, kept._replace(patterns=trace.patterns))[0])
+
+        absent = jax.vmap(without)(jnp.arange(n_heads))[bugs["head"], :, index].T
+        is_source = text[:, None] == bugs["source"][None, :]
+        before = jnp.cumsum(is_source, axis=0) - is_source > 0
+        here = before & (text[:, None] == bugs["destination"][None, :])
+        sums = (jnp.where(here, p, 0).sum(axis=0) for p in (probs(logits), absent))
+        return *sums, here.sum(axis=0)
+
+    said, absent, events = (x.sum(axis=0) for x in jax.lax.map(one, windows))
+    # A pair that these windows lack has no mean.
+    means = [jnp.where(events > 0, p / jnp.maximum(events, 1), jnp.nan) for p in (said, absent)]
+    return {"said": means[0], "without": means[1], "events": events}
