@@ -111,8 +111,8 @@ def _said(
         is_source = text[:, None] == bugs["source"][None, :]
         before = jnp.cumsum(is_source, axis=0) - is_source > 0
         here = before & (text[:, None] == bugs["destination"][None, :])
-        sums = (jnp.where(here, p, 0).sum(axis=0) for p in (probs(logits), absent))
-        return *sums, here.sum(axis=0)
+        said, missed = (jnp.where(here, p, 0).sum(axis=0) for p in (probs(logits), absent))
+        return said, missed, here.sum(axis=0)
 
     said, absent, events = (x.sum(axis=0) for x in jax.lax.map(one, windows))
     # A pair that these windows lack has no mean.

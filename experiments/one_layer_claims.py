@@ -73,8 +73,8 @@ def estimates(data: xr.Dataset) -> tuple[dict[str, Estimate], dict[str, str]]:
     said = said.mean("bug").values
     if np.isfinite(said).any():
         logs = mean_estimate(said[np.isfinite(said)])
-        ends = (float(np.exp(end)) for end in (logs.value, logs.low, logs.high))
-        measured["bugs-said"] = Estimate(*ends, logs.n, "geometric " + logs.method)
+        value, low, high = (float(np.exp(end)) for end in (logs.value, logs.low, logs.high))
+        measured["bugs-said"] = Estimate(value, low, high, logs.n, "geometric " + logs.method)
     else:
         unmet["bugs-said"] = "no pair of a bug stands in the windows looked at"
     measured |= _on_text(data)

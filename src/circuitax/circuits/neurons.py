@@ -1,0 +1,98 @@
+"""When the units of an MLP fire, and whether what they write comes true.
+
+An MLP as a memory: a unit's key is the pattern it fires on, its value the tokens it raises. The
+tables of both are in `token_tables.neuron_tables`; here they meet a text.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from circuitax.kernel.activations import activate
+from circuitax.kernel.interventions import Trace
+from circuitax.kernel.linalg import safe_divide
+from circuitax.kernel.norm import apply_norm
+from circuitax.kernel.spec import ForwardSpec
+from circuitax.kernel.weights import TransformerWeights
+
+
+def neuron_activations(
+    weights: TransformerWeights, trace: Trace, spec: ForwardSpec
+) -> Float[Array, "n_layers n_ctx d_mlp"]:
+    """What each hidden unit put out: the factor on its row of ``W_out``, gate and all.
+
+    Args:
+        weights: Any transformer with MLPs.
+        trace: Of ``forward(..., outputs=True)`` on one text, without MLP interventions.
+        spec: Static.
+
+    Raises:
+        ValueError: If the model has no MLP, or the trace does not hold what MLPs wrote.
+    """
+    mlp = weights.blocks.mlp
+    if mlp is None:
+        raise ValueError("weights.blocks.mlp is None: the model has no neurons")
+    if trace.mlp_outputs is None:
+        raise ValueError("trace.mlp_outputs is None: call forward with outputs=True")
+    # What the MLP read is what it wrote to, before it did; the parallel form reads the layer's
+    # input instead.
+    entering, leaving = trace.streams[:-1], trace.streams[1:]
+    source = entering if spec.parallel else leaving - trace.mlp_outputs
+    read = jax.vmap(lambda x, norm: apply_norm(x, spec.norm, spec.norm_eps, norm)[0])(
+        source, weights.blocks.mlp_norm
+    )
+    linear = jnp.einsum("ltd,ldm->ltm", read, mlp.W_in)
+    if mlp.b_in is not None:
+        linear = linear + mlp.b_in[:, None, :]
+    if mlp.W_gate is None:
+        return activate(linear, spec.activation)
+    return activate(jnp.einsum("ltd,ldm->ltm", read, mlp.W_gate), spec.activation) * linear
+
+
+class Firing(NamedTuple):
+    """Each unit where it fires, against everywhere."""
+
+    fired: Float[Array, "n_layers d_mlp"]
+    """Share of next tokens among the unit's values, where it fires."""
+    everywhere: Float[Array, "n_layers d_mlp"]
+    """The same share over all positions."""
+
+
+def values_come_true(
+    activations: Float[Array, "n_layers n d_mlp"],
+    coming: Int[Array, " n"],
+    values: Bool[Array, "n_layers d_mlp d_vocab"],
+    n_firing: int,
+) -> Firing:
+    """How often the next token is one of a unit's values where it is most active.
+
+    Args:
+        activations: Over many positions.
+        coming: The next token at each.
+        values: Which tokens a unit raises most, from `token_tables.neuron_tables`.
+        n_firing: A unit fires at the positions of its so many largest activations.
+
+    Source: S2 and Geva et al. (2021): values are distributions over what follows their keys.
+    """
+
+    def of_unit(active: Array, raised: Array) -> tuple[Array, Array]:
+        hits = raised[coming].astype(active.dtype)
+        firing = jax.lax.top_k(active, n_firing)[1]
+        return hits[firing].mean(), hits.mean()
+
+    def of_layer(pair: tuple[Array, Array]) -> tuple[Array, Array]:
+        active, raised = pair
+        return jax.lax.map(lambda unit: of_unit(*unit), (active.T, raised))
+
+    return Firing(*jax.lax.map(of_layer, (activations, values)))
+
+
+def mean_by_token(
+    activations: Float[Array, "n_layers n d_mlp"], present: Int[Array, " n"], d_vocab: int
+) -> Float[Array, "n_layers d_mlp d_vocab"]:
+    """Mean activation of each unit by the token that stands there; 0 for tokens that never do."""
+    counts = jnp.zeros(d_vocab, activations.dtype).at[present].add(1)
+    total = jax.vmap(lambda a: jax.ops.segment_sum(a, present, d_vocab))(activations)
+    return jnp.matrix_transpose(safe_divide(total, counts[None, :, None]))

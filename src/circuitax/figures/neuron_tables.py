@@ -1,0 +1,105 @@
+"""Neurons as a memory: what each reads and writes, and whether what it writes comes true.
+
+units   The units that move the logits most, in each layer of the first seed: keys read from
+        weights, tokens they fire on, tokens they raise, and how often those come next.
+true    The tokens that a unit raises come next more often where it fires. Refuted if the trained
+        units lie on the diagonal, as those of a random model do.
+"""
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from circuitax.figures.style import (
+    BLACK,
+    BLUE,
+    GREY,
+    ORANGE,
+    letter_panels,
+    new_figure,
+    styled,
+)
+from circuitax.figures.token_text import shown
+from circuitax.records.record import Record
+
+SHOWN = 5  # tokens of a list
+
+
+@styled
+def draw(record: Record) -> dict[str, Figure]:
+    """The two figures of the experiment."""
+    return {"units": units(record.data), "true": come_true(record.data)}
+
+
+def units(data: xr.Dataset) -> Figure:
+    """One row a unit: three lists of tokens, and two bars."""
+    first = data.isel(member=0)
+    n_layers, n_units = first.sizes["layer"], first.sizes["place"]
+    n_rows = n_layers * n_units
+    figure, axes = new_figure(1, 2, height=0.5 + 0.2 * (n_rows + n_layers), width_ratios=[5.2, 1],
+                              sharey=True)  # fmt: skip
+    table, bars = axes[0]
+    names = [shown(str(name), 7) for name in data.token.values]
+    row = 0.0
+    for layer in range(n_layers):
+        table.text(0, row + 0.6, f"layer {layer}", va="center", fontsize=6.5, weight="bold")
+        row += 1
+        for place in range(n_units):
+            unit = int(first.heaviest[layer, place])
+            table.text(0.45, row + 0.5, f"{unit}", va="center", ha="right", fontsize=6, color=GREY)
+            for column, name in enumerate(("listed_keys", "listed_fires_on", "listed_values")):
+                tokens = first[name].values[layer, place, :SHOWN]
+                _list(table, 0.6 + 5.6 * column, row, [names[int(t)] for t in tokens])
+            at = first.isel(layer=layer, unit=unit)
+            bars.barh(row + 0.35, 100 * at.fired, 0.35, color=ORANGE,
+                      label="where it fires" if row == 1 else None)  # fmt: skip
+            bars.barh(row + 0.7, 100 * at.everywhere, 0.35, color=GREY,
+                      label="everywhere" if row == 1 else None)  # fmt: skip
+            row += 1
+    table.set(xlim=(0, 17.2), ylim=(row, 0), yticks=[])
+    titles = ("reads (weights)", "fires on (text)", "raises (weights)")
+    table.set_xticks([0.6 + 5.6 * i + 2.5 for i in range(3)], titles)
+    table.tick_params(length=0, labeltop=True, labelbottom=False)
+    for side in table.spines.values():
+        side.set_visible(False)
+    bars.tick_params(left=False)
+    bars.set_xlabel("next tokens that\nit raises, %")
+    bars.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), borderaxespad=0.2)
+    return figure
+
+
+def come_true(data: xr.Dataset) -> Figure:
+    """Every unit of every seed: share of its values among next tokens, firing against not."""
+    alive = data.isel(member=np.flatnonzero(data.alive.values))
+    figure, axes = new_figure(1, 2, height=2.9, sharex=True, sharey=True)
+    for ax, when, title in zip(axes[0], ("_at_init", ""), ("before training", "after"),
+                               strict=True):  # fmt: skip
+        _scatter(ax, alive, when)
+        fired, everywhere = (alive[f"{name}{when}"].values for name in ("fired", "everywhere"))
+        above = np.mean((fired > everywhere) + 0.5 * (fired == everywhere))
+        ax.set(title=f"{title}: {above:.0%} above the line", xlabel="everywhere, %")
+    axes[0, 0].set_ylabel("its ten values among next tokens\nwhere the unit fires, %")
+    axes[0, 1].legend(loc="lower right", markerscale=3)
+    letter_panels(axes[0])
+    return figure
+
+
+def _scatter(ax: Axes, data: xr.Dataset, when: str) -> None:
+    floor = 0.03  # per cent: shares of none are drawn here
+    for layer, colour in zip(range(data.sizes["layer"]), (BLUE, ORANGE), strict=False):
+        one = data.isel(layer=layer)
+        x, y = (np.maximum(100 * one[f"{name}{when}"].values.ravel(), floor)
+                for name in ("everywhere", "fired"))  # fmt: skip
+        ax.scatter(x, y, s=4, color=colour, alpha=0.45, linewidths=0, label=f"layer {layer}")
+    ax.plot([floor, 100], [floor, 100], color=BLACK, linewidth=0.7)
+    ax.set(xscale="log", yscale="log", xlim=(floor * 0.8, 100), ylim=(floor * 0.8, 100))
+    ax.set_xticks([0.1, 1, 10, 100], ["0.1", "1", "10", "100"])
+    ax.set_yticks([floor, 0.1, 1, 10, 100], ["0", "0.1", "1", "10", "100"])
+    ax.minorticks_off()
+
+
+def _list(ax: Axes, x: float, row: float, tokens: list[str]) -> None:
+    for i, token in enumerate(tokens):
+        ax.text(x + 1.07 * i, row + 0.5, token, va="center", fontsize=5.5, family="monospace",
+                parse_math=False)  # fmt: skip

@@ -1,0 +1,104 @@
+"""The tables of the one-layer experiment: skip-trigrams by rule, and bugs."""
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from circuitax.figures.style import BLUE, GREY, ORANGE, new_figure
+from circuitax.figures.token_text import shown
+from circuitax.records.estimate import mean_estimate
+
+
+def trigrams(data: xr.Dataset) -> Figure:
+    """S0 Table 1 for the first seed: the top sources of each head; shades are scores and raises."""
+    names = [shown(str(name), 8) for name in data.token.values]
+    n_heads, n_rows = data.sizes["head"], data.sizes["row"]
+    n = data.sizes["entry"]
+    examples = 2 * n + 1.2  # where the column of examples begins
+    figure, axes = new_figure(1, 1, height=0.5 + 0.2 * n_heads * (n_rows + 0.35))
+    ax = axes[0, 0]
+    tops = {name: float(data[name].max()) for name in ("scores", "raises")}
+    row = 0.0
+    for head in range(n_heads):
+        table = data.isel(head=head)
+        ax.text(-0.12, row + n_rows / 2, f"head 0.{head}", rotation=90, va="center", ha="right",
+                fontsize=7)  # fmt: skip
+        for name, cmap, x in (("scores", "Blues", 1), ("raises", "Oranges", n + 1)):
+            ax.imshow(table[name].values, cmap=cmap, vmin=0, vmax=1.6 * tops[name],
+                      aspect="auto", extent=(x, x + n, row + n_rows, row))  # fmt: skip
+        for i in range(n_rows):
+            source = names[int(table.sources[i])]
+            _cell(ax, 0.5, row + i, source, weight="bold")
+            dests = [names[int(t)] for t in table.destinations[i]]
+            outs = [names[int(t)] for t in table.outs[i]]
+            for entry in range(n):
+                _cell(ax, 1.5 + entry, row + i, dests[entry])
+                _cell(ax, n + 1.5 + entry, row + i, outs[entry])
+            example = f"{source} … {dests[0]} {outs[0]}"
+            ax.text(examples, row + i + 0.5, example, va="center", fontsize=5.5, color="#333333",
+                    family="monospace", parse_math=False)  # fmt: skip
+        row += n_rows + 0.35
+    ax.set(xlim=(-0.5, 2 * n + 4.6), ylim=(row, 0), yticks=[])
+    ax.set_xticks([0.5, 1 + n / 2, 1 + 1.5 * n, examples + 1.7],
+                  ["source", "… destination", "→ out", "strongest skip-trigram"])  # fmt: skip
+    _bare(ax)
+    for x in (1, n + 1):
+        ax.axvline(x, color="white", linewidth=2)
+    return figure
+
+
+def bugs(data: xr.Dataset) -> Figure:
+    """The strongest bugs of the first seed, what the model says there, and the price over seeds."""
+    first = data.isel(member=0)
+    names = [shown(str(name), 8) for name in data.token.values]
+    n = first.sizes["bug"]
+    figure, axes = new_figure(1, 3, height=0.7 + 0.17 * n, width_ratios=[2.2, 1.5, 0.6])
+    table, said, price = axes[0]
+    y = np.arange(n) + 0.5
+    for i in range(n):
+        words = [names[int(first[f"bug_{w}"][i])] for w in ("source", "destination", "out")]
+        head, strength = int(first.bug_head[i]), float(first.bug_strength[i])
+        for x, text in zip((0, 3.6, 7.2, 9.6, 11.2), (words[0], f"… {words[1]}", f"→ {words[2]}",
+                           f"0.{head}", f"{strength:.0f}"), strict=True):  # fmt: skip
+            table.text(x, i + 0.5, text, va="center", fontsize=6, family="monospace",
+                       parse_math=False)  # fmt: skip
+    table.set(xlim=(0, 12.5), ylim=(n, 0), yticks=[])
+    heads = ["source", "destination", "out", "head", "strength"]
+    table.set_xticks([1.2, 4.8, 8.0, 10, 11.6], heads)
+    _bare(table)
+    table.tick_params(labelsize=6)
+    floor = 1e-6
+    kinds = (("bug_bigram", GREY, "s", "in the text after the destination"),
+             ("bug_without", BLUE, "o", "model without the head"),
+             ("bug_said", ORANGE, "D", "model"))  # fmt: skip
+    for name, colour, marker, label in kinds:
+        values = np.maximum(first[name].values, floor)
+        said.scatter(values, y, s=14, color=colour, marker=marker, label=label, linewidths=0)
+    said.hlines(y, floor, 1, color=GREY, linewidth=0.3, alpha=0.5)
+    said.set(xscale="log", xlim=(floor * 0.6, 1), ylim=(n, 0), yticks=[])
+    said.set_xticks([floor, 1e-4, 1e-2, 1], ["0", "0.01 %", "1 %", "100 %"])
+    said.set_xlabel("P(out) where the pair stands;\nin the text itself it is 0")
+    said.minorticks_off()
+    said.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), fontsize=6, ncols=1)
+    alive = data.isel(member=np.flatnonzero(data.alive.values)).bug_price.values
+    price.scatter(np.linspace(-0.2, 0.2, alive.size), alive, s=10, color=BLUE, linewidths=0)
+    e = mean_estimate(alive)
+    if np.isfinite(e.low):
+        price.errorbar(0.35, e.value, [[e.value - e.low], [e.high - e.value]], color="black",
+                       fmt="_", capsize=2, linewidth=0.8)  # fmt: skip
+    price.axhline(0, color="black", linewidth=0.6)
+    price.set(xlim=(-0.5, 0.6), xticks=[], ylabel="price, nats an event", xlabel="seeds")
+    price.set_ylim(bottom=min(0, alive.min() * 1.1), top=max(alive.max() * 1.15, 0.01))
+    return figure
+
+
+def _cell(ax: Axes, x: float, row: float, text: str, weight: str = "normal") -> None:
+    ax.text(x, row + 0.5, text, ha="center", va="center", fontsize=5.8, family="monospace",
+            weight=weight, parse_math=False)  # fmt: skip
+
+
+def _bare(ax: Axes) -> None:
+    ax.tick_params(length=0, top=False, labeltop=True, bottom=False, labelbottom=False)
+    for side in ax.spines.values():
+        side.set_visible(False)

@@ -1,0 +1,21 @@
+"""Tokens as a reader can tell them apart."""
+
+from itertools import groupby
+
+_MARKS = {" ": "␣", "\n": "⏎", "\t": "⇥"}
+
+
+def shown(token: str, most: int = 9) -> str:
+    """A token with its spaces and breaks visible, runs of them counted, long ones cut.
+
+    Args:
+        token: Its text.
+        most: Longest result, at least 2.
+    """
+    parts = []
+    for character, run in groupby(token):
+        n = len(list(run))
+        mark = _MARKS.get(character, character if character.isprintable() else "·")
+        parts.append(f"{mark}×{n}" if character in _MARKS and n > 2 else mark * n)
+    text = "".join(parts)
+    return text if len(text) <= most else text[: most - 1] + "…"

@@ -1,0 +1,68 @@
+"""Activations are those of the forward pass; firing is counted as a loop counts it."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from circuitax.circuits import neurons
+from circuitax.kernel.forward import forward
+from circuitax.kernel.interventions import Trace
+from circuitax.kernel.norm import Norm
+from circuitax.models.specs import TransformerSpec
+from circuitax.models.transformer import init_weights
+
+SIZES = {"d_vocab": 7, "n_ctx": 5, "n_layers": 2, "n_heads": 2, "d_model": 8, "d_mlp": 6}
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_activations_times_W_out_are_what_the_mlps_wrote(gated, x64):
+    model = TransformerSpec(**SIZES, gated=gated, norm=Norm.layernorm, biases=not gated)
+    weights = jax.tree.map(
+        lambda leaf: leaf.astype(jnp.float64), init_weights(jax.random.key(1), model)
+    )
+    spec = model.forward_spec()
+    trace = forward(weights, jnp.array([1, 4, 4, 0, 6]), spec, outputs=True)[1]
+    active = jax.jit(partial(neurons.neuron_activations, spec=spec))(weights, trace)
+    mlp = weights.blocks.mlp
+    wrote = np.asarray(active) @ np.asarray(mlp.W_out)
+    if mlp.b_out is not None:
+        wrote = wrote + np.asarray(mlp.b_out)[:, None]
+    np.testing.assert_allclose(wrote, trace.mlp_outputs, atol=1e-12)
+
+
+def test_models_without_neurons_and_traces_without_outputs_are_refused():
+    bare = TransformerSpec(**SIZES | {"d_mlp": None})
+    empty = Trace(jnp.zeros((3, 5, 8)), jnp.zeros((2, 2, 5, 5)), None)
+    with pytest.raises(ValueError, match="the model has no neurons"):
+        neurons.neuron_activations(
+            init_weights(jax.random.key(0), bare), empty, bare.forward_spec()
+        )
+    model = TransformerSpec(**SIZES)
+    with pytest.raises(ValueError, match="call forward with outputs=True"):
+        neurons.neuron_activations(
+            init_weights(jax.random.key(0), model), empty, model.forward_spec()
+        )
+
+
+def test_values_come_true_as_a_loop_counts(rng, x64):
+    active, coming = rng.normal(size=(2, 30, 3)), rng.integers(0, 5, 30)
+    values = rng.random((2, 3, 5)) < 0.4
+    found = jax.jit(neurons.values_come_true, static_argnums=3)(active, coming, values, 4)
+    for layer in range(2):
+        for unit in range(3):
+            hits = values[layer, unit, coming]
+            firing = np.argsort(-active[layer, :, unit])[:4]
+            np.testing.assert_allclose(found.fired[layer, unit], hits[firing].mean())
+            np.testing.assert_allclose(found.everywhere[layer, unit], hits.mean())
+
+
+def test_mean_by_token(rng, x64):
+    active, present = rng.normal(size=(2, 20, 3)), rng.integers(0, 4, 20)
+    found = neurons.mean_by_token(jnp.asarray(active), jnp.asarray(present), 5)
+    for token in range(4):
+        expected = active[:, present == token].mean(axis=1)
+        np.testing.assert_allclose(found[..., token], expected, atol=1e-12)
+    np.testing.assert_array_equal(found[..., 4], 0)

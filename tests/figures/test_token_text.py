@@ -1,0 +1,20 @@
+"""Whitespace is told apart, and nothing unprintable is left."""
+
+import pytest
+
+from circuitax.figures.token_text import shown
+
+
+@pytest.mark.parametrize(
+    ("token", "text"),
+    [
+        (" self", "␣self"),
+        ("\n" + 19 * " ", "⏎␣×19"),
+        ("\n" + 11 * " ", "⏎␣×11"),
+        ("\n\n  ", "⏎⏎␣␣"),
+        ("\t\x1f", "⇥·"),
+        ("internationally", "internat…"),
+    ],
+)
+def test_a_token_is_shown(token: str, text: str) -> None:
+    assert shown(token) == text
