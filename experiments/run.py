@@ -26,8 +26,8 @@ launchers: local (one job after another), cores (all cores of this machine), slu
 
 A finished run is reused. A run that was stopped (Ctrl-C, SIGTERM) resumes with the same command.
 Results are in results/NAME/RUN/. Then: experiments.collect merges a sweep, experiments.render
-draws figures again, experiments.generate continues a text with a trained model, experiments.reproduce
-runs everything, experiments.accept keeps runs in git.
+draws figures again, experiments.generate lets a trained model continue a text,
+experiments.reproduce runs everything, experiments.accept keeps runs in git.
 """
 # Hydra answers these itself.
 _QUESTIONS = {
