@@ -154,7 +154,12 @@ def _two_layers(spec: Spec, model: Model | None, key: jax.Array) -> Part:
         coords={"heads": ["first", "all"], "k": list(RANKS), "kind": list(KINDS)},
     )
     measured = claims.two_layer_estimates(data, spec.previous, spec.inducers)
-    return data, measured, _other(claims.TWO_LAYERS, sizes, 2)
+    lacking = {
+        claim.id: f"heads {list(spec.inducers)} of layer 1 do no induction that could be lost"
+        for claim in claims.TWO_LAYERS
+        if claim.quantity not in measured
+    }
+    return data, measured, lacking | _other(claims.TWO_LAYERS, sizes, 2)
 
 
 def _text(spec: Spec, model: Model | None) -> Part:

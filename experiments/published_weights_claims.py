@@ -39,6 +39,8 @@ TWO_LAYERS = (
     _arena("arena-induction", "Heads with a prefix score over 0.4 on repeated random tokens that "
            "are not 1.4 and 1.10, and those two if they are not: count", at_most(0), "a list",
            "shape"),
+    _arena("arena-induction-score", "Induction score 0.68 of one of both heads (which one is not "
+           "said: the nearer)", near(0.68, 0.03), "ten random texts"),
     _arena("arena-without-previous", "Without head 0.7 the induction score of 1.4 and 1.10 falls "
            "to about 0: the larger of both", at_most(0.1), "0.68 before", "shape"),
     _arena("arena-without-others", "Without any other head of layer 0 it changes little: least "
@@ -94,6 +96,7 @@ NEVER = (
           "published-larger", at_least(0.5), "an illustration in the paper", "shape",
           "the paper's larger model"),
 )  # fmt: skip
+REMOVALS = {"arena-without-previous", "arena-without-others"}
 CLAIMS = TWO_LAYERS + TEXT + ONE_LAYER + WORDS + NEVER
 
 
@@ -119,12 +122,15 @@ def two_layer_estimates(
         "arena-both-top-5": data.copied.sel(heads="all", k=5),
         "arena-previous": data.previous.isel(layer=0).argmax("head"),
         "arena-induction": np.sum(found != known),
+        "arena-induction-score": intact[np.argmin(np.abs(intact - 0.68))],
         "arena-without-previous": left[previous].max(),
         "arena-without-others": (left[others] / intact[None]).min(),
         "arena-k-composition": len(set(largest) & set(joined)),
         "arena-v-composition": V[:, list(inducers)].max() / K[previous, list(inducers)].min(),
         "published-corner": corner[list(inducers)].min() - rest.max(initial=-1),
     }
+    if intact.min() < PREFIX_SCORE:  # nothing that a removal could take away
+        values = {name: value for name, value in values.items() if name not in REMOVALS}
     return {name: exact(value) for name, value in values.items()}
 
 

@@ -64,6 +64,7 @@ def test_a_known_induction_model_is_read_from_its_folder(induction: Path, tmp_pa
     assert value["arena-previous"] == 0
     assert value["arena-induction"] == 0, "no other head induces"
     assert value["arena-copying-top-1"] == 1 == value["arena-both-top-5"]
+    assert value["arena-induction-score"] > 0.9
     assert value["arena-without-previous"] < 0.2
     assert value["arena-without-others"] > 0.9
     assert value["arena-k-composition"] == 1
@@ -77,6 +78,13 @@ def test_a_known_induction_model_is_read_from_its_folder(induction: Path, tmp_pa
     assert {verdict.verdict for verdict in verdicts} == {OUT_OF_REACH}
     reasons = {v.claim.id: v.reason for v in verdicts}
     assert "the model at hand has 2 layers, 4 heads of 13" in reasons["arena-previous"]
+
+
+def test_removals_need_something_to_remove(induction: Path, tmp_path: Path) -> None:
+    record = run(tmp_path, source=str(induction), inducers=(1,))
+    assert not claims.REMOVALS & set(record.measured)
+    assert set(record.unmet) >= claims.REMOVALS
+    assert record.measured["arena-induction"].value == 2, "one missing, one not expected"
 
 
 def test_named_skip_trigrams_and_their_bugs(tmp_path: Path) -> None:
