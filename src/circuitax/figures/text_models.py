@@ -172,7 +172,7 @@ def _errorbars(
     ax.errorbar(x, y, ends, marker="o", markersize=3, capsize=2, linewidth=1, **how)
 
 
-def _wrapped(text: str, width: int = 62, lines: int = 8) -> str:
+def _wrapped(text: str, width: int = 56, lines: int = 8) -> str:
     printable = "".join(c if c == "\n" or c.isprintable() else " " for c in text)
     rows = [
         row[i : i + width]
