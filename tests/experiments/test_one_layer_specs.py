@@ -1,0 +1,88 @@
+"""Impossible values of the one-layer and neuron experiments are refused by name."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+import xarray as xr
+
+from circuitax.data.text import TextSpec
+from circuitax.models.specs import TransformerSpec
+from circuitax.models.transformer import init_weights
+from circuitax.records.record import Record
+from experiments import neuron_tables, one_layer_circuits
+from experiments.one_layer_additive import AdditiveTask
+from experiments.one_layer_unless import UnlessTask
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"windows": 0}, "windows=0"),
+        ({"bugs": 0}, "bugs=0"),
+        ({"bug_tokens": 513}, "bug_tokens=513 must be at most 1024 and at most text.d_vocab=512"),
+        ({"bug_tokens": 2000, "text": TextSpec(d_vocab=4096)}, "bug_tokens=2000 must be at most"),
+        ({"bug_tokens": 8}, "bug_sources=32 must be at most bug_tokens=8"),
+    ],
+)
+def test_one_layer_circuits(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        one_layer_circuits.Spec(**change)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"members": 0}, "members=0"),
+        ({"batch": 0}, "batch=0"),
+        ({"average": 0}, "average=0"),
+        ({"chunk": 7}, "chunk=7 must divide steps=240"),
+    ],
+)
+def test_additive_task(change: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        AdditiveTask(**change)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"seeds": 0}, "seeds=0"),
+        ({"model": TransformerSpec(d_vocab=9, n_layers=2)}, "model.n_layers=2 must be 1"),
+        ({"model": TransformerSpec(d_vocab=5, n_layers=1)}, "model.d_vocab=5 must be at least 6"),
+    ],
+)
+def test_unless_task(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        UnlessTask(**change)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"windows": 0}, "windows=0"),
+        ({"entries": 0}, "entries=0"),
+        ({"neurons": 0}, "neurons=0"),
+        ({"firing": 0.0}, "firing=0.0 must be above 0"),
+        ({"firing": 0.6}, "firing=0.6"),
+    ],
+)
+def test_neuron_tables(change: dict[str, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        neuron_tables.Spec(**change)
+
+
+def test_a_model_without_mlps_has_no_neuron_tables() -> None:
+    bare = TransformerSpec(d_vocab=7, n_ctx=4, n_layers=1, n_heads=1, d_model=8)
+    weights = init_weights(jax.random.key(0), bare)
+    windows, spec = jnp.zeros((2, 4), int), bare.forward_spec()
+    with pytest.raises(ValueError, match="full.d_mlp=None of text_models"):
+        neuron_tables.of_member(weights, windows, spec, neuron_tables.Spec())
+
+
+def test_text_models_without_full_ones_have_no_neuron_tables() -> None:
+    class WithoutFull:
+        def input(self, name: str) -> Record:
+            return Record(xr.Dataset(coords={"model": ["layers-0", "layers-1"]}))
+
+    with pytest.raises(ValueError, match="full_seeds=0 of text_models must be at least 1"):
+        neuron_tables.run(neuron_tables.Spec(), jax.random.key(0), WithoutFull())
