@@ -75,7 +75,7 @@ def test_a_model_without_mlps_has_no_neuron_tables() -> None:
     bare = TransformerSpec(d_vocab=7, n_ctx=4, n_layers=1, n_heads=1, d_model=8)
     weights = init_weights(jax.random.key(0), bare)
     windows, spec = jnp.zeros((2, 4), int), bare.forward_spec()
-    with pytest.raises(ValueError, match="full.d_mlp=None of text_models"):
+    with pytest.raises(ValueError, match="d_mlp=None of text_models"):
         neuron_tables.of_member(weights, windows, spec, neuron_tables.Spec())
 
 
