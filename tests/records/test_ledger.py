@@ -19,13 +19,14 @@ ROWS = [
     row("bad", 2.0, explanation="the paper rounds"),
     row("worse", 3.0),
     row("far", 1.0, unmet="no such head"),
+    row("further", 1.0, unmet="no such head"),
     row("algebra", 1.0, "identity"),
 ]
 
 
 def test_headline_leaves_identities_out() -> None:
     text = headline(ROWS)
-    assert "Of 4 published results, 1 hold, 2 fail and 1 are out of reach" in text
+    assert "Of 5 published results, 1 hold, 2 fail and 2 are out of reach" in text
     assert "1 identities, of which 1 hold" in text
 
 
@@ -41,7 +42,7 @@ def test_page_has_every_claim_once_with_its_verdict() -> None:
     assert "| **fails** |" in table
     assert "- `bad`: the paper rounds" in page
     assert "- `worse`: no explanation yet." in page
-    assert "- `far`: no such head" in page
+    assert "- `far`, `further`: no such head" in page
     assert "S0 \\| 2" in page  # a bar in a text must not end the cell
     assert "[toy/abc](../toy/abc)" in table
 

@@ -62,8 +62,7 @@ def render_ledger(rows: Sequence[LedgerRow], command: str) -> str:
         parts.append("## Why the failing claims fail\n\n" + _explanations(failing) + "\n")
     unreached = [row for row in rows if row.verdict.verdict == OUT_OF_REACH]
     if unreached:
-        items = "\n".join(f"- `{r.verdict.claim.id}`: {_cell(r.verdict.reason)}" for r in unreached)
-        parts.append(f"## Out of reach at this scale\n\n{items}\n")
+        parts.append("## Why claims are out of reach\n\n" + _grouped(unreached) + "\n")
     if rows:
         parts.append(f"## Tolerances and selection\n\n{_reasons(rows)}\n")
     return "\n".join(parts)
@@ -75,8 +74,8 @@ def headline(rows: Sequence[LedgerRow]) -> str:
     identities = [row.verdict.verdict for row in rows if row.verdict.claim.kind == "identity"]
     text = (
         f"**Of {len(published)} published results, {published.count(HOLDS)} hold, "
-        f"{published.count(FAILS)} fail and {published.count(OUT_OF_REACH)} are out of reach "
-        "at the scale of their run.**"
+        f"{published.count(FAILS)} fail and {published.count(OUT_OF_REACH)} are out of reach: the "
+        "scale of their run, or weights that are not at hand.**"
     )
     if identities:
         text += (
@@ -120,6 +119,14 @@ def _explanations(rows: Sequence[LedgerRow]) -> str:
         reason = row.verdict.reason or "no explanation yet."
         items.append(f"- `{row.verdict.claim.id}`: {_cell(reason)}")
     return "\n".join(items)
+
+
+def _grouped(rows: Sequence[LedgerRow]) -> str:
+    """One item for each reason, with all claims that it stops."""
+    reasons: dict[str, list[str]] = {}
+    for row in rows:
+        reasons.setdefault(_cell(row.verdict.reason), []).append(f"`{row.verdict.claim.id}`")
+    return "\n".join(f"- {', '.join(ids)}: {reason}" for reason, ids in reasons.items())
 
 
 def _reasons(rows: Sequence[LedgerRow]) -> str:
