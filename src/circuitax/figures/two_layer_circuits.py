@@ -7,8 +7,9 @@ patterns      What both heads attend to on random tokens, repeated. Refuted with
 repeats       Every head of every seed on repeats: how often it looks most at the token after the
               earlier copy, how much of what it moves comes from there, what it adds to the right
               logit. Refuted if heads of layer 0 do any of it, or induction heads do not.
-eigenvalues   Copying against matching by the composed circuit. Refuted if induction heads are not
-              alone in the upper right corner, or lie where the heads before training lie.
+eigenvalues   Copying against matching by the circuit composed with the previous-token head, and
+              with another one (crosses). Refuted if induction heads are not in the upper right
+              corner, or lie where they lay before training.
 terms         Loss by order and by layer, and what removing each head costs, with patterns kept
               or not.
 """
@@ -122,6 +123,12 @@ def eigenvalues(data: xr.Dataset) -> Figure:
         copying = alive[f"copying{suffix}"].isel(layer=1)
         matching = alive[f"matching{suffix}"].isel(writer=alive.previous_head)
         strength = alive.prefix.isel(layer=1)
+        if not suffix:
+            least = alive.previous.isel(layer=0).argmin("head")
+            other = alive.matching.isel(writer=least)
+            ax.plot(other.values.ravel(), copying.values.ravel(), "x", color=GREY, markersize=4,
+                    label="with the head that looks\nleast at the previous token")  # fmt: skip
+            ax.legend(loc="lower left")
         dots = ax.scatter(matching, copying, c=strength, vmin=0, vmax=1, cmap=SEQUENTIAL, s=16,
                           edgecolors=BLACK, linewidths=0.3)  # fmt: skip
         ax.axhline(0, color=GREY, linewidth=0.5)
