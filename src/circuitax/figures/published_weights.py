@@ -43,14 +43,14 @@ def copying(data: xr.Dataset) -> Figure:
     printed = 100 * data.printed.values
     ax.barh(y, printed, 0.6, color=SKY, label="printed (ARENA 1.2)")
     for at, value in zip(y, printed, strict=True):
-        ax.annotate(f"{value:.4g} %", (value, at), (3, 0), textcoords="offset points", va="center")
+        ax.annotate(f"{value:.4g} %", (0, at), (4, 0), textcoords="offset points", va="center")
     if "copied" in data:
         found = 100 * data.copied.transpose("heads", "k").values.ravel()
         ax.plot(found, y, "x", color=ORANGE, label="measured")
     else:
         ax.annotate("no weights at hand: not measured", (0.98, 0.94), xycoords="axes fraction",
                     ha="right", va="top", color=GREY)  # fmt: skip
-    ax.set(xlim=(0, 119), xlabel="tokens that the heads' OV circuit raises most, %", yticks=y,
+    ax.set(xlim=(0, 104), xlabel="tokens that the heads' OV circuit raises most, %", yticks=y,
            yticklabels=ROWS)  # fmt: skip
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
     return figure

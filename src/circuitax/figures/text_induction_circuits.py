@@ -49,8 +49,8 @@ def repeats(data: xr.Dataset) -> Figure:
     for ax, (name, (title, label)) in zip(axes[0], PANELS.items(), strict=True):
         for column, where in enumerate(data["where"].values):
             for layer, (colour, marker) in enumerate(((BLUE, "s"), (ORANGE, "o"))):
-                values = data[name].sel(where=where).isel(layer=layer)
-                values = values.transpose("member", "head").values
+                part = data[name].sel(where=where).isel(layer=layer)
+                values = part.transpose("member", "head").values
                 at = np.broadcast_to(column + places, values.shape)
                 ax.plot(at.ravel(), values.ravel(), marker, color=colour, markersize=3, alpha=0.7,
                         label=f"layer {layer}" if column == 0 else None)  # fmt: skip
