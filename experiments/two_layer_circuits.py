@@ -101,6 +101,7 @@ def _arrays(
         "matching": pairs,
         "order_loss": ("member", "order"),
         "first_order_loss": ("member", "selection"),
+        "score_loss": ("member", "score_selection"),
         "ablated": heads,
         "ablated_preserving": heads,
         "stripes": heads,

@@ -49,6 +49,10 @@ CLAIMS = (
     _claim("layer-0-redundant", "Order-1 terms of the first layer, given the direct path and the "
            "second layer, over those of the second layer given the first", at_most(0.2),
            "0.05 against 4.0 in the paper, a fifth at most here (F17)"),
+    _claim("k-composition-pays", "Scores of the second layer cost more without their K-composition "
+           "terms than without their Q-composition terms, nats", at_least(0), "a relation; the "
+           "paper names these variants and leaves them undefined",
+           "framework paper, term importance analysis"),
     _claim("preserving-induction", "Share of seeds in which, of all heads, removing an induction "
            "head under fixed patterns costs most", at_least(0.6), MOST,
            "induction-heads paper, pattern-preserving ablation"),
@@ -121,6 +125,9 @@ def estimates(data: xr.Dataset) -> tuple[dict[str, Estimate], dict[str, str]]:
             order.isel(order=0) - 2 * order.isel(order=1) + order.isel(order=2)
         ),
         "layer-0-redundant": mean_estimate(first_given_second / second_given_first),
+        "k-composition-pays": mean_estimate(
+            members.score_loss.isel(score_selection=2) - members.score_loss.isel(score_selection=1)
+        ),
         "preserving-induction": share(inductive.max("head") == largest),
         "previous-through-patterns": mean_estimate(reacting - kept),
     }, unmet

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from circuitax.circuits.attribution import attribute_sources, value_weighted
+from circuitax.circuits.components import components_of
 from circuitax.circuits.composition import composition
 from circuitax.circuits.detectors import induction_mask
 from circuitax.circuits.frozen import frozen_model
@@ -15,6 +16,8 @@ from circuitax.circuits.induction_scores import induction_scores
 from circuitax.circuits.order_terms import layer_subset_streams, order_streams
 from circuitax.circuits.patching import ablate, each_component
 from circuitax.circuits.read_out import token_directions
+from circuitax.circuits.score_importance import composition_selections, score_selection_losses
+from circuitax.circuits.score_terms import score_sources
 from circuitax.circuits.spectra import composed_keys, copying_score, same_matching
 from circuitax.kernel.forward import forward
 from circuitax.kernel.gauge import centre_vocabulary
@@ -68,6 +71,7 @@ def of_texts(
         preserving = ablate(weights, text, spec, cells, loss, preserved=trace)
         return {
             **{name: losses[:, late - 1 :].mean(axis=1) for name, losses in terms.items()},
+            "score_loss": score_losses(weights, text, spec)[:, late - 1 :].mean(axis=1),
             "ablated": reacting.reshape(shape),
             "ablated_preserving": preserving.reshape(shape),
         }, at_repeats(weights, text, jnp.arange(1, len(text)) >= late, spec, trace)
@@ -92,6 +96,16 @@ def term_losses(
         "order_loss": selection_losses(orders, cumulative(3), model.read_out, text),
         "first_order_loss": selection_losses(subsets, first, model.read_out, text),
     }
+
+
+def score_losses(
+    weights: TransformerWeights, text: Array, spec: ForwardSpec
+) -> Float[Array, "selection n_losses"]:
+    """Losses when the second layer attends without Q-composition, without K, without both."""
+    _, trace = forward(weights, text, spec, outputs=True)
+    parts = components_of(weights, text, spec, trace)
+    selections = composition_selections(score_sources(weights, spec, parts, 1))
+    return score_selection_losses(weights, text, spec, 1, selections)
 
 
 def at_repeats(

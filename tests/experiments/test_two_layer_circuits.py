@@ -61,6 +61,10 @@ def test_the_known_induction_head_is_what_the_claims_name(known: dict[str, np.nd
     assert np.abs(known["raises"][0]).max() < 0.5
     assert known["identity"] < 1e-5
     assert known["ablated"][0, 0] - known["loss"] > 1 > known["ablated_preserving"][0, 0]
+    # The known head finds its match by keys that head 0.0 wrote, and by nothing else.
+    whole, no_q, no_k, neither = known["score_loss"]
+    np.testing.assert_allclose([whole, no_q], known["loss"], atol=0.05)
+    assert no_k - whole > 1 and neither - whole > 1
 
 
 def members(prefix: float, known: dict[str, np.ndarray]) -> xr.Dataset:
@@ -71,7 +75,7 @@ def members(prefix: float, known: dict[str, np.ndarray]) -> xr.Dataset:
         "matching": pairs, "order_loss": ("member", "order"), "identity": ("member",),
         "first_order_loss": ("member", "selection"), "ablated": heads, "loss": ("member",),
         "ablated_preserving": heads, "stripes": heads, "top_is_match": heads, "raises": heads,
-        "prefix": heads, "previous": heads,
+        "prefix": heads, "previous": heads, "score_loss": ("member", "score_selection"),
     }  # fmt: skip
     data = xr.Dataset(
         {name: (dims, np.stack([known[name]] * 8)) for name, dims in axes.items()},

@@ -10,8 +10,8 @@ repeats       Every head of every seed on repeats: how often it looks most at th
 eigenvalues   Copying against matching by the circuit composed with the previous-token head, and
               with another one (crosses). Refuted if induction heads are not in the upper right
               corner, or lie where they lay before training.
-terms         Loss by order and by layer, and what removing each head costs, with patterns kept
-              or not.
+terms         Loss by order and by layer, without Q- or K-composition in the second layer's scores,
+              and what removing each head costs, with patterns kept or not.
 """
 
 import numpy as np
@@ -142,19 +142,23 @@ def eigenvalues(data: xr.Dataset) -> Figure:
 
 
 def terms(data: xr.Dataset) -> Figure:
-    """Loss on repeats: by order, by layer of order 1, and without each head."""
+    """Loss on repeats: by order, by layer of order 1, by composition, and without each head."""
     members = _inducing(data)
-    figure, axes = new_figure(1, 3, height=2.5, width_ratios=(1, 1.3, 1.3))
-    by_order, by_layer, removed = axes[0]
+    figure, axes = new_figure(2, 2, height=4.6)
+    (by_order, by_layer), (by_score, removed) = axes
     _bars(by_order, ["order 0", "≤ 1", "≤ 2"], members.order_loss.transpose("member", ...).values)
     labels = ["direct", "+ layer 0", "+ layer 1", "+ both", "all"]
     _bars(by_layer, labels, members.first_order_loss.transpose("member", ...).values)
-    for ax, title in ((by_order, "paths of order"), (by_layer, "order-1 terms of")):
+    labels = ["all", "no Q", "no K", "neither"]
+    _bars(by_score, labels, members.score_loss.transpose("member", ...).values)
+    titles = ((by_order, "paths of order"), (by_layer, "order-1 terms of"),
+              (by_score, "scores of layer 1: composition terms"))  # fmt: skip
+    for ax, title in titles:
         ax.axhline(float(data.uniform), color=BLACK, linewidth=0.8, linestyle=":", label="uniform")
         ax.set(ylabel="loss on repeats, nats", title=title, ylim=(0, 1.2 * float(data.uniform)))
     by_layer.legend(loc="upper right")
     _removals(removed, members)
-    letter_panels(axes[0])
+    letter_panels(axes.flat)
     return figure
 
 
