@@ -102,15 +102,15 @@ MUTANTS = (
     Mutant(
         "mask_after_softmax",  # E22: the future leaks through the denominator
         "kernel/softmax.py",
-        "jax.nn.softmax(jnp.where(allowed, scores, lowest), axis=-1)",
-        "jax.nn.softmax(scores, axis=-1)",
+        "total = jnp.sum(exponentials, axis=-1)",
+        "total = jnp.sum(jnp.exp(scores - jnp.max(scores, axis=-1, keepdims=True)), axis=-1)",
         ("tests/kernel/test_attention.py::test_E22_gradients_tell_mask_before_from_mask_after",),
     ),
     Mutant(
         "score_scale_dropped",  # E13
         "kernel/attention.py",
-        'return score_scale * jnp.einsum("htk,hsk->hts", q, k)',
-        'return jnp.einsum("htk,hsk->hts", q, k)',
+        'jnp.einsum("htk,hsk->hts", score_scale * q, k)',
+        'jnp.einsum("htk,hsk->hts", q, k)',
         ("tests/kernel/test_attention.py::test_E13_score_scale_is_explicit",),
     ),
     Mutant(
@@ -123,9 +123,19 @@ MUTANTS = (
     Mutant(
         "softmax_over_destinations",  # E21
         "kernel/softmax.py",
-        "jnp.where(allowed, scores, lowest), axis=-1",
-        "jnp.where(allowed, scores, lowest), axis=-2",
+        "jnp.sum(exponentials, axis=-1)",
+        "jnp.sum(exponentials, axis=-2)",
         ("tests/kernel/test_attention.py::test_E21_softmax_runs_over_sources",),
+    ),
+    Mutant(
+        "mixed_values_not_divided",
+        "kernel/attention.py",
+        "return mix_values(exponentials, v) / total[..., None],",
+        "return mix_values(exponentials, v),",
+        (
+            "tests/kernel/test_attention.py"
+            "::test_dividing_after_mixing_is_the_same_in_value_and_gradient",
+        ),
     ),
     Mutant(
         "layer_norm_with_sample_variance",  # E27
@@ -268,6 +278,23 @@ MUTANTS = (
         "jnp.sum(importance * error)",
         "jnp.sum(importance**2 * error)",
         ("tests/training/test_losses.py::test_E17_importance_is_outside_the_square",),
+    ),
+    Mutant(
+        "the_token_before_is_predicted",
+        "training/losses.py",
+        "targets = jnp.roll(tokens, -1, axis=-1)",
+        "targets = jnp.roll(tokens, 1, axis=-1)",
+        ("tests/training/test_losses.py::test_next_token_nats_by_hand_and_at_large_logits",),
+    ),
+    Mutant(
+        "devices_train_on_the_first_share_of_a_batch",
+        "training/sharding.py",
+        "return jax.lax.with_sharding_constraint(samples, PartitionSpec(*spec))",
+        "return samples[: n_samples // n_devices]",
+        (
+            "tests/training/test_sharding.py"
+            "::test_split_batches_and_members_train_as_on_one_device[1-1-8-8-Mapping.loop]",
+        ),
     ),
     Mutant(
         "weight_decay_not_applied",  # E17

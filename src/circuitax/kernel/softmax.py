@@ -54,8 +54,7 @@ def masked_exponentials(
     Returns:
         The exponentials, exactly 0 where forbidden; and their sums, or 1 where nothing is allowed.
     """
-    forbidden = jnp.broadcast_to(jnp.where(mask, 0, -jnp.inf), scores.shape)
-    z = scores + forbidden.astype(scores.dtype)
+    z = jnp.where(jnp.broadcast_to(mask, scores.shape), scores, -jnp.inf)
     # The shift cancels in the quotient, and so does its derivative. It is finite for every row.
     shift = jnp.maximum(jnp.max(z, axis=-1), jnp.finfo(z.dtype).min)
     exponentials = jnp.exp(z - jax.lax.stop_gradient(shift)[..., None])
