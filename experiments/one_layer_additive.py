@@ -34,7 +34,7 @@ class AdditiveTask:
         members: Models that go on; the free tables start from the first only.
         batch: Windows a step.
         steps: Steps of each arm.
-        learning_rate: Peak rate of Adam; a cosine takes it to 2 %.
+        learning_rate: Peak rate of Adam, reached in one chunk; a cosine takes it to 2 %.
         chunk: Steps between two looks; must divide ``steps``.
         average: Windows that the denominators are averaged over at the start.
     """
@@ -57,7 +57,7 @@ class AdditiveTask:
         """Adam without decay; gradients are clipped, since nothing normalises the gates."""
         return OptimSpec(name=Optimizer.adam, learning_rate=self.learning_rate,
                          weight_decay=0.0, schedule=Schedule.cosine, end_fraction=0.02,
-                         steps=self.steps, clip_norm=1.0)  # fmt: skip
+                         warmup_steps=self.chunk, steps=self.steps, clip_norm=1.0)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,10 @@ class Search(NamedTuple):
     k: int
     n_windows: int
     length: int
+    often: int
+
+
+CANDIDATES = 8  # for each bug wanted, so that enough are left with a source and out of their own
 
 
 def text_bugs(
@@ -36,7 +40,8 @@ def text_bugs(
     """The k strongest bugs of each member over all heads, and what the model says there.
 
     A triple counts as seen if its source stands anywhere before its destination in some window of
-    the whole text; what the model says is measured on windows spread over it.
+    the whole text. What the model says is measured on windows spread over it, and only pairs that
+    stand ``often`` there are searched. Of bugs with one head, source and out the strongest stays.
 
     Args:
         weights: Members of a one-layer model.
@@ -44,17 +49,21 @@ def text_bugs(
         tokens: The text.
         search: Its limits.
     """
-    _, _, k, n_windows, length = search
     d_vocab = weights.W_E.shape[1]
     chosen = most_frequent(tokens, d_vocab, search.n_tokens)
-    seen = seen_triples(tokens, chosen, length - 2)
-    windows = jnp.asarray(spaced_windows(tokens, n_windows, length))
-    find = jax.jit(partial(_of_member, spec=spec, n_sources=search.n_sources, k=k))
+    seen = seen_triples(tokens, chosen, search.length - 2)
+    windows = jnp.asarray(spaced_windows(tokens, search.n_windows, search.length))
+    pairs = np.asarray(jax.jit(_pairs, static_argnums=1)(windows, d_vocab))[np.ix_(chosen, chosen)]
+    seen &= (pairs >= search.often)[:, :, None]
+    find = jax.jit(partial(_of_member, spec=spec, n_sources=search.n_sources,
+                           k=CANDIDATES * search.k))  # fmt: skip
     ask = jax.jit(partial(_said, spec=spec))
     found = []
     for member in range(weights.W_E.shape[0]):
         one = jax.tree.map(lambda leaf, member=member: leaf[member], weights)
-        bugs = find(one, jnp.asarray(seen), jnp.asarray(chosen))
+        candidates = find(one, jnp.asarray(seen), jnp.asarray(chosen))
+        first = jnp.asarray(_first_of_kind(candidates, search.k))
+        bugs = {name: values[first] for name, values in candidates.items()}
         found.append(bugs | ask(one, bugs, windows))
     all_of = {name: np.stack([np.asarray(f[name]) for f in found]) for name in found[0]}
     counts = bigram_counts(tokens, d_vocab)
@@ -63,6 +72,26 @@ def text_bugs(
         counts.sum(axis=1)[all_of["destination"]], 1
     )
     return {f"bug_{name}": values for name, values in all_of.items()}
+
+
+def _pairs(windows: Array, d_vocab: int) -> Array:
+    """At how many places of the windows a destination stands with each source before it."""
+
+    def one(text: Array) -> Array:
+        here = jax.nn.one_hot(text, d_vocab)
+        before = (jnp.cumsum(here, axis=0) - here > 0).astype(here.dtype)
+        return before.T @ here
+
+    zero = jnp.zeros((d_vocab, d_vocab))
+    return jax.lax.scan(lambda total, text: (total + one(text), None), zero, windows)[0]
+
+
+def _first_of_kind(bugs: dict[str, Array], k: int) -> np.ndarray:
+    """Places of the first k with a head, source and out of their own; the list is filled up."""
+    kinds = np.stack([np.asarray(bugs[name]) for name in ("head", "source", "out")])
+    first = np.unique(kinds, axis=1, return_index=True)[1]
+    rest = np.setdiff1d(np.arange(kinds.shape[1]), first)
+    return np.concatenate([np.sort(first), rest])[:k]
 
 
 def _of_member(
@@ -77,14 +106,16 @@ def _of_member(
         score, rise = tables
         weight = jax.nn.relu(score).max(axis=1) * jax.nn.relu(rise).max(axis=1)
         best = jax.lax.top_k(weight, n_sources)[1]
-        bugs = find_bugs(score[best], rise[best], seen[best].astype(score.dtype), k)
+        room = seen[best].size
+        bugs = find_bugs(score[best], rise[best], seen[best].astype(score.dtype), min(k, room))
         return best[bugs.source], bugs.destination, bugs.out, bugs.strength
 
     source, destination, out, strength = jax.lax.map(of_head, (scores, raises))
-    order = jax.lax.top_k(strength.ravel(), k)[1]
+    per_head = strength.shape[1]
+    order = jax.lax.top_k(strength.ravel(), min(k, strength.size))[1]
     places = {"source": source, "destination": destination, "out": out}
     return {name: chosen[at.ravel()[order]] for name, at in places.items()} | {
-        "head": order // k,
+        "head": order // per_head,
         "strength": strength.ravel()[order],
     }
 
@@ -115,6 +146,7 @@ def _said(
         return said, missed, here.sum(axis=0)
 
     said, absent, events = (x.sum(axis=0) for x in jax.lax.map(one, windows))
-    # A pair that these windows lack has no mean.
-    means = [jnp.where(events > 0, p / jnp.maximum(events, 1), jnp.nan) for p in (said, absent)]
+    # No mean where the list ends before its places do, strength 0, or a pair is not there.
+    there = (events > 0) & (bugs["strength"] > 0)
+    means = [jnp.where(there, p / jnp.maximum(events, 1), jnp.nan) for p in (said, absent)]
     return {"said": means[0], "without": means[1], "events": events}

@@ -42,6 +42,7 @@ class Spec:
         entries: Destinations and outs in a row.
         bugs: Bugs listed for each model.
         bug_tokens: Most frequent tokens, among which bugs are sought.
+        bug_places: Only pairs that stand at so many places of these windows are searched.
         bug_sources: Sources of largest weight, for each head, whose bugs are sought.
         additive: How sums over sources are trained on the text.
         unless: The language "a unless b", and the model trained on it.
@@ -55,13 +56,15 @@ class Spec:
     entries: int = 4
     bugs: int = 12
     bug_tokens: int = 512
+    bug_places: int = 10
     bug_sources: int = 32
     additive: AdditiveTask = field(default_factory=AdditiveTask)
     unless: UnlessTask = field(default_factory=UnlessTask)
     optim: OptimSpec = field(default_factory=OptimSpec)
 
     def __post_init__(self) -> None:
-        counts = ("windows", "pairs", "sources", "entries", "bugs", "bug_tokens", "bug_sources")
+        counts = ("windows", "pairs", "sources", "entries", "bugs", "bug_tokens", "bug_places",
+                  "bug_sources")  # fmt: skip
         for name in counts:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
@@ -97,13 +100,15 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     held_out = jnp.asarray(spaced_windows(text.tokens.validation, spec.windows, length))
     price = jax.jit(jax.vmap(partial(bug_price, spec=forward_spec, n_pairs=spec.pairs), (0, None)))
     bugs = lab.stage("price", price, last, held_out)
-    search = Search(spec.bug_tokens, spec.bug_sources, spec.bugs, spec.windows, length)
+    search = Search(spec.bug_tokens, spec.bug_sources, spec.bugs, spec.windows, length,
+                    spec.bug_places)  # fmt: skip
     listed = lab.stage("bugs", text_bugs, last, forward_spec, train, search)
     source = WindowSource(text.corpus.digest, spec.additive.batch, length, jnp.asarray(train))
     sums = text_gap(spec.additive, last, forward_spec, source, held_out, derive(key, "text"), lab)
     gap = additivity_gap(spec.unless, spec.optim, derive(key, "unless"), lab)
     data = _dataset(before, after, table, bugs | listed, sums, gap)
-    data = data.assign_coords(token=upstream.data.token)
+    looks = np.arange(data.sizes["look"]) * spec.additive.chunk
+    data = data.assign_coords(token=upstream.data.token, look=looks)
     data["alive"] = upstream.data.alive.sel(model="layers-1", drop=True)
     data["learned"] = learned(data)
     data["bigram_loss"] = upstream.data.bigram_loss

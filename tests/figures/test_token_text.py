@@ -13,6 +13,7 @@ from circuitax.figures.token_text import shown
         ("\n" + 11 * " ", "⏎␣×11"),
         ("\n\n  ", "⏎⏎␣␣"),
         ("\t\x1f", "⇥·"),
+        ("<|endoftext|>", "‹text›"),
         ("internationally", "internat…"),
     ],
 )

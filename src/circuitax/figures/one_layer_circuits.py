@@ -79,7 +79,8 @@ def scores(data: xr.Dataset) -> Figure:
         x = 0.0 if suffix else 1.0
         accuracy.scatter(x + jitter, np.sort(found), s=8, color=colour, linewidths=0, alpha=0.8)
     copying.set(xlabel="OV eigenvalue score", ylabel="heads, all seeds", xlim=(-1, 1))
-    copying.legend(loc="upper left")
+    copying.set_ylim(top=1.3 * copying.get_ylim()[1])
+    copying.legend(loc="upper left", ncols=2, columnspacing=0.8, handlelength=1.2, fontsize=6)
     chance = 500 / data.sizes["token"]
     accuracy.axhline(chance, color=BLACK, linewidth=0.6, linestyle=":")
     accuracy.annotate("chance", (0.5, chance), xytext=(0, 2), textcoords="offset points",
@@ -89,7 +90,8 @@ def scores(data: xr.Dataset) -> Figure:
     for suffix, colour in (("_at_init", GREY), ("", BLUE)):
         rows = alive[f"position_scores{suffix}"].values.reshape(-1, alive.sizes["offset"])
         offsets.plot(rows.T, color=colour, linewidth=0.5, alpha=0.6)
-    offsets.axhline(0, color=BLACK, linewidth=0.5)
+    offsets.annotate("before training", (offsets.get_xlim()[1] / 2, 0), xytext=(0, 3), color=GREY,
+                     textcoords="offset points", fontsize=6, ha="center")  # fmt: skip
     offsets.set(xlabel="tokens back", ylabel="score from positions alone")
     letter_panels(axes[0])
     return figure
@@ -99,8 +101,7 @@ def additivity(data: xr.Dataset) -> Figure:
     """Losses of three arms on text, the gap for each model, and P(out) on "a unless b"."""
     figure, axes = new_figure(1, 3, height=2.7, width_ratios=[1.5, 0.8, 1.3])
     curves, gaps, unless = axes[0]
-    n_looks = data.sizes["look"]
-    x = np.linspace(0, 100, n_looks)
+    x = data.look.values
     arms = (("softmax", BLUE, "softmax"), ("sum", ORANGE, "sum, same ranks"),
             ("tables", GREEN, "sum, free tables"))  # fmt: skip
     for arm, colour, label in arms:
@@ -111,7 +112,7 @@ def additivity(data: xr.Dataset) -> Figure:
     bigram = float(data.bigram_loss)
     curves.axhline(bigram, color=BLACK, linewidth=0.7, linestyle="--", label="bigram table")
     ends = np.concatenate([data[f"text_{arm}_curve"].values.ravel() for arm, *_ in arms[:2]])
-    curves.set(xlabel="training after the start, %", ylabel="held-out loss, nats a token",
+    curves.set(xlabel="steps from the trained model on", ylabel="held-out loss, nats a token",
                ylim=(np.nanmin(ends) - 0.05, bigram + 0.25))  # fmt: skip
     curves.legend(loc="upper right", fontsize=6)
     for i, (arm, colour) in enumerate((("sum", ORANGE), ("tables", GREEN))):

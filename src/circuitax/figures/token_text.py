@@ -3,6 +3,7 @@
 from itertools import groupby
 
 _MARKS = {" ": "␣", "\n": "⏎", "\t": "⇥"}
+_WHOLE = {"<|endoftext|>": "‹text›"}  # where a document begins
 
 
 def shown(token: str, most: int = 9) -> str:
@@ -12,6 +13,8 @@ def shown(token: str, most: int = 9) -> str:
         token: Its text.
         most: Longest result, at least 2.
     """
+    if token in _WHOLE:
+        return _WHOLE[token]
     parts = []
     for character, run in groupby(token):
         n = len(list(run))
