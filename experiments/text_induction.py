@@ -58,7 +58,7 @@ class Spec:
     model: TransformerSpec = field(default_factory=TransformerSpec)
     optim: OptimSpec = field(default_factory=OptimSpec)
     batch: int = 32
-    seeds: int = 6
+    seeds: int = 8
     primer: int = 400
     min_period: int = 8
     max_period: int = 32

@@ -18,7 +18,7 @@ def _claim(
     id: str, statement: str, expected: Expected, why: str = RELATION, source: str = HEADS
 ) -> Claim:
     statement = f"On real text, {statement}"
-    return Claim(id, source, statement, id, expected, why, "shape", FOUND, 6)
+    return Claim(id, source, statement, id, expected, why, "shape", FOUND, 8)
 
 
 CLAIMS = (
