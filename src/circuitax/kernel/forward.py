@@ -52,6 +52,36 @@ def forward(
     Source: S0 section 2.2 (pre-LN recurrence) and Definition 12; S2, "The Full Transformer".
     Differs: rows are tokens; S3 section 2 leaves out the residual around the MLP (E5).
     """
+    stream, trace = final_stream(weights, tokens, spec, interventions, cache=cache, outputs=outputs)
+    frozen = None if interventions is None else interventions.scales.final
+    logits, scale = unembed(weights, stream, spec, frozen)
+    return logits, trace._replace(scales=trace.scales._replace(final=scale))
+
+
+def final_stream(
+    weights: TransformerWeights,
+    tokens: Int[Array, " n_ctx"],
+    spec: ForwardSpec,
+    interventions: Interventions | None = None,
+    *,
+    cache: Cache | None = None,
+    outputs: bool = False,
+) -> tuple[Float[Array, "n_ctx d_model"], Trace]:
+    """`forward` up to its last step, `unembed`: the stream after all layers, and the trace.
+
+    The stream is the last of ``trace.streams``; taken from there its gradient would visit all.
+
+    Args:
+        weights: As in `forward`, like all else.
+        tokens: Token ids.
+        spec: Static.
+        interventions: Edits and frozen values; the final norm is not of this part.
+        cache: Keys and values of earlier positions.
+        outputs: Also record what each head and each MLP writes.
+
+    Raises:
+        ValueError: As `forward`.
+    """
     n_layers, n_heads, d_model, _ = weights.blocks.attention.W_Q.shape
     n_ctx = tokens.shape[0]
     edit = interventions or Interventions()
@@ -81,16 +111,14 @@ def forward(
         unroll=max(1, min(n_layers, _UNROLL)),
     )
     stream = edited(stream, last_keep, last_add)
-    logits, final_scale = unembed(weights, stream, spec, edit.scales.final)
-    trace = Trace(
+    return stream, Trace(
         jnp.concatenate([each.entering, stream[None]]),
         each.pattern,
-        each.scales._replace(final=final_scale),
+        each.scales,
         each.head_outputs,
         each.mlp_output,
         None if each.cache is None else Cache(each.cache, start + n_ctx),
     )
-    return logits, trace
 
 
 def unembed(

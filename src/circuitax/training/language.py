@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from circuitax.data.windows import read_windows
-from circuitax.kernel.forward import forward, unembed
+from circuitax.kernel.forward import final_stream, unembed
 from circuitax.kernel.keys import at_index
 from circuitax.kernel.weights import TransformerWeights
 from circuitax.models.specs import TransformerSpec
@@ -131,7 +131,7 @@ def text_losses(
     Entry t is the loss on token t + 1, given tokens 0 to t.
     """
     spec = model.forward_spec()
-    streams = jax.vmap(lambda text: forward(weights, text, spec)[1].streams[-1])(texts)
+    streams = jax.vmap(lambda text: final_stream(weights, text, spec)[0])(texts)
     # All texts in one product: a vmapped one has a gradient that copies the logits.
     logits, _ = unembed(weights, streams.reshape(-1, model.d_model), spec)
     return next_token_nats(logits.reshape(*texts.shape, -1), texts)
