@@ -13,7 +13,7 @@ import pytest
 from circuitax.kernel.forward import forward
 from circuitax.models.transformer import init_weights
 from experiments import benchmark
-from experiments.benchmarks import language_training
+from experiments.benchmarks import language_training, token_circuit
 from experiments.benchmarks import peer as peer_module
 from experiments.benchmarks.case import Case, measure
 from experiments.benchmarks.peer import Peer
@@ -136,3 +136,10 @@ def test_operations_of_a_training_step_are_three_forward_passes(
     tokens = jax.ShapeDtypeStruct((size.context,), jnp.int32)
     traced = jax.make_jaxpr(lambda w, t: forward(w, t, model.forward_spec())[0])(weights, tokens)
     assert 3 * product_flops(traced.jaxpr) == size.context * size.flops_a_token
+
+
+def test_the_numpy_search_finds_the_largest_entries() -> None:
+    left, right = (a.astype(np.float64) for a in token_circuit.factors(70))
+    want = np.sort((left @ right).ravel())[::-1][:9]
+    for rows in (1, 16, 70, 100):
+        np.testing.assert_allclose(token_circuit.numpy_top_k(left, right, 9, rows), want)
