@@ -40,10 +40,10 @@ class AdditiveTask:
     """
 
     members: int = 5
-    batch: int = 32
-    steps: int = 240
+    batch: int = 16
+    steps: int = 480
     learning_rate: float = 1e-2
-    chunk: int = 20
+    chunk: int = 40
     average: int = 256
 
     def __post_init__(self) -> None:

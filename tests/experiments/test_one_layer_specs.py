@@ -35,7 +35,7 @@ def test_one_layer_circuits(change: dict[str, object], message: str) -> None:
         ({"members": 0}, "members=0"),
         ({"batch": 0}, "batch=0"),
         ({"average": 0}, "average=0"),
-        ({"chunk": 7}, "chunk=7 must divide steps=240"),
+        ({"chunk": 7}, "chunk=7 must divide steps=480"),
     ],
 )
 def test_additive_task(change: dict[str, int], message: str) -> None:
