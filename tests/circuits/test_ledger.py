@@ -92,6 +92,13 @@ def test_position_paths_equal_brute_force(options, make_run, x64):
     np.testing.assert_allclose(found.found + found.remainder, sum(values.values()), atol=1e-11)
 
 
+def test_the_hosts_final_stream_is_the_models(make_run, x64):
+    run = make_run(3, biases=True, norm=Norm.layernorm, positions=Positions.learned)
+    model = frozen.frozen_model(run.weights, run.tokens, run.spec, run.trace)
+    found = second_moments.final_stream(second_moments.host_model(model))
+    np.testing.assert_allclose(found, run.trace.streams[-1], atol=1e-12)
+
+
 def test_position_moments_are_the_exact_sum_of_squares(make_run, x64):
     run = make_run(3, **FULL)
     model = _model(run)

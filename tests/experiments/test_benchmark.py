@@ -10,10 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from circuitax.circuits.expansion import path_streams
 from circuitax.kernel.forward import forward
 from circuitax.models.transformer import init_weights
 from experiments import benchmark
-from experiments.benchmarks import language_training, token_circuit
+from experiments.benchmarks import language_training, path_ledger, token_circuit
 from experiments.benchmarks import peer as peer_module
 from experiments.benchmarks.case import Case, measure
 from experiments.benchmarks.peer import Peer
@@ -143,3 +144,11 @@ def test_the_numpy_search_finds_the_largest_entries() -> None:
     want = np.sort((left @ right).ravel())[::-1][:9]
     for rows in (1, 16, 70, 100):
         np.testing.assert_allclose(token_circuit.numpy_top_k(left, right, 9, rows), want)
+
+
+def test_meeting_in_the_middle_gives_every_path() -> None:
+    model, direction = path_ledger.frozen(3, 2, 0.5, n_ctx=5)
+    values = path_ledger.meet_in_the_middle(model, 4, np.asarray(direction))
+    streams = np.asarray(path_streams(model))[:, 4] @ np.asarray(direction)
+    assert values.size == len(streams) == 27
+    np.testing.assert_allclose(np.sort(values.ravel()), np.sort(streams), atol=1e-5)

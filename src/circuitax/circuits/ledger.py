@@ -18,10 +18,10 @@ from jaxtyping import Array, Float
 from circuitax.circuits.expansion import path_stream
 from circuitax.circuits.frozen import FrozenModel
 from circuitax.circuits.ledger_steps import HeadSteps, PositionSteps, join, take
-from circuitax.circuits.order_terms import order_streams
 from circuitax.circuits.paths import Path
 from circuitax.circuits.second_moments import (
     HostModel,
+    final_stream,
     head_path_moments,
     host_model,
     position_path_moments,
@@ -187,5 +187,5 @@ def _prepare(
     w = np.asarray(direction, np.float64)
     if model.read_out.scale is not None:
         w = w / float(model.read_out.scale[position])
-    final = np.asarray(order_streams(model)[:, position], np.float64).sum(axis=0)
-    return host_model(model), w, float(final @ w)
+    host = host_model(model)
+    return host, w, float(final_stream(host)[position] @ w)

@@ -57,12 +57,13 @@ class HeadSteps:
     def children(self, state: tuple[np.ndarray, ...]) -> tuple[Batch, np.ndarray]:
         """All one-step extensions, and the row of the parent of each."""
         last, row, direction = state
+        through = _through(self.model, last, direction)
         batches, parents = [], []
         for head in range(len(self.model.layer)):
             which = _may_precede(self.model, last, head)
             if not which.size:
                 continue
-            u = _through(self.model, last[which], direction[which]) @ self.model.W_O[head].T
+            u = through[which] @ self.model.W_O[head].T
             before = row[which]
             after = before @ self.model.A[head]
             value = np.einsum("bs,bs->b", after, u @ self.model.V[head].T)
@@ -100,13 +101,14 @@ class PositionSteps:
     def children(self, state: tuple[np.ndarray, ...]) -> tuple[Batch, np.ndarray]:
         """All one-step extensions, and the row of the parent of each."""
         last, dest, coefficient, direction = state
+        through = _through(self.model, last, direction)
         n_ctx = self.model.direct.shape[0]
         batches, parents = [], []
         for head in range(len(self.model.layer)):
             which = _may_precede(self.model, last, head)
             if not which.size:
                 continue
-            u = _through(self.model, last[which], direction[which]) @ self.model.W_O[head].T
+            u = through[which] @ self.model.W_O[head].T
             weight = coefficient[which, None] * self.model.A[head][dest[which]]
             value = weight * (u @ self.model.V[head].T)
             outer = (u[:, :, None] * u[:, None, :]).reshape(len(u), -1)
@@ -143,9 +145,13 @@ def _may_precede(model: HostModel, last: np.ndarray, head: int) -> np.ndarray:
 
 def _through(model: HostModel, last: np.ndarray, direction: np.ndarray) -> np.ndarray:
     """Directions in the stream: ``W_V u`` behind a head, w itself at the root."""
-    if last[0] < 0:  # the root is always expanded alone
+    if last.size and last[0] < 0:  # the root is always expanded alone
         return direction
-    return np.einsum("bdk,bk->bd", model.W_V[last], direction)
+    found = np.empty((len(last), model.W_V.shape[1]))
+    for head in np.unique(last):
+        which = last == head
+        found[which] = direction[which] @ model.W_V[head].T
+    return found
 
 
 def _joined(

@@ -52,6 +52,18 @@ def host_model(model: FrozenModel) -> HostModel:
     )
 
 
+def final_stream(model: HostModel) -> np.ndarray:
+    """All paths added up, ``[n_ctx, d_model]``: what the frozen model leaves in its stream."""
+    written = np.zeros_like(model.direct)
+    for layer in range(model.layer.max(initial=-1) + 1):
+        update = np.zeros_like(written)
+        for head in np.flatnonzero(model.layer == layer):
+            values = model.V[head] + written @ model.W_V[head]
+            update += (model.A[head] @ values + model.b_V[head]) @ model.W_O[head]
+        written += update
+    return model.direct + written
+
+
 class Moments(NamedTuple):
     """Second moments of non-empty completions, where the search asks for them."""
 
@@ -94,20 +106,26 @@ def _moments(model: HostModel, P: np.ndarray, starts: np.ndarray, position: int)
     """``N += Σ_h W_Oᵀ (starts + P W_Vᵀ N W_V) W_O`` over layers."""
     n_heads, n_ctx, d_value = model.V.shape
     d_model = model.direct.shape[1]
-    at_head = np.empty((n_heads, n_ctx, d_value, d_value))
+    at_head = np.zeros((n_heads, n_ctx, d_value, d_value))
     N = np.zeros((n_ctx, d_model, d_model))
-    for layer in range(model.layer.max(initial=-1) + 1):
-        update = np.zeros_like(N)
-        for head in np.flatnonzero(model.layer == layer):
-            at_head[head] = model.W_V[head].T @ N @ model.W_V[head]
-            inner = starts[head] + _mix(P[head], at_head[head])
-            update += model.W_O[head].T @ inner @ model.W_O[head]
-        N += update
+    last = model.layer.max(initial=-1)
+    for layer in range(last + 1):
+        heads = np.flatnonzero(model.layer == layer)
+        if layer:  # one product for all heads: most of the work is here and in the update
+            side = np.concatenate(model.W_V[heads], axis=1)
+            read = (N.reshape(-1, d_model) @ side).reshape(n_ctx, d_model, len(heads), d_value)
+            for i, head in enumerate(heads):
+                at_head[head] = model.W_V[head].T @ read[:, :, i]
+        # After the last layer only one position is asked for.
+        where = slice(None) if layer < last else slice(position, position + 1)
+        inner = [starts[head][where] + _mix(P[head][where], at_head[head]) for head in heads]
+        right = np.concatenate([y @ model.W_O[h] for y, h in zip(inner, heads, strict=True)], 1)
+        N[where] += np.concatenate(model.W_O[heads]).T @ right
     return Moments(at_head, N[position])
 
 
 def _mix(P: np.ndarray, moments: np.ndarray) -> np.ndarray:
     """``Σ_s P_ts M(s)``."""
     *before, d, _ = moments.shape
-    flat = moments.reshape(*before, d * d)
-    return (P @ flat).reshape(moments.shape)
+    mixed = P @ moments.reshape(*before, d * d)
+    return mixed.reshape(*mixed.shape[:-1], d, d)

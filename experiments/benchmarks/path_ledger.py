@@ -1,0 +1,132 @@
+"""The path ledger: the same twenty paths as brute force, sooner; and a proof where none can go."""
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from circuitax.circuits.frozen import FrozenModel, frozen_model
+from circuitax.circuits.ledger import Ledger, head_ledger, position_ledger
+from circuitax.circuits.paths import n_paths
+from circuitax.kernel.forward import forward
+from circuitax.kernel.keys import derive
+from circuitax.models.specs import TransformerSpec
+from circuitax.models.transformer import init_weights
+from experiments.benchmarks.case import Case
+
+K, N_CTX, D_HEAD, BUDGET = 20, 32, 16, 300_000
+PEER = "NumPy in double precision, meet in the middle, one GEMM"
+# Standard deviation of the logarithm of what a head writes; 0 is as initialised.
+TAILS = {"as initialised": 0.0, "heavy-tailed heads": 1.5}
+
+
+def cases(stack: ExitStack) -> list[Case]:
+    """6 layers of 8 heads against brute force; 8 of 12, and positions, against a budget."""
+    found = []
+    for name, tail in TAILS.items():
+        model, direction = frozen(6, 8, tail)
+        ours = _timed(head_ledger, model, direction)
+        found.append(
+            Case(
+                name=f"path ledger, 6 layers × 8 heads, top {K}, {name}",
+                unit="s",
+                ours=ours,
+                theirs=_their_round(model, direction),
+                peer=PEER,
+                target=1.0,
+                note=_certificate(head_ledger(model, N_CTX - 1, direction, K, BUDGET), 6, 8),
+            )
+        )
+    model, direction = frozen(8, 12, TAILS["heavy-tailed heads"])
+    note = _certificate(head_ledger(model, N_CTX - 1, direction, K, BUDGET), 8, 12)
+    name = f"path ledger, 8 layers × 12 heads, top {K}, heavy-tailed heads"
+    found.append(Case(name, "s", _timed(head_ledger, model, direction), note=note))
+    model, direction = frozen(6, 8, TAILS["heavy-tailed heads"])
+    note = _certificate(position_ledger(model, N_CTX - 1, direction, K, BUDGET), 6, 8)
+    name = f"path ledger, 6 layers × 8 heads × {N_CTX} positions, top {K}, heavy-tailed heads"
+    found.append(Case(name, "s", _timed(position_ledger, model, direction), note=note))
+    return found
+
+
+def frozen(
+    n_layers: int, n_heads: int, tail: float, n_ctx: int = N_CTX
+) -> tuple[FrozenModel, jax.Array]:
+    """A random model frozen on a random text, and the direction of one logit."""
+    key = jax.random.key(0)
+    spec = TransformerSpec(d_vocab=64, n_ctx=n_ctx, n_layers=n_layers, n_heads=n_heads,
+                           d_model=n_heads * D_HEAD, init_embed=2.0)  # fmt: skip
+    weights = init_weights(derive(key, "weights"), spec)
+    heads = weights.blocks.attention
+    size = jnp.exp(tail * jax.random.normal(derive(key, "size"), heads.W_O.shape[:2]))
+    heads = heads._replace(W_O=heads.W_O * size[:, :, None, None])
+    weights = weights._replace(blocks=weights.blocks._replace(attention=heads))
+    tokens = jax.random.randint(derive(key, "text"), (n_ctx,), 0, spec.d_vocab)
+    _, trace = forward(weights, tokens, spec.forward_spec())
+    model = frozen_model(weights, tokens, spec.forward_spec(), trace)
+    return model, model.read_out.W_U[:, 3]
+
+
+def meet_in_the_middle(model: FrozenModel, position: int, direction: np.ndarray) -> np.ndarray:
+    """The value of every head path, ``[upper half, lower half]``; no biases, no norm at the end.
+
+    The streams that paths through the lower layers write, times the rows and directions that paths
+    through the upper layers read them with.
+    """
+    A, W_V, W_O, x = (
+        np.asarray(array, np.float64) for array in (model.A, model.W_V, model.W_O, model.embedding)
+    )
+    n_layers, n_heads, n_ctx, _ = A.shape
+    half = n_layers // 2
+    streams = x[None]
+    for layer in range(half):
+        written = [A[layer, h] @ (streams @ W_V[layer, h]) @ W_O[layer, h] for h in range(n_heads)]
+        streams = np.concatenate([streams, *written])
+    rows, directions = np.eye(n_ctx)[position][None], np.asarray(direction, np.float64)[None]
+    for layer in reversed(range(half, n_layers)):
+        read = [directions @ W_O[layer, h].T @ W_V[layer, h].T for h in range(n_heads)]
+        rows = np.concatenate([rows, *(rows @ A[layer, h] for h in range(n_heads))])
+        directions = np.concatenate([directions, *read])
+    outer = rows[:, :, None] * directions[:, None, :]
+    return outer.reshape(len(rows), -1) @ streams.reshape(len(streams), -1).T
+
+
+def _their_round(model: FrozenModel, direction: jax.Array) -> Callable[[], float]:
+    want = np.abs(head_ledger(model, N_CTX - 1, direction, K).values)
+
+    def theirs() -> float:
+        start = time.perf_counter()
+        values = np.abs(meet_in_the_middle(model, N_CTX - 1, np.asarray(direction)).ravel())
+        best = np.sort(values[np.argpartition(-values, K)[:K]])[::-1]
+        seconds = time.perf_counter() - start
+        if not np.allclose(best, want, rtol=1e-6):
+            raise ValueError(
+                f"brute force finds {best[:3]} as largest paths, the ledger {want[:3]}"
+            )
+        return seconds
+
+    return theirs
+
+
+def _timed(
+    ledger: Callable[..., Ledger], model: FrozenModel, direction: jax.Array
+) -> Callable[[], float]:
+    def ours() -> float:
+        start = time.perf_counter()
+        ledger(model, N_CTX - 1, direction, K, BUDGET)
+        return time.perf_counter() - start
+
+    return ours
+
+
+def _certificate(found: Ledger, n_layers: int, n_heads: int) -> str:
+    last = abs(found.values[-1])
+    verdict = "these are the largest" if found.complete else "the gap remains"
+    kind = "head paths" if not found.positions[0] else "chains of heads (times positions)"
+    return (
+        f"{found.n_evaluated:,} evaluations; there are {n_paths(n_layers, n_heads):,} {kind}; path "
+        f"{K} is {last:.3g}, no other is beyond {found.omitted_bound:.3g}: {verdict}; budget "
+        f"{BUDGET:,} evaluations"
+    )
