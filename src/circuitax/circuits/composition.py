@@ -4,6 +4,9 @@
 Random heads score ``1/√d_model``, not 0, so a score stands beside its null and its maximum.
 """
 
+import itertools
+import math
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -16,7 +19,8 @@ from circuitax.kernel.spectrum import gram_singular_values
 from circuitax.kernel.weights import HeadStack
 
 KINDS = ("Q", "K", "V")
-BLOCK_ENTRIES = 2**24  # of all heads' Gram rows held at once: 64 MiB in float32
+BLOCK_ENTRIES = 2**22  # of all heads' Grams held at once, 16 MiB in float32: more leaves the cache
+READER_GROUPS = 4  # more would skip more pairs that cannot compose, in smaller products
 
 
 class Composition(NamedTuple):
@@ -40,8 +44,8 @@ def composition(heads: HeadStack, block_entries: int = BLOCK_ENTRIES) -> Composi
 
     With Grams ``P = W_OVᵀ W_OV`` and ``Q = R Rᵀ`` of trace 1, ``score² = tr(P Q)``. Under a Haar
     rotation between them its mean is 1/d and its variance ``2 f(P) f(Q) / ((d - 1)(d + 2))``,
-    ``f(M) = tr M² - 1/d``. All pairs are one product of Gram entries, taken a block of rows at a
-    time: ``N² d²`` operations instead of ``N² d_head² d``.
+    ``f(M) = tr M² - 1/d``. All pairs are one product of Gram entries, taken tile by tile, upper
+    halves only: ``N² d²`` operations at most, instead of ``N² d_head² d``.
 
     Args:
         heads: All layers stacked, ``[n_layers, n_heads, ...]``; fold norms first
@@ -53,10 +57,12 @@ def composition(heads: HeadStack, block_entries: int = BLOCK_ENTRIES) -> Composi
     Differs: the code behind the paper's first diagram cycled the product inside the norm (E15), and
         the scores had no exact null (E16).
     """
-    squared, write_f, read_f = _squared_scores(heads, block_entries)
-    d = heads.W_O.shape[-1]
-    variance = 2 * write_f[None, :, None] * read_f[:, None, :] / ((d - 1) * (d + 2))
-    null_std = safe_sqrt(variance).reshape(squared.shape)
+    circuits, d = _circuits(heads), heads.W_O.shape[-1]
+    squared = _squared_scores(circuits, block_entries)
+    trace, trace_of_square = circuits.traces()
+    f = safe_divide(trace_of_square, trace**2) - 1 / d
+    variance = 2 * f[0, None, :, :, None, None] * f[1:, None, None] / ((d - 1) * (d + 2))
+    null_std = safe_sqrt(variance)
     return Composition(
         _where_later(safe_sqrt(squared), heads),
         _where_later(safe_divide(squared - 1 / d, null_std), heads),
@@ -69,7 +75,7 @@ def composition_scores(
     heads: HeadStack, block_entries: int = BLOCK_ENTRIES
 ) -> Float[Array, "kind n_layers n_heads n_layers n_heads"]:
     """The scores alone; NaN where the reader is not in a later layer."""
-    squared, _, _ = _squared_scores(heads, block_entries)
+    squared = _squared_scores(_circuits(heads), block_entries)
     return _where_later(safe_sqrt(squared), heads)
 
 
@@ -105,34 +111,82 @@ def rotation_null(key: Key[Array, ""], heads: HeadStack, n_samples: int = 100) -
     return RotationNull(squares.mean(axis=0), squares.std(axis=0, ddof=1))
 
 
-def _squared_scores(heads: HeadStack, block_entries: int) -> tuple[Array, Array, Array]:
-    """``tr(P Q)`` of all pairs, and ``f`` of all writers ``[n]`` and readers ``[kind, n]``."""
-    n_layers, n_heads, d, d_head = heads.W_Q.shape
-    n, width = n_layers * n_heads, max(d_head, heads.W_V.shape[-1])
+class _Circuits(NamedTuple):
+    """Grams of what heads write and read, ``near G nearᵀ``, layers first; kind Q, K, V."""
+
+    near: tuple[Array, Array, Array, Array]  # write, Q, K, V: [n_layers, n_heads, d, width]
+    far_gram: tuple[Array, Array, Array, Array]  # G: [n_layers, n_heads, width, width]
+
+    def traces(self) -> tuple[Array, Array]:
+        """Of the Grams, and of their squares: ``[side, n_layers, n_heads]``."""
+        products = [G @ gram(near) for near, G in zip(self.near, self.far_gram, strict=True)]
+        trace = jnp.stack([jnp.trace(M, axis1=-2, axis2=-1) for M in products])
+        return trace, jnp.stack([jnp.einsum("...ij,...ji->...", M, M) for M in products])
+
+
+def _circuits(heads: HeadStack) -> _Circuits:
     W_O = jnp.matrix_transpose(heads.W_O)
-    sides = [(W_O, heads.W_V), (heads.W_Q, heads.W_K), (heads.W_K, heads.W_Q), (heads.W_V, W_O)]
-    # A Gram M Mᵀ with M = near farᵀ is (near farᵀ far) nearᵀ: two thin factors.
-    left = jnp.stack([_pad_last(near @ gram(far), width) for near, far in sides])
-    right = jnp.stack([_pad_last(near, width) for near, _ in sides])
-    left, right = left.reshape(4 * n, d, width), right.reshape(4 * n, d, width)
-    rows = max(1, min(d, block_entries // (4 * n * d)))
-    n_blocks = -(-d // rows)
-    padded = jnp.pad(left, ((0, 0), (0, n_blocks * rows - d), (0, 0)))
+    width = max(heads.W_Q.shape[-1], W_O.shape[-1])
+    W_Q, W_K, W_V, W_O = (_pad_last(W, width) for W in (heads.W_Q, heads.W_K, heads.W_V, W_O))
+    return _Circuits((W_O, W_Q, W_K, W_V), (gram(W_V), gram(W_K), gram(W_Q), gram(W_O)))
 
-    # A scan, although half of each Gram would do: unrolled, the compiler holds all blocks at once.
-    def step(sums: tuple[Array, Array], i: Array) -> tuple[tuple[Array, Array], None]:
-        thin = jax.lax.dynamic_slice_in_dim(padded, i * rows, rows, axis=1)
-        block = jnp.einsum("nik,njk->nij", thin, right).reshape(4 * n, -1)
-        products, squares = sums
-        return (products + block[:n] @ block[n:].T, squares + jnp.sum(block**2, axis=1)), None
 
-    start = jnp.zeros((n, 3 * n), left.dtype), jnp.zeros(4 * n, left.dtype)
-    (products, squares), _ = jax.lax.scan(step, start, jnp.arange(n_blocks))
-    traces = jnp.sum(left * right, axis=(1, 2))
-    squared = safe_divide(products, traces[:n, None] * traces[None, n:])
-    squared = jnp.moveaxis(squared.reshape(n_layers, n_heads, 3, n_layers, n_heads), 2, 0)
-    f = safe_divide(squares, traces**2) - 1 / d
-    return squared, f[:n], f[n:].reshape(3, n)
+def _squared_scores(circuits: _Circuits, block_entries: int) -> Array:
+    """``tr(P Q) / (tr P · tr Q)`` of all pairs; 0 where the reader is not in a later layer."""
+    n_layers, n_heads, d, _ = circuits.near[0].shape
+    # Grams are symmetric. On a ring of an odd number of tiles, each with itself and with the half
+    # of the ring that follows, every pair of tiles is met once, in steps of equal shape.
+    most = max(1, math.isqrt(block_entries // max(1, 4 * n_layers * n_heads)))
+    n_tiles = -(-d // most) | 1
+    size = -(-d // n_tiles)
+    # Readers in groups of layers, each against the writers before it.
+    bounds = [1 + (n_layers - 1) * i // READER_GROUPS for i in range(READER_GROUPS + 1)]
+    groups = [(start, stop) for start, stop in itertools.pairwise(bounds) if start < stop]
+
+    def tile(x: Array, i: Array) -> Array:
+        start = jnp.minimum(i * size, d - size)  # at the end, rows that an earlier tile has are 0
+        rows = jax.lax.dynamic_slice_in_dim(x, start, size, axis=2)
+        return jnp.where((start + jnp.arange(size) >= i * size)[:, None], rows, 0)
+
+    def tiles(x: tuple[Array, ...], i: Array) -> tuple[Array, Array]:
+        return tile(x[0][:-1], i), jnp.stack([tile(side[1:], i) for side in x[1:]], axis=1)
+
+    def along(sums: tuple[Array, ...], i: Array) -> tuple[tuple[Array, ...], None]:
+        write_G, *read_G = circuits.far_gram
+        write, read = tiles(circuits.near, i)
+        write, read = write @ write_G[:-1], read @ jnp.stack([G[1:] for G in read_G], axis=1)
+
+        @partial(jax.checkpoint, prevent_cse=False)  # else a gradient would store all Grams
+        def step(sums: tuple[Array, ...], offset: Array) -> tuple[tuple[Array, ...], None]:
+            other_write, other_read = tiles(circuits.near, (i + offset) % n_tiles)
+            twice = jnp.where(offset == 0, 1.0, 2.0).astype(write.dtype)
+            P = _flat(jnp.einsum("...ik,...jk->...ij", twice * write, other_write))
+            new = []
+            for (start, stop), total in zip(groups, sums, strict=True):
+                now = slice(start - 1, stop - 1)
+                Q = _flat(jnp.einsum("...ik,...jk->...ij", read[now], other_read[now]))
+                new.append(total + P[: (stop - 1) * n_heads] @ Q.T)
+            return tuple(new), None
+
+        return jax.lax.scan(step, sums, jnp.arange(n_tiles // 2 + 1))[0], None
+
+    zeros = tuple(
+        jnp.zeros(((stop - 1) * n_heads, (stop - start) * 3 * n_heads), circuits.near[0].dtype)
+        for start, stop in groups
+    )
+    sums = jax.lax.scan(along, zeros, jnp.arange(n_tiles))[0]
+    whole = jnp.zeros((n_layers, n_heads, n_layers, 3, n_heads), circuits.near[0].dtype)
+    for (start, stop), products in zip(groups, sums, strict=True):
+        products = products.reshape(stop - 1, n_heads, stop - start, 3, n_heads)
+        whole = whole.at[: stop - 1, :, start:stop].set(products)
+    trace, _ = circuits.traces()
+    scale = trace[0, None, :, :, None, None] * trace[1:, None, None, :, :]
+    return safe_divide(jnp.moveaxis(whole, 3, 0), scale)
+
+
+def _flat(blocks: Array) -> Array:
+    """Every head's block as a row."""
+    return blocks.reshape(-1, blocks.shape[-2] * blocks.shape[-1])
 
 
 def _pad_last(x: Array, size: int) -> Array:

@@ -1,0 +1,163 @@
+"""Q-, K- and V-composition of all pairs of heads, against TransformerLens: time, and peak memory.
+
+    python -m experiments.benchmarks.composition 12 12 768 64
+
+prints the peak of memory of our side alone, in MB, which the table asks of a fresh process.
+"""
+
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from circuitax.circuits.composition import composition_scores
+from circuitax.kernel.weights import HeadStack
+from experiments.benchmarks.case import Case
+from experiments.benchmarks.peer import Peer
+
+PEER = "TransformerLens 3.9.0 on PyTorch 2.13.0, all_composition_scores"
+TARGET = 25.0
+TOLERANCE = 1e-4
+
+
+class Size(NamedTuple):
+    """Heads of one model."""
+
+    n_layers: int
+    n_heads: int
+    d_model: int
+    d_head: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.n_layers} layers x {self.n_heads} heads, d_head {self.d_head}, "
+            f"d_model {self.d_model}"
+        )
+
+    @property
+    def weights_mb(self) -> float:
+        """Of ``W_Q``, ``W_K``, ``W_V`` and ``W_O`` in float32."""
+        return 4 * 4 * self.n_layers * self.n_heads * self.d_model * self.d_head / 2**20
+
+    @property
+    def flops(self) -> float:
+        """Half of every head's four Grams, and half of each product of two for later readers."""
+        heads = self.n_layers * self.n_heads
+        pairs = self.n_heads**2 * self.n_layers * (self.n_layers - 1) / 2
+        return self.d_model**2 * (4.0 * heads * self.d_head + 3.0 * pairs)
+
+
+# The peer needs 17.9 GB at the middle size; at the smallest it fits beside others.
+SHARED, MIDDLE, LARGE = Size(8, 12, 768, 64), Size(12, 12, 768, 64), Size(48, 25, 1600, 64)
+
+
+def cases(stack: ExitStack) -> list[Case]:
+    """Against the peer where its memory suffices; alone at two larger sizes."""
+    peer = stack.enter_context(Peer("transformer_lens_composition.py"))
+    return [
+        _time_case(SHARED, peer),
+        _memory_case(SHARED, peer),
+        *(case for size in (MIDDLE, LARGE) for case in (_time_case(size), _memory_case(size))),
+    ]
+
+
+def random_heads(size: Size) -> HeadStack:
+    """As ``peers/transformer_lens_composition.py`` draws them."""
+    rng = np.random.default_rng(0)
+    wide, tall = (size.d_model, size.d_head), (size.d_head, size.d_model)
+
+    def draw(last: tuple[int, int]) -> jax.Array:
+        drawn = rng.standard_normal((size.n_layers, size.n_heads, *last), np.float32)
+        drawn /= np.float32(size.d_model**0.5)
+        return jnp.asarray(drawn)
+
+    return HeadStack(draw(wide), draw(wide), draw(wide), draw(tall))
+
+
+def our_scores(size: Size) -> Callable[[], jax.Array]:
+    """All three kinds on random weights, compiled at the first call; those weights are drawn then.
+
+    The table makes all its cases before it measures any, and the largest weights are 2 GB.
+    """
+    heads: list[HeadStack] = []
+    scores = jax.jit(composition_scores)
+
+    def ours() -> jax.Array:
+        if not heads:
+            heads.append(random_heads(size))
+        return jax.block_until_ready(scores(heads[0]))
+
+    return ours
+
+
+def require_equal(ours: np.ndarray, theirs: np.ndarray) -> None:
+    """Refuse scores that differ; NaN of ours, where nothing composes, is 0 of theirs.
+
+    Raises:
+        RuntimeError: If they differ by more than `TOLERANCE`.
+    """
+    gap = float(np.abs(np.nan_to_num(ours) - theirs).max())
+    if not gap <= TOLERANCE:
+        raise RuntimeError(f"the two sides' scores differ by {gap:.2g}, more than {TOLERANCE}")
+
+
+def _time_case(size: Size, peer: Peer | None = None) -> Case:
+    scores = our_scores(size)
+    checked = False
+
+    def ours() -> float:
+        start = time.perf_counter()
+        scores()
+        return time.perf_counter() - start
+
+    def their_round(peer: Peer) -> float:
+        nonlocal checked
+        answer = peer.ask(**size._asdict(), with_scores=not checked)
+        if not checked:
+            require_equal(np.asarray(scores()), np.asarray(answer["scores"]))
+            checked = True
+        return answer["seconds"]
+
+    return Case(
+        name=f"composition scores Q, K, V, all pairs, {size}",
+        unit="s",
+        ours=ours,
+        theirs=partial(their_round, peer) if peer else None,
+        peer=PEER if peer else "",
+        target=TARGET if peer else None,
+        flops=size.flops,
+        note="operations are those that symmetric Grams and later readers need, not those lost at "
+        "the edges of tiles and groups" + (f"; scores equal to {TOLERANCE:g}" if peer else ""),
+    )
+
+
+def _memory_case(size: Size, peer: Peer | None = None) -> Case:
+    def ours() -> float:
+        command = [sys.executable, "-m", "experiments.benchmarks.composition", *map(str, size)]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        return float(done.stdout)
+
+    def their_round(peer: Peer) -> float:
+        return peer.ask(**size._asdict(), with_scores=False)["peak_mb"]
+
+    return Case(
+        name=f"composition scores, {size}: peak memory of the process",
+        unit="MB",
+        ours=ours,
+        theirs=partial(their_round, peer) if peer else None,
+        peer=PEER if peer else "",
+        note=f"the weights are {size.weights_mb:.0f} MB of it, and JAX itself about 300",
+    )
+
+
+if __name__ == "__main__":
+    our_scores(Size(*map(int, sys.argv[1:])))()
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
