@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
 import jax
@@ -140,6 +140,7 @@ def _time_case(size: Size, peer: Peer | None = None) -> Case:
 
 
 def _memory_case(size: Size, peer: Peer | None = None) -> Case:
+    @cache  # the same in every round, and a minute at the largest size
     def ours() -> float:
         command = [sys.executable, "-m", "experiments.benchmarks.composition", *map(str, size)]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
@@ -154,7 +155,8 @@ def _memory_case(size: Size, peer: Peer | None = None) -> Case:
         ours=ours,
         theirs=partial(their_round, peer) if peer else None,
         peer=PEER if peer else "",
-        note=f"the weights are {size.weights_mb:.0f} MB of it, and JAX itself about 300",
+        note=f"the weights are {size.weights_mb:.0f} MB of it, and JAX itself about 300; measured "
+        "once",
     )
 
 

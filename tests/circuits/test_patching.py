@@ -100,6 +100,21 @@ def test_gradient_by_the_head_mask_under_jit(make_run, x64):
         np.testing.assert_allclose(slope[layer, head], difference, rtol=1e-6)
 
 
+def test_gradient_by_the_mlp_mask_under_jit(make_run, x64):
+    run = make_run(2, mlp=True, **FULL)
+    heads = jnp.zeros((2, 2))
+
+    @jax.jit
+    def loss(mask):
+        edit = patching.ablation_edit(patching.Ablation(heads, mask))
+        return token_losses(forward(run.weights, run.tokens, run.spec, edit)[0], run.tokens).mean()
+
+    mask, step = jnp.array([0.3, 0.6]), 1e-6
+    numeric = [(loss(mask + step * e) - loss(mask - step * e)) / (2 * step) for e in jnp.eye(2)]
+    np.testing.assert_allclose(jax.grad(loss)(mask), jnp.stack(numeric), atol=1e-7)
+    assert np.abs(jnp.stack(numeric)).min() > 1e-4
+
+
 def test_stream_patches_hand_over_the_donors_future(make_run, x64):
     """The donor's final stream at a position gives the donor's logits there; layer 0 likewise."""
     run = make_run(2)

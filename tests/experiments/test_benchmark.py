@@ -151,4 +151,6 @@ def test_meeting_in_the_middle_gives_every_path() -> None:
     values = path_ledger.meet_in_the_middle(model, 4, np.asarray(direction))
     streams = np.asarray(path_streams(model))[:, 4] @ np.asarray(direction)
     assert values.size == len(streams) == 27
+    # One head in each of two layers, two positions: no head, one of two, both, from either place.
+    assert path_ledger.n_position_paths(2, 1, 2) == 1 + 2 * 2 + 3
     np.testing.assert_allclose(np.sort(values.ravel()), np.sort(streams), atol=1e-5)
