@@ -15,6 +15,7 @@ from jaxtyping import Array, Float, Key
 
 from circuitax.kernel.chain import Chain, chain_of
 from circuitax.kernel.linalg import gram, safe_divide, safe_sqrt
+from circuitax.kernel.spectrum import gram_singular_values
 from circuitax.kernel.weights import HeadStack
 
 KINDS = ("Q", "K", "V")
@@ -194,23 +195,20 @@ def _pad_last(x: Array, size: int) -> Array:
 
 def _maximum(heads: HeadStack) -> Array:
     """``√(Σ_i s_i(A)² s_i(B)²) / (‖A‖ ‖B‖)``, singular values in falling order."""
-    sides = (heads.W_V, jnp.matrix_transpose(heads.W_O), heads.W_Q, heads.W_K)
     width = max(heads.W_Q.shape[-1], heads.W_V.shape[-1])
-    grams = jnp.stack([_pad_both(gram(side), width) for side in sides])
-    # One decomposition of each kind: two that XLA runs side by side on a CPU may wait for each
-    # other's threads for ever. eigh, since a rank-deficient Gram has no Cholesky factor.
-    values, vectors = jnp.linalg.eigh(grams)
-    roots = safe_sqrt(values)[..., :, None] * jnp.matrix_transpose(vectors)
-    cores = roots[::2] @ jnp.matrix_transpose(roots[1::2])
-    squared = jnp.linalg.svd(cores, compute_uv=False) ** 2
+    # Both circuits in one call: two decompositions that XLA runs side by side on a CPU may wait for
+    # each other's threads for ever.
+    first, second = (
+        jnp.stack([_pad_last(side, width) for side in sides])
+        for sides in (
+            (heads.W_V, heads.W_Q),
+            (jnp.matrix_transpose(heads.W_O), heads.W_K),
+        )
+    )
+    squared = gram_singular_values(chain_of(first, jnp.matrix_transpose(second))) ** 2
     shares = safe_divide(squared, jnp.sum(squared, axis=-1, keepdims=True))
     ov, qk = shares.reshape(2, -1, width)
     return safe_sqrt(jnp.stack([ov @ qk.T, ov @ qk.T, ov @ ov.T]))
-
-
-def _pad_both(x: Array, size: int) -> Array:
-    more = (0, size - x.shape[-1])
-    return jnp.pad(x, [(0, 0)] * (x.ndim - 2) + [more, more])
 
 
 def _where_later(values: Array, heads: HeadStack) -> Array:

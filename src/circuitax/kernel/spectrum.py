@@ -159,8 +159,12 @@ def gram_singular_values(chain: Chain) -> Float[Array, "*batch rank"]:
     largest are noise (3e-4 in float32), and gradients need distinct Gram eigenvalues.
     """
     left, right = _narrow_sides(chain)
-    core = _gram_root(left) @ jnp.matrix_transpose(_gram_root(right.T))
-    return jnp.linalg.svd(core, compute_uv=False)
+    grams = [multiply((side.T @ side).factors) for side in (left, right.T)]
+    # One eigh for both, since two that XLA runs side by side on a CPU may wait for each other's
+    # threads for ever; and not Cholesky: a rank-deficient Gram has a root, but no such factor.
+    values, vectors = jnp.linalg.eigh(jnp.stack(jnp.broadcast_arrays(*grams)))
+    roots = safe_sqrt(values)[..., :, None] * jnp.matrix_transpose(vectors)
+    return jnp.linalg.svd(roots[0] @ jnp.matrix_transpose(roots[1]), compute_uv=False)
 
 
 def thin_svd(
@@ -205,13 +209,6 @@ def _narrow_sides(chain: Chain) -> tuple[Chain, Chain]:
     if cut == len(chain.factors):
         return chain, Chain((eye,))
     return Chain(chain.factors[:cut]), Chain(chain.factors[cut:])
-
-
-def _gram_root(side: Chain) -> Array:
-    """``B`` with ``Bᵀ B = Lᵀ L``: a square stand-in for the thin side L."""
-    # eigh and not Cholesky: a rank-deficient Gram has a root, but no Cholesky factor
-    values, vectors = jnp.linalg.eigh(multiply((side.T @ side).factors))
-    return safe_sqrt(values)[..., :, None] * jnp.matrix_transpose(vectors)
 
 
 def _require_square(chain: Chain) -> None:
