@@ -30,7 +30,9 @@ _HEAD = """\
 
 Every published statement that the experiments reproduce, made from the runs by
 `{command}`. Expected values, tolerances, n and selection rules were committed
-before the first run; n counts independent initialisation and data keys.
+before the run that is judged; where a threshold came from a pilot with another root key, or a claim
+was reworded after an earlier run, it is judged on a seed that nobody had looked at, or its reason
+says so. n counts independent initialisation and data keys.
 
 {headline}
 """
