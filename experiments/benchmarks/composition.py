@@ -5,7 +5,6 @@
 prints the peak of memory of our side alone, in MB, which the table asks of a fresh process.
 """
 
-import resource
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ import numpy as np
 from circuitax.circuits.composition import composition_scores
 from circuitax.kernel.weights import HeadStack
 from experiments.benchmarks.case import Case
+from experiments.benchmarks.memory import peak_mb
 from experiments.benchmarks.peer import Peer
 
 PEER = "TransformerLens 3.9.0 on PyTorch 2.13.0, all_composition_scores"
@@ -162,4 +162,4 @@ def _memory_case(size: Size, peer: Peer | None = None) -> Case:
 
 if __name__ == "__main__":
     our_scores(Size(*map(int, sys.argv[1:])))()
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    print(peak_mb())

@@ -5,7 +5,6 @@
 prints the peak of memory of our side alone, in MB, which the table's row asks of a fresh process.
 """
 
-import resource
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ from circuitax.projection.distortion import all_pairs
 from circuitax.projection.maps import MapFamily, MapSpec, project
 from circuitax.projection.stream import Stream, quantile, summarise
 from experiments.benchmarks.case import Case
+from experiments.benchmarks.memory import peak_mb
 from experiments.benchmarks.peer import Peer
 
 N_POINTS, DIM_IN, DIM_OUT = 6000, 2000, 400
@@ -110,4 +110,4 @@ def _memory_case(stack: ExitStack) -> Case:
 if __name__ == "__main__":
     run = our_round()
     run()
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    print(peak_mb())

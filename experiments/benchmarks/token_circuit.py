@@ -5,7 +5,6 @@
 prints the peak of memory of our side alone, in MB, which the table's row asks of a fresh process.
 """
 
-import resource
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ import numpy as np
 from circuitax.kernel.chain import Chain, chain_of
 from circuitax.kernel.streaming import TopEntries, top_k
 from experiments.benchmarks.case import Case
+from experiments.benchmarks.memory import peak_mb
 
 D_VOCAB, RANK, K = 50_000, 64, 100
 # Rows of a block of NumPy's product, 100 MB: larger blocks were no faster.
@@ -108,4 +108,4 @@ def _our_memory() -> float:
 
 if __name__ == "__main__":
     our_round(*factors(D_VOCAB))()
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    print(peak_mb())

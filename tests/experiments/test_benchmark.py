@@ -1,6 +1,8 @@
 """The benchmark harness: paired ratios, discovery, the table, and a peer's failures."""
 
 import json
+import subprocess
+import sys
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from circuitax.circuits.expansion import path_streams
 from circuitax.kernel.forward import forward
 from circuitax.models.transformer import init_weights
 from experiments import benchmark
-from experiments.benchmarks import language_training, path_ledger, token_circuit
+from experiments.benchmarks import language_training, memory, path_ledger, token_circuit
 from experiments.benchmarks import peer as peer_module
 from experiments.benchmarks.case import Case, measure
 from experiments.benchmarks.peer import Peer
@@ -154,3 +156,12 @@ def test_meeting_in_the_middle_gives_every_path() -> None:
     # One head in each of two layers, two positions: no head, one of two, both, from either place.
     assert path_ledger.n_position_paths(2, 1, 2) == 1 + 2 * 2 + 3
     np.testing.assert_allclose(np.sort(values.ravel()), np.sort(streams), atol=1e-5)
+
+
+def test_a_small_process_started_by_a_large_one_is_small() -> None:
+    large = np.ones(60_000_000)  # 480 MB
+    command = [sys.executable, "-c", "from experiments.benchmarks import memory; "
+               "print(memory.peak_mb())"]  # fmt: skip
+    child = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert large[-1] == 1
+    assert float(child.stdout) < 100 < 480 < memory.peak_mb()
