@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,13 @@ from circuitax.circuits.expansion import path_streams
 from circuitax.kernel.forward import forward
 from circuitax.models.transformer import init_weights
 from experiments import benchmark
-from experiments.benchmarks import language_training, memory, path_ledger, token_circuit
+from experiments.benchmarks import (
+    language_training,
+    memory,
+    path_ledger,
+    start_up,
+    token_circuit,
+)
 from experiments.benchmarks import peer as peer_module
 from experiments.benchmarks.case import Case, measure
 from experiments.benchmarks.peer import Peer
@@ -165,3 +172,15 @@ def test_a_small_process_started_by_a_large_one_is_small() -> None:
     child = subprocess.run(command, check=True, capture_output=True, text=True)
     assert large[-1] == 1
     assert float(child.stdout) < 100 < 480 < memory.peak_mb()
+
+
+def test_a_start_is_timed_to_its_first_steps_and_the_run_is_stopped_there() -> None:
+    began = time.perf_counter()
+    start = start_up.first_steps("toy_intro")
+    waited = time.perf_counter() - began
+    assert 0 < start.chunk < start.total <= waited
+
+
+def test_a_start_that_fails_says_so() -> None:
+    with pytest.raises(RuntimeError, match="no_such ended before its first steps"):
+        start_up.first_steps("no_such")

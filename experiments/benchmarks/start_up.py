@@ -1,0 +1,92 @@
+"""From typing ``experiments.run`` to its first steps, with compiled code on disk already."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+from circuitax.lab.runs import VARIABLE
+from experiments.benchmarks.case import Case
+
+EXPERIMENTS = ("toy_intro", "text_models")
+TARGET_SECONDS = 10.0
+PATIENCE_SECONDS = 300.0
+
+
+class Start(NamedTuple):
+    """When a run had done its first chunk of steps.
+
+    Attributes:
+        total: Seconds since the process was started.
+        chunk: Seconds of that which the chunk took, with its compilation or the reading of it.
+    """
+
+    total: float
+    chunk: float
+
+
+def cases(_: ExitStack) -> list[Case]:
+    """One toy ensemble, one of transformers."""
+    return [case for name in EXPERIMENTS for case in (_total_case(name), _chunk_case(name))]
+
+
+def first_steps(experiment: str) -> Start:
+    """Start a run in a folder of its own, and stop it after its first chunk.
+
+    Raises:
+        RuntimeError: If it ends, or five minutes pass, before that.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "experiments.run", f"experiment={experiment}"]
+        began = time.perf_counter()
+        process = subprocess.Popen(
+            [*command, "scale=tiny"],
+            env=os.environ | {VARIABLE: folder},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            while (chunk := _first_chunk(Path(folder))) is None:
+                if process.poll() is not None:
+                    raise RuntimeError(f"{experiment} ended before its first steps")
+                if time.perf_counter() - began > PATIENCE_SECONDS:
+                    raise RuntimeError(f"{experiment} took no step in {PATIENCE_SECONDS:.0f} s")
+                time.sleep(0.01)
+            return Start(time.perf_counter() - began, chunk)
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def _total_case(experiment: str) -> Case:
+    return Case(
+        name=f"start of `experiments.run experiment={experiment} scale=tiny` to its first steps",
+        unit="s",
+        ours=lambda: first_steps(experiment).total,
+        note=f"wanted: under {TARGET_SECONDS:.0f} s; a new process, imports and configuration with "
+        "it, compiled code in the cache of the round before",
+    )
+
+
+def _chunk_case(experiment: str) -> Case:
+    return Case(
+        name=f"of which the first steps of {experiment} themselves",
+        unit="s",
+        ours=lambda: first_steps(experiment).chunk,
+        note="tracing, compilation or the reading of compiled code, and one chunk of steps; a run "
+        "writes this figure to its log.txt",
+    )
+
+
+def _first_chunk(folder: Path) -> float | None:
+    # A run keeps one line a chunk, in its work folder until it is whole.
+    for path in folder.rglob("metrics.jsonl"):
+        first, end, _ = path.read_text(encoding="utf-8").partition("\n")
+        if end:
+            return float(json.loads(first)["seconds"])
+    return None
