@@ -13,6 +13,7 @@ from circuitax.data.corpus import TextError
 from circuitax.lab.compilation import keep_compiled_code
 from circuitax.lab.conduct import Outcome, conduct
 from circuitax.lab.lock import Busy
+from circuitax.lab.loop import Diverged
 from circuitax.lab.pages import verdict_counts
 from circuitax.lab.runs import shown, verdicts
 from circuitax.lab.stop import StopFlag, Stopped
@@ -46,7 +47,11 @@ def compute(config: DictConfig) -> None:
         with StopFlag() as stop:
             outcome = conduct(cell, command=command, stop=stop, say=_say)
         _say(_summary(cell, outcome))
-    except (Busy, TextError) as error:  # one line, where an exception would print its traceback
+    except (
+        Busy,
+        TextError,
+        Diverged,
+    ) as error:  # one line, where an exception would print its traceback
         _say(f"error: {error}")
         _leave(status, overrides, "failed", str(error))
         return

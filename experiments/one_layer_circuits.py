@@ -34,7 +34,7 @@ class Spec:
     """What is read from the one-layer text models, and the language that no sum can express.
 
     Attributes:
-        text: The text that ``text_models`` was trained on; its held-out part prices the bugs.
+        task: The text that ``text_models`` was trained on; its held-out part prices the bugs.
         windows: Held-out windows for the price and the gap, and windows of the training text where
             bugs are looked at.
         pairs: Most frequent (source, destination) pairs that get a free vector.
@@ -49,7 +49,7 @@ class Spec:
         optim: Optimizer of that model.
     """
 
-    text: TextSpec = field(default_factory=TextSpec)
+    task: TextSpec = field(default_factory=TextSpec)
     windows: int = 512
     pairs: int = 64
     sources: int = 4
@@ -68,10 +68,10 @@ class Spec:
         for name in counts:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
-        if self.bug_tokens > min(self.text.d_vocab, MOST_TOKENS):
+        if self.bug_tokens > min(self.task.d_vocab, MOST_TOKENS):
             raise ValueError(
                 f"bug_tokens={self.bug_tokens} must be at most {MOST_TOKENS} and at most "
-                f"text.d_vocab={self.text.d_vocab}"
+                f"task.d_vocab={self.task.d_vocab}"
             )
         if self.bug_sources > self.bug_tokens:
             raise ValueError(
@@ -95,7 +95,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     before, after = lab.stage("before", read, first), lab.stage("after", read, last)
     tables = jax.jit(partial(head_tables, spec=forward_spec, n=spec.sources, k=spec.entries))
     table = lab.stage("tables", tables, jax.tree.map(lambda leaf: leaf[0], last))
-    text = open_text(spec.text)
+    text = open_text(spec.task)
     train = np.asarray(text.tokens.train)
     held_out = jnp.asarray(spaced_windows(text.tokens.validation, spec.windows, length))
     price = jax.jit(jax.vmap(partial(bug_price, spec=forward_spec, n_pairs=spec.pairs), (0, None)))

@@ -41,7 +41,7 @@ class Spec:
     """One recipe and one number of tokens for every arm.
 
     Attributes:
-        text: Which text.
+        task: Which text.
         model: Sizes; the number of layers is set by each arm.
         optim: Optimizer, over the whole of training.
         batch: Windows a step.
@@ -54,7 +54,7 @@ class Spec:
         texts: Random repeated texts for the head scores.
     """
 
-    text: TextSpec = field(default_factory=TextSpec)
+    task: TextSpec = field(default_factory=TextSpec)
     model: TransformerSpec = field(default_factory=TransformerSpec)
     optim: OptimSpec = field(default_factory=OptimSpec)
     batch: int = 32
@@ -82,15 +82,15 @@ class Spec:
                 f"min_period={self.min_period} and max_period={self.max_period} must satisfy "
                 f"1 <= min_period <= max_period < model.n_ctx={self.model.n_ctx}"
             )
-        if self.model.d_vocab != self.text.d_vocab:
+        if self.model.d_vocab != self.task.d_vocab:
             raise ValueError(
-                f"model.d_vocab={self.model.d_vocab} must equal text.d_vocab={self.text.d_vocab}"
+                f"model.d_vocab={self.model.d_vocab} must equal task.d_vocab={self.task.d_vocab}"
             )
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     """Train each arm on equally many tokens, with and without a primer; then ablate every head."""
-    text, length = open_text(spec.text), spec.model.n_ctx or 0
+    text, length = open_text(spec.task), spec.model.n_ctx or 0
     plain = WindowSource(
         text.corpus.digest, spec.batch, length, jnp.asarray(np.asarray(text.tokens.train))
     )

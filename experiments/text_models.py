@@ -47,7 +47,7 @@ class Spec:
     """One recipe for every model.
 
     Attributes:
-        text: Which text.
+        task: Which text.
         model: The attention-only family; its ``n_layers`` is the deepest, all below are trained.
         full: A pre-LN transformer with MLPs beside them.
         optim: Optimizer.
@@ -61,7 +61,7 @@ class Spec:
         prompt: What every sample begins with, after the boundary.
     """
 
-    text: TextSpec = field(default_factory=TextSpec)
+    task: TextSpec = field(default_factory=TextSpec)
     model: TransformerSpec = field(default_factory=TransformerSpec)
     full: TransformerSpec = field(default_factory=TransformerSpec)
     optim: OptimSpec = field(default_factory=OptimSpec)
@@ -88,9 +88,9 @@ class Spec:
             )
         for name in ("model", "full"):
             model: TransformerSpec = getattr(self, name)
-            if model.d_vocab != self.text.d_vocab:
+            if model.d_vocab != self.task.d_vocab:
                 raise ValueError(
-                    f"{name}.d_vocab={model.d_vocab} must equal text.d_vocab={self.text.d_vocab}"
+                    f"{name}.d_vocab={model.d_vocab} must equal task.d_vocab={self.task.d_vocab}"
                 )
             # A token of the prompt has at least one byte; the last token of a sample is not read.
             read = len(self.prompt.encode()) + self.sample_tokens
@@ -121,7 +121,7 @@ CLAIMS = (
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     """Train every model, keep weights on a log-spaced schedule, measure on one held-out text."""
-    text = open_text(spec.text)
+    text = open_text(spec.task)
     length = spec.model.n_ctx or 0
     most = len(text.tokens.validation) // (4 * length)
     if spec.windows > most:
@@ -147,7 +147,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         )  # fmt: skip
         samples[name] = spec.prompt + continuation
     counts = {
-        split: bigram_counts(getattr(text.tokens, split), spec.text.d_vocab).astype(np.int32)
+        split: bigram_counts(getattr(text.tokens, split), spec.task.d_vocab).astype(np.int32)
         for split in ("train", "validation")
     }
     # What the experiments on these models need of the text.

@@ -47,8 +47,8 @@ def test_induction_phase(change: dict[str, object], message: str) -> None:
         ({"windows": 0}, "windows=0"),
         ({"sample_tokens": 0}, "sample_tokens=0"),
         ({"measure_every": 7}, "measure_every=7 must divide optim.steps=40"),
-        ({"text": TextSpec(d_vocab=300)}, "model.d_vocab=512 must equal text.d_vocab=300"),
-        ({"full": TransformerSpec(d_vocab=300)}, "full.d_vocab=300 must equal text.d_vocab=512"),
+        ({"task": TextSpec(d_vocab=300)}, "model.d_vocab=512 must equal task.d_vocab=300"),
+        ({"full": TransformerSpec(d_vocab=300)}, "full.d_vocab=300 must equal task.d_vocab=512"),
         ({"sample_tokens": 65}, "model.n_ctx=64 must be at least 8 and hold"),
         ({"model": TransformerSpec(d_vocab=512, n_layers=0)}, "model.n_layers=0"),
     ],
@@ -99,7 +99,7 @@ def test_score_scale(change: dict[str, object], message: str) -> None:
         ({"measure_every": 15}, "measure_every=15 must divide primer=20"),
         ({"primer": 30, "measure_every": 15}, "measure_every=15 must divide optim.steps=40"),
         ({"max_period": 64}, "max_period=64 must satisfy"),
-        ({"text": TextSpec(d_vocab=300)}, "model.d_vocab=512 must equal text.d_vocab=300"),
+        ({"task": TextSpec(d_vocab=300)}, "model.d_vocab=512 must equal task.d_vocab=300"),
     ],
 )
 def test_text_induction(change: dict[str, object], message: str) -> None:

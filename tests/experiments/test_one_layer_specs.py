@@ -19,8 +19,8 @@ from experiments.one_layer_unless import UnlessTask
     [
         ({"windows": 0}, "windows=0"),
         ({"bugs": 0}, "bugs=0"),
-        ({"bug_tokens": 513}, "bug_tokens=513 must be at most 1024 and at most text.d_vocab=512"),
-        ({"bug_tokens": 2000, "text": TextSpec(d_vocab=4096)}, "bug_tokens=2000 must be at most"),
+        ({"bug_tokens": 513}, "bug_tokens=513 must be at most 1024 and at most task.d_vocab=512"),
+        ({"bug_tokens": 2000, "task": TextSpec(d_vocab=4096)}, "bug_tokens=2000 must be at most"),
         ({"bug_tokens": 8}, "bug_sources=32 must be at most bug_tokens=8"),
     ],
 )

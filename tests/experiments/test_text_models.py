@@ -1,4 +1,4 @@
-"""A text that cannot be used is one line for the person who named it, not a traceback."""
+"""A text that cannot be used, or a rate too large, is one line for a person, not a traceback."""
 
 from pathlib import Path
 
@@ -24,15 +24,24 @@ def test_texts_that_cannot_be_used(
     latin.mkdir()
     (latin / "a.txt").write_bytes(b"caf\xe9")
     for options, message in (
-        ([f"text.path={small.parent / 'nowhere'}"], "must be a file or a folder: there is none"),
-        ([f"text.path={latin}"], "file 'a.txt' must be UTF-8: byte 0xe9 at 3"),
-        ([f"text.path={small}"], "windows=4 must be at most 2: four times as many of 16 tokens"),
-        ([f"text.path={small}", "text.d_vocab=5000"], "d_vocab=5000 must be at most"),
-        (["text.tokenizer=nowhere.json"], "must be a tokenizer.json file: there is none"),
+        ([f"task.path={small.parent / 'nowhere'}"], "must be a file or a folder: there is none"),
+        ([f"task.path={latin}"], "file 'a.txt' must be UTF-8: byte 0xe9 at 3"),
+        ([f"task.path={small}"], "windows=4 must be at most 2: four times as many of 16 tokens"),
+        ([f"task.path={small}", "task.d_vocab=5000"], "d_vocab=5000 must be at most"),
+        (["task.tokenizer=nowhere.json"], "must be a tokenizer.json file: there is none"),
     ):
         assert run.main(["experiment=text_models", "scale=tiny", *options]) == 1
         said = capsys.readouterr().err
         assert message in said and "Traceback" not in said
         (line,) = [line for line in said.splitlines() if line.startswith("error: ")]
         assert message in line
+    assert not finished_runs("text_models")
+
+
+def test_a_rate_that_leaves_no_member_is_named(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run.main(["experiment=text_models", "scale=tiny", "optim.learning_rate=1e30"]) == 1
+    said = capsys.readouterr().err
+    assert "error: layers-0: all 2 members diverged" in said and "Traceback" not in said
     assert not finished_runs("text_models")

@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 from circuitax.lab.lab import Lab
+from circuitax.lab.loop import Diverged
 from circuitax.lab.stop import StopFlag, Stopped
+from circuitax.training.problem import TrainState
 
 
 class State(NamedTuple):
@@ -131,6 +133,19 @@ def test_members_that_diverged_do_not_hide_the_others(
     assert row["loss"] == {"mean": 2.0, "min": 1.0, "max": 3.0, "finite": 2}
     assert row["lost"] == {"mean": None, "finite": 0}
     assert "loss 2" in stream.getvalue()
+
+
+def test_a_run_without_living_members_ends(tmp_path: Path) -> None:
+    def advance(state: TrainState) -> tuple[TrainState, dict[str, jax.Array]]:
+        step, alive = state.step + 1, state.step < jnp.array([1, 3])
+        return state._replace(step=jnp.where(alive, step, state.step), alive=alive), {}
+
+    begin = TrainState({}, {}, jnp.zeros(2, jnp.int32), jnp.ones(2, bool))
+    state, _ = lab(tmp_path / "a").loop("train", begin, advance, 3)
+    assert state.alive.tolist() == [False, True], "one is enough to go on"
+    message = "train: all 2 members diverged, the last after 3 updates: loss or gradient"
+    with pytest.raises(Diverged, match=message):
+        lab(tmp_path / "b").loop("train", begin, advance, 9)
 
 
 def test_errors(tmp_path: Path) -> None:

@@ -76,6 +76,7 @@ class Lab:
         Raises:
             ValueError: If ``name`` is used twice or is no file name, ``n_chunks`` is less than 1,
                 or ``show`` is no metric.
+            Diverged: If the state is a ``TrainState`` none of whose members is alive.
             Stopped: After a checkpoint, when a signal asked for it.
         """
         self._claim(name)

@@ -13,12 +13,17 @@ from circuitax.lab.progress import Progress, Stream
 from circuitax.lab.stop import StopFlag
 from circuitax.records.store import write_text
 from circuitax.training.checkpoints import Checkpoints
+from circuitax.training.problem import TrainState
 
 State = TypeVar("State")
 Advance = Callable[[State], tuple[State, dict[str, Any]]]
 
 # A finished loop shorter than this is cheaper to run again than to keep.
 WORTH_KEEPING_SECONDS = 5.0
+
+
+class Diverged(RuntimeError):
+    """No member of a training run is left; one line for the person who chose its rate."""
 
 
 class ChunkLoop:
@@ -65,6 +70,7 @@ class ChunkLoop:
                     self._stop.raise_if_set()
                 began = time.monotonic()
                 state, metrics = advance(state)
+                self._require_alive(state)
                 # One transfer a chunk; it also waits for the chunk to end.
                 self._rows.append({key: np.asarray(value) for key, value in metrics.items()})
                 self.seconds.append(time.monotonic() - began)
@@ -79,6 +85,15 @@ class ChunkLoop:
             bar.close()
             self._close()
         return state, self._stacked()
+
+    def _require_alive(self, state: Any) -> None:
+        if not isinstance(state, TrainState) or np.any(state.alive):
+            return
+        steps = np.asarray(state.step).ravel()
+        raise Diverged(
+            f"{self._name}: all {steps.size} members diverged, the last after {steps.max()} "
+            "updates: loss or gradient was not finite; a smaller learning rate may help"
+        )
 
     def _resume(self, state: State) -> tuple[State, int]:
         if not self._folder.exists():
