@@ -29,8 +29,8 @@ def dataset_corpus(
     """
     if find_spec("datasets") is None:
         raise TextError(
-            f"dataset={name!r} needs the package 'datasets' (pip install datasets), or give path= "
-            "a folder of text"
+            f"dataset={name!r} needs the package 'datasets' (pip install -e .[datasets]), or give "
+            "path= a folder of text"
         )
     rows = _load(name, cache)
     if column not in rows.column_names:
