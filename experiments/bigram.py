@@ -115,7 +115,7 @@ def _fit(
     widths = sorted({max(1, round(share * d_vocab)) for share in spec.widths})
     seen = np.flatnonzero(train)
     drawn = np.random.default_rng(0).choice(seen, min(PAIRS_DRAWN, seen.size), replace=False)
-    rows, tables, divergences = [], [], {}
+    rows, tables, alive, divergences = [], [], [], {}
     for d_model in widths:
         model = TransformerSpec(d_vocab=d_vocab, n_ctx=None, n_layers=0, n_heads=1, d_model=d_model,
                                 positions=Positions.none)  # fmt: skip
@@ -129,6 +129,7 @@ def _fit(
             for p in log_p
         ])  # fmt: skip
         tables.append(log_p[0].ravel()[drawn])
+        alive.append(np.asarray(state.alive))
         divergences[str(d_model)] = divergence(state.alive, state.step)
     numbers = np.array(rows)
     over = ("width", "member")
@@ -136,6 +137,7 @@ def _fit(
         "kl": (over, numbers[..., 0]),
         "train": (over, numbers[..., 1]),
         "held_out": (over, numbers[..., 2]),
+        "alive": (over, np.array(alive)),
         "rank_kl": ("width", [mean_divergence(table, _low_rank(table, w), weight) for w in widths]),
         "pair_model": (("width", "pair"), np.array(tables)),
         "pair_table": ("pair", np.log(table).ravel()[drawn]),
@@ -181,7 +183,11 @@ def _paths(upstream: Record, table: np.ndarray, lab: Lab) -> xr.Dataset:
                 mean_divergence(table, np.log(np.asarray(p, float)), weight) for p in whole
             ]
     numbers = np.array(list(kinds.values()))
-    return xr.Dataset({"path_kl": (("kind", "seed"), numbers)}, coords={"kind": list(kinds)})
+    alive = upstream.data.alive.sel(model=["layers-0", "layers-1"]).all("model").values
+    return xr.Dataset(
+        {"path_kl": (("kind", "seed"), numbers), "path_alive": ("seed", alive)},
+        coords={"kind": list(kinds)},
+    )
 
 
 def _mean_prediction(weights: TransformerWeights, model: TransformerSpec, texts: Array) -> Array:
@@ -198,8 +204,10 @@ def _mean_prediction(weights: TransformerWeights, model: TransformerSpec, texts:
 
 
 def _estimates(data: xr.Dataset) -> dict[str, Estimate]:
-    full, narrow = data.isel(width=-1), data.isel(width=0)
-    path = {str(kind): data.path_kl.sel(kind=kind).values for kind in data.kind.values}
+    both = data.alive.isel(width=[0, -1]).all("width").values
+    full, narrow = (data.isel(width=i, member=both) for i in (-1, 0))
+    paths = data.isel(seed=data.path_alive.values)
+    path = {str(kind): paths.path_kl.sel(kind=kind).values for kind in data.kind.values}
     difference = path["direct path"] - path["zero layers"]
     return {
         "bigram-full-width": mean_estimate(full.kl.values),

@@ -29,6 +29,7 @@ from circuitax.training.optim import OptimSpec
 from circuitax.training.selection import divergence
 from experiments.induction_phase_claims import CLAIMS as CLAIMS
 from experiments.induction_phase_claims import PREFIX_SCORE, estimates
+from experiments.language_sizes import require_readable
 
 BUDGET_SECONDS = 120
 # Layers, and whether keys are smeared.
@@ -72,10 +73,7 @@ class Spec:
             raise ValueError(
                 f"measure_every={self.measure_every} must divide optim.steps={self.optim.steps}"
             )
-        if self.model.d_vocab != self.task.d_vocab:
-            raise ValueError(
-                f"model.d_vocab={self.model.d_vocab} must equal task.d_vocab={self.task.d_vocab}"
-            )
+        require_readable(self.model, d_vocab=self.task.d_vocab, length=self.task.length)
         if self.task.min_period < 2 or self.task.max_period > self.task.length - 2:
             raise ValueError(
                 f"task.min_period={self.task.min_period} and max_period={self.task.max_period} "

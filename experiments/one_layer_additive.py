@@ -119,7 +119,7 @@ def text_gap(
     held_out: Array, key: Key[Array, ""], lab: Lab,
 ) -> dict[str, np.ndarray]:  # fmt: skip
     """Held-out loss of each arm while it goes on, ``[step, member]``, from the start on."""
-    texts = WindowSource(source.digest, task.average, source.length, source.tokens)
+    texts = WindowSource(task.average, source.length, source.tokens)
     begin = starts(task, weights, spec, texts(derive(key, "average")))
     found = {}
     for arm, params in begin._asdict().items():

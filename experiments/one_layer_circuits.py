@@ -9,9 +9,10 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array
 
+from circuitax.data.corpus import TextError
 from circuitax.data.text import TextSpec, open_text
 from circuitax.data.triples import MOST_TOKENS
-from circuitax.data.windows import WindowSource, spaced_windows
+from circuitax.data.windows import WindowSource, device_tokens, spaced_windows
 from circuitax.kernel.keys import derive
 from circuitax.lab.lab import Lab
 from circuitax.models.plain import from_plain
@@ -96,14 +97,21 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     tables = jax.jit(partial(head_tables, spec=forward_spec, n=spec.sources, k=spec.entries))
     table = lab.stage("tables", tables, jax.tree.map(lambda leaf: leaf[0], last))
     text = open_text(spec.task)
-    train = np.asarray(text.tokens.train)
+    if text.about() != upstream.notes["text"]:
+        raise TextError(
+            f"task names the corpus {text.corpus.title!r} at d_vocab={spec.task.d_vocab}, must "
+            f"name the text of text_models, {upstream.notes['text']['corpus']!r} at "
+            f"d_vocab={upstream.notes['text']['d_vocab']}"
+        )
+    tokens = device_tokens(text.tokens.train)
+    train = np.asarray(tokens)
     held_out = jnp.asarray(spaced_windows(text.tokens.validation, spec.windows, length))
     price = jax.jit(jax.vmap(partial(bug_price, spec=forward_spec, n_pairs=spec.pairs), (0, None)))
     bugs = lab.stage("price", price, last, held_out)
     search = Search(spec.bug_tokens, spec.bug_sources, spec.bugs, spec.windows, length,
                     spec.bug_places)  # fmt: skip
     listed = lab.stage("bugs", text_bugs, last, forward_spec, train, search)
-    source = WindowSource(text.corpus.digest, spec.additive.batch, length, jnp.asarray(train))
+    source = WindowSource(spec.additive.batch, length, tokens)
     sums = text_gap(spec.additive, last, forward_spec, source, held_out, derive(key, "text"), lab)
     gap = additivity_gap(spec.unless, spec.optim, derive(key, "unless"), lab)
     data = _dataset(before, after, table, bugs | listed, sums, gap)

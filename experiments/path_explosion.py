@@ -28,6 +28,7 @@ from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.language import NextToken
 from circuitax.training.optim import OptimSpec
 from circuitax.training.selection import divergence
+from experiments.language_sizes import require_readable
 from experiments.path_explosion_claims import CLAIMS as CLAIMS
 from experiments.path_explosion_claims import estimates
 
@@ -84,10 +85,7 @@ class Spec:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
         if self.chunk < 1 or self.optim.steps % self.chunk:
             raise ValueError(f"chunk={self.chunk} must divide optim.steps={self.optim.steps}")
-        if self.model.d_vocab != self.task.d_vocab:
-            raise ValueError(
-                f"model.d_vocab={self.model.d_vocab} must equal task.d_vocab={self.task.d_vocab}"
-            )
+        require_readable(self.model, d_vocab=self.task.d_vocab, length=self.task.length)
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:

@@ -9,8 +9,9 @@ import xarray as xr
 from jaxtyping import Array
 
 from circuitax.circuits.saturation import jacobian_norm, row_entropy
+from circuitax.circuits.score_terms import head_scores
 from circuitax.data.repeated import RepeatedSource
-from circuitax.kernel.attention import attention_scores, project
+from circuitax.kernel.attention import causal_mask
 from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive
 from circuitax.kernel.weights import TransformerWeights
@@ -24,6 +25,7 @@ from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.language import NextToken, text_losses
 from circuitax.training.optim import OptimSpec
 from circuitax.training.selection import divergence
+from experiments.language_sizes import require_readable
 
 BUDGET_SECONDS = 90
 SCALES = ("1/sqrt(d_k)", "1")
@@ -60,10 +62,7 @@ class Spec:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
         if self.model.n_layers < 1:
             raise ValueError(f"model.n_layers={self.model.n_layers} must be at least 1")
-        if self.model.d_vocab != self.task.d_vocab:
-            raise ValueError(
-                f"model.d_vocab={self.model.d_vocab} must equal task.d_vocab={self.task.d_vocab}"
-            )
+        require_readable(self.model, d_vocab=self.task.d_vocab, length=self.task.length)
 
 
 def _claim(id: str, statement: str, expected: Expected, why: str) -> Claim:
@@ -117,18 +116,16 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
 def measure(model: TransformerSpec, weights: TransformerWeights, texts: Array) -> dict[str, Array]:
     """Spread of the first layer's scores, and saturation and loss of the whole model."""
     spec = model.forward_spec()
-    heads = jax.tree.map(lambda leaf: leaf[0], weights.blocks.attention)
-    x = weights.W_E[texts]
-    scores = jax.vmap(
-        lambda x: attention_scores(
-            project(x, heads.W_Q, None), project(x, heads.W_K, None), spec.score_scale
-        )
-    )(x)
     trace = jax.vmap(lambda text: forward(weights, text, spec)[1])(texts)
+    of_head = jax.vmap(head_scores, (None, None, None, None, 0))
+    heads = jnp.arange(model.n_heads)
+    scores = jax.vmap(lambda trace: of_head(weights, spec, trace, 0, heads))(trace)
+    place = jnp.arange(texts.shape[1])
+    seen = causal_mask(place, place, spec.causal)
     # The first rows can attend to little; the last quarter says what a full context does.
     late = trace.patterns[..., -texts.shape[1] // 4 :, :]
     return {
-        "variance": jnp.var(scores, axis=(0, 2, 3)).mean(),
+        "variance": jnp.var(scores, axis=(0, 2, 3), where=seen).mean(),
         "entropy": row_entropy(late).mean(),
         "jacobian": jacobian_norm(late).mean(),
         "loss": text_losses(model, weights, texts).mean(),

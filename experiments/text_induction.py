@@ -16,10 +16,11 @@ from circuitax.circuits.patching import ablate, each_component
 from circuitax.data.repeated import RepeatedSource
 from circuitax.data.repeated_windows import RepeatedWindowSource
 from circuitax.data.text import TextSpec, open_text
-from circuitax.data.windows import WindowSource, spaced_windows
+from circuitax.data.windows import WindowSource, device_tokens, spaced_windows
 from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive
 from circuitax.kernel.spec import ForwardSpec
+from circuitax.kernel.tokens import behind_start
 from circuitax.kernel.weights import TransformerWeights
 from circuitax.lab.lab import Lab
 from circuitax.models.plain import to_plain
@@ -30,6 +31,7 @@ from circuitax.training.language import NextToken
 from circuitax.training.optim import OptimSpec
 from circuitax.training.problem import TrainState
 from circuitax.training.selection import divergence
+from experiments.language_sizes import require_readable
 from experiments.text_induction_claims import ARMS, estimates
 from experiments.text_induction_claims import CLAIMS as CLAIMS
 
@@ -82,22 +84,28 @@ class Spec:
                 f"min_period={self.min_period} and max_period={self.max_period} must satisfy "
                 f"1 <= min_period <= max_period < model.n_ctx={self.model.n_ctx}"
             )
-        if self.model.d_vocab != self.task.d_vocab:
+        if self.max_period > self.model.d_vocab:
             raise ValueError(
-                f"model.d_vocab={self.model.d_vocab} must equal task.d_vocab={self.task.d_vocab}"
+                f"max_period={self.max_period} must be at most model.d_vocab={self.model.d_vocab}, "
+                "since the random texts repeat distinct tokens"
             )
+        require_readable(self.model, d_vocab=self.task.d_vocab)
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     """Train each arm on equally many tokens, with and without a primer; then ablate every head."""
     text, length = open_text(spec.task), spec.model.n_ctx or 0
-    plain = WindowSource(
-        text.corpus.digest, spec.batch, length, jnp.asarray(np.asarray(text.tokens.train))
-    )
+    plain = WindowSource(spec.batch, length, device_tokens(text.tokens.train))
     primer = RepeatedWindowSource(plain, spec.min_period, spec.max_period)
-    held_out = jnp.asarray(spaced_windows(text.tokens.validation, spec.windows, length))
-    exam = RepeatedSource(spec.texts, length, spec.model.d_vocab, spec.min_period,
-                          spec.max_period, distinct=True)(derive(key, "repeats"))  # fmt: skip
+    repeated = RepeatedSource(spec.texts, length, spec.model.d_vocab, spec.min_period,
+                              spec.max_period, distinct=True)  # fmt: skip
+    held_out, exam = (
+        behind_start(texts, spec.model.start_token)
+        for texts in (
+            jnp.asarray(spaced_windows(text.tokens.validation, spec.windows, length)),
+            repeated(derive(key, "repeats")),
+        )
+    )
     n_primer = spec.primer // spec.measure_every
     n_chunks = spec.optim.steps // spec.measure_every
     found, divergences = {}, {}

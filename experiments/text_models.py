@@ -19,6 +19,7 @@ from circuitax.data.tokenizer import token_names
 from circuitax.data.windows import spaced_windows
 from circuitax.kernel.keys import derive
 from circuitax.kernel.sampling import Sampling
+from circuitax.kernel.tokens import behind_start
 from circuitax.kernel.weights import TransformerWeights
 from circuitax.lab.lab import Lab
 from circuitax.lab.language_model import (
@@ -38,6 +39,7 @@ from circuitax.training.optim import OptimSpec
 from circuitax.training.problem import TrainState
 from circuitax.training.selection import divergence
 from circuitax.training.text import train_on_text
+from experiments.language_sizes import require_readable
 
 BUDGET_SECONDS = 210
 
@@ -88,10 +90,7 @@ class Spec:
             )
         for name in ("model", "full"):
             model: TransformerSpec = getattr(self, name)
-            if model.d_vocab != self.task.d_vocab:
-                raise ValueError(
-                    f"{name}.d_vocab={model.d_vocab} must equal task.d_vocab={self.task.d_vocab}"
-                )
+            require_readable(model, d_vocab=self.task.d_vocab, name=name)
             # A token of the prompt has at least one byte; the last token of a sample is not read.
             read = len(self.prompt.encode()) + self.sample_tokens
             if model.n_ctx is None or model.n_ctx < max(8, read):
@@ -100,6 +99,21 @@ class Spec:
                     f"{len(self.prompt.encode())} bytes of the prompt and "
                     f"sample_tokens={self.sample_tokens} but the last"
                 )
+        if self.full.start_token != self.model.start_token:
+            raise ValueError(
+                f"full.start_token={self.full.start_token} must equal model.start_token="
+                f"{self.model.start_token}: both read the same windows"
+            )
+        if (self.full.n_ctx or 0) < (self.model.n_ctx or 0):
+            raise ValueError(
+                f"full.n_ctx={self.full.n_ctx} must be at least model.n_ctx={self.model.n_ctx}: "
+                "both read the same windows"
+            )
+        if (self.model.n_ctx or 0) // 2 > self.model.d_vocab:
+            raise ValueError(
+                f"model.n_ctx={self.model.n_ctx} must be at most 2 d_vocab + 1 = "
+                f"{2 * self.model.d_vocab + 1}, since half of it is tokens that all differ"
+            )
         if self.model.n_layers < 1:
             raise ValueError(f"model.n_layers={self.model.n_layers} must be at least 1")
 
@@ -131,13 +145,18 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
             f"windows={max(most, 1)}"
         )
     held_out = [
-        jnp.asarray(spaced_windows(text.tokens.validation, n, length))
+        behind_start(
+            jnp.asarray(spaced_windows(text.tokens.validation, n, length)), spec.model.start_token
+        )
         for n in (spec.windows, 4 * spec.windows)
     ]
+    repeated = RepeatedSource(64, length, spec.task.d_vocab, min_period=length // 4,
+                              max_period=length // 2, distinct=True)  # fmt: skip
+    exam = behind_start(repeated(derive(key, "repeats")), spec.model.start_token)
     found, samples, divergences = {}, {}, {}
     for name, model in models(spec):
         weights, found[name], divergences[name] = _train(
-            spec, name, model, text, held_out, derive(key, name), lab
+            spec, name, model, text, held_out, exam, derive(key, name), lab
         )
         first = jax.tree.map(lambda leaf: leaf[0], weights)
         writer = LanguageModel(name, 0, spec.optim.steps, model, first, text.tokenizer)
@@ -166,7 +185,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
 
 
 def _train(
-    spec: Spec, name: str, model: TransformerSpec, text: Text, held_out: list[Array],
+    spec: Spec, name: str, model: TransformerSpec, text: Text, held_out: list[Array], exam: Array,
     key: jax.Array, lab: Lab,
 ) -> tuple[TransformerWeights, dict[str, np.ndarray], dict[str, Any]]:  # fmt: skip
     length, kept = spec.model.n_ctx or 0, _steps_kept(spec)
@@ -174,7 +193,7 @@ def _train(
     if name == "full":
         seeds, optim = spec.full_seeds, replace(optim, learning_rate=spec.full_learning_rate)
     state, train = train_on_text(
-        key, model, optim, text.tokens.train, text.corpus.digest, batch=spec.batch,
+        key, model, optim, text.tokens.train, batch=spec.batch,
         length=length, seeds=seeds, chunk=spec.measure_every,
     )  # fmt: skip
 
@@ -194,9 +213,6 @@ def _train(
     first = np.asarray(by_position(state.params, held_out[0]).mean(axis=1))
     state, curves = lab.loop(name, state, advance, spec.optim.steps // spec.measure_every,
                              show="loss")  # fmt: skip
-    repeated = RepeatedSource(64, length, model.d_vocab, min_period=length // 4,
-                              max_period=length // 2, distinct=True)  # fmt: skip
-    exam = repeated(derive(key, "repeats"))
     scores = jax.jit(jax.vmap(lambda w: induction_scores(w, exam, model.forward_spec())))
     repeats = scores(state.params)
     arrays = {

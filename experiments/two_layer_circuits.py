@@ -18,6 +18,7 @@ from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.language import NextToken
 from circuitax.training.optim import OptimSpec
 from circuitax.training.selection import divergence
+from experiments.language_sizes import require_readable
 from experiments.two_layer_claims import CLAIMS as CLAIMS
 from experiments.two_layer_claims import estimates, roles
 from experiments.two_layer_measures import FIRST_ORDER, of_texts, of_weights
@@ -53,10 +54,7 @@ class Spec:
             raise ValueError(f"chunk={self.chunk} must divide optim.steps={self.optim.steps}")
         if self.model.n_layers != 2:
             raise ValueError(f"model.n_layers={self.model.n_layers} must be 2")
-        if self.model.d_vocab != self.task.d_vocab:
-            raise ValueError(
-                f"model.d_vocab={self.model.d_vocab} must equal task.d_vocab={self.task.d_vocab}"
-            )
+        require_readable(self.model, d_vocab=self.task.d_vocab, length=self.task.length)
         replace(self.task, distinct=True)
 
 

@@ -79,7 +79,7 @@ def training_problem(size: Size) -> NextToken:
         final_norm=False,
     )
     tokens = jnp.asarray(text(size.vocabulary), jnp.int32)
-    return NextToken(model, WindowSource(f"zipf {size.vocabulary}", BATCH, size.context, tokens))
+    return NextToken(model, WindowSource(BATCH, size.context, tokens))
 
 
 def our_round(size: Size, n_members: int) -> Callable[[], float]:

@@ -8,7 +8,7 @@ from circuitax.data.repeated_windows import RepeatedWindowSource
 from circuitax.data.windows import WindowSource
 
 # Every token tells its own place in the text.
-WINDOWS = WindowSource("places", 600, 12, jnp.arange(500))
+WINDOWS = WindowSource(600, 12, jnp.arange(500))
 
 
 def test_the_beginning_of_a_window_comes_again_and_again() -> None:

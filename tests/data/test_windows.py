@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from circuitax.data import windows
 from circuitax.data.corpus import TextError
 from circuitax.data.windows import (
     WindowSource,
+    device_tokens,
     draw_windows,
     fits_on_device,
     read_windows,
@@ -94,13 +96,29 @@ def test_short_text_and_empty_batch() -> None:
         read_windows(KEY, np.arange(5), 0, 2, range(1))
 
 
-def test_source_is_the_sampler_and_equal_by_digest() -> None:
+def test_source_is_the_sampler_and_equal_for_equal_texts() -> None:
     text = jnp.arange(50, dtype=jnp.uint16)
-    source = WindowSource("abc", 5, 7, text)
+    source = WindowSource(5, 7, text)
     np.testing.assert_array_equal(source(KEY), draw_windows(KEY, text, 5, 7))
-    assert source == WindowSource("abc", 5, 7, text + 1)
-    assert len({source, WindowSource("abd", 5, 7, text), WindowSource("abc", 5, 8, text)}) == 3
+    assert source == WindowSource(5, 7, jnp.array(text))
+    others = WindowSource(5, 7, text + 1), WindowSource(5, 8, text), WindowSource(6, 7, text)
+    assert len({source, *others}) == 4
     with pytest.raises(ValueError, match="length=51"):
-        WindowSource("abc", 5, 51, text)
+        WindowSource(5, 51, text)
     with pytest.raises(ValueError, match="length=1 must be at least 2"):
-        WindowSource("abc", 5, 1, text)
+        WindowSource(5, 1, text)
+
+
+def test_two_texts_never_share_a_compiled_step() -> None:
+    draw = jax.jit(lambda source: source(KEY), static_argnums=0)
+    text = jnp.arange(50)
+    first, second = draw(WindowSource(5, 7, text)), draw(WindowSource(5, 7, text + 100))
+    np.testing.assert_array_equal(second, first + 100)
+
+
+def test_a_text_too_large_for_the_device_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens = np.arange(50, dtype=np.uint16)
+    np.testing.assert_array_equal(device_tokens(tokens), tokens)
+    monkeypatch.setattr(windows, "_MOST_ON_DEVICE", 49)
+    with pytest.raises(TextError, match=r"a text of 50 tokens .* must have at most"):
+        device_tokens(tokens)

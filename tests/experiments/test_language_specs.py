@@ -20,6 +20,11 @@ OPTIM = OptimSpec(steps=40)
         ({"texts": 0}, "texts=0"),
         ({"measure_every": 7}, "measure_every=7 must divide optim.steps=40"),
         ({"model": TransformerSpec(d_vocab=33)}, "model.d_vocab=33 must equal task.d_vocab=32"),
+        ({"task": RepeatedSource(length=40)}, "task.length=40 must be at most model.n_ctx=32"),
+        (
+            {"model": TransformerSpec(d_vocab=32, n_ctx=32, start_token=3)},
+            "start_token=3 must be null: task draws all of its d_vocab=32 symbols",
+        ),
         ({"task": RepeatedSource(min_period=1)}, "task.min_period=1"),
         ({"task": RepeatedSource(max_period=31)}, "max_period=31"),
         (
@@ -51,6 +56,22 @@ def test_induction_phase(change: dict[str, object], message: str) -> None:
         ({"full": TransformerSpec(d_vocab=300)}, "full.d_vocab=300 must equal task.d_vocab=512"),
         ({"sample_tokens": 65}, "model.n_ctx=64 must be at least 8 and hold"),
         ({"model": TransformerSpec(d_vocab=512, n_layers=0)}, "model.n_layers=0"),
+        (
+            {"model": TransformerSpec(d_vocab=512, n_ctx=64, start_token=1)},
+            "full.start_token=None must equal model.start_token=1",
+        ),
+        (
+            {"model": TransformerSpec(d_vocab=512, n_ctx=80)},
+            "full.n_ctx=64 must be at least model.n_ctx=80",
+        ),
+        (
+            {
+                "model": TransformerSpec(d_vocab=300, n_ctx=602),
+                "full": TransformerSpec(d_vocab=300, n_ctx=700),
+                "task": TextSpec(d_vocab=300),
+            },
+            "model.n_ctx=602 must be at most 2 d_vocab . 1 = 601",
+        ),
     ],
 )
 def test_text_models(change: dict[str, object], message: str) -> None:
@@ -83,6 +104,7 @@ def test_bigram(change: dict[str, object], message: str) -> None:
         ({"texts": 0}, "texts=0"),
         ({"model": TransformerSpec(d_vocab=32, n_layers=0)}, "model.n_layers=0"),
         ({"model": TransformerSpec(d_vocab=33)}, "model.d_vocab=33 must equal task.d_vocab=32"),
+        ({"task": RepeatedSource(length=33)}, "task.length=33 must be at most model.n_ctx=32"),
     ],
 )
 def test_score_scale(change: dict[str, object], message: str) -> None:
@@ -99,6 +121,14 @@ def test_score_scale(change: dict[str, object], message: str) -> None:
         ({"measure_every": 15}, "measure_every=15 must divide primer=20"),
         ({"primer": 30, "measure_every": 15}, "measure_every=15 must divide optim.steps=40"),
         ({"max_period": 64}, "max_period=64 must satisfy"),
+        (
+            {
+                "model": TransformerSpec(d_vocab=300, n_ctx=700),
+                "task": TextSpec(d_vocab=300),
+                "max_period": 301,
+            },
+            "max_period=301 must be at most model.d_vocab=300",
+        ),
         ({"task": TextSpec(d_vocab=300)}, "model.d_vocab=512 must equal task.d_vocab=300"),
     ],
 )

@@ -46,6 +46,23 @@ def test_loss_is_the_mean_over_all_next_tokens() -> None:
     assert float(PROBLEM.loss(weights, texts, ())) == pytest.approx(np.mean(by_hand), rel=1e-5)
 
 
+def test_training_puts_the_start_token_in_front() -> None:
+    text = np.random.default_rng(0).integers(0, 8, 60)
+    model = dataclasses.replace(MODEL, start_token=8)
+    key, step = jax.random.key(1), jnp.array(3)
+    on_device = NextToken(model, WindowSource(4, 12, jnp.asarray(text)))
+    batch = on_device.batch(key, step)
+    plain = WindowSource(4, 12, jnp.asarray(text))(at_index(key, 3))
+    np.testing.assert_array_equal(batch[:, 0], 8)
+    np.testing.assert_array_equal(batch[:, 1:], plain[:, :-1])
+    weights = on_device.init(jax.random.key(2), ())
+    expected = on_device.loss(weights, batch, ())
+    assert float(expected) != pytest.approx(float(PROBLEM.loss(weights, plain, ())), rel=1e-3)
+    streamed = StreamedNextToken(model, 2)
+    chunk = jnp.stack([plain[::-1], plain])
+    np.testing.assert_allclose(streamed.loss(weights, jnp.array(1), chunk), expected, rtol=1e-6)
+
+
 def test_an_ensemble_learns_that_texts_repeat() -> None:
     optim = OptimSpec(Optimizer.adam, learning_rate=1e-2, weight_decay=0.0, steps=60)
     plan = Plan(PROBLEM, optim, chunk=30)
@@ -60,7 +77,7 @@ def test_an_ensemble_learns_that_texts_repeat() -> None:
 def test_streamed_from_disk_equals_drawn_on_device() -> None:
     text = np.random.default_rng(0).integers(0, 9, 300).astype(np.uint16)
     optim = OptimSpec(Optimizer.adam, learning_rate=1e-2, weight_decay=0.0, steps=6)
-    source = WindowSource("numbers", 4, 12, jnp.asarray(text))
+    source = WindowSource(4, 12, jnp.asarray(text))
     on_device = Plan(NextToken(MODEL, source), optim, chunk=3)
     on_disk = Plan(StreamedNextToken(MODEL, 3), optim, chunk=3)
     members = new_members(jax.random.key(0), 1e-2, jnp.zeros(2))

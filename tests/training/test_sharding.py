@@ -78,7 +78,7 @@ def test_text_from_disk_is_split_as_on_the_device() -> None:
     for mesh in (None, device_mesh(8, data=4)):
         for limit in (10_000, 100):
             state, advance = train_on_text(
-                jax.random.key(0), MODEL, OPTIM, text, "x", device_bytes=limit, mesh=mesh, **sizes
+                jax.random.key(0), MODEL, OPTIM, text, device_bytes=limit, mesh=mesh, **sizes
             )
             losses.append(np.asarray(advance(state)[1]["loss"]))
     for other in losses[1:]:

@@ -17,7 +17,7 @@ def test_device_and_disk_train_alike(n_layers: int) -> None:
     losses = []
     for limit in (10_000, 100):
         state, advance = train_on_text(
-            jax.random.key(0), model, OPTIM, TEXT, "numbers", device_bytes=limit, **SIZES
+            jax.random.key(0), model, OPTIM, TEXT, device_bytes=limit, **SIZES
         )
         for _ in range(2):
             state, metrics = advance(state)
@@ -30,4 +30,4 @@ def test_device_and_disk_train_alike(n_layers: int) -> None:
 def test_windows_longer_than_the_context() -> None:
     model = TransformerSpec(d_vocab=9, n_ctx=8, n_layers=1, n_heads=2, d_model=8)
     with pytest.raises(ValueError, match="length=12 must be at most n_ctx=8"):
-        train_on_text(jax.random.key(0), model, OPTIM, TEXT, "numbers", **SIZES)
+        train_on_text(jax.random.key(0), model, OPTIM, TEXT, **SIZES)

@@ -74,9 +74,20 @@ def score_terms(
     sources = _sources(parts, layer)
     q, k = _queries_and_keys(sources, weights, spec, trace, layer, head)
     terms = spec.score_scale * jnp.einsum("atk,bsk->abts", q, k)
-    q, k = _queries_and_keys(trace.streams[layer][None], weights, spec, trace, layer, head)
-    whole = attention_scores(q.sum(axis=0)[None], k.sum(axis=0)[None], spec.score_scale)[0]
+    whole = head_scores(weights, spec, trace, layer, head)
     return ScoreTerms(terms, whole - terms.sum(axis=(0, 1)))
+
+
+def head_scores(
+    weights: TransformerWeights,
+    spec: ForwardSpec,
+    trace: Trace,
+    layer: int,
+    head: int | Int[Array, ""],
+) -> Float[Array, "dest src"]:
+    """The scores of one head before mask and softmax, undivided; arguments as `score_terms`."""
+    q, k = _queries_and_keys(trace.streams[layer][None], weights, spec, trace, layer, head)
+    return attention_scores(q.sum(axis=0)[None], k.sum(axis=0)[None], spec.score_scale)[0]
 
 
 def _queries_and_keys(

@@ -5,6 +5,7 @@ resumed run sees the same data without saving more than the step. The array may 
 where drawing is part of the compiled step, or a memory map on disk; both give the same windows.
 """
 
+import hashlib
 from dataclasses import dataclass, field
 
 import jax
@@ -17,28 +18,33 @@ from circuitax.kernel.keys import at_index
 
 # Device indices are int32.
 _MOST_ON_DEVICE = 2**31 - 1
+# Each compiled step holds the text as a constant, and its compiler several copies.
+DEVICE_BYTES = 1 << 27
 
 
 @dataclass(frozen=True)
 class WindowSource:
     """Windows of a text on the device, for training: called with a key it returns a batch.
 
-    Equal and hashable by everything but the tokens themselves, which ``digest`` stands for: two
-    sources with one digest share a compiled training step.
+    Equal and hashable by a hash of the tokens in their place: equal sources share a compiled step,
+    which holds the tokens as a constant.
 
     Attributes:
-        digest: Identifies the tokens (the hashes of corpus and tokenizer).
         batch: Windows in a batch, at least 1.
         length: Tokens in a window, at least 2.
         tokens: The text, any integer type.
+        digest: SHA-256 of the tokens.
     """
 
-    digest: str
     batch: int
     length: int
     tokens: jax.Array = field(compare=False, repr=False)
+    digest: str = field(init=False)
 
     def __post_init__(self) -> None:
+        text = np.ascontiguousarray(self.tokens)
+        digest = hashlib.sha256(f"{text.dtype} ".encode() + text.tobytes()).hexdigest()
+        object.__setattr__(self, "digest", digest)
         if self.length < 2:
             raise ValueError(f"length={self.length} must be at least 2 to have a next token")
         _check(self.tokens.shape[0], self.batch, self.length)
@@ -115,9 +121,24 @@ def spaced_windows(tokens: np.ndarray, n_windows: int, length: int) -> Int[np.nd
     return np.asarray(tokens[starts[:, None] + np.arange(length)[None, :]], np.int32)
 
 
-def fits_on_device(tokens: np.ndarray, limit_bytes: int = 1 << 30) -> bool:
+def fits_on_device(tokens: np.ndarray, limit_bytes: int = DEVICE_BYTES) -> bool:
     """Whether the array may be placed on the device: int32 indices reach it, bytes allow it."""
     return len(tokens) <= _MOST_ON_DEVICE and tokens.nbytes <= limit_bytes
+
+
+def device_tokens(tokens: np.ndarray) -> Integer[Array, " n_tokens"]:
+    """The whole array on the device.
+
+    Raises:
+        TextError: If it does not fit there (`fits_on_device`).
+    """
+    if not fits_on_device(tokens):
+        raise TextError(
+            f"a text of {len(tokens)} tokens ({tokens.nbytes / 1e6:.0f} MB) must have at most "
+            f"{DEVICE_BYTES / 1e6:.0f} MB to be kept on the device, as this experiment does; "
+            "text_models reads larger ones from disk"
+        )
+    return jnp.asarray(np.asarray(tokens))
 
 
 def _starts(key: Key[Array, ""], n_tokens: int, batch: int, length: int) -> Int[Array, " batch"]:

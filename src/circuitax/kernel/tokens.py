@@ -20,3 +20,15 @@ def with_start(
     """
     start = jnp.full((*tokens.shape[:-1], 1), start_token, tokens.dtype)
     return jnp.concatenate([start, tokens], axis=-1)
+
+
+def behind_start(
+    texts: Int[Array, "*batch n_ctx"], start_token: int | None
+) -> Int[Array, "*batch n_ctx"]:
+    """Texts of the same length behind the start token, which takes the place of their last token.
+
+    Args:
+        texts: Texts of one length.
+        start_token: An id that occurs nowhere else; None leaves the texts as they are.
+    """
+    return texts if start_token is None else with_start(texts[..., :-1], start_token)

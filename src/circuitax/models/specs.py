@@ -22,7 +22,7 @@ class SimplifiedSpec:
         score_scale: Factor on scores; 1 in S0, which drops ``1/sqrt(d_k)`` (E13).
         causal: Mask the future (E12).
         biases: Declare biases; `circuitax.kernel.bias` folds them as footnote 2 does.
-        start_token: Id that data puts in front of every text; None for none.
+        start_token: Id that training puts in front of every text; None for none.
         init_scale: Factor on the standard deviation ``1/sqrt(fan_in)`` of every map.
         init_embed: Root mean square norm of an embedding row.
 
@@ -81,7 +81,7 @@ class TransformerSpec:
         causal: Mask the future (E12).
         smeared_keys: Each key is mixed with the one before it.
         biases: Declare biases of attention, MLP and unembedding.
-        start_token: Id that data puts in front of every text; None for none.
+        start_token: Id that training puts in front of every text; None for none.
         init_scale: Factor on the standard deviation ``1/sqrt(fan_in)`` of every map.
         init_embed: Root mean square norm of an embedding row.
         rotary_base: Longest wavelength over 2π of rotary and sinusoidal positions.

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 from circuitax.data.windows import read_windows
 from circuitax.kernel.forward import final_stream, unembed
 from circuitax.kernel.keys import at_index
+from circuitax.kernel.tokens import behind_start
 from circuitax.kernel.weights import TransformerWeights
 from circuitax.models.specs import TransformerSpec
 from circuitax.models.transformer import init_weights
@@ -50,8 +51,8 @@ class NextToken:
         return init_weights(key, self.model)
 
     def batch(self, key: Key[Array, ""], step: Int[Array, ""]) -> Int[Array, "batch n_ctx"]:
-        """The texts of one step."""
-        return self.source(at_index(key, step))
+        """The texts of one step, behind the model's start token if it has one."""
+        return behind_start(self.source(at_index(key, step)), self.model.start_token)
 
     def loss(
         self, params: TransformerWeights, batch: Int[Array, "batch n_ctx"], hyper: PyTree
@@ -89,7 +90,8 @@ class StreamedNextToken:
         hyper: Int[Array, "chunk batch n_ctx"],
     ) -> Float[Array, ""]:
         """The scalar that is minimised."""
-        return jnp.mean(text_losses(self.model, params, split_samples(hyper[batch])))
+        texts = behind_start(hyper[batch], self.model.start_token)
+        return jnp.mean(text_losses(self.model, params, split_samples(texts)))
 
 
 def stream(

@@ -7,7 +7,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Key
 
-from circuitax.data.windows import WindowSource, fits_on_device
+from circuitax.data.windows import DEVICE_BYTES, WindowSource, fits_on_device
 from circuitax.models.specs import TransformerSpec
 from circuitax.training import ensemble
 from circuitax.training.ensemble import Plan
@@ -22,13 +22,12 @@ def train_on_text(
     model: TransformerSpec,
     optim: OptimSpec,
     tokens: np.ndarray,
-    digest: str,
     *,
     batch: int,
     length: int,
     seeds: int,
     chunk: int,
-    device_bytes: int = 1 << 30,
+    device_bytes: int = DEVICE_BYTES,
     mesh: Mesh | None = None,
 ) -> tuple[TrainState, Callable[[TrainState], tuple[TrainState, Metrics]]]:
     """The state before the first step, and one chunk of training: what `Lab.loop` takes.
@@ -38,7 +37,6 @@ def train_on_text(
         model: Every member's sizes.
         optim: Optimizer.
         tokens: The text, an array or a memory map; windows may begin anywhere in it.
-        digest: Identifies the text; two texts must not share it.
         batch: Windows a step.
         length: Tokens of a window; ``length - 1`` of them are predicted.
         seeds: Members.
@@ -54,7 +52,7 @@ def train_on_text(
         raise ValueError(f"length={length} must be at most n_ctx={model.n_ctx} of the model")
     members = ensemble.new_members(key, optim.learning_rate, jnp.zeros(seeds))
     if fits_on_device(tokens, device_bytes):
-        source = WindowSource(digest, batch, length, jnp.asarray(tokens))
+        source = WindowSource(batch, length, jnp.asarray(tokens))
         plan = Plan(NextToken(model, source), optim, chunk, mesh=mesh)
         return ensemble.init(plan, members), ensemble.advance(plan, members)
     plan = Plan(StreamedNextToken(model, chunk), optim, chunk, mesh=mesh)
