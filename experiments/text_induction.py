@@ -51,6 +51,8 @@ class Spec:
         primer: Steps on windows that repeat themselves, before plain text, in the primed arms.
         min_period: Shortest repeat of the primer.
         max_period: Longest one.
+        repeated_share: Of the windows after the primer, or of all, those that repeat too; 0 for
+            plain text, which the claims are about.
         measure_every: Steps between two measurements; must divide ``primer`` and ``optim.steps``.
         windows: Windows of held-out text to measure on.
         texts: Random repeated texts for the head scores.
@@ -64,6 +66,7 @@ class Spec:
     primer: int = 400
     min_period: int = 8
     max_period: int = 32
+    repeated_share: float = 0.0
     measure_every: int = 50
     windows: int = 256
     texts: int = 32
@@ -84,6 +87,8 @@ class Spec:
                 f"min_period={self.min_period} and max_period={self.max_period} must satisfy "
                 f"1 <= min_period <= max_period < model.n_ctx={self.model.n_ctx}"
             )
+        if not 0 <= self.repeated_share <= 1:
+            raise ValueError(f"repeated_share={self.repeated_share} must be from 0 to 1")
         if self.max_period > self.model.d_vocab:
             raise ValueError(
                 f"max_period={self.max_period} must be at most model.d_vocab={self.model.d_vocab}, "
@@ -97,6 +102,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     text, length = open_text(spec.task), spec.model.n_ctx or 0
     plain = WindowSource(spec.batch, length, device_tokens(text.tokens.train))
     primer = RepeatedWindowSource(plain, spec.min_period, spec.max_period)
+    after = replace(primer, share=spec.repeated_share) if spec.repeated_share else plain
     repeated = RepeatedSource(spec.texts, length, spec.model.d_vocab, spec.min_period,
                               spec.max_period, distinct=True)  # fmt: skip
     held_out, exam = (
@@ -115,7 +121,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         examine = jax.jit(jax.vmap(partial(measure, model.forward_spec()), (0, None, None)))
         look = partial(_look, examine, held_out, exam)
         plans = [Plan(NextToken(model, source), spec.optim, spec.measure_every)
-                 for source in (primer, plain)]  # fmt: skip
+                 for source in (primer, after)]  # fmt: skip
         name = arm.replace(", ", "-").replace(" ", "-")
         state = init(plans[1], members)
         lab.save_arrays(f"{name}-step-0", state.params)
@@ -138,7 +144,9 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     lab.save_arrays("held-out", {"windows": held_out})
     data = _dataset(spec, found, np.asarray(repeated_pairs(held_out)))
     notes = {"text": text.about(), "divergence": divergences, "model": to_plain(spec.model)}
-    return Record(data=data, measured=estimates(data), notes=notes)
+    mixed = f"repeated_share={spec.repeated_share}: no arm ends on plain text"
+    unmet = {claim.id: mixed for claim in CLAIMS} if spec.repeated_share else {}
+    return Record(data=data, measured=estimates(data), unmet=unmet, notes=notes)
 
 
 def _look(examine: Callable, windows: Array, exam: Array, weights: TransformerWeights) -> dict:

@@ -21,6 +21,16 @@ def test_the_beginning_of_a_window_comes_again_and_again() -> None:
     assert set(periods) == {3, 4, 5}
 
 
+def test_some_windows_repeat_and_the_others_stay_whole() -> None:
+    rows = np.asarray(RepeatedWindowSource(WINDOWS, 3, 5, share=0.25)(jax.random.key(1)))
+    whole = np.asarray(RepeatedWindowSource(WINDOWS, 3, 5)(jax.random.key(1)))
+    np.testing.assert_array_equal(rows[:150], whole[:150])
+    np.testing.assert_array_equal(rows[150:], rows[150:, :1] + np.arange(12))
+    for share in (0.0, 1.5):
+        with pytest.raises(ValueError, match=f"share={share} must lie in"):
+            RepeatedWindowSource(WINDOWS, 3, 5, share=share)
+
+
 def test_the_key_alone_decides() -> None:
     source = RepeatedWindowSource(WINDOWS, 3, 5)
     one, again, other = (source(jax.random.key(k)) for k in (1, 1, 2))

@@ -121,6 +121,7 @@ def test_score_scale(change: dict[str, object], message: str) -> None:
         ({"measure_every": 15}, "measure_every=15 must divide primer=20"),
         ({"primer": 30, "measure_every": 15}, "measure_every=15 must divide optim.steps=40"),
         ({"max_period": 64}, "max_period=64 must satisfy"),
+        ({"repeated_share": 1.5}, "repeated_share=1.5 must be from 0 to 1"),
         (
             {
                 "model": TransformerSpec(d_vocab=300, n_ctx=700),

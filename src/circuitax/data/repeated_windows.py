@@ -12,7 +12,7 @@ from circuitax.kernel.keys import derive
 
 @dataclass(frozen=True)
 class RepeatedWindowSource:
-    """The beginning of each window over and over, each with its own period.
+    """The beginning of each window over and over, each with its own period; or of some windows.
 
     ``tokens[i] = window[i mod period]``, the period uniform on ``[min_period, max_period]``. Unlike
     repeats of random symbols, these have the statistics of the text, so bigrams are learned too.
@@ -22,11 +22,13 @@ class RepeatedWindowSource:
         min_period: At least 1.
         max_period: At least ``min_period`` and below the length of a window; equal to it, one
             layer can cheat by position.
+        share: Of a batch's windows, those that repeat, in (0, 1]; the others stay whole.
     """
 
     windows: WindowSource
     min_period: int
     max_period: int
+    share: float = 1.0
 
     def __post_init__(self) -> None:
         if not 1 <= self.min_period <= self.max_period < self.windows.length:
@@ -34,6 +36,8 @@ class RepeatedWindowSource:
                 f"min_period={self.min_period} and max_period={self.max_period} must satisfy "
                 f"1 <= min_period <= max_period < length={self.windows.length}"
             )
+        if not 0 < self.share <= 1:
+            raise ValueError(f"share={self.share} must lie in (0, 1]")
 
     def __call__(self, key: Key[Array, ""]) -> Int[Array, "batch length"]:
         """One batch, a pure function of the key."""
@@ -41,5 +45,7 @@ class RepeatedWindowSource:
         period = jax.random.randint(
             derive(key, "period"), rows.shape[:1], self.min_period, self.max_period + 1
         )
+        whole = jnp.arange(rows.shape[0]) >= round(self.share * rows.shape[0])
+        period = jnp.where(whole, rows.shape[1], period)
         source = jnp.arange(rows.shape[1])[None, :] % period[:, None]
         return jnp.take_along_axis(rows, source, axis=1)
