@@ -93,6 +93,26 @@ def test_models_with_mlp_go_there_and_back(tmp_path: Path) -> None:
     jax.tree.map(np.testing.assert_array_equal, again, weights)
 
 
+@pytest.mark.parametrize("d_mlp", [None, 5])
+def test_models_without_layers_go_there_and_back(tmp_path: Path, d_mlp: int | None) -> None:
+    spec = TransformerSpec(
+        d_vocab=7, n_ctx=4, n_layers=0, d_head=8, d_mlp=d_mlp, norm=Norm.layernorm, biases=True
+    )
+    weights = jax.jit(init_weights, static_argnums=1)(jax.random.key(0), spec)
+    save_pretrained(tmp_path, spec, weights)
+    again_spec, again = load_pretrained(tmp_path)
+    assert again_spec == spec
+    jax.tree.map(np.testing.assert_array_equal, again, weights)
+
+
+def test_an_ensemble_is_not_one_model(tmp_path: Path) -> None:
+    spec = TransformerSpec()
+    keys = jax.random.split(jax.random.key(0), 2)
+    members = jax.jit(jax.vmap(lambda key: init_weights(key, spec)))(keys)
+    with pytest.raises(ValueError, match=r"weights have leading axes \(2,\), must be those of one"):
+        save_pretrained(tmp_path, spec, members)
+
+
 CONFIG = json.loads((FIXTURES / "standard_None" / "config.json").read_text())
 
 
@@ -143,7 +163,9 @@ def test_missing_weights_are_named(key: str, message: str) -> None:
         named_from_state(less, spec_from_config(CONFIG))
 
 
-@pytest.mark.parametrize("key", ["blocks.0.attn.W_X", "blocks.7.attn.W_Q", "head.weight"])
+@pytest.mark.parametrize(
+    "key", ["blocks.0.attn.W_X", "blocks.7.attn.W_Q", "head.weight", "blocks.0.ln1.w"]
+)
 def test_unknown_weights_are_named(key: str) -> None:
     with pytest.raises(ValueError, match=f"weight {key!r} has no place"):
         named_from_state(state() | {key: np.ones(1)}, spec_from_config(CONFIG))

@@ -112,6 +112,12 @@ def test_parameters_that_do_not_fit_are_named() -> None:
         weights_from_variables({"params": named | {"W_new": jnp.ones(1)}}, FULL)
     with pytest.raises(ValueError, match=r"'W_E' has shape \(2, 3\), must be \(7, 6\)"):
         weights_from_variables({"params": named | {"W_E": jnp.ones((2, 3))}}, FULL)
+    with pytest.raises(ValueError, match=r"'W_E' has shape \(6,\), must be \(7, 6\)"):
+        weights_from_variables({"params": named | {"W_E": jnp.ones(6)}}, FULL)
+    with pytest.raises(ValueError, match=r"leading axes \(\), must have the \(3,\) of 'W_E'"):
+        weights_from_variables({"params": named | {"W_E": jnp.ones((3, 7, 6))}}, FULL)
+    with pytest.raises(ValueError, match=r"'W_U' has leading axes \(3,\), must have the \(\) of"):
+        weights_from_variables({"params": named | {"W_U": jnp.ones((3, 6, 7))}}, FULL)
     with pytest.raises(ValueError, match=r"collections \['batch_stats'\], must have 'params'"):
         weights_from_variables({"batch_stats": {}}, FULL)
 

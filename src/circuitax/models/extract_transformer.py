@@ -63,22 +63,36 @@ def variables_from_weights(weights: TransformerWeights) -> dict[str, dict[str, A
     return {"params": named_arrays(weights)}
 
 
-def check_parameters(shapes: Mapping[str, tuple[int, ...]], spec: TransformerSpec) -> None:
-    """Compare names and shapes with what the spec declares, up to common leading axes.
+def check_parameters(
+    shapes: Mapping[str, tuple[int, ...]], spec: TransformerSpec
+) -> tuple[int, ...]:
+    """The leading axes of all parameters, whose names and shapes are compared with the spec's.
 
     Raises:
-        ValueError: If a parameter is missing, unexpected, or of the wrong shape.
+        ValueError: If a parameter is missing, unexpected, or of the wrong shape, or has other
+            leading axes than the first.
     """
     wanted = transformer_parameters(spec)
+    leading: dict[str, tuple[int, ...]] = {}
     for name, parameter in wanted.items():
         if name not in shapes:
             raise ValueError(f"parameter {name!r} is missing; the spec declares {parameter.shape}")
         shape = shapes[name]
-        if shape[len(shape) - len(parameter.shape) :] != parameter.shape:
+        split = len(shape) - len(parameter.shape)
+        if split < 0 or shape[split:] != parameter.shape:
             raise ValueError(f"parameter {name!r} has shape {shape}, must be {parameter.shape}")
+        leading[name] = shape[:split]
+    first = next(iter(wanted))
+    for name, axes in leading.items():
+        if axes != leading[first]:
+            raise ValueError(
+                f"parameter {name!r} has leading axes {axes}, must have the {leading[first]} of "
+                f"{first!r}"
+            )
     for name in shapes:
         if name not in wanted:
             raise ValueError(f"parameter {name!r} is not one that the spec declares")
+    return leading[first]
 
 
 def _fields(named: Mapping[str, Array], place: str, fields: tuple[str, ...]) -> dict[str, Array]:

@@ -1,12 +1,16 @@
 """TransformerLens's ``config.json`` against our `TransformerSpec`."""
 
+import json
+import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from circuitax.kernel.activations import Activation
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.models.specs import TransformerSpec
+
+T = TypeVar("T")
 
 _NORMS = {
     None: Norm.none,
@@ -15,41 +19,91 @@ _NORMS = {
     "RMS": Norm.rmsnorm,
 }
 _ACTIVATIONS = {"relu": Activation.relu, "gelu": Activation.gelu, "silu": Activation.silu}
+_POSITIONS = {
+    "standard": Positions.learned,
+    "shortformer": Positions.shortformer,
+    "rotary": Positions.rotary,
+}
+_DIRECTIONS = {"causal": True, "bidirectional": False}
 _SIZES = ("n_layers", "d_model", "d_head", "n_heads", "n_ctx", "d_vocab")
+# What TransformerLens takes for a key that is absent.
+_DEFAULTS = {
+    "attn_only": False,
+    "attention_dir": "causal",
+    "use_attn_scale": True,
+    "attn_scale": -1.0,
+    "eps": 1e-5,
+    "parallel_attn_mlp": False,
+    "rotary_adjacent_pairs": False,
+    "rotary_base": 10_000,
+}
+# Options that our forward pass lacks, with the value that leaves them out.
+_ABSENT = {
+    "attn_scores_soft_cap": -1.0,
+    "attn_types": None,
+    "clip_qkv": None,
+    "experts_per_token": None,
+    "final_rms": False,
+    # Its gated MLP adds b_in after the product with the gate; ours, before.
+    "gated_mlp": False,
+    "load_in_4bit": False,
+    "n_key_value_heads": None,
+    "num_experts": None,
+    "output_logits_soft_cap": -1.0,
+    "post_embedding_ln": False,
+    "quantization_method": None,
+    "relative_attention_max_distance": None,
+    "relative_attention_num_buckets": None,
+    "rotary_base_local": None,
+    "rotary_scaling_factor": 1.0,
+    "scale_attn_by_inverse_layer_idx": False,
+    "tie_word_embeddings": False,
+    "use_NTK_by_parts_rope": False,
+    "use_attention_sinks": False,
+    "use_dynamic_ntk_rope": False,
+    "use_local_attn": False,
+    "use_logn_attn": False,
+    "use_normalization_before_and_after": False,
+    "use_qk_norm": False,
+    "use_yarn_rope": False,
+    "window_size": None,
+}
 
 
 def spec_from_config(config: Mapping[str, Any]) -> TransformerSpec:
     """The spec of a TransformerLens model.
 
+    Keys that do not change the function, such as ``device``, ``seed`` and ``init_mode``, are not
+    read.
+
     Raises:
-        ValueError: If a key is missing, or has a value that this library does not model.
+        ValueError: If a key is missing, has a value that this library does not model, or
+            contradicts another.
+
+    Source: TransformerLens 3.9, ``HookedTransformerConfig``, for names and defaults.
     """
-    for key in _SIZES:
-        if not isinstance(config.get(key), int):
-            raise ValueError(f"config key {key!r} is {config.get(key)!r}, must be an integer")
-    norm = config.get("normalization", config.get("normalization_type"))
-    if norm not in _NORMS:
-        known = sorted(str(name) for name in _NORMS)
-        raise ValueError(f"config key 'normalization' is {norm!r}, must be one of {known}")
-    attn_only = bool(config.get("attn_only", False))
-    activation = str(config.get("act_fn"))
-    if not attn_only and activation not in _ACTIVATIONS:
-        raise ValueError(
-            f"config key 'act_fn' is {activation!r}, must be one of {sorted(_ACTIVATIONS)}"
-        )
-    if not attn_only and not isinstance(config.get("d_mlp"), int):
-        raise ValueError(f"config key 'd_mlp' is {config.get('d_mlp')!r}, must be an integer")
-    # Its gated MLP adds b_in after the product with the gate; ours, before.
-    for key in ("final_rms", "parallel_attn_mlp", "gated_mlp"):
-        if config.get(key, False):
-            raise ValueError(f"config key {key!r} is {config[key]!r}, must be false")
+    for key, absent in _ABSENT.items():
+        if config.get(key) not in (None, absent):
+            required = json.dumps(absent)
+            raise ValueError(f"config key {key!r} is {config[key]!r}, must be {required}")
+    given = _DEFAULTS | dict(config)
+    sizes: dict[str, Any] = {key: _integer(given, key) for key in _SIZES}
+    for key, unset, size in (("d_vocab_out", -1, "d_vocab"), ("rotary_dim", None, "d_head")):
+        if given.get(key) not in (None, unset, sizes[size]):
+            raise ValueError(f"config key {key!r} is {given[key]!r}, must be {size}={sizes[size]}")
+    attn_only = _flag(given, "attn_only")
     return TransformerSpec(
-        **{key: config[key] for key in _SIZES},
-        d_mlp=None if attn_only else config["d_mlp"],
-        activation=Activation.gelu if attn_only else _ACTIVATIONS[activation],
-        positions=Positions.shortformer if config.get("shortformer_pos") else Positions.learned,
-        norm=_NORMS[norm],
+        **sizes,
+        d_mlp=None if attn_only else _integer(given, "d_mlp"),
+        activation=Activation.gelu if attn_only else _choice(given, "act_fn", _ACTIVATIONS),
+        positions=_positions(given),
+        norm=_norm(given),
+        norm_eps=_positive(given, "eps"),
+        parallel=_flag(given, "parallel_attn_mlp"),
+        score_scale=_score_scale(given),
+        causal=_choice(given, "attention_dir", _DIRECTIONS),
         biases=True,
+        rotary_base=_positive(given, "rotary_base"),
     )
 
 
@@ -91,3 +145,71 @@ def config_from_spec(spec: TransformerSpec) -> dict[str, Any]:
         "normalization": names[spec.norm],
         "shortformer_pos": spec.positions == Positions.shortformer,
     }
+
+
+def _positions(config: Mapping[str, Any]) -> Positions:
+    older, key = "shortformer_pos", "positional_embedding_type"
+    if key not in config:
+        shortformer = older in config and _flag(config, older)
+        return Positions.shortformer if shortformer else Positions.learned
+    positions = _choice(config, key, _POSITIONS)
+    named = f"{key!r} is {config[key]!r}"
+    if older in config and _flag(config, older) != (positions == Positions.shortformer):
+        raise ValueError(f"config key {older!r} is {config[older]}, which contradicts: {named}")
+    if positions == Positions.rotary and not _flag(config, "rotary_adjacent_pairs"):
+        raise ValueError(
+            f"config key 'rotary_adjacent_pairs' is False, must be true where {named}: entries 2i "
+            "and 2i + 1 of a head are turned here, not i and i + d_head/2"
+        )
+    return positions
+
+
+def _norm(config: Mapping[str, Any]) -> Norm:
+    older, key = "normalization_type", "normalization"
+    if key not in config:
+        return _choice(config, older, _NORMS)
+    if older in config and config[older] != config[key]:
+        raise ValueError(
+            f"config key {older!r} is {config[older]!r}, must be that of {key!r}, {config[key]!r}"
+        )
+    return _choice(config, key, _NORMS)
+
+
+def _score_scale(config: Mapping[str, Any]) -> float | None:
+    """TransformerLens divides scores by ``attn_scale``, of which -1 stands for the usual root."""
+    if not _flag(config, "use_attn_scale"):
+        return 1.0
+    if config["attn_scale"] in (-1, config["d_head"] ** 0.5):
+        return None
+    return 1 / _positive(config, "attn_scale")
+
+
+def _choice(config: Mapping[str, Any], key: str, known: Mapping[Any, T]) -> T:
+    names = list(known)
+    if key not in config or config[key] not in names:
+        value = repr(config[key]) if key in config else "missing"
+        required = sorted(str(name) for name in names)
+        raise ValueError(f"config key {key!r} is {value}, must be one of {required}")
+    return known[config[key]]
+
+
+def _integer(config: Mapping[str, Any], key: str) -> int:
+    value = config.get(key)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(f"config key {key!r} is {value!r}, must be an integer")
+    return value
+
+
+def _flag(config: Mapping[str, Any], key: str) -> bool:
+    value = config[key]
+    if not isinstance(value, bool):
+        raise ValueError(f"config key {key!r} is {value!r}, must be true or false")
+    return value
+
+
+def _positive(config: Mapping[str, Any], key: str) -> float:
+    value = config[key]
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not 0 < value < math.inf:
+        raise ValueError(f"config key {key!r} is {value!r}, must be a positive number")
+    return float(value)

@@ -10,10 +10,13 @@ from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import DTypeLike
+from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from circuitax.kernel.weights import TransformerWeights
@@ -41,8 +44,7 @@ _TOP = {
     "ln_final.w": "final_norm.gain",
     "ln_final.b": "final_norm.offset",
 }
-_BUFFER = re.compile(r"blocks\.\d+\.attn\.(mask|IGNORE)$")
-_LAYERED = re.compile(r"blocks\.(\d+)\.(.+)$")
+_BUFFER = re.compile(r"blocks\.\d+\.attn\.(mask|IGNORE|rotary_sin|rotary_cos)$")
 
 
 def load_pretrained(
@@ -56,20 +58,18 @@ def load_pretrained(
         dtype: Of the result; half precision in the file is cast.
 
     Raises:
-        ValueError: If the config asks for something that this library does not model, or a weight
-            is missing, unexpected or of the wrong shape; the message names the key.
-        FileNotFoundError: If there is no such folder, cached repository or weight file.
+        ValueError: If a file is damaged, the config asks for something that this library does not
+            model, or a weight is missing, unexpected or of the wrong shape; the message names the
+            file or the key.
+        FileNotFoundError: If there is no such folder, cached repository or file.
 
-    Source: TransformerLens 3.9, ``HookedTransformer``: ε = 1e-5, scores over ``sqrt(d_head)``,
-        causal, final norm; shortformer vectors join queries and keys after the norm.
+    Source: TransformerLens 3.9, ``HookedTransformer``: unless the config says otherwise ε = 1e-5,
+        scores over ``sqrt(d_head)``, causal; a final norm; shortformer vectors join queries and
+        keys after the norm.
     """
     folder = _folder(source)
-    config = folder / "config.json"
-    if not config.is_file():
-        raise FileNotFoundError(f"{config} is missing; TransformerLens's settings are read from it")
-    spec = spec_from_config(json.loads(config.read_text()))
+    spec = spec_from_config(_config(folder))
     named = named_from_state(_state(folder), spec)
-    check_parameters({name: array.shape for name, array in named.items()}, spec)
     return spec, assemble({name: jnp.asarray(array, dtype) for name, array in named.items()})
 
 
@@ -81,7 +81,9 @@ def save_pretrained(folder: Path, spec: TransformerSpec, weights: TransformerWei
     """
     config = config_from_spec(spec)
     named = {name: np.asarray(array) for name, array in named_arrays(weights).items()}
-    check_parameters({name: array.shape for name, array in named.items()}, spec)
+    leading = check_parameters({name: array.shape for name, array in named.items()}, spec)
+    if leading:
+        raise ValueError(f"weights have leading axes {leading}, must be those of one model to save")
     state = {}
     for theirs, ours in _TOP.items():
         if ours in named:
@@ -101,34 +103,54 @@ def named_from_state(
     """Our parameters, layers stacked, from TransformerLens's state dict; absent biases are 0.
 
     Raises:
-        ValueError: If a weight is missing, or a key is neither a weight nor a known buffer.
+        ValueError: If a weight is missing or of the wrong shape, or a key is neither a weight nor a
+            known buffer.
     """
-    named: dict[str, np.ndarray] = {}
-    layers: dict[str, dict[int, np.ndarray]] = {}
-    for key, array in state.items():
-        layered = _LAYERED.match(key)
-        if _BUFFER.match(key):
-            continue
-        if key in _TOP:
-            named[_TOP[key]] = array
-        elif layered and layered[2] in _LAYER and int(layered[1]) < spec.n_layers:
-            layers.setdefault(layered[2], {})[int(layered[1])] = array
-        else:
-            raise ValueError(f"weight {key!r} has no place in a model with this config")
-    for theirs, stack in layers.items():
-        for layer in range(spec.n_layers):
-            if layer not in stack:
-                raise ValueError(f"weight 'blocks.{layer}.{theirs}' is missing")
-        named[_LAYER[theirs]] = np.stack([stack[layer] for layer in range(spec.n_layers)])
     back = {ours: theirs for theirs, ours in (_TOP | _LAYER).items()}
+    named: dict[str, np.ndarray] = {}
+    known: set[str] = set()
     for name, parameter in transformer_parameters(spec).items():
-        if name in named:
-            continue
-        if name.rpartition(".")[2].startswith("b_"):
+        layered = back[name] in _LAYER
+        shape = parameter.shape[1:] if layered else parameter.shape
+        places = [f"blocks.{layer}." for layer in range(spec.n_layers)] if layered else [""]
+        keys = [place + back[name] for place in places]
+        known.update(keys)
+        if not any(key in state for key in keys):
+            if keys and not name.rpartition(".")[2].startswith("b_"):
+                raise ValueError(f"weight {keys[0]!r} (our {name!r}) is missing")
             named[name] = np.zeros(parameter.shape, np.float32)
-        else:
-            raise ValueError(f"weight {back[name]!r} (our {name!r}) is missing")
+            continue
+        arrays = [_weight(state, key, name, shape) for key in keys]
+        named[name] = np.stack(arrays) if layered else arrays[0]
+    for key in state:
+        if key not in known and not _BUFFER.match(key):
+            raise ValueError(f"weight {key!r} has no place in a model with this config")
     return named
+
+
+def _weight(
+    state: Mapping[str, np.ndarray], key: str, name: str, shape: tuple[int, ...]
+) -> np.ndarray:
+    if key not in state:
+        raise ValueError(f"weight {key!r} is missing")
+    if state[key].shape != shape:
+        raise ValueError(
+            f"weight {key!r} for our {name!r} has shape {state[key].shape}, must be {shape}"
+        )
+    return state[key]
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    file = folder / "config.json"
+    if not file.is_file():
+        raise FileNotFoundError(f"{file} is missing; TransformerLens's settings are read from it")
+    try:
+        config = json.loads(file.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{file} must be JSON: {error}") from None
+    if not isinstance(config, dict):
+        raise ValueError(f"{file} holds a {type(config).__name__}, must hold a JSON object")
+    return config
 
 
 def _folder(source: str | Path) -> Path:
@@ -153,7 +175,10 @@ def _folder(source: str | Path) -> Path:
 def _state(folder: Path) -> dict[str, np.ndarray]:
     safe = sorted(folder.glob("*.safetensors"))
     if len(safe) == 1:
-        return load_file(safe[0])
+        try:
+            return load_file(safe[0])
+        except SafetensorError as error:
+            raise ValueError(f"{safe[0]} must be a safetensors file: {error}") from None
     # A repository holds training checkpoints too, in a folder of their own.
     saved = sorted(folder.glob("*final.pth")) or sorted(folder.glob("*.pth"))
     if safe or len(saved) != 1:
@@ -165,5 +190,14 @@ def _state(folder: Path) -> dict[str, np.ndarray]:
             "model.safetensors"
         )
     torch = import_module("torch")
-    loaded = torch.load(saved[0], weights_only=True, map_location="cpu")
+    try:
+        loaded = torch.load(saved[0], weights_only=True, map_location="cpu")
+    except (RuntimeError, EOFError, UnpicklingError) as error:
+        raise ValueError(f"{saved[0]} must be a state dict saved by torch: {error}") from None
+    values = loaded.values() if isinstance(loaded, Mapping) else [loaded]
+    for value in values:
+        if not hasattr(value, "numpy"):
+            raise ValueError(
+                f"{saved[0]} holds a {type(value).__name__}, must hold tensors by name"
+            )
     return {key: tensor.float().numpy() for key, tensor in loaded.items()}

@@ -1,0 +1,86 @@
+"""Damaged files and weights of the wrong shape are refused, by the name they have on disk."""
+
+import json
+import re
+import sys
+import types
+from pathlib import Path
+from pickle import UnpicklingError
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from circuitax.models import pretrained
+from circuitax.models.lens_format import spec_from_config
+from circuitax.models.pretrained import load_pretrained, named_from_state
+
+FOLDER = Path(__file__).parent.parent / "fixtures" / "transformer_lens" / "standard_None"
+CONFIG = json.loads((FOLDER / "config.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("key", "shape", "message"),
+    [
+        ("embed.W_E", (2, 11, 16), r"has shape \(2, 11, 16\), must be \(11, 16\)"),
+        ("blocks.1.attn.W_Q", (4, 16, 5), r"has shape \(4, 16, 5\), must be \(4, 16, 4\)"),
+        ("blocks.0.attn.b_O", (), r"has shape \(\), must be \(16,\)"),
+    ],
+)
+def test_wrong_shapes_are_named_as_in_the_file(
+    key: str, shape: tuple[int, ...], message: str
+) -> None:
+    state = load_file(FOLDER / "model.safetensors")
+    with pytest.raises(ValueError, match=f"weight '{re.escape(key)}' for our '.+' {message}"):
+        named_from_state(state | {key: np.ones(shape)}, spec_from_config(CONFIG))
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (b'{"n_layers": 2,', r"config\.json must be JSON: Expecting property name"),
+        (b"\xff\x00", r"config\.json must be JSON: "),
+        (b"[1, 2]", r"config\.json holds a list, must hold a JSON object"),
+    ],
+)
+def test_damaged_configs_are_named(tmp_path: Path, config: bytes, message: str) -> None:
+    (tmp_path / "config.json").write_bytes(config)
+    with pytest.raises(ValueError, match=message):
+        load_pretrained(tmp_path)
+
+
+def test_damaged_weights_are_named(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    whole = (FOLDER / "model.safetensors").read_bytes()
+    (tmp_path / "m.safetensors").write_bytes(whole[:5000])
+    with pytest.raises(ValueError, match=r"m\.safetensors must be a safetensors file: Error while"):
+        load_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("held", "message"),
+    [
+        (
+            RuntimeError("PytorchStreamReader failed"),
+            "must be a state dict saved by torch: Pytorch",
+        ),
+        (EOFError("Ran out of input"), "must be a state dict saved by torch: Ran out of input"),
+        (UnpicklingError("Weights only"), "must be a state dict saved by torch: Weights only"),
+        ([1, 2], "holds a list, must hold tensors by name"),
+        ({"model": {}, "step": 3}, "holds a dict, must hold tensors by name"),
+    ],
+)
+def test_damaged_pth_files_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: object, message: str
+) -> None:
+    def load(path: Path, *, weights_only: bool, map_location: str) -> object:
+        if isinstance(held, Exception):
+            raise held
+        return held
+
+    monkeypatch.setattr(pretrained, "find_spec", lambda name: object())
+    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(load=load))
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    (tmp_path / "model_final.pth").write_bytes(b"")
+    with pytest.raises(ValueError, match=rf"model_final\.pth {message}"):
+        load_pretrained(tmp_path)

@@ -1,0 +1,197 @@
+"""Every config key that changes what TransformerLens computes is honoured or refused by name."""
+
+import json
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from circuitax.kernel.forward import forward
+from circuitax.kernel.norm import Norm
+from circuitax.kernel.positions import Positions
+from circuitax.models.lens_format import spec_from_config
+from circuitax.models.pretrained import load_pretrained
+
+FIXTURES = Path(__file__).parent.parent / "fixtures" / "transformer_lens"
+SIZES = {
+    "d_model": 16,
+    "n_layers": 2,
+    "d_mlp": 64,
+    "d_head": 4,
+    "n_heads": 4,
+    "n_ctx": 12,
+    "d_vocab": 11,
+    "act_fn": "gelu",
+    "attn_only": True,
+}
+CONFIG = SIZES | {"normalization_type": None}
+ROTARY = {"positional_embedding_type": "rotary", "rotary_adjacent_pairs": True}
+# All that TransformerLens 3.9's own config of ``shortformer_LN`` holds besides the sizes.
+IN_FULL = {
+    **{"normalization_type": "LN", "positional_embedding_type": "shortformer", "eps": 1e-5},
+    **{"attention_dir": "causal", "use_attn_scale": True, "attn_scale": 2.0, "d_vocab_out": 11},
+    **{"attn_scores_soft_cap": -1.0, "output_logits_soft_cap": -1.0, "clip_qkv": None},
+    **{"attn_types": None, "window_size": None, "n_key_value_heads": None, "num_experts": None},
+    **{"experts_per_token": None, "relative_attention_max_distance": None, "final_rms": False},
+    **{"relative_attention_num_buckets": None, "rotary_dim": None, "rotary_base": 10_000},
+    **{"rotary_base_local": None, "rotary_scaling_factor": 1.0, "rotary_adjacent_pairs": False},
+    **{"gated_mlp": False, "load_in_4bit": False, "parallel_attn_mlp": False, "seed": 0},
+    **{"quantization_method": None, "use_local_attn": False, "use_qk_norm": False},
+    **{"tie_word_embeddings": False, "post_embedding_ln": False, "use_attention_sinks": False},
+    **{"scale_attn_by_inverse_layer_idx": False, "use_logn_attn": False, "n_params": 2048},
+    **{"use_normalization_before_and_after": False, "use_dynamic_ntk_rope": False},
+    **{"use_NTK_by_parts_rope": False, "use_yarn_rope": False, "yarn_factor": 1.0},
+    **{
+        "uses_rms_norm": False,
+        "layer_norm_folding": False,
+        "ungroup_grouped_query_attention": False,
+    },
+    **{"device": "cpu", "n_devices": 1, "dtype": "torch.float32", "model_name": "custom"},
+    **{"use_attn_result": False, "use_split_qkv_input": False, "use_hook_tokens": False},
+    **{"use_hook_mlp_in": False, "use_attn_in": False, "default_prepend_bos": True},
+    **{"tokenizer_name": None, "tokenizer_prepends_bos": None, "trust_remote_code": False},
+    **{"original_architecture": None, "from_checkpoint": False, "checkpoint_index": None},
+    **{"init_mode": "gpt2", "init_weights": True, "initializer_range": 0.2},
+}
+
+
+def test_a_config_in_full_is_that_of_the_repository() -> None:
+    short = json.loads((FIXTURES / "shortformer_LN" / "config.json").read_text())
+    assert spec_from_config(SIZES | IN_FULL) == spec_from_config(short)
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "value"),
+    [
+        ({"positional_embedding_type": "shortformer"}, "positions", Positions.shortformer),
+        ({"shortformer_pos": False, **ROTARY}, "positions", Positions.rotary),
+        ({**ROTARY, "rotary_base": 500, "rotary_dim": 4}, "rotary_base", 500.0),
+        ({"attention_dir": "bidirectional"}, "causal", False),
+        ({"use_attn_scale": False, "attn_scale": 3.0}, "score_scale", 1.0),
+        ({"attn_scale": 8.0}, "score_scale", 0.125),
+        ({"eps": 1e-6}, "norm_eps", 1e-6),
+        ({"attn_only": False, "parallel_attn_mlp": True}, "parallel", True),
+        ({"normalization_type": "RMS"}, "norm", Norm.rmsnorm),
+    ],
+)
+def test_honoured(change: dict, name: str, value: object) -> None:
+    assert getattr(spec_from_config(CONFIG | change), name) == value
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"d_model": True}, "'d_model' is True, must be an integer"),
+        ({"attn_only": "no"}, "'attn_only' is 'no', must be true or false"),
+        ({"attn_only": False, "act_fn": ["gelu"]}, r"'act_fn' is \['gelu'\], must be one of"),
+        ({"normalization_type": ["LN"]}, r"'normalization_type' is \['LN'\], must be one of"),
+        ({"normalization_type": "RMSPre"}, "'normalization_type' is 'RMSPre', must be one of"),
+        ({"normalization": "LN"}, "'normalization_type' is None, must be that of 'normalization'"),
+        ({"positional_embedding_type": "alibi"}, r"'alibi', must be one of \['rotary', 'short"),
+        ({"positional_embedding_type": "relative_positional_bias"}, "'relative_positional_bias',"),
+        ({"positional_embedding_type": "rotary"}, "'rotary_adjacent_pairs' is False, must be true"),
+        (ROTARY | {"shortformer_pos": True}, "'shortformer_pos' is True, which contradicts"),
+        (
+            {"positional_embedding_type": "shortformer", "shortformer_pos": False},
+            "'shortformer_pos' is False, which contradicts: 'positional_embedding_type' is 'short",
+        ),
+        ({"shortformer_pos": 1}, "'shortformer_pos' is 1, must be true or false"),
+        (ROTARY | {"rotary_dim": 2}, "'rotary_dim' is 2, must be d_head=4"),
+        (ROTARY | {"rotary_base": 0}, "'rotary_base' is 0, must be a positive number"),
+        (ROTARY | {"d_head": 3}, "d_head=3 must be even for positions=rotary"),
+        ({"attention_dir": "forward"}, "'attention_dir' is 'forward', must be one of"),
+        ({"use_attn_scale": 1}, "'use_attn_scale' is 1, must be true or false"),
+        ({"attn_scale": 0}, "'attn_scale' is 0, must be a positive number"),
+        ({"eps": -1e-5}, "'eps' is -1e-05, must be a positive number"),
+        ({"eps": float("inf")}, "'eps' is inf, must be a positive number"),
+        ({"eps": "1e-5"}, "'eps' is '1e-5', must be a positive number"),
+        ({"d_vocab_out": 5}, "'d_vocab_out' is 5, must be d_vocab=11"),
+        ({"attn_types": ["local", "global"]}, r"\['local', 'global'\], must be null"),
+        ({"attn_scores_soft_cap": 50.0}, r"'attn_scores_soft_cap' is 50\.0, must be -1\.0"),
+        ({"output_logits_soft_cap": 30.0}, r"'output_logits_soft_cap' is 30\.0, must be -1\.0"),
+        ({"rotary_scaling_factor": 8.0}, r"'rotary_scaling_factor' is 8\.0, must be 1\.0"),
+        ({"quantization_method": "mxfp4"}, "'quantization_method' is 'mxfp4', must be null"),
+    ],
+)
+def test_refused(change: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        spec_from_config(CONFIG | change)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "clip_qkv",
+        "experts_per_token",
+        "n_key_value_heads",
+        "num_experts",
+        "relative_attention_max_distance",
+        "relative_attention_num_buckets",
+        "rotary_base_local",
+        "window_size",
+    ],
+)
+def test_sizes_of_what_we_lack_are_refused(key: str) -> None:
+    with pytest.raises(ValueError, match=f"config key '{key}' is 2, must be null"):
+        spec_from_config(CONFIG | {key: 2})
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "final_rms",
+        "gated_mlp",
+        "load_in_4bit",
+        "post_embedding_ln",
+        "scale_attn_by_inverse_layer_idx",
+        "tie_word_embeddings",
+        "use_NTK_by_parts_rope",
+        "use_attention_sinks",
+        "use_dynamic_ntk_rope",
+        "use_local_attn",
+        "use_logn_attn",
+        "use_normalization_before_and_after",
+        "use_qk_norm",
+        "use_yarn_rope",
+    ],
+)
+def test_options_that_we_lack_are_refused(key: str) -> None:
+    with pytest.raises(ValueError, match=f"config key '{key}' is True, must be false"):
+        spec_from_config(CONFIG | {key: True})
+
+
+def test_an_absent_norm_is_not_taken_for_none() -> None:
+    with pytest.raises(ValueError, match="config key 'normalization_type' is missing, must be one"):
+        spec_from_config(SIZES)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_rotary_positions_are_those_of_TransformerLens(
+    x64: None, tmp_path: Path, causal: bool
+) -> None:
+    """Layer 0's patterns as ``calculate_sin_cos_rotary`` and ``rotate_every_two`` have them."""
+    state = load_file(FIXTURES / "standard_None" / "model.safetensors")
+    del state["pos_embed.W_pos"]
+    state["blocks.0.attn.rotary_sin"] = np.zeros((12, 4), np.float32)
+    save_file(state, tmp_path / "model.safetensors")
+    direction = {"attention_dir": "causal" if causal else "bidirectional"}
+    config = CONFIG | ROTARY | direction | {"rotary_base": 50, "attn_scale": 1.7}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    spec, weights = load_pretrained(tmp_path, dtype="float64")
+    tokens = np.array([3, 1, 4, 1, 5])
+    _, trace = jax.jit(forward, static_argnums=2)(weights, tokens, spec.forward_spec())
+
+    x = state["embed.W_E"][tokens].astype(np.float64)
+    angles = np.arange(5)[:, None] / np.repeat(50 ** (np.arange(2) / 2), 2)
+    turned = []
+    for name in "QK":
+        y = x @ state[f"blocks.0.attn.W_{name}"] + state[f"blocks.0.attn.b_{name}"][:, None]
+        flipped = np.stack([-y[..., 1::2], y[..., ::2]], axis=-1).reshape(y.shape)
+        turned.append(y * np.cos(angles) + flipped * np.sin(angles))
+    scores = turned[0] @ turned[1].swapaxes(1, 2) / 1.7
+    if causal:
+        scores[:, ~np.tri(5, dtype=bool)] = -np.inf
+    expected = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
+    np.testing.assert_allclose(trace.patterns[0], expected, rtol=0, atol=1e-12)
