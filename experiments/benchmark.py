@@ -2,7 +2,8 @@
 
     python -m experiments.benchmark [--only toy_training] [--rounds 7] [--out results]
 
-Discovers ``experiments/benchmarks/*.py`` that define ``cases``; peers live in ``.venv-bench``.
+Discovers ``experiments/benchmarks/*.py`` that define ``cases``; peers live in ``.venv-bench``. With
+``--only`` the rows of other modules stay in the table as they were measured.
 """
 
 import argparse
@@ -82,7 +83,7 @@ def table(rows: list[dict[str, Any]], machine: dict[str, Any]) -> str:
             f"| {share} | {row['peer'] or '-'} |"
         )
         if row["note"]:
-            notes.append(f"- {row['name']}: {row['note']}. {row['rounds']} rounds.")
+            notes.append(f"- {row['name']}: {row['note']}. {row['rounds']} rounds, {row['date']}.")
     return "\n".join([*lines, "", *notes, ""])
 
 
@@ -121,11 +122,20 @@ def main(arguments: list[str] | None = None) -> None:
         "date": time.strftime("%Y-%m-%d"),
     }
     with ExitStack() as stack:
-        todo = [case for name in chosen for case in known[name](stack)]
-        for case in tqdm(todo, unit="row", disable=None):
-            rows.append(measure(case, options.rounds, peak))
-            write(rows, machine, options.out)  # a run that is stopped keeps its rows
+        todo = [(name, case) for name in chosen for case in known[name](stack)]
+        kept = [row for row in rows_before(options.out) if row["module"] not in chosen]
+        for name, case in tqdm(todo, unit="row", disable=None):
+            row = measure(case, options.rounds, peak)
+            rows.append({"module": name, "date": machine["date"], **row})
+            whole = sorted(kept + rows, key=lambda row: row["module"])
+            write(whole, machine, options.out)  # a run that is stopped keeps its rows
     print(table(rows, machine))
+
+
+def rows_before(folder: Path) -> list[dict[str, Any]]:
+    """The rows of the table that is there already."""
+    path = folder / "benchmarks.json"
+    return json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else []
 
 
 def write(rows: list[dict[str, Any]], machine: dict[str, Any], folder: Path) -> None:

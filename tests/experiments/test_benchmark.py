@@ -73,11 +73,27 @@ def test_table_and_files_of_a_run(
     benchmark.main(["--out", str(tmp_path), "--rounds", "2"])
     text = (tmp_path / "benchmarks.md").read_text()
     assert "| a thing | 1 s | 3 s | 3.0x (3.0 to 3.0) | 2x | - | them |" in text
-    assert "- a thing: as fair as it gets. 2 rounds." in text
+    assert f"- a thing: as fair as it gets. 2 rounds, {time.strftime('%Y-%m-%d')}." in text
     assert text in capsys.readouterr().out
     record: dict[str, Any] = json.loads((tmp_path / "benchmarks.json").read_text())
     assert record["rows"][0]["samples_theirs"] == [3.0, 3.0]
     assert record["machine"]["peak_gflops_per_second"] > 0
+
+
+def test_rows_of_other_modules_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = {"a": 1.0, "b": 2.0}
+
+    def cases(name: str) -> list[Case]:
+        return [Case(f"thing {name}", "s", lambda: ours[name])]
+
+    known = {name: lambda stack, name=name: cases(name) for name in ours}
+    monkeypatch.setattr(benchmark, "discover", lambda: known)
+    monkeypatch.setattr(benchmark, "PEAK_SIZE", 64)
+    benchmark.main(["--out", str(tmp_path), "--rounds", "1"])
+    ours |= {"a": 3.0, "b": 4.0}
+    benchmark.main(["--out", str(tmp_path), "--rounds", "1", "--only", "b"])
+    rows = json.loads((tmp_path / "benchmarks.json").read_text())["rows"]
+    assert [(row["name"], row["ours"]) for row in rows] == [("thing a", 1.0), ("thing b", 4.0)]
 
 
 @pytest.mark.parametrize(
