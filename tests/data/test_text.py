@@ -1,7 +1,9 @@
+import json
 from pathlib import Path
 
 import pytest
 
+from circuitax.data.corpus import TextError
 from circuitax.data.text import TextSpec, open_text
 from circuitax.data.tokenizer import BOUNDARY
 
@@ -36,6 +38,20 @@ def test_tokenizer_from_a_file(tmp_path: Path) -> None:
     assert not (tmp_path / "new/tokenizers").exists()
     with pytest.raises(ValueError, match="d_vocab=300 must equal the 270 tokens"):
         open_text(TextSpec(d_vocab=300, path=str(folder), tokenizer=str(file)))
+
+
+def test_tokenizer_with_a_gap_between_its_ids(tmp_path: Path) -> None:
+    folder = folder_of_text(tmp_path / "novel")
+    cache = tmp_path / "cache"
+    open_text(TextSpec(d_vocab=270, path=str(folder), cache=str(cache)))
+    (file,) = (cache / "tokenizers").iterdir()
+    tokenizer = json.loads(file.read_text())
+    vocab = tokenizer["model"]["vocab"]
+    vocab[max(vocab, key=vocab.get)] = 270
+    (tmp_path / "gap.json").write_text(json.dumps(tokenizer))
+    spec = TextSpec(d_vocab=270, path=str(folder), tokenizer=str(tmp_path / "gap.json"))
+    with pytest.raises(TextError, match=r"gap\.json' has a token with id 270, must have ids below"):
+        open_text(spec)
 
 
 def test_default_is_the_standard_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

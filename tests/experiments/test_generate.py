@@ -6,6 +6,7 @@ from pathlib import Path
 
 import jax
 import pytest
+import xarray as xr
 
 from circuitax.data.corpus import build_corpus, text_document
 from circuitax.data.tokenizer import train_tokenizer
@@ -22,7 +23,7 @@ SPEC = TransformerSpec(d_vocab=257, n_ctx=16, n_layers=1, n_heads=1, d_model=4)
 
 
 def a_run(folder: Path, *, weights: bool = True, models: bool = True) -> Path:
-    """What text_models leaves, with two models that were never trained."""
+    """What text_models leaves, with two models that were never trained; layers-1 lost member 1."""
     documents = [text_document(name, "a text of letters\n" * 9) for name in "ab"]
     specs = {"layers-0": TransformerSpec(257, 16, 0, 1, 4), "layers-1": SPEC}
     lab = Lab(folder)
@@ -30,14 +31,14 @@ def a_run(folder: Path, *, weights: bool = True, models: bool = True) -> Path:
         for name, spec in specs.items():
             keys = member_keys(derive(jax.random.key(0), name), 2)
             members = jax.vmap(lambda key, spec=spec: init_weights(key, spec))(keys)
-            members = members._replace(W_E=members.W_E.at[1].set(float("nan")))
             for step in (0, 20):
                 lab.save_arrays(f"{name}-step-{step}", members)
         lab.save_text(
             "tokenizer.json", train_tokenizer(build_corpus("ab", documents), 257).to_str()
         )
     plain = {name: to_plain(spec) for name, spec in specs.items()}
-    Record(notes={"models": plain} if models else {}).save(folder)
+    alive = xr.DataArray([[True, True], [True, False]], {"model": list(specs)}, ("model", "member"))
+    Record(xr.Dataset({"alive": alive}), notes={"models": plain} if models else {}).save(folder)
     facts = {"experiment": "text_models", "run": folder.name, "dtype": "float32"}
     (folder / "provenance.json").write_text(json.dumps(facts))
     return folder
@@ -61,11 +62,12 @@ def test_every_name_of_a_run(run: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_options_choose(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--model=layers-0", "--step", "0", "--samples", "2", "--tokens=3", "--top-k", "9"]
-    assert generate.main(["abc123", "", *arguments, "--top-p", "0.9", "--temperature=2"]) == 0
+    which = ["--model=layers-0", "--member=1", "--step", "0"]
+    how = ["--samples", "2", "--tokens=3", "--top-k", "9", "--top-p", "0.9", "--temperature=2"]
+    assert generate.main(["abc123", "", *which, *how]) == 0
     out = capsys.readouterr()
     assert out.out.startswith("--- sample 0\n") and "\n--- sample 1\n" in out.out
-    assert "layers-0 of text_models abc123, member 0, step 0: 1 tokens read" in out.err
+    assert "layers-0 of text_models abc123, member 1, step 0: 1 tokens read" in out.err
     assert generate.main(["abc123", "--greedy", "--", "--x"]) == 0
     assert capsys.readouterr().out.startswith("--x")
     shown = generate._printable("a\x1b[31m\n\tb")

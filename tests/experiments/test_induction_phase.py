@@ -1,6 +1,7 @@
 """What the phase-change experiment measures beside the library's own functions."""
 
 from functools import partial
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -10,9 +11,11 @@ from jaxtyping import Array
 from circuitax.circuits.induction_scores import induction_scores
 from circuitax.data.repeated import RepeatedSource
 from circuitax.kernel.weights import TransformerWeights
+from circuitax.lab.runs import finished_runs, provenance
 from circuitax.models.specs import TransformerSpec
 from circuitax.models.transformer import init_weights
-from experiments import induction_phase
+from circuitax.records.record import Record
+from experiments import induction_phase, run
 from experiments.induction_phase import in_context, without_heads
 
 MODEL = TransformerSpec(d_vocab=8, n_ctx=12, n_layers=2, n_heads=2, d_model=8, init_scale=3.0)
@@ -58,3 +61,13 @@ def test_heads_are_taken_out(monkeypatch: pytest.MonkeyPatch) -> None:
         if (i, j) != (layer, head):
             everything = silenced(everything, i, j)
     np.testing.assert_allclose(found["groups"][1, 1], score(everything, texts), rtol=1e-4)
+
+
+@pytest.mark.slow
+def test_double_precision_reaches_the_curves(results: Path) -> None:
+    assert run.main(["experiment=induction_phase", "scale=tiny", "dtype=float64"]) == 0
+    (folder,) = finished_runs("induction_phase")
+    assert provenance(folder)["dtype"] == "float64"
+    losses = Record.load(folder).data.loss.values
+    # Numbers of single precision would stay as they are.
+    assert (losses != losses.astype(np.float32)).mean() > 0.9

@@ -1,10 +1,13 @@
-"""A text that cannot be used, or a rate too large, is one line for a person, not a traceback."""
+"""A text or a rate that cannot be used is one line for a person; a run has the precision asked."""
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from circuitax.lab.runs import finished_runs
+from circuitax.lab.arrays import load_tree
+from circuitax.lab.runs import finished_runs, provenance
+from circuitax.records.record import Record
 from experiments import run
 
 
@@ -45,3 +48,19 @@ def test_a_rate_that_leaves_no_member_is_named(
     said = capsys.readouterr().err
     assert "error: layers-0: all 2 members diverged" in said and "Traceback" not in said
     assert not finished_runs("text_models")
+
+
+@pytest.mark.slow
+def test_double_precision_reaches_the_weights(results: Path, small: Path) -> None:
+    (small / "more.txt").write_text("the dog lay on the log and slept there\n" * 200)
+    options = [f"task.path={small}", "task.validation_fraction=0.5", "model.n_layers=1"]
+    assert run.main(["experiment=text_models", "scale=tiny", "dtype=float64", *options]) == 0
+    (folder,) = finished_runs("text_models")
+    assert provenance(folder)["dtype"] == "float64"
+    for name in ("layers-0", "layers-1", "full"):
+        for step in (0, 4):
+            weights = load_tree(folder / f"arrays/{name}-step-{step}.safetensors")
+            assert {leaf.dtype for leaf in weights.values()} == {np.dtype("float64")}
+    # Numbers of single precision would stay as they are.
+    losses = Record.load(folder).data.loss_by_position.values
+    assert (losses != losses.astype(np.float32)).mean() > 0.9

@@ -18,7 +18,7 @@ TOKENS = jnp.array([3, 1, 4, 1, 5, 9])
 run = jax.jit(forward, static_argnames="spec")
 
 
-@pytest.mark.parametrize("positions", [Positions.learned, Positions.shortformer, Positions.rotary])
+@pytest.mark.parametrize("positions", Positions)
 def test_pieces_equal_the_whole(x64: None, make_transformer, positions: Positions) -> None:
     weights = make_transformer(bias=True, mlp=True, norm=True, smear=True, table=True)
     spec = ForwardSpec(0.5, positions=positions, norm=Norm.layernorm, final_norm=True)

@@ -28,6 +28,32 @@ def test_distributions_by_hand(sampling: Sampling, want: list[float]) -> None:
     np.testing.assert_allclose(token_distribution(LOGITS, sampling), want, rtol=1e-5)
 
 
+@pytest.mark.parametrize("temperature", [1e-30, 1e-38, 1e-45, 5e-324])
+def test_small_temperatures_are_greedy(temperature: float) -> None:
+    how = Sampling(temperature=temperature, top_p=0.9)
+    rows = jnp.stack([LOGITS, 40 * LOGITS, -LOGITS])
+    p = jax.jit(jax.vmap(lambda row: token_distribution(row, how)))(rows)
+    np.testing.assert_array_equal(p, np.eye(5)[[1, 1, 2]])
+    assert int(next_token(jax.random.key(0), LOGITS, how)) == 1
+    tied = token_distribution(jnp.array([2.0, 3.0, 3.0]), Sampling(temperature=temperature))
+    np.testing.assert_array_equal(tied, [0, 0.5, 0.5])
+
+
+def test_small_temperatures_in_double_precision(x64: None) -> None:
+    # A gap of a thousandth of the temperature is no gap.
+    row = jnp.array([0.0, 1e-43, -1.0])
+    p = token_distribution(row, Sampling(temperature=1e-40))
+    np.testing.assert_allclose(p, np.array([1, np.exp(1e-3), 0]) / (1 + np.exp(1e-3)), rtol=1e-12)
+
+
+def test_top_p_1_keeps_everything() -> None:
+    # The largest probability rounds to 1: a running sum is there before the other tokens.
+    logits = jnp.zeros(50_000).at[7].set(28)
+    kept = token_distribution(logits, Sampling(top_p=1.0))
+    np.testing.assert_array_equal(kept, token_distribution(logits, Sampling()))
+    assert (kept > 0).all()
+
+
 def test_ties_at_the_border_keep_exactly_k() -> None:
     p = token_distribution(jnp.zeros(4), Sampling(top_k=3))
     np.testing.assert_allclose(p, [1 / 3, 1 / 3, 1 / 3, 0], rtol=1e-6)

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
 from circuitax.data.tokenizer import BOUNDARY
 from circuitax.kernel.forward import forward
@@ -50,6 +50,16 @@ def test_the_prompt_begins_a_document(model: LanguageModel) -> None:
     assert model.tokenizer.decode(ids[1:]) == "ab"
     assert read_prompt(model, "") == [0]
     assert BOUNDARY not in [model.tokenizer.id_to_token(i) for i in read_prompt(model, "<|end")[1:]]
+
+
+def test_a_tokenizer_puts_nothing_around_the_prompt(model: LanguageModel) -> None:
+    tokenizer = bytes_only()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{BOUNDARY} $A {BOUNDARY}", special_tokens=[(BOUNDARY, 0)]
+    )
+    assert tokenizer.encode("ab").ids != tokenizer.encode("ab", add_special_tokens=False).ids
+    ids = read_prompt(model._replace(tokenizer=tokenizer), "ab")
+    assert ids == read_prompt(model, "ab")
 
 
 def test_greedy_text_is_the_argmax_of_the_forward_pass(model: LanguageModel) -> None:

@@ -56,6 +56,11 @@ def test_S0_remark_21_full_width_learns_the_bigram_table() -> None:
     assert 0 <= gap < 2e-3
 
 
+def test_parameters_have_the_precision_of_the_run(x64: None) -> None:
+    weights = FullBatchBigrams(MODEL).init(jax.random.key(0), Joint(jnp.zeros((7, 7))))
+    assert {leaf.dtype for leaf in jax.tree.leaves(weights)} == {np.dtype("float64")}
+
+
 def test_direct_path_adds_the_bias() -> None:
     weights = init_weights(jax.random.key(1), MODEL)._replace(b_U=jnp.arange(7.0))
     by_hand = np.asarray(weights.W_E @ weights.W_U, float) + np.arange(7.0)

@@ -9,10 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from circuitax.data.repeated import RepeatedSource
 from circuitax.kernel.keys import at_index, derive
+from circuitax.models.specs import TransformerSpec
 from circuitax.training import ensemble, loop
 from circuitax.training.checkpoints import Checkpoints
 from circuitax.training.ensemble import Mapping, Plan, new_members
+from circuitax.training.language import NextToken
 from circuitax.training.optim import OptimSpec
 from circuitax.training.problem import Member, TrainState
 from circuitax.training.sharding import device_mesh, place
@@ -100,6 +103,26 @@ def test_a_sweep_of_rates_scales_and_keys_compiles_once(quadratic: Any, scales: 
     assert len(traces) == 2 * once, "another chunk length is another compilation"
     # One scan body, traced for its value and its gradient together.
     assert once <= 2
+
+
+def test_one_rate_a_member_equals_runs_with_one_rate() -> None:
+    model = TransformerSpec(d_vocab=9, n_ctx=12, n_layers=1, n_heads=2, d_model=8)
+    problem = NextToken(model, RepeatedSource(4, 12, 9, min_period=3, max_period=6))
+    plan = Plan(problem, OptimSpec(steps=6), chunk=6)
+    rates = (1e-3, 1e-2, 1e-1)
+    # Keys of one member thrice: only the rates tell them apart.
+    members = new_members(jax.random.key(0), jnp.array(rates), jnp.zeros(3))
+    first = jnp.zeros(3, int)
+    members = members._replace(init_key=members.init_key[first], data_key=members.data_key[first])
+    state, metrics = run(plan, members)
+    for i, rate in enumerate(rates):
+        alone, solo = run(plan, new_members(jax.random.key(0), rate, jnp.zeros(1)))
+        close(jax.tree.map(lambda leaf, i=i: leaf[i : i + 1], state), alone)
+        close({name: value[i : i + 1] for name, value in metrics.items()}, solo)
+    # Adam moves each entry by about its rate a step.
+    start = ensemble.init(plan, members).params.W_E
+    moved = jnp.abs(state.params.W_E - start).max(axis=(1, 2))
+    assert (moved[1:] > 5 * moved[:-1]).all()
 
 
 @pytest.mark.parametrize("mapping", [Mapping.loop, Mapping.vmap])

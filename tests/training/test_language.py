@@ -10,6 +10,7 @@ from circuitax.data.windows import WindowSource
 from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import at_index
 from circuitax.models.specs import TransformerSpec
+from circuitax.models.transformer import init_weights
 from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.language import NextToken, StreamedNextToken, stream, text_losses
 from circuitax.training.optim import Optimizer, OptimSpec
@@ -74,6 +75,22 @@ def test_an_ensemble_learns_that_texts_repeat() -> None:
     assert not np.allclose(state.params.W_E[0], state.params.W_E[1])
 
 
+def test_parameters_have_the_precision_of_the_run(x64: None) -> None:
+    single = init_weights(jax.random.key(0), MODEL)
+    for problem in (PROBLEM, StreamedNextToken(MODEL, 2)):
+        with jax.enable_x64(False):
+            now = problem.init(jax.random.key(0), ())
+        jax.tree.map(np.testing.assert_array_equal, now, single)
+        assert {leaf.dtype for leaf in jax.tree.leaves(now)} == {np.dtype("float32")}
+        double = problem.init(jax.random.key(0), ())
+        assert {leaf.dtype for leaf in jax.tree.leaves(double)} == {np.dtype("float64")}
+    members = new_members(jax.random.key(0), 1e-2, jnp.zeros(2))
+    plan = Plan(PROBLEM, OptimSpec(steps=2), chunk=2)
+    state, metrics = advance(plan, members)(init(plan, members))
+    assert metrics["loss"].dtype == np.float64
+    assert {leaf.dtype for leaf in jax.tree.leaves(state.params)} == {np.dtype("float64")}
+
+
 def test_streamed_from_disk_equals_drawn_on_device() -> None:
     text = np.random.default_rng(0).integers(0, 9, 300).astype(np.uint16)
     optim = OptimSpec(Optimizer.adam, learning_rate=1e-2, weight_decay=0.0, steps=6)
@@ -89,3 +106,20 @@ def test_streamed_from_disk_equals_drawn_on_device() -> None:
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
     with pytest.raises(ValueError, match=r"plan.chunk=2 must equal plan.problem.chunk=3"):
         stream(dataclasses.replace(on_disk, chunk=2), members, text, 4, 12)
+
+
+def test_streams_begin_at_any_step() -> None:
+    text = np.random.default_rng(0).integers(0, 9, 300).astype(np.uint16)
+    optim = OptimSpec(Optimizer.adam, learning_rate=1e-2, weight_decay=0.0, steps=8)
+    on_device = Plan(NextToken(MODEL, WindowSource(4, 12, jnp.asarray(text))), optim, chunk=2)
+    members = new_members(jax.random.key(0), 1e-2, jnp.zeros(2))
+    # Two steps, then chunks of three, the second from step 5.
+    ours, theirs = (advance(on_device, members)(init(on_device, members))[0] for _ in range(2))
+    on_device = dataclasses.replace(on_device, chunk=3)
+    on_disk = Plan(StreamedNextToken(MODEL, 3), optim, chunk=3)
+    for _ in range(2):
+        ours, read = stream(on_disk, members, text, 4, 12)(ours)
+        theirs, drawn = advance(on_device, members)(theirs)
+        np.testing.assert_allclose(read["loss"], drawn["loss"], rtol=1e-5)
+    assert ours.step.tolist() == [8, 8]
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), ours, theirs)

@@ -1,4 +1,5 @@
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -25,6 +26,23 @@ def test_device_and_disk_train_alike(n_layers: int) -> None:
         assert state.step.tolist() == [6, 6]
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
     assert losses[0][0] != losses[0][1]
+
+
+@pytest.mark.parametrize("limit", [10_000, 100])
+def test_one_rate_a_member(limit: int) -> None:
+    model = TransformerSpec(d_vocab=9, n_ctx=12, n_layers=1, n_heads=2, d_model=8)
+
+    def train(rate: float | jax.Array | None) -> np.ndarray:
+        state, advance = train_on_text(
+            jax.random.key(0), model, OPTIM, TEXT, learning_rate=rate, device_bytes=limit, **SIZES
+        )
+        return np.asarray(advance(state)[0].params.W_E)
+
+    swept, usual, slow = train(jnp.array([1e-2, 1e-3])), train(None), train(1e-3)
+    np.testing.assert_allclose(swept, np.stack([usual[0], slow[1]]), rtol=1e-6)
+    assert np.abs(usual - slow).max() > 1e-3
+    with pytest.raises(ValueError, match=r"learning_rate has shape \(3,\), .* each of seeds=2"):
+        train(jnp.ones(3))
 
 
 def test_windows_longer_than_the_context() -> None:

@@ -9,7 +9,13 @@ from tokenizers import Tokenizer
 from circuitax.data.cache import cache_folder
 from circuitax.data.corpus import Corpus, TextError, path_corpus, python_corpus
 from circuitax.data.hub import dataset_corpus
-from circuitax.data.tokenizer import SMALLEST_VOCABULARY, corpus_tokenizer, load_tokenizer, size
+from circuitax.data.tokenizer import (
+    SMALLEST_VOCABULARY,
+    corpus_tokenizer,
+    largest_id,
+    load_tokenizer,
+    size,
+)
 from circuitax.data.tokens import TokenArrays, corpus_tokens
 
 
@@ -17,8 +23,9 @@ from circuitax.data.tokens import TokenArrays, corpus_tokens
 class TextSpec:
     """Which text. ``path`` and ``dataset`` empty: the standard library of the running Python.
 
-    ``tokenizer`` names a ``tokenizer.json``, whose size must then equal ``d_vocab``; empty trains
-    one on the text. ``cache`` is the folder for tokenizers and token arrays; empty is the user's.
+    ``tokenizer`` names a ``tokenizer.json``, whose ids must then be 0 to ``d_vocab - 1``; empty
+    trains one on the text. ``cache`` is the folder for tokenizers and token arrays; empty is the
+    user's.
     """
 
     d_vocab: int = 512
@@ -67,7 +74,8 @@ def open_text(spec: TextSpec) -> Text:
     """Read, tokenise (or find in the cache) and map the text that a spec names.
 
     Raises:
-        TextError: As the parts do; and if a tokenizer file has another size than ``d_vocab``.
+        TextError: As the parts do; and if a tokenizer file has another size than ``d_vocab``, or
+            an id that is not below it.
     """
     if spec.path:
         corpus = path_corpus(spec.path, spec.validation_fraction)
@@ -82,6 +90,11 @@ def open_text(spec: TextSpec) -> Text:
             raise TextError(
                 f"d_vocab={spec.d_vocab} must equal the {size(tokenizer)} tokens of "
                 f"tokenizer={spec.tokenizer!r}"
+            )
+        if largest_id(tokenizer) >= spec.d_vocab:
+            raise TextError(
+                f"tokenizer={spec.tokenizer!r} has a token with id {largest_id(tokenizer)}, must "
+                f"have ids below d_vocab={spec.d_vocab}"
             )
     else:
         tokenizer = corpus_tokenizer(corpus, spec.d_vocab, cache / "tokenizers")

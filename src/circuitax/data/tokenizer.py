@@ -111,6 +111,11 @@ def size(tokenizer: Tokenizer) -> int:
     return int(tokenizer.get_vocab_size())
 
 
+def largest_id(tokenizer: Tokenizer) -> int:
+    """The largest id of a token; in a file with gaps between ids it is `size` or more."""
+    return int(max(tokenizer.get_vocab().values()))
+
+
 def _texts(corpus: Corpus) -> Iterator[str]:
     for document in corpus.train:
         yield from document.pieces()

@@ -18,7 +18,7 @@ class Sampling:
         temperature: Divisor of the logits; 1 samples from the model, 0 takes the largest logit.
         top_k: Keep this many largest logits; None for all.
         top_p: Keep the smallest set of most probable tokens whose probability reaches this, in
-            (0, 1]; None for all.
+            (0, 1]; None or 1 for all.
 
     Raises:
         ValueError: If a value is out of range.
@@ -46,12 +46,16 @@ def token_distribution(
     """
     if sampling.temperature == 0:
         return jax.nn.one_hot(jnp.argmax(logits), logits.shape[0], dtype=logits.dtype)
-    p = softmax(logits / sampling.temperature)
+    # Differences, since quotients by a small temperature lose the largest logit to rounding, or
+    # overflow. A temperature below the normal numbers of this precision would be taken for 0.
+    temperature = max(sampling.temperature, float(jnp.finfo(logits.dtype).tiny))
+    p = softmax((logits - logits.max()) / temperature)
     order = jnp.argsort(-logits, stable=True)
     rank = jnp.argsort(order)
     if sampling.top_k is not None:
         p = _renormalised(jnp.where(rank < sampling.top_k, p, 0))
-    if sampling.top_p is not None:
+    # A running sum may round to 1 before the last token.
+    if sampling.top_p is not None and sampling.top_p < 1:
         # A token stays while those before it have not reached top_p; the first always stays.
         before = jnp.cumsum(p[order]) - p[order]
         p = _renormalised(jnp.where(before[rank] < sampling.top_p, p, 0))

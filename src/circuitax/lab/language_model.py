@@ -50,7 +50,8 @@ def open_language_model(
 
     Args:
         run: Folder with ``arrays/tokenizer.json``, ``arrays/<name>-step-<step>.safetensors`` and
-            specs by name in the notes of its record, as ``text_models`` leaves them.
+            specs by name in the notes of its record, as ``text_models`` leaves them; ``alive`` of
+            the record says which members of a model did not diverge.
         name: Which model; empty for the last.
         member: Which seed, from 0.
         step: Which of the steps kept; None for the last.
@@ -58,7 +59,8 @@ def open_language_model(
     Raises:
         ValueError: If the run keeps no language models, or not this one.
     """
-    specs, arrays = Record.load(run).notes.get(MODELS, {}), run / ARRAYS
+    record = Record.load(run)
+    specs, arrays = record.notes.get(MODELS, {}), run / ARRAYS
     if run.name == ACCEPTED or (specs and not arrays.is_dir()):
         raise ValueError(
             f"RUN={shown(run)} keeps no weights (accepted results are small enough for git): "
@@ -83,11 +85,11 @@ def open_language_model(
     n_members = len(members.W_E)
     if not 0 <= member < n_members:
         raise ValueError(f"member={member} of {name} must be 0 to {n_members - 1}")
-    weights = jax.tree.map(lambda leaf: leaf[member], members)
-    if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(weights)):
+    # Its weights would not tell: a member that diverged keeps its last finite ones.
+    if not record.data["alive"].sel(model=name).values[member]:
         raise ValueError(f"member={member} of {name} must be another: it diverged in training")
     return LanguageModel(
-        name, member, step, spec, jax.tree.map(jnp.asarray, weights),
+        name, member, step, spec, jax.tree.map(lambda leaf: jnp.asarray(leaf[member]), members),
         load_tokenizer(arrays / TOKENIZER),
     )  # fmt: skip
 
@@ -102,7 +104,8 @@ def read_prompt(model: LanguageModel, prompt: str) -> list[int]:
         prompt.encode()
     except UnicodeEncodeError:  # bytes of another encoding, as the command line hands them on
         raise ValueError(f"PROMPT={prompt!r} must be UTF-8 text") from None
-    ids = model.tokenizer.encode(prompt).ids
+    # As training reads texts: without what a tokenizer's file puts around them.
+    ids = model.tokenizer.encode(prompt, add_special_tokens=False).ids
     n_ctx, n_read = model.spec.n_ctx, len(ids) + 1
     if n_ctx is not None and n_read > n_ctx:
         raise ValueError(

@@ -43,7 +43,7 @@ class FullBatchBigrams:
 
     def init(self, key: Key[Array, ""], hyper: Joint) -> TransformerWeights:
         """Fresh weights."""
-        return init_weights(key, self.model)
+        return init_weights(key, self.model, float)
 
     def batch(self, key: Key[Array, ""], step: Int[Array, ""]) -> tuple[()]:
         """Nothing: the text is in ``hyper``."""

@@ -48,7 +48,7 @@ class NextToken:
 
     def init(self, key: Key[Array, ""], hyper: PyTree) -> TransformerWeights:
         """Fresh weights."""
-        return init_weights(key, self.model)
+        return init_weights(key, self.model, float)
 
     def batch(self, key: Key[Array, ""], step: Int[Array, ""]) -> Int[Array, "batch n_ctx"]:
         """The texts of one step, behind the model's start token if it has one."""
@@ -77,10 +77,10 @@ class StreamedNextToken:
 
     def init(self, key: Key[Array, ""], hyper: PyTree) -> TransformerWeights:
         """Fresh weights."""
-        return init_weights(key, self.model)
+        return init_weights(key, self.model, float)
 
     def batch(self, key: Key[Array, ""], step: Int[Array, ""]) -> Int[Array, ""]:
-        """Which of the chunk's texts."""
+        """Which of the chunk's texts: that of step t is number t modulo ``chunk``, see `stream`."""
         return step % self.chunk
 
     def loss(
@@ -119,8 +119,12 @@ def stream(
         # Diverged members stand still; the others are all at the same step.
         start = int(np.max(state.step))
         steps = range(start, start + plan.chunk)
-        texts = [read_windows(key, tokens, batch, length, steps) for key in members.data_key]
-        return ensemble.advance(plan, members._replace(hyper=jnp.asarray(np.stack(texts))))(state)
+        texts = np.stack(
+            [read_windows(key, tokens, batch, length, steps) for key in members.data_key]
+        )
+        # Text t at t modulo the chunk, wherever the chunk starts.
+        texts = np.roll(texts, start, axis=1)
+        return ensemble.advance(plan, members._replace(hyper=jnp.asarray(texts)))(state)
 
     return advance
 

@@ -27,6 +27,7 @@ def train_on_text(
     length: int,
     seeds: int,
     chunk: int,
+    learning_rate: float | Array | None = None,
     device_bytes: int = DEVICE_BYTES,
     mesh: Mesh | None = None,
 ) -> tuple[TrainState, Callable[[TrainState], tuple[TrainState, Metrics]]]:
@@ -41,16 +42,24 @@ def train_on_text(
         length: Tokens of a window; ``length - 1`` of them are predicted.
         seeds: Members.
         chunk: Steps of a chunk.
+        learning_rate: One peak rate, or one a member; None for that of ``optim``.
         device_bytes: Texts up to this size are placed on the device and windows drawn there;
             larger ones are read from disk chunk by chunk, with the same windows.
         mesh: Devices (`sharding.device_mesh`); their axis ``data`` must divide ``batch``.
 
     Raises:
-        ValueError: If the text is shorter than a window, or longer than the model can read.
+        ValueError: If the text is shorter than a window, or longer than the model can read; or if
+            the rates are not as many as ``seeds``.
     """
     if model.n_ctx is not None and length > model.n_ctx:
         raise ValueError(f"length={length} must be at most n_ctx={model.n_ctx} of the model")
-    members = ensemble.new_members(key, optim.learning_rate, jnp.zeros(seeds))
+    rates = jnp.asarray(optim.learning_rate if learning_rate is None else learning_rate, float)
+    if rates.shape not in ((), (seeds,)):
+        raise ValueError(
+            f"learning_rate has shape {rates.shape}, must be one rate or one for each of "
+            f"seeds={seeds}"
+        )
+    members = ensemble.new_members(key, rates, jnp.zeros(seeds))
     if fits_on_device(tokens, device_bytes):
         source = WindowSource(batch, length, jnp.asarray(tokens))
         plan = Plan(NextToken(model, source), optim, chunk, mesh=mesh)
