@@ -92,7 +92,7 @@ class Spec:
             model: TransformerSpec = getattr(self, name)
             require_readable(model, d_vocab=self.task.d_vocab, name=name)
             # A token of the prompt has at least one byte; the last token of a sample is not read.
-            read = len(self.prompt.encode()) + self.sample_tokens
+            read = len(self.prompt.encode()) + self.sample_tokens + (model.start_token is not None)
             if model.n_ctx is None or model.n_ctx < max(8, read):
                 raise ValueError(
                     f"{name}.n_ctx={model.n_ctx} must be at least 8 and hold the boundary, the "

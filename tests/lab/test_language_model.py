@@ -1,5 +1,7 @@
 """A model kept by a run continues a text as the kernel does, and every misuse is named."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -50,6 +52,16 @@ def test_the_prompt_begins_a_document(model: LanguageModel) -> None:
     assert model.tokenizer.decode(ids[1:]) == "ab"
     assert read_prompt(model, "") == [0]
     assert BOUNDARY not in [model.tokenizer.id_to_token(i) for i in read_prompt(model, "<|end")[1:]]
+
+
+def test_a_model_trained_with_a_start_token_is_given_it(model: LanguageModel) -> None:
+    plain = read_prompt(model, "ab")
+    for start, front in ((7, [7]), (0, [])):  # 0 is the boundary, which stands there anyway
+        started = model._replace(spec=replace(SPEC, start_token=start))
+        assert read_prompt(started, "ab") == [*front, *plain]
+    started = model._replace(spec=replace(SPEC, start_token=7))
+    with pytest.raises(ValueError, match="PROMPT has 7 tokens, it must have at most 6"):
+        read_prompt(started, "1234567")
 
 
 def test_a_tokenizer_puts_nothing_around_the_prompt(model: LanguageModel) -> None:

@@ -97,6 +97,8 @@ def open_language_model(
 def read_prompt(model: LanguageModel, prompt: str) -> list[int]:
     """The tokens of a text that begins a document: the boundary stands in front.
 
+    Before that stands the start token, where the model was trained with one.
+
     Raises:
         ValueError: If it is no Unicode text, or longer than the model can read.
     """
@@ -106,13 +108,14 @@ def read_prompt(model: LanguageModel, prompt: str) -> list[int]:
         raise ValueError(f"PROMPT={prompt!r} must be UTF-8 text") from None
     # As training reads texts: without what a tokenizer's file puts around them.
     ids = model.tokenizer.encode(prompt, add_special_tokens=False).ids
-    n_ctx, n_read = model.spec.n_ctx, len(ids) + 1
-    if n_ctx is not None and n_read > n_ctx:
+    n_ctx, start, boundary = model.spec.n_ctx, model.spec.start_token, boundary_id(model.tokenizer)
+    front = [boundary] if start in (None, boundary) else [start, boundary]
+    if n_ctx is not None and len(front) + len(ids) > n_ctx:
         raise ValueError(
-            f"PROMPT has {len(ids)} tokens, it must have at most {n_ctx - 1}: {model.name} reads "
-            f"n_ctx={n_ctx}, the boundary before the text included"
+            f"PROMPT has {len(ids)} tokens, it must have at most {n_ctx - len(front)}: "
+            f"{model.name} reads n_ctx={n_ctx}, the boundary before the text included"
         )
-    return [boundary_id(model.tokenizer), *ids]
+    return [*front, *ids]
 
 
 def room(model: LanguageModel, n_read: int) -> int | None:
