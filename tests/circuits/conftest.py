@@ -31,7 +31,7 @@ class Run(NamedTuple):
     trace: Trace
 
 
-def _random_weights(rng, L, H, d, k, v, V, n, biases, norm, learned, mlp):
+def _random_weights(rng, L, H, d, k, v, V, n, biases, norm, learned, mlp, n_extra):
     def normal(*shape):
         return jnp.asarray(rng.normal(size=shape) / np.sqrt(shape[-2] if len(shape) > 1 else 1))
 
@@ -54,6 +54,9 @@ def _random_weights(rng, L, H, d, k, v, V, n, biases, norm, learned, mlp):
         bias(L, d),
     )
     mlps = MLPWeights(normal(L, d, 5), normal(L, 5, d), bias(L, 5), bias(L, d)) if mlp else None
+    if mlps is not None and n_extra:
+        deeper = {"W_hidden": normal(L, n_extra, 5, 5), "b_hidden": bias(L, n_extra, 5)}
+        mlps = mlps._replace(**deeper)
     blocks = Blocks(heads, norm_weights(L, d), mlps, norm_weights(L, d) if mlp else None)
     W_pos = normal(n, d) if learned else None
     return TransformerWeights(
@@ -83,6 +86,7 @@ def make_run(rng):
         norm=Norm.none,
         positions=Positions.none,
         mlp=False,
+        n_extra=0,
         dtype=None,
         **spec,
     ):
@@ -99,6 +103,7 @@ def make_run(rng):
             norm,
             positions.needs_table,
             mlp,
+            n_extra,
         )
         if dtype is not None:
             weights = jax.tree.map(lambda x: x.astype(dtype), weights)

@@ -13,14 +13,16 @@ from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 
 
+@pytest.mark.parametrize("n_extra", [0, 1])
 @pytest.mark.parametrize("activation", [Activation.gelu, Activation.relu])
-def test_components_close_to_the_logits(activation, make_run, x64):
+def test_components_close_to_the_logits(activation, n_extra, make_run, x64):
     run = make_run(
         3,
         biases=True,
         norm=Norm.layernorm,
         positions=Positions.learned,
         mlp=True,
+        n_extra=n_extra,
         activation=activation,
     )
     parts = components.components_of(run.weights, run.tokens, run.spec, run.trace)

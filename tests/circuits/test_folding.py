@@ -25,9 +25,9 @@ def test_a_folded_read_is_the_read_of_the_norm(norm, rng, x64):
     )
 
 
-@pytest.mark.parametrize("mlp", [False, True])
+@pytest.mark.parametrize("mlp", [{}, {"mlp": True}, {"mlp": True, "n_extra": 1}])
 def test_S0_section_2_3_norms_are_absorbed_up_to_one_scale(mlp, make_run, x64):
-    run = make_run(2, biases=True, norm=Norm.layernorm, positions=Positions.learned, mlp=mlp)
+    run = make_run(2, biases=True, norm=Norm.layernorm, positions=Positions.learned, **mlp)
     folded, spec = fold_norms(run.weights, run.spec)
     assert spec.norm == Norm.rmsnorm and folded.blocks.attention_norm is None
     logits, trace = jax.jit(forward, static_argnums=2)(folded, run.tokens, spec)

@@ -17,9 +17,11 @@ from circuitax.models.transformer import init_weights
 SIZES = {"d_vocab": 7, "n_ctx": 5, "n_layers": 2, "n_heads": 2, "d_model": 8, "d_mlp": 6}
 
 
-@pytest.mark.parametrize("gated", [False, True])
-def test_activations_times_W_out_are_what_the_mlps_wrote(gated, x64):
-    model = TransformerSpec(**SIZES, gated=gated, norm=Norm.layernorm, biases=not gated)
+@pytest.mark.parametrize(
+    "mlp", [{"biases": True}, {"gated": True}, {"biases": True, "mlp_depth": 3}]
+)
+def test_activations_times_W_out_are_what_the_mlps_wrote(mlp, x64):
+    model = TransformerSpec(**SIZES, norm=Norm.layernorm, **mlp)
     weights = jax.tree.map(
         lambda leaf: leaf.astype(jnp.float64), init_weights(jax.random.key(1), model)
     )

@@ -162,10 +162,11 @@ def test_one_edge_changes_one_pattern_only(make_run, x64):
     np.testing.assert_allclose(trace.patterns[1, 1], A, atol=1e-12)
 
 
+@pytest.mark.parametrize("n_extra", [0, 1])
 @pytest.mark.parametrize("sender", ["head", "mlp"])
-def test_all_edges_into_heads_and_mlps_are_the_component(sender, make_run, x64):
+def test_all_edges_into_heads_and_mlps_are_the_component(sender, n_extra, make_run, x64):
     """Also for senders and receivers that are MLPs; a head is read by its own layer's MLP."""
-    run = make_run(3, mlp=True, **FULL)
+    run = make_run(3, mlp=True, n_extra=n_extra, **FULL)
     other, parts = _parts(_other(run)), _parts(run)
     later = jnp.zeros((3, 2)).at[1:].set(1)
     add = freeze(run.trace)._replace(patterns=None)

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from circuitax.circuits import heads, token_tables
 from circuitax.kernel.chain import materialise, rows
@@ -58,6 +59,15 @@ def test_neuron_tables_are_products_with_the_embeddings(rng, x64):
         keys, values = np.asarray(W_E @ reads).T, np.asarray(W_out @ W_U)
         np.testing.assert_array_equal(found.keys.columns, np.argsort(-keys, axis=1)[:, :2])
         np.testing.assert_allclose(found.values.values, -np.sort(-values, axis=1)[:, :2])
+
+
+def test_units_of_a_deeper_mlp_have_no_key_beside_their_value(rng):
+    maps = [jnp.asarray(rng.normal(size=s)) for s in ((4, 3), (3, 4), (1, 3, 3), (9, 4), (4, 9))]
+    W_in, W_out, W_hidden, W_E, W_U = maps
+    deeper = MLPWeights(W_in, W_out, W_hidden=W_hidden)
+    message = r"mlp\.W_hidden has shape \(1, 3, 3\), must be None \(mlp_depth=1\)"
+    with pytest.raises(ValueError, match=message):
+        token_tables.neuron_tables(deeper, W_E, W_U, 2)
 
 
 def test_destination_and_source_are_not_swapped(make_run, x64):

@@ -79,6 +79,16 @@ def test_a_model_without_mlps_has_no_neuron_tables() -> None:
         neuron_tables.of_member(weights, windows, spec, neuron_tables.Spec())
 
 
+def test_a_model_with_deeper_mlps_has_no_neuron_tables() -> None:
+    deeper = TransformerSpec(
+        d_vocab=7, n_ctx=4, n_layers=1, n_heads=1, d_model=8, d_mlp=5, mlp_depth=2
+    )
+    weights = init_weights(jax.random.key(0), deeper)
+    windows, spec = jnp.zeros((2, 4), int), deeper.forward_spec()
+    with pytest.raises(ValueError, match=r"W_hidden .* must be None \(mlp_depth=1\)"):
+        neuron_tables.of_member(weights, windows, spec, neuron_tables.Spec())
+
+
 def test_text_models_without_full_ones_have_no_neuron_tables() -> None:
     class WithoutFull:
         def input(self, name: str) -> Record:

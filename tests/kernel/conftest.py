@@ -30,6 +30,7 @@ def make_transformer(rng: np.random.Generator) -> MakeTransformer:
         d_head: int = 4,
         d_value: int = 5,
         d_mlp: int = 7,
+        n_extra: int = 0,
         d_vocab: int = 11,
         n_ctx: int = 6,
         bias: bool = False,
@@ -63,6 +64,8 @@ def make_transformer(rng: np.random.Generator) -> MakeTransformer:
             b_in=maybe(bias, *stack, d_mlp),
             b_out=maybe(bias, *stack, d_model),
             W_gate=maybe(gated, *stack, d_model, d_mlp),
+            W_hidden=maybe(n_extra > 0, *stack, n_extra, d_mlp, d_mlp),
+            b_hidden=maybe(bias and n_extra > 0, *stack, n_extra, d_mlp),
         )
 
         def norm_weights(*lead: int) -> NormWeights | None:

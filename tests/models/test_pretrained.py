@@ -187,6 +187,7 @@ def test_wrong_shapes_are_named(tmp_path: Path) -> None:
         ({"score_scale": 1.0}, r"score_scale=1\.0 must be 1/sqrt\(d_head\)"),
         ({"smeared_keys": True}, "smeared_keys=True must be False"),
         ({"d_mlp": 8, "gated": True}, "gated=True must be False"),
+        ({"d_mlp": 8, "mlp_depth": 2}, "mlp_depth=2 must be 1 to save"),
         ({"norm": Norm.layernorm, "final_norm": False}, "final_norm=False must be True"),
     ],
 )

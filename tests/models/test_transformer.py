@@ -10,6 +10,7 @@ import pytest
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import ablate_heads
 from circuitax.kernel.norm import Norm
+from circuitax.kernel.positions import Positions
 from circuitax.models.extract_transformer import (
     assemble,
     named_arrays,
@@ -67,6 +68,33 @@ def test_full_module_calls_the_kernel_and_extraction_inverts() -> None:
     jax.tree.map(np.testing.assert_array_equal, assemble(named_arrays(weights)), weights)
 
 
+@pytest.mark.parametrize("norm", [Norm.none, Norm.layernorm])
+def test_S0_def_5_depth_of_the_mlp_in_both_families(norm: Norm) -> None:
+    """Linen and plain forward agree; the other maps are drawn as in the model of depth 1."""
+    shallow = dataclasses.replace(FULL, gated=False, norm=norm, positions=Positions.none)
+    spec = dataclasses.replace(shallow, mlp_depth=3)
+    weights, before = init(jax.random.key(0), spec), init(jax.random.key(0), shallow)
+    mlp = weights.blocks.mlp
+    assert mlp.W_hidden.shape == (2, 2, 5, 5) and mlp.b_hidden.shape == (2, 2, 5)
+    assert before.blocks.mlp.W_hidden is None and before.blocks.mlp.b_hidden is None
+    for name, array in named_arrays(before).items():
+        np.testing.assert_array_equal(array, named_arrays(weights)[name])
+    variables = variables_from_weights(weights)
+    jax.tree.map(np.testing.assert_array_equal, weights_from_variables(variables, spec), weights)
+    logits, _ = jax.jit(Transformer(spec).apply)(variables, TOKENS)
+    want, _ = jax.jit(forward, static_argnums=2)(weights, TOKENS, spec.forward_spec())
+    np.testing.assert_array_equal(logits, want)
+    off = weights._replace(
+        blocks=weights.blocks._replace(mlp=mlp._replace(W_hidden=jnp.zeros_like(mlp.W_hidden)))
+    )
+    silent, _ = forward(off, TOKENS, spec.forward_spec())
+    assert np.abs(np.asarray(silent - logits)).max() > 1e-3
+    with pytest.raises(ValueError, match=r"'blocks\.mlp\.W_hidden' is missing"):
+        weights_from_variables(variables_from_weights(before), spec)
+    with pytest.raises(ValueError, match=r"_hidden' is not one that the spec declares"):
+        weights_from_variables(variables, shallow)
+
+
 def test_an_ensemble_is_a_vmap_over_keys() -> None:
     keys = jax.random.split(jax.random.key(0), 3)
     members = jax.jit(jax.vmap(lambda key: init_weights(key, FULL)))(keys)
@@ -84,13 +112,16 @@ def test_parameters_have_the_stated_dtype_under_x64(x64: None, dtype: str) -> No
 
 def test_initial_deviation_is_one_over_root_fan_in() -> None:
     """Stacked axes are not fan-in; W_O's is n_heads * d_value. 3 % is five standard errors."""
-    spec = TransformerSpec(d_vocab=200, n_layers=3, n_heads=4, d_model=64, d_value=8, d_mlp=96)
+    spec = TransformerSpec(
+        d_vocab=200, n_layers=3, n_heads=4, d_model=64, d_value=8, d_mlp=96, mlp_depth=3
+    )
     weights = init(jax.random.key(1), spec)
     heads, mlp = weights.blocks.attention, weights.blocks.mlp
     for array, fan_in in (
         (heads.W_Q, 64),
         (heads.W_O, 4 * 8),
         (mlp.W_out, 96),
+        (mlp.W_hidden, 96),
         (weights.W_U, 64),
         (weights.W_E, 64),
     ):

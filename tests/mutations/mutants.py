@@ -207,6 +207,13 @@ MUTANTS = (
         ("tests/kernel/test_mlp.py::test_E26_gelu_is_exact_and_need_not_increase",),
     ),
     Mutant(
+        "further_hidden_layers_without_activation",  # S0 Definition 5: they would collapse
+        "kernel/mlp.py",
+        "return activate(_affine(hidden, W, b), activation), None",
+        "return _affine(hidden, W, b), None",
+        ("tests/kernel/test_deeper_mlp.py::test_a_network_of_depth_2_by_hand",),
+    ),
+    Mutant(
         "ablated_heads_are_the_ones_kept",
         "kernel/interventions.py",
         "Interventions(head_keep=1 - a, head_add=add)",

@@ -1,7 +1,8 @@
 """When the units of an MLP fire, and whether what they write comes true.
 
 An MLP as a memory: a unit's key is the pattern it fires on, its value the tokens it raises. The
-tables of both are in `token_tables.neuron_tables`; here they meet a text.
+tables of both are in `token_tables.neuron_tables`; here they meet a text. In an MLP of several
+hidden layers the units meant are those of the last, which write.
 """
 
 from typing import NamedTuple
@@ -10,9 +11,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from circuitax.kernel.activations import activate
 from circuitax.kernel.interventions import Trace
 from circuitax.kernel.linalg import safe_divide
+from circuitax.kernel.mlp import hidden_units
 from circuitax.kernel.norm import apply_norm
 from circuitax.kernel.spec import ForwardSpec
 from circuitax.kernel.weights import TransformerWeights
@@ -21,7 +22,7 @@ from circuitax.kernel.weights import TransformerWeights
 def neuron_activations(
     weights: TransformerWeights, trace: Trace, spec: ForwardSpec
 ) -> Float[Array, "n_layers n_ctx d_mlp"]:
-    """What each hidden unit put out: the factor on its row of ``W_out``, gate and all.
+    """What each unit of the last hidden layer put out: the factor on its row of ``W_out``.
 
     Args:
         weights: Any transformer with MLPs.
@@ -43,12 +44,7 @@ def neuron_activations(
     read = jax.vmap(lambda x, norm: apply_norm(x, spec.norm, spec.norm_eps, norm)[0])(
         source, weights.blocks.mlp_norm
     )
-    linear = jnp.einsum("ltd,ldm->ltm", read, mlp.W_in)
-    if mlp.b_in is not None:
-        linear = linear + mlp.b_in[:, None, :]
-    if mlp.W_gate is None:
-        return activate(linear, spec.activation)
-    return activate(jnp.einsum("ltd,ldm->ltm", read, mlp.W_gate), spec.activation) * linear
+    return jax.vmap(lambda layer, x: hidden_units(layer, x, spec.activation))(mlp, read)
 
 
 class Firing(NamedTuple):

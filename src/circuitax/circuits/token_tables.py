@@ -133,8 +133,16 @@ def neuron_tables(
         k: Tokens for each unit.
         block_entries: Bounds the memory.
 
+    Raises:
+        ValueError: If the MLP has several hidden layers, so that no unit both reads and writes.
+
     Source: S1 section 5 ("expand, activate, compress"); S2, feed-forward layers.
     """
+    if mlp.W_hidden is not None:
+        raise ValueError(
+            f"mlp.W_hidden has shape {mlp.W_hidden.shape}, must be None (mlp_depth=1): units of "
+            "the first hidden layer have keys, units of the last have values"
+        )
     reads = mlp.W_in if mlp.W_gate is None else mlp.W_gate
     return NeuronTable(
         top_k_columns(chain_of(reads.T, W_E.T), k, block_entries=block_entries),

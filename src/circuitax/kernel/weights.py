@@ -60,7 +60,8 @@ class NormWeights(NamedTuple):
 class MLPWeights(NamedTuple):
     """``act(x @ W_in + b_in) @ W_out + b_out``.
 
-    With a gate the hidden layer is ``act(x @ W_gate) * (x @ W_in + b_in)``.
+    With a gate the hidden layer is ``act(x @ W_gate) * (x @ W_in + b_in)``. A deeper MLP has
+    ``act(hidden @ W_hidden[i] + b_hidden[i])`` for each further hidden layer, and no gate.
     """
 
     W_in: Float[Array, "*batch d_model d_mlp"]
@@ -68,6 +69,8 @@ class MLPWeights(NamedTuple):
     b_in: Float[Array, "*batch d_mlp"] | None = None
     b_out: Float[Array, "*batch d_model"] | None = None
     W_gate: Float[Array, "*batch d_model d_mlp"] | None = None
+    W_hidden: Float[Array, "*batch n_extra d_mlp d_mlp"] | None = None
+    b_hidden: Float[Array, "*batch n_extra d_mlp"] | None = None
 
 
 class Blocks(NamedTuple):

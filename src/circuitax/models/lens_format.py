@@ -127,6 +127,7 @@ def config_from_spec(spec: TransformerSpec) -> dict[str, Any]:
         ("smeared_keys", not spec.smeared_keys, "False"),
         ("parallel", not spec.parallel, "False"),
         ("gated", not spec.gated, "False"),
+        ("mlp_depth", spec.mlp_depth == 1, "1"),
         ("final_norm", spec.final_norm or spec.norm == Norm.none, "True"),
     ):
         if not right:

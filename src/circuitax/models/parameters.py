@@ -94,6 +94,12 @@ def transformer_parameters(spec: TransformerSpec) -> dict[str, Parameter]:
         if spec.biases:
             named[here + "b_in"] = Parameter((*layers, d_mlp))
             named[here + "b_out"] = Parameter((*layers, d))
+        if spec.mlp_depth > 1:
+            extra = (*layers, spec.mlp_depth - 1)
+            # Drawn last, so that the other maps are those of the model of depth 1.
+            named[here + "W_hidden"] = matrix((*extra, d_mlp, d_mlp), d_mlp)
+            if spec.biases:
+                named[here + "b_hidden"] = Parameter((*extra, d_mlp))
     return named | _norms(spec)
 
 

@@ -69,8 +69,9 @@ class TransformerSpec:
         d_model: Width of the stream.
         d_head: Width of queries and keys; None for ``d_model / n_heads``.
         d_value: Width of values; None for ``d_head``.
-        d_mlp: Hidden units of the MLP; None for no MLP.
-        gated: Gated MLP.
+        d_mlp: Units of a hidden layer of the MLP; None for no MLP.
+        mlp_depth: Hidden layers of the MLP, each of ``d_mlp`` units and with the activation.
+        gated: Gated MLP, of one hidden layer.
         activation: Of the MLP.
         positions: Position scheme.
         norm: Norm at every read of the stream.
@@ -89,7 +90,8 @@ class TransformerSpec:
     Raises:
         ValueError: If a size is impossible or two options exclude each other.
 
-    Source: S0 section 2.2; S2; framework paper and induction-heads paper for the options.
+    Source: S0 section 2.2; S0 Definition 5 for ``mlp_depth``; S2; framework paper and
+        induction-heads paper for the options.
     """
 
     d_vocab: int = 64
@@ -100,6 +102,7 @@ class TransformerSpec:
     d_head: int | None = None
     d_value: int | None = None
     d_mlp: int | None = None
+    mlp_depth: int = 1
     gated: bool = False
     activation: Activation = Activation.gelu
     positions: Positions = Positions.shortformer
@@ -120,6 +123,7 @@ class TransformerSpec:
         for name in ("d_vocab", "n_heads", "d_model"):
             _at_least(name, getattr(self, name), 1)
         _at_least("n_layers", self.n_layers, 0)
+        _at_least("mlp_depth", self.mlp_depth, 1)
         for name in ("n_ctx", "d_head", "d_value", "d_mlp"):
             if getattr(self, name) is not None:
                 _at_least(name, getattr(self, name), 1)
@@ -137,6 +141,12 @@ class TransformerSpec:
             )
         if self.gated and self.d_mlp is None:
             raise ValueError("gated=True needs d_mlp, which is None")
+        if self.mlp_depth > 1 and self.d_mlp is None:
+            raise ValueError(f"mlp_depth={self.mlp_depth} needs d_mlp, which is None")
+        if self.mlp_depth > 1 and self.gated:
+            raise ValueError(
+                f"mlp_depth={self.mlp_depth} must be 1 for gated=True: no source defines it deeper"
+            )
         if self.start_token is not None and not 0 <= self.start_token < self.d_vocab:
             raise ValueError(
                 f"start_token={self.start_token} must lie in [0, d_vocab={self.d_vocab})"
