@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -37,6 +38,15 @@ NAMES = {
     "source": "callummcdougall/attn_only_2L_half",
     "one_layer": "NeelNanda/Attn_Only_1L512W_C4_Code",
 }
+# The two-layer repository holds a .pth alone.
+SETTINGS = {
+    "source": {
+        "n_layers": 2, "n_heads": 12, "d_model": 768, "d_head": 64, "n_ctx": 2048,
+        "d_vocab": 50278, "attn_only": True, "normalization_type": None,
+        "positional_embedding_type": "shortformer",
+    },
+    "one_layer": None,
+}  # fmt: skip
 PLACES = {
     "source": "weights/two_layers",
     "one_layer": "weights/one_layer",
@@ -104,7 +114,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     printed = {claim.id: claim.expected for claim in claims.TWO_LAYERS[:4]}
     middle = [(interval.low + interval.high) / 2 for interval in printed.values()]
     datasets = [xr.Dataset({"printed": ("table", middle)}, coords={"table": list(printed)})]
-    two, one = _open(spec.source), _open(spec.one_layer)
+    two, one = (_open(getattr(spec, name), SETTINGS[name]) for name in ("source", "one_layer"))
     for part in (_two_layers(spec, two, key), _text(spec, two), _one_layer(one), _words(spec, one)):
         data, values, reasons = part
         datasets.append(data)
@@ -119,9 +129,9 @@ Model = tuple[TransformerSpec, TransformerWeights]
 Part = tuple[xr.Dataset, dict[str, Estimate], dict[str, str]]
 
 
-def _open(source: str) -> Model | None:
+def _open(source: str, settings: dict[str, Any] | None) -> Model | None:
     try:
-        return load_pretrained(source)
+        return load_pretrained(source, config=settings)
     except FileNotFoundError:
         return None
 
@@ -236,7 +246,10 @@ def _absent(those: tuple[Claim, ...], what: str, *fields: str) -> Part:
     typed = " ".join(f"{field}={PLACES[field]}" for field in fields)
     download = " and ".join(f"`hf download {NAMES[f]} --local-dir {PLACES[f]}`" for f in fields
                             if f in NAMES)  # fmt: skip
-    why = f"needs {what}, not at hand: {download}, then `{COMMAND} {typed}`"
+    why = (
+        f"needs {what}, not at hand: {download} (names from memory; a .pth file needs torch), then "
+        f"`{COMMAND} {typed}`"
+    )
     return xr.Dataset(), {}, {claim.id: why for claim in those}
 
 

@@ -1,5 +1,6 @@
 """Published weights: what is missing is said, and what is at hand is measured."""
 
+import shutil
 from pathlib import Path
 
 import jax
@@ -10,8 +11,10 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
 from circuitax.circuits.ground_truth import induction_model, skip_trigram_model
+from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.lab.lab import Lab
+from circuitax.models.lens_format import spec_from_config
 from circuitax.models.pretrained import save_pretrained
 from circuitax.models.specs import TransformerSpec
 from circuitax.records.claims import OUT_OF_REACH, settle
@@ -155,3 +158,20 @@ def test_models_of_the_published_sizes_settle_their_claims() -> None:
     arena = TransformerSpec(d_vocab=50_278, n_ctx=2048, n_layers=2, n_heads=12, d_model=768)
     assert _other(claims.TWO_LAYERS, arena, 2) == {}
     assert len(_other(claims.ONE_LAYER, arena, 1)) == len(claims.ONE_LAYER)
+
+
+def test_the_published_two_layer_model_comes_without_settings() -> None:
+    sizes = spec_from_config(published_weights.SETTINGS["source"])
+    assert (sizes.n_layers, sizes.n_heads, sizes.head_width, sizes.d_mlp) == (2, 12, 64, None)
+    assert (sizes.positions, sizes.norm) == (Positions.shortformer, Norm.none)
+    assert not _other(claims.TWO_LAYERS, sizes, 2), "it is the published one"
+
+
+def test_a_model_at_hand_that_cannot_be_read_is_no_absent_one(
+    induction: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "half"
+    shutil.copytree(induction, folder)
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(ValueError, match=r"must hold one \.safetensors or \.pth file"):
+        run(tmp_path, source=str(folder))

@@ -95,6 +95,7 @@ def test_marginals_are_what_terms_take_off_the_loss() -> None:
     assert values["text-order-0-above-bigram"] == pytest.approx(4 - 3, abs=0.02)
     # the first layer: 1.0 given the direct path, 0.2 given the second layer, whose own is 1.0
     assert values["text-layer-0-redundant"] == pytest.approx(1 - 0.2, abs=0.02)
+    assert values["text-layer-0-nearly-redundant"] == pytest.approx(0.2 / 1, abs=0.02)
     assert values["text-layer-1-above-0"] == pytest.approx(1 - 0.2, abs=0.02)
 
 

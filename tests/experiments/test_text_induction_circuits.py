@@ -71,10 +71,20 @@ def test_a_known_circuit_is_found(data: xr.Dataset) -> None:
     assert value["primed-previous"] > 0.99
     assert value["primed-k-composition"] > 3 and value["primed-k-above-v"] > 3
     assert min(value["primed-copying"], value["primed-matching"]) > 0.8
+    assert value["primed-corner-alone"] == 1
     assert value["primed-attends"] == 1
     assert value["primed-stripes"] > 0.8
     assert value["primed-raises"] == pytest.approx(8 * 9 / 10, rel=0.03)
     assert value["primed-previous-through-patterns"] > 0.2
+
+
+def test_a_head_that_copies_and_matches_without_induction_is_in_the_corner(
+    data: xr.Dataset,
+) -> None:
+    everywhere = data.assign(copying=data.copying * 0 + 0.9, matching=data.matching * 0 + 0.9)
+    assert estimates(everywhere)[0]["primed-corner-alone"].value == 0
+    all_induce = data.assign(prefix=data.prefix * 0 + 0.9)
+    assert "only 0 of 2 seeds" in estimates(all_induce)[1]["primed-corner-alone"]
 
 
 def test_without_the_head_every_claim_is_out_of_reach(data: xr.Dataset) -> None:

@@ -197,10 +197,12 @@ def test_options_that_the_format_lacks_are_named(change: dict, message: str) -> 
 
 
 def test_absent_files_are_named(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"config\.json is missing"):
+    with pytest.raises(ValueError, match=r"config\.json is missing"):
         load_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=r"must hold one"):
+        load_pretrained(tmp_path, config=CONFIG)
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
-    with pytest.raises(FileNotFoundError, match=r"must hold one \.safetensors or \.pth file"):
+    with pytest.raises(ValueError, match=r"must hold one \.safetensors or \.pth file"):
         load_pretrained(tmp_path)
 
 
@@ -208,7 +210,7 @@ def test_pth_needs_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
     (tmp_path / "model_final.pth").write_bytes(b"")
     monkeypatch.setattr(pretrained, "find_spec", lambda name: None)
-    with pytest.raises(FileNotFoundError, match=r"model_final\.pth needs torch"):
+    with pytest.raises(ValueError, match=r"model_final\.pth needs torch"):
         load_pretrained(tmp_path)
 
 

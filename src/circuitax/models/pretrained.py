@@ -48,27 +48,31 @@ _BUFFER = re.compile(r"blocks\.\d+\.attn\.(mask|IGNORE|rotary_sin|rotary_cos)$")
 
 
 def load_pretrained(
-    source: str | Path, *, dtype: DTypeLike = jnp.float32
+    source: str | Path,
+    *,
+    config: Mapping[str, Any] | None = None,
+    dtype: DTypeLike = jnp.float32,
 ) -> tuple[TransformerSpec, TransformerWeights]:
     """Read a model in TransformerLens's format.
 
     Args:
         source: A folder with ``config.json`` and one weight file, or the name of a Hugging Face
             repository that is already in the local cache.
+        config: TransformerLens's settings, for a source that has no ``config.json``.
         dtype: Of the result; half precision in the file is cast.
 
     Raises:
-        ValueError: If a file is damaged, the config asks for something that this library does not
-            model, or a weight is missing, unexpected or of the wrong shape; the message names the
-            file or the key.
-        FileNotFoundError: If there is no such folder, cached repository or file.
+        ValueError: If a file is missing or damaged, torch is needed and missing, the config asks
+            for something that this library does not model, or a weight is missing, unexpected or of
+            the wrong shape; the message names the file or the key.
+        FileNotFoundError: If there is no such folder or cached repository.
 
     Source: TransformerLens 3.9, ``HookedTransformer``: unless the config says otherwise ε = 1e-5,
         scores over ``sqrt(d_head)``, causal; a final norm; shortformer vectors join queries and
         keys after the norm.
     """
     folder = _folder(source)
-    spec = spec_from_config(_config(folder))
+    spec = spec_from_config(_config(folder, config))
     named = named_from_state(_state(folder), spec)
     return spec, assemble({name: jnp.asarray(array, dtype) for name, array in named.items()})
 
@@ -140,10 +144,14 @@ def _weight(
     return state[key]
 
 
-def _config(folder: Path) -> dict[str, Any]:
+def _config(folder: Path, given: Mapping[str, Any] | None) -> Mapping[str, Any]:
     file = folder / "config.json"
     if not file.is_file():
-        raise FileNotFoundError(f"{file} is missing; TransformerLens's settings are read from it")
+        if given is not None:
+            return given
+        raise ValueError(
+            f"{file} is missing, must hold TransformerLens's settings; or pass them as config="
+        )
     try:
         config = json.loads(file.read_bytes())
     except ValueError as error:
@@ -183,9 +191,9 @@ def _state(folder: Path) -> dict[str, np.ndarray]:
     saved = sorted(folder.glob("*final.pth")) or sorted(folder.glob("*.pth"))
     if safe or len(saved) != 1:
         found = [path.name for path in (*safe, *saved)]
-        raise FileNotFoundError(f"{folder} must hold one .safetensors or .pth file, has {found}")
+        raise ValueError(f"{folder} must hold one .safetensors or .pth file, has {found}")
     if find_spec("torch") is None:
-        raise FileNotFoundError(
+        raise ValueError(
             f"{saved[0].name} needs torch to be read; install it, or save the state dict as "
             "model.safetensors"
         )
