@@ -19,7 +19,8 @@ CLAIMS = (
           at_least(0), "a relation; the paper has 5.2 against 0.3", "shape", "all finite seeds", 8),
     Claim("most-paths-least-loss", FRAMEWORK, "In the deepest models, the share of the loss gain "
           "over uniform that comes last, from orders 3 and up, which hold 98 % of the paths",
-          "most-paths-least-loss", at_most(0.5), "a relation: less than half", "shape",
+          "most-paths-least-loss", at_most(0.5), "a relation: less than half; on "
+          "a task to which depth brings nothing, 2.7 nats from one layer to six", "shape",
           "all finite seeds", 8),
     Claim("ledger-complete", "design section 11", "Share of the deepest models in which the ledger "
           "proves its twenty largest paths to be the largest of all", "ledger-complete",

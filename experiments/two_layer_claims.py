@@ -1,4 +1,7 @@
-"""What two-layer circuits are held against, fixed before the first run, and how it is measured."""
+"""What two-layer circuits are held against, and how it is measured.
+
+Fixed before the first run, but for the wording of `k-composition-first`, see the YAML.
+"""
 
 import numpy as np
 import xarray as xr

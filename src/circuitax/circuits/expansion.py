@@ -1,7 +1,7 @@
 """The path expansion: logits as a sum over paths, with patterns and norm scales frozen.
 
-``T = (I ⊗ W_U) Π_l (I + Σ_h A^h ⊗ W_OV^h) (I ⊗ W_E)``, multiplied out. Every decomposition comes
-with its remainder, so that nobody has to trust that it closes.
+``T = (I ⊗ W_U) Π_l (I + Σ_h A^h ⊗ W_OV^h) (I ⊗ W_E)``, multiplied out. It comes with its remainder,
+so that nobody has to trust that it closes.
 """
 
 from typing import NamedTuple
