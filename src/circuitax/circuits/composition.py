@@ -196,8 +196,6 @@ def _pad_last(x: Array, size: int) -> Array:
 def _maximum(heads: HeadStack) -> Array:
     """``√(Σ_i s_i(A)² s_i(B)²) / (‖A‖ ‖B‖)``, singular values in falling order."""
     width = max(heads.W_Q.shape[-1], heads.W_V.shape[-1])
-    # Both circuits in one call: two decompositions that XLA runs side by side on a CPU may wait for
-    # each other's threads for ever.
     first, second = (
         jnp.stack([_pad_last(side, width) for side in sides])
         for sides in (

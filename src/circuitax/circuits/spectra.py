@@ -14,7 +14,7 @@ from jaxtyping import Array, Complex, Float, Key
 from circuitax.kernel.chain import Chain, chain_of
 from circuitax.kernel.gauge import centre_sources
 from circuitax.kernel.linalg import safe_divide
-from circuitax.kernel.spectrum import cyclic, eigenvalues
+from circuitax.kernel.spectrum import Cycle, cyclic, eigenvalues
 from circuitax.kernel.weights import HeadStack
 
 
@@ -105,5 +105,6 @@ def random_score(key: Key[Array, ""], rank: int, n_samples: int = 100) -> Random
     """
     if n_samples < 2:
         raise ValueError(f"n_samples={n_samples} must be at least 2")
-    scores = eigenvalue_score(jnp.linalg.eigvals(jax.random.normal(key, (n_samples, rank, rank))))
+    noise = Cycle(jax.random.normal(key, (n_samples, rank, rank)))
+    scores = eigenvalue_score(eigenvalues(noise))
     return RandomScore(scores.mean(), scores.std(ddof=1))

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from circuitax.kernel.decompositions import orthonormal, singular, symmetric_eigenvalues
 from circuitax.kernel.linalg import participation_ratio, safe_divide
 
 
@@ -23,7 +24,7 @@ class Overlap(NamedTuple):
 
 def basis(W: Float[Array, "*batch d_model k"]) -> Float[Array, "*batch d_model k"]:
     """Orthonormal columns with the span of W's columns; W has full column rank, k <= d_model."""
-    return jnp.linalg.qr(W)[0]
+    return orthonormal(W)[0]
 
 
 def overlap(x: Float[Array, "*batch d_model a"], y: Float[Array, "*batch d_model b"]) -> Overlap:
@@ -47,7 +48,7 @@ def principal_cosines(
 ) -> Float[Array, "*batch k"]:
     """Cosines of the principal angles between two column spaces, in falling order."""
     inner = jnp.matrix_transpose(basis(x)) @ basis(y)
-    return jnp.clip(jnp.linalg.svd(inner, compute_uv=False), 0, 1)
+    return jnp.clip(singular(inner), 0, 1)
 
 
 class Bandwidth(NamedTuple):
@@ -72,7 +73,7 @@ def bandwidth(W_O: Float[Array, "n_writers k d_model"]) -> Bandwidth:
     n, k, d = W_O.shape
     B = basis(jnp.matrix_transpose(W_O))
     total = jnp.einsum("nik,njk->ij", B, B)
-    spectrum = jnp.clip(jnp.linalg.eigvalsh(total), 0)
+    spectrum = jnp.clip(symmetric_eigenvalues(total), 0)
     # Σ_{m≠n} ‖B_mᵀ B_n‖² is ‖total‖² less the n diagonal terms of k each
     pairs = jnp.asarray(n * (n - 1) * k, W_O.dtype)
     reused = safe_divide(jnp.sum(total**2) - n * k, pairs)

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Complex, Float
 
+from circuitax.kernel import decompositions
 from circuitax.kernel.chain import Chain
 from circuitax.kernel.linalg import safe_divide, safe_sqrt
 from circuitax.kernel.products import cheapest, multiply
@@ -66,7 +67,7 @@ def eigenvalues(cycle: Cycle) -> Complex[Array, "*batch rank"]:
     Gradients exist where the eigenvalues are distinct; eigenvectors' are opt-in in JAX and not
     offered here. :func:`power_sums` and :func:`trace_cosine` run and differentiate everywhere.
     """
-    return jnp.linalg.eigvals(cycle.core)
+    return decompositions.eigenvalues(cycle.core)
 
 
 def power_sums(cycle: Cycle, n: int) -> Float[Array, "*batch n"]:
@@ -146,9 +147,9 @@ def singular_values(chain: Chain) -> Float[Array, "*batch rank"]:
     Gradients exist where the halves have full column rank and the values are distinct.
     """
     left, right = (multiply(side.factors) for side in _narrow_sides(chain))
-    r_left = jnp.linalg.qr(left, mode="r")
-    r_right = jnp.linalg.qr(jnp.matrix_transpose(right), mode="r")
-    return jnp.linalg.svd(r_left @ jnp.matrix_transpose(r_right), compute_uv=False)
+    r_left = decompositions.triangle(left)
+    r_right = decompositions.triangle(jnp.matrix_transpose(right))
+    return decompositions.singular(r_left @ jnp.matrix_transpose(r_right))
 
 
 def gram_singular_values(chain: Chain) -> Float[Array, "*batch rank"]:
@@ -160,11 +161,10 @@ def gram_singular_values(chain: Chain) -> Float[Array, "*batch rank"]:
     """
     left, right = _narrow_sides(chain)
     grams = [multiply((side.T @ side).factors) for side in (left, right.T)]
-    # One eigh for both, since two that XLA runs side by side on a CPU may wait for each other's
-    # threads for ever; and not Cholesky: a rank-deficient Gram has a root, but no such factor.
-    values, vectors = jnp.linalg.eigh(jnp.stack(jnp.broadcast_arrays(*grams)))
+    # Not Cholesky: a rank-deficient Gram has a root, but no such factor.
+    values, vectors = decompositions.symmetric_eigen(jnp.stack(jnp.broadcast_arrays(*grams)))
     roots = safe_sqrt(values)[..., :, None] * jnp.matrix_transpose(vectors)
-    return jnp.linalg.svd(roots[0] @ jnp.matrix_transpose(roots[1]), compute_uv=False)
+    return decompositions.singular(roots[0] @ jnp.matrix_transpose(roots[1]))
 
 
 def thin_svd(
@@ -174,9 +174,9 @@ def thin_svd(
 ]:
     """``U, σ, Vᵀ`` with ``M = U diag(σ) Vᵀ`` and orthonormal thin factors."""
     left, right = (multiply(side.factors) for side in _narrow_sides(chain))
-    q_left, r_left = jnp.linalg.qr(left)
-    q_right, r_right = jnp.linalg.qr(jnp.matrix_transpose(right))
-    u, values, v = jnp.linalg.svd(r_left @ jnp.matrix_transpose(r_right), full_matrices=False)
+    q_left, r_left = decompositions.orthonormal(left)
+    q_right, r_right = decompositions.orthonormal(jnp.matrix_transpose(right))
+    u, values, v = decompositions.singular_vectors(r_left @ jnp.matrix_transpose(r_right))
     return q_left @ u, values, v @ jnp.matrix_transpose(q_right)
 
 
