@@ -29,8 +29,8 @@ MUTANTS = (
     Mutant(
         "cyclic_singular_values",
         "kernel/spectrum.py",
-        "r_left @ jnp.matrix_transpose(r_right), compute_uv=False",
-        "cyclic(chain).core, compute_uv=False",
+        "return decompositions.singular(r_left @ jnp.matrix_transpose(r_right))",
+        "return decompositions.singular(cyclic(chain).core)",
         (
             "tests/kernel/test_spectrum.py::"
             "test_singular_values_and_vectors_of_the_dense_matrix[thin]",
