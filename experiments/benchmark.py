@@ -106,8 +106,6 @@ def main(arguments: list[str] | None = None) -> None:
     if options.rounds < 1:
         parser.error(f"--rounds={options.rounds} must be at least 1")
     rows: list[dict[str, Any]] = []
-    # One device a core: what asks for a mesh trains members side by side, the rest uses the first.
-    jax.config.update("jax_num_cpu_devices", len(os.sched_getaffinity(0)))
     peak = matmul_peak()
     machine = {
         "cores": len(os.sched_getaffinity(0)),
@@ -147,4 +145,7 @@ def write(rows: list[dict[str, Any]], machine: dict[str, Any], folder: Path) -> 
 
 
 if __name__ == "__main__":
+    # One device a core: what asks for a mesh trains members side by side, the rest uses the first.
+    # Here, since a process that has computed already cannot have more devices.
+    jax.config.update("jax_num_cpu_devices", len(os.sched_getaffinity(0)))
     main()

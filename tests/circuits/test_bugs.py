@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from circuitax.circuits import bugs
 
@@ -43,3 +44,11 @@ def test_nothing_to_save_where_the_model_is_right(x64):
     price = jax.jit(bugs.price_bugs, static_argnums=4, static_argnames=("precision", "n_steps"))
     found = price(jnp.zeros((100, 2)), targets, pair, held_out, 2, n_steps=20)
     np.testing.assert_allclose(found.saved, 0, atol=1e-6)
+
+
+@pytest.mark.parametrize("held", [0, 4])
+def test_a_price_needs_events_on_both_sides(held):
+    targets, pair = jnp.array([0, 1, 0, 1]), jnp.array([0, 0, 1, 1])
+    held_out = jnp.arange(4.0) < held
+    with pytest.raises(ValueError, match=f"held_out holds out {held} of 4 events"):
+        bugs.price_bugs(jnp.zeros((4, 2)), targets, pair, held_out.astype(float), 2)

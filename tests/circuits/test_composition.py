@@ -125,5 +125,25 @@ def test_bad_arguments_are_named(rng):
     heads = _heads(rng, dtype=jnp.float32)
     with pytest.raises(ValueError, match="kind='k' must be one of"):
         composition.composed(heads, "k", (0, 0), (1, 0))
+    with pytest.raises(ValueError, match=r"reader\[1\]=9 must be from 0 to"):
+        composition.composed(heads, "K", (0, 0), (1, 9))
+    with pytest.raises(ValueError, match=r"writer\[0\]=-1 must be from 0 to"):
+        composition.composed(heads, "K", (-1, 0), (1, 0))
+    with pytest.raises(ValueError, match=r"reader=\(1, 0\) must be in a later layer than"):
+        composition.composed(heads, "K", (1, 1), (1, 0))
     with pytest.raises(ValueError, match="n_samples=1 must be at least 2"):
         composition.rotation_null(jax.random.key(0), heads, 1)
+
+
+def test_a_head_of_zeros_has_no_z_and_spoils_no_other(rng, x64):
+    heads = _heads(rng)
+    full = composition.composition(heads)
+    dead = heads._replace(W_O=heads.W_O.at[0, 0].set(0))
+    found = composition.composition(dead)
+    assert not np.asarray(found.score[:, 0, 0, 1]).any()
+    assert np.isnan(found.z[:, 0, 0, 1:]).all()
+    np.testing.assert_allclose(found.z[:, 0, 1, 1], full.z[:, 0, 1, 1], atol=1e-12)
+    slope = jax.grad(lambda W_O: jnp.nansum(composition.composition(heads._replace(W_O=W_O)).z))(
+        dead.W_O
+    )
+    assert np.isfinite(slope).all()

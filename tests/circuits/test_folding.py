@@ -39,6 +39,23 @@ def test_S0_section_2_3_norms_are_absorbed_up_to_one_scale(mlp, make_run, x64):
     assert np.abs(forward(dropped, run.tokens, run.spec)[0] - run.logits).max() > 1e-2
 
 
+@pytest.mark.parametrize("final_norm", [True, False])
+@pytest.mark.parametrize("positions", Positions)
+def test_every_position_scheme_keeps_its_logits(positions, final_norm, make_run, x64):
+    # a gain before positions cannot be folded, so those schemes have the bare norm
+    bare = positions.in_queries_and_keys
+    norm = Norm.layernorm_pre if bare else Norm.layernorm
+    run = make_run(2, biases=True, norm=norm, positions=positions, d_head=4, mlp=True)
+    spec = replace(run.spec, final_norm=final_norm)
+    weights = run.weights._replace(final_norm=None) if bare else run.weights
+    logits, trace = forward(weights, run.tokens, spec)
+    folded, folded_spec = fold_norms(weights, spec)
+    assert folded.blocks.attention_norm is None and folded.final_norm is None
+    found, folded_trace = forward(folded, run.tokens, folded_spec)
+    np.testing.assert_allclose(found, logits, atol=1e-12)
+    np.testing.assert_allclose(folded_trace.patterns, trace.patterns, atol=1e-12)
+
+
 def test_without_a_final_norm_the_writers_keep_their_mean(make_run, x64):
     run = make_run(1, norm=Norm.layernorm)
     spec = replace(run.spec, final_norm=False)

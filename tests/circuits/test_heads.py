@@ -4,10 +4,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits import heads
+from circuitax.circuits import heads, score_terms
 from circuitax.kernel.attention import causal_mask
 from circuitax.kernel.chain import materialise
-from circuitax.kernel.forward import forward
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.softmax import masked_softmax
@@ -86,25 +85,29 @@ def test_rotary_tables_depend_on_the_offset(make_run, x64):
         ]
     )
     text = np.asarray(run.tokens)
-    b_K = run.weights.blocks.attention.b_K
-    unbiased = run.weights.blocks.attention._replace(b_K=jnp.zeros_like(b_K))
-    # a rotated key bias is not the same for all sources, so it is compared without
-    weights = run.weights._replace(blocks=run.weights.blocks._replace(attention=unbiased))
-    _, trace = forward(weights, run.tokens, run.spec)
     for head in range(2):
         table = np.array(
             [[scores[max(t - s, 0), 0, head, text[t], text[s]] for s in range(5)] for t in range(5)]
         )
         index = jnp.arange(5)
         pattern = masked_softmax(jnp.asarray(table), causal_mask(index, index))
-        np.testing.assert_allclose(pattern, trace.patterns[0, head], atol=1e-12)
+        np.testing.assert_allclose(pattern, run.trace.patterns[0, head], atol=1e-12)
 
 
 @pytest.mark.parametrize(
-    "positions", [Positions.learned, Positions.sinusoidal, Positions.shortformer]
+    "options",
+    [
+        {"positions": Positions.learned},
+        {"positions": Positions.sinusoidal},
+        {"positions": Positions.shortformer},
+        {"positions": Positions.learned, "biases": True},
+        {"positions": Positions.shortformer, "biases": True, "norm": Norm.layernorm},
+        {"positions": Positions.shortformer_sinusoidal, "norm": Norm.layernorm},
+    ],
+    ids=lambda options: "_".join(str(value) for value in options.values()),
 )
-def test_position_blocks_sum_to_the_scores(positions, make_run, x64):
-    run = make_run(1, positions=positions)
+def test_position_blocks_sum_to_the_scores(options, make_run, x64):
+    run = make_run(1, **options)
     blocks = heads.position_blocks(run.weights, run.spec, 5)
     tt, tp, pt, pp = (materialise(block) for block in blocks)
     text = run.tokens
@@ -112,6 +115,10 @@ def test_position_blocks_sum_to_the_scores(positions, make_run, x64):
     index = jnp.arange(5)
     pattern = masked_softmax(scores, causal_mask(index, index))
     np.testing.assert_allclose(pattern, run.trace.patterns, atol=1e-12)
+    undivided = [
+        score_terms.head_scores(run.weights, run.spec, run.trace, 0, head) for head in range(2)
+    ]
+    np.testing.assert_allclose(scores[0], undivided, atol=1e-12)  # a softmax sees no key bias
 
 
 def test_positional_share_is_a_share_of_variance(make_run, x64):
@@ -141,3 +148,10 @@ def test_bad_arguments_are_named(make_run):
     run = make_run(1, dtype=jnp.float32, norm=Norm.rmsnorm, positions=Positions.learned)
     with pytest.raises(ValueError, match=r"spec\.norm=rmsnorm must be none"):
         heads.position_blocks(run.weights, run.spec, 5)
+    run = make_run(1, dtype=jnp.float32, positions=Positions.shortformer)
+    smeared = run.weights.blocks.attention._replace(smear=jnp.zeros((1, 2)))
+    weights = run.weights._replace(blocks=run.weights.blocks._replace(attention=smeared))
+    with pytest.raises(ValueError, match=r"weights\.blocks\.attention\.smear must be None"):
+        heads.token_qk(weights, run.spec)
+    with pytest.raises(ValueError, match=r"weights\.blocks\.attention\.smear must be None"):
+        heads.position_blocks(weights, run.spec, 5)

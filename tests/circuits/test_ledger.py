@@ -72,6 +72,21 @@ def test_head_paths_equal_brute_force(options, make_run, x64):
     assert found.n_evaluated < len(values)
 
 
+def test_patterns_that_subtract_are_bounded_too(make_run, rng, x64):
+    """Not a softmax's: entries of both signs, whose rows cancel."""
+    run = make_run(4, n_heads=3)
+    model = _model(run)
+    A = jnp.asarray(np.tril(rng.normal(size=model.A.shape)))
+    A = A.at[..., 0].add(-A.sum(axis=-1))  # rows of sum 0 would make a bound by sums 0
+    model = model._replace(A=A)
+    direction = run.weights.W_U[:, 2]
+    values = _head_path_values(model, 3, direction)
+    found = ledger.head_ledger(model, 3, direction, k=6)
+    order = np.argsort(-np.abs(values))
+    np.testing.assert_allclose(found.values, values[order[:6]], rtol=1e-10)
+    assert found.complete and np.abs(values[order[6]]) <= found.omitted_bound * (1 + 1e-12)
+
+
 def test_paths_and_remainder_are_the_logit(make_run, x64):
     run = make_run(3)
     found = ledger.head_ledger(_model(run), 4, run.weights.W_U[:, 1], k=5)
@@ -163,7 +178,20 @@ def test_bad_arguments_are_named(make_run):
     model = _model(make_run(1, dtype=jnp.float32))
     with pytest.raises(ValueError, match="position=5 must be from 0 to 4"):
         ledger.head_ledger(model, 5, jnp.ones(6))
+    with pytest.raises(ValueError, match="position=5 must be from 0 to 4"):
+        ledger.head_path_values(model, (((0, 0),),), 5, jnp.ones(6))
+    with pytest.raises(ValueError, match=r"direction has shape \(7,\), must be \(6,\), d_model"):
+        ledger.head_ledger(model, 0, jnp.ones(7))
     with pytest.raises(ValueError, match="k=0 must be at least 1"):
         ledger.head_ledger(model, 0, jnp.ones(6), k=0)
     with pytest.raises(ValueError, match="budget=0 must be at least 1"):
         ledger.position_ledger(model, 0, jnp.ones(6), budget=0)
+
+
+@pytest.mark.parametrize("find", [ledger.head_ledger, ledger.position_ledger])
+def test_what_is_not_finite_is_no_proof(find, make_run):
+    model = _model(make_run(2, dtype=jnp.float32))
+    with pytest.raises(ValueError, match="direction must be finite"):
+        find(model, 0, jnp.ones(6).at[2].set(jnp.nan))
+    with pytest.raises(ValueError, match=r"model\.W_O must be finite"):
+        find(model._replace(W_O=model.W_O.at[1, 0].set(jnp.inf)), 0, jnp.ones(6))

@@ -82,3 +82,19 @@ def test_a_single_term_by_hand(make_run, x64):
     written = np.asarray(run.trace.patterns[0, 1]) @ x @ heads.W_V[0, 1] @ heads.W_O[0, 1]
     expected = (x @ heads.W_Q[1, 0]) @ np.asarray(written @ heads.W_K[1, 0]).T
     np.testing.assert_allclose(found.terms[0, 2], expected * run.spec.score_scale, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("layer", "head", "message"),
+    [(9, 0, "layer=9 must be from 0 to 1"), (-1, 0, "layer=-1 "), (1, 9, "head=9 must be from 0 ")],
+)
+def test_heads_that_the_model_lacks_are_named(layer, head, message, make_run):
+    run = make_run(2, dtype=jnp.float32)
+    parts = components.components_of(run.weights, run.tokens, run.spec, run.trace)
+    with pytest.raises(ValueError, match=message):
+        score_terms.score_terms(run.weights, run.spec, run.trace, parts, layer, head)
+    with pytest.raises(ValueError, match=message):
+        score_terms.head_scores(run.weights, run.spec, run.trace, layer, head)
+    if layer != 1:
+        with pytest.raises(ValueError, match=message):
+            score_terms.score_sources(run.weights, run.spec, parts, layer)

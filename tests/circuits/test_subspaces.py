@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from scipy.linalg import subspace_angles
 
 from circuitax.circuits import subspaces
@@ -34,3 +35,10 @@ def test_bandwidth_by_hand():
     np.testing.assert_allclose([same.written, same.effective, same.reused], [1, 0.5, 1], atol=1e-6)
     apart = subspaces.bandwidth(jnp.stack([plane, jnp.eye(4)[2:]]))
     np.testing.assert_allclose([apart.written, apart.effective, apart.reused], [1, 1, 0], atol=1e-6)
+
+
+def test_streams_of_two_widths_are_refused():
+    x, y = jnp.eye(7)[:, :3], jnp.eye(8)[:, :2]
+    for read in (subspaces.overlap, subspaces.principal_cosines):
+        with pytest.raises(ValueError, match="y has d_model=8, must have that of x, 7"):
+            read(x, y)

@@ -1,5 +1,7 @@
 """Token tables against dense V × V and V × V × V arrays."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -49,6 +51,26 @@ def test_top_triples_are_those_of_the_whole_cube(make_run, x64):
     np.testing.assert_allclose(found.strength, cube.ravel()[best], rtol=1e-10)
     expected = np.stack(np.unravel_index(best, cube.shape))
     np.testing.assert_array_equal([found.source, found.destination, found.out], expected)
+
+
+@pytest.mark.parametrize("k", [0, 13])
+def test_more_triples_than_tokens_are_refused(k, make_run):
+    (qk, ov), _ = _circuits(make_run(1, d_vocab=12, dtype=jnp.float32), 0)
+    with pytest.raises(ValueError, match=f"k={k} must be from 1 to d_vocab=12"):
+        token_tables.top_triples(qk, ov, k)
+    with pytest.raises(ValueError, match=f"n_sources={k} must be from 1 to d_vocab=12"):
+        token_tables.skip_trigrams(qk, ov, k, 2)
+
+
+def test_tables_are_of_one_head(make_run):
+    run = make_run(1, dtype=jnp.float32)
+    qk, ov = heads.token_qk(run.weights, run.spec), heads.token_ov(run.weights, run.spec)
+    one = [jax.tree.map(lambda f: f[0, 0] if f.ndim == 4 else f, c) for c in (qk, ov)]
+    for find in (token_tables.top_triples, partial(token_tables.skip_trigrams, n_sources=2)):
+        with pytest.raises(ValueError, match=r"qk has shape \(1, 2, 7, 7\), must be one head's"):
+            find(qk, one[1], k=2)
+        with pytest.raises(ValueError, match=r"ov has shape \(1, 2, 7, 7\), must be one head's"):
+            find(one[0], ov, k=2)
 
 
 def test_neuron_tables_are_products_with_the_embeddings(rng, x64):

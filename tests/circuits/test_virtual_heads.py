@@ -30,3 +30,17 @@ def test_layers_must_rise(make_run):
     run = make_run(2, dtype=jnp.float32)
     with pytest.raises(ValueError, match="first=1 must be a layer before second=1"):
         virtual_heads.virtual_ov(run.weights.blocks.attention, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [(-1, 0, "first=-1 must be from 0 to 1"), (0, 9, "second=9 must be from 0 to 1")],
+)
+def test_layers_that_the_model_lacks_are_named(first, second, message, make_run):
+    run = make_run(2, dtype=jnp.float32)
+    model = frozen.frozen_model(run.weights, run.tokens, run.spec, run.trace)
+    for read in (virtual_heads.virtual_patterns, virtual_heads.virtual_sizes):
+        with pytest.raises(ValueError, match=message):
+            read(model, first, second)
+    with pytest.raises(ValueError, match=message):
+        virtual_heads.virtual_ov(run.weights.blocks.attention, first, second)

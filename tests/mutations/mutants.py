@@ -363,6 +363,13 @@ MUTANTS = (
         ("tests/circuits/test_composition.py::test_scores_are_dense_norms[1-2]",),
     ),
     Mutant(
+        "composition_without_what_lies_inside",  # E15's kind of error where scores are computed
+        "circuits/composition.py",
+        "write, read = write @ write_G[:-1], read @",
+        "read = read @",
+        ("tests/circuits/test_composition.py::test_scores_are_dense_norms[1-2]",),
+    ),
+    Mutant(
         "score_scale_dropped_from_the_table",
         "circuits/heads.py",
         "jnp.matrix_transpose(W_K), rows.T), spec.score_scale)",

@@ -7,8 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from circuitax.circuits.components import Components, stacked
-from circuitax.circuits.folding import fold_read
-from circuitax.circuits.heads import over_heads
+from circuitax.circuits.folding import fold_read, over_heads
 from circuitax.circuits.read_out import ReadOut, logits_along, token_directions
 from circuitax.kernel.interventions import Trace
 from circuitax.kernel.linalg import norm

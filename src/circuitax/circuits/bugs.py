@@ -82,8 +82,17 @@ def price_bugs(
         precision: Of a Gaussian prior on θ, in events: it keeps rare pairs from fitting noise.
         n_steps: L-BFGS steps; the problem is convex.
 
+    Raises:
+        ValueError: If nothing or everything is held out; a traced ``held_out`` is not looked at.
+
     Source: design section 11, "bugs in nats": KL removed by one free vector for each pair.
     """
+    if not isinstance(held_out, jax.core.Tracer):
+        n_held, n = int((held_out > 0).sum()), held_out.shape[0]
+        if n_held in (0, n):
+            raise ValueError(
+                f"held_out holds out {n_held} of {n} events, must leave some on each side"
+            )
     seen = 1 - held_out
 
     def losses(theta: Array) -> Array:

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from circuitax.kernel.chain import Chain, chain_of
+from circuitax.kernel.indices import check_index
 from circuitax.kernel.linalg import gram, safe_divide, safe_sqrt
 from circuitax.kernel.spectrum import gram_singular_values
 from circuitax.kernel.weights import HeadStack
@@ -32,7 +33,8 @@ class Composition(NamedTuple):
 
     score: Float[Array, "kind n_layers n_heads n_layers n_heads"]
     z: Float[Array, "kind n_layers n_heads n_layers n_heads"]
-    """``(score² - 1/d_model) / null_std``: deviations from a random rotation between the heads."""
+    """``(score² - 1/d_model) / null_std``: deviations from a random rotation between the heads.
+    NaN also where a head is zero, which has nothing to rotate; its score is 0."""
     null_std: Float[Array, "kind n_layers n_heads n_layers n_heads"]
     """Of the squared score; its null mean is ``1/d_model`` for every pair."""
     maximum: Float[Array, "kind n_layers n_heads n_layers n_heads"]
@@ -63,9 +65,11 @@ def composition(heads: HeadStack, block_entries: int = BLOCK_ENTRIES) -> Composi
     f = safe_divide(trace_of_square, trace**2) - 1 / d
     variance = 2 * f[0, None, :, :, None, None] * f[1:, None, None] / ((d - 1) * (d + 2))
     null_std = safe_sqrt(variance)
+    alive = (trace[0, None, :, :, None, None] * trace[1:, None, None]) > 0
+    z = jnp.where(alive, safe_divide(squared - 1 / d, null_std), jnp.nan)
     return Composition(
         _where_later(safe_sqrt(squared), heads),
-        _where_later(safe_divide(squared - 1 / d, null_std), heads),
+        _where_later(z, heads),
         _where_later(null_std, heads),
         _where_later(_maximum(heads).reshape(squared.shape), heads),
     )
@@ -227,10 +231,16 @@ def composed(
         reader: (layer, head) of a later layer.
 
     Raises:
-        ValueError: If ``kind`` is another name.
+        ValueError: If ``kind`` is another name, a layer or head is out of range, or the reader is
+            not in a later layer.
     """
     if kind not in KINDS:
         raise ValueError(f"kind={kind!r} must be one of {KINDS}")
+    for name, head in (("writer", writer), ("reader", reader)):
+        for axis in range(2):
+            check_index(f"{name}[{axis}]", head[axis], heads.W_Q.shape[axis])
+    if reader[0] <= writer[0]:
+        raise ValueError(f"reader={reader} must be in a later layer than writer={writer}")
     W_Q, W_K = heads.W_Q[reader], heads.W_K[reader]
     read = {
         "Q": (W_Q, W_K.T),

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from circuitax.kernel.norm import Norm
+from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import ForwardSpec
 from circuitax.kernel.weights import NormWeights, TransformerWeights
 
@@ -40,6 +41,14 @@ def fold_read(
     return (_centred(W, axis=-2) if norm.centres else W), b
 
 
+def over_heads(norm: NormWeights | None) -> NormWeights | None:
+    """A layer's norm with an axis for its heads, as `fold_read` wants it."""
+    if norm is None:
+        return None
+    offset = None if norm.offset is None else norm.offset[..., None, :]
+    return NormWeights(norm.gain[..., None, :], offset)
+
+
 def fold_norms(
     weights: TransformerWeights, spec: ForwardSpec
 ) -> tuple[TransformerWeights, ForwardSpec]:
@@ -47,7 +56,8 @@ def fold_norms(
 
     Readers take gain and offset. Under a final norm, writers (embeddings, ``W_O``, ``W_out``,
     biases) are centred as well, so that the stream has mean 0 by itself and an RMS norm is enough;
-    an unembedding without a norm would see the mean that this removes.
+    an unembedding without a norm would see the mean that this removes. The norm keeps its centring
+    too where sinusoids, which are no weights, are in the stream.
 
     Returns:
         Weights and spec with the same logits, patterns and norm scales.
@@ -66,11 +76,14 @@ def fold_norms(
             f"spec.positions={spec.positions.value} follows the norm; its gain cannot be folded"
         )
     heads = blocks.attention
-    per_head = None if blocks.attention_norm is None else _over_heads(blocks.attention_norm)
-    W_Q, b_Q = fold_read(heads.W_Q, heads.b_Q, spec.norm, per_head)
-    W_K, b_K = fold_read(heads.W_K, heads.b_K, spec.norm, per_head)
+    per_head = over_heads(blocks.attention_norm)
     W_V, b_V = fold_read(heads.W_V, heads.b_V, spec.norm, per_head)
-    heads = heads._replace(W_Q=W_Q, b_Q=b_Q, W_K=W_K, b_K=b_K, W_V=W_V, b_V=b_V)
+    heads = heads._replace(W_V=W_V, b_V=b_V)
+    # Positions that follow the norm are not centred; what it hands to queries and keys is.
+    if not spec.positions.in_queries_and_keys:
+        W_Q, b_Q = fold_read(heads.W_Q, heads.b_Q, spec.norm, per_head)
+        W_K, b_K = fold_read(heads.W_K, heads.b_K, spec.norm, per_head)
+        heads = heads._replace(W_Q=W_Q, b_Q=b_Q, W_K=W_K, b_K=b_K)
     mlp = blocks.mlp
     if mlp is not None:
         W_in, b_in = fold_read(mlp.W_in, mlp.b_in, spec.norm, blocks.mlp_norm)
@@ -91,7 +104,7 @@ def fold_norms(
     )
     if not spec.norm.centres:
         return folded, spec
-    if not spec.final_norm:
+    if not spec.final_norm or spec.positions == Positions.sinusoidal:
         return folded, replace(spec, norm=Norm.layernorm_pre)
     return _centre_writers(folded, spec), replace(spec, norm=Norm.rmsnorm)
 
@@ -111,11 +124,6 @@ def _centre_writers(weights: TransformerWeights, spec: ForwardSpec) -> Transform
         W_pos=W_pos,
         blocks=weights.blocks._replace(attention=heads, mlp=mlp),
     )
-
-
-def _over_heads(norm: NormWeights) -> NormWeights:
-    offset = None if norm.offset is None else norm.offset[..., None, :]
-    return NormWeights(norm.gain[..., None, :], offset)
 
 
 def _centred(x: Array, axis: int) -> Array:

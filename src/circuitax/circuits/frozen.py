@@ -9,12 +9,12 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from circuitax.circuits.folding import fold_read
+from circuitax.circuits.folding import fold_read, over_heads
 from circuitax.circuits.read_out import ReadOut, read_out_of
 from circuitax.kernel.interventions import Trace
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.spec import ForwardSpec
-from circuitax.kernel.weights import NormWeights, TransformerWeights
+from circuitax.kernel.weights import TransformerWeights
 
 
 class FrozenModel(NamedTuple):
@@ -56,18 +56,18 @@ def frozen_model(
 
     Raises:
         ValueError: If the model has an MLP, which frozen patterns do not make linear; see
-            `components` for those.
+            `components` for those, or the trace is of a text of another length.
 
     Source: framework paper, "freezing attention patterns"; S0 Remark 20.
     """
     blocks = weights.blocks
     if blocks.mlp is not None:
         raise ValueError("weights.blocks.mlp must be None: an MLP is not linear, see components")
-    heads, norm = blocks.attention, blocks.attention_norm
-    if norm is not None:
-        offset = None if norm.offset is None else norm.offset[..., None, :]
-        norm = NormWeights(norm.gain[..., None, :], offset)
-    W_V, b_V = fold_read(heads.W_V, heads.b_V, spec.norm, norm)
+    n_ctx = trace.streams.shape[1]
+    if tokens.shape[0] != n_ctx:
+        raise ValueError(f"tokens has {tokens.shape[0]} positions, must have the trace's {n_ctx}")
+    heads = blocks.attention
+    W_V, b_V = fold_read(heads.W_V, heads.b_V, spec.norm, over_heads(blocks.attention_norm))
     A = trace.patterns
     if b_V is not None:
         b_V = A.sum(axis=-1)[..., None] * b_V[:, :, None, :]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from circuitax.circuits.folding import fold_read
+from circuitax.circuits.folding import fold_read, over_heads
 from circuitax.kernel.bias import with_constant
 from circuitax.kernel.chain import Chain, chain_of
 from circuitax.kernel.gauge import centre_sources, centre_vocabulary, fold_score_scale
@@ -19,7 +19,7 @@ from circuitax.kernel.norm import Norm, norm_scale
 from circuitax.kernel.positions import Positions, rotate, sinusoidal
 from circuitax.kernel.spec import ForwardSpec
 from circuitax.kernel.spectrum import norm
-from circuitax.kernel.weights import HeadStack, NormWeights, TransformerWeights
+from circuitax.kernel.weights import HeadStack, TransformerWeights
 
 
 def head_qk(heads: HeadStack, score_scale: float) -> Chain:
@@ -44,26 +44,24 @@ def token_qk(
 ) -> Chain:
     """The full QK circuit ``W_E W_QK W_Eᵀ``: entry (u, v) scores source v for destination u.
 
-    ``[n_layers, n_heads, d_vocab, d_vocab]``. A query bias is included, since it prefers sources;
-    a key bias adds the same to all sources and is left out. Under a norm each token is read as it
-    stands alone in the stream, which is exact for layer 0 without positions in the stream.
+    ``[n_layers, n_heads, d_vocab, d_vocab]``, biases included. Under a norm each token is read as
+    it stands alone in the stream, which is exact for layer 0 without positions in the stream.
 
     Args:
         weights: Any transformer.
         spec: Static.
         offset: ``dest - src`` in steps, for rotary positions, whose ``W_QK`` depends on it.
-        centred: Whether each row has mean 0, which no softmax can see.
+        centred: Whether each row has mean 0, which no softmax can see, unless positions are rotary:
+            sources at other offsets then have other tables, whose means differ.
+
+    Raises:
+        ValueError: If keys are smeared, so that a score needs the token before the source as well.
 
     Source: S0 Definition 23.
     Differs: S0 prints ``W_Eᵀ W_Q W_K W_E``, whose shapes do not meet (E1), and no scale (E13).
     """
-    rows = _token_rows(weights, spec)
-    W_Q, b_Q, W_K = _query_key_maps(weights, spec, offset)
-    dest = rows
-    if b_Q is not None:
-        dest = with_constant(rows)
-        W_Q = jnp.concatenate([W_Q, b_Q[..., None, :]], axis=-2)
-    qk = fold_score_scale(chain_of(dest, W_Q, jnp.matrix_transpose(W_K), rows.T), spec.score_scale)
+    rows, W_Q, W_K = _query_key_maps(weights, spec, offset)
+    qk = fold_score_scale(chain_of(rows, W_Q, jnp.matrix_transpose(W_K), rows.T), spec.score_scale)
     return centre_sources(qk) if centred else qk
 
 
@@ -111,7 +109,7 @@ class PositionBlocks(NamedTuple):
 
 
 def position_blocks(weights: TransformerWeights, spec: ForwardSpec, n_ctx: int) -> PositionBlocks:
-    """``(E + P) W_QK (E + P)ᵀ`` multiplied out, uncentred.
+    """``(E + P) W_QK (E + P)ᵀ`` multiplied out, uncentred; biases are read with the token.
 
     Args:
         weights: A transformer whose positions are vectors, in the stream or in queries and keys.
@@ -119,8 +117,8 @@ def position_blocks(weights: TransformerWeights, spec: ForwardSpec, n_ctx: int) 
         n_ctx: Number of positions.
 
     Raises:
-        ValueError: If the model has no position vectors, or a norm reads tokens and positions
-            together.
+        ValueError: If the model has no position vectors, a norm reads tokens and positions
+            together, or keys are smeared.
 
     Source: framework paper, positional heads; section 1.2 of our reference page.
     """
@@ -129,9 +127,8 @@ def position_blocks(weights: TransformerWeights, spec: ForwardSpec, n_ctx: int) 
     if spec.positions.in_stream and spec.norm != Norm.none:
         raise ValueError(f"spec.norm={spec.norm.value} must be none: it mixes token and position")
     heads = weights.blocks.attention
-    W_Q, _, W_K = _query_key_maps(weights, spec, 0)
+    tokens, W_Q, W_K = _query_key_maps(weights, spec, 0)
     positions = position_vectors(weights, spec, n_ctx)
-    tokens = _token_rows(weights, spec)
 
     def block(dest: Array, q: Array, k: Array, src: Array) -> Chain:
         return fold_score_scale(chain_of(dest, q, jnp.matrix_transpose(k), src.T), spec.score_scale)
@@ -165,16 +162,6 @@ def position_vectors(
     return sinusoidal(jnp.arange(n_ctx), W_E.shape[1], W_E.dtype, spec.rotary_base)
 
 
-def over_heads(norm_weights: NormWeights | None) -> NormWeights | None:
-    """A layer's norm with an axis for its heads, as `fold_read` wants it."""
-    if norm_weights is None:
-        return None
-    offset = norm_weights.offset
-    return NormWeights(
-        norm_weights.gain[..., None, :], None if offset is None else offset[..., None, :]
-    )
-
-
 def _token_rows(weights: TransformerWeights, spec: ForwardSpec) -> Float[Array, "d_vocab d_model"]:
     """Each token's embedding over its own norm scale; gain and centring are in the readers."""
     scale = norm_scale(weights.W_E, spec.norm, spec.norm_eps)
@@ -183,19 +170,30 @@ def _token_rows(weights: TransformerWeights, spec: ForwardSpec) -> Float[Array, 
 
 def _query_key_maps(
     weights: TransformerWeights, spec: ForwardSpec, offset: int
-) -> tuple[Array, Array | None, Array]:
-    """``W_Q`` and its bias, turned by the offset if positions are rotary, and ``W_K``."""
+) -> tuple[Array, Array, Array]:
+    """Token rows, ``W_Q``, turned by the offset if positions are rotary, and ``W_K``.
+
+    Where there are biases, each map has them as its last row, and token rows end with 1.
+    """
     heads = weights.blocks.attention
+    if heads.smear is not None:
+        raise ValueError("weights.blocks.attention.smear must be None: it mixes keys of two tokens")
     per_head = over_heads(weights.blocks.attention_norm)
     W_Q, b_Q = fold_read(heads.W_Q, heads.b_Q, spec.norm, per_head)
-    W_K, _ = fold_read(heads.W_K, None, spec.norm, per_head)
+    W_K, b_K = fold_read(heads.W_K, heads.b_K, spec.norm, per_head)
+    rows = _token_rows(weights, spec)
+    if b_Q is not None or b_K is not None:
+        rows, W_Q, W_K = with_constant(rows), _with_bias(W_Q, b_Q), _with_bias(W_K, b_K)
     if spec.positions == Positions.rotary:
         d_head = W_Q.shape[-1]
         eye = jnp.eye(d_head, dtype=W_Q.dtype)[None]
-        turn = rotate(eye, jnp.full(d_head, offset), spec.rotary_base)[0]
-        W_Q = W_Q @ turn
-        b_Q = None if b_Q is None else b_Q @ turn
-    return W_Q, b_Q, W_K
+        W_Q = W_Q @ rotate(eye, jnp.full(d_head, offset), spec.rotary_base)[0]
+    return rows, W_Q, W_K
+
+
+def _with_bias(W: Array, b: Array | None) -> Array:
+    row = jnp.zeros_like(W[..., :1, :]) if b is None else b[..., None, :]
+    return jnp.concatenate([W, row], axis=-2)
 
 
 def _variance_over_sources(table: Chain) -> Float[Array, "n_layers n_heads"]:

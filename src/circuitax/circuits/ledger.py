@@ -26,6 +26,7 @@ from circuitax.circuits.second_moments import (
     host_model,
     position_path_moments,
 )
+from circuitax.kernel.indices import check_index
 
 _LEAST_BATCH = 64
 
@@ -69,7 +70,8 @@ def head_ledger(
         budget: Stop after this many evaluations; the gap is then in ``omitted_bound``.
 
     Raises:
-        ValueError: If ``position`` is out of range, or k or the budget is less than 1.
+        ValueError: If ``position`` is out of range, k or the budget is less than 1, the direction
+            has another length than the stream, or it or the model is not finite.
 
     Source: leap 1 of our reference page; bound of design section 11.
     """
@@ -113,7 +115,18 @@ def head_path_values(
     position: int,
     direction: Float[Array, " d_model"],
 ) -> Float[Array, " n_paths"]:
-    """The values of chosen head paths, pure and differentiable; ``paths`` is static."""
+    """The values of chosen head paths, pure and differentiable.
+
+    Args:
+        model: A frozen model.
+        paths: Static, as in `Ledger.paths`.
+        position: Where the logit is read, static.
+        direction: As in `head_ledger`.
+
+    Raises:
+        ValueError: If ``position`` is out of range, or a path is none of this model's.
+    """
+    check_index("position", position, model.tokens.shape[0])
     scale = model.read_out.scale
     w = direction if scale is None else direction / scale[position]
     return jnp.stack([path_stream(model, path)[position] @ w for path in paths])
@@ -178,13 +191,15 @@ def _prepare(
     model: FrozenModel, position: int, direction: Array, k: int, budget: int
 ) -> tuple[HostModel, np.ndarray, float]:
     """The host's model, the direction on the final stream, the sum of all paths along it."""
-    n_ctx = model.tokens.shape[0]
-    if not 0 <= position < n_ctx:
-        raise ValueError(f"position={position} must be from 0 to {n_ctx - 1}")
+    check_index("position", position, model.tokens.shape[0])
     for name, value in (("k", k), ("budget", budget)):
         if value < 1:
             raise ValueError(f"{name}={value} must be at least 1")
-    w = np.asarray(direction, np.float64)
+    w, d_model = np.asarray(direction, np.float64), model.embedding.shape[1]
+    if w.shape != (d_model,):
+        raise ValueError(f"direction has shape {w.shape}, must be ({d_model},), d_model")
+    if not np.isfinite(w).all():
+        raise ValueError("direction must be finite")
     if model.read_out.scale is not None:
         w = w / float(model.read_out.scale[position])
     host = host_model(model)

@@ -70,8 +70,9 @@ class HeadSteps:
             value += np.einsum("bt,bt->b", before, u @ self.model.b_V[head].T)
             outer = (u[:, :, None] * u[:, None, :]).reshape(len(u), -1)
             squares = outer @ self.moments.at_head[head].reshape(row.shape[1], -1).T
-            moment = np.einsum("bs,bs->b", after, np.maximum(squares, 0))
-            bound = np.sqrt(moment * after.sum(axis=1))
+            mass = np.abs(after)
+            moment = np.einsum("bs,bs->b", mass, np.maximum(squares, 0))
+            bound = np.sqrt(moment * mass.sum(axis=1))
             codes = np.full(len(u), head)
             batches.append(Batch(value, bound, codes, (codes, after, u)))
             parents.append(which)

@@ -13,10 +13,12 @@ from jaxtyping import Array, Float, Int
 
 from circuitax.circuits.components import Components, component_names
 from circuitax.circuits.folding import fold_read
+from circuitax.circuits.heads import position_vectors
 from circuitax.kernel.attention import attention_scores, smear_keys
+from circuitax.kernel.indices import check_index
 from circuitax.kernel.interventions import Trace
 from circuitax.kernel.norm import Norm
-from circuitax.kernel.positions import Positions, rotate, sinusoidal
+from circuitax.kernel.positions import Positions, rotate
 from circuitax.kernel.spec import ForwardSpec
 from circuitax.kernel.weights import TransformerWeights
 
@@ -33,8 +35,13 @@ class ScoreTerms(NamedTuple):
 def score_sources(
     weights: TransformerWeights, spec: ForwardSpec, parts: Components, layer: int
 ) -> tuple[str, ...]:
-    """Names of the sources that a layer's queries and keys can be built from."""
+    """Names of the sources that a layer's queries and keys can be built from.
+
+    Raises:
+        ValueError: If ``layer`` is out of range.
+    """
     blocks = weights.blocks
+    check_index("layer", layer, blocks.attention.W_Q.shape[0])
     names = [
         name
         for name in component_names(parts)
@@ -69,8 +76,12 @@ def score_terms(
         layer: Layer of the head, static.
         head: Which head.
 
+    Raises:
+        ValueError: If ``layer`` or ``head`` is out of range; a traced head is not checked.
+
     Source: framework paper, "QK circuit of the second layer" (terms ``A_q ⊗ A_k ⊗ W``).
     """
+    _check_head(weights, layer, head)
     sources = _sources(parts, layer)
     q, k = _queries_and_keys(sources, weights, spec, trace, layer, head)
     terms = spec.score_scale * jnp.einsum("atk,bsk->abts", q, k)
@@ -85,7 +96,19 @@ def head_scores(
     layer: int,
     head: int | Int[Array, ""],
 ) -> Float[Array, "dest src"]:
-    """The scores of one head before mask and softmax, undivided; arguments as `score_terms`."""
+    """The scores of one head before mask and softmax, undivided.
+
+    Args:
+        weights: As in `score_terms`, like all else.
+        spec: Static.
+        trace: Of one run.
+        layer: Layer of the head, static.
+        head: Which head.
+
+    Raises:
+        ValueError: As `score_terms`.
+    """
+    _check_head(weights, layer, head)
     q, k = _queries_and_keys(trace.streams[layer][None], weights, spec, trace, layer, head)
     return attention_scores(q.sum(axis=0)[None], k.sum(axis=0)[None], spec.score_scale)[0]
 
@@ -128,7 +151,7 @@ def _read(
         x = x / trace.scales.attention[layer][None, :, None]
     rows = [x @ folded]
     if spec.positions.in_queries_and_keys:
-        rows.append((_positions(weights, spec, x.shape[1]) @ W[layer, head])[None])
+        rows.append((position_vectors(weights, spec, x.shape[1]) @ W[layer, head])[None])
     if b is not None:
         constant = b[layer, head] if constant is None else constant + b[layer, head]
     if constant is not None:
@@ -146,11 +169,10 @@ def _sources(parts: Components, layer: int) -> Float[Array, "n_parts n_ctx d_mod
     return jnp.concatenate(blocks)
 
 
-def _positions(weights: TransformerWeights, spec: ForwardSpec, n_ctx: int) -> Array:
-    if spec.positions.needs_table and weights.W_pos is not None:
-        return weights.W_pos[:n_ctx]
-    W_E = weights.W_E
-    return sinusoidal(jnp.arange(n_ctx), W_E.shape[1], W_E.dtype, spec.rotary_base)
+def _check_head(weights: TransformerWeights, layer: int, head: int | Int[Array, ""]) -> None:
+    n_layers, n_heads = weights.blocks.attention.W_Q.shape[:2]
+    check_index("layer", layer, n_layers)
+    check_index("head", head, n_heads)
 
 
 def _layer_of(name: str) -> int:

@@ -29,7 +29,11 @@ class HostModel(NamedTuple):
 
 
 def host_model(model: FrozenModel) -> HostModel:
-    """Copy a frozen model to the host."""
+    """Copy a frozen model to the host.
+
+    Raises:
+        ValueError: If anything in it is not finite, as in a model that diverged.
+    """
     n_layers, n_heads, n_ctx, _ = model.A.shape
     d_value = model.W_O.shape[2]
     embedding = np.asarray(model.embedding, np.float64)
@@ -41,7 +45,7 @@ def host_model(model: FrozenModel) -> HostModel:
     layer = np.repeat(np.arange(n_layers), n_heads)
     shape = (n_layers * n_heads, n_ctx, d_value)
     b_V = np.zeros(shape) if model.b_V is None else np.asarray(model.b_V, np.float64)
-    return HostModel(
+    host = HostModel(
         np.asarray(model.A, np.float64).reshape(shape[0], n_ctx, n_ctx),
         (embedding[None] + before[layer][:, None]) @ W_V,
         W_V,
@@ -50,6 +54,11 @@ def host_model(model: FrozenModel) -> HostModel:
         layer,
         embedding + before[-1],
     )
+    for name, array in host._asdict().items():
+        # No comparison with NaN holds, so a search among NaNs would drop them all, as if proven.
+        if not np.isfinite(array).all():
+            raise ValueError(f"model.{name} must be finite; a path ledger is no proof otherwise")
+    return host
 
 
 def final_stream(model: HostModel) -> np.ndarray:
@@ -76,14 +85,15 @@ class Moments(NamedTuple):
 def head_path_moments(model: HostModel, position: int) -> Moments:
     """Moments over paths of heads, summed over positions; an upper bound.
 
-    ``(Σ_s A_ts y_s)² <= (Σ_s A_ts) Σ_s A_ts y_s²`` (Jensen) at every step but the first, whose
-    vector is known exactly.
+    ``(Σ_s A_ts y_s)² <= (Σ_s |A_ts|) Σ_s |A_ts| y_s²`` (Cauchy-Schwarz) at every step but the
+    first, whose vector is known exactly. Patterns of a softmax are not negative; others may be.
 
     Args:
         model: On the host.
         position: Where the completions may end.
     """
-    mass = model.A * model.A.sum(axis=-1, keepdims=True)
+    size = np.abs(model.A)
+    mass = size * size.sum(axis=-1, keepdims=True)
     first = model.A @ model.V + model.b_V
     starts = first[..., :, None] * first[..., None, :]
     return _moments(model, mass, starts, position)

@@ -27,7 +27,7 @@ def basis(W: Float[Array, "*batch d_model k"]) -> Float[Array, "*batch d_model k
     return orthonormal(W)[0]
 
 
-def overlap(x: Float[Array, "*batch d_model a"], y: Float[Array, "*batch d_model b"]) -> Overlap:
+def overlap(x: Float[Array, "*batch d_model a"], y: Float[Array, "*batch d_model_y b"]) -> Overlap:
     """How much of the smaller column space lies in the larger one.
 
     ``‖B_xᵀ B_y‖² / min(a, b)`` with orthonormal bases, which is the projection kernel.
@@ -35,6 +35,9 @@ def overlap(x: Float[Array, "*batch d_model a"], y: Float[Array, "*batch d_model
     Args:
         x: For what a head writes, ``W_Oᵀ``.
         y: For what a head reads, ``W_Q``, ``W_K`` or ``W_V``.
+
+    Raises:
+        ValueError: If ``x`` and ``y`` differ in d_model.
 
     Source: S4, "bandwidth of the residual stream"; null by invariance: E‖B_xᵀ B_y‖² = a b / d.
     """
@@ -44,9 +47,15 @@ def overlap(x: Float[Array, "*batch d_model a"], y: Float[Array, "*batch d_model
 
 
 def principal_cosines(
-    x: Float[Array, "*batch d_model a"], y: Float[Array, "*batch d_model b"]
+    x: Float[Array, "*batch d_model a"], y: Float[Array, "*batch d_model_y b"]
 ) -> Float[Array, "*batch k"]:
-    """Cosines of the principal angles between two column spaces, in falling order."""
+    """Cosines of the principal angles between two column spaces, in falling order.
+
+    Raises:
+        ValueError: If ``x`` and ``y`` differ in d_model.
+    """
+    if x.shape[-2] != y.shape[-2]:
+        raise ValueError(f"y has d_model={y.shape[-2]}, must have that of x, {x.shape[-2]}")
     inner = jnp.matrix_transpose(basis(x)) @ basis(y)
     return jnp.clip(singular(inner), 0, 1)
 

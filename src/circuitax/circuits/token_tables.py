@@ -59,19 +59,35 @@ def skip_trigrams(
     Args:
         qk: One head's `heads.token_qk`, destination × source, centred.
         ov: The same head's `heads.token_ov`, source × out, centred.
-        n_sources: Rows of the table.
-        k: Destinations and outs in each row.
+        n_sources: Rows of the table, from 1 to d_vocab.
+        k: Destinations and outs in each row, from 1 to d_vocab.
         block_entries: Bounds the memory.
+
+    Raises:
+        ValueError: If a chain is of several heads, or ``n_sources`` or ``k`` is out of range.
 
     Source: S0 Table 1 and section 5 ("large entries in the joint matrices"); framework paper.
     Differs: top entries by rule, not by choice.
     """
+    _check_one_head(qk, ov)
+    d_vocab = qk.shape[-1]
+    for name, value in (("k", k), ("n_sources", n_sources)):
+        if not 1 <= value <= d_vocab:
+            raise ValueError(f"{name}={value} must be from 1 to d_vocab={d_vocab}")
     attended = top_k_columns(qk.T, 1, block_entries=block_entries).values[:, 0]
     raised = top_k_columns(ov, 1, block_entries=block_entries).values[:, 0]
     weight, sources = jax.lax.top_k(jax.nn.relu(attended) * jax.nn.relu(raised), n_sources)
     scores, destinations = top_k_columns(rows(qk.T, sources), k, block_entries=block_entries)
     raises, outs = top_k_columns(rows(ov, sources), k, block_entries=block_entries)
     return SkipTrigrams(sources, weight, destinations, scores, outs, raises)
+
+
+def _check_one_head(qk: Chain, ov: Chain) -> None:
+    for name, chain in (("qk", qk), ("ov", ov)):
+        if len(chain.shape) != 2:
+            raise ValueError(
+                f"{name} has shape {chain.shape}, must be one head's, [d_vocab, d_vocab]"
+            )
 
 
 class Triples(NamedTuple):
@@ -92,8 +108,11 @@ def top_triples(qk: Chain, ov: Chain, k: int, *, block_entries: int = BLOCK_ENTR
     Args:
         qk: One head's centred QK circuit.
         ov: One head's centred OV circuit.
-        k: At most d_vocab.
+        k: From 1 to d_vocab.
         block_entries: Bounds the memory.
+
+    Raises:
+        ValueError: If a chain is of several heads, or ``k`` is out of range.
     """
     table = skip_trigrams(qk, ov, k, k, block_entries=block_entries)
     strength = jax.nn.relu(table.scores)[:, :, None] * jax.nn.relu(table.raises)[:, None, :]

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 from circuitax.circuits.frozen import FrozenModel, head_writes
 from circuitax.circuits.read_out import logits_of
 from circuitax.kernel.chain import Chain, chain_of
+from circuitax.kernel.indices import check_index
 from circuitax.kernel.linalg import norm
 from circuitax.kernel.weights import HeadStack
 
@@ -28,9 +29,9 @@ def virtual_patterns(
         second: A later layer.
 
     Raises:
-        ValueError: If ``first`` is not before ``second``.
+        ValueError: If a layer is out of range, or ``first`` is not before ``second``.
     """
-    _check_layers(first, second)
+    _check_layers(first, second, model.A.shape[0])
     return jnp.einsum("bts,asr->abtr", model.A[second], model.A[first])
 
 
@@ -40,9 +41,9 @@ def virtual_ov(heads: HeadStack, first: int, second: int) -> Chain:
     Its `spectra.copying_score` says whether the pair copies.
 
     Raises:
-        ValueError: If ``first`` is not before ``second``.
+        ValueError: If a layer is out of range, or ``first`` is not before ``second``.
     """
-    _check_layers(first, second)
+    _check_layers(first, second, heads.W_V.shape[0])
     return chain_of(
         heads.W_V[first][:, None],
         heads.W_O[first][:, None],
@@ -57,14 +58,16 @@ def virtual_sizes(
     """Euclidean norms of the logits that each virtual head adds at each position.
 
     Raises:
-        ValueError: If ``first`` is not before ``second``.
+        ValueError: If a layer is out of range, or ``first`` is not before ``second``.
     """
-    _check_layers(first, second)
+    _check_layers(first, second, model.A.shape[0])
     brought = head_writes(model, first, model.embedding)
     written = jnp.swapaxes(head_writes(model, second, brought), 0, 1)
     return norm(logits_of(written, model.read_out))
 
 
-def _check_layers(first: int, second: int) -> None:
+def _check_layers(first: int, second: int, n_layers: int) -> None:
+    check_index("first", first, n_layers)
+    check_index("second", second, n_layers)
     if not first < second:
         raise ValueError(f"first={first} must be a layer before second={second}")

@@ -1,0 +1,25 @@
+"""Static indices are checked, traced ones pass."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from circuitax.kernel.indices import check_index
+
+
+@pytest.mark.parametrize("index", [-1, 3, np.int64(3)])
+def test_an_index_outside_the_axis_is_named(index):
+    with pytest.raises(ValueError, match=f"head={index} must be from 0 to 2"):
+        check_index("head", index, 3)
+
+
+def test_an_index_inside_or_traced_passes():
+    check_index("head", 0, 3)
+    check_index("head", 2, 3)
+
+    def read(index):
+        check_index("head", index, 3)
+        return jnp.arange(3)[index]
+
+    assert jax.jit(read)(1) == 1
