@@ -9,7 +9,7 @@ import xarray as xr
 
 from circuitax.records.claims import Claim, Expected, at_least, at_most
 from circuitax.records.estimate import Estimate, mean_estimate
-from experiments.two_layer_claims import PREFIX_SCORE
+from experiments.two_layer_claims import PREFIX_SCORE, beyond
 
 HEADS = "framework paper, two-layer models"
 TERMS = "framework paper, term importance analysis"
@@ -98,7 +98,7 @@ def estimates(data: xr.Dataset) -> tuple[dict[str, Estimate], dict[str, str]]:
         "primed-previous": members.attention.isel(first_head).isel(offset=1),
         "primed-k-composition": z.sel(kind="K"),
         "primed-k-above-v": z.sel(kind="K") - z.sel(kind="V"),
-        "primed-composition-overall": _beyond(members, "") - _beyond(members, "_at_init"),
+        "primed-composition-overall": beyond(members, "") - beyond(members, "_at_init"),
         "primed-copying": of_induction(members, "copying"),
         "primed-matching": matching.isel(writer=previous),
         "primed-matching-by-writer": matching.isel(writer=previous) - matching.isel(writer=least),
@@ -131,8 +131,3 @@ def _outside_corner(members: xr.Dataset, previous: xr.DataArray) -> np.ndarray:
     outside = np.minimum(second.copying, matching) < CORNER
     share = outside.where(second.prefix < PREFIX_SCORE).mean("head").values
     return share[np.isfinite(share)]
-
-
-def _beyond(members: xr.Dataset, when: str) -> xr.DataArray:
-    """Share of pairs and kinds whose z, at one end of training, is beyond three either way."""
-    return (abs(members[f"composition_z{when}"]) > 3).mean(["kind", "writer", "reader"])

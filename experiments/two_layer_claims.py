@@ -118,7 +118,7 @@ def estimates(data: xr.Dataset) -> tuple[dict[str, Estimate], dict[str, str]]:
         "k-above-v": mean_estimate(k - v),
         "copying-corner": mean_estimate(of_induction("copying")),
         "matching-corner": mean_estimate(matching),
-        "composition-overall": mean_estimate(_beyond(members, "") - _beyond(members, "_at_init")),
+        "composition-overall": mean_estimate(beyond(members, "") - beyond(members, "_at_init")),
         "induction-attends": mean_estimate(of_induction("top_is_match")),
         "induction-raises": mean_estimate(of_induction("raises")),
         "induction-stripes": mean_estimate(
@@ -144,7 +144,7 @@ def _corner_alone(members: xr.Dataset) -> np.ndarray:
     return (corner.isel(head=members.induction_head) - others).dropna("member").values
 
 
-def _beyond(members: xr.Dataset, when: str) -> xr.DataArray:
+def beyond(members: xr.Dataset, when: str) -> xr.DataArray:
     """Share of pairs and kinds whose z, at one end of training, is beyond three either way."""
     return (abs(members[f"composition_z{when}"]) > 3).mean(["kind", "writer", "reader"])
 

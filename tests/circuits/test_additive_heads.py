@@ -116,6 +116,6 @@ def test_models_that_are_no_sum_are_refused(change, message):
         change = {"norm": Norm(change["norm"])}
     model = replace(MODEL, **change)
     with pytest.raises(ValueError, match=message):
-        additive_heads.head_scores(
+        additive_heads.pair_scores(
             init_weights(jax.random.key(0), model), jnp.zeros(5, int), model.forward_spec()
         )

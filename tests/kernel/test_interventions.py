@@ -11,7 +11,6 @@ from circuitax.kernel.interventions import (
     NormScales,
     ablate_heads,
     freeze,
-    single_heads,
 )
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
@@ -23,6 +22,7 @@ run = jax.jit(forward, static_argnames=("spec", "outputs"))
 TOKENS = jnp.array([3, 1, 4, 1])
 OTHER = jnp.array([2, 7, 1, 8])
 SPEC = ForwardSpec(0.5)
+SINGLE_HEADS = jnp.eye(4).reshape(4, 2, 2)
 NORMED = ForwardSpec(0.5, positions=Positions.shortformer, norm=Norm.layernorm, final_norm=True)
 SIZES = {"n_heads": 2, "d_model": 6, "d_head": 4, "d_value": 3, "n_ctx": 4}
 
@@ -42,7 +42,7 @@ def test_zero_ablation_of_every_head_in_one_call(x64: None, weights: Transformer
     def ablated(mask: jax.Array) -> jax.Array:
         return forward(weights, TOKENS, SPEC, ablate_heads(mask))[0]
 
-    together = jax.jit(jax.vmap(ablated))(single_heads(2, 2))
+    together = jax.jit(jax.vmap(ablated))(SINGLE_HEADS)
     intact, _ = run(weights, TOKENS, SPEC)
     for cell, (layer, head) in enumerate([(0, 0), (0, 1), (1, 0), (1, 1)]):
         want, _ = run(without_head(weights, layer, head), TOKENS, SPEC)
@@ -74,7 +74,7 @@ def test_mean_ablation_takes_one_row_for_all_positions(
 ) -> None:
     _, source = run(weights, OTHER, SPEC, outputs=True)
     mean = source.head_outputs.mean(axis=2, keepdims=True)
-    mask = single_heads(2, 2)[2]
+    mask = SINGLE_HEADS[2]
     short, _ = run(weights, TOKENS, SPEC, ablate_heads(mask, mean))
     spread = jnp.broadcast_to(mean, source.head_outputs.shape)
     long, _ = run(weights, TOKENS, SPEC, ablate_heads(mask, spread))
@@ -85,7 +85,7 @@ def test_pattern_preserving_ablation_keeps_patterns_downstream(
     x64: None, weights: TransformerWeights
 ) -> None:
     _, clean = run(weights, TOKENS, SPEC)
-    off = ablate_heads(single_heads(2, 2)[0])
+    off = ablate_heads(SINGLE_HEADS[0])
     _, reacting = run(weights, TOKENS, SPEC, off)
     _, preserved = run(weights, TOKENS, SPEC, off._replace(patterns=clean.patterns))
     np.testing.assert_array_equal(preserved.patterns, clean.patterns)

@@ -47,7 +47,7 @@ def start_from(
     Raises:
         ValueError: If the scores of the model are not those of tokens and places alone.
     """
-    scores = jax.vmap(lambda text: head_scores(weights, text, spec))(texts)
+    scores = jax.vmap(lambda text: pair_scores(weights, text, spec))(texts)
     return AdditiveHeads(weights, *_factors(weights, scores, texts, spec))
 
 
@@ -57,7 +57,7 @@ def additive_heads_logits(
     """Logits of one text: the one forward pass, with gates where the patterns would be."""
     n_ctx = tokens.shape[0]
     logs = model.dest[:, tokens][:, :, None] + model.place[:, :n_ctx, :n_ctx]
-    scores = head_scores(model.weights, tokens, spec) + logs
+    scores = pair_scores(model.weights, tokens, spec) + logs
     gates = jnp.exp(scores) * _allowed(n_ctx, spec)
     return forward(model.weights, tokens, spec, Interventions(patterns=gates[None]))[0]
 
@@ -83,7 +83,7 @@ def tables_from(
     return Additive(weights.W_E @ weights.W_U, scores + dest[:, :, None], raises, place)
 
 
-def head_scores(
+def pair_scores(
     weights: TransformerWeights, tokens: Int[Array, " n_ctx"], spec: ForwardSpec
 ) -> Float[Array, "n_heads n_ctx n_ctx"]:
     """Scores of the only layer, before the mask: each knows two tokens and two places.

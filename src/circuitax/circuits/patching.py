@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int
 from circuitax.circuits.components import Components
 from circuitax.circuits.folding import fold_read
 from circuitax.kernel.forward import forward
-from circuitax.kernel.interventions import Interventions, Trace, freeze
+from circuitax.kernel.interventions import Interventions, Trace, ablate_heads, freeze
 from circuitax.kernel.spec import ForwardSpec
 from circuitax.kernel.weights import NormWeights, TransformerWeights
 
@@ -54,11 +54,8 @@ def ablation_edit(
     Source: framework paper and induction-heads paper, "full" and "pattern-preserving" ablation.
     """
     edit = Interventions() if preserved is None else freeze(preserved)
-    heads = ablation.heads[:, :, None]
-    edit = edit._replace(
-        head_keep=1 - heads,
-        head_add=None if replacement is None else heads[..., None] * replacement.heads,
-    )
+    heads = ablate_heads(ablation.heads, None if replacement is None else replacement.heads)
+    edit = edit._replace(head_keep=heads.head_keep, head_add=heads.head_add)
     if ablation.mlps is None:
         return edit
     mlps = ablation.mlps[:, None]

@@ -7,7 +7,6 @@ forward; a sweep over heads is a vmap over the pytree. A field that is None cost
 
 from typing import NamedTuple
 
-import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from circuitax.kernel.cache import Cache
@@ -90,11 +89,6 @@ def ablate_heads(
     a = ablated[:, :, None]
     add = None if replacement is None else a[..., None] * replacement
     return Interventions(head_keep=1 - a, head_add=add)
-
-
-def single_heads(n_layers: int, n_heads: int) -> Float[Array, "cell n_layers n_heads"]:
-    """One mask for each head, 1 at that head: the axis to vmap `ablate_heads` over."""
-    return jnp.eye(n_layers * n_heads).reshape(-1, n_layers, n_heads)
 
 
 def check_interventions(
