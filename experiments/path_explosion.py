@@ -13,7 +13,6 @@ from jaxtyping import Array
 from circuitax.circuits.expansion import expand
 from circuitax.circuits.frozen import frozen_model
 from circuitax.circuits.importance import cumulative, selection_losses, shapley
-from circuitax.circuits.ledger import head_ledger
 from circuitax.circuits.order_terms import layer_subset_streams, order_streams, over_subsets
 from circuitax.circuits.paths import all_paths, n_paths
 from circuitax.circuits.read_out import logits_of
@@ -31,9 +30,9 @@ from circuitax.training.selection import divergence
 from experiments.language_sizes import require_readable
 from experiments.path_explosion_claims import CLAIMS as CLAIMS
 from experiments.path_explosion_claims import estimates
+from experiments.path_explosion_ledger import rank, ranks
 
-BUDGET_SECONDS = 90
-TOP_PATHS = 20
+BUDGET_SECONDS = 75
 
 
 @dataclass(frozen=True)
@@ -66,6 +65,7 @@ class Spec:
         max_depth: Depths 1 to this many layers, at most 8.
         seeds: Members of each depth, each with its own initialisation and data.
         texts: Texts to measure on.
+        ledgers: How many of them to rank paths on, for every member.
         chunk: Steps between two looks; must divide ``optim.steps``.
     """
 
@@ -75,14 +75,17 @@ class Spec:
     max_depth: int = 6
     seeds: int = 8
     texts: int = 32
+    ledgers: int = 4
     chunk: int = 100
 
     def __post_init__(self) -> None:
         if not 2 <= self.max_depth <= 8:
             raise ValueError(f"max_depth={self.max_depth} must be from 2 to 8")
-        for name in ("seeds", "texts"):
+        for name in ("seeds", "texts", "ledgers"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+        if self.ledgers > self.texts:
+            raise ValueError(f"ledgers={self.ledgers} must be at most texts={self.texts}")
         if self.chunk < 1 or self.optim.steps % self.chunk:
             raise ValueError(f"chunk={self.chunk} must divide optim.steps={self.optim.steps}")
         require_readable(self.model, d_vocab=self.task.d_vocab, length=self.task.length)
@@ -106,9 +109,13 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         found = lab.stage(f"terms-{depth}", examine, state.params, exam)
         arms[depth] = found | {"alive": np.asarray(state.alive)}
         divergences[depth] = divergence(state.alive, state.step)
-    found = lab.stage("ledger", partial(rank, model, state.params), exam[0])
-    ledgers = {name: ("member", values) for name, values in found.items()}
-    data = xr.Dataset(_arrays(spec, arms) | ledgers, coords={"depth": list(arms)})
+    found = lab.stage("ledger", partial(rank, model), state, exam[: spec.ledgers])
+    last = {"top": ("place",), "top_path": ("place",), "all_sizes": ("rank",)}
+    ledgers = {name: (("member", "text", *last.get(name, ())), x) for name, x in found.items()}
+    data = xr.Dataset(
+        _arrays(spec, arms) | ledgers,
+        coords={"depth": list(arms), "rank": ranks(n_paths(model.n_layers, model.n_heads))},
+    )
     return Record(data=data, measured=estimates(data), notes={"divergence": divergences})
 
 
@@ -136,23 +143,6 @@ def measure(model: TransformerSpec, weights: TransformerWeights, texts: Array) -
     paths = expand(frozen_model(weights, texts[0], spec, trace), logits)
     closing = jnp.abs(paths.remainder).max() / jnp.abs(logits).max()
     return found | {"size": jnp.sqrt(found["size"]), "remainder": closing}
-
-
-def rank(model: TransformerSpec, params: TransformerWeights, text: Array) -> dict[str, np.ndarray]:
-    """The ledger of each member: the logit of the last token, at the position before it."""
-    spec, position = model.forward_spec(), len(text) - 2
-    rows = []
-    for member in range(params.W_E.shape[0]):
-        weights = jax.tree.map(lambda x, member=member: x[member], params)
-        _, trace = jax.jit(forward, static_argnums=2)(weights, text, spec)
-        frozen = frozen_model(weights, text, spec, trace)
-        direction = frozen.read_out.W_U[:, text[-1]] - frozen.read_out.W_U.mean(axis=1)
-        found = head_ledger(frozen, position, direction, k=TOP_PATHS)
-        share = found.n_evaluated / n_paths(model.n_layers, model.n_heads)
-        rows.append((found.complete, share, found.found, found.remainder, found.omitted_bound))
-    columns = np.array(rows, float).T
-    names = ("complete", "evaluated", "found", "left", "omitted_bound")
-    return dict(zip(names, columns, strict=True))
 
 
 def _arrays(spec: Spec, arms: dict[int, dict[str, np.ndarray]]) -> dict[str, Any]:

@@ -4,12 +4,16 @@ orders     How many paths each order has, and what they take off the loss. Refut
            still falls where the counts are highest.
 sizes      How large the logits of each order are, and which layers the loss needs. A model may be
            full of large terms that cancel: then sizes grow where worth does not.
+ledger     Every path of the deepest models by size, the twenty that the ledger proves largest, and
+           its bound on all others; the twenty of one model by name. Refuted if a path outside the
+           twenty is larger than one inside.
 """
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from circuitax.figures.style import (
@@ -32,8 +36,8 @@ DEPTHS = (GREY, SKY, BLUE, GREEN, ORANGE, PINK, BLACK, BLACK)
 
 @styled
 def draw(record: Record) -> dict[str, Figure]:
-    """The two figures of the experiment."""
-    return {"orders": orders(record), "sizes": sizes(record)}
+    """The three figures of the experiment."""
+    return {"orders": orders(record), "sizes": sizes(record), "ledger": ledger(record)}
 
 
 def orders(record: Record) -> Figure:
@@ -74,6 +78,39 @@ def sizes(record: Record) -> Figure:
     _label_orders([size])
     worth.xaxis.set_major_locator(MaxNLocator(integer=True))
     _legend(figure, size)
+    letter_panels(axes[0])
+    return figure
+
+
+def ledger(record: Record) -> Figure:
+    """All paths by size with what is proven of them, first text; the largest of one member."""
+    data = _alive(record.data, -1).isel(text=0)
+    figure, axes = new_figure(1, 2, height=3.4, width_ratios=(1.2, 1))
+    sizes, bars = axes[0]
+    places = 1 + np.arange(data.sizes["place"])
+    for i in range(data.sizes["member"]):
+        one = data.isel(member=i)
+        first = i == 0
+        sizes.plot(one["rank"], one.all_sizes, color=GREY, linewidth=0.8,
+                   label="all paths, one by one" if first else None)  # fmt: skip
+        sizes.plot(places, abs(one.top), ".", color=BLUE, markersize=3,
+                   label="found by the ledger" if first else None)  # fmt: skip
+        sizes.plot(places[-1] + 1, one.omitted_bound, "_", color=ORANGE, markersize=7,
+                   label="bound on any other" if first else None)  # fmt: skip
+    sizes.set(xscale="log", yscale="log", xlabel="rank of the path", ylabel="|logit|",
+              title=f"{int(data['rank'][-1]):,} paths, {data.sizes['member']} models")  # fmt: skip
+    sizes.set_ylim(bottom=float(data.all_sizes.max()) * 1e-6)
+    sizes.legend(loc="lower left")
+    one = data.isel(member=0)
+    names = [str(name) for name in one.top_path.values]
+    order = np.array([name.count("→") + (name != "direct") for name in names])
+    bars.barh(places, one.top, color=[DEPTHS[k] for k in order])
+    bars.set_yticks(places, names, fontsize=6)
+    bars.invert_yaxis()
+    bars.axvline(0, color=BLACK, linewidth=0.6)
+    bars.set(xlabel="contribution, logits", title="the first of them: layer.head")
+    handles = [Patch(color=DEPTHS[k], label=f"order {k}") for k in np.unique(order)]
+    bars.legend(handles=handles, loc="lower right", fontsize=6)
     letter_panels(axes[0])
     return figure
 

@@ -1,0 +1,75 @@
+"""The ledger of trained models, beside all their paths computed one by one."""
+
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Array
+
+from circuitax.circuits.expansion import path_streams
+from circuitax.circuits.frozen import FrozenModel, frozen_model
+from circuitax.circuits.ledger import head_ledger, position_ledger
+from circuitax.circuits.paths import n_paths, path_name
+from circuitax.kernel.forward import forward
+from circuitax.kernel.weights import TransformerWeights
+from circuitax.models.specs import TransformerSpec
+from circuitax.training.problem import TrainState
+
+TOP_PATHS = 20
+RANKS = 100  # at which sizes of all paths are kept
+
+
+def rank(model: TransformerSpec, state: TrainState, texts: Array) -> dict[str, np.ndarray]:
+    """Both rankings for every member and text, NaN for members that diverged.
+
+    Of the logit of the last token less the mean logit, at the position before it.
+    """
+    spec, position = model.forward_spec(), texts.shape[1] - 2
+    count = n_paths(model.n_layers, model.n_heads)
+    places = min(TOP_PATHS, count)
+
+    @jax.jit
+    def all_of(weights: TransformerWeights, text: Array) -> tuple[FrozenModel, Array, Array]:
+        frozen = frozen_model(weights, text, spec, forward(weights, text, spec)[1])
+        direction = frozen.read_out.W_U[:, text[-1]] - frozen.read_out.W_U.mean(axis=1)
+        scale = frozen.read_out.scale
+        along = direction if scale is None else direction / scale[position]
+        return frozen, direction, path_streams(frozen)[:, position] @ along
+
+    def one(weights: TransformerWeights, text: Array) -> dict[str, Any]:
+        frozen, direction, every = all_of(weights, text)
+        sizes = np.sort(np.abs(np.asarray(every)))[::-1]
+        found = head_ledger(frozen, position, direction, k=places)
+        placed = position_ledger(frozen, position, direction, k=places)
+        return {
+            "complete": found.complete,
+            "evaluated": found.n_evaluated / count,
+            "found": found.found,
+            "left": found.remainder,
+            "omitted_bound": found.omitted_bound,
+            "brute_force_gap": np.abs(np.abs(found.values) - sizes[:places]).max() / sizes[0],
+            "top": found.values,
+            "top_path": [path_name(path) for path in found.paths],
+            "all_sizes": sizes[ranks(count) - 1],
+            "position_complete": placed.complete,
+            "position_evaluated": placed.n_evaluated,
+        }
+
+    alive = np.flatnonzero(state.alive)
+    rows = [
+        [one(jax.tree.map(lambda x, i=i: x[i], state.params), text) for text in texts]
+        for i in alive
+    ]
+    arrays = {}
+    for name in rows[0][0]:
+        measured = np.array([[cell[name] for cell in row] for row in rows])
+        missing = "" if name == "top_path" else np.nan
+        kind = measured.dtype if name == "top_path" else float
+        arrays[name] = np.full((len(state.alive), *measured.shape[1:]), missing, kind)
+        arrays[name][alive] = measured
+    return arrays
+
+
+def ranks(count: int) -> np.ndarray:
+    """From 1 to ``count``, evenly on a logarithmic scale, whole and distinct."""
+    return np.unique(np.round(np.geomspace(1, count, RANKS)).astype(int))

@@ -1,0 +1,36 @@
+"""Ledgers of ensembles: the largest of all paths, and none for a member that diverged."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from circuitax.models.specs import TransformerSpec
+from circuitax.training.ensemble import Plan, init, new_members
+from circuitax.training.language import NextToken
+from circuitax.training.optim import OptimSpec
+from experiments.path_explosion import BigramSource
+from experiments.path_explosion_ledger import rank, ranks
+
+
+def test_ledgers_agree_with_all_paths_and_skip_the_dead():
+    source = BigramSource(d_vocab=16, length=8, batch=2, n_triggers=2)
+    model = TransformerSpec(d_vocab=16, n_ctx=8, n_layers=3, n_heads=2, d_model=8)
+    plan = Plan(NextToken(model, source), OptimSpec(), 1)
+    state = init(plan, new_members(jax.random.key(0), 1e-3, jnp.zeros(3)))
+    params = jax.tree.map(lambda x: x.at[1].set(jnp.nan), state.params)
+    state = state._replace(params=params, alive=jnp.array([True, False, True]))
+    found = rank(model, state, source(jax.random.key(1)))
+    assert found["top"].shape == (3, 2, 20) and found["top_path"].shape == (3, 2, 20)
+    assert np.isnan(found["brute_force_gap"][1]).all() and not found["top_path"][1, 0, 0]
+    lived = found["brute_force_gap"][[0, 2]]
+    assert lived.max() < 1e-5 and found["complete"][[0, 2]].all()
+    assert found["position_complete"][[0, 2]].all()
+    sizes = np.abs(found["top"][0, 0])
+    assert (np.diff(sizes) <= 0).all() and len(set(found["top_path"][0, 0])) == 20
+    np.testing.assert_allclose(found["all_sizes"][0, 0][: len(ranks(20))], sizes, rtol=1e-4)
+
+
+def test_ranks_go_from_the_first_to_the_last():
+    np.testing.assert_array_equal(ranks(5), [1, 2, 3, 4, 5])
+    many = ranks(15_625)
+    assert many[0] == 1 and many[-1] == 15_625 and (np.diff(many) > 0).all() and many.size < 100
