@@ -106,3 +106,17 @@ def test_unusable_files(tmp_path: Path) -> None:
     Tokenizer(models.BPE()).save(str(tmp_path / "bare.json"))
     with pytest.raises(ValueError, match="must hold the boundary token"):
         load_tokenizer(tmp_path / "bare.json")
+
+
+def test_a_file_that_pads_and_cuts_does_neither_here(tmp_path: Path) -> None:
+    made = corpus_tokenizer(small_corpus(), 270, tmp_path)
+    text = "one text that is longer than four tokens"
+    expected = made.encode(text).ids
+    made.enable_truncation(4)
+    made.enable_padding(length=64)
+    made.save(str(tmp_path / "batches.json"))
+    loaded = load_tokenizer(tmp_path / "batches.json")
+    assert loaded.encode(text).ids == expected
+    assert tokenizer_digest(loaded) == tokenizer_digest(
+        corpus_tokenizer(small_corpus(), 270, tmp_path)
+    )

@@ -1,10 +1,14 @@
 """A text or a rate that cannot be used is one line for a person; a run has the precision asked."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from circuitax.config.catalogue import discover
+from circuitax.config.cells import plan
+from circuitax.data.text import open_text
 from circuitax.lab.arrays import load_tree
 from circuitax.lab.runs import finished_runs, provenance
 from circuitax.records.record import Record
@@ -64,3 +68,21 @@ def test_double_precision_reaches_the_weights(results: Path, small: Path) -> Non
     # Numbers of single precision would stay as they are.
     losses = Record.load(folder).data.loss_by_position.values
     assert (losses != losses.astype(np.float32)).mean() > 0.9
+
+
+@pytest.mark.parametrize("scale", ["quick", "paper"])
+def test_the_own_corpus_is_long_enough(scale: str) -> None:
+    """With half of it to spare: the corpus changes with the Python version."""
+
+    def spec_of(experiment: str) -> Any:
+        return plan([f"experiment={experiment}", f"scale={scale}"], discover())[1][-1].spec
+
+    models, induction, circuits = map(
+        spec_of, ("text_models", "text_induction", "one_layer_circuits")
+    )
+    for task, used in (
+        (models.task, 4 * models.windows * models.model.n_ctx),
+        (induction.task, induction.windows * induction.model.n_ctx),
+        (circuits.task, circuits.windows * models.model.n_ctx),
+    ):
+        assert used <= len(open_text(task).tokens.validation) / 2

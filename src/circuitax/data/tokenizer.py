@@ -124,4 +124,7 @@ def _texts(corpus: Corpus) -> Iterator[str]:
 def _plain(tokenizer: Tokenizer) -> Tokenizer:
     # Text that happens to spell the boundary is encoded as the letters it is.
     tokenizer.encode_special_tokens = True
+    # A file may ask for sentences of one length; a corpus is a stream.
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
     return tokenizer
