@@ -69,6 +69,8 @@ class Spec:
         for name in counts:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+        if self.windows < 2:
+            raise ValueError(f"windows={self.windows} must be at least 2: even ones fit, odd price")
         if self.bug_tokens > min(self.task.d_vocab, MOST_TOKENS):
             raise ValueError(
                 f"bug_tokens={self.bug_tokens} must be at most {MOST_TOKENS} and at most "

@@ -18,6 +18,7 @@ from experiments.one_layer_unless import UnlessTask
     ("change", "message"),
     [
         ({"windows": 0}, "windows=0"),
+        ({"windows": 1}, "windows=1 must be at least 2"),
         ({"bugs": 0}, "bugs=0"),
         ({"bug_tokens": 513}, "bug_tokens=513 must be at most 1024 and at most task.d_vocab=512"),
         ({"bug_tokens": 2000, "task": TextSpec(d_vocab=4096)}, "bug_tokens=2000 must be at most"),
