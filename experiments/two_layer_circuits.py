@@ -1,6 +1,6 @@
 """Two layers: previous-token heads, induction heads, and the composition that joins them."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 
 import jax
@@ -12,6 +12,7 @@ from circuitax.data.repeated import RepeatedSource
 from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive
 from circuitax.lab.lab import Lab
+from circuitax.models.plain import to_plain
 from circuitax.models.specs import TransformerSpec
 from circuitax.records.record import Record
 from circuitax.training.ensemble import Plan, advance, init, new_members
@@ -82,7 +83,8 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     }
     data = roles(xr.Dataset(arrays, coords={"kind": ["Q", "K", "V"]}))
     measured, unmet = estimates(data)
-    notes = {"divergence": divergence(state.alive, state.step), "late": late}
+    notes = {"divergence": divergence(state.alive, state.step), "late": late,
+             "model": to_plain(spec.model), "task": asdict(spec.task)}  # fmt: skip
     return Record(data=data, measured=measured, unmet=unmet, notes=notes)
 
 

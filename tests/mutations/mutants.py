@@ -438,4 +438,11 @@ MUTANTS = (
             "test_paths_close_with_norms_biases_positions[layernorm]",
         ),
     ),
+    Mutant(
+        "overlap_null_of_half_the_variance",
+        "circuits/subspaces.py",
+        "variance = 2 * a * (d - a)",
+        "variance = a * (d - a)",
+        ("tests/circuits/test_subspaces.py::test_overlap_spreads_as_stated[4-2]",),
+    ),
 )

@@ -20,6 +20,8 @@ class Overlap(NamedTuple):
     """``Σ cos² / min(a, b)`` over the principal angles, in [0, 1]."""
     null: float
     """``max(a, b) / d``, the mean for Haar-random subspaces."""
+    std: float
+    """Their standard deviation; ``(value - null) / std`` is a z-score."""
 
 
 def basis(W: Float[Array, "*batch d_model k"]) -> Float[Array, "*batch d_model k"]:
@@ -39,11 +41,13 @@ def overlap(x: Float[Array, "*batch d_model a"], y: Float[Array, "*batch d_model
     Raises:
         ValueError: If ``x`` and ``y`` differ in d_model.
 
-    Source: S4, "bandwidth of the residual stream"; null by invariance: E‖B_xᵀ B_y‖² = a b / d.
+    Source: S4, "bandwidth of the residual stream"; null by invariance: E‖B_xᵀ B_y‖² = a b / d, and
+        the variance of `composition`'s null, with projectors: 2 a (d-a) b (d-b) / (d² (d-1) (d+2)).
     """
     d, a, b = x.shape[-2], x.shape[-1], y.shape[-1]
     shared = jnp.sum(principal_cosines(x, y) ** 2, axis=-1)
-    return Overlap(shared / min(a, b), max(a, b) / d)
+    variance = 2 * a * (d - a) * b * (d - b) / (d**2 * (d - 1) * (d + 2)) if d > 1 else 0.0
+    return Overlap(shared / min(a, b), max(a, b) / d, variance**0.5 / min(a, b))
 
 
 def principal_cosines(
