@@ -29,6 +29,7 @@ from experiments.circuit_identities_measures import (
 )
 
 BUDGET_SECONDS = 30
+PAPER_SECONDS = 60
 CHECKS = ("paths", "orders", "direct", "runs", "kronecker", "ablation")
 SPECTRAL = ("eigenvalues", "trace", "norm", "cycled")
 

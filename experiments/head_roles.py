@@ -27,6 +27,7 @@ from experiments.head_roles_measures import of_texts, of_weights
 from experiments.head_roles_patching import ROUTES, of_pairs, swapped_pairs, swapped_places
 
 BUDGET_SECONDS = 40
+PAPER_SECONDS = 600  # by its work against quick scale; not run
 requires = ("two_layer_circuits", "text_models")
 
 

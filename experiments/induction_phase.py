@@ -32,6 +32,7 @@ from experiments.induction_phase_claims import PREFIX_SCORE, estimates
 from experiments.language_sizes import require_readable
 
 BUDGET_SECONDS = 120
+PAPER_SECONDS = 6_000  # by its work against quick scale; not run
 # Layers, and whether keys are smeared.
 ARMS = {
     "1 layer": (1, False),

@@ -35,6 +35,7 @@ from circuitax.training.toy import ToyHyper, ToyProblem
 from experiments.jl_capacity_claims import CLAIMS as CLAIMS
 
 BUDGET_SECONDS = 25
+PAPER_SECONDS = 4_000  # by its work against quick scale; not run
 KINDS = ("random", "learned", "optimised")
 
 

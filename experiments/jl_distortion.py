@@ -23,6 +23,7 @@ from circuitax.records.estimate import exact, mean_estimate
 from circuitax.records.record import Record
 
 BUDGET_SECONDS = 20
+PAPER_SECONDS = 300  # by its work against quick scale; not run
 FAMILIES = (
     MapFamily.gaussian, MapFamily.rademacher, MapFamily.achlioptas, MapFamily.li,
     MapFamily.hadamard, MapFamily.lecun, MapFamily.orthogonal,

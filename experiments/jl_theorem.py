@@ -32,6 +32,7 @@ from circuitax.records.estimate import Estimate, exact, proportion_estimate
 from circuitax.records.record import Record
 
 BUDGET_SECONDS = 20
+PAPER_SECONDS = 2_000  # by its work against quick scale; not run
 T27, C28 = "S0 Theorem 27", "S0 Corollary 28"
 PAIR_IN, PAIR_DIM, PAIR_EPSILON, LAW_DIM = 64, 200, 0.3, 32
 

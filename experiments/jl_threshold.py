@@ -28,6 +28,7 @@ from circuitax.records.estimate import Estimate
 from circuitax.records.record import Record
 
 BUDGET_SECONDS = 20
+PAPER_SECONDS = 16_000  # by its work against quick scale; not run
 MEDIAN, SAFE = 0.5, 0.1  # δ
 
 

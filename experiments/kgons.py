@@ -13,6 +13,7 @@ from circuitax.records.record import Record
 from circuitax.superposition.kgons import kgon_potential, optimal_kgon
 
 BUDGET_SECONDS = 10
+PAPER_SECONDS = 5
 SOURCE = "Chen et al. 2023 (arXiv 2310.06301), table of k-gons"
 # k: norm l*, bias b*, L at c = k; and (k, c, dead features with positive bias): L.
 TABLE = {4: (1.0, 0.0, 0.0), 5: (1.17046, -0.28230, 0.01583), 6: (1.32053, -0.61814, 0.04819)}

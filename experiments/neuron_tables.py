@@ -26,6 +26,7 @@ from circuitax.records.estimate import Estimate, mean_estimate
 from circuitax.records.record import Record
 
 BUDGET_SECONDS = 20
+PAPER_SECONDS = 60  # by its work against quick scale; not run
 requires = ("text_models",)
 
 WHERE = "S2, feed-forward layers (Geva et al. 2021); S1 section 5"

@@ -27,6 +27,7 @@ from experiments.one_layer_measures import bug_price, head_tables, of_weights
 from experiments.one_layer_unless import UnlessTask, additivity_gap
 
 BUDGET_SECONDS = 110
+PAPER_SECONDS = 650_000  # by its work against quick scale; not run
 requires = ("text_models",)
 
 

@@ -33,6 +33,7 @@ from experiments.path_explosion_claims import estimates
 from experiments.path_explosion_ledger import rank, ranks
 
 BUDGET_SECONDS = 75
+PAPER_SECONDS = 22_000  # by its work against quick scale; not run
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from circuitax.records.record import Record
 from circuitax.superposition.response import feature_response, onsets, pair_table
 
 BUDGET_SECONDS = 10
+PAPER_SECONDS = 10
 SOURCE = "S0 Example 26"
 
 

@@ -33,6 +33,7 @@ from experiments.published_weights_measures import (
 )
 
 BUDGET_SECONDS = 10
+PAPER_SECONDS = 600  # by its work against quick scale; not run
 COMMAND = "python -m experiments.run experiment=published_weights"
 NAMES = {
     "source": "callummcdougall/attn_only_2L_half",

@@ -28,6 +28,7 @@ from circuitax.training.selection import divergence
 from experiments.language_sizes import require_readable
 
 BUDGET_SECONDS = 90
+PAPER_SECONDS = 2_800  # by its work against quick scale; not run
 SCALES = ("1/sqrt(d_k)", "1")
 
 

@@ -36,6 +36,7 @@ from experiments.text_induction_claims import ARMS, estimates
 from experiments.text_induction_claims import CLAIMS as CLAIMS
 
 BUDGET_SECONDS = 180
+PAPER_SECONDS = 2_800_000  # by its work against quick scale; not run
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from experiments.two_layer_claims import roles
 from experiments.two_layer_measures import at_repeats, of_weights, shares_at_repeats
 
 BUDGET_SECONDS = 30
+PAPER_SECONDS = 4_500  # by its work against quick scale; not run
 requires = ("text_induction",)
 ARM, WEIGHTS = "2 layers, primed", "2-layers-primed"
 

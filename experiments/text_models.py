@@ -42,6 +42,7 @@ from circuitax.training.text import train_on_text
 from experiments.language_sizes import require_readable
 
 BUDGET_SECONDS = 210
+PAPER_SECONDS = 3_300_000  # by its work against quick scale; not run
 
 
 @dataclass(frozen=True)

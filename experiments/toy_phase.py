@@ -25,6 +25,7 @@ from experiments.toy_phase_claims import CLAIMS as CLAIMS
 from experiments.toy_phase_claims import SPOTS, last_feature, measure
 
 BUDGET_SECONDS = 50
+PAPER_SECONDS = 6_000  # by its work against quick scale; not run
 SHAPES = {"n=2, m=1": (2, 1), "n=3, m=2": (3, 2)}
 RANGES = {"density": (0.01, 1.0), "importance": (0.1, 10.0)}  # as in the paper's figure
 

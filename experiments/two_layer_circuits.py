@@ -25,6 +25,7 @@ from experiments.two_layer_claims import estimates, roles
 from experiments.two_layer_measures import FIRST_ORDER, of_texts, of_weights
 
 BUDGET_SECONDS = 60
+PAPER_SECONDS = 4_300  # by its work against quick scale; not run
 
 
 @dataclass(frozen=True)
