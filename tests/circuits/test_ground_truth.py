@@ -17,6 +17,7 @@ from circuitax.circuits import (
     token_tables,
 )
 from circuitax.kernel.forward import forward
+from circuitax.kernel.weights import HeadStack
 
 V, N = 10, 16
 FORWARD = jax.jit(forward, static_argnums=2)
@@ -58,6 +59,13 @@ def test_detectors_find_the_two_heads_and_no_other(induction):
         assert ground_truth.precision_recall(found, true) == (1, 1)
 
 
+def test_precision_and_recall_by_hand():
+    assert ground_truth.precision_recall([0, 1, 1, 2], [1, 3]) == (1 / 3, 1 / 2)
+    pairs = [(0, "K"), (1, "V")]  # any names
+    np.testing.assert_array_equal(ground_truth.precision_recall([], pairs), [np.nan, 0])
+    np.testing.assert_array_equal(ground_truth.precision_recall(pairs, []), [0, np.nan])
+
+
 def test_composition_ranks_the_true_pair_first(induction):
     weights, _, _, _ = induction
     found = jax.jit(composition.composition)(weights.blocks.attention)
@@ -67,6 +75,31 @@ def test_composition_ranks_the_true_pair_first(induction):
     assert z[1, 0, 0, 1, 0] > 10
     others = np.delete(z[1, 0, :, 1].ravel(), 0)
     assert others.max() < 3
+
+
+def test_half_of_a_read_is_enough_to_find_a_composing_pair():
+    """Random heads, one pair of each kind: half of the reader's squared norm is the writer's."""
+    n_heads, d, k = 4, 32, 4
+
+    def plant(key):
+        key, order = jax.random.split(key)
+        W_Q, W_K, W_V, W_O = jax.random.normal(key, (4, 2, n_heads, d, k))
+        orders = [jax.random.permutation(o, n_heads)[:3] for o in jax.random.split(order)]
+        reads = jnp.stack([W_Q[1], W_K[1], W_V[1]])
+        for kind, (writer, reader) in enumerate(zip(*orders, strict=True)):
+            reads = reads.at[kind, reader].add(W_O[0, writer])
+        W_Q, W_K, W_V = (W.at[1].set(R) for W, R in zip((W_Q, W_K, W_V), reads, strict=True))
+        stack = HeadStack(W_Q, W_K, W_V, jnp.matrix_transpose(W_O))
+        return composition.composition(stack).z, jnp.stack(orders, axis=1)
+
+    z, pairs = jax.jit(jax.vmap(plant))(jax.random.split(jax.random.key(3), 5))
+    true = {
+        (key, kind, 0, writer, 1, reader)
+        for key, of_key in enumerate(pairs.tolist())
+        for kind, (writer, reader) in enumerate(of_key)
+    }
+    found = map(tuple, np.argwhere(np.asarray(z) > 5))
+    assert ground_truth.precision_recall(found, true) == (1, 1)
 
 
 def test_the_ledger_names_the_induction_head(induction):

@@ -4,8 +4,8 @@ Each is a `TransformerWeights` for the one forward pass, sharp enough that its m
 rounding where attention should be all or nothing.
 """
 
-from collections.abc import Iterable
-from typing import SupportsInt
+import math
+from collections.abc import Hashable, Iterable
 
 import jax
 import jax.numpy as jnp
@@ -142,10 +142,22 @@ def unless_model(
     return skip_trigram_model(scores, raises, bigram)
 
 
-def precision_recall(
-    found: Iterable[SupportsInt], true: Iterable[SupportsInt]
-) -> tuple[float, float]:
-    """Share of what was found that is true, and share of what is true that was found."""
-    named, known = {int(i) for i in found}, {int(i) for i in true}
+def precision_recall(found: Iterable[Hashable], true: Iterable[Hashable]) -> tuple[float, float]:
+    """Share of what was found that is true, and share of what is true that was found.
+
+    ``|found ∩ true| / |found|`` and ``|found ∩ true| / |true|``; NaN where nothing was found or
+    nothing is true: a search that rightly finds nothing has no precision, not a bad one.
+
+    Args:
+        found: Names of heads, pairs, triples or paths, each counted once; no JAX arrays.
+        true: Names of the same kind.
+
+    Raises:
+        TypeError: If a name is not hashable.
+    """
+    named, known = set(found), set(true)
     hits = len(named & known)
-    return hits / max(len(named), 1), hits / max(len(known), 1)
+    return (
+        hits / len(named) if named else math.nan,
+        hits / len(known) if known else math.nan,
+    )
