@@ -48,8 +48,8 @@ CLAIMS = (
     _claim("norm-costs", "S0 section 2.3, assumption 3", "A layer norm is not linear: nats lost "
            "when every norm divides by a constant", at_least(0), "a relation", FULL, 3),
     _claim("norm-absorbed", "S0 section 2.3, assumption 3", "What its divisor does is "
-           "approximately absorbed: those nats over what the model saves against a uniform guess", at_most(0.1),
-           "a tenth: the source gives no number", FULL, 3,
+           "approximately absorbed: those nats over what the model saves against a uniform guess",
+           at_most(0.1), "a tenth: the source gives no number", FULL, 3,
            explanation="a little over a tenth; divisors vary by a quarter in the second layer and "
            "at the end, and the norms of attention and of the read-out cost nearly all of it"),
     _claim("memory-writes-against", "S4, memory management; framework paper", "Training makes some "
