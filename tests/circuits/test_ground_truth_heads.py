@@ -54,10 +54,11 @@ def _texts(key):
 
 
 def _known_heads(key):
-    """The induction model with two distractors replaced, and the heads of each layer shuffled.
+    """The induction model with some distractors replaced, and the heads of each layer shuffled.
 
-    In layer 0 a duplicate-token head. In layer 1 a relay: it attends to the previous token and
-    raises the marker found there, which makes a virtual head of two: "the token two back, again".
+    In layer 0 a duplicate-token head, and one that attends to its own position, which has no role
+    here. In layer 1 a relay: it attends to the previous token and raises the marker found there,
+    which makes a virtual head of two: "the token two back, again".
     """
     key, *shuffles = jax.random.split(key, 3)
     weights, _ = ground_truth.induction_model(key, V, N)
@@ -66,6 +67,7 @@ def _known_heads(key):
     sharp = W_Q.max()
     W_V, W_O = W_V.at[1, 1].set(read_marker), W_O.at[1, 1].set(W_O[1, 0])
     W_Q, W_K = W_Q.at[1, 1].set(W_Q[0, 0]), W_K.at[1, 1].set(read_place)
+    W_Q, W_K = W_Q.at[0, 2].set(sharp * read_place), W_K.at[0, 2].set(read_place)
     # The same token, but not the same place: one score from two reads, side by side.
     W_Q, W_K = (jnp.concatenate([W, jnp.zeros_like(W)], axis=-1) for W in (W_Q, W_K))
     W_Q = W_Q.at[0, 1].set(sharp * jnp.concatenate([read_token, -read_place], axis=-1))

@@ -53,7 +53,7 @@ def _planted_and_found(noise, n_tokens=12, score=9.0, raised=4.0):
             lambda f: f[0, 0] if f.ndim == 4 else f,
             (heads.token_qk(weights, spec), heads.token_ov(weights, spec)),
         )
-        return token_tables.top_triples(*pick, n_tokens)
+        return token_tables.top_triples(*pick, 8)  # fewer than the tokens: sources are ranked too
 
     found = top(*(jnp.asarray(np.stack(t), jnp.float32) for t in zip(*tables, strict=True)))
     triples = np.stack([*found[:3]], axis=-1).tolist()
