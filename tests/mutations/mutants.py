@@ -401,6 +401,26 @@ MUTANTS = (
         ("tests/circuits/test_detectors.py::test_prefix_matching_means_followed_by",),
     ),
     Mutant(
+        "a_head_that_looks_at_itself_looks_at_a_duplicate",
+        "circuits/detectors.py",
+        "return jnp.tril(_same(tokens), k=-1)",
+        "return jnp.tril(_same(tokens))",
+        (
+            "tests/circuits/test_ground_truth_heads.py::"
+            "test_each_role_is_given_to_its_heads_and_to_no_others",
+        ),
+    ),
+    Mutant(
+        "ledger_sources_reversed",
+        "circuits/ledger_steps.py",
+        "sources = [hop % (n_ctx + 1) for hop in hops]",
+        "sources = [hop % (n_ctx + 1) for hop in hops][::-1]",
+        (
+            "tests/circuits/test_ground_truth_heads.py::"
+            "test_the_ledger_finds_the_paths_of_known_circuits_and_no_others",
+        ),
+    ),
+    Mutant(
         "position_paths_mixed_by_A",
         "circuits/second_moments.py",
         "squared = model.A**2",
