@@ -17,7 +17,6 @@ from circuitax.kernel.weights import TransformerWeights
 from circuitax.lab.lab import Lab
 from circuitax.models.plain import from_plain
 from circuitax.models.specs import TransformerSpec
-from circuitax.models.transformer import init_weights
 from circuitax.records.claims import Claim, Expected, at_least, at_most, between
 from circuitax.records.estimate import Estimate, exact, mean_estimate
 from circuitax.records.record import Record
@@ -30,6 +29,7 @@ from circuitax.training.bigram import (
 from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.optim import OptimSpec
 from circuitax.training.selection import divergence
+from experiments.kept_weights import kept_weights
 
 BUDGET_SECONDS = 60
 PAPER_SECONDS = 150_000  # by its work against quick scale; not run
@@ -171,8 +171,7 @@ def _paths(upstream: Record, table: np.ndarray, lab: Lab) -> xr.Dataset:
     kinds: dict[str, list[float]] = {"zero layers": [], "direct path": [], "whole, mean": []}
     for name, n_layers in (("layers-0", 0), ("layers-1", 1)):
         model = from_plain(upstream.notes["model"], n_layers=n_layers)
-        like = jax.eval_shape(lambda m=model: init_weights(jax.random.key(0), m))
-        weights = lab.load_arrays(f"{name}-step-{step}", source="text_models", like=like)
+        weights = kept_weights(lab, "text_models", f"{name}-step-{step}", model)
         direct = np.asarray(jax.vmap(direct_path_log_probs)(weights), float)
         found = [mean_divergence(table, p, weight) for p in direct]
         kinds["direct path" if n_layers else "zero layers"] = found

@@ -18,13 +18,13 @@ from circuitax.kernel.weights import TransformerWeights
 from circuitax.lab.lab import Lab
 from circuitax.models.plain import from_plain
 from circuitax.models.specs import TransformerSpec
-from circuitax.models.transformer import init_weights
 from circuitax.records.record import Record
 from experiments.head_roles_claims import CLAIMS as CLAIMS
 from experiments.head_roles_claims import estimates, named
 from experiments.head_roles_components import REPLACED, alignments, of_windows
 from experiments.head_roles_measures import of_texts, of_weights
 from experiments.head_roles_patching import ROUTES, of_pairs, swapped_pairs, swapped_places
+from experiments.kept_weights import kept_weights
 
 BUDGET_SECONDS = 40
 PAPER_SECONDS = 600  # by its work against quick scale; not run
@@ -66,7 +66,7 @@ def _induction(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Two layers, many seeds: scores with their nulls, patches between pairs of texts."""
     upstream = lab.input("two_layer_circuits")
     model, task = from_plain(upstream.notes["model"]), RepeatedSource(**upstream.notes["task"])
-    weights = _load(lab, "weights", "two_layer_circuits", model)
+    weights = kept_weights(lab, "two_layer_circuits", "weights", model)
     forward_spec = model.forward_spec()
     texts = replace(task, batch=spec.texts, distinct=True)(derive(key, "texts"))
     places = swapped_places(task.max_period)
@@ -107,7 +107,7 @@ def _full(spec: Spec, lab: Lab) -> xr.Dataset:
     windows = windows[: spec.windows]
     steps = upstream.notes["steps_kept"]
     first, last = (
-        _load(lab, f"full-step-{s}", "text_models", model) for s in (steps[0], steps[-1])
+        kept_weights(lab, "text_models", f"full-step-{s}", model) for s in (steps[0], steps[-1])
     )
     forward_spec = model.forward_spec()
     examine = jax.jit(jax.vmap(partial(of_windows, spec=forward_spec), (0, None)))
@@ -134,13 +134,6 @@ def _full(spec: Spec, lab: Lab) -> xr.Dataset:
         },
         coords={"full_component": [*names, "bias"], "replaced": list(REPLACED), "cell": cells},
     )
-
-
-def _load(lab: Lab, name: str, source: str, model: TransformerSpec) -> TransformerWeights:
-    like = jax.eval_shape(lambda: init_weights(jax.random.key(0), model))
-    weights = lab.load_arrays(name, source=source, like=like)
-    read: TransformerWeights = jax.tree.map(jnp.asarray, weights)
-    return read
 
 
 def _names(model: TransformerSpec, weights: TransformerWeights, text: jax.Array) -> list[str]:

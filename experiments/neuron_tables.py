@@ -20,10 +20,10 @@ from circuitax.kernel.spec import ForwardSpec
 from circuitax.kernel.weights import MLPWeights, TransformerWeights
 from circuitax.lab.lab import Lab
 from circuitax.models.plain import from_plain
-from circuitax.models.transformer import init_weights
 from circuitax.records.claims import Claim, at_least, between
 from circuitax.records.estimate import Estimate, mean_estimate
 from circuitax.records.record import Record
+from experiments.kept_weights import kept_weights
 
 BUDGET_SECONDS = 20
 PAPER_SECONDS = 60  # by its work against quick scale; not run
@@ -78,15 +78,14 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     if "full" not in upstream.data.model.values:
         raise ValueError("full_seeds=0 of text_models must be at least 1: there are no neurons")
     model = from_plain(upstream.notes["full"])
-    like = jax.eval_shape(lambda: init_weights(jax.random.key(0), model))
     windows = lab.load_arrays("held-out", source="text_models")["windows"]
     windows = jnp.asarray(windows[: spec.windows])
     steps = upstream.notes["steps_kept"]
     read = jax.jit(partial(of_member, spec=model.forward_spec(), settings=spec))
     found = []
     for name, step in (("before", steps[0]), ("after", steps[-1])):
-        weights = lab.load_arrays(f"full-step-{step}", source="text_models", like=like)
-        members = [jax.tree.map(lambda leaf, i=i: jnp.asarray(leaf[i]), weights)
+        weights = kept_weights(lab, "text_models", f"full-step-{step}", model)
+        members = [jax.tree.map(lambda leaf, i=i: leaf[i], weights)
                    for i in range(weights.W_E.shape[0])]  # fmt: skip
         found.append(lab.stage(name, _each, read, members, windows))
     data = _dataset(*found)

@@ -16,9 +16,9 @@ from circuitax.data.windows import WindowSource, device_tokens, spaced_windows
 from circuitax.kernel.keys import derive
 from circuitax.lab.lab import Lab
 from circuitax.models.plain import from_plain
-from circuitax.models.transformer import init_weights
 from circuitax.records.record import Record
 from circuitax.training.optim import OptimSpec
+from experiments.kept_weights import kept_weights
 from experiments.one_layer_additive import AdditiveTask, text_gap
 from experiments.one_layer_bugs import Search, text_bugs
 from experiments.one_layer_claims import CLAIMS as CLAIMS
@@ -88,11 +88,10 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     upstream = lab.input("text_models")
     model = from_plain(upstream.notes["model"], n_layers=1)
     length = model.n_ctx or 0
-    like = jax.eval_shape(lambda: init_weights(jax.random.key(0), model))
     steps = upstream.notes["steps_kept"]
     first, last = (
-        jax.tree.map(jnp.asarray, lab.load_arrays(name, source="text_models", like=like))
-        for name in (f"layers-1-step-{step}" for step in (steps[0], steps[-1]))
+        kept_weights(lab, "text_models", f"layers-1-step-{step}", model)
+        for step in (steps[0], steps[-1])
     )
     forward_spec = model.forward_spec()
     read = jax.jit(jax.vmap(partial(of_weights, spec=forward_spec, n_ctx=length)))

@@ -16,8 +16,8 @@ from circuitax.kernel.keys import derive
 from circuitax.kernel.spec import ForwardSpec
 from circuitax.kernel.weights import TransformerWeights
 from circuitax.lab.lab import Lab
-from circuitax.models.transformer import init_weights
 from circuitax.records.record import Record
+from experiments.kept_weights import kept_weights
 from experiments.text_circuits import circuit_data, of_windows, two_layer_model
 from experiments.text_induction_circuits_claims import CLAIMS as CLAIMS
 from experiments.text_induction_circuits_claims import estimates
@@ -57,10 +57,8 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     n_ctx = model.n_ctx or 0
     if spec.offsets > n_ctx // 2:
         raise ValueError(f"offsets={spec.offsets} must be at most half of n_ctx={n_ctx}")
-    like = jax.eval_shape(lambda: init_weights(jax.random.key(0), model))
     first, last = (
-        jax.tree.map(jnp.asarray, lab.load_arrays(name, source="text_induction", like=like))
-        for name in (f"{WEIGHTS}-step-0", WEIGHTS)
+        kept_weights(lab, "text_induction", name, model) for name in (f"{WEIGHTS}-step-0", WEIGHTS)
     )
     held_out = lab.load_arrays("held-out", source="text_induction")["windows"]
     windows = jnp.asarray(held_out[: spec.windows])

@@ -7,6 +7,8 @@ distance      Attention by distance, every head of every seed. Refuted if a head
               peaks one token back, or if attention is even.
 composition   Composition of all pairs against its null, and OV eigenvalues, before and after
               training. Refuted if K-composition lies above 0, or eigenvalue scores stay at 0.
+training      Loss with paths of each order, OV eigenvalue scores and composition at every step
+              kept. Refuted if virtual heads pay before single ones do.
 """
 
 import numpy as np
@@ -34,10 +36,13 @@ LAYERS = (("layer 0", BLUE, SKY), ("layer 1", ORANGE, YELLOW))
 
 @styled
 def draw(record: Record) -> dict[str, Figure]:
-    """The three figures of the experiment."""
+    """The four figures of the experiment."""
     data = record.data
     alive = data.isel(member=np.flatnonzero(data.alive.values))
-    return {"terms": terms(alive), "distance": distance(alive), "composition": composition(alive)}
+    figures = {
+        "terms": terms, "distance": distance, "composition": composition, "training": training,
+    }  # fmt: skip
+    return {name: make(alive) for name, make in figures.items()}
 
 
 def terms(data: xr.Dataset) -> Figure:
@@ -113,6 +118,47 @@ def composition(data: xr.Dataset) -> Figure:
     composing.legend(loc="upper right")
     letter_panels(axes[0])
     return figure
+
+
+def training(data: xr.Dataset) -> Figure:
+    """Means over seeds with intervals at every step kept."""
+    figure, axes = new_figure(1, 3, height=2.5)
+    losses, copying, composing = axes[0]
+    steps = data.step.values
+    by_order = data.order_loss_by_step
+    for order, colour, label in zip(range(3), (GREY, BLUE, ORANGE), ("0", "≤ 1", "≤ 2"),
+                                    strict=True):  # fmt: skip
+        _over_steps(losses, by_order.isel(order=order), colour, f"order {label}")
+    losses.set(ylabel="held-out loss, nats a token", title="paths of")
+    for layer, (name, dark, _) in enumerate(LAYERS):
+        mean = data.copying_by_step.isel(layer=layer).mean("head")
+        _over_steps(copying, mean, dark, f"{name}, mean of heads")
+    copying.set(ylabel="OV eigenvalue score", title="copying")
+    for kind, colour in zip(data.kind.values, (BLUE, ORANGE, GREEN), strict=True):
+        mean = data.composition_z_by_step.sel(kind=kind).mean(["writer", "reader"])
+        _over_steps(composing, mean, colour, f"{kind}, mean of pairs")
+    composing.set(ylabel="z against the exact null", title="composition")
+    for ax in axes[0]:
+        ax.set_xscale("symlog", linthresh=max(int(steps[1]), 1), linscale=0.5)
+        ax.set_xticks(steps, [str(step) for step in steps])
+        ax.minorticks_off()
+        ax.set(xlabel="step of training")
+        ax.legend(loc="lower left")
+    for ax in (copying, composing):
+        ax.axhline(0, color=GREY, linewidth=0.6)
+        low, high = ax.get_ylim()
+        ax.set_ylim(low - 0.4 * (high - low), high)  # room for the legend below the curves
+    letter_panels(axes[0])
+    return figure
+
+
+def _over_steps(ax: Axes, values: xr.DataArray, colour: str, label: str) -> None:
+    found = [mean_estimate(row) for row in values.transpose("step", "member").values]
+    steps = values.step.values
+    ax.plot(steps, [e.value for e in found], "o-", color=colour, markersize=3, label=label)
+    low, high = ([getattr(e, end) for e in found] for end in ("low", "high"))
+    if np.isfinite(low).all():
+        ax.fill_between(steps, low, high, color=colour, alpha=0.25, linewidth=0)
 
 
 _WHEN = ("_at_init", "")
