@@ -27,7 +27,7 @@ from experiments.head_roles_patching import ROUTES, of_pairs, swapped_pairs, swa
 from experiments.kept_weights import kept_weights
 
 BUDGET_SECONDS = 40
-PAPER_SECONDS = 600  # by its work against quick scale; not run
+PAPER_SECONDS = 8_000  # by its work against quick scale; not run
 requires = ("two_layer_circuits", "text_models")
 
 
@@ -39,7 +39,8 @@ class Spec:
         texts: Texts of random tokens, repeated, on which heads get their roles.
         shuffles: Shuffles of the tokens of each, for the null of token masks; at least 2.
         pairs: Clean and corrupted texts to patch between.
-        windows: Held-out windows for the full transformers, from the first of those kept.
+        windows: Held-out windows for the full transformers, from the first of those kept; at least
+            2, since each lends its outputs to the one before.
     """
 
     texts: int = 32
@@ -48,11 +49,9 @@ class Spec:
     windows: int = 64
 
     def __post_init__(self) -> None:
-        for name in ("texts", "pairs", "windows"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
-        if self.shuffles < 2:
-            raise ValueError(f"shuffles={self.shuffles} must be at least 2")
+        for name, least in (("texts", 1), ("pairs", 1), ("windows", 2), ("shuffles", 2)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least {least}")
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:

@@ -32,12 +32,13 @@ CLAIMS = (
            "inducts, so that writer and key are what is tested"),
     _claim("patching-moves", "activation patching (Meng et al. 2022); framework paper", "Before "
            "the second layer, which token stood there is read one position later: lead won back "
-           "by patching the stream behind both swapped tokens, over that plus the lead won back "
-           "at the tokens themselves", at_least(0.9), "nearly all; more than half was expected "
-           "before a pilot with another key gave 1.00"),
+           "by patching the stream behind a swapped token, added up over the two, over that plus "
+           "the lead won back at the tokens themselves", at_least(0.9), "nearly all; more than "
+           "half was expected before a pilot with another key gave 1.00"),
     _claim("direct-largest", "direct logit attribution; S2, decomposition of the output", "Share "
            "of seeds in which, of all components, an induction head has the largest direct effect "
-           "on the answer's lead", at_least(0.6), MOST),
+           "on the answer's lead", at_least(0.6), MOST + "; nearly every head of the second layer "
+           "inducts, so that the layer is what is tested"),
     _claim("overlap-keys", "S4, read and write subspaces", "What the previous-token head can write "
            "is what the induction head's keys read, whatever the strengths: mean z of the overlap "
            "of subspaces against random ones", at_least(3), "three deviations, as for "
@@ -50,13 +51,12 @@ CLAIMS = (
     _claim("norm-absorbed", "S0 section 2.3, assumption 3", "What its divisor does is "
            "approximately absorbed: those nats over what the model saves against a uniform guess",
            at_most(0.1), "a tenth: the source gives no number", FULL, 3,
-           explanation="a little over a tenth; divisors vary by a quarter in the second layer and "
-           "at the end, and the norms of attention and of the read-out cost nearly all of it"),
+           explanation="a little over a tenth of what these models save"),
     _claim("memory-writes-against", "S4, memory management; framework paper", "Training makes some "
            "head or MLP write against the stream: most negative mean cosine, after minus before",
            at_most(0), "a relation", FULL, 3,
-           explanation="heads of the second layer do, by less than a tenth, and three seeds leave "
-           "an interval that reaches beyond 0; MLPs write along the stream"),
+           explanation="heads of the second layer do, by about a tenth, and three seeds leave an "
+           "interval that reaches beyond 0; MLPs write along the stream"),
 )  # fmt: skip
 
 

@@ -36,10 +36,10 @@ def of_windows(weights: TransformerWeights, windows: Array, spec: ForwardSpec) -
 
     parts = jax.lax.map(parts_of, windows)
     mean = jax.tree.map(lambda x: x.mean(axis=0), parts)
-    another = jax.tree.map(lambda x: jnp.roll(x, 1, axis=0), parts)
 
-    def one(at: tuple[Array, Components, Components]) -> dict[str, Array]:
-        text, own, other = at
+    def one(at: Array) -> dict[str, Array]:
+        text = windows[at]
+        own, other = (jax.tree.map(lambda x, i=i: x[i], parts) for i in (at, at - 1))
         logits, trace = forward(weights, text, spec)
 
         def loss(logits: Array) -> Array:
@@ -63,7 +63,7 @@ def of_windows(weights: TransformerWeights, windows: Array, spec: ForwardSpec) -
             "remainder": jnp.abs(split.remainder).max() / jnp.abs(centred).max(),
         }  # fmt: skip
 
-    found = jax.lax.map(one, (windows, parts, another))
+    found = jax.lax.map(one, jnp.arange(len(windows)))
     worst = found.pop("remainder").max()
     means = jax.tree.map(lambda x: x.mean(axis=0), found)
     price = norm_price(weights, windows, spec)

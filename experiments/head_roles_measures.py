@@ -34,7 +34,8 @@ def of_weights(weights: TransformerWeights, spec: ForwardSpec) -> dict[str, Arra
     reads = jnp.stack([heads.W_Q[1], heads.W_K[1], heads.W_V[1]])
     over_readers = jax.vmap(overlap, (None, 0))
     found = jax.vmap(jax.vmap(over_readers, (None, 0)), (0, None))(writes, reads)
-    z = (found.value - found.null) / found.std  # [writer, kind, reader]
+    # [writer, kind, reader]; a head as wide as the stream overlaps with all of it, by no choice
+    z = safe_divide(found.value - found.null, jnp.asarray(found.std))
     return {
         "copying": copied.score,
         "copying_null": jnp.asarray(copied.null),

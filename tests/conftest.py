@@ -35,6 +35,13 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("circuitax")
 
 
+@pytest.fixture(autouse=True, scope="module")
+def compiled_code() -> Iterator[None]:
+    """Let go of what a module compiled: a process dies beyond 65,530 pieces of mapped memory."""
+    yield
+    jax.clear_caches()
+
+
 @pytest.fixture
 def x64() -> Iterator[None]:
     """Double precision for the length of one test; identities are checked at 1e-12 in it."""

@@ -52,3 +52,8 @@ def test_streams_of_two_widths_are_refused():
     for read in (subspaces.overlap, subspaces.principal_cosines):
         with pytest.raises(ValueError, match="y has d_model=8, must have that of x, 7"):
             read(x, y)
+
+
+def test_more_columns_than_the_stream_has_dimensions_are_refused():
+    with pytest.raises(ValueError, match="W has k=5 columns, must have at most d_model=3"):
+        subspaces.overlap(jnp.eye(3, 5), jnp.eye(3)[:, :1])

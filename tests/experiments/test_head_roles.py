@@ -27,7 +27,7 @@ A, Z = swapped_places(PERIOD)
 
 
 @pytest.mark.parametrize(
-    ("field", "least"), [("texts", 1), ("pairs", 1), ("windows", 1), ("shuffles", 2)]
+    ("field", "least"), [("texts", 1), ("pairs", 1), ("windows", 2), ("shuffles", 2)]
 )
 def test_refusals(field: str, least: int) -> None:
     with pytest.raises(ValueError, match=f"{field}={least - 1} must be at least {least}"):
@@ -182,9 +182,10 @@ def dataset(known: dict[str, np.ndarray], prefix: float, full_alive: bool = True
         | {name: (members, np.full(3, value)) for name, value in
            {"loss": 3.0, "norm_price": 0.3, "bandwidth_reused": 0.2, "bandwidth_effective": 0.7,
             "remainder_full": 1e-6}.items()}
-        | {"alignment_full": ((members, "cell"), np.full((3, 2), -0.2)),
+        | {"alignment_full": ((members, "cell"), np.tile([-0.2, 0.3], (3, 1))),
            "alignment_full_at_init": ((members, "cell"), np.zeros((3, 2))),
-           "nats_lost": ((members, "replaced", "cell"), np.full((3, 4, 2), 0.1)),
+           "nats_lost": ((members, "replaced", "cell"),
+                         np.tile([[0.4], [0.1], [0.2], [0.3]], (3, 1, 2))),
            "full_alive": (members, np.full(3, full_alive)), "full_uniform": 5.0,
            "bandwidth_null": 0.25, "alive": ("member", np.ones(8, bool)),
            "swapped": ("swap", np.array([A, Z]))},
@@ -204,6 +205,7 @@ def test_preconditions(known: dict[str, np.ndarray]) -> None:
     assert measured["edge-largest"].value == measured["direct-largest"].value == 1
     assert measured["norm-absorbed"].value == pytest.approx(0.3 / (5 - 3))
     assert measured["memory-writes-against"].value == pytest.approx(-0.2)
+    assert measured["zero-above-mean"].value == pytest.approx(0.4 - 0.1)
     measured, unmet = estimates(dataset(known, 0.1, full_alive=False))
     assert not measured and set(unmet) == {claim.id for claim in CLAIMS}
     assert "only 0 seeds have an induction head" in unmet["edge-largest"]

@@ -1,5 +1,7 @@
 """Circuits on text: what is refused, what a known circuit measures, and preconditions of claims."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +12,14 @@ from circuitax.circuits.ground_truth import induction_model
 from circuitax.records.claims import HOLDS, OUT_OF_REACH, settle
 from circuitax.records.record import Record
 from experiments import text_circuits
-from experiments.text_circuits import CLAIMS, Spec, of_windows, two_layer_model
+from experiments.text_circuits import (
+    CLAIMS,
+    Spec,
+    of_windows,
+    order_losses,
+    over_steps,
+    two_layer_model,
+)
 from experiments.text_circuits_claims import estimates
 
 
@@ -50,6 +59,20 @@ def test_a_known_circuit_on_windows() -> None:
     assert found["ablated"][0, 0] - found["loss"] > 0.2
     np.testing.assert_allclose(found["ablated_preserving"][0, 0], found["loss"], rtol=1e-3)
     assert found["positional"][0] > 0.99
+
+
+def test_checkpoints_of_members_are_read_in_their_order() -> None:
+    """Steps first, members second: each cell is the loss of its own weights."""
+    weights, spec = induction_model(jax.random.key(0), 10, 12, n_distractors=1)
+    windows = jnp.asarray(np.random.default_rng(0).integers(0, 10, (2, 12)))
+    factors = jnp.array([[0.0, 0.5, 1.0], [0.2, 0.7, 0.4]])  # step, member
+    every = jax.tree.map(lambda W: jnp.multiply.outer(factors, W), weights)
+    found = over_steps(partial(order_losses, windows=windows, spec=spec))(every)
+    for step, member in np.ndindex(2, 3):
+        one = jax.tree.map(lambda W, at=(step, member): W[at], every)
+        expected = of_windows(one, windows, spec, 2)["order_loss"]
+        np.testing.assert_allclose(found[step, member], expected, rtol=1e-5)
+    assert np.ptp(np.asarray(found)[..., -1]) > 0.1
 
 
 def dataset(previous: float, prefix: float) -> xr.Dataset:

@@ -25,7 +25,14 @@ class Overlap(NamedTuple):
 
 
 def basis(W: Float[Array, "*batch d_model k"]) -> Float[Array, "*batch d_model k"]:
-    """Orthonormal columns with the span of W's columns; W has full column rank, k <= d_model."""
+    """Orthonormal columns with the span of W's columns; W has full column rank.
+
+    Raises:
+        ValueError: If ``k`` is more than d_model, where columns cannot be independent.
+    """
+    d_model, k = W.shape[-2:]
+    if k > d_model:
+        raise ValueError(f"W has k={k} columns, must have at most d_model={d_model}")
     return orthonormal(W)[0]
 
 
@@ -39,7 +46,7 @@ def overlap(x: Float[Array, "*batch d_model a"], y: Float[Array, "*batch d_model
         y: For what a head reads, ``W_Q``, ``W_K`` or ``W_V``.
 
     Raises:
-        ValueError: If ``x`` and ``y`` differ in d_model.
+        ValueError: If ``x`` and ``y`` differ in d_model, or have more columns than that.
 
     Source: S4, "bandwidth of the residual stream"; null by invariance: E‖B_xᵀ B_y‖² = a b / d, and
         the variance of `composition`'s null, with projectors: 2 a (d-a) b (d-b) / (d² (d-1) (d+2)).

@@ -39,19 +39,20 @@ LAYERS = ("layer 0", "layer 1")
 
 @styled
 def draw(record: Record) -> dict[str, Figure]:
-    """The four figures of the experiment."""
+    """The four figures of the experiment; those without a member that lived are left out."""
     data = record.data
     alive = data.isel(member=np.flatnonzero(data.alive.values))
     # Patches are drawn of the seeds with an induction head, or of all if there is none.
     chosen = alive.has_induction if bool(alive.has_induction.any()) else alive.alive
     members = alive.isel(member=np.flatnonzero(chosen.values))
     full = data.isel(full_member=np.flatnonzero(data.full_alive.values))
-    return {
-        "roles": roles(alive, members),
-        "patching": patching(members),
-        "paths": paths(members),
-        "components": components(full),
-    }
+    figures = {}
+    if members.sizes["member"]:
+        figures["roles"] = roles(alive, members)
+        figures |= {"patching": patching(members), "paths": paths(members)}
+    if full.sizes["full_member"]:
+        figures["components"] = components(full)
+    return figures
 
 
 def roles(data: xr.Dataset, members: xr.Dataset) -> Figure:
