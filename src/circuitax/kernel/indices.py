@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Array, Int
 
 
-def check_index(name: str, index: int | Int[Array, ""], size: int) -> None:
+def check_index(name: str, index: int | np.integer | Int[Array, ""], size: int) -> None:
     """Refuse a static index outside ``[0, size)``; an array, which may be traced, is not looked at.
 
     Args:
