@@ -19,14 +19,15 @@ FLOOR = {
     "figures": 5,
     "config": 6,
     "lab": 6,
+    "commands": 6,
     "experiments": 7,
 }
 # Third parties that live on some floors only.
 HOME = {
     "flax": {"models"},
-    "hydra": {"config", "experiments"},
-    "omegaconf": {"config", "experiments"},
-    "matplotlib": {"figures"},
+    "hydra": {"config", "commands"},
+    "omegaconf": {"config", "commands"},
+    "matplotlib": {"figures", "experiments"},
     "orbax": {"training"},
     "xarray": {"records", "figures", "experiments"},
     "tqdm": {"lab", "experiments"},
