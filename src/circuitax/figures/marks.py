@@ -4,7 +4,7 @@ An interval that is not finite (a single seed has none) is drawn as nothing.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, SupportsFloat
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -26,8 +26,8 @@ def mean_curve(
     *,
     label: str | None = None,
     each: bool = False,
-    opacity: float = 0.3,
-    least: float | None = None,
+    opacity: float | int = 0.3,
+    least: float | int | None = None,
     **line: Any,
 ) -> Line2D:
     """The mean over members at each x, and a band that is its 95 % interval.
@@ -93,8 +93,8 @@ def mean_bars(
     rows: ArrayLike,
     colour: str,
     *,
-    shift: float = 0.0,
-    width: float = 0.65,
+    shift: float | int = 0.0,
+    width: float | int = 0.65,
     label: str | None = None,
 ) -> None:
     """Means as bars at 0, 1, 2, ..., with their 95 % intervals.
@@ -124,20 +124,20 @@ def tilted_labels(ax: Axes, labels: Sequence[str]) -> None:
     ax.set_xticks(range(len(labels)), labels, rotation=30, ha="right", rotation_mode="anchor")
 
 
-def spread(n: int, half_width: float = 0.15) -> np.ndarray:
+def spread(n: int, half_width: float | int = 0.15) -> np.ndarray:
     """Places around 0 for n dots that would cover each other, evenly spaced; a single one at 0."""
     return np.linspace(-half_width, half_width, n) if n > 1 else np.zeros(n)
 
 
 def seed_dots(
     ax: Axes,
-    x: float,
+    x: SupportsFloat,
     values: ArrayLike,
     colour: str,
     *,
-    half_width: float = 0.15,
-    size: float = 9,
-    opacity: float = 0.6,
+    half_width: float | int = 0.15,
+    size: float | int = 9,
+    opacity: float | int = 0.6,
     label: str | None = None,
 ) -> None:
     """A dot for each seed around one place of the x axis.
@@ -153,12 +153,12 @@ def seed_dots(
         label: For the legend.
     """
     samples = np.asarray(values, float).ravel()
-    places = x + spread(samples.size, half_width)
+    places = float(x) + spread(samples.size, half_width)
     ax.scatter(places, samples, s=size, color=colour, alpha=opacity, linewidths=0, label=label)
 
 
 def seed_column(
-    ax: Axes, x: float, values: ArrayLike, colour: str, *, form: str = ".3f", **dots: Any
+    ax: Axes, x: SupportsFloat, values: ArrayLike, colour: str, *, form: str = ".3f", **dots: Any
 ) -> Estimate:
     """A dot for each seed, their mean with its interval, and the mean as a number above them.
 
@@ -178,11 +178,11 @@ def seed_column(
     found = mean_estimate(samples)
     top = float(samples.max())
     if np.isfinite(found.low):
-        interval_bars(ax, [x], [found], capsize=3)
+        interval_bars(ax, [float(x)], [found], capsize=3)
         top = max(top, found.high)
     ax.annotate(
         f"{found.value:{form}}",
-        (x, top),
+        (float(x), top),
         xytext=(0, 4),
         ha="center",
         textcoords="offset points",
@@ -194,8 +194,8 @@ def seed_column(
 def reference_line(
     ax: Axes,
     *,
-    y: float | None = None,
-    x: float | None = None,
+    y: SupportsFloat | None = None,
+    x: SupportsFloat | None = None,
     label: str | None = None,
     style: str = "dotted",
     colour: str = BLACK,
@@ -213,12 +213,14 @@ def reference_line(
     Raises:
         ValueError: If not exactly one of ``x`` and ``y`` is given, or ``style`` is unknown.
     """
-    if (x is None) == (y is None):
-        raise ValueError(f"x={x} and y={y}: exactly one of them must be given")
     if style not in LINE_STYLES:
         raise ValueError(f"style={style!r} must be one of {', '.join(LINE_STYLES)}")
     how: dict[str, Any] = {"color": colour, "linewidth": 0.7, "linestyle": LINE_STYLES[style]}
-    return ax.axhline(y, label=label, **how) if y is not None else ax.axvline(x, label=label, **how)
+    if y is not None and x is None:
+        return ax.axhline(float(y), label=label, **how)
+    if x is not None and y is None:
+        return ax.axvline(float(x), label=label, **how)
+    raise ValueError(f"x={x} and y={y}: exactly one of them must be given")
 
 
 def zero_line(ax: Axes, *, vertical: bool = False) -> Line2D:

@@ -91,8 +91,8 @@ def measured_training(
     model = keep_as or name
     if at_start and began in keep_at:
         keep_model(lab, model, began, state.params)
-    first = measure(state.params) if measure is not None and at_start else {}
-    first = {key: np.asarray(value) for key, value in first.items()}
+    looked = measure(state.params) if measure is not None and at_start else {}
+    first = {key: np.asarray(value) for key, value in looked.items()}
 
     def advance(state: TrainState) -> tuple[TrainState, dict[str, Array]]:
         state, metrics = train(state)
