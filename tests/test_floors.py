@@ -18,6 +18,7 @@ FLOOR = {
     "records": 4,
     "figures": 5,
     "config": 6,
+    "kit": 6,
     "lab": 6,
     "commands": 6,
     "experiments": 7,
