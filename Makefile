@@ -47,4 +47,4 @@ constraints: venv  ## resolve constraints.txt again (for maintainers)
 	$(PY) -m uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-header --no-annotate --all-extras --upgrade pyproject.toml -o constraints.txt
 
 clean:  ## remove the environments and caches; results stay
-	rm -rf .venv .venv-bench .cache .mypy_cache .ruff_cache .pytest_cache build circuitax.egg-info
+	rm -rf .venv .venv-bench .cache .mypy_cache .ruff_cache .pytest_cache build src/circuitax.egg-info
