@@ -18,8 +18,8 @@ FLOOR = {
     "records": 4,
     "figures": 5,
     "config": 6,
-    "kit": 6,
     "lab": 6,
+    "kit": 6,
     "experiments": 7,
 }
 # Third parties that live on some floors only.
