@@ -11,7 +11,7 @@ import numpy as np
 from circuitax.kernel.keys import derive
 from circuitax.kernel.weights import TiedWeights
 from circuitax.models.toy import ToySpec
-from circuitax.superposition.expected_loss import Convention
+from circuitax.superposition.convention import Convention
 from circuitax.training import ensemble
 from circuitax.training.ensemble import Plan, new_members
 from circuitax.training.evaluation import fresh_losses

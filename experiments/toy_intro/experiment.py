@@ -15,8 +15,9 @@ from circuitax.kernel.weights import DenseWeights, TiedWeights
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToyKind, ToySpec
 from circuitax.records.record import Record
+from circuitax.superposition.convention import Convention
 from circuitax.superposition.crossover import branch_losses
-from circuitax.superposition.expected_loss import Convention, expected_loss
+from circuitax.superposition.expected_loss import expected_loss
 from circuitax.superposition.optimum import find_optimum
 from circuitax.training import ensemble
 from circuitax.training.ensemble import Mapping, Plan

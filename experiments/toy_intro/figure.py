@@ -63,7 +63,7 @@ def arrows(data: xr.Dataset) -> Figure:
                 ax.plot([0, x], [0, y], color=colours[feature], linewidth=1.3,
                         marker="o", markevery=[1], markersize=2)  # fmt: skip
             if row == 0:
-                ax.set_title(f"{1 - float(data.sparsity[column]):.3g}", fontsize=7)
+                ax.set_title(f"{float(data.density[column]):.3g}", fontsize=7)
         axes[row, 0].set_ylabel(label, rotation=0, ha="right", va="center", fontsize=7)
     figure.suptitle("density $p = 1 - S$", fontsize=8)
     names = [f"feature {i}" for i in range(data.sizes["feature"])]
@@ -83,7 +83,7 @@ def grams(data: xr.Dataset) -> Figure:
             image = ax.imshow(W.T @ W, cmap=DIVERGING, vmin=-1, vmax=1, rasterized=True)
             ax.set(xticks=[], yticks=[])
             if row == 0:
-                ax.set_title(f"{1 - float(data.sparsity[column]):.3g}", fontsize=7)
+                ax.set_title(f"{float(data.density[column]):.3g}", fontsize=7)
         axes[row, 0].set_ylabel(label, rotation=0, ha="right", va="center", fontsize=7)
     figure.suptitle("density $p = 1 - S$", fontsize=8)
     # All panels share one scale; the last image carries it.
@@ -95,7 +95,7 @@ def loss(data: xr.Dataset) -> Figure:
     """Excess over the exact optimum for every seed, and the share of seeds that reach it."""
     figure, axes = new_figure(1, 2, height=2.3)
     excess, share = axes[0]
-    p = 1 - data.sparsity.values
+    p = data.density.values
     for colour, base in zip(COLOURS, data.importance_base.values, strict=False):
         cell = data.sel(importance_base=base)
         above = 100 * (cell.loss.values / cell.optimum_loss.values - 1)

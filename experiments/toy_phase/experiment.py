@@ -12,7 +12,8 @@ from circuitax.kernel.keys import derive, member_keys
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
 from circuitax.records.record import Record
-from circuitax.superposition.expected_loss import Convention, expected_loss
+from circuitax.superposition.convention import Convention
+from circuitax.superposition.expected_loss import expected_loss
 from circuitax.superposition.optimum import find_optimum
 from circuitax.superposition.phase_theory import best_configuration
 from circuitax.training import ensemble

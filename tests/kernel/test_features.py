@@ -9,21 +9,32 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from circuitax.kernel.features import sample_anticorrelated, sample_correlated, sample_features
+from circuitax.kernel.features import feature_columns, sample_anticorrelated, sample_correlated
 
 BATCH = 40_000
 DENSITY = np.array([0.0, 0.02, 0.3, 1.0])
 
 
-def sample(**options: bool) -> np.ndarray:
-    density = jnp.asarray(DENSITY, jnp.float32)
-    return np.asarray(sample_features(jax.random.key(1), density, BATCH, **options), np.float64)
+def sample(signed: bool = False) -> np.ndarray:
+    u = jax.random.uniform(jax.random.key(1), (len(DENSITY), BATCH), jnp.float32)
+    x = feature_columns(u, jnp.asarray(DENSITY, jnp.float32), signed=signed)
+    return np.asarray(x.T, np.float64)
 
 
 def assert_mean(values: np.ndarray, mean: float, second: float) -> None:
     """Five standard errors from the closed form: false-alarm rate 6e-7 a comparison."""
     error = np.sqrt(max(second - mean**2, 0) / len(values))
     assert abs(values.mean() - mean) <= 5 * error + 1e-12
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_columns_are_numpys(signed: bool, x64: None, rng: np.random.Generator) -> None:
+    u = rng.uniform(size=(4, 50))
+    p = DENSITY[:, None]
+    value = u / np.where(p > 0, p, 1)
+    expected = np.where(u < p, 2 * value - 1 if signed else value, 0)
+    found = feature_columns(jnp.asarray(u), jnp.asarray(DENSITY), signed=signed)
+    np.testing.assert_allclose(found, expected, rtol=1e-14, atol=1e-14)
 
 
 def test_moments_are_p_over_2_and_p_over_3() -> None:
@@ -62,14 +73,16 @@ def test_features_are_independent() -> None:
 def test_density_is_dynamic_and_compiles_once() -> None:
     traces = []
 
+    u = jax.random.uniform(jax.random.key(0), (2, 8))
+
     def draw(density: jax.Array) -> jax.Array:
         traces.append(None)
-        return sample_features(jax.random.key(0), density, 8)
+        return feature_columns(u, density, signed=False)
 
     sweep = jax.jit(jax.vmap(draw))
     drawn = sweep(jnp.array([[0.2, 0.3], [0.8, 0.9]]))
     sweep(jnp.array([[0.1, 0.6], [0.5, 0.4]]))
-    assert drawn.shape == (2, 8, 2)
+    assert drawn.shape == (2, 2, 8)
     assert len(traces) == 1
     # Common random numbers: what is on at a low density is on at a higher one.
     assert np.all((np.asarray(drawn[0]) == 0) | (np.asarray(drawn[1]) != 0))
@@ -110,6 +123,17 @@ def test_sets_refuse_impossible_sizes(draw: object) -> None:
         draw(jax.random.key(0), jnp.array([0.5]), 4, set_size=0)  # type: ignore[operator]
 
 
-def test_batch_must_be_positive() -> None:
-    with pytest.raises(ValueError, match="batch=0 must be at least 1"):
-        sample_features(jax.random.key(0), jnp.array([0.5]), 0)
+@pytest.mark.parametrize("draw", [sample_correlated, sample_anticorrelated])
+def test_sets_refuse_an_empty_batch_and_impossible_densities(draw: object) -> None:
+    for density, batch, message in (
+        (0.5, 0, "batch=0 must be at least 1"),
+        (1.5, 4, r"density\[0\]=1.5 must be in \[0, 1\]"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            draw(jax.random.key(0), jnp.array([density]), batch, set_size=2)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("density", [-0.25, 1.25, float("nan")])
+def test_densities_outside_their_range_are_refused(density: float) -> None:
+    with pytest.raises(ValueError, match=rf"density\[1\]={density} must be in \[0, 1\]"):
+        feature_columns(jnp.ones((2, 3)), jnp.array([0.5, density]), signed=True)

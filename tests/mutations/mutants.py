@@ -171,8 +171,8 @@ MUTANTS = (
     Mutant(
         "feature_values_not_rescaled",  # u instead of u / p
         "kernel/features.py",
-        "return u < density, u / jnp.where(density > 0, density, 1)",
-        "return u < density, u",
+        "value = u * (1 / jnp.where(p > 0, p, 1))",
+        "value = u",
         ("tests/kernel/test_features.py::test_moments_are_p_over_2_and_p_over_3",),
     ),
     Mutant(

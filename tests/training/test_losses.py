@@ -73,6 +73,8 @@ def test_errors_name_the_argument() -> None:
     x = jnp.ones((2, 3))
     with pytest.raises(ValueError, match="importance has 2 entries, must have one a feature, 3"):
         weighted_squared_error(x, x, jnp.ones(2), "sum")
+    with pytest.raises(ValueError, match=r"importance\[1\]=-1.0 must be at least 0"):
+        weighted_squared_error(x, x, jnp.array([1.0, -1.0, 1.0]), "sum")
     with pytest.raises(ValueError, match="convention='median' must be one of sum, mean"):
         weighted_squared_error(x, x, jnp.ones(3), "median")
     with pytest.raises(ValueError, match="n_ctx=1 must be at least 2"):

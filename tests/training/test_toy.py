@@ -21,7 +21,6 @@ from circuitax.training.toy import (
     Target,
     ToyHyper,
     ToyProblem,
-    feature_columns,
     tied_columns,
 )
 
@@ -40,22 +39,6 @@ def test_columns_are_the_kernels_forward_transposed(
     rows = tied_forward(weights, x.T, output, hidden_relu=hidden_relu)
     columns = tied_columns(weights, x, output, hidden_relu=hidden_relu)
     np.testing.assert_allclose(columns, rows.T, rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("signed", [False, True])
-def test_feature_columns_from_one_uniform_have_the_law(signed: bool, x64: None) -> None:
-    density = jnp.array([0.0, 0.05, 0.4, 1.0])
-    n = 40_000
-    x = feature_columns(jax.random.uniform(jax.random.key(0), (4, n)), density, signed=signed)
-    on = np.asarray(x != 0).mean(axis=1)
-    # 5 standard errors of a share, a mean, and a mean of squares.
-    p = np.asarray(density)
-    assert (np.abs(on - p) <= 5 * np.sqrt(p * (1 - p) / n)).all()
-    mean = np.zeros(4) if signed else p / 2
-    assert (np.abs(x.mean(axis=1) - mean) <= 5 * np.sqrt(p / 3 / n)).all()
-    assert (np.abs((x**2).mean(axis=1) - p / 3) <= 5 * np.sqrt(p / 5 / n)).all()
-    assert (x.min(axis=1) < -0.9).tolist() == [False, *[signed] * 3]
-    assert jnp.isfinite(x).all()
 
 
 @pytest.mark.parametrize("kind", list(ToyKind))

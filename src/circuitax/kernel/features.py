@@ -1,46 +1,43 @@
 """Sparse synthetic features: independent ones, and correlated or anticorrelated sets.
 
-Sparsity S is P(feature = 0); functions take the density p = 1 - S, which is a dynamic array, so a
-sweep over densities is a vmap and compiles once. Densities lie in [0, 1]; they are checked where a
-config becomes a spec, since a traced array cannot be.
+Sparsity S is P(feature = 0). The functions take the density p = 1 - S as an array, so a sweep over
+densities is a vmap and compiles once. A traced density is not checked.
 """
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Float, Key
 
+from circuitax.kernel.checks import check_range
 from circuitax.kernel.keys import derive
 
 
-def sample_features(
-    key: Key[Array, ""],
-    density: Float[Array, " n_features"],
-    batch: int,
-    *,
-    signed: bool = False,
-) -> Float[Array, "batch n_features"]:
+def feature_columns(
+    u: Float[Array, "n_features batch"], density: Float[Array, " n_features"], *, signed: bool
+) -> Float[Array, "n_features batch"]:
     """Independent features: ``x_i = 0`` with probability ``1 - p_i``, else uniform on [0, 1].
 
-    One uniform u serves mask and value: given ``u < p``, ``u / p`` is uniform again. Hence
-    ``E x = p/2`` and ``E x^2 = p/3``. Random numbers are most of the time of a toy training step.
-    A float32 uniform has 2^23 levels, so values come on a grid of ``2^-23 / p``.
+    One uniform u serves as mask and value: given ``u < p``, ``u / p`` is uniform again. Hence
+    ``E x = p/2`` and ``E x^2 = p/3``. Random numbers are most of the time of a toy training step,
+    so members with different densities share them. A float32 uniform has 2^23 levels, so values
+    come on a grid of ``2^-23 / p``.
 
     Args:
-        key: Consumed.
-        density: P(feature is on), in [0, 1], for each feature.
-        batch: Number of samples, at least 1.
-        signed: Draw values from [-1, 1] instead (the absolute-value model); ``E x = 0``.
+        u: Uniforms on [0, 1), one for each feature and sample. Samples are columns, as in the
+            paper, which is the faster layout for few features.
+        density: P(feature is on), in [0, 1].
+        signed: Take values from [-1, 1] instead (the absolute-value model); then ``E x = 0``.
 
     Raises:
-        ValueError: If ``batch`` is less than 1.
+        ValueError: If a density is outside [0, 1].
 
     Source: toy-models paper, "Demonstrating Superposition", and for ``signed`` "Computation in
         Superposition".
     """
-    _check_batch(batch)
-    u = jax.random.uniform(key, (batch, density.shape[0]), density.dtype)
-    on, v = _split(u, density[None, :])
-    return jnp.where(on, 2 * v - 1 if signed else v, 0)
+    check_range("density", density, "[0, 1]")
+    p = density[:, None]
+    value = u * (1 / jnp.where(p > 0, p, 1))
+    return jnp.where(u < p, 2 * value - 1 if signed else value, 0)
 
 
 def sample_correlated(
@@ -61,14 +58,13 @@ def sample_correlated(
         set_size: Members of a set, at least 1.
 
     Raises:
-        ValueError: If ``batch`` or ``set_size`` is less than 1.
+        ValueError: If an argument is out of range.
 
     Source: toy-models paper, "Correlated and anticorrelated features".
     """
-    _check_batch(batch)
-    _check_set_size(set_size)
+    _check(density, batch, set_size)
     shape = (batch, density.shape[0])
-    on, _ = _split(jax.random.uniform(derive(key, "sets"), shape, density.dtype), density[None, :])
+    on = jax.random.uniform(derive(key, "sets"), shape, density.dtype) < density[None, :]
     value = jax.random.uniform(derive(key, "values"), (*shape, set_size), density.dtype)
     return jnp.where(on[:, :, None], value, 0).reshape(batch, -1)
 
@@ -92,34 +88,24 @@ def sample_anticorrelated(
         set_size: Members of a set, at least 1.
 
     Raises:
-        ValueError: If ``batch`` or ``set_size`` is less than 1.
+        ValueError: If an argument is out of range.
 
     Source: toy-models paper, "Correlated and anticorrelated features".
     """
-    _check_batch(batch)
-    _check_set_size(set_size)
+    _check(density, batch, set_size)
     shape = (batch, density.shape[0])
-    # The rescaled set draw is uniform on [0, 1): its slot among set_size is the random member.
-    on, v = _split(jax.random.uniform(derive(key, "sets"), shape, density.dtype), density[None, :])
-    # In float32 v * set_size may round up to set_size.
-    slot = jnp.minimum(jnp.floor(v * set_size), set_size - 1)[:, :, None]
+    u, p = jax.random.uniform(derive(key, "sets"), shape, density.dtype), density[None, :]
+    on = u < p
+    # Where a set is on, u / p is uniform on [0, 1): its slot among set_size is the random member.
+    # In float32 its product with set_size may round up to set_size.
+    slot = jnp.floor(u / jnp.where(p > 0, p, 1) * set_size)
+    slot = jnp.minimum(slot, set_size - 1)[:, :, None]
     members = jnp.arange(set_size, dtype=density.dtype)[None, None, :]
     value = jax.random.uniform(derive(key, "values"), shape, density.dtype)[:, :, None]
     return jnp.where(on[:, :, None] & (slot == members), value, 0).reshape(batch, -1)
 
 
-def _split(
-    u: Float[Array, "batch n"], density: Float[Array, "1 n"]
-) -> tuple[Bool[Array, "batch n"], Float[Array, "batch n"]]:
-    """Mask ``u < p`` and, where it holds, the uniform ``u / p``; a density of 0 gives no NaN."""
-    return u < density, u / jnp.where(density > 0, density, 1)
-
-
-def _check_batch(batch: int) -> None:
-    if batch < 1:
-        raise ValueError(f"batch={batch} must be at least 1")
-
-
-def _check_set_size(set_size: int) -> None:
-    if set_size < 1:
-        raise ValueError(f"set_size={set_size} must be at least 1")
+def _check(density: Float[Array, " n_sets"], batch: int, set_size: int) -> None:
+    check_range("density", density, "[0, 1]")
+    check_range("batch", batch, "[1, inf)")
+    check_range("set_size", set_size, "[1, inf)")

@@ -1,4 +1,8 @@
-"""Forward passes of the toy models of superposition, and the hand-set pentagon."""
+"""Forward passes of the toy models of superposition, and the hand-set pentagon network.
+
+S0 is the document "Some Structures in Transformer Architectures" (Menon 2025), whose Example 26 is
+the pentagon network; E6 and E7 are rows of docs/errata.md on what it says of that network.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +19,7 @@ def tied_forward(
     *,
     hidden_relu: bool = False,
 ) -> Float[Array, "*batch n_features"]:
-    """The tied autoencoder ``x_hat = out(x W^T W + b)`` on a batch; the weights are one member's.
+    """The tied autoencoder ``x_hat = out(x W^T W + b)`` of one model on a batch.
 
     Args:
         weights: ``W [n_hidden, n_features]`` and ``b [n_features]``.
@@ -44,7 +48,7 @@ def dense_forward(
     ``z_{l+1} = h_l W_{l+1} + b_{l+1}``, ``h_l = relu(z_l)``, ``h_0 = x``.
 
     Args:
-        weights: At least one layer, one member.
+        weights: At least one layer, of one model.
         x: Inputs.
         output_relu: Whether the last layer ends in a ReLU.
 

@@ -1,4 +1,4 @@
-"""The toy models as a training problem: sparse features in, the same features out."""
+"""The toy models as a training problem: they take sparse features and put the same ones out."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from circuitax.kernel.activations import Activation, activate
-from circuitax.kernel.features import sample_anticorrelated, sample_correlated
+from circuitax.kernel.features import feature_columns, sample_anticorrelated, sample_correlated
 from circuitax.kernel.keys import at_index
 from circuitax.kernel.toy import dense_forward
 from circuitax.kernel.weights import DenseWeights, TiedWeights
@@ -23,8 +23,9 @@ class ToyHyper(NamedTuple):
     """What may differ between members of one compiled ensemble."""
 
     density: Float[Array, "*member n_density"]
-    """p = 1 - S in [0, 1], one a feature (one a set for correlated sets)."""
+    """p = 1 - S in [0, 1], one for each feature, or for each set of features."""
     importance: Float[Array, "*member n_features"]
+    """I_i, not negative."""
 
 
 class Features(Enum):
@@ -47,13 +48,13 @@ class Target(Enum):
 class ToyProblem:
     """A toy model, its sparse features, and its importance-weighted squared error.
 
-    Samples are columns here, ``x [n_features, batch]``, as in the paper: a row of the batch axis is
-    long whatever the model, so every pass is a few vector instructions. It makes a step at
-    ``n_features=5`` about twice as fast as samples in rows, and the arithmetic is the same.
+    Samples are columns here, ``x [n_features, batch]``, as in the paper. The last axis is then long
+    whatever the model, so every pass is a few vector instructions: a step at ``n_features=5`` is
+    about twice as fast as with samples in rows, and the arithmetic is the same.
 
     Attributes:
         model: The model.
-        batch_size: Fresh samples a step, at least 1.
+        batch_size: Fresh samples in each step, at least 1.
         convention: Sum or mean over features.
         target: What has to be put out.
         features: How features occur together.
@@ -63,7 +64,7 @@ class ToyProblem:
         ValueError: If ``batch_size`` is less than 1, ``set_size`` does not divide n_features or
             does not fit ``features``, or ``absolute`` is asked of features in sets.
 
-    Source: toy-models paper, "Demonstrating Superposition"; [N] for batch and convention.
+    Source: toy-models paper, "Demonstrating Superposition"; its notebook for batch and convention.
     """
 
     model: ToySpec
@@ -123,18 +124,6 @@ class ToyProblem:
         return dense_forward(params, x.T, output_relu=relu)[0].T
 
 
-def feature_columns(
-    u: Float[Array, "n_features batch"], density: Float[Array, " n_features"], *, signed: bool
-) -> Float[Array, "n_features batch"]:
-    """Sparse features from one uniform each: ``u / p`` where ``u < p``, which is uniform again.
-
-    Differs: `kernel.features.sample_features` draws u itself; here members share it.
-    """
-    p = density[:, None]
-    value = u * (1 / jnp.where(p > 0, p, 1))
-    return jnp.where(u < p, 2 * value - 1 if signed else value, 0)
-
-
 def tied_columns(
     weights: TiedWeights,
     x: Float[Array, "n_features batch"],
@@ -144,7 +133,8 @@ def tied_columns(
 ) -> Float[Array, "n_features batch"]:
     """``out(W^T W x + b)`` on columns: `kernel.toy.tied_forward` of the transpose, transposed.
 
-    Kept apart because XLA would not move the batch axis last by itself; a test holds the two equal.
+    It is a function of its own because XLA would not move the batch axis last by itself; a test
+    checks that the two are equal.
     """
     hidden = weights.W @ x
     if hidden_relu:
