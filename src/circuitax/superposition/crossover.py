@@ -73,18 +73,3 @@ def branch_losses(density: Float[Array, " density"], importance: Float[Array, " 
         jnp.min(jnp.where(kind, found.restart_loss, jnp.inf), axis=1) for kind in (~whole, whole)
     ]
     return Branches(*lowest)
-
-
-def crossing(x: np.ndarray, y: np.ndarray) -> float:
-    """Where y first changes sign along increasing x, by linear interpolation; NaN if it does not.
-
-    Raises:
-        ValueError: If x does not increase.
-    """
-    if not (np.diff(x) > 0).all():
-        raise ValueError(f"x={np.asarray(x)} must increase")
-    change = np.flatnonzero(np.sign(y[1:]) * np.sign(y[:-1]) < 0)
-    if change.size == 0:
-        return float("nan")
-    i = change[0]
-    return float(x[i] - y[i] * (x[i + 1] - x[i]) / (y[i + 1] - y[i]))
