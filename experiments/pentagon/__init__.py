@@ -1,1 +1,1 @@
-"""S0 Example 26 and Figure 1: five features in two neurons, and what they cannot carry."""
+"""The pentagon network of Example 26: five features in two neurons, and what they cannot carry."""

@@ -1,4 +1,9 @@
-"""The phase diagram: closed forms, exact optimum and trained networks on one scale."""
+"""The phase diagram of superposition: closed forms, exact optimum and trained networks.
+
+All features have one density, all but the last one have importance 1. Over density and importance
+of the last feature, the diagram shows what becomes of it: it is ignored, it shares dimensions with
+other features, or it has one of its own ("Toy Models of Superposition", phase change).
+"""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -7,28 +12,37 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
+from jaxtyping import Array
 
-from circuitax.kernel.keys import derive, member_keys
+from circuitax.kernel.keys import derive
+from circuitax.kit.arms import crossed_training, file_name_of, in_every_seed
+from circuitax.kit.checks import require_at_least, require_divides
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
 from circuitax.records.record import Record
 from circuitax.superposition.convention import Convention
-from circuitax.superposition.expected_loss import expected_loss
+from circuitax.superposition.exact_losses import exact_losses
+from circuitax.superposition.geometry import dimensionality, interference_sq, norms
 from circuitax.superposition.optimum import find_optimum
-from circuitax.superposition.phase_theory import best_configuration
-from circuitax.training import ensemble
-from circuitax.training.ensemble import Mapping, Plan
+from circuitax.superposition.phase_theory import Configuration, best_configuration
 from circuitax.training.optim import OptimSpec
-from circuitax.training.problem import Member
-from circuitax.training.selection import RULE, best_of, divergence, take
+from circuitax.training.selection import RULE, best_of, take
 from circuitax.training.toy import ToyHyper, ToyProblem
-from experiments.toy_phase.claims import CLAIMS as CLAIMS
-from experiments.toy_phase.claims import SPOTS, last_feature, measure
 
 BUDGET_SECONDS = 50
 PAPER_SECONDS = 6_000  # by its work against quick scale; not run
-SHAPES = {"n=2, m=1": (2, 1), "n=3, m=2": (3, 2)}
-RANGES = {"density": (0.01, 1.0), "importance": (0.1, 10.0)}  # as in the paper's figure
+MODELS = {"n=2, m=1": (2, 1), "n=3, m=2": (3, 2)}
+RANGES = {"importance": (0.1, 10.0), "density": (0.01, 1.0)}  # as in the paper's figure
+# (importance of the last feature, density) of the optima that claims name, beside the grid.
+SPOTS = {
+    "n=2, m=1": [
+        *((1.0, p) for p in (1.0, 0.5, 0.3, 0.1)),
+        (0.5, 0.5),
+        (0.2, 0.3),
+        (1.0, 0.65),
+    ],
+    "n=3, m=2": [(1.0, 0.7), (1.0, 0.5)],
+}
 
 
 @dataclass(frozen=True)
@@ -56,135 +70,144 @@ class Spec:
     chunk: int = 100
 
     def __post_init__(self) -> None:
-        limits = {"theory_grid": 2, "exact_grid": 2, "trained_grid": 2, "restarts": 1, "seeds": 1,
-                  "batch_size": 1, "chunk": 1}  # fmt: skip
-        for name, least in limits.items():
-            if getattr(self, name) < least:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least {least}")
-        if self.optim.steps % self.chunk:
-            raise ValueError(f"chunk={self.chunk} must divide optim.steps={self.optim.steps}")
+        require_at_least(self, 2, "theory_grid", "exact_grid", "trained_grid")
+        require_at_least(self, 1, "restarts", "seeds", "batch_size", "chunk")
+        require_divides(self, "chunk", "optim.steps")
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
-    """Three pictures of the last feature for each of the two published shapes."""
-    parts, spots, members = [], {}, {}
-    for name, (n, m) in SHAPES.items():
-        short = name.replace(", ", "-")
-        theory = lab.stage(f"theory-{short}", _theory, spec, n)
-        optimum = lab.stage(f"optimum-{short}", _optimum, derive(key, "optimum"), spec, name)
-        trained, report = _trained(derive(key, name), spec, n, m, short, lab)
-        spots[name] = {"W": optimum.pop("spots_W"), "loss": optimum.pop("spots_loss")}
-        members[name] = report
+    """Three pictures of the last feature for each of the two published models."""
+    grids = {"theory": spec.theory_grid, "optimum": spec.exact_grid, "trained": spec.trained_grid}
+    parts, members = [], {}
+    for name in MODELS:
+        short = file_name_of(name)
+        theory = lab.stage(f"theory-{short}", _theory, spec, name)
+        optimum, spots = lab.stage(f"optimum-{short}", _optimum, derive(key, "optimum"), spec, name)
+        trained, members[name] = _trained(derive(key, name), spec, name, lab)
         arrays: dict[str, Any] = {}
         for source, found in (("theory", theory), ("optimum", optimum), ("trained", trained)):
-            dims = (f"importance_{source}", f"density_{source}")
-            arrays |= {f"{source}_{k}": (dims, v) for k, v in found.items()}
-        parts.append(xr.Dataset(arrays))
-    coords: dict[str, Any] = {"model": list(SHAPES)}
-    for source, size in (
-        ("theory", spec.theory_grid),
-        ("optimum", spec.exact_grid),
-        ("trained", spec.trained_grid),
-    ):
+            dims, shape = [f"{axis}_{source}" for axis in RANGES], (grids[source], grids[source])
+            arrays |= {f"{source}_{k}": (dims, v.reshape(shape)) for k, v in found.items()}
+        parts.append(xr.Dataset(arrays).merge(_labelled(spots, name)))
+    coords: dict[str, Any] = {"model": list(MODELS), "seed": np.arange(spec.seeds)}
+    for source, size in grids.items():
         coords |= {f"{axis}_{source}": _axis(axis, size) for axis in RANGES}
-    data = xr.concat(parts, dim="model").assign_coords(coords)
-    measured, unmet = measure(data, spots, spec.seeds)
     notes = {
         "loss": "sum over features, exact expectation, also for the trained networks",
         "selection": RULE,
         "members": members,
         "data": "one stream a seed, shared by all cells; seeds are independent",
         "weight_decay": spec.optim.weight_decay,
-        "init_std": {k: ToySpec(n, m).weight_std(n, m) for k, (n, m) in SHAPES.items()},
+        "init_std": {k: ToySpec(n, m).weight_std(n, m) for k, (n, m) in MODELS.items()},
     }
-    data = data.assign_coords(seed=np.arange(spec.seeds))
-    return Record(data=data, measured=measured, unmet=unmet, notes=notes)
+    data = xr.concat(parts, dim="model", join="outer").assign_coords(coords)
+    return Record(data=data, notes=notes)
 
 
 def _axis(name: str, size: int) -> np.ndarray:
     return np.geomspace(*RANGES[name], size)
 
 
-def _cells(size: int, n: int) -> tuple[np.ndarray, np.ndarray]:
+def _cells(size: int, n: int) -> ToyHyper:
     """Density and importance of every feature in every cell, ``[cell, n]``, density fastest."""
-    r, p = np.meshgrid(_axis("importance", size), _axis("density", size), indexing="ij")
-    density = np.repeat(p.reshape(-1, 1), n, axis=1)
-    importance = np.ones_like(density)
-    importance[:, -1] = r.ravel()
-    return density, importance
+    last, density = np.meshgrid(*(_axis(name, size) for name in RANGES), indexing="ij")
+    importance = np.ones((size * size, n))
+    importance[:, -1] = last.ravel()
+    return ToyHyper(np.repeat(density.reshape(-1, 1), n, axis=1), importance)
 
 
-def _theory(spec: Spec, n: int) -> dict[str, np.ndarray]:
-    density, importance = (a[:, -1] for a in _cells(spec.theory_grid, n))
-    which, loss = best_configuration(jnp.asarray(density), jnp.asarray(importance), n)
-    shape = (spec.theory_grid,) * 2
-    ignored, shared = np.asarray(which) == 1, np.asarray(which) == 3
+def _theory(spec: Spec, name: str) -> dict[str, np.ndarray]:
+    """The best of four hand-made configurations in every cell."""
+    n, _ = MODELS[name]
+    density, importance = (jnp.asarray(a[:, -1]) for a in _cells(spec.theory_grid, n))
+    which, loss = best_configuration(density, importance, n)
     return {
-        "norm": np.where(ignored, 0.0, 1.0).reshape(shape),
-        "interference": np.where(shared, 1.0, 0.0).reshape(shape),
-        "loss": np.asarray(loss).reshape(shape),
+        "norm": np.where(which == Configuration.ignore_last, 0.0, 1.0),
+        "interference": np.where(which == Configuration.pair_last, 1.0, 0.0),
+        "loss": np.asarray(loss),
     }
 
 
-def _optimum(key: jax.Array, spec: Spec, name: str) -> dict[str, np.ndarray]:
-    """The exact optimum on the grid, and behind it at the points that claims name."""
-    n, m = SHAPES[name]
-    size, places = spec.exact_grid, SPOTS[name]
-    grid_density, grid_importance = _cells(size, n)
-    density = np.concatenate([grid_density, [[p] * n for _, p in places]])
-    importance = np.concatenate([grid_importance, [[*[1.0] * (n - 1), r] for r, _ in places]])
+def _optimum(
+    key: jax.Array, spec: Spec, name: str
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """The exact optimum on the grid, and at the points that claims name."""
+    n, m = MODELS[name]
+    grid = _cells(spec.exact_grid, n)
+    density = np.concatenate([grid.density, [[p] * n for _, p in SPOTS[name]]])
+    importance = np.concatenate([grid.importance, [[*[1.0] * (n - 1), r] for r, _ in SPOTS[name]]])
     with jax.enable_x64(True):
-        p, weight = jnp.asarray(density), jnp.asarray(importance)
-        found = find_optimum(key, p, weight, n_hidden=m, n_restarts=spec.restarts)
-        W, loss, error, reached = (
-            np.asarray(a) for a in (found.weights.W, found.loss, found.error, found.n_reached)
-        )
-        _, closed = best_configuration(p[:, -1], weight[:, -1], n)
-        cells = size * size
-        on_grid = _on_grid(size, W[:cells], loss[:cells], np.asarray(closed)[:cells])
-        return on_grid | {
-            "error": error[:cells].reshape(size, size),
-            "reached": reached[:cells].reshape(size, size) / spec.restarts,
-            "spots_W": W[cells:],
-            "spots_loss": loss[cells:],
+        cells = ToyHyper(jnp.asarray(density), jnp.asarray(importance))
+        found = find_optimum(key, *cells, n_hidden=m, n_restarts=spec.restarts)
+        W = found.weights.W
+        every = _picture(W, found.loss, cells) | {
+            "error": found.error,
+            "reached": np.asarray(found.n_reached) / spec.restarts,
         }
+        first_spot = len(grid.density)
+        spots = {"W": W, "dimensionality": jax.vmap(dimensionality)(W)} | {
+            name: every[name] for name in ("loss", "interference")
+        }
+        return (
+            {name: np.asarray(value[:first_spot]) for name, value in every.items()},
+            {name: np.asarray(value[first_spot:]) for name, value in spots.items()},
+        )
+
+
+def _labelled(spots: dict[str, np.ndarray], name: str) -> xr.Dataset:
+    """What was found at the points that claims name; models differ in their number and sizes."""
+    axes = ("spot", "spot_hidden", "spot_feature")
+    importance, density = np.array(SPOTS[name]).T
+    return xr.Dataset(
+        {
+            "spot_importance": ("spot", importance),
+            "spot_density": ("spot", density),
+            "spot_loss": ("spot", spots["loss"]),
+            "spot_interference": ("spot", spots["interference"]),
+            "spot_dimensionality": (("spot", "spot_feature"), spots["dimensionality"]),
+            "spot_W": (axes, spots["W"]),
+        },
+        coords={axis: np.arange(size) for axis, size in zip(axes, spots["W"].shape, strict=True)},
+    )
 
 
 def _trained(
-    key: jax.Array, spec: Spec, n: int, m: int, short: str, lab: Lab
+    key: jax.Array, spec: Spec, name: str, lab: Lab
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """All cells and seeds in one ensemble; the best seed of each cell by exact expected loss."""
-    density, importance = _cells(spec.trained_grid, n)
-    cells = len(density)
-    tile = (spec.seeds, 1)
-    hyper = ToyHyper(*(jnp.asarray(np.tile(a, tile), float) for a in (density, importance)))
-    # Keys follow from the seed alone: a seed starts alike, and sees the same data, in every cell.
-    init_key, data_key = (
-        jnp.repeat(member_keys(derive(key, of), spec.seeds), cells) for of in ("init", "data")
-    )
-    rate = jnp.full(spec.seeds * cells, spec.optim.learning_rate)
-    members = Member(init_key, data_key, rate, hyper)
+    n, m = MODELS[name]
+    cells = _cells(spec.trained_grid, n)
     problem = ToyProblem(ToySpec(n, m), spec.batch_size, Convention.sum)
-    plan = Plan(problem, spec.optim, spec.chunk, Mapping.vmap, common=cells)
-    state, _ = lab.loop(
-        f"train-{short}", ensemble.init(plan, members), ensemble.advance(plan, members),
-        spec.optim.steps // spec.chunk, show="loss",
-    )  # fmt: skip
+    trained = crossed_training(
+        lab,
+        f"train-{file_name_of(name)}",
+        key,
+        problem,
+        spec.optim,
+        cells,
+        seeds=spec.seeds,
+        chunk=spec.chunk,
+    )
+    loss = exact_losses(trained.params, *in_every_seed(cells, spec.seeds))
     with jax.enable_x64(True):
-        wide = jax.tree.map(lambda a: jnp.asarray(np.asarray(a), jnp.float64),
-                            (state.params, *hyper))  # fmt: skip
-        loss = jax.jit(jax.vmap(expected_loss))(*wide).value.reshape(spec.seeds, cells).T
-        alive = jnp.asarray(np.asarray(state.alive)).reshape(spec.seeds, cells).T
-        best = best_of(loss, alive)
-        W = jnp.moveaxis(wide[0].W.reshape(spec.seeds, cells, m, n), 0, 1)
-        _, closed = best_configuration(
-            jnp.asarray(density[:, -1]), jnp.asarray(importance[:, -1]), n
-        )
-        found = _on_grid(spec.trained_grid, take(W, best.restart), best.loss, closed)
-    return found, divergence(state.alive, state.step)
+
+        def by_cell(members: np.ndarray) -> Array:
+            shape = (spec.seeds, -1, *members.shape[1:])
+            return jnp.moveaxis(jnp.asarray(members).reshape(shape), 0, 1)
+
+        best = best_of(by_cell(loss), by_cell(trained.alive))
+        W = take(by_cell(np.asarray(trained.params.W, np.float64)), best.restart)
+        found = _picture(W, best.loss, cells)
+    return found, trained.divergence
 
 
-def _on_grid(size: int, W: Any, loss: Any, closed: Any) -> dict[str, np.ndarray]:
-    norm, interference = last_feature(W)
-    found = {"norm": norm, "interference": interference, "loss": loss, "closed_form": closed}
-    return {name: np.asarray(value).reshape(size, size) for name, value in found.items()}
+def _picture(W: Array, loss: Array, cells: ToyHyper) -> dict[str, np.ndarray]:
+    """The last feature in every cell, with the loss of the network and of the best closed form."""
+    density, importance = (jnp.asarray(a[:, -1]) for a in cells)
+    _, closed_form = best_configuration(density, importance, W.shape[-1])
+    return {
+        "norm": np.asarray(jax.vmap(norms)(W)[:, -1]),
+        "interference": np.asarray(jax.vmap(interference_sq)(W)[:, -1]),
+        "loss": np.asarray(loss),
+        "closed_form": np.asarray(closed_form),
+    }

@@ -70,11 +70,3 @@ def test_norms_and_gram_under_vmap(rng):
     np.testing.assert_allclose(
         jax.vmap(geometry.gram)(batch), np.einsum("bmi,bmj->bij", W, W), atol=1e-5
     )
-
-
-def test_angles_and_gaps_wrap_around(x64):
-    turn = np.deg2rad([350.0, 10.0, 100.0])
-    W = jnp.asarray(np.stack([np.cos(turn), np.sin(turn)]))
-    np.testing.assert_allclose(geometry.angles(W), [350, 10, 100], atol=1e-10)
-    np.testing.assert_allclose(geometry.gaps(W), [90, 250, 20], atol=1e-10)
-    np.testing.assert_allclose(geometry.gaps(jnp.asarray(polygon(5))), 72, atol=1e-10)

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from circuitax.kernel.weights import TiedWeights
+from circuitax.records.crossing import crossing
 from circuitax.superposition import geometry
-from circuitax.superposition.crossover import crossing, digon_starts, pentagon_starts
+from circuitax.superposition.crossover import digon_starts, pentagon_starts
+from circuitax.superposition.directions import gaps
 from circuitax.superposition.enumeration import enumerated_loss
 from circuitax.superposition.optimum import find_optimum
 from circuitax.superposition.phase_theory import best_configuration
@@ -96,7 +98,7 @@ def test_T2_T3_solution_classes(five):
 def test_T3_pentagon_at_a_density_of_one_twentieth(five, x64):
     cell = five["decaying", 0.05][1]
     W = jnp.asarray(cell.weights.W)
-    np.testing.assert_allclose(geometry.gaps(W), 72, atol=2)
+    np.testing.assert_allclose(gaps(W), 72, atol=2)
     assert sorted(np.asarray(geometry.norms(W)).round(3))[::4] == [1.123, 1.138]
     assert -0.252 < cell.weights.b.min() < cell.weights.b.max() < -0.237
     assert cell.loss == pytest.approx(0.00726, rel=1e-3)

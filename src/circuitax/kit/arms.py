@@ -1,11 +1,17 @@
 """Arms and cells that are compared with equal data: what differs is the treatment alone."""
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key, PyTree
 
 from circuitax.kernel.keys import derive, member_keys
+from circuitax.kit.measured_training import Trained, measured_training
 from circuitax.kit.members import n_members
-from circuitax.training.problem import Member
+from circuitax.lab.lab import Lab
+from circuitax.training import ensemble
+from circuitax.training.ensemble import Mapping, Plan
+from circuitax.training.optim import OptimSpec
+from circuitax.training.problem import Member, Problem
 
 
 def crossed_members(key: Key[Array, ""], learning_rate: float, hyper: PyTree, seeds: int) -> Member:
@@ -34,6 +40,54 @@ def crossed_members(key: Key[Array, ""], learning_rate: float, hyper: PyTree, se
         for purpose in ("init", "data")
     )
     return Member(init_key, data_key, jnp.full(total, learning_rate), hyper)
+
+
+def in_every_seed(cells: PyTree, seeds: int) -> PyTree:
+    """The numbers of all cells, once for each seed, in the order of `crossed_members`.
+
+    Args:
+        cells: Every array has a leading axis of cells.
+        seeds: Independent replicates, at least 1.
+    """
+    return jax.tree.map(
+        lambda leaf: jnp.tile(jnp.asarray(leaf, float), (seeds, *[1] * (leaf.ndim - 1))), cells
+    )
+
+
+def crossed_training(
+    lab: Lab,
+    name: str,
+    key: Key[Array, ""],
+    problem: Problem,
+    optim: OptimSpec,
+    cells: PyTree,
+    *,
+    seeds: int,
+    chunk: int,
+) -> Trained:
+    """Train every seed in every cell at once, all cells of a seed on the same draws.
+
+    Members are ordered as `crossed_members` says: reshape them to ``(seeds, n_cells)``.
+
+    Args:
+        lab: Of the experiment.
+        name: Of the loop, once a run.
+        key: Of the experiment, or of the part of it that is trained.
+        problem: What is trained.
+        optim: Optimizer and number of steps.
+        cells: Numbers of the problem, every array with a leading axis of cells.
+        seeds: Independent replicates, at least 1.
+        chunk: Steps between two returns to Python, a divisor of ``optim.steps``.
+
+    Raises:
+        ValueError: If ``chunk`` does not divide ``optim.steps``.
+    """
+    hyper = in_every_seed(cells, seeds)
+    members = crossed_members(key, optim.learning_rate, hyper, seeds)
+    plan = Plan(problem, optim, chunk, Mapping.vmap, common=n_members(cells))
+    state = ensemble.init(plan, members)
+    advance = ensemble.advance(plan, members)
+    return measured_training(lab, name, state, advance, steps=optim.steps, every=chunk)
 
 
 def file_name_of(arm: str) -> str:

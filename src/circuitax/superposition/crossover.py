@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from circuitax.kernel.checks import check_range
 from circuitax.kernel.weights import TiedWeights
 from circuitax.superposition.optimum import find_optimum
 
@@ -81,26 +80,3 @@ def branch_losses(density: Float[Array, " density"], importance: Float[Array, " 
         jnp.min(jnp.where(kind, found.restart_loss, jnp.inf), axis=1) for kind in (~whole, whole)
     ]
     return Branches(*lowest)
-
-
-def crossing(x: np.ndarray, y: np.ndarray) -> float:
-    """Where y first changes sign along increasing x, by linear interpolation; NaN if it does not.
-
-    Where y is exactly 0 between two signs, the first such x is the answer.
-
-    Raises:
-        ValueError: If x does not increase, y has another length, or y holds NaN or infinity.
-    """
-    if not (np.diff(x) > 0).all():
-        raise ValueError(f"x={np.asarray(x)} must increase")
-    if x.shape != y.shape:
-        raise ValueError(f"y has shape {y.shape}, must have that of x, {x.shape}")
-    check_range("y", y, "(-inf, inf)")
-    signed = np.flatnonzero(y)
-    change = np.flatnonzero(np.sign(y[signed[1:]]) != np.sign(y[signed[:-1]]))
-    if change.size == 0:
-        return float("nan")
-    i = signed[change[0]]
-    if y[i + 1] == 0:
-        return float(x[i + 1])
-    return float(x[i] - y[i] * (x[i + 1] - x[i]) / (y[i + 1] - y[i]))

@@ -86,29 +86,6 @@ def leverage(W: Float[Array, "n_hidden n_features"]) -> Float[Array, " n_feature
     return jnp.sum(W * (jnp.linalg.pinv(W @ W.T, hermitian=True) @ W), axis=0)
 
 
-def angles(W: Float[Array, "2 n_features"]) -> Float[Array, " n_features"]:
-    """Directions of two-dimensional features, in degrees from 0 to 360.
-
-    Raises:
-        ValueError: If W does not have two rows.
-    """
-    if W.shape[0] != 2:
-        raise ValueError(f"W has n_hidden={W.shape[0]} rows, must have 2 to have directions")
-    return jnp.mod(jnp.rad2deg(jnp.arctan2(W[1], W[0])), 360)
-
-
-def gaps(W: Float[Array, "2 n_features"]) -> Float[Array, " n_features"]:
-    """Angles between neighbouring directions around the circle, in degrees; they sum to 360.
-
-    All features count. Drop the ignored ones first, since their directions mean nothing.
-
-    Raises:
-        ValueError: If W does not have two rows.
-    """
-    ordered = jnp.sort(angles(W))
-    return jnp.concatenate([jnp.diff(ordered), ordered[:1] + 360 - ordered[-1:]])
-
-
 def _is_live(W: Float[Array, "n_hidden n_features"]) -> Bool[Array, " n_features"]:
     return norms_sq(W) > SMALLEST_NORM**2
 

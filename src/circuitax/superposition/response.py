@@ -33,6 +33,8 @@ class PairTable(NamedTuple):
     first: Int[Array, " pair"]
     second: Int[Array, " pair"]
     output: Float[Array, "pair n_features"]
+    pre_activation: Float[Array, "pair n_features"]
+    """The outputs before their ReLU."""
     clipped: Bool[Array, "pair n_hidden"]
 
 
@@ -100,7 +102,8 @@ def pair_table(weights: DenseWeights) -> PairTable:
     first, second = jnp.triu_indices(n_features, k=1)
     basis = jnp.eye(n_features, dtype=layer.dtype)
     output, pre = dense_forward(weights, basis[first] + basis[second])
-    return PairTable(first, second, output, jnp.concatenate(pre[:-1], axis=-1) < 0)
+    clipped = jnp.concatenate(pre[:-1], axis=-1) < 0
+    return PairTable(first, second, output, pre[-1], clipped)
 
 
 def _first_crossing(

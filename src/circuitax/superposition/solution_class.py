@@ -35,6 +35,8 @@ POLYTOPES = {
 }
 # Rank counts singular values above this share of the largest.
 RANK_SHARE = 0.1
+# What a squared norm of zero is replaced by where something is divided by it.
+TINY = 1e-300
 
 
 def polytopes(
@@ -81,36 +83,48 @@ def solution_class(W: ArrayLike, **thresholds: float) -> str:
     return " + ".join(names) or "nothing"
 
 
-def phase(
-    W: ArrayLike, feature: int = -1, *, represented: float = 0.5, shared: float = 0.5
-) -> Phase:
+def phases(
+    norm: ArrayLike, interference: ArrayLike, *, represented: float = 0.5, shared: float = 0.5
+) -> np.ndarray:
+    """What became of features, as an array of `Phase` values, from two numbers each.
+
+    Args:
+        norm: ``|W_i|``.
+        interference: ``sum_{j != i} (What_i . W_j)^2``, as `geometry.interference_sq`.
+        represented: Norm below which a feature is ignored.
+        shared: Interference from which it is superposed.
+
+    Raises:
+        ValueError: If a threshold is not positive.
+
+    Source: toy-models paper, "Superposition as a Phase Change".
+    Differs: the paper colours continuously; the thresholds are ours.
+    """
+    check_range("represented", represented, "(0, inf)")
+    check_range("shared", shared, "(0, inf)")
+    kept = np.where(np.asarray(interference) >= shared, Phase.superposed, Phase.dedicated)
+    return np.where(np.asarray(norm) < represented, Phase.ignored, kept)
+
+
+def phase(W: ArrayLike, feature: int = -1, **thresholds: float) -> Phase:
     """Whether a feature is ignored, superposed with others, or has a dimension of its own.
 
     Args:
         W: ``[n_hidden, n_features]``.
         feature: Its index; the paper's diagrams colour the last.
-        represented: Norm below which it is ignored, positive.
-        shared: Squared interference ``sum_{j != i} (What_i . W_j)^2`` from which it is superposed,
-            positive.
+        **thresholds: Those of `phases`.
 
     Raises:
         ValueError: If there is no such feature, a threshold is not positive, or W holds NaN or
             infinity.
-
-    Source: toy-models paper, "Superposition as a Phase Change".
-    Differs: the paper colours continuously; the thresholds are ours.
     """
     W = np.asarray(W, np.float64)
     check_range("W", W, "(-inf, inf)")
-    check_range("represented", represented, "(0, inf)")
-    check_range("shared", shared, "(0, inf)")
     n_features = W.shape[1]
     check_range("feature", feature, f"[{-n_features}, {n_features})")
     norm = np.linalg.norm(W[:, feature])
-    if norm < represented:
-        return Phase.ignored
-    overlap = (W.T @ W[:, feature] / norm) ** 2
-    return Phase.superposed if overlap.sum() - norm**2 >= shared else Phase.dedicated
+    driven = np.sum((W.T @ W[:, feature]) ** 2) / max(norm**2, TINY)
+    return Phase(phases(norm, driven - norm**2, **thresholds).item())
 
 
 def _name(part: np.ndarray, spread: float) -> str:

@@ -1,0 +1,26 @@
+"""Directions of features in two dimensions. On the host, in NumPy: records are read with it."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+
+def angles(W: ArrayLike) -> np.ndarray:
+    """The direction of every feature, in degrees from 0 to 360.
+
+    Args:
+        W: ``[2, n_features]``, features in columns.
+    """
+    first, second = np.asarray(W, np.float64)
+    return np.degrees(np.arctan2(second, first)) % 360
+
+
+def gaps(W: ArrayLike) -> np.ndarray:
+    """Angles between neighbouring directions around the circle, in degrees; they sum to 360.
+
+    All features count: leave out the ignored ones first, because their directions mean nothing.
+
+    Args:
+        W: ``[2, n_features]``, features in columns.
+    """
+    ordered = np.sort(angles(W))
+    return np.diff(ordered, append=ordered[0] + 360)
