@@ -1,8 +1,9 @@
 """Range checks of arguments: one line names the argument, its value and what is required."""
 
-import jax
+import sys
+
 import numpy as np
-from jax.typing import ArrayLike
+from numpy.typing import ArrayLike
 
 
 def check_range(name: str, value: ArrayLike, interval: str) -> None:
@@ -20,7 +21,9 @@ def check_range(name: str, value: ArrayLike, interval: str) -> None:
     Raises:
         ValueError: If an entry is outside the interval; the message gives the first such entry.
     """
-    if isinstance(value, jax.core.Tracer):
+    # Records are read without JAX: where it has not been imported, nothing can be traced.
+    jax = sys.modules.get("jax")
+    if jax is not None and isinstance(value, jax.core.Tracer):
         return
     values = np.asarray(value)
     low, high = (float(end) for end in interval[1:-1].split(","))
