@@ -13,7 +13,7 @@ from circuitax.config.catalogue import Entry
 from circuitax.config.cells import Cell, plan
 from circuitax.lab import conduct as conduct_module
 from circuitax.lab.conduct import Outcome, conduct, device_name, source_of
-from circuitax.lab.lock import Busy, lock
+from circuitax.lab.busy import Busy, held
 from circuitax.lab.runs import (
     figures,
     finished_runs,
@@ -191,7 +191,7 @@ def test_upstream_runs_are_computed_first_and_named(entries: dict[str, Entry]) -
 def test_one_process_at_a_time(entries: dict[str, Entry]) -> None:
     wanted = cell(entries)
     with (
-        lock(work_folder() / f"{wanted.id}.lock", "x"),
+        held(work_folder() / f"{wanted.id}.lock", "x"),
         pytest.raises(Busy, match=f"run house_walk/{wanted.id} is being computed"),
     ):
         go(wanted)
@@ -204,7 +204,7 @@ def test_an_upstream_run_of_another_process_is_awaited(
     walk = wanted.inputs[0]
     looks: list[float] = []
     with ExitStack() as other:
-        other.enter_context(lock(work_folder() / f"{walk.id}.lock", "x"))
+        other.enter_context(held(work_folder() / f"{walk.id}.lock", "x"))
 
         def sleep(seconds: float) -> None:
             looks.append(seconds)

@@ -18,7 +18,7 @@ from circuitax.config.identity import canonical
 from circuitax.kernel.keys import derive
 from circuitax.lab.drawing import draw_figures, up_to_date
 from circuitax.lab.lab import ARRAYS, Lab
-from circuitax.lab.lock import Busy, lock
+from circuitax.lab.busy import Busy, held
 from circuitax.lab.runs import CLAIMS, PROVENANCE, provenance, run_folder, work_folder
 from circuitax.lab.source import source_hash
 from circuitax.lab.stop import StopFlag
@@ -79,11 +79,11 @@ def conduct(
     if _finished(target, source):
         return Outcome(target, True, 0.0, _draw(target, cell))
     work = work_folder() / cell.id
-    with ExitStack() as held:
+    with ExitStack() as stack:
         while True:
             try:
                 name = f"run {cell.entry.name}/{cell.id}"
-                held.enter_context(lock(work.with_suffix(".lock"), name))
+                stack.enter_context(held(work.with_suffix(".lock"), name))
                 break
             except Busy:
                 if not wait:
