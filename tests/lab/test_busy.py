@@ -56,7 +56,7 @@ def test_the_same_process_cannot_take_it_twice(tmp_path: Path) -> None:
 
 
 def test_a_waiter_never_takes_a_file_that_is_gone(tmp_path: Path) -> None:
-    """The holder removes the file while it holds it: a newcomer's lock is on the file of that name."""
+    """The holder removes the file while it holds it; a lock on the removed file would be none."""
     path = tmp_path / "l"
     with held(path, "x"):
         path.unlink()

@@ -12,8 +12,8 @@ import pytest
 from circuitax.config.catalogue import Entry
 from circuitax.config.cells import Cell, plan
 from circuitax.lab import conduct as conduct_module
-from circuitax.lab.conduct import Outcome, conduct, device_name, source_of
 from circuitax.lab.busy import Busy, held
+from circuitax.lab.conduct import Outcome, conduct, device_name, source_of
 from circuitax.lab.runs import (
     figures,
     finished_runs,

@@ -16,9 +16,9 @@ from circuitax.config.catalogue import checkout
 from circuitax.config.cells import Cell
 from circuitax.config.identity import canonical
 from circuitax.kernel.keys import derive
+from circuitax.lab.busy import Busy, held
 from circuitax.lab.drawing import draw_figures, up_to_date
 from circuitax.lab.lab import ARRAYS, Lab
-from circuitax.lab.busy import Busy, held
 from circuitax.lab.runs import CLAIMS, PROVENANCE, provenance, run_folder, work_folder
 from circuitax.lab.source import source_hash
 from circuitax.lab.stop import StopFlag

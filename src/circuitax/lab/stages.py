@@ -101,7 +101,7 @@ def _rebuilt(nest: Any, arrays: dict[str, np.ndarray]) -> Any:
 
 
 def _named_tuple(module: str, name: str, values: list[Any]) -> Any:
-    # Modules loaded already, and nothing but NamedTuples: reading a file runs no code of its choice.
+    # Loaded modules and NamedTuples only: reading a file runs no code that the file chooses.
     kind = getattr(sys.modules.get(module), name, None)
     fields = getattr(kind, "_fields", None)
     if not (isinstance(kind, type) and issubclass(kind, tuple)) or fields is None:
