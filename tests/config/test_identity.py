@@ -29,7 +29,13 @@ class Spec:
     table: Any = None
 
 
-SETTING: dict[str, Any] = {"scale": "quick", "seed": 0, "dtype": "float32", "inputs": {}, "outside": {}}
+SETTING: dict[str, Any] = {
+    "scale": "quick",
+    "seed": 0,
+    "dtype": "float32",
+    "inputs": {},
+    "outside": {},
+}
 
 
 def test_canonical_form() -> None:

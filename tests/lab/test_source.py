@@ -87,27 +87,6 @@ def test_names_imported_late_count(tmp_path: Path) -> None:
     assert {path.name for path in files} == {"one.py", "__init__.py", "kron.py", "a.py"}
 
 
-<<<<<<< HEAD
-def test_hash_changes_with_what_is_used(tmp_path: Path) -> None:
-    folder = tmp_path / "one"
-    folder.mkdir()
-    (folder / "experiment.py").write_text("from one.two import x\n")
-    (folder / "two.py").write_text("x = 1\n")
-    (folder / "three.py").write_text("x = 1\n")
-    constraints = tmp_path / "constraints.txt"
-
-    def now() -> str:
-        return source_hash([folder / "experiment.py"], [constraints], ("circuitax",))
-
-    first = now()
-    (folder / "three.py").write_text("x = 2\n")
-    assert now() == first
-    (folder / "two.py").write_text("x = 2\n")
-    second = now()
-    assert second != first
-    constraints.write_text("jax==1\n")
-    assert now() not in {first, second}
-=======
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -178,7 +157,6 @@ def test_files_alone_count_without_what_they_import(tmp_path: Path) -> None:
     assert now() == first
     (tmp_path / "style.txt").write_text("b\n")
     assert now() != first
->>>>>>> 5f16f2d (WIP: hash of syntax trees, records without claims, manifests, outside inputs)
 
 
 def test_the_lab_counts_and_its_progress_does_not() -> None:

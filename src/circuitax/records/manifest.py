@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from circuitax.records.store import write_json
@@ -43,16 +43,17 @@ def write_manifest(folder: Path, left_out: Iterable[str] = ()) -> None:
         and name not in skipped
         and name.split("/")[0] not in skipped
     ]
-    write_json(folder / MANIFEST, {"sha256": checksums(folder, kept)})
+    marks = checksums(folder, kept)
+    write_json(folder / MANIFEST, {"sha256": marks, "of_these": _of_all(marks)})
 
 
 def damage(folder: Path) -> str:
-    """The first file of a folder that is not as it was written, in words; empty if there is none."""
+    """What is wrong with the first damaged file of a folder; empty if all files are whole."""
     if not (folder / MANIFEST).is_file():
         return f"{MANIFEST} is missing"
     try:
         expected = _read(folder)
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except ValueError:
         return f"{MANIFEST} is damaged"
     for name, mark in expected.items():
         if not (folder / name).is_file():
@@ -70,14 +71,18 @@ def contents(folder: Path, below: Iterable[str]) -> str:
         below: Names of files, and of folders all of whose files count.
     """
     wanted = set(below)
-    marks = [
-        f"{name} {mark}\n"
-        for name, mark in sorted(_read(folder).items())
-        if name in wanted or name.split("/")[0] in wanted
-    ]
-    return hashlib.sha256("".join(marks).encode()).hexdigest()
+    marks = _read(folder)
+    return _of_all({n: marks[n] for n in marks if n in wanted or n.split("/")[0] in wanted})
+
+
+def _of_all(marks: Mapping[str, str]) -> str:
+    lines = [f"{name} {mark}\n" for name, mark in sorted(marks.items())]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def _read(folder: Path) -> dict[str, str]:
-    text = (folder / MANIFEST).read_text(encoding="utf-8")
-    return {str(name): str(mark) for name, mark in json.loads(text)["sha256"].items()}
+    kept = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    marks = kept.get("sha256") if isinstance(kept, dict) else None
+    if not isinstance(marks, dict) or kept != {"sha256": marks, "of_these": _of_all(marks)}:
+        raise ValueError(f"{MANIFEST} of {folder.name!r} is damaged")
+    return marks
