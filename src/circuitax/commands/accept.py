@@ -6,10 +6,12 @@ from pathlib import Path
 
 from circuitax.commands.options import one_of, read_options, refuse, wanted
 from circuitax.config.catalogue import Entry, discover
+from circuitax.lab.drawing import draw_figures, up_to_date
 from circuitax.lab.pages import write_pages
 from circuitax.lab.runs import (
     ACCEPTED,
     DERIVED,
+    FIGURES_FAILED,
     PROVENANCE,
     finished_runs,
     provenance,
@@ -51,6 +53,8 @@ def main(arguments: list[str] | None = None) -> int:
             _refuse_dirty(chosen)
         for name, run in chosen.items():
             settle_run(run, entries[name])
+            if not up_to_date(run, entries[name]) and not (run / FIGURES_FAILED).exists():
+                draw_figures(run, entries[name])
     except ValueError as error:
         return refuse(error)
     for name, run in chosen.items():
@@ -79,8 +83,9 @@ def accepted_runs(entries: dict[str, Entry]) -> dict[str, Path]:
 def _chosen(options: dict[str, str], entries: dict[str, Entry]) -> dict[str, Path]:
     if options["run"]:
         run = results_folder() / options["run"]
+        name = provenance(run)["experiment"]
         require_whole(run)
-        return {provenance(run)["experiment"]: run}
+        return {name: run}
     chosen = {}
     for name in wanted(options["only"], entries):
         fitting = [run for run in finished_runs(name) if _fits(run, options["scale"])]

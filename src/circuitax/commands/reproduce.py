@@ -21,8 +21,8 @@ usage: python -m experiments.reproduce [only=a,b] [scale=tiny|quick|paper] [seed
 Runs every experiment in increasing expected time, reuses what is finished and resumes what was
 stopped. The gallery and the claims page in results/latest/ are written anew after each.
 Without seed=, each experiment has the seed of its own configuration: 0, or another where claims
-were worded after a look at seed 0. again=yes computes the experiments named again, although they are
-finished.
+were worded after a look at seed 0. again=yes computes the experiments named again, although they
+are finished.
 """
 OPTIONS = {"only": "", "scale": "quick", "seed": "", "again": "no"}
 COMMAND = "python -m experiments.reproduce"

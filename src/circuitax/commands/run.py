@@ -24,7 +24,8 @@ examples:
   python -m experiments.run -m hydra/launcher=cores experiment={example} seed=0,1,2
 launchers: local (one job after another), cores (all cores of this machine), slurm (a cluster)
 
-A finished run is reused; --again (or again=yes) computes it again. A run that was stopped (Ctrl-C, SIGTERM) resumes with the same command.
+A finished run is reused; --again (or again=yes) computes it again.
+A run that was stopped (Ctrl-C, SIGTERM) resumes with the same command.
 Results are in results/NAME/RUN/. Then: experiments.collect merges a sweep, experiments.render
 draws figures again, experiments.generate lets a trained model continue a text,
 experiments.reproduce runs everything, experiments.accept keeps runs in git.

@@ -113,5 +113,5 @@ def _checksum(named: Mapping[str, np.ndarray], texts: Mapping[str, str]) -> str:
     digest = hashlib.sha256(json.dumps(dict(texts), sort_keys=True).encode())
     for name, array in sorted(named.items()):
         digest.update(f"{name}\0{array.dtype}\0{array.shape}\0".encode())
-        digest.update(array.reshape(-1).view(np.uint8))
+        digest.update(array.reshape(-1).view(np.uint8).data)
     return digest.hexdigest()

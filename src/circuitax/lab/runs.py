@@ -95,12 +95,15 @@ def provenance(run: Path) -> dict[str, Any]:
     """The provenance of a finished run.
 
     Raises:
-        ValueError: If the folder is no finished run.
+        ValueError: If the folder is no finished run, or its provenance is damaged.
     """
     path = run / PROVENANCE
     if not path.is_file():
         raise ValueError(f"run={run.name!r} must be the folder of a finished run")
-    return dict(json.loads(path.read_text(encoding="utf-8")))
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except ValueError as error:
+        raise ValueError(f"run={run.name!r} must be whole, but {PROVENANCE} is damaged") from error
 
 
 def require_whole(run: Path) -> None:

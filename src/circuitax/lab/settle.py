@@ -31,7 +31,14 @@ def settle_run(folder: Path, entry: Entry) -> list[Verdict]:
     source = _source(entry)
     if _is_settled(folder, source):
         return verdicts(folder)
-    measured = entry.load_measure()(Record.load(folder))
+    record = Record.load(folder)
+    try:
+        measured = entry.load_measure()(record)
+    except Exception as error:
+        raise ValueError(
+            f"measure() of {entry.name!r} failed on the record of run {folder.name!r}: "
+            f"{type(error).__name__}: {error}"
+        ) from error
     found = settle(entry.load_claims(), measured.estimates, measured.unmet)
     write_json(folder / SCALARS, measured.to_json())
     write_json(folder / CLAIMS, [verdict_to_json(verdict) for verdict in found])

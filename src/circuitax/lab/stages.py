@@ -97,7 +97,7 @@ def _rebuilt(nest: Any, arrays: dict[str, np.ndarray]) -> Any:
     values = [_rebuilt(item, arrays) for item in items]
     if kind == "list":
         return values
-    return tuple(values) if kind == "tuple" else _named_tuple(*kind, values)
+    return tuple(values) if kind == "tuple" else _named_tuple(kind[0], kind[1], values)
 
 
 def _named_tuple(module: str, name: str, values: list[Any]) -> Any:

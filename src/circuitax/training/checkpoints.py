@@ -156,5 +156,5 @@ def _checksum(state: PyTree) -> str:
         if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
             leaf = jax.random.key_data(leaf)
         if leaf.size:
-            digest.update(np.ascontiguousarray(leaf).reshape(-1).view(np.uint8))
+            digest.update(np.ascontiguousarray(leaf).reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
