@@ -1,0 +1,8 @@
+"""Begin an experiment: ``python -m experiments.new NAME`` writes one that runs at once."""
+
+import sys
+
+from circuitax.commands.new import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,95 @@
+"""Begin an experiment: ``python -m experiments.new NAME`` writes one that runs at once."""
+
+import keyword
+import sys
+from importlib.resources import files
+from pathlib import Path
+
+from circuitax.commands.options import read_options, refuse
+from circuitax.config.catalogue import VARIABLE, checkout, discover
+from circuitax.lab.runs import shown
+from circuitax.records.store import write_text
+
+HELP = f"""\
+usage: python -m experiments.new NAME [folder=FOLDER]
+
+Writes an experiment that runs at once, to be changed into yours: the folder NAME with
+experiment.py, claims.py, measures.py and figure.py, its configuration, and a test. Without
+folder= they go into this checkout (experiments/, conf/experiment/, tests/experiments/). With it,
+all three go below FOLDER, and {VARIABLE}=FOLDER makes every command find them.
+"""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write the files; exit status 2, and nothing written, when the name is taken or no name."""
+    typed = sys.argv[1:] if arguments is None else arguments
+    if not typed or {"-h", "--help"} & set(typed):
+        print(HELP, end="")
+        return 0 if typed else 2
+    try:
+        name, *rest = typed
+        options = read_options(rest, {"folder": ""})
+        folder = Path(options["folder"]).expanduser().resolve() if options["folder"] else None
+        written = new_experiment(name, folder)
+    except (ValueError, OSError) as error:
+        return refuse(error)
+    for path in written:
+        print(shown(path))
+    given = f"{VARIABLE}={shown(folder)} " if folder is not None else ""
+    print(f"now: {given}python -m experiments.run experiment={name} scale=tiny")
+    return 0
+
+
+def new_experiment(name: str, folder: Path | None = None) -> list[Path]:
+    """Write the files of a new experiment.
+
+    Args:
+        name: Lower-case letters, digits and underscores; becomes the name of a Python package.
+        folder: Where further experiments are kept; None for this checkout.
+
+    Returns:
+        The files, all of them new.
+
+    Raises:
+        ValueError: If the name is none, or something is there already.
+    """
+    _check_name(name)
+    root = checkout()
+    package = f"experiments.{name}" if folder is None else name
+    experiments = root / "experiments" if folder is None else folder
+    tests = root / "tests" / "experiments" if folder is None else folder / "tests"
+    conf = (root if folder is None else folder) / "conf" / "experiment"
+    texts = {
+        experiments / name / "__init__.py": f'"""The experiment {name}."""\n',
+        **{experiments / name / f"{part}.py": _template(f"{part}.py") for part in _PARTS},
+        conf / f"{name}.yaml": _template("experiment.yaml"),
+        tests / f"test_{name}.py": _template("test.py"),
+    }
+    taken = [path for path in texts if path.exists()]
+    if name in discover() or taken:
+        where = f": {shown(taken[0])} is there already" if taken else ""
+        raise ValueError(f"NAME={name} must be new{where}")
+    dashed = name.replace("_", "-")
+    for path, text in texts.items():
+        filled = text.format(name=name, dashed=dashed, package=package)
+        write_text(path, filled)
+    return list(texts)
+
+
+_PARTS = ("experiment", "claims", "measures", "figure")
+
+
+def _template(name: str) -> str:
+    return files("circuitax.commands.template").joinpath(f"{name}.txt").read_text(encoding="utf-8")
+
+
+def _check_name(name: str) -> None:
+    fits = name.isidentifier() and name.isascii() and name == name.lower()
+    if not fits or keyword.iskeyword(name) or name.startswith("_"):
+        raise ValueError(
+            f"NAME={name} must be lower-case letters, digits and underscores, a letter first"
+        )
+    # A folder of this name would hide the module, or be hidden by it.
+    commands = {path.stem for path in (checkout() / "experiments").glob("*.py")}
+    if name in commands | set(sys.stdlib_module_names) | {"benchmarks", "circuitax", "conf"}:
+        raise ValueError(f"NAME={name} must be another: a module has this name already")

@@ -1,0 +1,1 @@
+"""Texts from which ``python -m experiments.new`` makes an experiment; ``{name}`` is filled in."""

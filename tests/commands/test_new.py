@@ -1,0 +1,73 @@
+"""A new experiment runs at once, is found by every command, and writes over nothing."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from circuitax.commands import new, run
+from circuitax.config import catalogue
+from circuitax.lab.runs import finished_runs, verdicts
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_what_is_written_runs_and_passes_its_own_test(
+    tmp_path: Path, results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    folder = tmp_path / "mine"
+    assert new.main(["sign_lengths", f"folder={folder}"]) == 0
+    out = capsys.readouterr().out
+    assert "experiment=sign_lengths scale=tiny" in out and "figure.py" in out
+    monkeypatch.setenv(catalogue.VARIABLE, str(folder))
+    assert run.main(["experiment=sign_lengths", "scale=tiny"]) == 0
+    (done,) = finished_runs("sign_lengths")
+    assert (done / "figures" / "stretch.png").stat().st_size > 5_000
+    assert [item.claim.id for item in verdicts(done)] == ["sign-lengths-unbiased"]
+    python = [sys.executable, "-m"]
+    environment = os.environ | {"PYTHONPATH": f"{folder}:{os.environ.get('PYTHONPATH', '')}"}
+    for command in (
+        [*python, "pytest", "-q", "-p", "no:cacheprovider", str(folder / "tests")],
+        [*python, "ruff", "check", "--config", str(ROOT / "pyproject.toml"), str(folder)],
+        [*python, "ruff", "format", "--check", "--config", str(ROOT / "pyproject.toml"), "."],
+    ):
+        subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True)
+
+
+def test_in_the_checkout_it_stands_where_experiments_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "experiments").mkdir()
+    monkeypatch.setattr(new, "checkout", lambda: tmp_path)
+    monkeypatch.setattr(new, "discover", dict)
+    written = {path.relative_to(tmp_path).as_posix() for path in new.new_experiment("my_idea")}
+    assert written == {
+        *(f"experiments/my_idea/{part}.py" for part in ("__init__", "experiment", "claims")),
+        *(f"experiments/my_idea/{part}.py" for part in ("measures", "figure")),
+        "conf/experiment/my_idea.yaml",
+        "tests/experiments/test_my_idea.py",
+    }
+    test = (tmp_path / "tests/experiments/test_my_idea.py").read_text()
+    assert "from experiments.my_idea.experiment import Spec, run" in test
+
+
+@pytest.mark.parametrize("name", ["My_idea", "two words", "9lives", "class", "run", "json", "_x"])
+def test_a_name_that_cannot_be_is_refused(name: str, capsys: pytest.CaptureFixture) -> None:
+    assert new.main([name]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"error: NAME={name} must be") and err.count("\n") == 1
+
+
+def test_nothing_is_written_over(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    assert new.main(["toy_intro"]) == 2
+    assert "NAME=toy_intro must be new" in capsys.readouterr().err
+    kept = tmp_path / "conf" / "experiment" / "mine.yaml"
+    kept.parent.mkdir(parents=True)
+    kept.write_text("mine: 1\n")
+    assert new.main(["mine", f"folder={tmp_path}"]) == 2
+    assert kept.read_text() == "mine: 1\n" and not (tmp_path / "mine").exists()
+    assert new.main(["mine", "fodler=x"]) == 2
+    assert "did you mean" in capsys.readouterr().err
+    assert new.main([]) == 2 and new.main(["--help"]) == 0
