@@ -5,6 +5,7 @@ What JAX compiles is kept on disk between sessions, in ``.cache/tests`` of the c
 
 import hashlib
 import importlib.metadata
+import logging
 import os
 import platform
 import shutil
@@ -53,6 +54,7 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 from collections.abc import Iterator
 
+import absl.logging
 import hypothesis
 import jax
 import numpy as np
@@ -91,3 +93,20 @@ def x64() -> Iterator[None]:
 def rng(request: pytest.FixtureRequest) -> np.random.Generator:
     """A NumPy generator seeded by the test's own name."""
     return np.random.default_rng(list(request.node.name.encode()))
+
+
+@pytest.fixture
+def logging_as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Hydra configures the root logger, with streams that outlive the test's capture."""
+    # Doing so closes all handlers, and absl's (Orbax logs there) closes pytest's capture file.
+    monkeypatch.setattr(absl.logging.get_absl_handler().python_handler, "stream", sys.__stderr__)
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    for handler in root.handlers[:]:
+        root.removeHandler(handler)
+        if handler not in handlers:
+            handler.close()
+    for handler in handlers:
+        root.addHandler(handler)
+    root.setLevel(level)

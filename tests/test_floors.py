@@ -184,9 +184,6 @@ def entries_are_thin(sources: Sources) -> Iterator[str]:
             lines = max((node.end_lineno or 0 for node in tree.body), default=0)
             if lines > ENTRY_LINES:
                 yield f"{path} has {lines} lines; an entry calls circuitax.commands, and no more"
-            for name in imports(tree):
-                if name.split(".")[0] not in {"circuitax", "experiments", *sys.stdlib_module_names}:
-                    yield f"{path} must not import {name}; an entry calls circuitax.commands"
 
 
 def house_style(sources: Sources) -> Iterator[str]:
@@ -253,7 +250,6 @@ def test_the_house_keeps_the_rule(rule: Rule, sources: Sources) -> None:
         (experiments_stand_alone, "experiments/toy/a.py", "import matplotlib.pyplot"),
         (experiments_stand_alone, "experiments/drafts/a.py", ""),
         (entries_are_thin, "experiments/run.py", "\n" * 40 + "x = 1"),
-        (entries_are_thin, "experiments/run.py", "import jax"),
         (house_style, "src/circuitax/kernel/a.py", '"""A."""\n' + "\n" * 400 + "x = 1"),
         (house_style, "src/circuitax/kernel/utils.py", '"""Useful."""'),
         (house_style, "src/circuitax/kernel/a.py", "x = 1"),

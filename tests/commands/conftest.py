@@ -1,13 +1,11 @@
 """The experiments of tests/house, run by the real entries with results of the test's own."""
 
-import logging
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-import absl.logging
 import pytest
 
 from circuitax.commands import job, run
@@ -15,23 +13,6 @@ from circuitax.config import catalogue
 from circuitax.lab import runs
 
 HOUSE = Path(__file__).parent.parent / "house"
-
-
-@pytest.fixture
-def logging_as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Hydra configures the root logger, with streams that outlive the test's capture."""
-    # Doing so closes all handlers, and absl's (Orbax logs there) closes pytest's capture file.
-    monkeypatch.setattr(absl.logging.get_absl_handler().python_handler, "stream", sys.__stderr__)
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    for handler in root.handlers[:]:
-        root.removeHandler(handler)
-        if handler not in handlers:
-            handler.close()
-    for handler in handlers:
-        root.addHandler(handler)
-    root.setLevel(level)
 
 
 @pytest.fixture

@@ -65,7 +65,7 @@ def test_files_are_named_by_model_and_step(run: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "index", "step", "said"),
     [
-        ("layer-1", 0, None, "model=layer-1 of up must be one of layers-0, layers-1"),
+        ("layer-1", 0, None, "model=layer-1 must be one of layers-0, layers-1"),
         ("layers-1", 0, 7, "step=7 must be one of 0, 20"),
         ("layers-1", 3, 20, "member=3 of layers-1 must be 0 to 2"),
         ("layers-1", -1, 20, "member=-1 of layers-1 must be 0 to 2"),

@@ -11,6 +11,7 @@ from circuitax.data.repeated import RepeatedSource
 from circuitax.kit.kept_models import KeptModels, notes_of_kept
 from circuitax.kit.measured_training import chunk_size, joined, measured_training
 from circuitax.kit.members import each_member
+from circuitax.lab.arrays import load_tree
 from circuitax.lab.lab import Lab
 from circuitax.models.specs import TransformerSpec
 from circuitax.records.record import Record
@@ -63,7 +64,7 @@ def test_every_measurement_is_of_its_step(tmp_path: Path, plain: list[np.ndarray
     np.testing.assert_allclose(trained.curves["loss"], sums, rtol=1e-5)
     assert trained.training_loss.shape == (4, 2)
     assert (trained.training_loss > 0).all() and len(np.unique(trained.training_loss)) == 8
-    np.testing.assert_array_equal(trained.params.W_E, plain[-1])
+    np.testing.assert_array_equal(trained.models.W_E, plain[-1])
     assert trained.alive.all() and trained.divergence["diverged"] == 0
     Record(notes=notes_of_kept({"model": MODEL}, (0, 6, 12))).save(tmp_path)
     kept = KeptModels.of_run(tmp_path)
@@ -99,7 +100,7 @@ def test_a_training_goes_on_where_another_ended(tmp_path: Path, plain: list[np.n
 def test_training_alone_has_no_curves(tmp_path: Path, plain: list[np.ndarray]) -> None:
     trained = measured_training(Lab(tmp_path), "arm", *begun(), steps=12, every=3)
     assert trained.curves == {}
-    np.testing.assert_array_equal(trained.params.W_E, plain[-1])
+    np.testing.assert_array_equal(trained.models.W_E, plain[-1])
 
 
 def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
@@ -115,3 +116,22 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
 def test_chunks_divide_the_steps() -> None:
     assert [chunk_size(steps) for steps in (1500, 40, 30, 7, 4)] == [50, 20, 10, 1, 2]
     assert chunk_size(1500, most=20) == 20 and chunk_size(1500, most=100) == 100
+
+
+def test_models_are_what_is_measured_and_kept(tmp_path: Path, plain: list[np.ndarray]) -> None:
+    trained = measured_training(
+        Lab(tmp_path),
+        "arm",
+        *begun(),
+        steps=12,
+        every=3,
+        as_models=lambda params: params._replace(W_E=2 * params.W_E),
+        measure=each_member(look, jnp.arange(3)),
+        keep_at=(0, 9),
+    )
+    np.testing.assert_array_equal(trained.curves["W_E"], 2 * np.array(plain))
+    np.testing.assert_array_equal(trained.models.W_E, 2 * plain[-1])
+    np.testing.assert_array_equal(trained.state.params.W_E, plain[-1])
+    for step in (0, 9):
+        kept = load_tree(tmp_path / "arrays" / f"arm-step-{step}.safetensors")
+        np.testing.assert_array_equal(kept["W_E"], 2 * plain[step // 3])

@@ -59,11 +59,13 @@ def checkout() -> Path:
     """The folder that holds ``experiments/``, ``conf/`` and ``results/``.
 
     Raises:
-        ValueError: If the experiments are not installed.
+        ValueError: If ``experiments`` cannot be imported: the wheel holds the library only.
     """
     spec = importlib.util.find_spec("experiments")
     if spec is None or not spec.submodule_search_locations:
-        raise ValueError("experiments must be installed: pip install -e . in the checkout")
+        raise ValueError(
+            "experiments must be importable: use .venv/bin/python of a checkout (see make venv)"
+        )
     return Path(next(iter(spec.submodule_search_locations))).resolve().parent
 
 

@@ -86,7 +86,7 @@ class KeptModels:
     ) -> None:
         if not notes.get(MODELS) or not notes.get(STEPS):
             raise ValueError(f"{source} keeps no models: its notes name no {MODELS} and {STEPS}")
-        self._specs, self._load, self._source = notes[MODELS], load, source
+        self._specs, self._load = notes[MODELS], load
         self.steps: list[int] = sorted(notes[STEPS])
         self.names: list[str] = list(self._specs)
 
@@ -116,9 +116,7 @@ class KeptModels:
         """
         if name not in self._specs:
             near = nearest(name, self.names)
-            raise ValueError(
-                f"model={name} of {self._source} must be one of {', '.join(self.names)}{near}"
-            )
+            raise ValueError(f"model={name} must be one of {', '.join(self.names)}{near}")
         return from_plain(self._specs[name])
 
     def members(self, name: str, step: int | None = None) -> TransformerWeights:

@@ -20,21 +20,18 @@ class Trained:
     """What training left.
 
     Attributes:
-        state: The last state; its ``params`` have an axis of members in front of every array.
+        state: The last state.
+        models: All members at the last step, as they were measured.
         steps: Updates done at each measurement.
         curves: Each measured array at each of ``steps``, which is its first axis.
         training_loss: Mean loss of every chunk and member, ``[chunk, member]``.
     """
 
     state: TrainState
+    models: PyTree
     steps: np.ndarray
     curves: dict[str, np.ndarray]
     training_loss: np.ndarray
-
-    @property
-    def params(self) -> PyTree:
-        """The members at the last step."""
-        return self.state.params
 
     @property
     def alive(self) -> np.ndarray:
@@ -56,6 +53,7 @@ def measured_training(
     steps: int,
     every: int,
     measure: Callable[[PyTree], dict[str, Array]] | None = None,
+    as_models: Callable[[PyTree], PyTree] = lambda params: params,
     at_start: bool = True,
     keep_at: Collection[int] = (),
     keep_as: str = "",
@@ -70,8 +68,9 @@ def measured_training(
         train: One chunk of ``every`` steps, from `ensemble.advance`.
         steps: Length of training, a multiple of ``every``.
         every: Steps of a chunk.
-        measure: Function of the members' parameters, such as `members.each_member` makes; None to
-            train only.
+        measure: Function of all members, such as `members.each_member` makes; None to train only.
+        as_models: What is measured and kept, made from the trained parameters of all members;
+            unless given, the parameters themselves.
         at_start: Whether the first measurement is that of ``state`` itself; False where this
             training goes on from another one.
         keep_at: Steps at which weights are kept, such as `kept_models.log_spaced_steps`.
@@ -90,16 +89,17 @@ def measured_training(
         raise ValueError(f"keep_at names {missed}, training is at {every} steps after another")
     model = keep_as or name
     if at_start and began in keep_at:
-        keep_model(lab, model, began, state.params)
-    looked = measure(state.params) if measure is not None and at_start else {}
+        keep_model(lab, model, began, as_models(state.params))
+    looked = measure(as_models(state.params)) if measure is not None and at_start else {}
     first = {key: np.asarray(value) for key, value in looked.items()}
 
     def advance(state: TrainState) -> tuple[TrainState, dict[str, Array]]:
         state, metrics = train(state)
         step = int(np.max(state.step))
+        models = as_models(state.params)
         if step in keep_at:
-            keep_model(lab, model, step, state.params)
-        found = {} if measure is None else measure(state.params)
+            keep_model(lab, model, step, models)
+        found = {} if measure is None else measure(models)
         return state, {**found, TRAINING_LOSS: metrics["loss"]}
 
     shown = TRAINING_LOSS if measure is None else show
@@ -109,7 +109,7 @@ def measured_training(
         key: np.concatenate([first[key][None], later]) if key in first else later
         for key, later in rows.items()
     }
-    return Trained(state, seen, curves, training_loss)
+    return Trained(state, as_models(state.params), seen, curves, training_loss)
 
 
 def joined(first: Trained, second: Trained) -> Trained:
@@ -127,7 +127,8 @@ def joined(first: Trained, second: Trained) -> Trained:
         name: np.concatenate([first.curves[name], second.curves[name]]) for name in first.curves
     }
     losses = np.concatenate([first.training_loss, second.training_loss])
-    return Trained(second.state, np.concatenate([first.steps, second.steps]), curves, losses)
+    steps = np.concatenate([first.steps, second.steps])
+    return Trained(second.state, second.models, steps, curves, losses)
 
 
 def chunk_size(steps: int, most: int = 50) -> int:

@@ -12,7 +12,7 @@ from circuitax.kernel.weights import TiedWeights
 from circuitax.superposition.optimum import find_optimum
 
 N_FEATURES = 5
-# A branch is told by its least norm: a digon solution drops a feature, a pentagon none.
+# The least norm tells the branches apart: two digons drop a feature, a pentagon drops none.
 DROPPED_NORM = 0.5
 
 
@@ -36,9 +36,9 @@ def digon_starts() -> TiedWeights:
 
 
 def pentagon_starts() -> TiedWeights:
-    """The twelve regular pentagons that differ by more than a rotation or a mirror, ``[12, ...]``.
+    """The twelve regular pentagons that no rotation or reflection makes equal, ``[12, ...]``.
 
-    Norm and bias start at the optimum for uniform importance and density 0.1.
+    Their norm and bias are the optimum for uniform importance and density 0.1.
     """
     orders = [(0, *rest) for rest in itertools.permutations(range(1, 5)) if rest[0] < rest[-1]]
     angle = 2 * np.pi * np.argsort(orders, axis=1) / N_FEATURES
@@ -50,7 +50,14 @@ def branch_losses(density: Float[Array, " density"], importance: Float[Array, " 
     """Follow both kinds of solution over density, each from all its starts.
 
     A start that leaves its kind (a pentagon relaxing into digons at high density) counts for the
-    kind it ends in. Call under ``jax.enable_x64``.
+    kind it ends in. Call the function under ``jax.enable_x64``.
+
+    Args:
+        density: P(feature is on), the same for all five, in [0, 1].
+        importance: I_i of the five features, not negative.
+
+    Raises:
+        ValueError: If a density or an importance is out of range.
 
     Source: toy-models paper, "The Geometry of Superposition".
     """

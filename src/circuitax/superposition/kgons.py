@@ -1,11 +1,13 @@
-"""k-gon potentials: the toy model in two hidden dimensions on one-hot data.
+"""Potentials of regular k-gons: the toy model in two hidden dimensions on one-hot data.
 
-One of c features is on, chosen uniformly, with magnitude uniform on [0, 1]. Per configuration
+In each sample exactly one of c features is on, chosen uniformly, with a magnitude uniform on
+[0, 1]. The expected loss of a model is
 
     L = (1/c) sum_j int_0^1 sum_i (x delta_ij - relu(G_ij x + b_i))^2 dx,
 
-which is piecewise polynomial in norms, biases and cosines. A regular k-gon of norm l and bias b,
-with the other c - k features at zero, is a critical point; ``L(k, c) = (h_k + c - k) / (3 c)``.
+which is piecewise polynomial in norms, biases and cosines. A regular k-gon of the right norm l and
+bias b, with the other c - k features at zero, is a critical point, and its loss is the potential
+``L(k, c) = (h_k + c - k) / (3 c)``.
 """
 
 from typing import NamedTuple
@@ -16,6 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy import ndimage, optimize
 
+from circuitax.kernel.checks import check_range
 from circuitax.kernel.weights import TiedWeights
 from circuitax.superposition.unit_error import error_on, mean_error_off
 
@@ -28,7 +31,7 @@ PLATEAU = 1 / 3 - 1e-9
 
 
 class KGon(NamedTuple):
-    """The optimal regular k-gon of c = k features: norm, bias, potential L, and ``h = 3 k L``."""
+    """The optimal regular k-gon of c = k features: its norm, bias, loss L, and ``h = 3 k L``."""
 
     norm: float
     bias: float
@@ -66,14 +69,15 @@ def kgon_weights(
     Args:
         k: Vertices, from 1 to ``n_features``.
         n_features: c.
-        norm: Norm of a vertex.
+        norm: Norm of a vertex, not negative.
         bias: Bias of a vertex.
         n_positive: Features at zero whose bias is ``1/(2c)`` instead of 0; 1 is the paper's "k+".
 
     Raises:
-        ValueError: If k or ``n_positive`` is out of range.
+        ValueError: If k, ``norm`` or ``n_positive`` is out of range.
     """
     _check_counts(k, n_features, n_positive)
+    check_range("norm", norm, "[0, inf)")
     angle = 2 * jnp.pi * jnp.arange(n_features) / k
     index = jnp.arange(n_features)
     alive = index < k
@@ -124,17 +128,18 @@ def kgon_potential(h: float, k: int, n_features: int, *, n_positive: int = 0) ->
     """``L(k, c) = (h_k + c - k) / (3 c) - n_positive / (4 c^2)``.
 
     Args:
-        h: ``h_k``, from `optimal_kgon`.
+        h: ``h_k`` from `optimal_kgon`, not negative.
         k: Vertices.
         n_features: c, at least k.
         n_positive: Features at zero whose bias is ``1/(2c)``; 1 is the paper's "k+" variant.
 
     Raises:
-        ValueError: If k or ``n_positive`` is out of range.
+        ValueError: If h, k or ``n_positive`` is out of range.
 
     Source: Chen et al. 2023.
     """
     _check_counts(k, n_features, n_positive)
+    check_range("h", h, "[0, inf)")
     return (h + n_features - k) / (3 * n_features) - n_positive / (4 * n_features**2)
 
 

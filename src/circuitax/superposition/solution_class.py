@@ -1,24 +1,16 @@
-"""Names for solutions: polytopes by component, and the phases of the last feature. Host side."""
+"""Names for solutions, on the host: the polytopes of a model, and the phase of one feature."""
 
 from collections import Counter
-from enum import StrEnum
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from circuitax.kernel.checks import check_range
 from circuitax.superposition.feature_graph import Component, components
+from circuitax.superposition.phases import Phase, phases
 
-
-class Phase(StrEnum):
-    """What became of a feature."""
-
-    ignored = "ignored"
-    superposed = "superposed"
-    dedicated = "dedicated"
-
-
-# (features, rank): the vertex-transitive arrangements that optima show. A component is connected by
-# non-orthogonality, so cross-polytopes fall apart into digons and never appear here whole.
+# (features, rank): the vertex-transitive arrangements that optima show. An edge joins features that
+# are not orthogonal, so a cross-polytope falls apart into digons and never appears as a whole.
 POLYTOPES = {
     (1, 1): "dedicated",
     (2, 1): "digon",
@@ -34,8 +26,6 @@ POLYTOPES = {
 }
 # Rank counts singular values above this share of the largest.
 RANK_SHARE = 0.1
-# What a squared norm of zero is replaced by where something is divided by it.
-TINY = 1e-300
 
 
 def polytopes(
@@ -51,14 +41,15 @@ def polytopes(
         W: ``[n_hidden, n_features]``.
         edge: Least absolute cosine that joins two features.
         least_norm: Features below it are ignored.
-        spread: Largest distance of a D_i from ``r/k``.
+        spread: Largest distance of a D_i from ``r/k``, not negative.
 
     Raises:
-        ValueError: As `components`.
+        ValueError: If a threshold is out of range, or W holds NaN or infinity.
 
     Source: toy-models paper, "The Geometry of Superposition": tetrahedron 3/4, triangle 2/3, digon
         1/2, pentagon 2/5, square antiprism 3/8.
     """
+    check_range("spread", spread, "[0, inf)")
     W = np.asarray(W, np.float64)
     return [
         (_name(W[:, list(part)], spread), part)
@@ -81,24 +72,6 @@ def solution_class(W: ArrayLike, **thresholds: float) -> str:
     return " + ".join(names) or "nothing"
 
 
-def phases(
-    norm: ArrayLike, interference: ArrayLike, *, represented: float = 0.5, shared: float = 0.5
-) -> np.ndarray:
-    """What became of features, as an array of `Phase` values, from two numbers each.
-
-    Args:
-        norm: ``|W_i|``.
-        interference: ``sum_{j != i} (What_i . W_j)^2``, as `geometry.interference_sq`.
-        represented: Norm below which a feature is ignored.
-        shared: Interference from which it is superposed.
-
-    Source: toy-models paper, "Superposition as a Phase Change".
-    Differs: the paper colours continuously; the thresholds are ours.
-    """
-    kept = np.where(np.asarray(interference) >= shared, Phase.superposed, Phase.dedicated)
-    return np.where(np.asarray(norm) < represented, Phase.ignored, kept)
-
-
 def phase(W: ArrayLike, feature: int = -1, **thresholds: float) -> Phase:
     """Whether a feature is ignored, superposed with others, or has a dimension of its own.
 
@@ -106,11 +79,18 @@ def phase(W: ArrayLike, feature: int = -1, **thresholds: float) -> Phase:
         W: ``[n_hidden, n_features]``.
         feature: Its index; the paper's diagrams colour the last.
         **thresholds: Those of `phases`.
+
+    Raises:
+        ValueError: If there is no such feature, a threshold is not positive, or W holds NaN or
+            infinity.
     """
     W = np.asarray(W, np.float64)
-    norm = np.linalg.norm(W[:, feature])
-    driven = np.sum((W.T @ W[:, feature]) ** 2) / max(norm**2, TINY)
-    return Phase(phases(norm, driven - norm**2, **thresholds).item())
+    check_range("W", W, "(-inf, inf)")
+    n_features = W.shape[1]
+    check_range("feature", feature, f"[{-n_features}, {n_features})")
+    norm_sq = W[:, feature] @ W[:, feature]
+    driven = np.sum((W.T @ W[:, feature]) ** 2) / (norm_sq or 1.0)
+    return Phase(phases(norm_sq**0.5, driven - norm_sq, **thresholds).item())
 
 
 def _name(part: np.ndarray, spread: float) -> str:
