@@ -8,7 +8,8 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
-from circuitax.figures.style import BLACK, letter_panels, new_figure, styled
+from circuitax.figures.marks import zero_line
+from circuitax.figures.style import letter_panels, new_figure, styled
 from circuitax.records.record import Record
 
 MARKS = "osD^vP*Xd"
@@ -22,22 +23,19 @@ def draw(record: Record) -> dict[str, Figure]:
     colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.85, len(ks)))
     figure, axes = new_figure(1, 2, height=2.4, width_ratios=[1, 1.5])
     shape, potential = axes[0]
-    shape.axhline(0, color=BLACK, linewidth=0.5)
+    zero_line(shape)
     shape.plot(ks, data.norm.values, "-", color="#BBBBBB", zorder=0)
     shape.plot(ks, data.bias.values, "--", color="#BBBBBB", zorder=0)
-    for k, colour, mark, norm, bias in zip(
-        ks, colours, MARKS, data.norm.values, data.bias.values, strict=False
-    ):
-        shape.plot([k], [norm], mark, color=colour)
-        shape.plot([k], [bias], mark, color=colour, markerfacecolor="white")
+    for k, colour, mark in zip(ks, colours, MARKS, strict=False):
+        gon = data.sel(k=k)
+        shape.plot([k], [gon.norm], mark, color=colour)
+        shape.plot([k], [gon.bias], mark, color=colour, markerfacecolor="white")
+        best = gon.potential.min("positive").values
+        line = {"color": colour, "linewidth": 1, "label": f"{k}-gon"}
+        potential.plot(cs[cs >= k], best[cs >= k], mark + "-", **line)
     shape.text(ks[1], data.norm.values[1] + 0.12, "norm $l^*$", fontsize=7)
     shape.text(ks[1], data.bias.values[1] + 0.08, "bias $b^*$", fontsize=7)
     shape.set(xlabel="vertices $k$", ylabel="optimum of the $k$-gon", xticks=ks)
-    for k, colour, mark in zip(ks, colours, MARKS, strict=False):
-        best = data.potential.sel(k=k).fillna(np.inf).min("positive").values
-        known = np.isfinite(best)
-        potential.plot(cs[known], best[known], mark + "-", color=colour, label=f"{k}-gon",
-                       linewidth=1)  # fmt: skip
     potential.set(xlabel="features $c$", ylabel="lowest potential $L(k, c)$", ylim=(0, None))
     potential.legend(ncols=2)
     letter_panels(axes[0])

@@ -1,11 +1,14 @@
 """The pentagon network: one feature at magnitude one is recovered exactly, everything else is not.
 
-pipeline   One feature passes through two neurons unharmed; two features come out as a third.
-           Refuted if the first row's output is not its input, or the second row's is.
-response   Only magnitude one is kept: weak features vanish, strong ones clip and invent neighbours.
-           Refuted if a solid curve meets the dotted line anywhere but at 0 and 1.
+pipeline   One feature passes through two neurons unchanged; two features come out as a third. This
+           is refuted if the first row's output is not its input, or the second row's is.
+response   Only magnitude one is kept: weak features are erased; strong ones clip a hidden neuron
+           and make neighbouring features appear. This is refuted if a solid curve meets the dotted
+           line anywhere but at 0 and 1.
 pairs      No pair of features is recovered: each is amplified, clipped, or replaced by a third.
-           Refuted if a row shows ones in its two marked cells.
+           This is refuted if a row shows ones in its two marked cells.
+
+S0 is "Some Structures in Transformer Architectures", the project's source note.
 """
 
 import numpy as np
@@ -13,19 +16,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from circuitax.figures.style import (
-    BLACK,
-    BLUE,
-    COLUMN,
-    GREEN,
-    GREY,
-    ORANGE,
-    PINK,
-    SKY,
-    letter_panels,
-    new_figure,
-    styled,
-)
+from circuitax.figures.marks import legend_above
+from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, SKY
+from circuitax.figures.style import COLUMN, letter_panels, new_figure, styled
 from circuitax.records.record import Record
 
 FEATURE_COLOURS = (BLUE, ORANGE, GREEN, PINK, SKY)
@@ -52,15 +45,9 @@ def pipeline(record: Record) -> Figure:
         _embedding(middle, directions, x)
         _bars(right, output, r"output $\hat{x}$")
         for k in np.flatnonzero((output > 1e-9) & (x == 0)):
-            right.annotate(
-                "invented", (k + 1, output[k]), xytext=(0, 8), textcoords="offset points",
-                ha="center", color=ORANGE, fontsize=7,
-            )  # fmt: skip
+            _note(right, "invented", k + 1, output[k], 8, ORANGE)
         for k in np.flatnonzero((output <= 1e-9) & (x > 0)):
-            right.annotate(
-                "erased", (k + 1, 0), xytext=(0, 3), textcoords="offset points", ha="center",
-                color=GREY, fontsize=7,
-            )  # fmt: skip
+            _note(right, "erased", k + 1, 0, 3, GREY)
     letter_panels(axes[:, 0])
     return figure
 
@@ -76,8 +63,7 @@ def response(record: Record) -> Figure:
         ax.plot(a, curve[:, k], color=BLUE, label=r"own output $\hat{x}_k$")
         others = np.delete(curve, k, axis=1).max(axis=1)
         ax.plot(a, others, color=ORANGE, linestyle="--", label=r"greatest other output")
-        ax.plot([1], [1], marker="o", color=BLACK, markersize=3, zorder=5, linestyle="none",
-                label="S0 Example 26")  # fmt: skip
+        ax.plot([1], [1], "o", color=BLACK, markersize=3, zorder=5, label="S0 Example 26")
         onset, clip = float(data.invents[k]), float(data.clips[k])
         note = f"invents\n$a > {onset:.3f}$"
         if np.isfinite(clip):
@@ -86,7 +72,7 @@ def response(record: Record) -> Figure:
         ax.set(title=f"feature {k + 1}", xlim=(0, a[-1]), ylim=(0, 4.1), xticks=[0, 1, 2, 3])
     axes[0, 0].set_ylabel("output")
     figure.supxlabel(r"magnitude $a$ of the input $a\,e_k$", fontsize=8)
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
+    legend_above(figure, axes[0, 0], 4)
     return figure
 
 
@@ -104,10 +90,9 @@ def pairs(record: Record) -> Figure:
             value = output[row, column]
             given = column + 1 in (i, j)
             text = f"{value:.3f}" if value > 1e-9 else "0"
-            ax.text(
-                column, row, text, ha="center", va="center", fontsize=6.5,
-                color="white" if value > 0.8 else BLACK, fontweight="bold" if given else "normal",
-            )  # fmt: skip
+            colour, weight = "white" if value > 0.8 else BLACK, "bold" if given else "normal"
+            style = {"fontsize": 6.5, "color": colour, "fontweight": weight}
+            ax.text(column, row, text, ha="center", va="center", **style)
             if given:
                 ax.add_patch(_frame(column, row))
         ax.text(4.65, row, _verdict(output[row], i, j, clipped[row]), va="center", fontsize=6.5)
@@ -155,8 +140,12 @@ def _embedding(ax: Axes, directions: np.ndarray, x: np.ndarray) -> None:
 
 
 def _arrow(ax: Axes, tip: np.ndarray, colour: str, width: float) -> None:
-    ax.annotate(
-        "", xy=tuple(tip), xytext=(0, 0),
-        arrowprops={"arrowstyle": "-|>", "color": colour, "linewidth": width, "shrinkA": 0,
-                    "shrinkB": 0, "mutation_scale": 7},
-    )  # fmt: skip
+    shape = {"arrowstyle": "-|>", "shrinkA": 0, "shrinkB": 0, "mutation_scale": 7}
+    style = {**shape, "color": colour, "linewidth": width}
+    ax.annotate("", xy=tuple(tip), xytext=(0, 0), arrowprops=style)
+
+
+def _note(ax: Axes, text: str, x: float, y: float, up: float, colour: str) -> None:
+    """A word above a bar, ``up`` points higher."""
+    where = {"xytext": (0, up), "textcoords": "offset points", "ha": "center"}
+    ax.annotate(text, (x, y), color=colour, fontsize=7, **where)

@@ -1,11 +1,13 @@
-"""Five features in two dimensions: sparsity decides how many are kept, and in which figure.
+"""Five features in two dimensions: sparsity decides how many are kept, and in which shape.
 
-arrows      Dense: two orthogonal features; sparser: two digons; sparser still: a pentagon.
-            Refuted if the best trained network of a column has another figure than the optimum.
-loss        One seed often ends in a local minimum; the best of ten does not.
-            Refuted if the line of the best seed leaves the shaded 5 % at some density.
-crossover   The pentagon overtakes two digons at one density, which importance moves.
-            Refuted if a curve does not cross one, or crosses it away from its published mark.
+weights     Dense features: two of them are kept, at right angles. Sparser: two digons (pairs of
+            opposite features). Sparser still: a pentagon. This is refuted if the best trained
+            network of a column differs from the exact optimum below it.
+loss        One seed often ends in a local minimum; the best of ten does not. This is refuted if
+            the line of the best seed leaves the shaded 5 % at some density.
+crossover   The pentagon's loss falls below that of two digons at one density, which depends on
+            importance. This is refuted if a curve does not cross one, or crosses it away from its
+            published mark.
 """
 
 import matplotlib
@@ -14,19 +16,12 @@ import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from circuitax.figures.style import (
-    BLACK,
-    BLUE,
-    COLUMN,
-    DIVERGING,
-    GREY,
-    ORANGE,
-    PAGE,
-    letter_panels,
-    new_figure,
-    styled,
-)
+from circuitax.figures.marks import interval_bars, legend_above, reference_line
+from circuitax.figures.palette import BLUE, DIVERGING, GREY, ORANGE
+from circuitax.figures.style import COLUMN, PAGE, letter_panels, new_figure, styled
+from circuitax.records.estimate import share_estimate
 from circuitax.records.record import Record
+from experiments.toy_intro.measures import TOLERANCE, reached
 
 PUBLISHED_CROSSOVER = {0.9: 0.160}
 COLOURS = (BLUE, ORANGE)
@@ -60,8 +55,8 @@ def arrows(data: xr.Dataset) -> Figure:
             ax.axvline(0, color="#DDDDDD", linewidth=0.4)
             for feature in reversed(range(weights.shape[-1])):
                 x, y = weights[column][:, feature]
-                ax.plot([0, x], [0, y], color=colours[feature], linewidth=1.3,
-                        marker="o", markevery=[1], markersize=2)  # fmt: skip
+                line = {"color": colours[feature], "linewidth": 1.3}
+                ax.plot([0, x], [0, y], marker="o", markevery=[1], markersize=2, **line)
             if row == 0:
                 ax.set_title(f"{float(data.density[column]):.3g}", fontsize=7)
         axes[row, 0].set_ylabel(label, rotation=0, ha="right", va="center", fontsize=7)
@@ -99,17 +94,14 @@ def loss(data: xr.Dataset) -> Figure:
     for colour, base in zip(COLOURS, data.importance_base.values, strict=False):
         cell = data.sel(importance_base=base)
         above = 100 * (cell.loss.values / cell.optimum_loss.values - 1)
-        label = "uniform importance" if base == 1 else f"importance ${base:g}^i$"
         jitter = 0.985 if base == 1 else 1.015
-        excess.plot(np.tile(p * jitter, above.shape[0]), above.ravel(), ".", color=colour,
-                    markersize=2.5, alpha=0.6)  # fmt: skip
-        excess.plot(p, np.nanmin(above, axis=0), color=colour, label=f"best seed, {label}")
-        reached = above <= 5
-        k, n = reached.sum(axis=0), reached.shape[0]
-        low, high = _wilson(k, n)
-        share.errorbar(p * jitter, k / n, yerr=[k / n - low, high - k / n], fmt="o-", color=colour,
-                       linewidth=1, markersize=3, capsize=2)  # fmt: skip
-    excess.axhspan(0.01, 5, color=GREY, alpha=0.15, linewidth=0, label="counted as reached")
+        dots = {"color": colour, "markersize": 2.5, "alpha": 0.6}
+        excess.plot(np.tile(p * jitter, above.shape[0]), above.ravel(), ".", **dots)
+        excess.plot(p, np.nanmin(above, axis=0), color=colour, label=f"best seed, {_label(base)}")
+        found = [share_estimate(seeds) for seeds in reached(cell).values.T]
+        interval_bars(share, p * jitter, found, colour=colour, fmt="o-", markersize=3)
+    shade = {"color": GREY, "alpha": 0.15, "linewidth": 0}
+    excess.axhspan(0.01, 100 * TOLERANCE, label="counted as reached", **shade)
     excess.plot([], [], ".", color=GREY, label="each seed")
     excess.set(xscale="log", yscale="log", xlabel="density $p$", ylim=(0.01, None))
     excess.set(ylabel="loss above the exact optimum (%)")
@@ -121,7 +113,7 @@ def loss(data: xr.Dataset) -> Figure:
         ax.minorticks_off()
     share.set_title(f"n = {data.sizes['seed']} seeds, Wilson 95 %", fontsize=7)
     letter_panels(axes[0])
-    figure.legend(*excess.get_legend_handles_labels(), loc="outside upper center", ncols=4)
+    legend_above(figure, excess, 4)
     return figure
 
 
@@ -130,15 +122,15 @@ def crossover(data: xr.Dataset) -> Figure:
     figure, axes = new_figure(1, 1, width=COLUMN, height=2.3)
     ax = axes[0, 0]
     p = data.crossover_density.values
-    ax.axhline(1, color=BLACK, linewidth=0.6)
+    reference_line(ax, y=1, style="solid")
     for colour, base in zip(COLOURS, data.importance_base.values, strict=False):
         cell = data.sel(importance_base=base)
         ratio = cell.pentagon_loss.values / cell.digon_loss.values
-        label = "uniform importance" if base == 1 else f"importance ${base:g}^i$"
-        ax.plot(p, np.where(np.isfinite(ratio), ratio, np.nan), color=colour, label=label)
+        ratio = np.where(np.isfinite(ratio), ratio, np.nan)
+        ax.plot(p, ratio, color=colour, label=_label(base))
         if float(base) in PUBLISHED_CROSSOVER:
-            ax.plot([PUBLISHED_CROSSOVER[float(base)]], [1], "v", color=colour, markersize=5,
-                    label="reference value")  # fmt: skip
+            mark = {"color": colour, "markersize": 5, "label": "reference value"}
+            ax.plot([PUBLISHED_CROSSOVER[float(base)]], [1], "v", **mark)
     ax.set(xlabel="density $p$", ylabel="pentagon loss / two-digon loss")
     ax.invert_xaxis()
     ax.legend(loc="lower left")
@@ -159,8 +151,5 @@ def _rows(data: xr.Dataset) -> list[tuple[str, np.ndarray]]:
     return rows
 
 
-def _wilson(k: np.ndarray, n: int, z: float = 1.959964) -> tuple[np.ndarray, np.ndarray]:
-    """Wilson's 95 % interval for k of n, to draw bars without importing SciPy."""
-    centre = (k + z**2 / 2) / (n + z**2)
-    half = z * np.sqrt(k * (n - k) / n + z**2 / 4) / (n + z**2)
-    return np.minimum(centre - half, k / n), np.maximum(centre + half, k / n)
+def _label(base: float) -> str:
+    return "uniform importance" if base == 1 else f"importance ${base:g}^i$"

@@ -1,9 +1,10 @@
 """When is one more feature ignored, superposed, or given its own dimension?
 
-phase       Theory, exact optimum and training draw the same three regions around one triple point.
-            Refuted if the colours of a row disagree away from the black boundaries.
-difference  The exact optimum beats the closed forms where it may scale and bend its weights: near
-            the triple point. Refuted if the gain is zero there, or large far from a boundary.
+phase       Closed forms, exact optimum and training show the same three regions around one triple
+            point. This is refuted if the colours of a row disagree away from the black boundaries.
+difference  The exact optimum is better than the closed forms, whose weights are 0 and 1 only, near
+            the triple point. This is refuted if the gain is zero there, or large far from a
+            boundary.
 """
 
 from typing import Any
@@ -13,15 +14,8 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
-from circuitax.figures.style import (
-    BLACK,
-    BLUE,
-    ORANGE,
-    SEQUENTIAL,
-    letter_panels,
-    new_figure,
-    styled,
-)
+from circuitax.figures.palette import BLACK, BLUE, ORANGE, SEQUENTIAL
+from circuitax.figures.style import letter_panels, new_figure, styled
 from circuitax.records.record import Record
 
 SOURCES = (
@@ -30,6 +24,7 @@ SOURCES = (
     ("trained", "trained, best of"),
 )
 TRIPLE_POINT = 4 / 7
+CELLS: dict[str, Any] = {"shading": "nearest", "rasterized": True}
 
 
 @styled
@@ -48,10 +43,8 @@ def phase(record: Record) -> Figure:
             norm = data[f"{source}_norm"].sel(model=model)
             overlap = data[f"{source}_interference"].sel(model=model)
             density, importance = norm[norm.dims[-1]].values, norm[norm.dims[-2]].values
-            ax.pcolormesh(
-                density, importance, region_colour(norm.values, overlap.values),
-                shading="nearest", rasterized=True,
-            )  # fmt: skip
+            colours = region_colour(norm.values, overlap.values)
+            ax.pcolormesh(density, importance, colours, **CELLS)
             _boundaries(ax, str(model))
             _axes(ax)
             if row == 0:
@@ -74,11 +67,8 @@ def difference(record: Record) -> Figure:
     for ax, model in zip(axes[0], data.model.values, strict=True):
         cell = data.sel(model=model)
         gain = 100 * (1 - cell.optimum_loss / cell.optimum_closed_form)
-        image = ax.pcolormesh(
-            cell.density_optimum.values, cell.importance_optimum.values, gain.values,
-            shading="nearest",
-            cmap=SEQUENTIAL, vmin=0, rasterized=True,
-        )  # fmt: skip
+        density, importance = cell.density_optimum.values, cell.importance_optimum.values
+        image = ax.pcolormesh(density, importance, gain.values, cmap=SEQUENTIAL, vmin=0, **CELLS)
         _boundaries(ax, str(model), "white")
         _axes(ax)
         ax.set(title=str(model), xlabel=r"density $p = 1 - S$")

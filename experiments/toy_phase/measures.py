@@ -7,7 +7,7 @@ from circuitax.records.crossing import crossing
 from circuitax.records.estimate import exact
 from circuitax.records.measured import Measured
 from circuitax.records.record import Record
-from circuitax.superposition.solution_class import phases
+from circuitax.superposition.phases import phases
 from experiments.toy_phase.claims import TABLE
 
 PAIRED, ALONE = "n=2, m=1", "n=3, m=2"

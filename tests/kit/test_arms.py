@@ -1,12 +1,19 @@
 """A seed starts alike and sees the same data in every cell; another seed does not."""
 
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from circuitax.kernel.keys import derive, member_keys
-from circuitax.kit.arms import crossed_members, file_name_of
+from circuitax.kit.arms import crossed_members, crossed_training, file_name_of, in_every_seed
+from circuitax.lab.lab import Lab
+from circuitax.models.toy import ToySpec
+from circuitax.training.ensemble import Mapping, Plan, advance, init
+from circuitax.training.optim import OptimSpec
+from circuitax.training.toy import ToyHyper, ToyProblem
 
 
 def test_keys_follow_from_the_seed_alone() -> None:
@@ -23,6 +30,30 @@ def test_keys_follow_from_the_seed_alone() -> None:
     np.testing.assert_array_equal(
         jax.random.key_data(fewer_cells.data_key[::2]), jax.random.key_data(found.data_key[::4])
     )
+
+
+def test_crossed_training_is_the_training_of_crossed_members(tmp_path: Path) -> None:
+    cells = ToyHyper(np.array([[0.9] * 3, [0.2] * 3]), np.array([[1.0, 0.5, 0.1], [1.0, 1.0, 1.0]]))
+    problem, optim = ToyProblem(ToySpec(3, 2), batch_size=8), OptimSpec(steps=6)
+    key = jax.random.key(7)
+    found = crossed_training(Lab(tmp_path), "train", key, problem, optim, cells, seeds=2, chunk=3)
+    hyper = ToyHyper(*(jnp.asarray(np.concatenate([a, a]), float) for a in cells))
+    members = crossed_members(key, optim.learning_rate, hyper, seeds=2)
+    plan = Plan(problem, optim, 3, Mapping.vmap, common=2)
+    state, step = init(plan, members), advance(plan, members)
+    for _ in range(2):
+        state, _ = step(state)
+    np.testing.assert_array_equal(found.params.W, state.params.W)
+    assert found.training_loss.shape == (2, 4) and found.alive.all()
+    W = np.asarray(found.params.W)
+    assert not np.allclose(W[0], W[1]) and not np.allclose(W[0], W[2])
+
+
+def test_every_seed_has_all_cells_in_their_order() -> None:
+    cells = {"a": np.arange(3.0), "b": np.arange(6.0).reshape(3, 2)}
+    found = in_every_seed(cells, 2)
+    np.testing.assert_array_equal(found["a"], [0, 1, 2, 0, 1, 2])
+    np.testing.assert_array_equal(found["b"][3:], cells["b"])
 
 
 @pytest.mark.parametrize("seeds", [0, 5, -3])

@@ -13,7 +13,8 @@ from circuitax.superposition.directions import gaps
 from circuitax.superposition.enumeration import enumerated_loss
 from circuitax.superposition.optimum import find_optimum
 from circuitax.superposition.phase_theory import best_configuration
-from circuitax.superposition.solution_class import Phase, phase, solution_class
+from circuitax.superposition.phases import Phase
+from circuitax.superposition.solution_class import phase, solution_class
 
 DECAYING = 0.9 ** np.arange(5)
 # Density: optimal loss per feature, importance 0.9^i.

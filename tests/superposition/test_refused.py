@@ -9,9 +9,9 @@ import pytest
 
 from circuitax.kernel.toy import pentagon_weights
 from circuitax.kernel.weights import DenseLayer, DenseWeights, TiedWeights
-from circuitax.superposition import characteristic, enumeration, geometry, kgons, unit_error
+from circuitax.superposition import characteristic, enumeration, kgons, unit_error
 from circuitax.superposition import phase_theory as theory
-from circuitax.superposition.crossover import branch_losses, crossing
+from circuitax.superposition.crossover import branch_losses
 from circuitax.superposition.feature_graph import components
 from circuitax.superposition.optimum import find_optimum
 from circuitax.superposition.response import onsets
@@ -63,7 +63,7 @@ REFUSED = {
         r"density\[2\]=1.1 must be in",
     ),
     "angles in three dimensions": (
-        lambda: inspect.unwrap(geometry.angles)(jnp.ones((3, 2))),
+        lambda: angles(np.ones((3, 2))),
         "n_hidden=3 rows",
     ),
     "gain of an error": (
@@ -107,14 +107,6 @@ REFUSED = {
         lambda: branch_losses(jnp.array([-0.5]), jnp.ones(5)),
         r"density\[0, 0\]=-0.5 must be in",
     ),
-    "crossing of NaN": (
-        lambda: crossing(np.arange(2.0), np.array([1.0, np.nan])),
-        r"y\[1\]=nan must be finite",
-    ),
-    "crossing lengths": (
-        lambda: crossing(np.arange(3.0), np.arange(2.0)),
-        r"y has shape \(2,\), must have that of x, \(3,\)",
-    ),
     "k-gon norm": (lambda: kgons.kgon_weights(3, 3, -1.0, 0.0), "norm=-1.0 must be at least 0"),
     "k-gon h": (lambda: kgons.kgon_potential(np.nan, 3, 3), "h=nan must be finite"),
     "onset limit": (lambda: onsets(pentagon_weights(), np.nan), "limit=nan must be finite"),
@@ -128,11 +120,3 @@ def test_refused(name):
     call, message = REFUSED[name]
     with pytest.raises(ValueError, match=message):
         call()
-
-
-def test_a_crossing_at_a_point_of_the_grid_is_found():
-    x = np.array([0.0, 1.0, 3.0, 4.0])
-    assert crossing(x, np.array([2.0, -2.0, 1.0, 1.0])) == 0.5
-    assert crossing(x, np.array([1.0, 0.0, -5.0, 1.0])) == 1
-    assert crossing(x, np.array([-1.0, -1.0, 0.0, 3.0])) == 3
-    assert np.isnan(crossing(x, np.array([1.0, 0.0, 2.0, 0.0])))  # touches, does not cross

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from circuitax.superposition.solution_class import Phase, phase, polytopes, solution_class
+from circuitax.superposition.phases import Phase
+from circuitax.superposition.solution_class import phase, polytopes, solution_class
 
 
 def polygon(k):

@@ -20,7 +20,9 @@ def crossing(x: np.ndarray, y: np.ndarray) -> float:
     if x.shape != y.shape:
         raise ValueError(f"y has shape {y.shape}, must have that of x, {x.shape}")
     if not np.isfinite(y).all():
-        raise ValueError(f"y={np.asarray(y)} must be finite")
+        raise ValueError(
+            f"y[{np.isfinite(y).argmin()}]={y[np.isfinite(y).argmin()]} must be finite"
+        )
     signed = np.flatnonzero(y)
     change = np.flatnonzero(np.sign(y[signed[1:]]) != np.sign(y[signed[:-1]]))
     if change.size == 0:

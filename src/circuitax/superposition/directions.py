@@ -9,8 +9,14 @@ def angles(W: ArrayLike) -> np.ndarray:
 
     Args:
         W: ``[2, n_features]``, features in columns.
+
+    Raises:
+        ValueError: If W does not have two rows.
     """
-    first, second = np.asarray(W, np.float64)
+    directions = np.asarray(W, np.float64)
+    if directions.shape[0] != 2:
+        raise ValueError(f"W has n_hidden={len(directions)} rows, must have 2 to have directions")
+    first, second = directions
     return np.degrees(np.arctan2(second, first)) % 360
 
 
@@ -21,6 +27,9 @@ def gaps(W: ArrayLike) -> np.ndarray:
 
     Args:
         W: ``[2, n_features]``, features in columns.
+
+    Raises:
+        ValueError: If W does not have two rows.
     """
     ordered = np.sort(angles(W))
     return np.diff(ordered, append=ordered[0] + 360)

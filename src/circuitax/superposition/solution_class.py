@@ -1,22 +1,13 @@
 """Names for solutions, on the host: the polytopes of a model, and the phase of one feature."""
 
 from collections import Counter
-from enum import StrEnum
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from circuitax.kernel.checks import check_range
 from circuitax.superposition.feature_graph import Component, components
-
-
-class Phase(StrEnum):
-    """What became of a feature."""
-
-    ignored = "ignored"
-    superposed = "superposed"
-    dedicated = "dedicated"
-
+from circuitax.superposition.phases import Phase, phases
 
 # (features, rank): the vertex-transitive arrangements that optima show. An edge joins features that
 # are not orthogonal, so a cross-polytope falls apart into digons and never appears as a whole.
@@ -35,8 +26,6 @@ POLYTOPES = {
 }
 # Rank counts singular values above this share of the largest.
 RANK_SHARE = 0.1
-# What a squared norm of zero is replaced by where something is divided by it.
-TINY = 1e-300
 
 
 def polytopes(
@@ -83,29 +72,6 @@ def solution_class(W: ArrayLike, **thresholds: float) -> str:
     return " + ".join(names) or "nothing"
 
 
-def phases(
-    norm: ArrayLike, interference: ArrayLike, *, represented: float = 0.5, shared: float = 0.5
-) -> np.ndarray:
-    """What became of features, as an array of `Phase` values, from two numbers each.
-
-    Args:
-        norm: ``|W_i|``.
-        interference: ``sum_{j != i} (What_i . W_j)^2``, as `geometry.interference_sq`.
-        represented: Norm below which a feature is ignored.
-        shared: Interference from which it is superposed.
-
-    Raises:
-        ValueError: If a threshold is not positive.
-
-    Source: toy-models paper, "Superposition as a Phase Change".
-    Differs: the paper colours continuously; the thresholds are ours.
-    """
-    check_range("represented", represented, "(0, inf)")
-    check_range("shared", shared, "(0, inf)")
-    kept = np.where(np.asarray(interference) >= shared, Phase.superposed, Phase.dedicated)
-    return np.where(np.asarray(norm) < represented, Phase.ignored, kept)
-
-
 def phase(W: ArrayLike, feature: int = -1, **thresholds: float) -> Phase:
     """Whether a feature is ignored, superposed with others, or has a dimension of its own.
 
@@ -122,9 +88,9 @@ def phase(W: ArrayLike, feature: int = -1, **thresholds: float) -> Phase:
     check_range("W", W, "(-inf, inf)")
     n_features = W.shape[1]
     check_range("feature", feature, f"[{-n_features}, {n_features})")
-    norm = np.linalg.norm(W[:, feature])
-    driven = np.sum((W.T @ W[:, feature]) ** 2) / max(norm**2, TINY)
-    return Phase(phases(norm, driven - norm**2, **thresholds).item())
+    norm_sq = W[:, feature] @ W[:, feature]
+    driven = np.sum((W.T @ W[:, feature]) ** 2) / (norm_sq or 1.0)
+    return Phase(phases(norm_sq**0.5, driven - norm_sq, **thresholds).item())
 
 
 def _name(part: np.ndarray, spread: float) -> str:

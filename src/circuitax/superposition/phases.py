@@ -1,0 +1,42 @@
+"""What became of a feature, by its norm and interference. In NumPy: records are read with it."""
+
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+
+class Phase(StrEnum):
+    """What became of a feature."""
+
+    ignored = "ignored"
+    superposed = "superposed"
+    dedicated = "dedicated"
+
+
+def phases(
+    norm: ArrayLike,
+    interference: ArrayLike,
+    *,
+    represented: float | int = 0.5,
+    shared: float | int = 0.5,
+) -> np.ndarray:
+    """A `Phase` for every feature, from two numbers each.
+
+    Args:
+        norm: ``|W_i|``.
+        interference: ``sum_{j != i} (What_i . W_j)^2``, as `geometry.interference_sq`.
+        represented: Norm below which a feature is ignored, positive.
+        shared: Interference from which it is superposed, positive.
+
+    Raises:
+        ValueError: If a threshold is not positive.
+
+    Source: toy-models paper, "Superposition as a Phase Change".
+    Differs: the paper colours continuously; the thresholds are ours.
+    """
+    for name, threshold in (("represented", represented), ("shared", shared)):
+        if not 0 < threshold < np.inf:
+            raise ValueError(f"{name}={threshold} must be above 0 and finite")
+    kept = np.where(np.asarray(interference) >= shared, Phase.superposed, Phase.dedicated)
+    return np.where(np.asarray(norm) < represented, Phase.ignored, kept)
