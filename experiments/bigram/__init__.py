@@ -1,1 +1,4 @@
-"""S0 Remark 21: a zero-layer transformer is the bigram table; a one-layer direct path is not."""
+"""Remark 21 of S0, the project's source note: a model without layers is the bigram table.
+
+A one-layer direct path is not.
+"""

@@ -1,4 +1,7 @@
-"""S0 Remark 21: a zero-layer transformer is the bigram table; a one-layer direct path is not."""
+"""Remark 21 of S0, the project's source note: a model without layers is the bigram table.
+
+A one-layer direct path is not.
+"""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,8 +21,6 @@ from circuitax.lab.kept_weights import kept_weights
 from circuitax.lab.lab import Lab
 from circuitax.models.plain import from_plain
 from circuitax.models.specs import TransformerSpec
-from circuitax.records.claims import Claim, Expected, at_least, at_most, between
-from circuitax.records.estimate import Estimate, exact, mean_estimate
 from circuitax.records.record import Record
 from circuitax.training.bigram import (
     FullBatchBigrams,
@@ -66,31 +67,6 @@ class Spec:
             raise ValueError(f"strength={self.strength} must be positive")
 
 
-def _claim(id: str, statement: str, expected: Expected, why: str, source: str, n: int) -> Claim:
-    return Claim(id=id, source=source, statement=statement, quantity=id, expected=expected, why=why,
-                 kind="shape", n=n, selection="all seeds that stayed finite")  # fmt: skip
-
-
-REMARK, TEXT_BOUND = "S0 Remark 21", "a relation: the corpus changes with the Python version"
-CLAIMS = (
-    _claim("bigram-full-width", "A zero-layer model as wide as the vocabulary is the bigram table: "
-           "mean KL divergence from the smoothed table, nats", at_most(0.01),
-           "0 at the optimum; training stops early, pilot runs with other keys gave 0.002",
-           REMARK, 5),
-    _claim("bigram-held-out", "... and predicts held-out text as well: its cross-entropy minus the "
-           "table's, nats", between(-0.03, 0.03, whole_interval=True),
-           "the two smooth rare pairs differently", REMARK, 5),
-    _claim("bigram-bottleneck", "A narrow model cannot hold the table: KL at the smallest width "
-           "minus KL at full width, nats", at_least(0.1), TEXT_BOUND, REMARK, 5),
-    _claim("bigram-direct-path", "The direct path of a one-layer model is not the bigram model: "
-           "its KL from the table minus that of a zero-layer model trained alike, nats",
-           at_least(0), TEXT_BOUND, "S0 Theorem 25, erratum E24", 5),
-    _claim("bigram-marginal", "The whole one-layer model, averaged over contexts, is nearer to the "
-           "table than its direct path is: difference of KL, nats", at_least(0), TEXT_BOUND,
-           "S0 Theorem 25, erratum E24", 5),
-)  # fmt: skip
-
-
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     """Fit the table at every width; then read the direct paths of the trained text models."""
     upstream = lab.input("text_models")
@@ -104,7 +80,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     data["table_held_out_loss"] = cross_entropy(held_out, np.log(table))
     notes = {"text": upstream.notes["text"], "divergence": divergences,
              "smoothing": f"Dirichlet around the unigram, strength {spec.strength}"}  # fmt: skip
-    return Record(data=data, measured=_estimates(data), notes=notes)
+    return Record(data=data, notes=notes)
 
 
 def _fit(
@@ -201,19 +177,3 @@ def _mean_prediction(weights: TransformerWeights, model: TransformerSpec, texts:
     start = jnp.full((model.d_vocab, model.d_vocab), 1e-9)
     total, _ = jax.lax.scan(add, start, texts)
     return total / total.sum(axis=1, keepdims=True)
-
-
-def _estimates(data: xr.Dataset) -> dict[str, Estimate]:
-    both = data.alive.isel(width=[0, -1]).all("width").values
-    full, narrow = (data.isel(width=i, member=both) for i in (-1, 0))
-    paths = data.isel(seed=data.path_alive.values)
-    path = {str(kind): paths.path_kl.sel(kind=kind).values for kind in data.kind.values}
-    difference = path["direct path"] - path["zero layers"]
-    return {
-        "bigram-full-width": mean_estimate(full.kl.values),
-        "bigram-held-out": mean_estimate(full.held_out.values - float(data.table_held_out_loss)),
-        "bigram-bottleneck": mean_estimate(narrow.kl.values - full.kl.values),
-        "bigram-direct-path": mean_estimate(difference),
-        "bigram-marginal": mean_estimate(path["direct path"] - path["whole, mean"]),
-        "table-held-out": exact(float(data.table_held_out_loss)),
-    }

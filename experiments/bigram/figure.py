@@ -9,22 +9,11 @@ paths    Heads take over part of the bigrams: the direct path alone is further f
 """
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from circuitax.figures.style import (
-    BLACK,
-    BLUE,
-    COLUMN,
-    GREEN,
-    GREY,
-    ORANGE,
-    SEQUENTIAL,
-    letter_panels,
-    new_figure,
-    styled,
-)
-from circuitax.records.estimate import mean_estimate
+from circuitax.figures.marks import mean_curve, reference_line, seed_column
+from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, SEQUENTIAL
+from circuitax.figures.style import COLUMN, letter_panels, new_figure, styled
 from circuitax.records.record import Record
 
 
@@ -40,14 +29,20 @@ def widths(record: Record) -> Figure:
     figure, axes = new_figure(1, 2, height=2.4)
     left, right = axes[0]
     x = data.width.values
-    _intervals(left, x, data.kl.values, BLUE, "zero-layer model")
-    left.plot(x[:-1], data.rank_kl.values[:-1], color=GREY, linestyle=":", marker="s",
-              label="SVD of the log table")  # fmt: skip
+    mean_curve(left, x, data.kl, BLUE, label="zero-layer model", least=1e-6, marker="o")
+    left.plot(
+        x[:-1],
+        data.rank_kl.values[:-1],
+        color=GREY,
+        linestyle=":",
+        marker="s",
+        label="SVD of the log table",
+    )
     left.set(yscale="log", ylabel="KL from the bigram table, nats")
     for name, colour, label in (("train", BLUE, "training text"), ("held_out", ORANGE, "held-out")):
-        _intervals(right, x, data[name].values, colour, label)
-        right.axhline(float(data[f"table_{name}_loss"]), color=colour, linewidth=0.8,
-                      linestyle="--", label=f"table, {label}")  # fmt: skip
+        mean_curve(right, x, data[name], colour, label=label, least=1e-6, marker="o")
+        table = data[f"table_{name}_loss"]
+        reference_line(right, y=table, colour=colour, style="dashed", label=f"table, {label}")
     right.set(ylabel="cross-entropy, nats a token")
     for ax in (left, right):
         ax.set_xscale("log", base=2)
@@ -67,12 +62,23 @@ def pairs(record: Record) -> Figure:
     low = max(-14.0, float(data.pair_table.min()))
     order = np.argsort(data.pair_count.values)
     for ax, i in zip(axes[0], chosen, strict=True):
-        dots = ax.scatter(data.pair_table.values[order], data.pair_model.values[i][order], s=3,
-                          c=np.log10(data.pair_count.values[order]), cmap=SEQUENTIAL,
-                          linewidths=0, alpha=0.7, rasterized=True)  # fmt: skip
+        dots = ax.scatter(
+            data.pair_table.values[order],
+            data.pair_model.values[i][order],
+            s=3,
+            c=np.log10(data.pair_count.values[order]),
+            cmap=SEQUENTIAL,
+            linewidths=0,
+            alpha=0.7,
+            rasterized=True,
+        )
         ax.plot([low, 0], [low, 0], color=BLACK, linewidth=0.8)
-        ax.set(title=f"$d_{{model}}$ = {int(data.width[i])}", xlabel="bigram table, log P(b | a)",
-               xlim=(low, 0.2), ylim=(low, 0.2))  # fmt: skip
+        ax.set(
+            title=f"$d_{{model}}$ = {int(data.width[i])}",
+            xlabel="bigram table, log P(b | a)",
+            xlim=(low, 0.2),
+            ylim=(low, 0.2),
+        )
     axes[0, 0].set_ylabel("zero-layer model, log P(b | a)")
     figure.colorbar(dots, ax=axes[0].tolist(), label="occurrences of the pair, log$_{10}$")
     letter_panels(axes[0])
@@ -90,25 +96,8 @@ def paths(record: Record) -> Figure:
         "whole, mean": "one layer, mean\nover contexts",
     }
     for i, (kind, colour) in enumerate(zip(labels, (BLUE, ORANGE, GREEN), strict=True)):
-        values = data.path_kl.sel(kind=kind).values
-        ax.scatter(i + np.linspace(-0.15, 0.15, values.size), values, s=9, color=colour, alpha=0.6,
-                   linewidths=0)  # fmt: skip
-        e = mean_estimate(values)
-        if np.isfinite(e.low):
-            ax.errorbar(i, e.value, [[e.value - e.low], [e.high - e.value]], color=BLACK, capsize=3,
-                        linewidth=1)  # fmt: skip
-        ax.annotate(f"{e.value:.3f}", (i, values.max()), xytext=(0, 4), ha="center",
-                    textcoords="offset points", fontsize=6.5)  # fmt: skip
+        seed_column(ax, i, data.path_kl.sel(kind=kind), colour)
     ax.set_xticks(range(3), labels.values())
     ax.set(ylabel="KL from the bigram table, nats", xlim=(-0.5, 2.5))
     ax.set_ylim(0, 1.15 * float(data.path_kl.max()))
     return figure
-
-
-def _intervals(ax: Axes, x: np.ndarray, values: np.ndarray, colour: str, label: str) -> None:
-    estimates = [mean_estimate(row) for row in values]
-    centre = np.array([e.value for e in estimates])
-    ax.plot(x, centre, color=colour, marker="o", label=label)
-    low, high = (np.array([getattr(e, end) for e in estimates]) for end in ("low", "high"))
-    if np.isfinite(low).all():
-        ax.fill_between(x, np.maximum(low, 1e-6), high, color=colour, alpha=0.3, linewidth=0)

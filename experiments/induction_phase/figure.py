@@ -14,24 +14,15 @@ ablation   Without the heads that match prefixes the in-context score is gone; w
 """
 
 import numpy as np
-import xarray as xr
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from circuitax.figures.style import (
-    BLACK,
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    SEQUENTIAL,
-    SKY,
-    letter_panels,
-    new_figure,
-    styled,
-)
+from circuitax.figures.marks import legend_above, mean_curve, reference_line, zero_line
+from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, SEQUENTIAL, SKY
+from circuitax.figures.style import letter_panels, new_figure, styled
 from circuitax.records.estimate import mean_estimate
+from circuitax.records.members import members_where
 from circuitax.records.record import Record
+from experiments.induction_phase.measures import JUMP_NATS
 
 ARMS = {
     "1 layer": (GREY, "-"),
@@ -45,8 +36,6 @@ CURVES = {
     "best_prefix": "prefix matching, best head",
     "best_previous": "previous token, best head",
 }
-# A phase change saves at least this within a sixth of training; less is no event to mark.
-CHANGE_NATS = 1.0
 MARKS = {
     "in_context": ("in-context score", BLACK, "|"),
     "best_prefix": ("prefix matching", ORANGE, "o"),
@@ -73,17 +62,21 @@ def training(record: Record) -> Figure:
     figure, axes = new_figure(2, 2, height=4.2, sharex=True)
     for ax, (name, label) in zip(axes.flat, CURVES.items(), strict=True):
         for arm, (colour, line) in ARMS.items():
-            _curve(ax, _alive(data, arm)[name], colour, line, arm)
+            curve = members_where(data.sel(arm=arm))[name].transpose("step", "member")
+            mean_curve(ax, curve.step, curve, colour, label=arm, each=True, linestyle=line)
         ax.set(ylabel=label, xlim=(0, float(data.step[-1])))
-    axes[1, 0].axhline(float(data.chance), color=BLACK, linewidth=0.6, linestyle=":",
-                       label="uniform attention")  # fmt: skip
-    axes[1, 0].legend(handles=[axes[1, 0].lines[-1]], loc="upper left")
+    chance = reference_line(axes[1, 0], y=data.chance, label="uniform attention")
+    axes[1, 0].legend(handles=[chance], loc="upper left")
     for ax in axes[1]:
         ax.set(xlabel="training step", ylim=(0, 1))
     n = data.sizes["member"]
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=4,
-                  title=f"mean of {n} seeds, 95 % interval; thin: each seed",
-                  title_fontsize=7)  # fmt: skip
+    figure.legend(
+        *axes[0, 0].get_legend_handles_labels(),
+        loc="outside upper center",
+        ncols=4,
+        title=f"mean of {n} seeds, 95 % interval; thin: each seed",
+        title_fontsize=7,
+    )
     letter_panels(axes.flat)
     return figure
 
@@ -94,21 +87,35 @@ def windows(record: Record) -> Figure:
     chosen = ("2 layers", "1 layer, smeared")
     figure, axes = new_figure(1, 2, height=2.9, sharey=True)
     for ax, arm in zip(axes[0], chosen, strict=True):
-        members = _alive(data, arm)
+        members = members_where(data.sel(arm=arm))
         order = members.isel(member=np.argsort(members.in_context_middle.values))
         rows = np.arange(1, order.sizes["member"] + 1)
         start, end = order.jump_start.values, order.jump_end.values
-        ax.barh(rows, end - start, left=start, height=0.75, color=SKY, alpha=0.35,
-                label="steepest sixth of in-context score")  # fmt: skip
+        ax.barh(
+            rows,
+            end - start,
+            left=start,
+            height=0.75,
+            color=SKY,
+            alpha=0.35,
+            label="steepest sixth of in-context score",
+        )
         for name, (label, colour, mark) in MARKS.items():
             # One smeared layer has no earlier layer for a previous-token head.
             if name == "best_previous" and arm != "2 layers":
                 continue
-            ax.scatter(order[f"{name}_middle"], rows, color=colour, marker=mark, s=14,
-                       linewidths=1, label=f"{label}, half way")  # fmt: skip
+            ax.scatter(
+                order[f"{name}_middle"],
+                rows,
+                color=colour,
+                marker=mark,
+                s=14,
+                linewidths=1,
+                label=f"{label}, half way",
+            )
         ax.set(title=arm, xlabel="training step", xlim=(0, float(data.step[-1])))
     axes[0, 0].set_ylabel("seed, by time of change")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
+    legend_above(figure, axes[0, 0], columns=3)
     letter_panels(axes[0])
     return figure
 
@@ -120,10 +127,21 @@ def positions(record: Record) -> Figure:
     loss = data.loss_by_position
     top = float(loss.isel(step=0).mean())
     for ax, arm in zip(axes[0], ARMS, strict=True):
-        values = _alive(data, arm).loss_by_position.mean("member").transpose("position", "step")
-        image = ax.pcolormesh(data.step, np.arange(1, loss.sizes["position"] + 1), values, vmin=0,
-                              vmax=top, cmap=SEQUENTIAL + "_r", shading="nearest",
-                              rasterized=True)  # fmt: skip
+        values = (
+            members_where(data.sel(arm=arm))
+            .loss_by_position.mean("member")
+            .transpose("position", "step")
+        )
+        image = ax.pcolormesh(
+            data.step,
+            np.arange(1, loss.sizes["position"] + 1),
+            values,
+            vmin=0,
+            vmax=top,
+            cmap=SEQUENTIAL + "_r",
+            shading="nearest",
+            rasterized=True,
+        )
         ax.set(title=arm, xlabel="training step")
     axes[0, 0].set_ylabel("token predicted")
     figure.colorbar(image, ax=axes[0].tolist(), label="loss, nats", shrink=0.9, extend="max")
@@ -137,12 +155,20 @@ def slope(record: Record) -> Figure:
     figure, axes = new_figure(1, 4, height=2.2, sharey=True)
     deepest = -float(data.slope.isel(step=-1).mean("member").min())
     for ax, arm in zip(axes[0], ARMS, strict=True):
-        members = _alive(data, arm)
+        members = members_where(data.sel(arm=arm))
         values = members.slope.mean("member").transpose("position", "step")
-        image = ax.pcolormesh(data.step, data.index, -values, vmin=0, vmax=deepest,
-                              cmap=SEQUENTIAL, shading="nearest", rasterized=True)  # fmt: skip
-        ax.axhline(float(data.every_text_repeats), color=BLACK, linewidth=0.6, linestyle=":")
-        if float(members.jump.mean()) >= CHANGE_NATS:
+        image = ax.pcolormesh(
+            data.step,
+            data.index,
+            -values,
+            vmin=0,
+            vmax=deepest,
+            cmap=SEQUENTIAL,
+            shading="nearest",
+            rasterized=True,
+        )
+        reference_line(ax, y=data.every_text_repeats)
+        if float(members.jump.mean()) >= JUMP_NATS:
             ax.axvline(float(members.jump_start.mean()), color=ORANGE, linewidth=1)
         ax.set(title=arm, xlabel="training step", ylim=(1, float(data.index[-1])))
     axes[0, 0].set_yscale("log", base=2)
@@ -158,40 +184,30 @@ def ablation(record: Record) -> Figure:
     """What each head is worth to the in-context score at the end, by what it attends to."""
     data = record.data
     figure, axes = new_figure(1, 2, height=2.7, sharey=True)
-    members = _alive(data, "2 layers")
+    members = members_where(data.sel(arm="2 layers"))
     lost = 1 - members.ablated / members.in_context.isel(step=-1)
     prefix = members.prefix.isel(step=-1)
     for ax, kind in zip(axes[0], data.ablation.values, strict=True):
         for layer, (colour, mark) in enumerate(((BLUE, "^"), (ORANGE, "o"))):
-            ax.scatter(prefix.isel(layer=layer).values.ravel(),
-                       lost.sel(ablation=kind).isel(layer=layer).values.ravel(), s=12, marker=mark,
-                       color=colour, alpha=0.7, linewidths=0,
-                       label=f"one head of layer {layer + 1}")  # fmt: skip
+            ax.scatter(
+                prefix.isel(layer=layer).values.ravel(),
+                lost.sel(ablation=kind).isel(layer=layer).values.ravel(),
+                s=12,
+                marker=mark,
+                color=colour,
+                alpha=0.7,
+                linewidths=0,
+                label=f"one head of layer {layer + 1}",
+            )
         groups = 1 - members.ablated_group.sel(ablation=kind) / members.in_context.isel(step=-1)
         for group, line in zip(data.group.values, ("-", "--"), strict=True):
             e = mean_estimate(groups.sel(group=group).values)
             ax.axhline(
                 e.value, color=BLACK, linewidth=0.9, linestyle=line, label=f"{group} together"
             )
-        ax.axhline(0, color=GREY, linewidth=0.6, linestyle=":")
+        zero_line(ax)
         ax.set(title=f"{kind}", xlabel="prefix matching of the head", xlim=(-0.02, 1))
     axes[0, 0].set_ylabel("share of in-context score lost")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
+    legend_above(figure, axes[0, 0], columns=2)
     letter_panels(axes[0])
     return figure
-
-
-def _alive(data: xr.Dataset, arm: str) -> xr.Dataset:
-    chosen = data.sel(arm=arm)
-    return chosen.isel(member=np.flatnonzero(chosen.alive.values))
-
-
-def _curve(ax: Axes, curve: xr.DataArray, colour: str, line: str, label: str) -> None:
-    values = curve.transpose("step", "member").values
-    steps = curve.step.values
-    ax.plot(steps, values, color=colour, linewidth=0.3, alpha=0.25)
-    estimates = [mean_estimate(row) for row in values]
-    ax.plot(steps, [e.value for e in estimates], color=colour, linestyle=line, label=label)
-    low, high = ([getattr(e, end) for e in estimates] for end in ("low", "high"))
-    if np.isfinite(low).all():
-        ax.fill_between(steps, low, high, color=colour, alpha=0.3, linewidth=0)

@@ -15,24 +15,18 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from circuitax.figures.style import (
-    BLACK,
-    BLUE,
-    COLUMN,
-    GREEN,
-    GREY,
-    ORANGE,
-    letter_panels,
-    new_figure,
-    styled,
-)
+from circuitax.figures.marks import interval_bars, legend_above, reference_line, seed_dots
+from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE
+from circuitax.figures.style import COLUMN, letter_panels, new_figure, styled
 from circuitax.records.record import Record
+from experiments.jl_capacity.measures import growth_rate
 
 KIND_STYLE = {
     "random": (GREY, "random"),
     "learned": (BLUE, "learned (toy model)"),
     "optimised": (GREEN, "optimised"),
 }
+RATES = {"random": ORANGE, "greedy": BLUE, "optimised": GREEN}
 MEASURES = {
     "absolute": r"largest $|\cos|$",
     "signed": r"largest $\cos$",
@@ -59,8 +53,12 @@ def capacity(record: Record) -> Figure:
     _spread(left, data.random_dim, data.random, ORANGE, "random, until a pair fails")
     left.plot(data.random_dim, data.random_law, color=ORANGE, linewidth=1, label="birthday law")
     _spread(left, data.greedy_dim, data.greedy, BLUE, "greedy")
-    left.set(yscale="log", ylim=(3, 2e4), xlabel="dimension $d$",
-             ylabel=rf"directions with $|\cos| \leq {eps:g}$")  # fmt: skip
+    left.set(
+        yscale="log",
+        ylim=(3, 2e4),
+        xlabel="dimension $d$",
+        ylabel=rf"directions with $|\cos| \leq {eps:g}$",
+    )
     left.legend(loc="upper left")
     dims = data.optimised_dim.values
     middle.plot(dims, data.bound, "--", color=BLACK, linewidth=1, label="Welch, Levenshtein")
@@ -73,22 +71,16 @@ def capacity(record: Record) -> Figure:
     middle.set_yticks(ticks, ticks)
     middle.minorticks_off()
     middle.legend(loc="upper left")
-    _exponents(right, record)
+    _exponents(right, data)
     letter_panels(axes[0])
     return figure
 
 
-def _exponents(ax: Axes, record: Record) -> None:
+def _exponents(ax: Axes, data: xr.Dataset) -> None:
     """Slopes of ln N against d, each over the dimensions of its own dots."""
-    data = record.data
     bound = np.polyfit(data.optimised_dim, np.log(data.bound), 1)[0]
-    for x, (name, colour) in enumerate(
-        (("jl-random-exponent", ORANGE), ("jl-greedy-exponent", BLUE),
-         ("jl-optimised-exponent", GREEN))
-    ):  # fmt: skip
-        found = record.measured[name]
-        arms = [[found.value - found.low], [found.high - found.value]]
-        ax.errorbar([x], [found.value], yerr=arms, fmt="o", color=colour, markersize=3.5, capsize=2)
+    for x, (name, colour) in enumerate(RATES.items()):
+        interval_bars(ax, [x], [growth_rate(data, name)], colour=colour, fmt="o", markersize=3.5)
     ax.plot([3], [bound], "_", color=BLACK, markersize=10)
     for attribute, label in (
         ("random_exponent", r"random, $d\to\infty$"),
@@ -96,7 +88,7 @@ def _exponents(ax: Axes, record: Record) -> None:
         ("kabatiansky_levenshtein", r"upper bound, $d\to\infty$"),
     ):
         value = data.attrs[attribute]
-        ax.axhline(value, color=GREY, linewidth=0.8, linestyle=":")
+        reference_line(ax, y=value, colour=GREY)
         # The upper bound's label would meet the optimised dot on the right.
         at, side = (-0.4, "left") if attribute == "kabatiansky_levenshtein" else (3.4, "right")
         ax.annotate(label, (at, value), ha=side, va="bottom", fontsize=6, color=GREY)
@@ -121,16 +113,21 @@ def learned(record: Record) -> Figure:
             ax.bar(x + shift, value.mean("seed"), 0.23, color=colour, label=name, alpha=0.8)
             for k in range(len(widths)):
                 dots = value.isel(width=k).values
-                ax.plot(np.full(len(dots), x[k] + shift), dots, ".", color=BLACK, markersize=2)
+                seed_dots(ax, x[k] + shift, dots, BLACK, half_width=0, size=2, opacity=1)
         bound = {"absolute": data.coherence_bound, "mean_square": data.welch**2}.get(measure)
         if bound is not None:
             for k, value in enumerate(bound.values):
-                ax.plot([x[k] - 0.4, x[k] + 0.4], [value, value], color=BLACK, linewidth=1,
-                        label="lower bound" if k == 0 else None)  # fmt: skip
+                ax.plot(
+                    [x[k] - 0.4, x[k] + 0.4],
+                    [value, value],
+                    color=BLACK,
+                    linewidth=1,
+                    label="lower bound" if k == 0 else None,
+                )
         ax.set_xticks(x, [f"{4 * m} in {m}" for m in widths])
         ax.set(title=label, xlabel="features in neurons")
     axes[0, 0].set_ylabel("overlap of directions")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
+    legend_above(figure, axes[0, 0], columns=4)
     letter_panels(axes[0])
     return figure
 
@@ -141,8 +138,14 @@ def decoding(record: Record) -> Figure:
     figure, axes = new_figure(1, 1, width=COLUMN, height=2.3)
     ax = axes[0, 0]
     k = data.n_active.values
-    ax.axvspan(0.5, data.attrs["guaranteed"] + 0.5, color=GREY, alpha=0.25, linewidth=0,
-               label="guaranteed by coherence")  # fmt: skip
+    ax.axvspan(
+        0.5,
+        data.attrs["guaranteed"] + 0.5,
+        color=GREY,
+        alpha=0.25,
+        linewidth=0,
+        label="guaranteed by coherence",
+    )
     ax.plot(k, data.decoded, "o", color=BLUE, markersize=3.5, label="threshold decoding")
     ax.plot(k, data.decoding_law, "--", color=BLACK, linewidth=1, label="Gaussian crosstalk")
     size = f"{data.attrs['decode_features']} features in {data.attrs['decode_dim']} dimensions"
@@ -157,5 +160,14 @@ def _spread(ax: Axes, dims: xr.DataArray, counts: xr.DataArray, colour: str, lab
     values = counts.values
     middle = np.median(values, axis=1)
     low, high = np.quantile(values, [0.25, 0.75], axis=1)
-    ax.errorbar(dims.values, middle, yerr=np.stack([middle - low, high - middle]), fmt="o",
-                color=colour, markersize=3.5, capsize=2, linewidth=0.8, label=label)  # fmt: skip
+    ax.errorbar(
+        dims.values,
+        middle,
+        yerr=np.stack([middle - low, high - middle]),
+        fmt="o",
+        color=colour,
+        markersize=3.5,
+        capsize=2,
+        linewidth=0.8,
+        label=label,
+    )

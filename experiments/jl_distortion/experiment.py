@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 from circuitax.kernel.keys import derive, member_keys
+from circuitax.kit.checks import require_at_least, require_in
 from circuitax.lab.lab import Lab
 from circuitax.projection.by_dimension import extremes_by_dimension
 from circuitax.projection.clouds import clustered_cloud, gaussian_cloud, sparse_cloud
@@ -18,16 +19,19 @@ from circuitax.projection.laws import extreme_ratios, ratio_quantile
 from circuitax.projection.maps import MapFamily, MapSpec, gain, nested_features, project
 from circuitax.projection.stream import quantile, summarise
 from circuitax.projection.tails import Tail, union_epsilon
-from circuitax.records.claims import Claim, at_least, at_most, between, near
-from circuitax.records.estimate import exact, mean_estimate
 from circuitax.records.record import Record
 
 BUDGET_SECONDS = 20
 PAPER_SECONDS = 300  # by its work against quick scale; not run
 FAMILIES = (
-    MapFamily.gaussian, MapFamily.rademacher, MapFamily.achlioptas, MapFamily.li,
-    MapFamily.hadamard, MapFamily.lecun, MapFamily.orthogonal,
-)  # fmt: skip
+    MapFamily.gaussian,
+    MapFamily.rademacher,
+    MapFamily.achlioptas,
+    MapFamily.li,
+    MapFamily.hadamard,
+    MapFamily.lecun,
+    MapFamily.orthogonal,
+)
 INITIALISERS = (MapFamily.lecun, MapFamily.glorot, MapFamily.he, MapFamily.orthogonal)
 CLOUDS = ("gaussian", "clustered", "one_hot", "embeddings")
 requires = ("text_models",)
@@ -55,54 +59,11 @@ class Spec:
     n_maps: int = 8
 
     def __post_init__(self) -> None:
-        if not 16 <= self.n_points <= self.dim_in:
-            raise ValueError(f"n_points={self.n_points} must be in [16, dim_in={self.dim_in}]")
-        if min(self.more_points, default=2) < 2:
-            raise ValueError(f"more_points={self.more_points} must all be at least 2")
-        if self.max_dim % STEP or not STEP <= self.max_dim <= self.dim_in:
-            raise ValueError(
-                f"max_dim={self.max_dim} must be a multiple of {STEP} in [{STEP}, {self.dim_in}]"
-            )
-        if self.n_maps < 2:
-            raise ValueError(f"n_maps={self.n_maps} must be at least 2")
-
-
-CLAIMS = (
-    Claim(
-        id="S0-7-initialisation", source="S0 section 7", quantity="S0-7-initialisation", n=8,
-        statement="Random weights of standard initialisation suffice: worst distortion of lecun "
-        "kernels, divided by their known gain, over that of Gaussian maps",
-        expected=between(0.9, 1.1), why="the same law but for cut tails; 8 maps at 4 % each",
-    ),
-    Claim(
-        id="S0-7-unscaled", source="S0 section 7", quantity="S0-7-unscaled", n=8,
-        statement="As initialised, a lecun kernel n → m shrinks squared distances to m/n: measured "
-        "gain times n/m", expected=near(1, 0.02), why="exact mean, averaged over a cloud",
-    ),
-    Claim(
-        id="jl-median-law", source="classical", quantity="jl-median-law", n=8, kind="number",
-        statement="Largest gap between pooled quantiles (0.1 % to 99.9 %) of Gaussian maps and "
-        "χ²_m/m, in standard deviations √(2/m)", expected=at_most(0.6, whole_interval=False),
-        why="pairs in a map are dependent: eight maps, extreme quantiles",
-    ),
-    Claim(
-        id="jl-union-bound", source="Dasgupta and Gupta 2003", quantity="jl-union-bound", n=24,
-        statement="Worst distortion over what the union bound guarantees with 95 %, largest over "
-        "N, m and maps", expected=at_most(1), why="it is a bound; 24 maps may break it once",
-    ),
-    Claim(
-        id="jl-extremes", source="circuitax", quantity="jl-extremes", n=24,
-        statement="Mean worst distortion over its prediction from the exact law with pairs taken "
-        "as independent, over N and m", expected=between(0.9, 1.1),
-        why="dependence between pairs is weak in high dimension",
-    ),
-    Claim(
-        id="li-one-hot", source="Li, Hastie and Church 2006", quantity="li-one-hot", n=8,
-        kind="shape", statement="On one-hot features very sparse maps (density 1/√n) are worse "
-        "than Gaussian ones: ratio of worst distortions", expected=at_least(1.5),
-        why="standard deviations are as 2.5 to 1 at n = 512, by the fourth moment of entries",
-    ),
-)  # fmt: skip
+        require_in(self, "[16, dim_in]", "n_points")
+        require_at_least(self, 2, "more_points", "n_maps")
+        require_in(self, f"[{STEP}, dim_in]", "max_dim")
+        if self.max_dim % STEP:
+            raise ValueError(f"max_dim={self.max_dim} must be a multiple of {STEP}")
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
@@ -114,52 +75,35 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     gains = lab.stage("gains", _gains, spec, derive(key, "gains"))
     points = lab.stage("points", _points, spec, derive(key, "points"), n_points)
     bands = lab.stage("bands", _bands, spec, derive(key, "bands"), dims)
-    law = [extreme_ratios(n * (n - 1) // 2, dims) for n in n_points]
+    extremes = [extreme_ratios(n * (n - 1) // 2, dims) for n in n_points]
+    law = [np.maximum(high - 1, 1 - low) for low, high in extremes]
+    guaranteed = [[union_epsilon(Tail.cubic, n, int(m)) for m in dims] for n in n_points]
     data = xr.Dataset(
         {
             "worst": (("cloud", "family", "map", "dim_out"), families),
             "worst_by_points": (("n_points", "map", "dim_out"), points),
-            "law_worst": (("n_points", "dim_out"),
-                          np.stack([np.maximum(high - 1, 1 - low) for low, high in law])),
-            "guaranteed": (("n_points", "dim_out"),
-                           np.array([[union_epsilon(Tail.cubic, n, int(m)) for m in dims]
-                                     for n in n_points])),
+            "law_worst": (("n_points", "dim_out"), np.stack(law)),
+            "guaranteed": (("n_points", "dim_out"), np.array(guaranteed)),
             "quantile": (("level", "dim_out"), bands[0]),
             "resolution": (("level", "dim_out"), bands[1]),
-            "law_quantile": (("level", "dim_out"),
-                             np.stack([ratio_quantile(q, dims) - 1 for q in LEVELS])),
+            "law_quantile": (
+                ("level", "dim_out"),
+                np.stack([ratio_quantile(q, dims) - 1 for q in LEVELS]),
+            ),
             "gain": (("initialiser", "map"), gains),
             "expected_gain": ("initialiser", [gain(_initialiser(spec, f)) for f in INITIALISERS]),
         },
-        coords={"cloud": list(CLOUDS), "family": [f.name for f in FAMILIES],
-                "initialiser": [f.name for f in INITIALISERS], "dim_out": dims,
-                "level": list(LEVELS), "n_points": n_points},
+        coords={
+            "cloud": list(CLOUDS),
+            "family": [f.name for f in FAMILIES],
+            "initialiser": [f.name for f in INITIALISERS],
+            "dim_out": dims,
+            "level": list(LEVELS),
+            "n_points": n_points,
+        },
         attrs={"dim_in": spec.dim_in, "n_points_of_clouds": spec.n_points},
-    )  # fmt: skip
-    return Record(data=data, measured=_measured(spec, data))
-
-
-def _measured(spec: Spec, data: xr.Dataset) -> dict[str, Any]:
-    last = data.worst.isel(dim_out=-1)
-    gaussian, one_hot = last.sel(cloud="gaussian"), last.sel(cloud="one_hot")
-    gap = np.abs(data["quantile"] - data.law_quantile) / np.sqrt(2 / data.dim_out)
-    share = data.worst_by_points / data.guaranteed  # NaN where nothing is guaranteed
-    per_map = (data.worst_by_points / data.law_worst).mean("dim_out")
-    n = per_map.size
-    return {
-        "S0-7-initialisation": mean_estimate(
-            gaussian.sel(family="lecun") / float(gaussian.sel(family="gaussian").mean())
-        ),
-        "S0-7-unscaled": mean_estimate(
-            data.gain.sel(initialiser="lecun") * spec.dim_in / spec.max_dim
-        ),
-        "jl-median-law": exact(gap.max(), spec.n_maps),
-        "jl-union-bound": exact(share.max(), n),
-        "jl-extremes": mean_estimate(per_map),
-        "li-one-hot": mean_estimate(
-            one_hot.sel(family="li") / float(one_hot.sel(family="gaussian").mean())
-        ),
-    }
+    )
+    return Record(data=data)
 
 
 def _embeddings(spec: Spec, lab: Lab) -> np.ndarray:
@@ -182,12 +126,14 @@ def _embeddings(spec: Spec, lab: Lab) -> np.ndarray:
 def _families(spec: Spec, key: jax.Array, tokens: np.ndarray) -> jax.Array:
     """Worst distortion [cloud, family, map, m] of every family on every cloud."""
     n, d = spec.n_points, spec.dim_in
-    clouds = jnp.stack([
-        gaussian_cloud(derive(key, "gaussian"), n, d),
-        clustered_cloud(derive(key, "clustered"), n, d, 8, 0.3),
-        sparse_cloud(derive(key, "one_hot"), n, d),
-        jnp.asarray(tokens),
-    ])  # fmt: skip
+    clouds = jnp.stack(
+        [
+            gaussian_cloud(derive(key, "gaussian"), n, d),
+            clustered_cloud(derive(key, "clustered"), n, d, 8, 0.3),
+            sparse_cloud(derive(key, "one_hot"), n, d),
+            jnp.asarray(tokens),
+        ]
+    )
     keys = member_keys(derive(key, "maps"), spec.n_maps)
     # The maps' own axis is second: distances of a cloud are computed once.
     extremes = jax.jit(jax.vmap(jax.vmap(_extremes, (0, None)), (1, 0)))
@@ -269,8 +215,10 @@ def _bands(spec: Spec, key: jax.Array, dims: np.ndarray) -> tuple[np.ndarray, np
 
     found = summarise(passes(keys, cloud), LIMITS, require_distinct=True)
     pooled = found._replace(
-        n_used=found.n_used.sum(1), histogram=found.histogram.sum(1), low=found.low.min(1),
+        n_used=found.n_used.sum(1),
+        histogram=found.histogram.sum(1),
+        low=found.low.min(1),
         high=found.high.max(1),
-    )  # fmt: skip
+    )
     edges = np.stack([quantile(pooled, level) for level in LEVELS])
     return edges.mean(1), edges[:, 1] - edges[:, 0]

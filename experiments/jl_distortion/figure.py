@@ -8,23 +8,11 @@ families      All maps are alike on dense clouds (orthogonal ones better near m 
               features the very sparse one fails. Refuted if c looks like a and b.
 """
 
-import numpy as np
 from matplotlib.figure import Figure
 
-from circuitax.figures.style import (
-    BLACK,
-    BLUE,
-    COLUMN,
-    GREEN,
-    GREY,
-    ORANGE,
-    PINK,
-    SKY,
-    YELLOW,
-    letter_panels,
-    new_figure,
-    styled,
-)
+from circuitax.figures.marks import legend_above, mean_curve
+from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, SKY, YELLOW
+from circuitax.figures.style import COLUMN, letter_panels, new_figure, styled
 from circuitax.records.record import Record
 
 COLOURS = (BLUE, GREEN, ORANGE, PINK)
@@ -70,8 +58,15 @@ def distribution(record: Record) -> Figure:
         colour = BLACK if level == 0.5 else BLUE if level in (0.05, 0.95) else ORANGE
         ax.plot(dims, law, color=colour, linewidth=1)
         ax.plot(shown, found, "o", color=colour, markersize=3)
-        ax.annotate(name, (dims[-1], law[-1]), xytext=(3, 0), textcoords="offset points",
-                    va="center", color=colour, fontsize=7)  # fmt: skip
+        ax.annotate(
+            name,
+            (dims[-1], law[-1]),
+            xytext=(3, 0),
+            textcoords="offset points",
+            va="center",
+            color=colour,
+            fontsize=7,
+        )
     ax.plot([], [], "o", color=GREY, markersize=3, label="measured, all pairs")
     ax.plot([], [], color=GREY, linewidth=1, label=r"law $\chi^2_m/m$")
     ax.set(xlabel="dimensions $m$", ylabel=DISTORTION, ylim=(-1, 1.6))
@@ -87,15 +82,21 @@ def worst(record: Record) -> Figure:
     dims = data.dim_out.values
     for colour, n in zip(COLOURS, data.n_points.values, strict=False):
         found = data.worst_by_points.sel(n_points=n)
-        ax.fill_between(dims, found.min("map"), found.max("map"), color=colour, alpha=0.3,
-                        linewidth=0)  # fmt: skip
+        ax.fill_between(
+            dims, found.min("map"), found.max("map"), color=colour, alpha=0.3, linewidth=0
+        )
         ax.plot(dims, found.mean("map"), color=colour, label=f"$N = {n}$")
         ax.plot(dims, data.law_worst.sel(n_points=n), "--", color=BLACK, linewidth=0.8)
         ax.plot(dims, data.guaranteed.sel(n_points=n), ":", color=colour, linewidth=1.2)
     ax.plot([], [], "--", color=BLACK, linewidth=0.8, label="if pairs were independent")
     ax.plot([], [], ":", color=GREY, label="guaranteed (union bound, 95 %)")
-    ax.set(xlabel="dimensions $m$", ylabel="worst |distortion| over all pairs", yscale="log",
-           xscale="log", ylim=(0.15, 40))  # fmt: skip
+    ax.set(
+        xlabel="dimensions $m$",
+        ylabel="worst |distortion| over all pairs",
+        yscale="log",
+        xscale="log",
+        ylim=(0.15, 40),
+    )
     ax.set_xticks([8, 16, 32, 64, 128, 256], [8, 16, 32, 64, 128, 256])
     ax.set_yticks([0.2, 0.5, 1, 2, 5], [0.2, 0.5, 1, 2, 5])
     ax.minorticks_off()
@@ -111,15 +112,14 @@ def families(record: Record) -> Figure:
     for ax, cloud in zip(axes[0], data.cloud.values, strict=True):
         for family, (colour, line, label) in FAMILY_STYLE.items():
             found = data.worst.sel(cloud=cloud, family=family)
-            ax.plot(dims, found.mean("map"), line, color=colour, label=label, linewidth=1.2)
-            error = found.std("map", ddof=1) / np.sqrt(found.sizes["map"])
-            ax.fill_between(dims, found.mean("map") - error, found.mean("map") + error,
-                            color=colour, alpha=0.2, linewidth=0)  # fmt: skip
+            rows = found.transpose("dim_out", "map")
+            how = {"linestyle": line, "linewidth": 1.2, "opacity": 0.2, "least": 0.01}
+            mean_curve(ax, dims, rows, colour, label=label, **how)
         ax.set(title=CLOUD_TITLE[str(cloud)], xlabel="dimensions $m$", yscale="log", xscale="log")
         ax.set_xticks([8, 32, 128], [8, 32, 128])
         ax.set_yticks([0.2, 0.5, 1, 2, 5], [0.2, 0.5, 1, 2, 5])
         ax.minorticks_off()
     axes[0, 0].set_ylabel("worst |distortion|")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
+    legend_above(figure, axes[0, 0], columns=4)
     letter_panels(axes[0])
     return figure

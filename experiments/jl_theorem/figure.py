@@ -9,17 +9,9 @@ corollary  On the corrected hypothesis both bounds of the corollary hold, with r
 import numpy as np
 from matplotlib.figure import Figure
 
-from circuitax.figures.style import (
-    BLACK,
-    BLUE,
-    COLUMN,
-    GREEN,
-    GREY,
-    ORANGE,
-    letter_panels,
-    new_figure,
-    styled,
-)
+from circuitax.figures.marks import reference_line
+from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE
+from circuitax.figures.style import COLUMN, letter_panels, new_figure, styled
 from circuitax.records.record import Record
 
 
@@ -45,8 +37,15 @@ def maps(record: Record) -> Figure:
         ):
             ratio = data.ratio.sel(kind=kind).values
             outside = ((ratio < low) | (ratio > high)).mean()
-            ax.hist(ratio, bins, density=True, histtype="stepfilled", alpha=0.55, color=colour,
-                    label=f"{label}: {_percent(outside)} outside")  # fmt: skip
+            ax.hist(
+                ratio,
+                bins,
+                density=True,
+                histtype="stepfilled",
+                alpha=0.55,
+                color=colour,
+                label=f"{label}: {_percent(outside)} outside",
+            )
             ax.plot(gain * grid, law / gain, color=BLACK, linewidth=0.8)
         words = {
             "statement": r"stated: $[1-\varepsilon,\ 1+\varepsilon]$",
@@ -65,9 +64,17 @@ def corollary(record: Record) -> Figure:
     data = record.data
     figure, axes = new_figure(1, 1, width=COLUMN, height=2.3)
     ax = axes[0, 0]
-    ax.axhline(1, color=BLACK, linewidth=0.8, linestyle="--")
-    ax.annotate("bound", (0.99, 1), xycoords=("axes fraction", "data"), xytext=(0, 2),
-                textcoords="offset points", ha="right", va="bottom", fontsize=7)  # fmt: skip
+    reference_line(ax, y=1, style="dashed")
+    ax.annotate(
+        "bound",
+        (0.99, 1),
+        xycoords=("axes fraction", "data"),
+        xytext=(0, 2),
+        textcoords="offset points",
+        ha="right",
+        va="bottom",
+        fontsize=7,
+    )
     for name, colour, marker, label in (
         ("inner_share", BLUE, "o", r"inner product, bound $3\varepsilon$"),
         ("cosine_share", GREEN, "^", r"cosine, bound $4\varepsilon/(1-\varepsilon)$"),

@@ -11,19 +11,9 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from circuitax.figures.style import (
-    BLACK,
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    PINK,
-    SKY,
-    YELLOW,
-    letter_panels,
-    new_figure,
-    styled,
-)
+from circuitax.figures.marks import reference_line
+from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, SKY, YELLOW
+from circuitax.figures.style import letter_panels, new_figure, styled
 from circuitax.records.record import Record
 
 COLOURS = (BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, BLACK)
@@ -44,12 +34,26 @@ def threshold(record: Record) -> Figure:
     median = data.threshold.isel(delta=0)
     for colour, e in zip(COLOURS, eps, strict=False):
         cell = median.sel(epsilon=e)
-        left.errorbar(n, cell.sel(end="dim"), yerr=_arms(cell), fmt="o", color=colour,
-                      markersize=3.5, capsize=2, linewidth=0.8)  # fmt: skip
+        left.errorbar(
+            n,
+            cell.sel(end="dim"),
+            yerr=_arms(cell),
+            fmt="o",
+            color=colour,
+            markersize=3.5,
+            capsize=2,
+            linewidth=0.8,
+        )
         left.plot(n, data.predicted.sel(epsilon=e), color=colour, linewidth=1)
-        left.annotate(rf"$\varepsilon={e:g}$", (n[-1], data.predicted.sel(epsilon=e)[-1]),
-                      xytext=(4, 0), textcoords="offset points", va="center", color=colour,
-                      fontsize=7)  # fmt: skip
+        left.annotate(
+            rf"$\varepsilon={e:g}$",
+            (n[-1], data.predicted.sel(epsilon=e)[-1]),
+            xytext=(4, 0),
+            textcoords="offset points",
+            va="center",
+            color=colour,
+            fontsize=7,
+        )
     left.plot([], [], "o", color=GREY, markersize=3.5, label="measured, half of the maps succeed")
     left.plot([], [], color=GREY, linewidth=1, label="exact law, pairs independent")
     left.set(xscale="log", xlabel="points $N$", ylabel="smallest sufficient $m$", ylim=(0, None))
@@ -57,8 +61,16 @@ def threshold(record: Record) -> Figure:
     left.legend(loc="upper left")
     cell = median.isel(n_points=-1)
     scale = eps**2 / np.log(n[-1])
-    right.errorbar(eps, cell.sel(end="dim") * scale, yerr=_arms(cell) * scale, fmt="o", color=BLUE,
-                   markersize=3.5, capsize=2, label="measured, 50 % succeed")  # fmt: skip
+    right.errorbar(
+        eps,
+        cell.sel(end="dim") * scale,
+        yerr=_arms(cell) * scale,
+        fmt="o",
+        color=BLUE,
+        markersize=3.5,
+        capsize=2,
+        label="measured, 50 % succeed",
+    )
     for name, line, colour, label in (
         ("predicted", "-", BLUE, "exact law, pairs independent"),
         ("union", "-.", GREEN, "exact law, union bound, 90 %"),
@@ -88,9 +100,14 @@ def transition(record: Record) -> Figure:
     for ax, e in zip(axes[0], (eps[0], eps[-1]), strict=True):
         for colour, n in zip(COLOURS, data.n_points.values, strict=False):
             middle = float(data.predicted.sel(epsilon=e, n_points=n))
-            ax.step(data.dim_out / middle, data.success.sel(epsilon=e, n_points=n), color=colour,
-                    where="post", label=f"$N = {n}$")  # fmt: skip
-        ax.axvline(1, color=GREY, linewidth=0.8, linestyle=":")
+            ax.step(
+                data.dim_out / middle,
+                data.success.sel(epsilon=e, n_points=n),
+                color=colour,
+                where="post",
+                label=f"$N = {n}$",
+            )
+        reference_line(ax, x=1, colour=GREY)
         ax.set(xlim=(0.4, 2), xlabel=r"$m$ / predicted median", title=rf"$\varepsilon = {e:g}$")
     axes[0, 0].set_ylabel("maps keeping all pairs")
     axes[0, 1].legend(loc="lower right")

@@ -28,8 +28,6 @@ from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.language import NextToken
 from circuitax.training.optim import OptimSpec
 from circuitax.training.selection import divergence
-from experiments.path_explosion.claims import CLAIMS as CLAIMS
-from experiments.path_explosion.claims import estimates
 from experiments.path_explosion.path_ledger import rank, ranks
 
 BUDGET_SECONDS = 75
@@ -117,7 +115,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         _arrays(spec, arms) | ledgers,
         coords={"depth": list(arms), "rank": ranks(n_paths(model.n_layers, model.n_heads))},
     )
-    return Record(data=data, measured=estimates(data), notes={"divergence": divergences})
+    return Record(data=data, notes={"divergence": divergences})
 
 
 def measure(model: TransformerSpec, weights: TransformerWeights, texts: Array) -> dict[str, Array]:

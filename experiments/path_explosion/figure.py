@@ -16,19 +16,11 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from circuitax.figures.style import (
-    BLACK,
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    PINK,
-    SKY,
-    letter_panels,
-    new_figure,
-    styled,
-)
+from circuitax.figures.marks import interval_bars, legend_above, reference_line, zero_line
+from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, SKY
+from circuitax.figures.style import letter_panels, new_figure, styled
 from circuitax.records.estimate import mean_estimate
+from circuitax.records.members import members_where
 from circuitax.records.record import Record
 
 DEPTHS = (GREY, SKY, BLUE, GREEN, ORANGE, PINK, BLACK, BLACK)
@@ -49,14 +41,20 @@ def orders(record: Record) -> Figure:
         present = np.arange(int(depth) + 1)
         number = data["count"].isel(depth=i, order=present)
         counts.plot(present, number, color=DEPTHS[i], marker="o", markersize=3)
-        _curve(losses, _alive(data, i).loss.isel(order=present), DEPTHS[i], _layers(depth))
+        _means(losses, members_where(data.isel(depth=i)).loss.isel(order=present))
     counts.set(yscale="log", ylabel="paths of this order", title="$C(L, k)\\,H^k$ paths")
-    losses.axhline(float(data.uniform), color=BLACK, linewidth=0.6, linestyle=":")
-    losses.annotate("uniform", (1, float(data.uniform)), xycoords=("axes fraction", "data"),
-                    ha="right", va="bottom", fontsize=7)  # fmt: skip
+    reference_line(losses, y=data.uniform)
+    losses.annotate(
+        "uniform",
+        (1, float(data.uniform)),
+        xycoords=("axes fraction", "data"),
+        ha="right",
+        va="bottom",
+        fontsize=7,
+    )
     losses.set(ylabel="loss, nats a token", title="paths up to this order")
     _label_orders(axes[0])
-    _legend(figure, losses)
+    legend_above(figure, losses, columns=6)
     letter_panels(axes[0])
     return figure
 
@@ -68,37 +66,58 @@ def sizes(record: Record) -> Figure:
     size, worth = axes[0]
     for i, depth in enumerate(data.depth.values):
         present = np.arange(int(depth) + 1)
-        _curve(size, _alive(data, i)["size"].isel(order=present), DEPTHS[i], _layers(depth))
-        layers = np.arange(int(depth))
-        shapley = _alive(data, i).shapley.isel(layer=layers)
-        _curve(worth, shapley.rename(layer="order"), DEPTHS[i], _layers(depth))
+        members = members_where(data.isel(depth=i))
+        _means(size, members["size"].isel(order=present))
+        _means(worth, members.shapley.isel(layer=present[:-1]))
     size.set(yscale="log", ylabel="root mean square logit", title="size of each order")
     worth.set(xlabel="layer", ylabel="Shapley value, nats", title="worth of each layer")
-    worth.axhline(0, color=BLACK, linewidth=0.6)
+    zero_line(worth)
     _label_orders([size])
     worth.xaxis.set_major_locator(MaxNLocator(integer=True))
-    _legend(figure, size)
+    legend_above(figure, size, columns=6)
     letter_panels(axes[0])
     return figure
 
 
 def ledger(record: Record) -> Figure:
     """All paths by size with what is proven of them, first text; the largest of one member."""
-    data = _alive(record.data, -1).isel(text=0)
+    data = members_where(record.data.isel(depth=-1)).isel(text=0)
     figure, axes = new_figure(1, 2, height=3.4, width_ratios=(1.2, 1))
     sizes, bars = axes[0]
     places = 1 + np.arange(data.sizes["place"])
     for i in range(data.sizes["member"]):
         one = data.isel(member=i)
         first = i == 0
-        sizes.plot(one["rank"], one.all_sizes, color=GREY, linewidth=0.8,
-                   label="all paths, one by one" if first else None)  # fmt: skip
-        sizes.plot(places, abs(one.top), ".", color=BLUE, markersize=3,
-                   label="found by the ledger" if first else None)  # fmt: skip
-        sizes.plot(places[-1] + 1, one.omitted_bound, "_", color=ORANGE, markersize=7,
-                   label="bound on any other" if first else None)  # fmt: skip
-    sizes.set(xscale="log", yscale="log", xlabel="rank of the path", ylabel="|logit|",
-              title=f"{int(data['rank'][-1]):,} paths, {data.sizes['member']} models")  # fmt: skip
+        sizes.plot(
+            one["rank"],
+            one.all_sizes,
+            color=GREY,
+            linewidth=0.8,
+            label="all paths, one by one" if first else None,
+        )
+        sizes.plot(
+            places,
+            abs(one.top),
+            ".",
+            color=BLUE,
+            markersize=3,
+            label="found by the ledger" if first else None,
+        )
+        sizes.plot(
+            places[-1] + 1,
+            one.omitted_bound,
+            "_",
+            color=ORANGE,
+            markersize=7,
+            label="bound on any other" if first else None,
+        )
+    sizes.set(
+        xscale="log",
+        yscale="log",
+        xlabel="rank of the path",
+        ylabel="|logit|",
+        title=f"{int(data['rank'][-1]):,} paths, {data.sizes['member']} models",
+    )
     sizes.set_ylim(bottom=float(data.all_sizes.max()) * 1e-6)
     sizes.legend(loc="lower left")
     one = data.isel(member=0)
@@ -107,7 +126,7 @@ def ledger(record: Record) -> Figure:
     bars.barh(places, one.top, color=[DEPTHS[k] for k in order])
     bars.set_yticks(places, names, fontsize=6)
     bars.invert_yaxis()
-    bars.axvline(0, color=BLACK, linewidth=0.6)
+    zero_line(bars, vertical=True)
     bars.set(xlabel="contribution, logits", title="the first of them: layer.head")
     handles = [Patch(color=DEPTHS[k], label=f"order {k}") for k in np.unique(order)]
     bars.legend(handles=handles, loc="lower right", fontsize=6)
@@ -115,31 +134,22 @@ def ledger(record: Record) -> Figure:
     return figure
 
 
-def _alive(data: xr.Dataset, depth: int) -> xr.Dataset:
-    chosen = data.isel(depth=depth)
-    return chosen.isel(member=np.flatnonzero(chosen.alive.values))
-
-
-def _curve(ax: Axes, values: xr.DataArray, colour: str, label: str) -> None:
-    """Mean over members with its 95 % interval, along the order axis."""
-    rows = values.transpose("order", "member").values
-    means = [mean_estimate(row) for row in rows]
-    x = np.arange(len(rows))
-    centre = np.array([m.value for m in means])
-    spread = np.array([[m.value - m.low, m.high - m.value] for m in means]).T
-    spread = np.where(np.isfinite(spread), spread, 0)
-    ax.errorbar(x, centre, spread, color=colour, marker="o", markersize=3, capsize=2, label=label)
+def _means(ax: Axes, values: xr.DataArray) -> None:
+    """Means over the members of one depth with their intervals, for each order or layer."""
+    depth = int(values.depth)
+    rows = values.transpose(..., "member").values
+    interval_bars(
+        ax,
+        np.arange(len(rows)),
+        [mean_estimate(row) for row in rows],
+        colour=DEPTHS[depth - 1],
+        label=f"{depth} layer" + "s" * (depth > 1),
+        marker="o",
+        markersize=3,
+    )
 
 
 def _label_orders(axes: list[Axes]) -> None:
     for ax in axes:
         ax.set_xlabel("order: heads on a path")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-
-
-def _layers(depth: float) -> str:
-    return f"{int(depth)} layer" + "s" * (int(depth) > 1)
-
-
-def _legend(figure: Figure, ax: Axes) -> None:
-    figure.legend(*ax.get_legend_handles_labels(), loc="outside upper center", ncols=6)

@@ -18,9 +18,6 @@ from circuitax.kernel.weights import TransformerWeights
 from circuitax.lab.lab import Lab
 from circuitax.lab.language_sizes import require_readable
 from circuitax.models.specs import TransformerSpec
-from circuitax.records.claims import Claim, Expected, at_least, at_most, near
-from circuitax.records.difference import difference_estimate
-from circuitax.records.estimate import Estimate, mean_estimate
 from circuitax.records.record import Record
 from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.language import NextToken, text_losses
@@ -66,26 +63,6 @@ class Spec:
         require_readable(self.model, d_vocab=self.task.d_vocab, length=self.task.length)
 
 
-def _claim(id: str, statement: str, expected: Expected, why: str) -> Claim:
-    return Claim(id=id, source="S1 and S2, scaling of scores", statement=statement, quantity=id,
-                 expected=expected, why=why, kind="shape", n=8,
-                 selection="all seeds that stayed finite; each its own data")  # fmt: skip
-
-
-CLAIMS = (
-    _claim("scale-growth", "Without the scale the variance of scores grows in proportion to d_k: "
-           "slope of log variance over log d_k at initialisation", near(1, 0.1),
-           "1 in expectation; a few percent of noise from finite widths"),
-    _claim("scale-constant", "With the scale it does not grow: the same slope", near(0, 0.1),
-           "0 in expectation; likewise"),
-    _claim("scale-saturates", "At the widest head the softmax's Jacobian without the scale is less "
-           "than half of that with it, at initialisation: ratio of mean norms", at_most(0.5),
-           "the sources say near zero; a half is far from both"),
-    _claim("scale-trains", "After training the widest heads have a higher loss without the scale: "
-           "difference, nats", at_least(0), "a relation"),
-)  # fmt: skip
-
-
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     """Measure every width and scale at initialisation, train, and measure again."""
     exam = replace(spec.task, batch=spec.texts)(derive(key, "evaluation"))
@@ -111,7 +88,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
             cells.append(cell)
             divergences[name] = divergence(state.alive, state.step)
     data = _dataset(spec, cells)
-    return Record(data=data, measured=_estimates(data), notes={"divergence": divergences})
+    return Record(data=data, notes={"divergence": divergences})
 
 
 def measure(model: TransformerSpec, weights: TransformerWeights, texts: Array) -> dict[str, Array]:
@@ -158,24 +135,3 @@ def _dataset(spec: Spec, cells: list[dict[str, np.ndarray]]) -> xr.Dataset:
             "step": np.arange(chunk, spec.optim.steps + 1, chunk),
         },
     )
-
-
-def _estimates(data: xr.Dataset) -> dict[str, Estimate]:
-    scaled, raw = (data.sel(scale=name) for name in SCALES)
-
-    def slope(part: xr.Dataset) -> Estimate:
-        log_variance = np.log(part.variance.sel(time="initial").transpose("width", "member").values)
-        return mean_estimate(np.polyfit(np.log(data.width.values), log_variance, 1)[0])
-
-    widest = {"width": -1}
-    ratio = (raw.jacobian / scaled.jacobian.mean("member")).sel(time="initial").isel(widest)
-    losses = [
-        part.loss.sel(time="trained").isel(widest).values[part.alive.isel(widest).values]
-        for part in (raw, scaled)
-    ]
-    return {
-        "scale-growth": slope(raw),
-        "scale-constant": slope(scaled),
-        "scale-saturates": mean_estimate(ratio.values),
-        "scale-trains": difference_estimate(*losses),
-    }

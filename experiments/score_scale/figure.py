@@ -11,8 +11,9 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from circuitax.figures.style import BLACK, BLUE, ORANGE, letter_panels, new_figure, styled
-from circuitax.records.estimate import mean_estimate
+from circuitax.figures.marks import legend_above, mean_curve
+from circuitax.figures.palette import BLACK, BLUE, ORANGE
+from circuitax.figures.style import letter_panels, new_figure, styled
 from circuitax.records.record import Record
 
 LINES = {"1/sqrt(d_k)": ("-", "o", r"scaled by $1/\sqrt{d_k}$"), "1": ("--", "s", "not scaled")}
@@ -38,7 +39,8 @@ def widths(record: Record) -> Figure:
         for time, (colour, when) in TIMES.items():
             for scale, (line, mark, how) in LINES.items():
                 part = data[name].sel(time=time, scale=scale).transpose("width", "member")
-                _intervals(ax, part, colour, line, mark, f"{how}, {when}")
+                label = f"{how}, {when}"
+                mean_curve(ax, part.width, part, colour, label=label, linestyle=line, marker=mark)
         _width_axis(ax, data)
         ax.set_ylabel(label)
     x = data.width.values
@@ -46,7 +48,7 @@ def widths(record: Record) -> Figure:
     axes[0, 0].set_yscale("log")
     for ax in axes[0, 1:]:
         ax.set_ylim(bottom=0)
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
+    legend_above(figure, axes[0, 0], columns=3)
     letter_panels(axes[0])
     return figure
 
@@ -67,11 +69,12 @@ def losses(record: Record) -> Figure:
     for scale, (line, mark, how) in LINES.items():
         part = data.loss.sel(time="trained", scale=scale).transpose("width", "member")
         colour = BLUE if line == "-" else ORANGE
-        _intervals(axes[0, -1], part, colour, line, mark, how)
+        last = axes[0, -1]
+        mean_curve(last, part.width, part, colour, label=how, linestyle=line, marker=mark)
     _width_axis(axes[0, -1], data)
     axes[0, -1].set_title("at the end")
     axes[0, 0].set_ylabel("loss, nats a token")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
+    legend_above(figure, axes[0, 0], columns=2)
     letter_panels(axes[0])
     return figure
 
@@ -81,12 +84,3 @@ def _width_axis(ax: Axes, data: xr.Dataset) -> None:
     ax.set_xticks(data.width.values, [str(w) for w in data.width.values])
     ax.minorticks_off()
     ax.set_xlabel(r"width of a head, $d_k$")
-
-
-def _intervals(ax: Axes, part: xr.DataArray, colour: str, line: str, mark: str, label: str) -> None:
-    estimates = [mean_estimate(row[np.isfinite(row)]) for row in part.values]
-    x = part.width.values
-    ax.plot(x, [e.value for e in estimates], color=colour, linestyle=line, marker=mark, label=label)
-    low, high = ([getattr(e, end) for e in estimates] for end in ("low", "high"))
-    if np.isfinite(low).all():
-        ax.fill_between(x, low, high, color=colour, alpha=0.25, linewidth=0)

@@ -3,7 +3,8 @@
 import numpy as np
 import xarray as xr
 
-from experiments.bigram.experiment import _estimates
+from circuitax.records.record import Record
+from experiments.bigram.claims import measure
 
 
 def test_only_living_members_count() -> None:
@@ -21,7 +22,7 @@ def test_only_living_members_count() -> None:
         },
         coords={"kind": ["zero layers", "direct path", "whole, mean"]},
     )
-    found = _estimates(data)
+    found = measure(Record(data=data)).estimates
     assert (found["bigram-full-width"].value, found["bigram-full-width"].n) == (2.0, 2)
     assert found["bigram-bottleneck"].value == 2.5
     assert (found["bigram-direct-path"].value, found["bigram-direct-path"].n) == (1.0, 1)

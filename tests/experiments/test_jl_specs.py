@@ -45,7 +45,5 @@ def test_impossible_values_are_named(module: Any, fields: dict, message: str) ->
 
 
 @pytest.mark.parametrize("module", [jl_theorem, jl_distortion, jl_threshold, jl_capacity])
-def test_claims_have_their_own_names_and_the_defaults_are_valid(module: Any) -> None:
+def test_the_defaults_are_valid(module: Any) -> None:
     module.Spec()
-    ids = [claim.id for claim in module.CLAIMS]
-    assert len(set(ids)) == len(ids) >= 5

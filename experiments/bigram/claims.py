@@ -1,0 +1,70 @@
+"""What is said of zero-layer models and of direct paths, and how the record settles it.
+
+S0 is "Some Structures in Transformer Architectures", the project's source note; E24 is a row of
+docs/errata.md. The table is the smoothed bigram table of the text.
+"""
+
+from circuitax.records.claims import ClaimSource, at_least, at_most, between
+from circuitax.records.estimate import exact, mean_estimate
+from circuitax.records.measured import Measured
+from circuitax.records.members import members_where
+from circuitax.records.record import Record
+
+FINITE = "all seeds that stayed finite"
+RELATION = "a relation: the corpus changes with the Python version"
+REMARK = ClaimSource("S0 Remark 21", kind="shape", n=5, selection=FINITE)
+THEOREM = ClaimSource(
+    "S0 Theorem 25, erratum E24", kind="shape", n=5, selection=FINITE, why=RELATION
+)
+CLAIMS = (
+    REMARK.claim(
+        "bigram-full-width",
+        "A zero-layer model as wide as the vocabulary is the bigram table: mean KL "
+        "divergence from the smoothed table, nats",
+        at_most(0.01),
+        "0 at the optimum; training stops early, pilot runs with other keys gave 0.002",
+    ),
+    REMARK.claim(
+        "bigram-held-out",
+        "... and predicts held-out text as well: its cross-entropy minus the table's, nats",
+        between(-0.03, 0.03, whole_interval=True),
+        "the two smooth rare pairs differently",
+    ),
+    REMARK.claim(
+        "bigram-bottleneck",
+        "A narrow model cannot hold the table: KL at the smallest width minus KL at full "
+        "width, nats",
+        at_least(0.1),
+        RELATION,
+    ),
+    THEOREM.claim(
+        "bigram-direct-path",
+        "The direct path of a one-layer model is not the bigram model: its KL from the "
+        "table minus that of a zero-layer model trained alike, nats",
+        at_least(0),
+    ),
+    THEOREM.claim(
+        "bigram-marginal",
+        "The whole one-layer model, averaged over contexts, is nearer to the table than "
+        "its direct path is: difference of KL, nats",
+        at_least(0),
+    ),
+)
+
+
+def measure(record: Record) -> Measured:
+    """The measured value of every claim, and the table's own cross-entropy."""
+    data = record.data
+    both = members_where(data, data.alive.isel(width=[0, -1]).all("width"))
+    narrow, full = both.isel(width=0), both.isel(width=-1)
+    paths = members_where(data, "path_alive").path_kl
+    direct = paths.sel(kind="direct path")
+    measured = {
+        "bigram-full-width": mean_estimate(full.kl),
+        "bigram-held-out": mean_estimate(full.held_out - data.table_held_out_loss),
+        "bigram-bottleneck": mean_estimate((narrow.kl - full.kl).values),
+        "bigram-direct-path": mean_estimate((direct - paths.sel(kind="zero layers")).values),
+        "bigram-marginal": mean_estimate((direct - paths.sel(kind="whole, mean")).values),
+        "table-held-out": exact(data.table_held_out_loss),
+    }
+    return Measured(measured, {})

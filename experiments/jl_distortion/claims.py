@@ -1,0 +1,87 @@
+"""What is said of Johnson-Lindenstrauss distortion, and how the record settles it.
+
+S0 is "Some Structures in Transformer Architectures", the project's source note. Maps go from n
+dimensions to m; N is the number of points, whose pairs are all measured.
+"""
+
+import numpy as np
+
+from circuitax.records.claims import ClaimSource, at_least, at_most, between, near
+from circuitax.records.estimate import exact, mean_estimate
+from circuitax.records.measured import Measured
+from circuitax.records.record import Record
+
+S0 = ClaimSource("S0 section 7", n=8)
+CLAIMS = (
+    S0.claim(
+        "S0-7-initialisation",
+        "Random weights of standard initialisation suffice: worst distortion of lecun "
+        "kernels, divided by their known gain, over that of Gaussian maps",
+        between(0.9, 1.1),
+        "the same law but for cut tails; 8 maps at 4 % each",
+    ),
+    S0.claim(
+        "S0-7-unscaled",
+        "As initialised, a lecun kernel n → m shrinks squared distances to m/n: measured "
+        "gain times n/m",
+        near(1, 0.02),
+        "exact mean, averaged over a cloud",
+    ),
+    ClaimSource("classical").claim(
+        "jl-median-law",
+        "Largest gap between pooled quantiles (0.1 % to 99.9 %) of Gaussian maps and "
+        "χ²_m/m, in standard deviations √(2/m)",
+        at_most(0.6, whole_interval=False),
+        "pairs in a map are dependent: eight maps, extreme quantiles",
+        n=8,
+    ),
+    ClaimSource("Dasgupta and Gupta 2003").claim(
+        "jl-union-bound",
+        "Worst distortion over what the union bound guarantees with 95 %, largest over N, "
+        "m and maps",
+        at_most(1),
+        "it is a bound; 24 maps may break it once",
+        n=24,
+    ),
+    ClaimSource("circuitax").claim(
+        "jl-extremes",
+        "Mean worst distortion over its prediction from the exact law with pairs taken as "
+        "independent, over N and m",
+        between(0.9, 1.1),
+        "dependence between pairs is weak in high dimension",
+        n=24,
+    ),
+    ClaimSource("Li, Hastie and Church 2006").claim(
+        "li-one-hot",
+        "On one-hot features very sparse maps (density 1/√n) are worse than Gaussian ones: "
+        "ratio of worst distortions",
+        at_least(1.5),
+        "standard deviations are as 2.5 to 1 at n = 512, by the fourth moment of entries",
+        kind="shape",
+        n=8,
+    ),
+)
+
+
+def measure(record: Record) -> Measured:
+    """The measured value of every claim."""
+    data = record.data
+    last = data.worst.isel(dim_out=-1)
+    gaussian, one_hot = last.sel(cloud="gaussian"), last.sel(cloud="one_hot")
+    gap = np.abs(data["quantile"] - data.law_quantile) / np.sqrt(2 / data.dim_out)
+    share = data.worst_by_points / data.guaranteed  # NaN where nothing is guaranteed
+    per_map = (data.worst_by_points / data.law_worst).mean("dim_out")
+    shrunk = data.gain.sel(initialiser="lecun") * data.attrs["dim_in"] / int(data.dim_out[-1])
+    measured = {
+        "S0-7-initialisation": mean_estimate(
+            gaussian.sel(family="lecun") / float(gaussian.sel(family="gaussian").mean())
+        ),
+        "S0-7-unscaled": mean_estimate(shrunk),
+        "jl-median-law": exact(gap.max(), data.sizes["map"]),
+        "jl-union-bound": exact(share.max(), per_map.size),
+        "jl-extremes": mean_estimate(per_map),
+        "li-one-hot": mean_estimate(
+            one_hot.sel(family="li") / float(one_hot.sel(family="gaussian").mean())
+        ),
+    }
+    return Measured(measured, {})
