@@ -88,9 +88,19 @@ def check_path(path: Path, n_layers: int, n_heads: int) -> None:
             )
 
 
-def path_name(path: Path) -> str:
-    """``"direct"``, or heads in order of action, such as ``"0.3 → 1.2"``."""
-    return " → ".join(f"{layer}.{head}" for layer, head in path) or "direct"
+def path_name(path: Path, sources: tuple[int | None, ...] | None = None) -> str:
+    """``"direct"``, or heads in order of action, such as ``"0.3 → 1.2"``.
+
+    Args:
+        path: Heads in the order in which they act.
+        sources: The position each head reads, None for its own bias: ``"0.3[4] → 1.2[7]"``,
+            ``"0.3[bias] → 1.2[7]"``.
+    """
+    heads = [f"{layer}.{head}" for layer, head in path]
+    if sources is not None:
+        read = ["bias" if source is None else source for source in sources]
+        heads = [f"{head}[{place}]" for head, place in zip(heads, read, strict=True)]
+    return " → ".join(heads) or "direct"
 
 
 def _not_negative(**given: int | None) -> None:

@@ -113,7 +113,7 @@ def bandwidth(W_O: Float[Array, "*n_writers k d_model"]) -> Bandwidth:
     Raises:
         ValueError: If ``W_O`` has another number of axes than 3, or a writer has dependent rows.
 
-    Source: S4 (the notes on residual streams) and the framework paper, "the residual stream has limited bandwidth".
+    Source: S4 and the framework paper, "the residual stream has limited bandwidth".
     """
     if W_O.ndim != 3:
         raise ValueError(f"W_O has shape {W_O.shape}, must be [n_writers, k, d_model]")

@@ -27,11 +27,9 @@ def weight_readings(model: Model) -> dict[str, Array]:
     """
     if model.n_layers != 2:
         raise ValueError(f"model has n_layers={model.n_layers}, must have 2")
-    heads = model.blocks.attention
     found = composition(model)
     matching = [
-        same_matching(*composed_keys(model.W_E, heads, (0, writer), 1))[1]
-        for writer in range(model.n_heads)
+        same_matching(*composed_keys(model, (0, writer), 1))[1] for writer in range(model.n_heads)
     ]
     return {
         "composition": found.score[:, 0, :, 1, :],
