@@ -77,7 +77,8 @@ class Ledger(NamedTuple):
         rows = [*zip(names, self.values, strict=True), *sums.items()]
         return "\n".join(f"{name:<{width}}  {value:+.4f}" for name, value in rows)
 
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        return str(self)
 
 
 def ledger(
