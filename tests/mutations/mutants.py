@@ -29,8 +29,8 @@ MUTANTS = (
     Mutant(
         "cyclic_singular_values",
         "kernel/spectrum.py",
-        "return decompositions.singular(r_left @ jnp.matrix_transpose(r_right))",
-        "return decompositions.singular(cyclic(chain).core)",
+        "decompositions.singular(r_left @ jnp.matrix_transpose(r_right))",
+        "decompositions.singular(cyclic(chain).core)",
         (
             "tests/kernel/test_spectrum.py::"
             "test_singular_values_and_vectors_of_the_dense_matrix[thin]",
@@ -91,6 +91,16 @@ MUTANTS = (
         "jnp.matrix_transpose(jnp.linalg.solve(R, jnp.matrix_transpose(W_K)))",
         "W_K @ R",
         ("tests/kernel/test_gauge.py::test_turning_the_inside_of_a_head_changes_nothing_outside",),
+    ),
+    Mutant(
+        "factors_of_any_scale_are_squared",  # scores were 0 at scale 1e-6 and NaN at 1e3
+        "kernel/linalg.py",
+        "c = largest / jnp.frexp(largest)[0]",
+        "c = jnp.ones_like(largest)",
+        (
+            "tests/kernel/test_spectrum.py::"
+            "test_weights_of_any_scale_have_the_spectra_of_dense_float64[1e-06]",
+        ),
     ),
     Mutant(
         "norm_gradient_at_zero",
@@ -372,7 +382,7 @@ MUTANTS = (
     Mutant(
         "score_scale_dropped_from_the_table",
         "circuits/heads.py",
-        "jnp.matrix_transpose(W_K), rows.T), spec.score_scale)",
+        "jnp.matrix_transpose(W_K), rows.T), model.spec.scale)",
         "jnp.matrix_transpose(W_K), rows.T), 1.0)",
         ("tests/circuits/test_heads.py::test_S0_def_23_full_circuits_E1_E2_E3",),
     ),

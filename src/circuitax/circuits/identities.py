@@ -9,7 +9,7 @@ from circuitax.circuits.paths import all_paths
 from circuitax.kernel.run import Run
 
 
-def ablation_error(run: Run) -> Float[Array, "n_layers*n_heads n_ctx d_vocab"]:
+def ablation_error(run: Run) -> Float[Array, "head n_ctx d_vocab"]:
     """Logits without a head, patterns kept, minus the logits less all paths through that head.
 
     It is 0 up to rounding, for each head: removing a head under frozen patterns removes exactly the

@@ -1,11 +1,10 @@
 """What a model does with repeated texts: its losses, and what each of its heads attends to."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from circuitax.circuits.detectors import detect, prefix_mask, previous_mask
 from circuitax.circuits.in_context import token_losses
@@ -28,7 +27,7 @@ class InductionScores(NamedTuple):
     """The prefix score of uniform attention."""
 
 
-def induction_scores(model: Model, texts: Int[ArrayLike, "batch n_ctx"]) -> InductionScores:
+def induction_scores(model: Model, texts: Any) -> InductionScores:
     """Losses, prefix-matching and previous-token scores of one model on repeated texts.
 
     Args:

@@ -21,9 +21,9 @@ from circuitax.kernel.run import Run
 class TermLosses(NamedTuple):
     """Next-token losses in nats when only some terms reach the unembedding, patterns frozen."""
 
-    order: Float[Array, "n_layers+1 n_losses"]
+    order: Float[Array, "order n_losses"]
     """Row k: all paths through at most k heads. The last row is the loss of the model."""
-    first_order: Float[Array, "n_layers+3 n_losses"]
+    first_order: Float[Array, "selection n_losses"]
     """Rows as in `first_order_selections`."""
 
 
@@ -48,7 +48,7 @@ def term_losses(run: Run) -> TermLosses:
     )
 
 
-def first_order_selections(n_layers: int) -> Bool[np.ndarray, "n_layers+3 n_subsets"]:
+def first_order_selections(n_layers: int) -> Bool[np.ndarray, "selection subset"]:
     """Which layer subsets each row of ``TermLosses.first_order`` keeps.
 
     The rows are: the direct path alone; the direct path with the first-order paths of layer 0, of
