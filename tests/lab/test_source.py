@@ -61,4 +61,4 @@ def test_the_lab_is_part_of_an_experiment() -> None:
     root = checkout() / "src" / "circuitax"
     files = source_files(root / "lab" / "lab.py", {"circuitax": root})
     assert root / "training" / "checkpoints.py" in files
-    assert root / "records" / "ledger.py" not in files
+    assert root / "records" / "claims_page.py" not in files
