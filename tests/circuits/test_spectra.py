@@ -91,3 +91,16 @@ def test_score_of_nothing_is_zero_and_gradients_are_finite(rng, x64):
     step = 1e-6
     difference = (score(W + step * direction) - score(W - step * direction)) / (2 * step)
     np.testing.assert_allclose(jnp.vdot(slope, direction), difference, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("scale", "dtype"),
+    [(1e-12, jnp.float32), (1.0, jnp.float32), (1e6, jnp.float32), (1.0, jnp.float16)],
+)
+def test_copying_does_not_depend_on_the_scale_of_the_weights(scale, dtype, rng):
+    """At 1e-12 the product of four float32 factors is 0; float16 has no eigenvalues in LAPACK."""
+    shapes = [(9, 6), (6, 3), (3, 6), (6, 9)]
+    factors = [jnp.asarray(scale * rng.normal(size=shape), dtype) for shape in shapes]
+    dense = np.linalg.multi_dot([np.asarray(f, float) / scale for f in factors])
+    found = spectra.copying_score(chain_of(*factors))
+    np.testing.assert_allclose(found, _dense_score(dense), atol=1e-4)

@@ -16,7 +16,7 @@ from circuitax.kernel.gauge import centre_sources
 from circuitax.kernel.indices import check_index
 from circuitax.kernel.linalg import safe_divide
 from circuitax.kernel.model import Model, check_one_member
-from circuitax.kernel.spectrum import Cycle, cyclic, eigenvalues
+from circuitax.kernel.spectrum import Cycle, cyclic, eigenvalues, unit_factors
 
 
 def eigenvalue_score(values: Complex[Array, "*batch k"]) -> Float[Array, "*batch"]:
@@ -37,7 +37,7 @@ def copying_score(ov: Chain) -> Float[Array, "*batch"]:
 
     Source: framework paper; null by `random_score`.
     """
-    return eigenvalue_score(eigenvalues(cyclic(ov)))
+    return eigenvalue_score(eigenvalues(cyclic(unit_factors(ov))))
 
 
 def same_matching(
