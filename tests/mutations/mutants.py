@@ -475,4 +475,21 @@ MUTANTS = (
         "variance = a * (d - a)",
         ("tests/circuits/test_subspaces.py::test_overlap_spreads_as_stated[4-2]",),
     ),
+    Mutant(
+        "ledger_of_the_raw_unembedding",
+        "circuits/ledger.py",
+        "W_U, b_U = frozen.read_out.W_U, frozen.read_out.b_U",
+        "W_U, b_U = run.model.W_U, run.model.b_U",
+        (
+            "tests/circuits/test_ledger.py::"
+            "test_paths_through_every_norm_add_up_to_the_models_logits[layernorm-False]",
+        ),
+    ),
+    Mutant(
+        "overlap_of_dependent_columns",
+        "circuits/subspaces.py",
+        "jnp.finfo(sizes.dtype).eps * sizes[..., 0]",
+        "jnp.finfo(sizes.dtype).tiny * sizes[..., 0]",
+        ("tests/circuits/test_subspaces.py::test_maps_of_lower_rank_are_refused[1.0]",),
+    ),
 )
