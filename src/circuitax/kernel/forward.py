@@ -14,7 +14,7 @@ from circuitax.kernel.layer import Layer, Place, apply_layer, edited
 from circuitax.kernel.model import Model, check_one_member, check_options
 from circuitax.kernel.norm import Norm, apply_norm
 from circuitax.kernel.positions import sinusoidal
-from circuitax.kernel.tokens import token_ids
+from circuitax.kernel.tokens import Tokens, token_ids
 
 # Layers are scanned; up to this many at a time are written out, which small models need to be fast
 # on CPU, while the compile time of deep ones stays bounded.
@@ -23,7 +23,7 @@ _UNROLL = 4
 
 def forward(
     model: Model,
-    tokens: Int[Array, " n_ctx"],
+    tokens: Tokens,
     interventions: Interventions | None = None,
     *,
     cache: Cache | None = None,
@@ -36,8 +36,8 @@ def forward(
 
     Args:
         model: One model, not an ensemble.
-        tokens: Token ids in [0, d_vocab), at least one; under jit others are clamped, as JAX
-            indexes do.
+        tokens: Token ids ``[n_ctx]``, at least one, as an array or a list. They lie in
+            ``[0, d_vocab)``; under jit others are clamped, as JAX indexes do.
         interventions: Edits and frozen values.
         cache: Keys and values of earlier positions, which the tokens follow; it must have room for
             them. The result has the rows of these tokens only, equal to those of the whole text,
@@ -60,7 +60,7 @@ def forward(
 
 def final_stream(
     model: Model,
-    tokens: Int[Array, " n_ctx"],
+    tokens: Tokens,
     interventions: Interventions | None = None,
     *,
     cache: Cache | None = None,

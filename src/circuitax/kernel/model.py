@@ -8,8 +8,9 @@ import numpy as np
 from jaxtyping import Array
 
 from circuitax.kernel.norm import Norm
+from circuitax.kernel.positions import Positions
 from circuitax.kernel.shapes import AXES, implied_options, weight_shape
-from circuitax.kernel.spec import TransformerSpec
+from circuitax.kernel.spec import TransformerSpec, read_options
 from circuitax.kernel.weights import Blocks, HeadStack, MLPWeights, NormWeights
 
 _NORMS = ("blocks.attention_norm", "blocks.mlp_norm", "final_norm")
@@ -108,7 +109,7 @@ class Model:
         for name in decided:
             if name in options:
                 raise ValueError(f"{name}={options[name]} must be left out: the arrays decide it")
-        given = {"positions": "none", "n_ctx": None} | options | decided
+        given = {"positions": Positions.none, "n_ctx": None} | read_options(options) | decided
         return cls(TransformerSpec(**given), *fields)
 
     def _set(self, spec: TransformerSpec, fields: tuple[Any, ...]) -> None:
@@ -259,7 +260,9 @@ def _named(fields: tuple[Any, ...]) -> dict[str, Any]:
 
 def _as_arrays(fields: tuple[Any, ...]) -> tuple[Any, ...]:
     """The weights as JAX arrays of one floating-point type."""
-    arrays = jax.tree.map(jnp.asarray, fields)
+    containers = (Blocks, NormWeights, type(None))
+    leaves = [value if isinstance(value, containers) else jnp.asarray(value) for value in fields]
+    arrays = jax.tree.map(jnp.asarray, tuple(leaves))
     for name, array in _named(arrays).items():
         if not jnp.issubdtype(array.dtype, jnp.floating):
             raise ValueError(f"{name} has type {array.dtype}, must be floating-point numbers")

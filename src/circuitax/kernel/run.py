@@ -9,7 +9,7 @@ from jaxtyping import Array
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import Interventions, Trace
 from circuitax.kernel.model import Model, check_one_member
-from circuitax.kernel.tokens import token_ids
+from circuitax.kernel.tokens import Tokens, token_ids
 
 _FIELDS = ("model", "tokens", "logits", "trace")
 
@@ -69,7 +69,7 @@ class Run:
 
 def run(
     model: Model,
-    tokens: Any,
+    tokens: Tokens,
     interventions: Interventions | None = None,
     *,
     outputs: bool = False,

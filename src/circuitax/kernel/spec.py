@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -89,7 +90,7 @@ class TransformerSpec:
 
     def __post_init__(self) -> None:
         for name, kind in _ENUMS.items():
-            object.__setattr__(self, name, _member(name, kind, getattr(self, name)))
+            object.__setattr__(self, name, _choice(name, kind, getattr(self, name)))
         for name in ("d_vocab", "n_heads", "d_model"):
             _at_least(name, getattr(self, name), 1)
         _at_least("n_layers", self.n_layers, 0)
@@ -170,7 +171,7 @@ class TransformerSpec:
 
     def replace(self, **changes: Any) -> "TransformerSpec":
         """The spec with some fields changed, checked again."""
-        return dataclasses.replace(self, **changes)
+        return dataclasses.replace(self, **read_options(changes))
 
 
 _OF_SIMPLIFIED = {
@@ -188,7 +189,16 @@ _OF_SIMPLIFIED = {
 }
 
 
-def _member(name: str, kind: type[StrEnum], value: Any) -> StrEnum:
+def read_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of a `TransformerSpec` with names such as ``"rotary"`` read as members of their enum.
+
+    Raises:
+        ValueError: If a name is unknown.
+    """
+    return {k: _choice(k, _ENUMS[k], v) if k in _ENUMS else v for k, v in options.items()}
+
+
+def _choice(name: str, kind: type[StrEnum], value: Any) -> StrEnum:
     if value not in list(kind):
         raise ValueError(f"{name}={value!r} must be one of {', '.join(kind)}")
     return kind(value)

@@ -1,14 +1,18 @@
 """Texts as token ids: what a model accepts, and the start token at position 0."""
 
-from typing import Any
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Int
 
+# What functions of texts accept; `token_ids` says which of these are texts.
+Tokens = ArrayLike | Sequence
 
-def token_ids(tokens: Any, d_vocab: int, *, batch: bool = False) -> Int[Array, "*batch n_ctx"]:
+
+def token_ids(tokens: Tokens, d_vocab: int, *, batch: bool = False) -> Int[Array, "*batch n_ctx"]:
     """Token ids as a JAX array, checked.
 
     Args:
@@ -34,7 +38,8 @@ def token_ids(tokens: Any, d_vocab: int, *, batch: bool = False) -> Int[Array, "
         for extreme in (int(values.min()), int(values.max())):
             if not 0 <= extreme < d_vocab:
                 raise ValueError(f"tokens has the id {extreme}, must lie in [0, d_vocab={d_vocab})")
-    return ids
+    # Texts on disk are often of 16 unsigned bits.
+    return ids if jnp.issubdtype(ids.dtype, jnp.signedinteger) else ids.astype(jnp.int32)
 
 
 def with_start(

@@ -5,7 +5,7 @@ from dataclasses import asdict, fields
 from enum import Enum
 from typing import Any
 
-from circuitax.kernel.spec import TransformerSpec
+from circuitax.kernel.spec import TransformerSpec, read_options
 
 
 def to_plain(spec: TransformerSpec) -> dict[str, Any]:
@@ -24,4 +24,4 @@ def from_plain(values: Mapping[str, Any], **changes: Any) -> TransformerSpec:
     for name in given:
         if name not in known:
             raise ValueError(f"field {name!r} must be one of TransformerSpec: {sorted(known)}")
-    return TransformerSpec(**given)
+    return TransformerSpec(**read_options(given))
