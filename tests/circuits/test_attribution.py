@@ -32,6 +32,20 @@ def test_attribution_closes_to_the_logit_difference(make_run, x64):
     np.testing.assert_allclose(alone.parts.heads[1, 0], read.heads[1, 0][rows, chosen], atol=1e-12)
 
 
+def test_over_the_mean_token_every_part_is_counted_from_its_mean(make_run, x64):
+    run, _ = _run(make_run, mlp=True)
+    chosen = jnp.roll(run.tokens, -1)
+    centred = attribution.over_mean_token(run)
+    found = jax.jit(attribution.attribute)(centred, chosen)
+    np.testing.assert_allclose(found.remainder, 0, atol=1e-12)
+    read = np.asarray(components.component_logits(run).parts.heads[1, 0])
+    expected = read[np.arange(5), chosen] - read.mean(axis=1)
+    np.testing.assert_allclose(found.parts.heads[1, 0], expected, atol=1e-12)
+    np.testing.assert_allclose(centred.logits.mean(axis=-1), 0, atol=1e-12)
+    again = run_model(centred.model, run.tokens)
+    np.testing.assert_allclose(again.logits, centred.logits, atol=1e-12)
+
+
 def test_sources_add_up_to_the_head(make_run, x64):
     run, read_out = _run(make_run)
     chosen = jnp.roll(run.tokens, -1)

@@ -232,6 +232,10 @@ def test_bad_arguments_are_named(make_run):
         expansion.expand(both)
     with pytest.raises(ValueError, match="layer=9 must be from 0 to 1"):
         expansion.head_term(model, 9, 0)
+    with pytest.raises(ValueError, match="layer=2 must be from 0 to 1"):
+        frozen.head_writes(model, 2, model.embedding)
+    with pytest.raises(ValueError, match="layer=-1 must be from 0 to 1"):
+        frozen.head_constants(model, -1)
     with pytest.raises(ValueError, match="head=-1 must be from 0 to 1"):
         expansion.head_term(model, 0, -1)
 

@@ -240,8 +240,8 @@ MUTANTS = (
     Mutant(
         "path_in_the_order_of_writing",  # the last head of a path would act first
         "circuits/expansion.py",
-        "term = kron.compose(head_term(model, layer, head), term)",
-        "term = kron.compose(term, head_term(model, layer, head))",
+        "term = kron.compose(head_term(frozen, layer, head), term)",
+        "term = kron.compose(term, head_term(frozen, layer, head))",
         ("tests/circuits/test_expansion.py::test_terms_are_dense_kronecker_matrices",),
     ),
     Mutant(

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, Int
 from circuitax.circuits.components import Components, components_of, stacked
 from circuitax.circuits.folding import fold_read, over_heads
 from circuitax.circuits.read_out import logits_along, read_out_of, token_directions
+from circuitax.kernel.gauge import centre_last, centre_vocabulary
 from circuitax.kernel.linalg import norm
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.run import Run, one_text
@@ -51,6 +52,20 @@ def attribute(
         whole = whole - logits[rows, against]
         bias = bias if read_out.b_U is None else bias - read_out.b_U[against]
     return Attribution(split, bias, whole - stacked(split).sum(axis=0) - bias)
+
+
+def over_mean_token(run: Run) -> Run:
+    """The run with logits counted from their mean over the vocabulary, which no softmax can see.
+
+    `attribute` and `components.component_logits` of it split the logit over the mean token.
+
+    Args:
+        run: Of any transformer on one text or more.
+    """
+    model = run.model
+    b_U = None if model.b_U is None else centre_last(model.b_U)
+    centred = model.replace(W_U=centre_vocabulary(model.W_U), b_U=b_U)
+    return Run(centred, run.tokens, centre_last(run.logits), run.trace)
 
 
 def attribute_sources(
