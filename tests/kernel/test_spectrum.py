@@ -225,3 +225,10 @@ def test_bad_arguments_are_named() -> None:
         spectrum.power_sums(cyclic(square), 0)
     with pytest.raises(ValueError, match=r"y has shape \(3, 3\)"):
         spectrum.inner(wide, square)
+
+
+def test_a_rectangular_chain_has_no_eigenvalues(rng: np.random.Generator) -> None:
+    chain = chain_of(rng.normal(size=(4, 2)), rng.normal(size=(2, 5)))
+    for use in (cyclic, spectrum.trace):
+        with pytest.raises(ValueError, match=r"\(4, 5\), must be square to have a trace and eigen"):
+            use(chain)

@@ -241,4 +241,7 @@ def _narrow_sides(chain: Chain) -> tuple[Chain, Chain]:
 
 def _require_square(chain: Chain) -> None:
     if chain.dims[0] != chain.dims[-1]:
-        raise ValueError(f"chain has shape {chain.shape}; a trace needs a square map")
+        raise ValueError(
+            f"chain has shape {chain.shape}, must be square to have a trace and eigenvalues; "
+            "singular_values takes any"
+        )
