@@ -1,8 +1,8 @@
-# Two commands do everything: `make reproduce` and `make test`. Both set up .venv by themselves.
+# Two commands do everything: `make reproduce` and `make test`. Every target sets up .venv by itself.
 #   JAX=cuda13 or JAX=tpu installs the matching accelerator build.
 #   SCALE=tiny|quick|paper and ONLY=a,b narrow what is reproduced.
 .DEFAULT_GOAL := help
-.PHONY: help reproduce test lint types unit accept benchmark venv constraints clean
+.PHONY: help reproduce test lint types unit mutants accept benchmark venv constraints clean
 PY := .venv/bin/python
 JAX ?=
 SCALE ?= quick
@@ -13,23 +13,29 @@ EXTRAS := dev$(if $(JAX),$(comma)$(JAX))
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
 
-venv:
+venv:  ## only make .venv, or bring it up to date
 	@.ci/venv $(EXTRAS)
 
 reproduce: venv  ## set up, run every experiment (resuming what is done), write figures and the claims ledger
 	$(PY) -m experiments.reproduce scale=$(SCALE) $(if $(ONLY),only=$(ONLY))
 
-test: lint types unit  ## set up, lint, check types, run the whole test suite
+test: venv  ## set up, lint, check types, run the test suite; says how long it took
+	@begin=$$(date +%s); status=0; $(MAKE) --no-print-directory lint types unit || status=$$?; \
+	seconds=$$(($$(date +%s) - begin)); \
+	echo "make test took $$((seconds / 60)) min $$((seconds % 60)) s"; exit $$status
 
-lint: venv
+lint: venv  ## only ruff
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 
-types: venv
+types: venv  ## only mypy
 	$(PY) -m mypy
 
-unit: venv
-	$(PY) -m pytest -n auto --maxprocesses=4 --dist loadfile --durations=10
+unit: venv  ## only pytest, without the mutants; what it compiles is kept in .cache/tests
+	$(PY) -m pytest -n auto --maxprocesses=4 --dist loadfile --no-loadscope-reorder -m "not mutant" --durations=10
+
+mutants: venv  ## plant the known bugs, one at a time, and see the test suite notice each (CI does)
+	$(PY) -m pytest tests/mutations --durations=10
 
 accept: venv  ## promote finished runs to results/<experiment>/accepted and regenerate the tracked pages
 	$(PY) -m experiments.accept
@@ -47,4 +53,4 @@ constraints: venv  ## resolve constraints.txt again (for maintainers)
 	$(PY) -m uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-header --no-annotate --all-extras --upgrade pyproject.toml -o constraints.txt
 
 clean:  ## remove the environments and caches; results stay
-	rm -rf .venv .venv-bench .cache .mypy_cache .ruff_cache .pytest_cache build circuitax.egg-info
+	rm -rf .venv .venv-bench .cache .mypy_cache .ruff_cache .pytest_cache build src/circuitax.egg-info

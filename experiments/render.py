@@ -1,43 +1,8 @@
-"""Draw a run's figures again from disk, without JAX: ``python -m experiments.render RUN ...``."""
+"""Draw the figures of a run again from disk: ``python -m experiments.render RUN``."""
 
 import sys
 
-from circuitax.config.catalogue import discover
-from circuitax.lab.drawing import draw_figures
-from circuitax.lab.runs import named_runs, provenance, shown
-from experiments.options import refuse
-
-HELP = """\
-usage: python -m experiments.render RUN ...
-
-RUN is a run's folder, NAME/RUN below results/, or an experiment's NAME for all its runs.
-"""
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Draw each run; exit status 1 when a figure fails, 2 when a run does not exist."""
-    typed = sys.argv[1:] if arguments is None else arguments
-    if not typed or {"-h", "--help"} & set(typed):
-        print(HELP, end="")
-        return 0 if typed else 2
-    try:
-        entries = discover()
-        runs = [run for item in typed for run in named_runs(item)]
-        modules = [entries[provenance(run)["experiment"]].figures for run in runs]
-    except ValueError as error:
-        return refuse(error)
-    except KeyError as error:
-        return refuse(ValueError(f"experiment {error} of the run does not exist any more"))
-    failed = 0
-    for run, module in zip(runs, modules, strict=True):
-        try:
-            for path in draw_figures(run, module):
-                print(shown(path))
-        except Exception as error:  # the other runs go on
-            print(f"error: {shown(run)}: {type(error).__name__}: {error}", file=sys.stderr)
-            failed += 1
-    return 1 if failed else 0
-
+from circuitax.commands.render import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,6 +1,16 @@
-"""Test session: eight simulated CPU devices, no rank promotion, derandomised properties."""
+"""Test session: eight simulated CPU devices, no rank promotion, derandomised properties.
 
+What JAX compiles is kept on disk between sessions, in ``.cache/tests`` of the checkout.
+"""
+
+import hashlib
+import importlib.metadata
+import logging
 import os
+import platform
+import shutil
+import sys
+from pathlib import Path
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # The suite compiles much and computes little: eight devices, and no time spent on optimisation.
@@ -13,8 +23,38 @@ _given = os.environ.get("XLA_FLAGS", "")
 _added = [f"--{name}={value}" for name, value in _FLAGS.items() if name not in _given]
 os.environ["XLA_FLAGS"] = " ".join([_given, *_added]).strip()
 
+_CACHE_BYTES = 500_000_000  # beyond this the cache starts anew
+
+
+def _compilation_cache(folder: Path) -> Path:
+    """A folder for this Python, this JAX and this processor, emptied if it has grown too large."""
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    features = {line for line in lines if line.startswith(("model name", "flags", "Features"))}
+    processor = "\n".join([platform.machine(), platform.processor(), *sorted(features)])
+    target = folder / "-".join(
+        (
+            f"python{sys.version_info.major}.{sys.version_info.minor}",
+            f"jax{importlib.metadata.version('jaxlib')}",
+            hashlib.sha256(processor.encode()).hexdigest()[:8],
+        )
+    )
+    if sum(path.stat().st_size for path in target.glob("*")) > _CACHE_BYTES:
+        shutil.rmtree(target)
+    return target
+
+
+# JAX reads these when it is imported. The processes that tests start, among them the workers of
+# pytest-xdist, inherit them and share the cache.
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+    _folder = Path(__file__).parent.parent / ".cache" / "tests"
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(_compilation_cache(_folder))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+
 from collections.abc import Iterator
 
+import absl.logging
 import hypothesis
 import jax
 import numpy as np
@@ -53,3 +93,20 @@ def x64() -> Iterator[None]:
 def rng(request: pytest.FixtureRequest) -> np.random.Generator:
     """A NumPy generator seeded by the test's own name."""
     return np.random.default_rng(list(request.node.name.encode()))
+
+
+@pytest.fixture
+def logging_as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Hydra configures the root logger, with streams that outlive the test's capture."""
+    # Doing so closes all handlers, and absl's (Orbax logs there) closes pytest's capture file.
+    monkeypatch.setattr(absl.logging.get_absl_handler().python_handler, "stream", sys.__stderr__)
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    for handler in root.handlers[:]:
+        root.removeHandler(handler)
+        if handler not in handlers:
+            handler.close()
+    for handler in handlers:
+        root.addHandler(handler)
+    root.setLevel(level)

@@ -1,8 +1,13 @@
-"""Imports point down one list of floors (docs/architecture.md); this test reads them."""
+"""Imports point down one list of floors (docs/architecture.md); these tests read them.
+
+Each rule is a function from source files to sentences, one for every breach. A test that fails
+prints them all; the last test breaks every rule once, to see that it is noticed.
+"""
 
 import ast
-from collections.abc import Iterator
-from pathlib import Path
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path, PurePosixPath
 
 import pytest
 
@@ -19,73 +24,250 @@ FLOOR = {
     "figures": 5,
     "config": 6,
     "lab": 6,
+    "kit": 6,
+    "commands": 6,
     "experiments": 7,
 }
 # Third parties that live on some floors only.
 HOME = {
     "flax": {"models"},
-    "hydra": {"config", "experiments"},
-    "omegaconf": {"config", "experiments"},
-    "matplotlib": {"figures"},
+    "hydra": {"config", "commands"},
+    "omegaconf": {"config", "commands"},
+    "matplotlib": {"figures", "experiments"},
     "orbax": {"training"},
-    "xarray": {"records", "figures", "experiments"},
-    "tqdm": {"lab", "experiments"},
+    "xarray": {"records", "figures", "lab", "kit", "commands", "experiments"},
+    "tqdm": {"lab", "commands", "experiments"},
     "optax": {"circuits", "superposition", "projection", "training"},
-    "scipy": {"circuits", "superposition", "projection", "records", "data", "experiments"},
+    "scipy": {"circuits", "superposition", "projection", "records", "data", "kit", "experiments"},
 }
-# Records and figures are read and drawn on machines without JAX.
+# Importing any of these imports JAX.
+JAX = {"jax", "jaxlib", "jaxtyping", "flax", "optax", "orbax", "chex"}
+# Records are read and figures drawn on machines without JAX, and claims settled there.
 WITHOUT_JAX = {"records", "figures"}
-SOURCES = sorted([*(ROOT / "src/circuitax").rglob("*.py"), *(ROOT / "experiments").rglob("*.py")])
+# Files of an experiment that see nothing but its saved record; figure_*.py counts as figure.py.
+READERS = {"claims", "measures", "figure"}
+ENTRY_LINES = 30
+
+Sources = dict[PurePosixPath, ast.Module]
+Rule = Callable[[Sources], Iterator[str]]
 
 
-def floor_of(path: Path) -> str:
-    parts = path.relative_to(ROOT).parts
-    return "experiments" if parts[0] == "experiments" else parts[2].removesuffix(".py")
+def parsed(texts: dict[str, str]) -> Sources:
+    return {PurePosixPath(name): ast.parse(text) for name, text in texts.items()}
 
 
-def imports(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text())):
+def house() -> dict[str, str]:
+    files = [*(ROOT / "src/circuitax").rglob("*.py"), *(ROOT / "experiments").rglob("*.py")]
+    return {path.relative_to(ROOT).as_posix(): path.read_text() for path in sorted(files)}
+
+
+def floor_of(path: PurePosixPath) -> str:
+    return "experiments" if path.parts[0] == "experiments" else path.parts[2].removesuffix(".py")
+
+
+def is_reader(path: PurePosixPath) -> bool:
+    parts = path.parts
+    return parts[0] == "experiments" and len(parts) == 3 and path.stem.split("_")[0] in READERS
+
+
+def imports(tree: ast.AST) -> Iterator[str]:
+    """Names of all imported modules, ``from a import b`` as ``a`` and as ``a.b``."""
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative imports hide the floor"
-            yield node.module or ""
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_imports_point_down(path: Path) -> None:
-    here = floor_of(path)
-    if here == "__init__":
-        assert not list(imports(path)), "the package root imports nothing"
-        return
-    for name in imports(path):
-        top, *rest = name.split(".")
-        if top == "circuitax" and rest:
-            there = rest[0]
-            assert FLOOR[there] <= FLOOR[here], f"{here} must not import {name}"
-        elif top == "experiments":
-            assert here == "experiments", f"{here} must not import {name}"
-        if top in HOME:
-            assert here in HOME[top], f"{name} is imported on {here}, its floors are {HOME[top]}"
-        if here in WITHOUT_JAX:
-            assert top not in {"jax", "jaxtyping", "flax", "optax"}, f"{here} must work without JAX"
+def imports_at_once(tree: ast.Module) -> Iterator[str]:
+    """What is imported when the module is, not later inside a function, nor for types only."""
+    waiting: list[ast.AST] = list(tree.body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield from imports(node)
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            waiting.extend(node.orelse)
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            waiting.extend(ast.iter_child_nodes(node))
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_house_style(path: Path) -> None:
-    text = path.read_text()
-    tree = ast.parse(text)
-    lines = text.count("\n") + 1
-    assert lines <= 400, f"{path.name} has {lines} lines; one idea a file, 400 at most"
-    assert path.name != "utils.py", "name a file by its noun"
-    assert ast.get_docstring(tree), f"{path} needs a module docstring"
-    for node in ast.walk(tree):
-        assert not isinstance(node, ast.Assert), f"{path}: raise an error that names the argument"
-        if isinstance(node, ast.ImportFrom):
-            assert node.module != "__future__", f"{path}: jaxtyping reads annotations, keep them"
+def module_file(name: str, sources: Sources) -> PurePosixPath | None:
+    """The file of an imported name, if it is one of the sources."""
+    top, *rest = name.split(".")
+    base = PurePosixPath("src/circuitax" if top == "circuitax" else top, *rest)
+    for candidate in (base.with_suffix(".py"), base / "__init__.py"):
+        if candidate in sources:
+            return candidate
+    return None
 
 
-def test_package_roots_import_nothing() -> None:
-    for init in SOURCES:
-        if init.name == "__init__.py":
-            assert not list(imports(init)), f"{init} must import nothing"
+def way_to_jax(start: PurePosixPath, sources: Sources) -> list[str] | None:
+    """The chain of files by which importing one imports JAX; None when it does not."""
+    ways = {start: [str(start)]}
+    waiting = [start]
+    while waiting:
+        path = waiting.pop()
+        for name in imports_at_once(sources[path]):
+            if name.split(".")[0] in JAX:
+                return [*ways[path], name]
+            there = module_file(name, sources)
+            if there is not None and there not in ways:
+                ways[there] = [*ways[path], str(there)]
+                waiting.append(there)
+    return None
+
+
+def imports_point_down(sources: Sources) -> Iterator[str]:
+    for path, tree in sources.items():
+        here = floor_of(path)
+        if here == "__init__":  # the public face, which imports when a name is asked for
+            continue
+        if here not in FLOOR:
+            yield f"{path} stands on no floor"
+            continue
+        for name in sorted(set(imports(tree))):
+            top, *rest = name.split(".")
+            if top == "circuitax" and rest and FLOOR.get(rest[0], 0) > FLOOR[here]:
+                yield f"{path} is on floor {FLOOR[here]} and must not import {name}"
+            if top == "experiments" and here != "experiments":
+                yield f"{path} belongs to the library and must not import {name}"
+            if top in HOME and here not in HOME[top]:
+                yield f"{path} imports {name}, which lives on {sorted(HOME[top])}"
+
+
+def package_roots_import_nothing(sources: Sources) -> Iterator[str]:
+    for path, tree in sources.items():
+        if path.name == "__init__.py":
+            face = path == PurePosixPath("src/circuitax/__init__.py")
+            for name in imports_at_once(tree) if face else imports(tree):
+                if not (face and name.split(".")[0] in sys.stdlib_module_names):
+                    yield f"{path} must not import {name}"
+
+
+def readers_work_without_jax(sources: Sources) -> Iterator[str]:
+    for path in sources:
+        if floor_of(path) in WITHOUT_JAX or is_reader(path):
+            way = way_to_jax(path, sources)
+            if way is not None:
+                yield f"{' -> '.join(way)}: must work without JAX"
+
+
+def experiments_stand_alone(sources: Sources) -> Iterator[str]:
+    for path, tree in sources.items():
+        if path.parts[0] != "experiments" or len(path.parts) < 3:
+            continue
+        own = path.parts[1]
+        if (
+            PurePosixPath("experiments", own, "experiment.py") not in sources
+            and own != "benchmarks"
+        ):
+            yield f"{path} is in a folder without experiment.py"
+        for name in sorted(set(imports(tree))):
+            parts = name.split(".")
+            if parts[0] != "experiments" or len(parts) < 2:
+                continue
+            if parts[1] != own:
+                yield f"{path} must not import {name}; what two share belongs to the library"
+            elif len(parts) == 3 and parts[2].split("_")[0] in READERS and not is_reader(path):
+                yield f"{path} computes and must not import {name}, which reads the record"
+        if not is_reader(path) and own != "benchmarks":
+            for name in imports(tree):
+                if name.split(".")[0] == "matplotlib":
+                    yield f"{path} must not import {name}; figures are drawn in figure.py"
+
+
+def entries_are_thin(sources: Sources) -> Iterator[str]:
+    for path, tree in sources.items():
+        if path.parts[0] == "experiments" and len(path.parts) == 2 and path.name != "__init__.py":
+            lines = max((node.end_lineno or 0 for node in tree.body), default=0)
+            if lines > ENTRY_LINES:
+                yield f"{path} has {lines} lines; an entry calls circuitax.commands, and no more"
+
+
+def house_style(sources: Sources) -> Iterator[str]:
+    for path, tree in sources.items():
+        lines = max((node.end_lineno or 0 for node in tree.body), default=0)
+        if lines > 400:
+            yield f"{path} has {lines} lines; one idea a file, 400 at most"
+        if path.name == "utils.py":
+            yield f"{path}: name a file by its noun"
+        if not ast.get_docstring(tree):
+            yield f"{path} needs a module docstring"
+        if "pickle" in {name.split(".")[0] for name in imports(tree)}:
+            yield f"{path} imports pickle, whose files run code when they are read"
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Assert):
+                yield f"{path}:{node.lineno}: raise an error that names the argument, no assert"
+            if isinstance(node, ast.ImportFrom) and node.module == "__future__":
+                yield f"{path}:{node.lineno}: jaxtyping reads annotations, keep them"
+            if isinstance(node, ast.ImportFrom) and node.level:
+                yield f"{path}:{node.lineno}: a relative import hides the floor"
+
+
+RULES: tuple[Rule, ...] = (
+    imports_point_down,
+    package_roots_import_nothing,
+    readers_work_without_jax,
+    experiments_stand_alone,
+    entries_are_thin,
+    house_style,
+)
+
+
+@pytest.fixture(scope="module")
+def sources() -> Sources:
+    return parsed(house())
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_the_house_keeps_the_rule(rule: Rule, sources: Sources) -> None:
+    assert len(sources) > 150
+    if found := sorted(set(rule(sources))):
+        pytest.fail(
+            "\n".join([f"{len(found)} breaches of {rule.__name__}:", *found]), pytrace=False
+        )
+
+
+@pytest.mark.parametrize(
+    ("rule", "path", "text"),
+    [
+        (imports_point_down, "src/circuitax/kernel/a.py", "import circuitax.circuits.b"),
+        (imports_point_down, "src/circuitax/kernel/a.py", "from circuitax import lab"),
+        (imports_point_down, "src/circuitax/lab/a.py", "import experiments.toy.experiment"),
+        (imports_point_down, "src/circuitax/circuits/a.py", "from flax import linen"),
+        (imports_point_down, "src/circuitax/attic/a.py", ""),
+        (package_roots_import_nothing, "src/circuitax/kernel/__init__.py", "import math"),
+        (package_roots_import_nothing, "src/circuitax/__init__.py", "import circuitax.lab.a"),
+        (package_roots_import_nothing, "src/circuitax/__init__.py", "class A:\n    import jax"),
+        (readers_work_without_jax, "src/circuitax/records/a.py", "from jaxtyping import Float"),
+        (readers_work_without_jax, "experiments/toy/measures.py", "import circuitax.kernel.b"),
+        (readers_work_without_jax, "experiments/toy/figure_b.py", "import circuitax.kernel.b"),
+        (experiments_stand_alone, "experiments/toy/a.py", "import experiments.walk.experiment"),
+        (experiments_stand_alone, "experiments/toy/a.py", "from experiments import walk"),
+        (experiments_stand_alone, "experiments/toy/a.py", "from experiments.toy import claims"),
+        (experiments_stand_alone, "experiments/toy/a.py", "import matplotlib.pyplot"),
+        (experiments_stand_alone, "experiments/drafts/a.py", ""),
+        (entries_are_thin, "experiments/run.py", "\n" * 40 + "x = 1"),
+        (house_style, "src/circuitax/kernel/a.py", '"""A."""\n' + "\n" * 400 + "x = 1"),
+        (house_style, "src/circuitax/kernel/utils.py", '"""Useful."""'),
+        (house_style, "src/circuitax/kernel/a.py", "x = 1"),
+        (house_style, "src/circuitax/lab/a.py", '"""A."""\nimport pickle'),
+        (house_style, "src/circuitax/lab/a.py", '"""A."""\nassert True'),
+        (house_style, "src/circuitax/lab/a.py", '"""A."""\nfrom __future__ import annotations'),
+        (house_style, "src/circuitax/lab/a.py", '"""A."""\nfrom . import b'),
+    ],
+)
+def test_a_breach_is_noticed(rule: Rule, path: str, text: str) -> None:
+    good = {
+        "src/circuitax/__init__.py": '"""A."""\nimport typing\ndef f():\n    import jax',
+        "src/circuitax/kernel/b.py": '"""A."""\nimport jax',
+        "experiments/run.py": '"""A."""\nfrom circuitax.commands.run import main',
+        "experiments/toy/experiment.py": '"""A."""\nimport circuitax.kernel.b',
+        "experiments/toy/figure.py": '"""A."""\nimport matplotlib',
+        "experiments/walk/experiment.py": '"""A."""',
+    }
+    assert not [breach for rule in RULES for breach in rule(parsed(good))]
+    breaches = list(rule(parsed({**good, path: text})))
+    assert breaches and all(path in line for line in breaches)

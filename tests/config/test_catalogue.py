@@ -26,14 +26,14 @@ def test_facts_are_read_without_import(entries: dict[str, Entry]) -> None:
     assert reader.requires == ("house_walk",)
     assert extra_conf(entries) == [HOUSE / "conf"]
     assert walk.load().Spec.__name__ == "Spec"
-    assert walk.load() is sys.modules["house_walk"]
+    assert walk.load() is sys.modules["house_walk.experiment"]
 
 
 def test_built_in_experiments_are_of_the_package() -> None:
     assert (checkout() / "pyproject.toml").is_file()
     for name, entry in discover().items():
-        assert entry.module == f"experiments.{name}"
-        assert entry.path == checkout() / "experiments" / f"{name}.py"
+        assert entry.package == f"experiments.{name}"
+        assert entry.path == checkout() / "experiments" / name / "experiment.py"
     assert not {"run", "job", "collect", "reproduce"} & set(discover())
 
 
@@ -54,8 +54,11 @@ def test_circles_and_strangers_are_named(entries: dict[str, Entry]) -> None:
         upstream_order("house_walk", stranger)
 
 
-def test_two_files_of_one_name_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "house_walk.py").write_text("class Spec: ...\ndef run(): ...\n")
+def test_two_folders_of_one_name_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "house_walk").mkdir()
+    (tmp_path / "house_walk" / "experiment.py").write_text("class Spec: ...\ndef run(): ...\n")
     monkeypatch.setenv(VARIABLE, f"{HOUSE}:{tmp_path}")
-    with pytest.raises(ValueError, match="experiment 'house_walk' is in two files"):
+    with pytest.raises(ValueError, match="experiment 'house_walk' is in two folders"):
         discover()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-POINTER = re.compile(r"`([\w/]+\.py)::(\w+)`")
+POINTER = re.compile(r"`([\w/.]+\.py)::(\w+)`")
 PLANNED = re.compile(r"\*planned: [\w ,-]+\*")
 
 
@@ -66,7 +66,9 @@ def test_coverage_points_at_what_exists(row: list[str]) -> None:
             assert dangling(cell, base) == [], item
     if figure != "—" and not PLANNED.fullmatch(figure):
         name = figure.strip("`")
-        assert (ROOT / "experiments" / f"{name}.py").exists(), f"{item}: no experiment {name}"
+        assert (ROOT / "experiments" / name / "experiment.py").exists(), (
+            f"{item}: no experiment {name}"
+        )
 
 
 def test_errata_has_every_row_and_its_tests() -> None:
@@ -98,4 +100,4 @@ def test_a_method_points_at_what_exists(page: Path) -> None:
         assert (page.parent / target).exists(), f"no page {target}"
     for experiments in re.findall(r"\*\*See\*\* ([^.]+)\.", text):
         for name in re.findall(r"`(\w+)`", experiments):
-            assert (ROOT / "experiments" / f"{name}.py").exists(), f"no experiment {name}"
+            assert (ROOT / "experiments" / name / "experiment.py").exists(), f"no experiment {name}"

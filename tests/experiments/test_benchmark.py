@@ -16,7 +16,6 @@ import pytest
 from circuitax.circuits.expansion import path_streams
 from circuitax.kernel.forward import forward
 from circuitax.models.transformer import init_weights
-from experiments import benchmark
 from experiments.benchmarks import (
     language_training,
     memory,
@@ -25,6 +24,7 @@ from experiments.benchmarks import (
     token_circuit,
 )
 from experiments.benchmarks import peer as peer_module
+from experiments.benchmarks import table as benchmark
 from experiments.benchmarks.case import Case, measure
 from experiments.benchmarks.peer import Peer
 

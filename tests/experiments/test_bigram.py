@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from experiments.bigram import _estimates
+from experiments.bigram.experiment import _estimates
 
 
 def test_only_living_members_count() -> None:

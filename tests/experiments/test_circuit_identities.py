@@ -9,8 +9,8 @@ import xarray as xr
 from circuitax.kernel.positions import Positions
 from circuitax.models.specs import TransformerSpec
 from circuitax.models.transformer import init_weights
-from experiments import circuit_identities
-from experiments import circuit_identities_measures as measures
+from experiments.circuit_identities import experiment as circuit_identities
+from experiments.circuit_identities import readings as measures
 
 MODEL = TransformerSpec(d_vocab=9, n_ctx=5, n_layers=2, n_heads=2, d_model=8)
 

@@ -15,12 +15,12 @@ from circuitax.kernel.positions import Positions
 from circuitax.models.specs import TransformerSpec
 from circuitax.models.transformer import init_weights
 from circuitax.records.record import Record
-from experiments import head_roles
-from experiments.head_roles import CLAIMS, Spec
-from experiments.head_roles_claims import FULL, estimates, named
-from experiments.head_roles_components import REPLACED, alignments, of_windows
-from experiments.head_roles_measures import centred, of_texts, of_weights, own_share
-from experiments.head_roles_patching import ROUTES, of_pairs, swapped_pairs, swapped_places
+from experiments.head_roles import experiment as head_roles
+from experiments.head_roles.claims import FULL, estimates, named
+from experiments.head_roles.components import REPLACED, alignments, of_windows
+from experiments.head_roles.experiment import CLAIMS, Spec
+from experiments.head_roles.path_patching import ROUTES, of_pairs, swapped_pairs, swapped_places
+from experiments.head_roles.readings import centred, of_texts, of_weights, own_share
 
 PERIOD = 6
 A, Z = swapped_places(PERIOD)

@@ -9,14 +9,15 @@ import pytest
 from jaxtyping import Array
 
 from circuitax.circuits.induction_scores import induction_scores
+from circuitax.commands import run
 from circuitax.data.repeated import RepeatedSource
 from circuitax.kernel.weights import TransformerWeights
 from circuitax.lab.runs import finished_runs, provenance
 from circuitax.models.specs import TransformerSpec
 from circuitax.models.transformer import init_weights
 from circuitax.records.record import Record
-from experiments import induction_phase, run
-from experiments.induction_phase import in_context, without_heads
+from experiments.induction_phase import experiment as induction_phase
+from experiments.induction_phase.experiment import in_context, without_heads
 
 MODEL = TransformerSpec(d_vocab=8, n_ctx=12, n_layers=2, n_heads=2, d_model=8, init_scale=3.0)
 TASK = RepeatedSource(4, 12, 8, min_period=3, max_period=6, distinct=True)

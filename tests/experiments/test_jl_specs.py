@@ -4,7 +4,10 @@ from typing import Any
 
 import pytest
 
-from experiments import jl_capacity, jl_distortion, jl_theorem, jl_threshold
+from experiments.jl_capacity import experiment as jl_capacity
+from experiments.jl_distortion import experiment as jl_distortion
+from experiments.jl_theorem import experiment as jl_theorem
+from experiments.jl_threshold import experiment as jl_threshold
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,11 @@ from circuitax.data.repeated import RepeatedSource
 from circuitax.data.text import TextSpec
 from circuitax.models.specs import TransformerSpec
 from circuitax.training.optim import OptimSpec
-from experiments import bigram, induction_phase, score_scale, text_induction, text_models
+from experiments.bigram import experiment as bigram
+from experiments.induction_phase import experiment as induction_phase
+from experiments.score_scale import experiment as score_scale
+from experiments.text_induction import experiment as text_induction
+from experiments.text_models import experiment as text_models
 
 MODEL = TransformerSpec(d_vocab=32, n_ctx=32)
 TEXT_MODEL = TransformerSpec(d_vocab=512, n_ctx=64)

@@ -9,9 +9,10 @@ from circuitax.data.text import TextSpec
 from circuitax.models.specs import TransformerSpec
 from circuitax.models.transformer import init_weights
 from circuitax.records.record import Record
-from experiments import neuron_tables, one_layer_circuits
-from experiments.one_layer_additive import AdditiveTask
-from experiments.one_layer_unless import UnlessTask
+from experiments.neuron_tables import experiment as neuron_tables
+from experiments.one_layer_circuits import experiment as one_layer_circuits
+from experiments.one_layer_circuits.additive import AdditiveTask
+from experiments.one_layer_circuits.unless import UnlessTask
 
 
 @pytest.mark.parametrize(

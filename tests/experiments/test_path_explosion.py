@@ -8,8 +8,8 @@ from circuitax.models.specs import TransformerSpec
 from circuitax.training.ensemble import Plan, init, new_members
 from circuitax.training.language import NextToken
 from circuitax.training.optim import OptimSpec
-from experiments.path_explosion import BigramSource
-from experiments.path_explosion_ledger import rank, ranks
+from experiments.path_explosion.experiment import BigramSource
+from experiments.path_explosion.path_ledger import rank, ranks
 
 
 def test_ledgers_agree_with_all_paths_and_skip_the_dead():

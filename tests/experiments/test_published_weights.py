@@ -19,9 +19,9 @@ from circuitax.models.pretrained import save_pretrained
 from circuitax.models.specs import TransformerSpec
 from circuitax.records.claims import OUT_OF_REACH, settle
 from circuitax.records.record import Record
-from experiments import published_weights
-from experiments import published_weights_claims as claims
-from experiments.published_weights import CLAIMS, Spec, _other
+from experiments.published_weights import claims
+from experiments.published_weights import experiment as published_weights
+from experiments.published_weights.experiment import CLAIMS, Spec, _other
 
 V, N = 12, 13
 NOWHERE = {"source": "nobody/nothing", "one_layer": "nobody/nothing"}

@@ -8,7 +8,7 @@ import pytest
 from circuitax.kernel.norm import Norm
 from circuitax.models.specs import TransformerSpec
 from circuitax.models.transformer import init_weights
-from experiments.score_scale import measure
+from experiments.score_scale.experiment import measure
 
 
 @pytest.mark.parametrize("options", [{}, {"norm": Norm.layernorm, "biases": True}])

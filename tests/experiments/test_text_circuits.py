@@ -11,8 +11,9 @@ import xarray as xr
 from circuitax.circuits.ground_truth import induction_model
 from circuitax.records.claims import HOLDS, OUT_OF_REACH, settle
 from circuitax.records.record import Record
-from experiments import text_circuits
-from experiments.text_circuits import (
+from experiments.text_circuits import experiment as text_circuits
+from experiments.text_circuits.claims import estimates
+from experiments.text_circuits.experiment import (
     CLAIMS,
     Spec,
     of_windows,
@@ -20,7 +21,6 @@ from experiments.text_circuits import (
     over_steps,
     two_layer_model,
 )
-from experiments.text_circuits_claims import estimates
 
 
 @pytest.mark.parametrize("name", ["windows", "offsets", "repeats"])

@@ -5,8 +5,8 @@ import pytest
 import xarray as xr
 
 from circuitax.records.estimate import Estimate
-from experiments import text_induction_claims
-from experiments.text_induction_claims import ARMS
+from experiments.text_induction import claims as text_induction_claims
+from experiments.text_induction.claims import ARMS
 
 
 @pytest.fixture

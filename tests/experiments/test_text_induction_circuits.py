@@ -8,13 +8,13 @@ import xarray as xr
 
 from circuitax.circuits.ground_truth import induction_model
 from circuitax.circuits.induction_scores import induction_scores
+from circuitax.records.head_roles import roles
 from circuitax.records.record import Record
-from experiments import text_induction_circuits
-from experiments.text_circuits import circuit_data, of_windows
-from experiments.text_induction_circuits import CLAIMS, Spec, _at_repeats
-from experiments.text_induction_circuits_claims import estimates
-from experiments.two_layer_claims import roles
-from experiments.two_layer_measures import of_weights
+from experiments.text_circuits.experiment import circuit_data, of_windows
+from experiments.text_induction_circuits import experiment as text_induction_circuits
+from experiments.text_induction_circuits.claims import estimates
+from experiments.text_induction_circuits.experiment import CLAIMS, Spec, _at_repeats
+from experiments.two_layer_circuits.readings import of_weights
 
 
 @pytest.mark.parametrize("name", ["windows", "offsets", "repeats"])

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from circuitax.commands import run
 from circuitax.config.catalogue import discover
 from circuitax.config.cells import plan
 from circuitax.data.text import open_text
 from circuitax.lab.arrays import load_tree
 from circuitax.lab.runs import finished_runs, provenance
 from circuitax.records.record import Record
-from experiments import run
 
 
 @pytest.fixture

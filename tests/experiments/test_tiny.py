@@ -1,14 +1,22 @@
-"""Every experiment runs end to end at tiny scale: record, claims and figures, from one command."""
+"""Every experiment runs end to end at tiny scale: record, claims and figures, from one command.
+
+All run in this process, so that what they share is imported and compiled once; one command of its
+own shows that the entry works from any folder.
+"""
 
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import jax
 import pytest
 
+from circuitax.commands import generate, job, run
 from circuitax.config.catalogue import discover, upstream_order
+from circuitax.lab import runs
 from circuitax.records.record import Record
 
 ENTRIES = discover()
@@ -17,38 +25,62 @@ ORDER = list(dict.fromkeys(n for name in sorted(ENTRIES) for n in upstream_order
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("results")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ORDER)
-def test_experiment_runs_at_tiny_scale(name: str, results: Path) -> None:
-    command = [sys.executable, "-m", "experiments.run", f"experiment={name}", "scale=tiny"]
-    environment = os.environ | {"CIRCUITAX_RESULTS": str(results)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    (run,) = [folder for folder in (results / name).iterdir() if (folder / "claims.json").exists()]
-    record = Record.load(run)
+@pytest.fixture
+def results(
+    shared: Path, monkeypatch: pytest.MonkeyPatch, logging_as_before: None
+) -> Iterator[Path]:
+    """The results folder of all tests here; afterwards this process lets go of compiled code."""
+    monkeypatch.setenv(runs.VARIABLE, str(shared))
+    monkeypatch.setattr(job, "keep_compiled_code", lambda folder: folder)
+    yield shared
+    jax.clear_caches()
+
+
+def check(folder: Path) -> None:
+    """One finished run: data, verdicts and pictures."""
+    (finished,) = [path for path in folder.iterdir() if (path / "claims.json").exists()]
+    record = Record.load(finished)
     assert record.data.data_vars
-    verdicts = json.loads((run / "claims.json").read_text())
+    verdicts = json.loads((finished / "claims.json").read_text())
     assert {v["verdict"] for v in verdicts} <= {"holds", "fails", "out of reach"}
     assert all(v["verdict"] != "fails" for v in verdicts if v["kind"] == "identity"), verdicts
-    pictures = sorted((run / "figures").glob("*.png"))
+    pictures = sorted((finished / "figures").glob("*.png"))
     assert pictures and all(p.stat().st_size > 5_000 for p in pictures)
     assert all(p.with_suffix(".pdf").exists() for p in pictures)
 
 
 @pytest.mark.slow
-def test_a_run_of_text_models_continues_a_text(results: Path) -> None:
-    environment = os.environ | {"CIRCUITAX_RESULTS": str(results)}
-    started = [sys.executable, "-m"]
-    commands = (
-        [*started, "experiments.run", "experiment=text_models", "scale=tiny"],  # reused if it ran
-        [*started, "experiments.generate", "text_models", "def", "--model", "layers-2", "--greedy"],
+@pytest.mark.parametrize("name", ORDER)
+def test_experiment_runs_at_tiny_scale(
+    name: str, results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = run.main([f"experiment={name}", "scale=tiny"])
+    assert status == 0, capsys.readouterr().err[-3000:]
+    check(results / name)
+
+
+@pytest.mark.slow
+def test_a_run_of_text_models_continues_a_text(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run.main(["experiment=text_models", "scale=tiny"]) == 0  # reused if it ran
+    capsys.readouterr()
+    generate.main(["text_models", "def", "--model", "layers-2", "--greedy"])
+    said = capsys.readouterr()
+    assert said.out.startswith("def") and len(said.out) > 4
+    assert "layers-2 of text_models" in said.err
+
+
+@pytest.mark.slow
+def test_the_command_works_from_any_folder(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "experiments.run", "experiment=pentagon", "scale=tiny"]
+    environment = os.environ | {runs.VARIABLE: str(tmp_path / "results")}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
     )
-    for command in commands:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.startswith("def") and len(done.stdout) > 4
-    assert "layers-2 of text_models" in done.stderr
+    assert done.returncode == 0, done.stderr[-3000:]
+    check(tmp_path / "results" / "pentagon")

@@ -9,10 +9,11 @@ import xarray as xr
 from circuitax.circuits.ground_truth import induction_model
 from circuitax.data.repeated import RepeatedSource
 from circuitax.models.specs import TransformerSpec
+from circuitax.records.head_roles import roles
 from circuitax.training.optim import OptimSpec
-from experiments.two_layer_circuits import CLAIMS, Spec
-from experiments.two_layer_claims import estimates, roles
-from experiments.two_layer_measures import of_texts, of_weights
+from experiments.two_layer_circuits.claims import estimates
+from experiments.two_layer_circuits.experiment import CLAIMS, Spec
+from experiments.two_layer_circuits.readings import of_texts, of_weights
 
 MODEL = TransformerSpec(d_vocab=32, n_ctx=32)
 

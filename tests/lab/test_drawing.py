@@ -1,5 +1,6 @@
 """Figures come from the record on disk, the same bytes every time."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,10 +9,25 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from circuitax.config.catalogue import VARIABLE, Entry
 from circuitax.lab.drawing import draw_figures, up_to_date
 from circuitax.records.record import Record
 
 HOUSE = Path(__file__).parent.parent / "house"
+
+
+def entry_of(folder: Path) -> Entry:
+    return Entry(folder.name, folder.name, folder, folder.parent / "conf", "", (), 1.0, None)
+
+
+def written(folder: Path, text: str) -> Entry:
+    """An experiment of its own name whose figure file has this text."""
+    folder.mkdir(exist_ok=True)
+    (folder / "figure.py").write_text(text)
+    return entry_of(folder)
+
+
+WALK = entry_of(HOUSE / "house_walk")
 
 
 @pytest.fixture
@@ -22,7 +38,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def test_figures_are_the_same_bytes_again(run: Path) -> None:
-    module = HOUSE / "figures" / "house_walk.py"
+    module = WALK
     assert not up_to_date(run, module)
     (png,) = draw_figures(run, module)
     first = {path.name: path.read_bytes() for path in (run / "figures").iterdir()}
@@ -34,9 +50,8 @@ def test_figures_are_the_same_bytes_again(run: Path) -> None:
 
 
 def test_a_changed_module_is_noticed_and_a_failure_keeps_the_old(run: Path, tmp_path: Path) -> None:
-    draw_figures(run, HOUSE / "figures" / "house_walk.py")
-    broken = tmp_path / "broken.py"
-    broken.write_text("def draw(record):\n    raise RuntimeError('no')\n")
+    draw_figures(run, WALK)
+    broken = written(tmp_path / "broken_one", "def draw(record):\n    raise RuntimeError('no')\n")
     assert not up_to_date(run, broken)
     with pytest.raises(RuntimeError):
         draw_figures(run, broken)
@@ -44,27 +59,28 @@ def test_a_changed_module_is_noticed_and_a_failure_keeps_the_old(run: Path, tmp_
 
 
 def test_no_module_no_figure(run: Path) -> None:
-    assert draw_figures(run, run / "absent.py") == []
-    assert up_to_date(run, run / "absent.py")
+    assert draw_figures(run, entry_of(run / "absent")) == []
+    assert up_to_date(run, entry_of(run / "absent"))
 
 
 def test_figures_of_a_sweep_are_optional(run: Path, tmp_path: Path) -> None:
-    assert draw_figures(run, HOUSE / "figures" / "house_walk.py", "draw_sweep") == []
-    module = tmp_path / "sweeping.py"
-    module.write_text("def draw_sweep(record):\n    return {}\n")
+    assert draw_figures(run, WALK, "draw_sweep") == []
+    module = written(tmp_path / "sweeping_no", "def draw_sweep(record):\n    return {}\n")
     assert draw_figures(run, module, "draw_sweep") == []
     assert not (run / "figures").exists()
     text = "from matplotlib.figure import Figure\n"
-    module.write_text(text + "def draw_sweep(record):\n    return {'sweep': Figure()}\n")
+    text += "def draw_sweep(record):\n    return {'sweep': Figure()}\n"
+    module = written(tmp_path / "sweeping", text)
     assert draw_figures(run, module, "draw_sweep") == [run / "figures" / "sweep.png"]
 
 
 def test_drawing_needs_no_jax(run: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from circuitax.lab.drawing import draw_figures\n"
-        "draw_figures(Path(sys.argv[1]), Path(sys.argv[2]))\n"
+        "from circuitax.config.catalogue import discover\n"
+        "draw_figures(Path(sys.argv[1]), discover()['house_walk'])\n"
         "import experiments.render, circuitax.lab.pages\n"
         "sys.exit('jax' in sys.modules or 'flax' in sys.modules)"
     )
-    module = HOUSE / "figures" / "house_walk.py"
-    subprocess.run([sys.executable, "-c", code, str(run), str(module)], check=True)
+    environment = os.environ | {VARIABLE: str(HOUSE)}
+    subprocess.run([sys.executable, "-c", code, str(run)], env=environment, check=True)

@@ -29,18 +29,20 @@ def test_imports_are_followed(tmp_path: Path) -> None:
 
 
 def test_hash_changes_with_what_is_used(tmp_path: Path) -> None:
-    (tmp_path / "one.py").write_text("import two\n")
-    (tmp_path / "two.py").write_text("x = 1\n")
-    (tmp_path / "three.py").write_text("x = 1\n")
+    folder = tmp_path / "one"
+    folder.mkdir()
+    (folder / "experiment.py").write_text("from one.two import x\n")
+    (folder / "two.py").write_text("x = 1\n")
+    (folder / "three.py").write_text("x = 1\n")
     constraints = tmp_path / "constraints.txt"
 
     def now() -> str:
-        return source_hash([tmp_path / "one.py"], [constraints], ("circuitax",))
+        return source_hash([folder / "experiment.py"], [constraints], ("circuitax",))
 
     first = now()
-    (tmp_path / "three.py").write_text("x = 2\n")
+    (folder / "three.py").write_text("x = 2\n")
     assert now() == first
-    (tmp_path / "two.py").write_text("x = 2\n")
+    (folder / "two.py").write_text("x = 2\n")
     second = now()
     assert second != first
     constraints.write_text("jax==1\n")

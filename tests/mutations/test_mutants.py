@@ -1,7 +1,8 @@
 """Plant a known bug in a copy of the package, and see the named tests fail.
 
 The copy wins over the editable install because PYTHONPATH comes first. A process each, so that no
-patched module reaches another test; as many at a time as there are cores.
+patched module reaches another test; as many at a time as there are cores, all with the session's
+compilation cache. ``make mutants`` runs the bugs; ``make test`` only sees that they still fit.
 """
 
 import os
@@ -71,19 +72,21 @@ def outcomes(
     pool.shutdown(cancel_futures=True)
 
 
-@pytest.mark.slow
+@pytest.mark.mutant
+def test_the_same_tests_pass_on_an_unpatched_copy(
+    tmp_path: Path, outcomes: dict[str, Future[Outcome]]
+) -> None:
+    nodes = sorted({node for mutant in MUTANTS for node in mutant.nodes})
+    result = run(copy_package(tmp_path), nodes)
+    assert result.returncode == PASSED, f"{result.stdout}{result.stderr}"
+
+
+@pytest.mark.mutant
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_mutant_is_caught(mutant: Any, outcomes: dict[str, Future[Outcome]]) -> None:
     result = outcomes[mutant.name].result()
     assert result.returncode == FAILED, f"{mutant.name} survived:\n{result.stdout}{result.stderr}"
     assert ASSERTED.search(result.stdout), f"{mutant.name} crashed instead:\n{result.stdout}"
-
-
-@pytest.mark.slow
-def test_the_same_tests_pass_on_an_unpatched_copy(tmp_path: Path) -> None:
-    nodes = sorted({node for mutant in MUTANTS for node in mutant.nodes})
-    result = run(copy_package(tmp_path), nodes)
-    assert result.returncode == PASSED, f"{result.stdout}{result.stderr}"
 
 
 def test_the_copy_is_what_gets_imported(tmp_path: Path) -> None:

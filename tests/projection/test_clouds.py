@@ -42,5 +42,5 @@ def test_refusals_name_the_argument() -> None:
         sparse_cloud(KEY, 2, 4, n_active=5)
     with pytest.raises(ValueError, match="n_clusters=9"):
         clustered_cloud(KEY, 4, 3, n_clusters=9, spread=1.0)
-    with pytest.raises(ValueError, match=r"spread=0\.0 must be positive"):
+    with pytest.raises(ValueError, match=r"spread=0\.0 must be above 0"):
         clustered_cloud(KEY, 4, 3, n_clusters=2, spread=0.0)

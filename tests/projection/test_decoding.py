@@ -53,7 +53,8 @@ def test_counts_agree_with_numpy_and_crosstalk_predicts_the_failures() -> None:
 
 def test_refusals_name_the_argument() -> None:
     v, key = jnp.eye(3), jax.random.key(0)
-    found = recovery(key, v, n_active=9, n_trials=2)  # past the end: all three features
+    traced = jax.jit(lambda k: recovery(key, v, n_active=k, n_trials=2))
+    found = traced(9)  # past the end: all three features
     assert int(found.exact) == 2 and int(found.invented) == 0
     with pytest.raises(ValueError, match="n_trials=0"):
         recovery(key, v, n_active=1, n_trials=0)

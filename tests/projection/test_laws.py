@@ -142,7 +142,7 @@ def test_random_capacity_is_the_median_of_first_failures() -> None:
 
 
 def test_refusals_name_the_argument() -> None:
-    with pytest.raises(ValueError, match="dim=0"):
+    with pytest.raises(ValueError, match="dim_out=0"):
         ratio_cdf(1.0, 0)
     with pytest.raises(ValueError, match="dim=1 must be at least 2"):
         overlap_tail(1, 0.1)

@@ -61,7 +61,7 @@ def test_refusals_name_the_argument() -> None:
         binomial_interval(np.array(2), 20, 1.0)
     with pytest.raises(ValueError, match="delta=0"):
         smallest_dim(table([0, 1, 2, 3]), DIMS, delta=0.0)
-    with pytest.raises(ValueError, match="dims must increase"):
+    with pytest.raises(ValueError, match=r"dims=\[40 30 20 10\] must increase"):
         smallest_dim(table([0, 1, 2, 3]), DIMS[::-1], delta=0.1)
     with pytest.raises(ValueError, match="levels="):
         transition_width(table([0, 1, 2, 3]), DIMS, (0.9, 0.1))

@@ -8,11 +8,13 @@ import pytest
 
 from circuitax.records.claims import (
     Claim,
+    ClaimSource,
     at_least,
     at_most,
     between,
     near,
     settle,
+    unmet_rest,
     verdict_from_json,
     verdict_to_json,
 )
@@ -91,3 +93,43 @@ def test_intervals_check_themselves() -> None:
         near(0.0, -1)
     with pytest.raises(ValueError, match="low=2 must not be greater than high=1"):
         between(2, 1)
+
+
+def test_a_source_gives_its_claims_what_they_share() -> None:
+    paper = ClaimSource("a paper", "shape", "all seeds", 8, "a relation", "On text, ")
+    assert paper.claim("c", "it is so", at_least(0), section="Fig. 2") == Claim(
+        id="c",
+        source="a paper, Fig. 2",
+        statement="On text, it is so",
+        quantity="c",
+        expected=at_least(0),
+        why="a relation",
+        kind="shape",
+        selection="all seeds",
+        n=8,
+    )
+    own = {"quantity": "q", "kind": "number", "selection": "one", "n": 2, "explanation": "known"}
+    assert paper.claim("d", "it is so", near(1, 0), "digits", **own) == Claim(
+        id="d",
+        source="a paper",
+        statement="On text, it is so",
+        expected=near(1, 0),
+        why="digits",
+        **own,
+    )
+
+
+def test_the_defaults_of_a_source_are_those_of_a_claim() -> None:
+    given = ("c", "It is so", near(1, 0), "digits")
+    plain = Claim("c", "a paper", "It is so", "c", near(1, 0), "digits")
+    assert ClaimSource("a paper").claim(*given) == plain
+    with pytest.raises(ValueError, match="why of claim 'c' must not be empty"):
+        ClaimSource("a paper").claim(*given[:3])
+    with pytest.raises(ValueError, match="n=0 of claim 'c' must be at least 1"):
+        ClaimSource("a paper").claim(*given, n=0)
+
+
+def test_the_rest_is_unmet_for_one_reason() -> None:
+    claims = [dataclasses.replace(CLAIM, id=name, quantity=name) for name in "abc"]
+    claims.append(dataclasses.replace(CLAIM, id="d", quantity="a"))
+    assert unmet_rest(claims, {"a": exact(1)}, "no head") == {"b": "no head", "c": "no head"}

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from circuitax.records.difference import difference_estimate
+from circuitax.records.difference import difference_estimate, gap_between
+from circuitax.records.estimate import Estimate, exact
 
 
 def test_agrees_with_scipy(rng: np.random.Generator) -> None:
@@ -26,3 +27,9 @@ def test_samples_are_checked() -> None:
         difference_estimate([1.0, np.nan], [1.0, 2.0])
     with pytest.raises(ValueError, match="empty"):
         difference_estimate([1.0, 2.0], [])
+
+
+def test_the_gap_between_two_intervals() -> None:
+    above, below = Estimate(5.0, 4.0, 6.5, 8, ""), Estimate(2.0, 1.0, 3.25, 5, "")
+    assert gap_between(above, below) == exact(0.75, 5)
+    assert gap_between(below, above).value == -5.5

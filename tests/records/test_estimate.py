@@ -12,8 +12,12 @@ from circuitax.records.estimate import (
     estimate_from_json,
     exact,
     finite_or_none,
+    geometric_estimate,
     mean_estimate,
+    mean_estimates,
+    mean_of_finite,
     proportion_estimate,
+    share_estimate,
 )
 
 
@@ -92,3 +96,32 @@ def test_json_keeps_infinite_ends() -> None:
 def test_errors_name_argument_value_and_requirement(call, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_a_share_is_the_proportion_of_what_is_true() -> None:
+    yes = np.array([[True, False, True], [True, True, False]])
+    assert share_estimate(yes) == proportion_estimate(4, 6)
+    assert share_estimate(yes, 0.9, "exact") == proportion_estimate(4, 6, 0.9, "exact")
+    with pytest.raises(ValueError, match="n=0 must be at least 1"):
+        share_estimate([])
+
+
+def test_samples_that_are_not_finite_are_left_out() -> None:
+    found = mean_of_finite([1.0, np.nan, 4.0, -np.inf, 2.0])
+    assert found == mean_estimate([1.0, 4.0, 2.0]) and found.n == 3
+    with pytest.raises(ValueError, match="samples is empty"):
+        mean_of_finite([np.nan])
+
+
+def test_several_means_by_name() -> None:
+    found = mean_estimates({"a": [1.0, 2.0], "b": [5.0]}, 0.8)
+    assert found == {"a": mean_estimate([1.0, 2.0], 0.8), "b": mean_estimate([5.0], 0.8)}
+
+
+def test_geometric_mean_by_scipy(rng: np.random.Generator) -> None:
+    samples = rng.lognormal(size=9)
+    found = geometric_estimate(np.log(samples))
+    assert found.value == pytest.approx(stats.gmean(samples), rel=1e-12)
+    ends = stats.ttest_1samp(np.log(samples), 0).confidence_interval()
+    assert (found.low, found.high) == pytest.approx((np.exp(ends.low), np.exp(ends.high)))
+    assert found.n == 9 and found.method == "geometric mean, t interval 95%"

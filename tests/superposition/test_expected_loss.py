@@ -163,14 +163,45 @@ def test_E17_sum_and_mean_conventions_differ_by_the_number_of_features(x64, rng)
     assert float(LOSS(*arguments, n_terms=8).value) == float(total.value)
 
 
-def test_negative_n_terms(rng):
-    with pytest.raises(ValueError, match="n_terms=-1 must not be negative"):
-        expected_loss(*as_arguments(*random_model(rng)), n_terms=-1)
+@pytest.mark.parametrize(("n", "n_terms"), [(5, -1), (5, 0), (3, 0), (2, -1)])
+def test_too_few_terms_are_refused_also_under_jit(rng, n, n_terms):
+    """Without a series the value of three or more features is wrong, and its error unknown."""
+    arguments = as_arguments(*random_model(rng, n))
+    for loss in (expected_loss, LOSS):
+        with pytest.raises(ValueError, match=f"n_terms={n_terms} must be at least 1 for n_f.*={n}"):
+            loss(*arguments, n_terms=n_terms)
+
+
+def test_one_term_reports_an_error_above_its_own(x64, rng):
+    model = random_model(rng)
+    loss = LOSS(*as_arguments(*model), n_terms=1)
+    assert 0 < abs(float(loss.value) - enumerated_loss(*model)) <= float(loss.error)
+
+
+@pytest.mark.parametrize(
+    ("density", "importance", "message"),
+    [
+        (-0.1, 1.0, r"density\[2\]=-0.1 must be in \[0, 1\]"),
+        (1.5, 1.0, r"density\[2\]=1.5 must be in \[0, 1\]"),
+        (np.nan, 1.0, r"density\[2\]=nan must be in \[0, 1\]"),
+        (0.3, -1.0, r"importance\[2\]=-1.0 must be at least 0"),
+    ],
+)
+def test_impossible_settings_are_refused(rng, density, importance, message):
+    W, b, p, weight = random_model(rng)
+    p[2], weight[2] = density, importance
+    arguments = as_arguments(W, b, p, weight)
+    with pytest.raises(ValueError, match=message):
+        expected_loss(*arguments)
+    with pytest.raises(ValueError, match=message):
+        converged_loss(*arguments, tolerance=1e-3)
+    with pytest.raises(ValueError, match=message):
+        enumerated_loss(W, b, p, weight)
 
 
 def test_unknown_convention(rng):
-    with pytest.raises(ValueError, match="median"):
-        LOSS(*as_arguments(*random_model(rng)), n_terms=0, convention="median")
+    with pytest.raises(ValueError, match="convention='median' must be one of sum, mean"):
+        LOSS(*as_arguments(*random_model(rng)), n_terms=8, convention="median")
 
 
 def test_converged_loss_doubles_until_the_tolerance(x64, rng):
@@ -185,5 +216,7 @@ def test_converged_loss_says_what_it_could_not_reach(x64, rng):
     arguments = as_arguments(*random_model(rng))
     with pytest.raises(ValueError, match="is not met by n_terms=8"):
         converged_loss(*arguments, tolerance=1e-12, start_terms=8, max_terms=8)
-    with pytest.raises(ValueError, match=r"tolerance=0\.0 must be positive"):
+    with pytest.raises(ValueError, match=r"tolerance=0\.0 must be above 0"):
         converged_loss(*arguments, tolerance=0.0)
+    with pytest.raises(ValueError, match="start_terms=0 must be at least 1"):
+        converged_loss(*arguments, tolerance=1e-3, start_terms=0)

@@ -25,5 +25,5 @@ def test_nothing_represented_has_no_component():
 def test_thresholds_are_checked():
     with pytest.raises(ValueError, match=r"edge=1\.0 must be in"):
         components(BIPYRAMID, edge=1.0)
-    with pytest.raises(ValueError, match=r"least_norm=-0\.1 must not be negative"):
+    with pytest.raises(ValueError, match=r"least_norm=-0\.1 must be at least 0"):
         components(BIPYRAMID, least_norm=-0.1)

@@ -11,10 +11,62 @@ from circuitax.superposition.kgons import (
     optimal_kgon,
 )
 
+KS = range(3, 25)
+
 
 @pytest.fixture(scope="module")
 def kgons():
-    return {k: optimal_kgon(k) for k in (4, 5, 6)}
+    return {k: optimal_kgon(k) for k in KS}
+
+
+def numpy_loss(k, gain, bias):
+    """The one-hot loss of a regular k-gon in plain NumPy: antiderivatives at the kinks."""
+    gain, bias = np.broadcast_arrays(gain, bias)
+    slope = gain[..., None] * np.cos(2 * np.pi * np.arange(1, k) / k)
+    start = bias[..., None]
+    flat = np.abs(slope) < 1e-12
+    cubes = np.maximum(start + slope, 0) ** 3 - np.maximum(start, 0) ** 3
+    off = np.where(flat, np.maximum(start, 0) ** 2, cubes / (3 * np.where(flat, 1, slope)))
+    opens = np.clip(-bias / gain, 0, 1)
+
+    def live(x):
+        return (1 - gain) ** 2 * x**3 / 3 - (1 - gain) * bias * x**2 + bias**2 * x
+
+    return off.sum(axis=-1) + opens**3 / 3 + live(1.0) - live(opens)
+
+
+@pytest.mark.parametrize("k", KS)
+def test_no_point_of_a_dense_grid_is_below_the_optimum(kgons, k):
+    found = kgons[k]
+    assert numpy_loss(k, found.norm**2, found.bias) == pytest.approx(found.loss, abs=1e-12)
+    gain = np.geomspace(0.02, 0.2 * k**2 + 6, 400)[:, None]
+    wide = numpy_loss(k, gain, gain * np.linspace(-1.3, 0.7, 401)[None, :]).min()
+    assert found.loss - 1e-12 <= wide < found.loss + 2e-3
+    # Close by, to second order in the spacing: the optimum is where the grid has its minimum.
+    steps = np.linspace(-0.02, 0.02, 41)
+    near = numpy_loss(k, (found.norm + steps[:, None]) ** 2, found.bias + steps[None, :])
+    assert np.unravel_index(near.argmin(), near.shape) == (20, 20)
+
+
+@pytest.mark.parametrize(
+    ("k", "norm", "bias", "loss"),
+    [
+        (12, 1.03322, -0.46654, 0.195907),
+        (13, 1.04677, -0.51247, 0.205643),
+        (16, 1.03015, -0.54993, 0.229953),
+    ],
+)
+def test_polygons_that_once_ended_on_the_plateau(kgons, k, norm, bias, loss):
+    found = kgons[k]
+    assert found.norm == pytest.approx(norm, abs=6e-6)
+    assert found.bias == pytest.approx(bias, abs=6e-6)
+    assert found.loss == pytest.approx(loss, abs=6e-7)
+
+
+def test_a_polygon_of_many_vertices_is_off_the_plateau():
+    found = optimal_kgon(200)
+    assert found.loss == pytest.approx(0.325065, abs=1e-6)
+    assert numpy_loss(200, found.norm**2, found.bias) == pytest.approx(found.loss, abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +102,8 @@ def test_T9_positive_bias_gains_one_in_144_at_six_features():
 
 def test_T9_k_gons_are_critical_points_of_all_weights(kgons, x64):
     gradient = jax.jit(jax.grad(one_hot_loss))
-    for k, found in kgons.items():
+    for k in (4, 5, 6, 12):
+        found = kgons[k]
         if k == 4:  # its potential is not C^2, but it is critical
             found = found._replace(norm=1.0, bias=0.0)
         slope = gradient(kgon_weights(k, k, found.norm, found.bias))

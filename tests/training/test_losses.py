@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.superposition.expected_loss import Convention
+from circuitax.superposition.convention import Convention
 from circuitax.training.losses import next_token_nats, weighted_squared_error
 
 

@@ -9,78 +9,88 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-# Folders of further experiments, beside the built-in ones; each may hold conf/experiment/*.yaml
-# and figures/*.py of its own.
+# Folders of further experiments, beside the built-in ones: each holds one folder an experiment, and
+# conf/experiment/<name>.yaml.
 VARIABLE = "CIRCUITAX_EXPERIMENTS"
+EXPERIMENT, CLAIMS, MEASURES, FIGURE = "experiment", "claims", "measures", "figure"
 
 
 class Entry(NamedTuple):
-    """One experiment file.
+    """One experiment: a folder with ``experiment.py`` and, beside it, claims, measures and figure.
 
     Attributes:
-        name: The file's name without its suffix, which is the experiment's name.
-        module: Name to import it by.
-        path: The file.
-        figures: File of its ``draw(record)``, which may not exist.
+        name: The folder's name, which is the experiment's name.
+        package: Name to import the folder by.
+        folder: The folder.
         conf: Folder that holds ``experiment/<name>.yaml``.
-        message: First line of its docstring.
+        message: First line of the docstring of ``experiment.py``.
         requires: Experiments whose results it reads.
         budget_seconds: Expected seconds at quick scale on two cores; inf when not stated.
         paper_seconds: Expected seconds at paper scale; None when not stated.
     """
 
     name: str
-    module: str
-    path: Path
-    figures: Path
+    package: str
+    folder: Path
     conf: Path
     message: str
     requires: tuple[str, ...]
     budget_seconds: float
     paper_seconds: float | None
 
-    def load(self) -> ModuleType:
-        """The imported module."""
-        folder = str(self.path.parent)
-        if "." not in self.module and folder not in sys.path:
-            sys.path.append(folder)
-        return importlib.import_module(self.module)
+    @property
+    def path(self) -> Path:
+        """The file that defines ``Spec`` and ``run``."""
+        return self.file(EXPERIMENT)
+
+    def file(self, part: str) -> Path:
+        """One of the files of the folder, which may not exist."""
+        return self.folder / f"{part}.py"
+
+    def load(self, part: str = EXPERIMENT) -> ModuleType:
+        """One of the folder's modules, imported."""
+        place = str(self.folder.parent)
+        if "." not in self.package and place not in sys.path:
+            sys.path.append(place)
+        return importlib.import_module(f"{self.package}.{part}")
 
 
 def checkout() -> Path:
     """The folder that holds ``experiments/``, ``conf/`` and ``results/``.
 
     Raises:
-        ValueError: If the experiments are not installed.
+        ValueError: If ``experiments`` cannot be imported: the wheel holds the library only.
     """
     spec = importlib.util.find_spec("experiments")
     if spec is None or not spec.submodule_search_locations:
-        raise ValueError("experiments must be installed: pip install -e . in the checkout")
+        raise ValueError(
+            "experiments must be importable: use .venv/bin/python of a checkout (see make venv)"
+        )
     return Path(next(iter(spec.submodule_search_locations))).resolve().parent
 
 
 def discover() -> dict[str, Entry]:
-    """Every experiment by name: files of ``experiments/`` that define ``Spec`` and ``run``.
+    """Every experiment by name: folders whose ``experiment.py`` defines ``Spec`` and ``run``.
 
     Raises:
-        ValueError: If two files have one name.
+        ValueError: If two folders have one name.
     """
     root = checkout()
-    places = [(root / "experiments", "experiments.", root / "src/circuitax/figures", root / "conf")]
+    places = [(root / "experiments", "experiments.", root / "conf")]
     for text in os.environ.get(VARIABLE, "").split(os.pathsep):
         if text:
-            folder = Path(text).resolve()
-            places.append((folder, "", folder / "figures", folder / "conf"))
+            place = Path(text).resolve()
+            places.append((place, "", place / "conf"))
     found: dict[str, Entry] = {}
-    for folder, prefix, figures, conf in places:
-        for path in sorted(folder.glob("*.py")):
+    for place, prefix, conf in places:
+        for path in sorted(place.glob(f"*/{EXPERIMENT}.py")):
             facts = _read(path)
             if facts is None:
                 continue
-            name = path.stem
+            name = path.parent.name
             if name in found:
-                raise ValueError(f"experiment {name!r} is in two files, it must have one")
-            found[name] = Entry(name, f"{prefix}{name}", path, figures / path.name, conf, *facts)
+                raise ValueError(f"experiment {name!r} is in two folders, it must be in one")
+            found[name] = Entry(name, f"{prefix}{name}", path.parent, conf, *facts)
     return found
 
 

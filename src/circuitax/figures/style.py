@@ -1,4 +1,4 @@
-"""The one look of all figures: sizes, colours, panel letters, and byte-stable saving."""
+"""The one look of all figures: sizes, style, and panel letters."""
 
 import functools
 import string
@@ -10,21 +10,19 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from circuitax.figures.palette import BLACK as BLACK
+from circuitax.figures.palette import BLUE as BLUE
+from circuitax.figures.palette import DIVERGING as DIVERGING
+from circuitax.figures.palette import GREEN as GREEN
+from circuitax.figures.palette import GREY as GREY
+from circuitax.figures.palette import ORANGE as ORANGE
+from circuitax.figures.palette import PINK as PINK
+from circuitax.figures.palette import SEQUENTIAL as SEQUENTIAL
+from circuitax.figures.palette import SKY as SKY
+from circuitax.figures.palette import YELLOW as YELLOW
+
 COLUMN = 3.25  # inches: one column of a two-column page
 PAGE = 6.75  # inches: the full text width
-
-BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, BLACK = (
-    "#0072B2",
-    "#D55E00",
-    "#009E73",
-    "#CC79A7",
-    "#E69F00",
-    "#56B4E9",
-    "#000000",
-)
-GREY = "#8A8A8A"
-DIVERGING = "RdBu_r"  # centred at zero by the caller
-SEQUENTIAL = "viridis"
 
 STYLE = Path(__file__).with_name("paper.mplstyle")
 
@@ -81,13 +79,3 @@ def letter_panels(axes: Iterable[Axes]) -> None:
             fontweight="bold",
             fontsize=9,
         )
-
-
-def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """Write ``name.png`` and ``name.pdf`` into ``folder``, the same bytes for the same figure."""
-    folder.mkdir(parents=True, exist_ok=True)
-    png, pdf = folder / f"{name}.png", folder / f"{name}.pdf"
-    with matplotlib.rc_context(fname=STYLE):
-        figure.savefig(png, metadata={"Software": None})
-        figure.savefig(pdf, metadata={"CreationDate": None})
-    return [png, pdf]

@@ -182,8 +182,8 @@ def device_name() -> str:
 def _draw(folder: Path, cell: Cell) -> str:
     # A figure must not lose the data, whatever it raises.
     try:
-        if not up_to_date(folder, cell.entry.figures):
-            draw_figures(folder, cell.entry.figures)
+        if not up_to_date(folder, cell.entry):
+            draw_figures(folder, cell.entry)
     except Exception as error:
         write_text(folder / "figures_failed.txt", traceback.format_exc())
         return f"{type(error).__name__}: {error}"

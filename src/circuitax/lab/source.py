@@ -43,8 +43,8 @@ def source_hash(starts: Iterable[Path], extra: Iterable[Path], packages: tuple[s
             roots[package] = Path(next(iter(spec.submodule_search_locations))).resolve()
     files: set[Path] = set()
     for start in starts:
-        # Experiments outside the packages import one another by plain name.
-        local = {path.stem: path for path in start.resolve().parent.glob("*.py")}
+        # The files of an experiment outside the packages are imported by the folder's name.
+        local = {start.resolve().parent.name: start.resolve().parent}
         files.update(source_files(start, {**local, **roots}))
     files.update(path for path in extra if path.is_file())
     digest = hashlib.sha256()

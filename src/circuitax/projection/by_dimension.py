@@ -1,4 +1,7 @@
-"""Distortion at every number of dimensions m from one map, by cumulative sums over its rows."""
+"""Distortion at every number of dimensions m from one map, by cumulative sums over its rows.
+
+S0 is the document "Some Structures in Transformer Architectures" (Menon 2025).
+"""
 
 import functools
 from typing import NamedTuple
@@ -7,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from circuitax.kernel.checks import check_range
 from circuitax.kernel.keys import member_keys
 from circuitax.projection.entries import EntryLaw, draw_columns
 from circuitax.projection.tiles import block_of, gram, pad_rows, tile_mask, upper_tiles
@@ -31,20 +35,22 @@ def extremes_by_dimension(
     """Extremes over all pairs at every multiple of ``step``, where f_m uses the first m rows.
 
     With unscaled features ``y_k = z · r_k`` (`maps.row_features`),
-    ``‖f_m(x) − f_m(y)‖² = Σ_{k≤m} (x_k − y_k)² / m``; a tile keeps the running sum, so all m
-    together cost what the largest costs. For many maps, vmap over ``features``.
+    ``‖f_m(x) − f_m(y)‖² = Σ_{k≤m} (x_k − y_k)² / m``. Each tile of pairs keeps the running sum, so
+    all m together cost no more than the largest m. For many maps, use ``jax.vmap`` over
+    ``features``.
 
     Args:
         features: Of at least two points under n_rows unscaled rows.
         points: The points; None for orthonormal points (one-hot features), whose squared distances
             are all 2 and whose features are the rows of the matrix itself.
         step: Rows added at a time, dividing ``n_rows``.
-        block: Side of a tile.
+        block: Side of a tile, at least 1.
 
     Raises:
-        ValueError: If ``step`` does not divide the number of rows.
+        ValueError: If ``step`` does not divide the number of rows, ``block`` is below 1, or there
+            are fewer than two points.
 
-    Source: design of S0 Theorem 27's proof: its ``‖u‖² = Σ_k X_k``.
+    Source: S0 Theorem 27, proof, which writes ``‖u‖² = Σ_k X_k``.
     """
     n_points, n_rows = features.shape
     if step < 1 or n_rows % step:
@@ -88,10 +94,16 @@ def extremes_by_dimension(
 def orthonormal_features(
     key: Key[Array, ""], law: EntryLaw, n_points: int, n_rows: int
 ) -> Float[Array, "n_points n_rows"]:
-    """Features of one-hot points: the matrix itself, with n = N independent unit-variance entries.
+    """Features of one-hot points, which are the entries of the random matrix itself.
 
-    Row k of the map is the k-th column here, from its own key, as in `maps.row_features`.
+    Column k holds the N independent unit-variance entries of row k of the map, drawn from their own
+    key as in `maps.row_features`.
+
+    Raises:
+        ValueError: If ``n_points`` or ``n_rows`` is below 1.
     """
+    check_range("n_points", n_points, "[1, inf)")
+    check_range("n_rows", n_rows, "[1, inf)")
     return draw_columns(member_keys(key, n_rows), law, n_points)
 
 

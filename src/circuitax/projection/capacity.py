@@ -1,10 +1,11 @@
-"""How many ε-orthogonal directions three methods place, dimension by dimension."""
+"""How many ε-orthogonal directions three methods find in each number of dimensions."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Key
 
+from circuitax.kernel.checks import check_range
 from circuitax.kernel.keys import member_keys
 from circuitax.projection.coherence import coherence_by_count
 from circuitax.projection.laws import random_capacity
@@ -17,17 +18,22 @@ FRACTIONS = (0.4, 0.55, 0.7, 0.85)  # sizes that the optimiser tries, in units o
 def random_counts(
     key: Key[Array, ""], dims: tuple[int, ...], epsilon: float, n_trials: int
 ) -> Int[Array, "n_dims {n_trials}"]:
-    """Length of a sequence of random directions before its first pair beyond ε.
+    """Length of a sequence of random directions before its first pair that overlaps more than ε.
 
-    A sequence is cut at three times the median of the largest dimension, which under one in five
-    hundred exceeds; `laws.random_capacity` is the median that the birthday law gives.
+    A sequence is cut off at three times the median length in the largest dimension, which fewer
+    than one in five hundred exceed. `laws.random_capacity` is the median that the birthday law
+    gives.
 
     Args:
         key: Consumed.
         dims: d, increasing, each at least 2.
         epsilon: Largest overlap allowed, in (0, 1).
-        n_trials: Independent sequences a dimension.
+        n_trials: Independent sequences in each dimension, at least 1.
+
+    Raises:
+        ValueError: If an argument is out of range.
     """
+    _check(dims, epsilon, n_trials=n_trials)
     capacity = 3 * int(random_capacity(dims[-1], epsilon)) + 8
 
     def one(key: Key[Array, ""], dim: Int[Array, ""]) -> Int[Array, ""]:
@@ -50,7 +56,20 @@ def greedy_counts(
     *,
     capacity: int = 500,
 ) -> Int[Array, "n_dims {n_seeds}"]:
-    """Sizes of greedy packings (`packings.greedy_packing`), at most ``capacity``."""
+    """Sizes of greedy packings (`packings.greedy_packing`), at most ``capacity``.
+
+    Args:
+        key: Consumed.
+        dims: d, increasing, each at least 2.
+        epsilon: Largest overlap allowed, in (0, 1).
+        n_seeds: Independent packings in each dimension, at least 1.
+        n_candidates: Directions tried for each packing, at least 1.
+        capacity: Most directions kept, at least 1.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    _check(dims, epsilon, n_seeds=n_seeds, n_candidates=n_candidates, capacity=capacity)
 
     def one(key: Key[Array, ""], n_dims: Int[Array, ""]) -> Int[Array, ""]:
         return greedy_packing(
@@ -74,12 +93,14 @@ def optimised_counts(
         key: Consumed.
         dims: d, increasing, each at least 2 and with a finite bound at ε.
         epsilon: Largest overlap allowed, in (0, 1).
-        n_seeds: Independent repetitions.
-        n_steps: Steps of the optimiser.
+        n_seeds: Independent repetitions, at least 1.
+        n_steps: Steps of the optimiser, at least 1.
 
     Raises:
-        ValueError: If the bound of the largest dimension is infinite.
+        ValueError: If an argument is out of range or the bound of the largest dimension is
+            infinite.
     """
+    _check(dims, epsilon, n_seeds=n_seeds, n_steps=n_steps)
     bounds = [capacity_bound(d, epsilon) for d in dims]
     if not np.isfinite(bounds[-1]):
         raise ValueError(f"dims={dims} must have finite bounds at epsilon={epsilon}: d < 3/ε² − 2")
@@ -96,3 +117,11 @@ def optimised_counts(
     keys = member_keys(key, len(sizes))
     found = every(keys, jnp.asarray(sizes), jnp.asarray(np.repeat(dims, each)))
     return found.reshape(len(dims), n_seeds, len(FRACTIONS)).max(-1)
+
+
+def _check(dims: tuple[int, ...], epsilon: float, **counts: int) -> None:
+    if not dims or dims[0] < 2 or not (np.diff(dims) > 0).all():
+        raise ValueError(f"dims={dims} must increase, from at least 2")
+    check_range("epsilon", epsilon, "(0, 1)")
+    for name, count in counts.items():
+        check_range(name, count, "[1, inf)")

@@ -4,17 +4,26 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
+from circuitax.kernel.checks import check_range
 from circuitax.kernel.keys import derive
 
 
 def gaussian_cloud(key: Key[Array, ""], n_points: int, dim: int) -> Float[Array, "n_points dim"]:
-    """Independent N(0, I) points: all norms and distances nearly equal, nothing special."""
+    """Independent N(0, I) points, whose norms are all nearly equal, and whose distances are too.
+
+    Raises:
+        ValueError: If ``n_points`` or ``dim`` is below 1.
+    """
     _check(n_points=n_points, dim=dim)
     return jax.random.normal(key, (n_points, dim))
 
 
 def unit_cloud(key: Key[Array, ""], n_points: int, dim: int) -> Float[Array, "n_points dim"]:
-    """Independent uniform points on the unit sphere."""
+    """Independent uniform points on the unit sphere.
+
+    Raises:
+        ValueError: If ``n_points`` or ``dim`` is below 1.
+    """
     x = gaussian_cloud(key, n_points, dim)
     return x / jnp.linalg.norm(x, axis=1, keepdims=True)
 
@@ -45,7 +54,9 @@ def sparse_cloud(
 def clustered_cloud(
     key: Key[Array, ""], n_points: int, dim: int, n_clusters: int, spread: float
 ) -> Float[Array, "n_points dim"]:
-    """Clusters: centres N(0, I), and N(0, spread² I) around a centre; sizes equal to within one.
+    """Clusters whose centres are N(0, I) and whose points are N(0, spread² I) around their centre.
+
+    The sizes of two clusters differ by at most one point.
 
     Args:
         key: Consumed.
@@ -61,8 +72,7 @@ def clustered_cloud(
     _check(n_points=n_points, dim=dim)
     if not 1 <= n_clusters <= n_points:
         raise ValueError(f"n_clusters={n_clusters} must be in [1, n_points={n_points}]")
-    if not spread > 0:
-        raise ValueError(f"spread={spread} must be positive; 0 would give duplicate points")
+    check_range("spread", spread, "(0, inf)")  # 0 would give duplicate points
     centres = jax.random.normal(derive(key, "centres"), (n_clusters, dim))
     offsets = jax.random.normal(derive(key, "offsets"), (n_points, dim))
     return centres[jnp.arange(n_points) % n_clusters] + spread * offsets
@@ -70,5 +80,4 @@ def clustered_cloud(
 
 def _check(**sizes: int) -> None:
     for name, size in sizes.items():
-        if size < 1:
-            raise ValueError(f"{name}={size} must be at least 1")
+        check_range(name, size, "[1, inf)")

@@ -1,4 +1,4 @@
-"""Coherence of a set of directions: largest and mean-square overlap, in tiles."""
+"""Coherence of a set of directions: their largest and their mean square overlap."""
 
 import functools
 from typing import NamedTuple
@@ -24,10 +24,10 @@ def coherence(vectors: Float[Array, "n_vectors dim"], *, block: int = 512) -> Co
 
     Args:
         vectors: At least two rows, as `packings` writes them; ``W.T`` for a toy model.
-        block: Side of a tile.
+        block: Side of a tile, at least 1.
 
     Raises:
-        ValueError: If there are fewer than two rows.
+        ValueError: If there are fewer than two rows or ``block`` is below 1.
     """
     n = vectors.shape[0]
     block = min(block, n)
@@ -49,7 +49,7 @@ def coherence(vectors: Float[Array, "n_vectors dim"], *, block: int = 512) -> Co
 
 
 def coherence_by_count(vectors: Float[Array, "n_vectors dim"]) -> Float[Array, " n_vectors"]:
-    """The coherence of the first N rows, for every N (0 at N = 1), from one Gram matrix.
+    """The coherence of the first N rows, for every N, from one Gram matrix; it is 0 at N = 1.
 
     Args:
         vectors: Few enough rows for an N×N matrix.

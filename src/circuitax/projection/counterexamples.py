@@ -1,4 +1,8 @@
-"""Linear maps that satisfy a printed hypothesis and break the printed conclusion (E8, E10)."""
+"""Linear maps that satisfy a printed hypothesis of S0 and break its printed conclusion.
+
+S0 is the document "Some Structures in Transformer Architectures" (Menon 2025);
+E8 and E10 are rows of docs/errata.md on its Theorem 27 and Corollary 28.
+"""
 
 from typing import NamedTuple
 
@@ -28,7 +32,7 @@ class Counterexample(NamedTuple):
 
 
 def without_origin() -> Counterexample:
-    """Z = {x, y} orthonormal, 0 not in Z: f keeps ``x − y`` exactly and sends ``x + y`` to 0.
+    """Z = {x, y} is orthonormal and does not hold 0: f keeps ``x − y`` and sends ``x + y`` to 0.
 
     Every distance of Z is kept with distortion 0, yet ``cos θ`` goes from 0 to −1 and the inner
     product from 0 to −1/2: nothing about norms follows from distances in Z (E10).
@@ -39,7 +43,7 @@ def without_origin() -> Counterexample:
 
 
 def unequal_norms(norm_ratio: float = 15.0, epsilon: float = 0.1) -> Counterexample:
-    """Z = {0, x, y}, x ⊥ y with ``‖x‖ / ‖y‖`` large: f keeps both norms and shrinks ``x − y``.
+    """Z = {0, x, y} with x ⊥ y and large ``‖x‖ / ‖y‖``: f keeps both norms and shrinks ``x − y``.
 
     With ``‖f(x)‖ = r``, ``‖f(y)‖ = 1`` and ``‖f(x) − f(y)‖² = (1 − ε)(r² + 1)`` the cosine moves by
     ``ε (r² + 1) / (2 r)``: 0.753 at r = 15, ε = 0.1, where the printed bound is 0.444 (E10).

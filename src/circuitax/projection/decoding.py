@@ -1,4 +1,8 @@
-"""Reading k-sparse features out of m dimensions by thresholds: what a network can use."""
+"""Reading k-sparse features out of m dimensions by thresholds, as a ReLU network can.
+
+S0 is the document "Some Structures in Transformer Architectures" (Menon 2025),
+whose Example 26 is such a network.
+"""
 
 import functools
 from typing import NamedTuple
@@ -9,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 from scipy import special
 
+from circuitax.kernel.checks import check_range
 from circuitax.projection.coherence import unit_rows
 
 
@@ -25,7 +30,7 @@ def decode(
     active: Bool[Array, "*batch n_features"],
     threshold: float = 0.5,
 ) -> Bool[Array, "*batch n_features"]:
-    """``ĵ on ⇔ ⟨v_j, h⟩ > τ`` for the superposed state ``h = Σ_{i on} v_i``.
+    """Reads feature j as on where ``⟨v_j, h⟩ > τ``, for the superposed state ``h = Σ_{i on} v_i``.
 
     If every |⟨v_i, v_j⟩| ≤ μ, the read-out of k features is right whenever ``k μ < 1/2`` at τ = 1/2
     (signal at least ``1 − (k − 1) μ``, crosstalk at most ``k μ``).
@@ -40,13 +45,11 @@ def decode(
 
     Source: S0 Example 26: recovery "via the transpose operation", with the ReLU's threshold.
     """
-    if not 0 < threshold < 1:
-        raise ValueError(f"threshold={threshold} must be in (0, 1)")
+    check_range("threshold", threshold, "(0, 1)")
     hidden = active.astype(vectors.dtype) @ vectors
     return jnp.asarray(hidden @ vectors.T > threshold)
 
 
-@functools.partial(jax.jit, static_argnames=("n_trials", "threshold"))
 def recovery(
     key: Key[Array, ""],
     vectors: Float[Array, "n_features dim"],
@@ -60,20 +63,32 @@ def recovery(
     Args:
         key: Consumed.
         vectors: Rows, normalised here.
-        n_active: k, in [1, n_features]; dynamic, so a sweep over k is a vmap. Out of range it is
-            taken as the nearest end.
+        n_active: k, in [1, n_features]. It may be traced, so that a sweep over k is a vmap; a
+            traced k out of range is taken as the nearest end.
         n_trials: At least 1.
         threshold: τ in (0, 1).
 
     Raises:
-        ValueError: If ``n_trials`` is below 1.
+        ValueError: If an argument is out of range.
     """
+    check_range("n_active", n_active, f"[1, {vectors.shape[0]}]")
+    check_range("n_trials", n_trials, "[1, inf)")
+    check_range("threshold", threshold, "(0, 1)")
+    return _recovery(key, vectors, jnp.asarray(n_active), n_trials, threshold)
+
+
+@functools.partial(jax.jit, static_argnums=(3, 4))
+def _recovery(
+    key: Key[Array, ""],
+    vectors: Float[Array, "n_features dim"],
+    n_active: Int[Array, ""],
+    n_trials: int,
+    threshold: float,
+) -> Recovery:
     n_features = vectors.shape[0]
-    if n_trials < 1:
-        raise ValueError(f"n_trials={n_trials} must be at least 1")
     # The k smallest of independent uniforms are a uniform k-subset.
     u = jax.random.uniform(key, (n_trials, n_features))
-    rank = jnp.clip(jnp.asarray(n_active), 1, n_features) - 1
+    rank = jnp.clip(n_active, 1, n_features) - 1
     active = u <= jax.lax.dynamic_index_in_dim(jnp.sort(u, 1), rank, 1)
     found = decode(unit_rows(vectors), active, threshold)
     return Recovery(
@@ -87,24 +102,30 @@ def guaranteed_sparsity(coherence: float) -> int:
     Raises:
         ValueError: If ``coherence`` is outside (0, 1].
     """
-    if not 0 < coherence <= 1:
-        raise ValueError(f"coherence={coherence} must be in (0, 1]")
+    check_range("coherence", coherence, "(0, 1]")
     return int(np.ceil(0.5 / coherence)) - 1
 
 
 def crosstalk_failure(n_features: int, dim: int, n_active: int, threshold: float = 0.5) -> float:
     """Approximate probability that random directions fail to decode k features.
 
-    Crosstalk on one read-out is close to N(0, k'/m), with k' = k for an inactive and k − 1 for an
-    active feature; errors are treated as independent. So k may grow like ``m / (8 ln N)``: far more
-    than the ``√m`` that worst-case coherence guarantees.
+    The crosstalk on one read-out is close to N(0, k'/m), with k' = k for an inactive and k − 1 for
+    an active feature; errors are treated as independent. So k may grow like ``m / (8 ln N)``, which
+    is far more than the ``√m`` that worst-case coherence guarantees.
 
     Args:
-        n_features: N.
-        dim: m.
-        n_active: k.
+        n_features: N, at least 1.
+        dim: m, at least 1.
+        n_active: k, in [1, N].
         threshold: τ in (0, 1).
+
+    Raises:
+        ValueError: If an argument is out of range.
     """
+    check_range("n_features", n_features, "[1, inf)")
+    check_range("dim", dim, "[1, inf)")
+    check_range("n_active", n_active, f"[1, {n_features}]")
+    check_range("threshold", threshold, "(0, 1)")
     on = special.ndtr(-(1 - threshold) * np.sqrt(dim / max(n_active - 1, 1e-9)))
     off = special.ndtr(-threshold * np.sqrt(dim / n_active))
     return float(-np.expm1(n_active * np.log1p(-on) + (n_features - n_active) * np.log1p(-off)))

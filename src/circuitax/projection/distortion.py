@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from circuitax.kernel.checks import check_range
 from circuitax.kernel.keys import derive
 from circuitax.projection.measures import (
     Block,
@@ -37,28 +38,31 @@ def all_pairs(
 ) -> Stream:
     """The distortion of every pair ``a < b``, in memory ``O(block² + N (dim_in + dim_out))``.
 
-    For many maps, vmap over ``images`` (with ``points`` shared, their distances are computed once).
-    Pairs too close for the Gram form (see `measures.tile_values`) are taken again by direct
-    differences, up to ``near_capacity`` a tile; the rest is counted in ``n_unresolved``. Pairs at
-    distance zero are counted in ``n_zero`` and enter nothing else. Bad values (NaN) are counted
-    and refused by `summarise`.
+    For many maps, use ``jax.vmap`` over ``images``: the shared ``points`` have their distances
+    computed once. Pairs that are too close for the Gram form (see `measures.tile_values`) are
+    computed again by direct differences, up to ``near_capacity`` in each tile; ``n_unresolved``
+    counts the rest. ``n_zero`` counts the pairs at distance zero, which enter nothing else. NaN is
+    counted here and refused by `summarise`.
 
     Args:
         points: At least two, centred by the caller if their mean is far from 0.
         images: Under the map, one for each point.
         bounds: Rows ``(lower, upper)`` on the measure; failures are counted on each side.
-        limits: Range of the histogram.
+        limits: Range of the histogram, increasing.
         measure: What is compared; see `Measure`.
-        block: Side of a tile.
+        block: Side of a tile, at least 1.
         n_bins: Cells of the histogram, whose width is the resolution of quantiles; 0 for none.
-        near_capacity: Nearly equal pairs resolved in a tile; 0 for clouds known to have none, which
-            compiles three times faster.
+        near_capacity: Nearly equal pairs resolved in each tile, at least 0; 0 is for clouds known
+            to have none, and compiles three times faster.
 
     Raises:
-        ValueError: If there are fewer than two points, or points and images differ in number.
+        ValueError: If there are fewer than two points, points and images differ in number, or an
+            argument is out of range.
     """
     n_points = points.shape[0]
     check_number(points, images)
+    _check_histogram(limits, n_bins)
+    check_range("near_capacity", near_capacity, "[0, inf)")
     block = min(block, n_points)
     tiles = upper_tiles(n_points, block)
     everything = make_block(pad_rows(points, block), pad_rows(images, block))
@@ -105,16 +109,17 @@ def sampled_pairs(
 ) -> Stream:
     """The distortion of a random subset: ``n_pairs`` independent uniform pairs of distinct indices.
 
-    A pair may be drawn twice. By direct differences, so nothing is lost to cancellation. Arguments
-    as in `all_pairs`.
+    A pair may be drawn twice. The function takes direct differences, so nothing is lost to
+    cancellation. Its other arguments are those of `all_pairs`.
 
     Raises:
-        ValueError: If ``n_pairs`` is below 1, or as in `all_pairs`.
+        ValueError: If ``n_pairs`` or ``block`` is below 1, or as in `all_pairs`.
     """
     n_points = points.shape[0]
     check_number(points, images)
-    if n_pairs < 1:
-        raise ValueError(f"n_pairs={n_pairs} must be at least 1")
+    _check_histogram(limits, n_bins)
+    check_range("n_pairs", n_pairs, "[1, inf)")
+    check_range("block", block, "[1, inf)")
     if n_points < 2:
         raise ValueError(f"n_points={n_points} must be at least 2 to make a pair")
     edges = jnp.array(limits)
@@ -165,9 +170,19 @@ def _resolve(
 
 
 def check_number(points: Float[Array, "n d"], images: Float[Array, "k m"]) -> None:
-    """Refuse images that are not one for each point."""
+    """Refuse images that are not one for each point.
+
+    Raises:
+        ValueError: If points and images differ in number.
+    """
     if points.shape[0] != images.shape[0]:
         raise ValueError(
             f"points has {points.shape[0]} rows and images {images.shape[0]}; a map gives each "
             "point one image"
         )
+
+
+def _check_histogram(limits: tuple[float, float], n_bins: int) -> None:
+    check_range("n_bins", n_bins, "[0, inf)")
+    if not limits[0] < limits[1]:
+        raise ValueError(f"limits={limits} must increase")

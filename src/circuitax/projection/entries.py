@@ -1,7 +1,8 @@
-"""Laws of a random map's entries: independent, mean 0, variance 1, drawn a column at a time.
+"""Laws of a random map's entries, which are independent and have mean 0 and variance 1.
 
-A column depends on its own key and on nothing else, so a map is the same whatever the block in
-which it is drawn, and the first m columns of a wider map are the map with m columns.
+The entries are drawn column by column. A column depends on its own key and on nothing else, so a
+map is the same whatever the block in which it is drawn, and the first m columns of a wider map are
+the map with m columns.
 """
 
 import enum
@@ -11,6 +12,8 @@ import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Key
+
+from circuitax.kernel.checks import check_range
 
 
 class EntryLaw(enum.Enum):
@@ -36,8 +39,12 @@ def draw_column(
         dim_in: Length of the column, at least 1.
         dtype: Floating type of the entries.
 
+    Raises:
+        ValueError: If ``dim_in`` is below 1.
+
     Source: Achlioptas 2003, Theorem 1.1; Li, Hastie and Church 2006, section 1.
     """
+    check_range("dim_in", dim_in, "[1, inf)")
     if law is EntryLaw.gaussian:
         return jax.random.normal(key, (dim_in,), dtype)
     if law is EntryLaw.rademacher:
@@ -57,7 +64,12 @@ def draw_columns(
 
 
 def inverse_density(law: EntryLaw, dim_in: int) -> float:
-    """The s of a law whose entries are non-zero with probability 1/s."""
+    """The s of a law whose entries are non-zero with probability 1/s.
+
+    Raises:
+        ValueError: If ``dim_in`` is below 1.
+    """
+    check_range("dim_in", dim_in, "[1, inf)")
     if law is EntryLaw.achlioptas:
         return 3.0
     return math.sqrt(dim_in) if law is EntryLaw.li else 1.0
@@ -67,5 +79,8 @@ def kurtosis(law: EntryLaw, dim_in: int) -> float:
     """The fourth moment ``E r^4`` of an entry: 3, 1, 3 and √dim_in in the order of `EntryLaw`.
 
     It decides how fast ``‖f(z)‖²`` concentrates, through `laws.ratio_variance`.
+
+    Raises:
+        ValueError: If ``dim_in`` is below 1.
     """
     return 3.0 if law is EntryLaw.gaussian else inverse_density(law, dim_in)

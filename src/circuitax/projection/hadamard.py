@@ -6,16 +6,22 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
+from circuitax.kernel.checks import check_range
 from circuitax.kernel.keys import derive
 
 
 def padded_dim(dim_in: int) -> int:
-    """The smallest power of two that is at least ``dim_in``."""
+    """The smallest power of two that is at least ``dim_in``.
+
+    Raises:
+        ValueError: If ``dim_in`` is below 1.
+    """
+    check_range("dim_in", dim_in, "[1, inf)")
     return 1 << (dim_in - 1).bit_length()
 
 
 def hadamard_transform(x: Float[Array, "*batch dim"]) -> Float[Array, "*batch dim"]:
-    """The orthonormal Walsh–Hadamard transform ``x H / √dim``, in O(dim log dim) a vector.
+    """The orthonormal Walsh–Hadamard transform ``x H / √dim``, in O(dim log dim) for each vector.
 
     Args:
         x: Vectors whose length is a power of two; H is Sylvester's matrix, as SciPy's ``hadamard``.

@@ -1,4 +1,8 @@
-"""Exact laws of the distortion of one pair, on the host with SciPy."""
+"""Exact laws of the distortion of one pair under random maps, computed on the host with SciPy.
+
+In all of them ``f(z)`` is the image of ``z = x − y``, and the ratio is ``‖f(z)‖² / ‖z‖²``. Theorem
+27 is that of "Some Structures in Transformer Architectures" (Menon 2025).
+"""
 
 import math
 
@@ -6,6 +10,8 @@ import numpy as np
 from jax.typing import ArrayLike
 from numpy.typing import NDArray
 from scipy import optimize, special
+
+from circuitax.kernel.checks import check_range
 
 Values = NDArray[np.float64]
 
@@ -18,16 +24,20 @@ def ratio_cdf(ratio: ArrayLike, dim_out: ArrayLike) -> Values:
     Args:
         ratio: At least 0.
         dim_out: m, at least 1.
+
+    Raises:
+        ValueError: If an argument is out of range.
     """
-    m = _dims(dim_out)
+    m = _dims("dim_out", dim_out)
+    check_range("ratio", ratio, "[0, inf)")
     return np.asarray(special.gammainc(m / 2, m * np.asarray(ratio, float) / 2))
 
 
 def orthogonal_ratio_cdf(ratio: ArrayLike, dim_in: int, dim_out: int) -> Values:
     """`ratio_cdf` for an orthogonal map at unit gain: the law of ``(n/m) Beta(m/2, (n−m)/2)``.
 
-    Its variance is ``(2/m)(n − m)/(n + 2)``, below the Gaussian ``2/m``: a random subspace spends
-    no row on directions that it has already.
+    Its variance is ``(2/m)(n − m)/(n + 2)``, below the ``2/m`` of a Gaussian map, because the rows
+    of a random orthogonal map never repeat a direction.
 
     Args:
         ratio: At least 0.
@@ -35,8 +45,9 @@ def orthogonal_ratio_cdf(ratio: ArrayLike, dim_in: int, dim_out: int) -> Values:
         dim_out: m, in [1, n); at m = n the map is an isometry.
 
     Raises:
-        ValueError: If ``dim_out`` is outside [1, n).
+        ValueError: If an argument is out of range.
     """
+    check_range("ratio", ratio, "[0, inf)")
     if not 1 <= dim_out < dim_in:
         raise ValueError(f"dim_out={dim_out} must be in [1, dim_in={dim_in})")
     share = np.clip(np.asarray(ratio, float) * dim_out / dim_in, 0, 1)
@@ -44,8 +55,17 @@ def orthogonal_ratio_cdf(ratio: ArrayLike, dim_in: int, dim_out: int) -> Values:
 
 
 def ratio_quantile(level: ArrayLike, dim_out: ArrayLike) -> Values:
-    """The ratio below which a Gaussian map falls with probability ``level`` in (0, 1)."""
-    m = _dims(dim_out)
+    """The ratio below which a Gaussian map falls with probability ``level``.
+
+    Args:
+        level: In (0, 1).
+        dim_out: m, at least 1.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    m = _dims("dim_out", dim_out)
+    check_range("level", level, "(0, 1)")
     return np.asarray(special.gammaincinv(m / 2, level) * 2 / m)
 
 
@@ -54,10 +74,15 @@ def failure_probability(dim_out: ArrayLike, low: ArrayLike, high: ArrayLike) -> 
 
     Args:
         dim_out: m, at least 1.
-        low: Lower edge, ``1 − ε`` in Theorem 27.
-        high: Upper edge, ``1 + ε`` in Theorem 27.
+        low: Lower edge, at least 0; ``1 − ε`` in Theorem 27.
+        high: Upper edge, at least 0; ``1 + ε`` in Theorem 27.
+
+    Raises:
+        ValueError: If an argument is out of range.
     """
-    m = _dims(dim_out)
+    m = _dims("dim_out", dim_out)
+    check_range("low", low, "[0, inf)")
+    check_range("high", high, "[0, inf)")
     above = special.gammaincc(m / 2, m * np.asarray(high, float) / 2)
     return np.asarray(ratio_cdf(low, m) + above)
 
@@ -65,19 +90,18 @@ def failure_probability(dim_out: ArrayLike, low: ArrayLike, high: ArrayLike) -> 
 def extreme_ratios(n_pairs: int, dim_out: ArrayLike) -> tuple[Values, Values]:
     """Median of the least and of the greatest ratio over many pairs, for a Gaussian map.
 
-    As if pairs were independent, ``(1 − P(ratio beyond))^n_pairs = 1/2`` on each side. Pairs of a
-    cloud share points and are not, but the extremes of clouds come close.
+    The formula, ``(1 − P(ratio beyond))^n_pairs = 1/2`` on each side, takes pairs as independent.
+    The pairs of a cloud share points and are not, but the extremes of clouds come close to it.
 
     Args:
         n_pairs: At least 1.
         dim_out: m, at least 1.
 
     Raises:
-        ValueError: If ``n_pairs`` is below 1.
+        ValueError: If ``n_pairs`` or ``dim_out`` is below 1.
     """
-    if n_pairs < 1:
-        raise ValueError(f"n_pairs={n_pairs} must be at least 1")
-    m, share = _dims(dim_out), -np.expm1(-math.log(2) / n_pairs)
+    check_range("n_pairs", n_pairs, "[1, inf)")
+    m, share = _dims("dim_out", dim_out), -np.expm1(-math.log(2) / n_pairs)
     low, high = special.gammaincinv(m / 2, share), special.gammainccinv(m / 2, share)
     return np.asarray(low * 2 / m), np.asarray(high * 2 / m)
 
@@ -97,10 +121,8 @@ def median_threshold(n_points: int, epsilon: float, success: float = 0.5) -> flo
         ValueError: If an argument is outside its range.
     """
     for name, value in (("epsilon", epsilon), ("success", success)):
-        if not 0 < value < 1:
-            raise ValueError(f"{name}={value} must be in (0, 1)")
-    if n_points < 2:
-        raise ValueError(f"n_points={n_points} must be at least 2")
+        check_range(name, value, "(0, 1)")
+    check_range("n_points", n_points, "[2, inf)")
     target = -math.log(success) / (n_points * (n_points - 1) / 2)
 
     def excess(log_m: float) -> float:
@@ -115,27 +137,34 @@ def median_threshold(n_points: int, epsilon: float, success: float = 0.5) -> flo
 def ratio_variance(kurtosis: float, participation: float, dim_out: ArrayLike) -> Values:
     """Variance of ``‖f(z)‖² / ‖z‖²`` for independent entries of variance 1/m.
 
-    ``(2 + (κ − 3) Σ_i z_i⁴ / ‖z‖⁴) / m``: below Gaussian for signs (κ = 1), where it vanishes for
-    one-hot z; above it for sparse maps on sparse z.
+    ``(2 + (κ − 3) Σ_i z_i⁴ / ‖z‖⁴) / m``. For entries ±1 (κ = 1) this is below the ``2/m`` of a
+    Gaussian map, and 0 for one-hot z; for sparse maps and sparse z it is above.
 
     Args:
-        kurtosis: κ, the fourth moment of a unit-variance entry (`entries.kurtosis`).
+        kurtosis: κ, the fourth moment of a unit-variance entry (`entries.kurtosis`), at least 1.
         participation: ``Σ_i z_i⁴ / ‖z‖⁴`` in [1/n, 1].
         dim_out: m, at least 1.
 
     Raises:
-        ValueError: If ``participation`` is outside (0, 1].
+        ValueError: If an argument is out of range.
     """
-    if not 0 < participation <= 1:
-        raise ValueError(f"participation={participation} must be in (0, 1]")
-    return np.asarray((2 + (kurtosis - 3) * participation) / _dims(dim_out))
+    check_range("kurtosis", kurtosis, "[1, inf)")
+    check_range("participation", participation, "(0, 1]")
+    return np.asarray((2 + (kurtosis - 3) * participation) / _dims("dim_out", dim_out))
 
 
 def product_variance(cosine: float, dim_out: ArrayLike) -> Values:
-    """Variance of ``⟨f(x), f(y)⟩`` for unit x, y and a Gaussian map: ``(1 + cos² θ) / m``."""
-    if not -1 <= cosine <= 1:
-        raise ValueError(f"cosine={cosine} must be in [-1, 1]")
-    return np.asarray((1 + cosine**2) / _dims(dim_out))
+    """Variance of ``⟨f(x), f(y)⟩`` for unit x, y and a Gaussian map: ``(1 + cos² θ) / m``.
+
+    Args:
+        cosine: cos θ, in [-1, 1].
+        dim_out: m, at least 1.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    check_range("cosine", cosine, "[-1, 1]")
+    return np.asarray((1 + cosine**2) / _dims("dim_out", dim_out))
 
 
 def overlap_tail(dim: ArrayLike, epsilon: ArrayLike) -> Values:
@@ -147,14 +176,27 @@ def overlap_tail(dim: ArrayLike, epsilon: ArrayLike) -> Values:
     Args:
         dim: d, at least 2.
         epsilon: In [0, 1].
+
+    Raises:
+        ValueError: If an argument is out of range.
     """
-    d = _dims(dim, least=2)
+    d = _dims("dim", dim, least=2)
+    check_range("epsilon", epsilon, "[0, 1]")
     return np.asarray(special.betainc((d - 1) / 2, 0.5, 1 - np.asarray(epsilon, float) ** 2))
 
 
 def overlap_upper_tail(dim: ArrayLike, cosine: ArrayLike) -> Values:
-    """``P(⟨u, v⟩ > c)`` for independent uniform unit vectors and c in [-1, 1]."""
-    d, c = _dims(dim, least=2), np.asarray(cosine, float)
+    """``P(⟨u, v⟩ > c)`` for independent uniform unit vectors.
+
+    Args:
+        dim: d, at least 2.
+        cosine: c, in [-1, 1].
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    d, c = _dims("dim", dim, least=2), np.asarray(cosine, float)
+    check_range("cosine", c, "[-1, 1]")
     return np.asarray(special.betainc((d - 1) / 2, (d - 1) / 2, (1 - c) / 2))
 
 
@@ -171,17 +213,14 @@ def random_capacity(dim: ArrayLike, epsilon: float, success: float = 0.5) -> Val
         success: In (0, 1).
 
     Raises:
-        ValueError: If ``epsilon`` or ``success`` is outside (0, 1).
+        ValueError: If an argument is out of range.
     """
     for name, value in (("epsilon", epsilon), ("success", success)):
-        if not 0 < value < 1:
-            raise ValueError(f"{name}={value} must be in (0, 1)")
+        check_range(name, value, "(0, 1)")
     pairs = -math.log(success) / overlap_tail(dim, epsilon)
     return np.asarray((1 + np.sqrt(1 + 8 * pairs)) / 2)
 
 
-def _dims(dim: ArrayLike, least: int = 1) -> Values:
-    values = np.asarray(dim, float)
-    if not (values >= least).all():
-        raise ValueError(f"dim={dim!r} must be at least {least}")
-    return values
+def _dims(name: str, dim: ArrayLike, least: int = 1) -> Values:
+    check_range(name, dim, f"[{least}, inf)")
+    return np.asarray(dim, float)

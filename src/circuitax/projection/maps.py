@@ -1,7 +1,9 @@
-"""Random linear maps R^n -> R^m as pure functions of a key, applied in blocks, rarely stored.
+"""Random linear maps R^n -> R^m as pure functions of a key.
 
-Rows are points and ``f(z) = z @ P`` with P [dim_in, dim_out]; the source writes
-``f(z)_k = z · x^k``, so its x^k are the columns of P.
+A map is applied block by block, so its matrix is rarely held as a whole. Rows are points, and
+``f(z) = z @ P`` with P [dim_in, dim_out]. The source S0 ("Some Structures in Transformer
+Architectures", Menon 2025) writes ``f(z)_k = z · x^k``, so its x^k are the columns of P. Its
+Theorem 27 states one map and proves another, which is row E8 of docs/errata.md.
 """
 
 import enum
@@ -13,13 +15,14 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Key
 
+from circuitax.kernel.checks import check_range
 from circuitax.kernel.keys import member_keys
 from circuitax.projection.entries import EntryLaw, draw_columns
 from circuitax.projection.hadamard import padded_dim, subsampled_hadamard
 
 
 class MapFamily(enum.Enum):
-    """Families of random maps; what each multiplies squared lengths by is in `gain`."""
+    """Families of random maps. `gain` says by how much each multiplies squared lengths."""
 
     gaussian = "gaussian"  # N(0, 1/m)
     rademacher = "rademacher"  # ±1/√m: what Theorem 27 states
@@ -97,7 +100,7 @@ def gain(spec: MapSpec) -> float:
 
     1 for maps with entries of variance 1/m and for Hadamard; 1 + ε for the proof's map; of Flax's
     initialisers m/n (lecun, orthogonal), 2m/n (he), 2m/(n + m) (glorot). So a freshly initialised
-    layer keeps distances only up to a known constant, which S0 section 7 leaves unsaid.
+    layer keeps distances only up to a known constant, which S0 section 7 does not mention.
     """
     n, m = spec.dim_in, spec.dim_out
     factors = {
@@ -137,8 +140,7 @@ def project(
     """
     if points.shape[-1] != spec.dim_in:
         raise ValueError(f"points has length {points.shape[-1]}, spec.dim_in={spec.dim_in}")
-    if block < 1:
-        raise ValueError(f"block={block} must be at least 1")
+    check_range("block", block, "[1, inf)")
     scale = 1 / math.sqrt(gain(spec)) if spec.unit_gain else 1.0
     if spec.family is MapFamily.hadamard:
         return scale * subsampled_hadamard(key, points, spec.dim_out)
@@ -157,12 +159,13 @@ def row_features(
 ) -> Float[Array, "*batch dim_out"]:
     """The unscaled inner products ``z · r_k`` with columns r_k of unit variance.
 
-    ``f_m(z) = c(m) (z · r_1, ..., z · r_m)`` for every m at once, which is what makes cumulative
-    sums over k give the distortion at every m from one map; see `by_dimension`.
+    Every m has ``f_m(z) = c(m) (z · r_1, ..., z · r_m)``, so cumulative sums over k give the
+    distortion at every m from one map; see `by_dimension`.
 
     Raises:
-        ValueError: If the family has no independent columns.
+        ValueError: If the family has no independent columns, or ``block`` is below 1.
     """
+    check_range("block", block, "[1, inf)")
     if spec.family not in _LAWS:
         raise ValueError(
             f"family={spec.family.name} has no independent columns; use one of "
@@ -188,11 +191,14 @@ def nested_features(
     family: MapFamily,
     dim_out: int,
 ) -> Float[Array, "*batch {dim_out}"]:
-    """Features whose first m are, over √m, the images under a unit-gain map to m dimensions.
+    """Features whose first m, divided by √m, are the images under a unit-gain map to m dimensions.
 
     So one draw holds a map of the family at every m up to ``dim_out``: independent columns,
     columns of one orthogonal matrix, or rows of one permuted Hadamard matrix. For the proof's map,
     multiply squared lengths by ``1 + ε``.
+
+    Raises:
+        ValueError: If ``dim_out`` is out of range, as in `MapSpec`.
     """
     law = MapFamily.rademacher if family is MapFamily.proof else family
     spec = MapSpec(law, points.shape[-1], dim_out, unit_gain=True)

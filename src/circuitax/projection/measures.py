@@ -1,7 +1,8 @@
-"""Four ways to say what a map did to a pair: distance, inner product, cosine, angle.
+"""Four measures of what a map did to a pair: to its distance, inner product, cosine or angle.
 
-Each comes in two forms: for all pairs of two blocks from Gram matrices (fast), and for listed pairs
-from the points themselves (no cancellation). Both return the value, and the pairs without one.
+Each measure comes in two forms. One takes all pairs of two blocks of points, from Gram matrices,
+and is fast; the other takes listed pairs, from the points themselves, and loses nothing to
+cancellation. Both return the values and mark the pairs that have none.
 """
 
 import enum
@@ -83,7 +84,7 @@ def tile_values(measure: Measure, a: Block, b: Block) -> Tile:
 
 
 def pair_values(measure: Measure, a: Block, b: Block) -> Tile:
-    """A measure on the pairs ``(a_k, b_k)``, by direct differences; ``near`` is never set."""
+    """A measure on the pairs ``(a_k, b_k)``, by direct differences; no pair is marked ``near``."""
     none = jnp.zeros(a.x_sq.shape, bool)
     if measure is Measure.distance:
         x_dist = ((a.x - b.x) ** 2).sum(1)
@@ -118,8 +119,8 @@ def _any_zero(a: Block, b: Block) -> Bool[Array, "rows columns"]:
 
 
 def _angle(minus_sq: Float[Array, "..."], plus_sq: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Kahan's angle of unit vectors, ``2 atan2(‖u − v‖, ‖u + v‖)``: exact at 0 and π too.
+    """Kahan's angle of unit vectors, ``2 atan2(‖u − v‖, ‖u + v‖)``, which is exact at 0 and π too.
 
-    Differs from arccos of the cosine, which has an error of √eps near 0 and π.
+    The arccos of the cosine would have an error of √eps near 0 and π.
     """
     return 2 * jnp.arctan2(jnp.sqrt(jnp.maximum(minus_sq, 0)), jnp.sqrt(jnp.maximum(plus_sq, 0)))

@@ -1,4 +1,4 @@
-"""What no set of N directions in R^d can beat: lower bounds on coherence, upper bounds on N."""
+"""Lower bounds on the coherence of N directions in R^d, and the upper bounds on N that follow."""
 
 import math
 
@@ -6,6 +6,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from numpy.typing import NDArray
 
+from circuitax.kernel.checks import check_range
 from circuitax.projection.tails import check_epsilon
 
 Values = NDArray[np.float64]
@@ -14,8 +15,11 @@ Values = NDArray[np.float64]
 def welch_bound(n_vectors: ArrayLike, dim: ArrayLike) -> Values:
     """``√((N − d) / (d (N − 1)))``, the least coherence for N ≥ d; 0 for N ≤ d.
 
-    Met exactly by equiangular tight frames, which need ``N ≤ d (d + 1)/2``. The mean square overlap
-    obeys the same bound for every N.
+    Equiangular tight frames, which need ``N ≤ d (d + 1)/2``, meet it exactly. The mean square
+    overlap obeys the same bound for every N.
+
+    Raises:
+        ValueError: If a size is below 1, here and in the other bounds.
 
     Source: Welch 1974.
     """
@@ -61,6 +65,9 @@ def capacity_bound(dim: int, epsilon: float) -> float:
         dim: d, at least 1.
         epsilon: ε in (0, 1).
 
+    Raises:
+        ValueError: If an argument is out of range.
+
     Source: Welch 1974; Levenshtein 1982.
     """
     check_epsilon(epsilon)
@@ -99,7 +106,6 @@ def greedy_exponent(epsilon: ArrayLike) -> Values:
 
 
 def _sizes(n_vectors: ArrayLike, dim: ArrayLike) -> tuple[Values, Values]:
-    n, d = np.asarray(n_vectors, float), np.asarray(dim, float)
-    if not ((n >= 1).all() and (d >= 1).all()):
-        raise ValueError(f"n_vectors={n_vectors!r} and dim={dim!r} must be at least 1")
-    return n, d
+    check_range("n_vectors", n_vectors, "[1, inf)")
+    check_range("dim", dim, "[1, inf)")
+    return np.asarray(n_vectors, float), np.asarray(dim, float)

@@ -1,4 +1,4 @@
-"""Sets of nearly orthogonal unit vectors: greedy by rejection, and optimised by gradient."""
+"""Sets of nearly orthogonal unit vectors, found greedily by rejection or by gradient descent."""
 
 import functools
 from typing import NamedTuple
@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from circuitax.kernel.checks import check_range
 from circuitax.kernel.keys import at_index, derive
 from circuitax.projection.coherence import unit_rows
 
@@ -19,7 +20,6 @@ class Packing(NamedTuple):
     active: Bool[Array, "*batch capacity"]
 
 
-@functools.partial(jax.jit, static_argnames=("dim", "capacity", "n_candidates", "batch"))
 def greedy_packing(
     key: Key[Array, ""],
     epsilon: float | Float[Array, ""],
@@ -32,25 +32,40 @@ def greedy_packing(
 ) -> Packing:
     """Random sequential packing: a random direction joins if it overlaps no member above ε.
 
-    Gilbert–Varshamov's argument: without a limit on candidates the set grows like
+    By Gilbert and Varshamov's argument the set grows, without a limit on candidates, like
     ``1 / P(|⟨u, v⟩| > ε) ≈ exp(d ε² / 2)``, the square of what plain random directions reach.
 
     Args:
         key: Consumed.
         epsilon: Largest |⟨u, v⟩| allowed, in (0, 1).
         dim: d, at least 2.
-        capacity: Most vectors kept; a set that fills it may be larger.
-        n_candidates: Directions tried, rounded up to whole batches.
-        batch: Directions tried at a time (the result depends on it only through their order).
-        n_dims: Dimensions used, at most ``dim``; dynamic, so a sweep over d is a vmap.
+        capacity: Most vectors kept, at least 1; where they are all used, more might fit.
+        n_candidates: Directions tried, at least 1, rounded up to whole batches.
+        batch: Directions tried at a time, at least 1; it decides in which order they are drawn.
+        n_dims: Dimensions used, in [2, dim]. It may be traced, so that a sweep over d is a vmap.
 
     Raises:
-        ValueError: If a size is below its least value.
+        ValueError: If an argument is out of range.
     """
-    _check(dim, capacity)
-    if n_candidates < 1 or batch < 1:
-        raise ValueError(f"n_candidates={n_candidates} and batch={batch} must be at least 1")
+    _check(dim, capacity, n_dims)
+    check_range("epsilon", epsilon, "(0, 1)")
+    check_range("n_candidates", n_candidates, "[1, inf)")
+    check_range("batch", batch, "[1, inf)")
+    return _greedy(
+        key, epsilon, dim if n_dims is None else n_dims, dim, capacity, n_candidates, batch
+    )
 
+
+@functools.partial(jax.jit, static_argnums=(3, 4, 5, 6))
+def _greedy(
+    key: Key[Array, ""],
+    epsilon: float | Float[Array, ""],
+    n_dims: int | Int[Array, ""],
+    dim: int,
+    capacity: int,
+    n_candidates: int,
+    batch: int,
+) -> Packing:
     def one(
         state: tuple[Packing, Int[Array, ""]], item: tuple[Float[Array, " d"], Bool[Array, ""]]
     ) -> tuple[tuple[Packing, Int[Array, ""]], None]:
@@ -78,7 +93,6 @@ def greedy_packing(
     return Packing(packing.vectors[:capacity], jnp.arange(capacity) < size)
 
 
-@functools.partial(jax.jit, static_argnames=("dim", "capacity", "n_steps", "signed"))
 def optimised_packing(
     key: Key[Array, ""],
     n_vectors: int | Int[Array, ""],
@@ -93,25 +107,42 @@ def optimised_packing(
     """Directions that make their largest |⟨u, v⟩| small, by Adam on a smooth maximum.
 
     The loss is ``log Σ_{i<j} exp(β ⟨u_i, u_j⟩²) / β`` with β rising from 10 to 3000 geometrically
-    while the step falls to zero; it is a bound on the squared coherence that tightens with β.
-    ``signed`` takes ``⟨u_i, u_j⟩`` itself, so antipodal pairs are free (spherical codes). A local
-    method: take the best of several keys, under vmap. ``n_vectors`` is dynamic, so sweeps
-    over sizes are a vmap too.
+    while the step falls to zero; it is an upper bound on the squared coherence that tightens with
+    β. ``signed`` takes ``⟨u_i, u_j⟩`` itself, so that antipodal pairs cost nothing (spherical
+    codes). The method is local, so take the best of several keys, under ``jax.vmap``.
 
     Args:
         key: Of the random start.
-        n_vectors: N in [2, capacity].
+        n_vectors: N in [2, capacity]. It may be traced, so that a sweep over sizes is a vmap.
         dim: d, at least 2.
-        capacity: Rows held.
-        n_steps: Steps of Adam.
-        learning_rate: First step, in units of the sphere's radius.
+        capacity: Rows held, at least 2.
+        n_steps: Steps of Adam, at least 1.
+        learning_rate: First step, in units of the sphere's radius; positive.
         signed: Make the largest ``⟨u, v⟩`` small instead.
-        n_dims: Dimensions used, at most ``dim``; dynamic. Unused ones start at 0 and stay there.
+        n_dims: Dimensions used, in [2, dim]; it may be traced. The others start and stay at 0.
 
     Raises:
-        ValueError: If ``dim`` is below 2 or ``capacity`` below 1.
+        ValueError: If an argument is out of range.
     """
-    _check(dim, capacity)
+    _check(dim, capacity, n_dims)
+    check_range("n_vectors", n_vectors, f"[2, {capacity}]")
+    check_range("n_steps", n_steps, "[1, inf)")
+    check_range("learning_rate", learning_rate, "(0, inf)")
+    used = dim if n_dims is None else n_dims
+    return _optimised(key, n_vectors, used, learning_rate, dim, capacity, n_steps, signed)
+
+
+@functools.partial(jax.jit, static_argnums=(4, 5, 6, 7))
+def _optimised(
+    key: Key[Array, ""],
+    n_vectors: int | Int[Array, ""],
+    n_dims: int | Int[Array, ""],
+    learning_rate: float | Float[Array, ""],
+    dim: int,
+    capacity: int,
+    n_steps: int,
+    signed: bool,
+) -> Packing:
     start = _directions(derive(key, "start"), capacity, dim, n_dims)
     active = jnp.arange(capacity) < n_vectors
     pairs = jnp.triu(active[:, None] & active[None, :], 1)
@@ -136,12 +167,25 @@ def optimised_packing(
     return Packing(jnp.where(active[:, None], x, 0), active)
 
 
-@jax.jit
 def prune(packing: Packing, epsilon: float | Float[Array, ""]) -> Packing:
-    """The packing without its worst vectors: most conflicts above ε first, until none is left.
+    """The packing without its worst vectors, so that no overlap of those left exceeds ε.
 
-    An optimiser that misses ε by a few pairs still shows a large set with coherence at most ε.
+    The vector with the most overlaps above ε is dropped, again and again. So an optimiser that
+    misses ε by a few pairs still shows a large set with coherence at most ε.
+
+    Args:
+        packing: One set.
+        epsilon: Largest |⟨u, v⟩| allowed, in (0, 1).
+
+    Raises:
+        ValueError: If ``epsilon`` is outside (0, 1).
     """
+    check_range("epsilon", epsilon, "(0, 1)")
+    return _prune(packing, epsilon)
+
+
+@jax.jit
+def _prune(packing: Packing, epsilon: float | Float[Array, ""]) -> Packing:
     u = unit_rows(packing.vectors)
     conflicts = (jnp.abs(u @ u.T) > epsilon) & ~jnp.eye(u.shape[0], dtype=bool)
 
@@ -164,15 +208,15 @@ def packing_coherence(packing: Packing) -> Float[Array, "*batch"]:
 
 
 def _directions(
-    key: Key[Array, ""], count: int, dim: int, n_dims: int | Int[Array, ""] | None
+    key: Key[Array, ""], count: int, dim: int, n_dims: int | Int[Array, ""]
 ) -> Float[Array, "{count} {dim}"]:
     x = jax.random.normal(key, (count, dim))
-    used = jnp.arange(dim) < (dim if n_dims is None else n_dims)
+    used = jnp.arange(dim) < n_dims
     return unit_rows(jnp.where(used[None, :], x, 0))
 
 
-def _check(dim: int, capacity: int) -> None:
-    if dim < 2:
-        raise ValueError(f"dim={dim} must be at least 2; on a line two directions coincide")
-    if capacity < 1:
-        raise ValueError(f"capacity={capacity} must be at least 1")
+def _check(dim: int, capacity: int, n_dims: int | Int[Array, ""] | None) -> None:
+    check_range("dim", dim, "[2, inf)")  # on a line two directions coincide
+    check_range("capacity", capacity, "[1, inf)")
+    if n_dims is not None:
+        check_range("n_dims", n_dims, f"[2, {dim}]")

@@ -1,12 +1,14 @@
-"""One pair under many independent maps: the sample whose law the theory gives.
+"""One pair under many independent maps: a sample of the law that the theory gives.
 
-Pairs within one map share its entries and are dependent, so goodness of fit and failure rates of a
-single pair are always taken over maps.
+The pairs under one map share its entries and are dependent, so goodness of fit and failure rates of
+a single pair are always taken over maps.
 """
 
 import jax
+import numpy as np
 from jaxtyping import Array, Float, Key
 
+from circuitax.kernel.checks import check_range
 from circuitax.projection.maps import MapSpec, project
 
 
@@ -23,8 +25,15 @@ def pair_ratios(
         keys: One for each map.
         difference: z, not zero.
         spec: Family and size.
-        batch: Maps drawn at a time; one that divides their number compiles once, not twice.
+        batch: Maps drawn at a time, at least 1; a divisor of their number compiles once, any other
+            number twice.
+
+    Raises:
+        ValueError: If ``difference`` is zero or ``batch`` is below 1.
     """
+    check_range("batch", batch, "[1, inf)")
+    if not isinstance(difference, jax.core.Tracer) and not np.any(difference):
+        raise ValueError("difference must not be zero: two equal points have no ratio")
     norm_sq = (difference * difference).sum()
 
     def one(key: Key[Array, ""]) -> Float[Array, ""]:
@@ -42,7 +51,12 @@ def pair_products(
     *,
     batch: int = 250,
 ) -> Float[Array, "n_maps 3"]:
-    """``(‖f(x)‖², ‖f(y)‖², ⟨f(x), f(y)⟩)`` of one pair under one map for each key."""
+    """``(‖f(x)‖², ‖f(y)‖², ⟨f(x), f(y)⟩)`` of one pair under one map for each key.
+
+    Raises:
+        ValueError: If ``batch`` is below 1.
+    """
+    check_range("batch", batch, "[1, inf)")
     pair = jax.numpy.stack([x, y])
 
     def one(key: Key[Array, ""]) -> Float[Array, "3"]:

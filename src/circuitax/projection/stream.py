@@ -1,4 +1,4 @@
-"""Streaming statistics of a distortion: extremes, moments, histogram, failures, in one pass."""
+"""Statistics of a distortion, gathered in one pass: extremes, moments, histogram, failures."""
 
 from typing import NamedTuple
 
@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
+from circuitax.kernel.checks import check_range
 from circuitax.projection.counters import (
     CompensatedSum,
     WideCount,
@@ -51,7 +52,13 @@ class Summary(NamedTuple):
 
 
 def empty_stream(n_bounds: int, n_bins: int) -> Stream:
-    """The state before the first value."""
+    """The state before the first value.
+
+    Raises:
+        ValueError: If ``n_bounds`` or ``n_bins`` is negative.
+    """
+    check_range("n_bounds", n_bounds, "[0, inf)")
+    check_range("n_bins", n_bins, "[0, inf)")
     zero = zero_count()
     return Stream(
         n_used=zero,
@@ -179,8 +186,7 @@ def quantile(summary: Summary, level: float) -> Float[np.ndarray, "2 *maps"]:
     Raises:
         ValueError: If ``level`` is outside [0, 1], or the pass kept no histogram.
     """
-    if not 0 <= level <= 1:
-        raise ValueError(f"level={level} must be in [0, 1]")
+    check_range("level", level, "[0, 1]")
     if summary.histogram.shape[-1] <= 2:
         raise ValueError("summary has no histogram: run the pass with n_bins of at least 1")
     rank = np.maximum(1, np.ceil(level * summary.n_used))

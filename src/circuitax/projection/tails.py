@@ -1,4 +1,8 @@
-"""Tail bounds for the distortion of one pair, the union bound, and the dimensions they ask for."""
+"""Tail bounds for the distortion of one pair, the union bound, and the dimensions they ask for.
+
+S0 is the document "Some Structures in Transformer Architectures" (Menon 2025);
+its Theorem 27 is the Johnson–Lindenstrauss lemma.
+"""
 
 import enum
 import math
@@ -7,6 +11,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from numpy.typing import NDArray
 
+from circuitax.kernel.checks import check_range
 from circuitax.projection.laws import failure_probability
 
 Values = NDArray[np.float64]
@@ -31,11 +36,12 @@ def tail_bound(tail: Tail, dim_out: ArrayLike, epsilon: ArrayLike) -> Values:
         epsilon: ε in (0, 1).
 
     Raises:
-        ValueError: If ``epsilon`` is outside (0, 1).
+        ValueError: If ``dim_out`` is below 1 or ``epsilon`` outside (0, 1).
 
     Source: S0 Theorem 27, proof, the two displayed tails (there with unnamed constants); Dasgupta
         and Gupta 2003; Achlioptas 2003, Lemma 5.1; Laurent and Massart 2000, Lemma 1.
     """
+    check_range("dim_out", dim_out, "[1, inf)")
     m, eps = np.asarray(dim_out, float), check_epsilon(epsilon)
     if tail is Tail.exact:
         return failure_probability(m, 1 - eps, 1 + eps)
@@ -63,8 +69,7 @@ def union_dim(tail: Tail, n_points: int, epsilon: float, delta: float = 0.05) ->
     """
     n_pairs = _pairs(n_points)
     check_epsilon(epsilon)
-    if not 0 < delta < 1:
-        raise ValueError(f"delta={delta} must be in (0, 1)")
+    check_range("delta", delta, "(0, 1)")
 
     def fails(m: int) -> bool:
         return bool(n_pairs * tail_bound(tail, m, epsilon) > delta)
@@ -82,14 +87,19 @@ def union_dim(tail: Tail, n_points: int, epsilon: float, delta: float = 0.05) ->
 def union_epsilon(tail: Tail, n_points: int, dim_out: int, delta: float = 0.05) -> float:
     """The smallest ε that the union bound guarantees at m: the inverse of `union_dim`.
 
-    NaN where no ε below 1 is guaranteed.
+    It is NaN where the bound guarantees no ε below 1.
+
+    Args:
+        tail: The bound for one pair.
+        n_points: N, at least 2.
+        dim_out: m, at least 1.
+        delta: Failure probability in (0, 1).
 
     Raises:
         ValueError: If an argument is outside its range.
     """
     n_pairs = _pairs(n_points)
-    if not 0 < delta < 1:
-        raise ValueError(f"delta={delta} must be in (0, 1)")
+    check_range("delta", delta, "(0, 1)")
     grid = np.linspace(0, 1, 4097)[1:-1]
     enough = n_pairs * tail_bound(tail, dim_out, grid) <= delta
     return float(grid[enough.argmax()]) if enough.any() else math.nan
@@ -120,6 +130,9 @@ def statement_constant(epsilon: float) -> float:
 
     The cubic tail with β = ε and ``N(N−1)/2 · 2 e^{−…} < N² e^{−…} ≤ 1`` give
     ``C = 2 / (1/4 − ε/6)``: 8 for small ε, at most 24.
+
+    Raises:
+        ValueError: If ``epsilon`` is outside (0, 1).
     """
     check_epsilon(epsilon)
     return 2 / (1 / 4 - epsilon / 6)
@@ -131,6 +144,9 @@ def proof_constant(epsilon: float) -> float:
     The proof takes β = ε/2, so its ``e^{−c β² m}`` has ``c = 1/4 − ε/12`` (cubic tail) and
     ``C = 8 / c``: 32 for small ε, at most 48. Halving β costs four times the dimensions.
 
+    Raises:
+        ValueError: If ``epsilon`` is outside (0, 1).
+
     Source: S0 Theorem 27, proof, with c from Achlioptas 2003.
     """
     check_epsilon(epsilon)
@@ -138,22 +154,28 @@ def proof_constant(epsilon: float) -> float:
 
 
 def implied_constant(dim_out: ArrayLike, n_points: ArrayLike, epsilon: ArrayLike) -> Values:
-    """``C = m ε² / ln N``: what a measured dimension says about Theorem 27's O(·)."""
+    """``C = m ε² / ln N``, the constant of Theorem 27's O(·) that a measured dimension m implies.
+
+    Raises:
+        ValueError: If ``dim_out`` is below 1, ``n_points`` below 2 or ``epsilon`` outside (0, 1).
+    """
     n = np.asarray(n_points, float)
-    if not (n >= 2).all():
-        raise ValueError(f"n_points={n_points!r} must be at least 2")
-    return np.asarray(np.asarray(dim_out, float) * check_epsilon(epsilon) ** 2 / np.log(n))
+    check_range("n_points", n, "[2, inf)")
+    m = np.asarray(dim_out, float)
+    check_range("dim_out", np.where(np.isnan(m), 1, m), "[1, inf)")  # NaN: no dimension sufficed
+    return np.asarray(m * check_epsilon(epsilon) ** 2 / np.log(n))
 
 
 def check_epsilon(epsilon: ArrayLike) -> Values:
-    """ε as an array, refused outside the open interval (0, 1)."""
-    values = np.asarray(epsilon, float)
-    if not ((values > 0) & (values < 1)).all():
-        raise ValueError(f"epsilon={epsilon!r} must be in (0, 1)")
-    return values
+    """ε as an array.
+
+    Raises:
+        ValueError: If an entry is outside the open interval (0, 1).
+    """
+    check_range("epsilon", epsilon, "(0, 1)")
+    return np.asarray(epsilon, float)
 
 
 def _pairs(n_points: int) -> float:
-    if n_points < 2:
-        raise ValueError(f"n_points={n_points!r} must be at least 2")
+    check_range("n_points", n_points, "[2, inf)")
     return n_points * (n_points - 1) / 2

@@ -1,4 +1,8 @@
-"""Theorem 27 and Corollary 28: what is printed, what is proved, and where the two differ."""
+"""Theorem 27 and Corollary 28 of S0: what is printed, what is proved, and where the two differ.
+
+S0 is the document "Some Structures in Transformer Architectures" (Menon 2025);
+E8, E9 and E10 are rows of docs/errata.md.
+"""
 
 from typing import NamedTuple
 
@@ -31,8 +35,8 @@ def statement_bounds(epsilon: float) -> Bounds:
 def proof_bounds(epsilon: float) -> Bounds:
     """``1 ≤ ‖f(x) − f(y)‖² / ‖x − y‖² ≤ (1 + ε)²``: what the proof shows for ±√((1+ε)/m).
 
-    Its mean is ``1 + ε``, the upper edge of the statement, which therefore fails for about half of
-    all pairs (E8). Dividing f by ``√(1 + ε)`` centres it.
+    The mean of the ratio is ``1 + ε``, the upper edge of the statement, so the statement fails for
+    about half of all pairs (E8). Dividing f by ``√(1 + ε)`` moves the mean to 1.
 
     Raises:
         ValueError: If ``epsilon`` is outside (0, 1).
@@ -46,7 +50,10 @@ def proof_bounds(epsilon: float) -> Bounds:
 def two_sided_bounds(epsilon: float) -> Bounds:
     """``(1 ± ε/2)(1 + ε)``: the event whose union bound the proof takes, with the absolute value.
 
-    As printed, ``Pr[‖u‖² − (1+ε)‖z‖² > ...]`` leaves the lower side out (E9).
+    The printed ``Pr[‖u‖² − (1+ε)‖z‖² > ...]`` leaves the lower side out (E9).
+
+    Raises:
+        ValueError: If ``epsilon`` is outside (0, 1).
 
     Source: S0 Theorem 27, proof.
     """
@@ -57,8 +64,11 @@ def two_sided_bounds(epsilon: float) -> Bounds:
 def inner_product_bound(epsilon: float) -> float:
     """``|⟨f(x), f(y)⟩ − ⟨x, y⟩| ≤ 3ε`` for unit x, y, if f keeps ``{0, x, y}`` within 1 ± ε.
 
-    Differs: S0 takes the norms from the theorem, which holds pairs of Z only; 0 must be in Z (E10).
+    Raises:
+        ValueError: If ``epsilon`` is outside (0, 1).
 
+    Differs: S0 takes the norms from the theorem, which speaks of pairs of Z only; so 0 must be in Z
+        (E10).
     Source: S0 Corollary 28.
     """
     check_epsilon(epsilon)
@@ -68,9 +78,11 @@ def inner_product_bound(epsilon: float) -> float:
 def cosine_bound(epsilon: float) -> float:
     """``|cos θ_f − cos θ| ≤ 4ε/(1 − ε)``, if f keeps the *normalised* points and 0 within 1 ± ε.
 
-    Differs: S0 says that the general case follows by normalising; it does when the normalised
-    points are those whose distances are kept, and fails otherwise (E10).
+    Raises:
+        ValueError: If ``epsilon`` is outside (0, 1).
 
+    Differs: S0 says that the general case follows by normalising; it does when the normalised
+        points are those whose distances are kept, and fails otherwise (E10).
     Source: S0 Corollary 28.
     """
     check_epsilon(epsilon)

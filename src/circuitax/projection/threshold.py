@@ -1,4 +1,4 @@
-"""The smallest m that succeeds in practice, from success tables over independent maps."""
+"""The smallest m that succeeds in practice, from tables of success over independent maps."""
 
 from typing import NamedTuple
 
@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy import special
 
+from circuitax.kernel.checks import check_range
 from circuitax.projection.tails import check_epsilon
 
 
@@ -47,8 +48,7 @@ def binomial_interval(
     k = np.asarray(successes)
     if n < 1 or not ((k >= 0) & (k <= n)).all():
         raise ValueError(f"successes={successes} must be in [0, n={n}], with n at least 1")
-    if not 0 < level < 1:
-        raise ValueError(f"level={level} must be in (0, 1)")
+    check_range("level", level, "(0, 1)")
     alpha = (1 - level) / 2
     low = np.where(k > 0, special.betaincinv(np.maximum(k, 1), n - k + 1, alpha), 0.0)
     high = np.where(k < n, special.betaincinv(k + 1, np.maximum(n - k, 1), 1 - alpha), 1.0)
@@ -73,12 +73,8 @@ def smallest_dim(
         level: Coverage of the binomial interval.
 
     Raises:
-        ValueError: If ``delta`` is outside (0, 1) or ``dims`` does not increase.
+        ValueError: If ``delta`` or ``level`` is outside (0, 1), or ``dims`` does not increase.
     """
-    if not 0 < delta < 1:
-        raise ValueError(f"delta={delta} must be in (0, 1)")
-    if not (np.diff(dims) > 0).all():
-        raise ValueError("dims must increase")
     n_maps = success.shape[0]
     k = success.sum(0)
     sure_low, sure_high = binomial_interval(k, n_maps, level)
@@ -90,7 +86,14 @@ def smallest_dim(
 def first_dim(
     rate: Float[np.ndarray, "*cells n_dims"], dims: Int[np.ndarray, " n_dims"], delta: float
 ) -> Float[np.ndarray, "*cells"]:
-    """The smallest m from which a rate stays at or above ``1 − δ``; NaN where it never does."""
+    """The smallest m from which a rate stays at or above ``1 − δ``; NaN where it never does.
+
+    Raises:
+        ValueError: If ``delta`` is outside (0, 1) or ``dims`` does not increase.
+    """
+    check_range("delta", delta, "(0, 1)")
+    if not (np.diff(dims) > 0).all():
+        raise ValueError(f"dims={np.asarray(dims)} must increase")
     enough = np.flip(np.minimum.accumulate(np.flip(rate >= 1 - delta, -1), -1), -1)
     return np.asarray(np.where(enough.any(-1), np.asarray(dims, float)[enough.argmax(-1)], np.nan))
 
@@ -100,10 +103,10 @@ def transition_width(
     dims: Int[np.ndarray, " n_dims"],
     levels: tuple[float, float] = (0.1, 0.9),
 ) -> float:
-    """How sharp the transition is: ``(m at 90 %) / (m at 10 %)`` of maps succeeding; 1 is a step.
+    """How sharp the transition is: the m at which 90 % of the maps succeed over that for 10 %.
 
-    Interpolated in log m on the monotone envelope of the success rate; NaN where the table does
-    not contain both levels.
+    A ratio of 1 is a step. The two m are interpolated in log m on the monotone envelope of the
+    success rate; the result is NaN where the table does not contain both levels.
 
     Raises:
         ValueError: If the levels are not ordered inside (0, 1).

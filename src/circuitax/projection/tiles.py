@@ -1,4 +1,4 @@
-"""The symmetric half of all pairs, in square tiles, so that nothing of size N×N is ever held."""
+"""All pairs a < b in square tiles, so that no array of size N×N is ever held."""
 
 from typing import NamedTuple
 

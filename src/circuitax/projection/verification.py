@@ -1,4 +1,8 @@
-"""Theorem 27 and Corollary 28 tried on a cloud: how many maps fail, and for how many pairs."""
+"""Theorem 27 and Corollary 28 tried on a cloud: how many maps fail, and for how many pairs.
+
+Both are statements of "Some Structures in Transformer Architectures" (Menon 2025); E10 is a row of
+docs/errata.md on the corollary.
+"""
 
 import functools
 from typing import NamedTuple
@@ -19,13 +23,13 @@ from circuitax.projection.theorem import (
     inner_product_bound,
 )
 
-# Points are arguments of what is compiled: XLA would fold the products of a constant.
+# Points are arguments of the compiled functions, because XLA would fold the products of a constant.
 # Distinct points that a float32 Gram matrix cannot tell apart are refused, not resolved.
 _pass = functools.partial(all_pairs, n_bins=0, near_capacity=0)
 
 
 class Corollary(NamedTuple):
-    """What Corollary 28 says on every map, at the ε that the map itself keeps."""
+    """What becomes of Corollary 28 on every map, at the ε that the map itself keeps."""
 
     epsilon: Float[np.ndarray, " n_maps"]  # kept on the unit points and 0
     inner: Int[np.ndarray, " n_maps"]  # pairs past 3ε

@@ -109,6 +109,82 @@ class Claim:
             raise ValueError(f"n={self.n} of claim {self.id!r} must be at least 1")
 
 
+@dataclass(frozen=True)
+class ClaimSource:
+    """Where claims are published, and what those of one experiment have in common.
+
+    ``paper = ClaimSource("induction-heads paper", kind="shape", n=16)``; then
+    ``paper.claim("prefix-one-layer", "Share of ...", at_most(0.25), "a relation")``. A variant with
+    other defaults is ``dataclasses.replace(paper, n=5)``.
+
+    Attributes:
+        source: As in `Claim`; a section may follow in each claim.
+        kind: As in `Claim`.
+        selection: As in `Claim`.
+        n: As in `Claim`.
+        why: Of claims that give no reason of their own.
+        opening: What every statement begins with, such as ``"On real text, "``.
+    """
+
+    source: str
+    kind: str = "number"
+    selection: str = "all members"
+    n: int = 1
+    why: str = ""
+    opening: str = ""
+
+    def claim(
+        self,
+        id: str,
+        statement: str,
+        expected: Expected,
+        why: str | None = None,
+        *,
+        section: str = "",
+        quantity: str | None = None,
+        kind: str | None = None,
+        selection: str | None = None,
+        n: int | None = None,
+        explanation: str = "",
+    ) -> Claim:
+        """One claim of this source; what is not given is as the source has it.
+
+        Args:
+            id: As in `Claim`.
+            statement: As in `Claim`, without the ``opening``.
+            expected: As in `Claim`.
+            why: As in `Claim`; that of the source when None.
+            section: Section or number, written behind the source and a comma.
+            quantity: Name of the measured value; ``id`` when None.
+            kind: As in `Claim`; that of the source when None.
+            selection: As in `Claim`; that of the source when None.
+            n: As in `Claim`; that of the source when None.
+            explanation: As in `Claim`.
+
+        Raises:
+            ValueError: As `Claim`.
+        """
+        return Claim(
+            id=id,
+            source=f"{self.source}, {section}" if section else self.source,
+            statement=f"{self.opening}{statement}",
+            quantity=id if quantity is None else quantity,
+            expected=expected,
+            why=self.why if why is None else why,
+            kind=self.kind if kind is None else kind,
+            selection=self.selection if selection is None else selection,
+            n=self.n if n is None else n,
+            explanation=explanation,
+        )
+
+
+def unmet_rest(
+    claims: Iterable[Claim], measured: Mapping[str, Estimate], why: str
+) -> dict[str, str]:
+    """The same reason for every claim whose quantity was not measured, by the claim's id."""
+    return {claim.id: why for claim in claims if claim.quantity not in measured}
+
+
 class Verdict(NamedTuple):
     """A claim with what was measured: ``holds``, ``fails`` or ``out of reach``, and why."""
 

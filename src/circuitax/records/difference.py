@@ -1,9 +1,9 @@
-"""The difference of two means of independent samples."""
+"""Differences between two groups: of their means, and between their intervals."""
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from circuitax.records.estimate import Estimate, mean_estimate
+from circuitax.records.estimate import Estimate, exact, mean_estimate
 
 
 def difference_estimate(first: ArrayLike, second: ArrayLike, level: float = 0.95) -> Estimate:
@@ -36,3 +36,11 @@ def difference_estimate(first: ArrayLike, second: ArrayLike, level: float = 0.95
     freedom = sum(errors) ** 2 / (errors[0] ** 2 / (a.n - 1) + errors[1] ** 2 / (b.n - 1))
     half = float(stats.t.ppf((1 + level) / 2, freedom) * np.sqrt(sum(errors)))
     return Estimate(value, value - half, value + half, n, method)
+
+
+def gap_between(above: Estimate, below: Estimate) -> Estimate:
+    """By how much one interval lies above another: ``above.low - below.high``, an exact number.
+
+    Negative where they overlap. Its ``n`` is that of the smaller group.
+    """
+    return exact(above.low - below.high, min(above.n, below.n))

@@ -94,6 +94,48 @@ def proportion_estimate(
     )
 
 
+def share_estimate(yes: ArrayLike, level: float = 0.95, method: str = "wilson") -> Estimate:
+    """The share of independent replicates of which something is true, by `proportion_estimate`.
+
+    Args:
+        yes: One truth value for each replicate, at least one.
+        level: Coverage of the interval, in (0, 1).
+        method: ``"wilson"`` or ``"exact"``, as in `proportion_estimate`.
+    """
+    truths = np.asarray(yes, dtype=bool)
+    return proportion_estimate(truths.sum(), truths.size, level, method)
+
+
+def mean_of_finite(samples: ArrayLike, level: float = 0.95) -> Estimate:
+    """`mean_estimate` of the samples that are finite; the others have nothing to say.
+
+    For samples that a replicate may lack, such as a mean over events of which it has none. Members
+    that diverged are left out beforehand, by `members.members_where`.
+
+    Raises:
+        ValueError: If no sample is finite.
+    """
+    numbers = np.asarray(samples, dtype=np.float64)
+    return mean_estimate(numbers[np.isfinite(numbers)], level)
+
+
+def mean_estimates(samples: Mapping[str, ArrayLike], level: float = 0.95) -> dict[str, Estimate]:
+    """`mean_estimate` of each of several named sets of samples."""
+    return {name: mean_estimate(values, level) for name, values in samples.items()}
+
+
+def geometric_estimate(logs: ArrayLike, level: float = 0.95) -> Estimate:
+    """The geometric mean of positive samples, ``exp(mean(log x))``, and its interval.
+
+    Args:
+        logs: The natural logarithm of one sample for each independent replicate.
+        level: Coverage of the interval, in (0, 1).
+    """
+    found = mean_estimate(logs, level)
+    value, low, high = (float(np.exp(end)) for end in (found.value, found.low, found.high))
+    return Estimate(value, low, high, found.n, "geometric " + found.method)
+
+
 def bootstrap_estimate(
     samples: ArrayLike,
     statistic: Callable[..., np.ndarray] = np.median,

@@ -1,8 +1,8 @@
-"""A dense BFGS minimiser for many small problems at once: one gradient an iteration, no inner loop.
+"""A dense BFGS minimiser for many small problems at once, with one gradient in each iteration.
 
 An ordinary line search is a loop inside a loop, and under ``vmap`` every member waits for the
-slowest at each step. Here a rejected step merely shortens the next trial, so that all members
-advance by exactly one evaluation an iteration and ``vmap`` costs nothing.
+slowest at each step. Here a rejected step merely shortens the next trial, so that each iteration
+evaluates every member exactly once and no member waits.
 """
 
 from collections.abc import Callable
@@ -57,7 +57,10 @@ def minimise(
     gradient_tolerance: float | Float[Array, ""] = 1e-9,
     value_tolerance: float | Float[Array, ""] = 1e-12,
 ) -> BFGSState:
-    """Move a state downhill until it settles; pure, to be vmapped over states, and resumable.
+    """Move a state downhill until it settles or has used up its evaluations.
+
+    The function is pure, so it can be vmapped over states, and a state that it returns can be given
+    to it again to go on.
 
     Args:
         function: Smooth scalar function of a flat vector.

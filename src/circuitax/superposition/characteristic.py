@@ -1,4 +1,4 @@
-"""Characteristic functions of scaled uniforms on a ladder of equally spaced frequencies."""
+"""Characteristic functions of sums of scaled uniforms, at equally spaced frequencies."""
 
 import math
 
@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Complex, Float
+
+from circuitax.kernel.checks import check_range
 
 # 2 pi as a number with trailing zeros (n times it is exact for n < 2^20) and a correction.
 TURN_HIGH = 6.2831853069365025
@@ -21,27 +23,33 @@ def multiples(angle: Float[Array, "*shape"], n_terms: int) -> Complex[Array, "*s
 
 
 def ladder(step: Float[Array, "*shape"], n_terms: int) -> Float[Array, "*shape n_terms"]:
-    """``k step`` for k = 1..n_terms."""
+    """``k step`` for k = 1..n_terms.
+
+    Raises:
+        ValueError: If ``n_terms`` is less than 1.
+    """
+    check_range("n_terms", n_terms, "[1, inf)")
     return spread(step, jnp.arange(1, n_terms + 1, dtype=step.dtype))
 
 
 def spread(
     scale: Float[Array, "*shape"], vector: Float[Array, " n_terms"]
 ) -> Float[Array, "*shape n_terms"]:
-    """``scale * vector`` as an outer product, whose gradient in the scale is a dot.
+    """The outer product of ``scale`` and ``vector``, written as one for the sake of its gradient.
 
-    The gradient of a broadcast is a reduction, and XLA's CPU compiler pulls everything before a
-    reduction into its loop, without vector instructions: that made gradients three times slower.
+    The gradient of an outer product is a dot product. The gradient of a broadcast would be a
+    reduction, and XLA's CPU compiler pulls everything before a reduction into its loop, without
+    vector instructions: that made gradients three times slower.
     """
     return jnp.tensordot(scale, vector, axes=0)
 
 
 @jax.custom_jvp
 def unit(angle: Float[Array, "*shape"]) -> Complex[Array, "*shape"]:
-    """``exp(i angle)``, to 2e-15 for angles below a million.
+    """``exp(i angle)``, with an error of at most 2e-15 for angles below a million.
 
-    XLA's double-precision sine on CPUs is a scalar call, ten times the price of these polynomials,
-    and would be three quarters of the time of an exact loss.
+    XLA's double-precision sine on CPUs is a scalar call, takes ten times as long as these
+    polynomials, and would make three quarters of the time of an exact loss.
     """
     if angle.dtype == jnp.float32:
         return jax.lax.complex(jnp.cos(angle), jnp.sin(angle))
@@ -88,11 +96,22 @@ def sum_law(
     single: Float[Array, " n"],
     n_terms: int,
 ) -> tuple[Complex[Array, " n_terms"], Complex[Array, " n_terms"]]:
-    """``prod_j (q_j + p_j phi(k step_j))`` and ``sum_j single_j phi(k step_j)``, k = 1..n.
+    """``prod_j (1 - p_j + p_j phi(k step_j))`` and ``sum_j single_j phi(k step_j)``, k = 1..n.
 
-    A scan over features: its transpose carries the product of the later factors backwards, so that
-    no factor is ever divided by, and recomputing phi there keeps one array a feature in memory.
+    Both come from one scan over the features. Its transpose carries the product of the later
+    factors backwards, so that the gradient divides by no factor, and it recomputes phi, so that
+    memory holds a single array for each feature.
+
+    Args:
+        step: What each feature adds when it is on, times the spacing of the frequencies.
+        density: p_j, in [0, 1].
+        single: Weights of the second sum.
+        n_terms: Number of frequencies, at least 1.
+
+    Raises:
+        ValueError: If a density is outside [0, 1] or ``n_terms`` is less than 1.
     """
+    check_range("density", density, "[0, 1]")
 
     @jax.checkpoint
     def include(

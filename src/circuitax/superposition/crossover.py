@@ -8,11 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from circuitax.kernel.checks import check_range
 from circuitax.kernel.weights import TiedWeights
 from circuitax.superposition.optimum import find_optimum
 
 N_FEATURES = 5
-# A branch is told by its least norm: a digon solution drops a feature, a pentagon none.
+# The least norm tells the branches apart: two digons drop a feature, a pentagon drops none.
 DROPPED_NORM = 0.5
 
 
@@ -36,9 +37,9 @@ def digon_starts() -> TiedWeights:
 
 
 def pentagon_starts() -> TiedWeights:
-    """The twelve regular pentagons that differ by more than a rotation or a mirror, ``[12, ...]``.
+    """The twelve regular pentagons that no rotation or reflection makes equal, ``[12, ...]``.
 
-    Norm and bias start at the optimum for uniform importance and density 0.1.
+    Their norm and bias are the optimum for uniform importance and density 0.1.
     """
     orders = [(0, *rest) for rest in itertools.permutations(range(1, 5)) if rest[0] < rest[-1]]
     angle = 2 * np.pi * np.argsort(orders, axis=1) / N_FEATURES
@@ -50,7 +51,14 @@ def branch_losses(density: Float[Array, " density"], importance: Float[Array, " 
     """Follow both kinds of solution over density, each from all its starts.
 
     A start that leaves its kind (a pentagon relaxing into digons at high density) counts for the
-    kind it ends in. Call under ``jax.enable_x64``.
+    kind it ends in. Call the function under ``jax.enable_x64``.
+
+    Args:
+        density: P(feature is on), the same for all five, in [0, 1].
+        importance: I_i of the five features, not negative.
+
+    Raises:
+        ValueError: If a density or an importance is out of range.
 
     Source: toy-models paper, "The Geometry of Superposition".
     """
@@ -78,13 +86,21 @@ def branch_losses(density: Float[Array, " density"], importance: Float[Array, " 
 def crossing(x: np.ndarray, y: np.ndarray) -> float:
     """Where y first changes sign along increasing x, by linear interpolation; NaN if it does not.
 
+    Where y is exactly 0 between two signs, the first such x is the answer.
+
     Raises:
-        ValueError: If x does not increase.
+        ValueError: If x does not increase, y has another length, or y holds NaN or infinity.
     """
     if not (np.diff(x) > 0).all():
         raise ValueError(f"x={np.asarray(x)} must increase")
-    change = np.flatnonzero(np.sign(y[1:]) * np.sign(y[:-1]) < 0)
+    if x.shape != y.shape:
+        raise ValueError(f"y has shape {y.shape}, must have that of x, {x.shape}")
+    check_range("y", y, "(-inf, inf)")
+    signed = np.flatnonzero(y)
+    change = np.flatnonzero(np.sign(y[signed[1:]]) != np.sign(y[signed[:-1]]))
     if change.size == 0:
         return float("nan")
-    i = change[0]
+    i = signed[change[0]]
+    if y[i + 1] == 0:
+        return float(x[i + 1])
     return float(x[i] - y[i] * (x[i + 1] - x[i]) / (y[i + 1] - y[i]))

@@ -6,9 +6,9 @@ Output i needs ``E h(b_i + s)`` with h piecewise polynomial in the drive (kinks 
     h  ->  (1 - p_j) h(t) + p_j int_0^1 h(t + G_ij x) dx,
 
 which after all features is the sum over all ``2^(n-1)`` patterns. Each step maps a piecewise
-polynomial to a piecewise polynomial with twice the breakpoints and one degree more, so every
-integral is done exactly by Gauss nodes on the pieces. NumPy in float64, host side, nothing shared
-with `expected_loss`; the cost grows like ``4^n_features``.
+polynomial to a piecewise polynomial with twice the breakpoints and one degree more, so Gauss nodes
+on the pieces do every integral exactly. The code is NumPy in float64, runs on the host and shares
+nothing with `expected_loss`; its cost grows like ``4^n_features``.
 """
 
 from collections.abc import Callable
@@ -19,6 +19,7 @@ from numpy.polynomial import legendre
 from numpy.typing import ArrayLike, NDArray
 
 from circuitax.kernel.activations import Activation
+from circuitax.kernel.checks import check_range
 
 MAX_FEATURES = 9
 
@@ -67,12 +68,13 @@ def enumerated_loss(
     Args:
         W: ``[n_hidden, n_features]``, at most 9 features.
         b: ``[n_features]``.
-        density: P(feature is on), ``[n_features]``.
-        importance: ``[n_features]``; the loss is summed over features.
+        density: P(feature is on), ``[n_features]``, in [0, 1].
+        importance: ``[n_features]``, not negative; the loss is summed over features.
         activation: ``relu`` or ``linear``.
 
     Raises:
-        ValueError: If there are more than 9 features, or for another activation.
+        ValueError: If there are more than 9 features, a density or an importance is out of range,
+            a vector has another length than ``n_features``, or for another activation.
 
     Source: toy-models paper, "Demonstrating Superposition" (the two models).
     """
@@ -82,6 +84,11 @@ def enumerated_loss(
         raise ValueError(
             f"n_features={n_features} must be at most {MAX_FEATURES}: use expected_loss"
         )
+    for name, vector in (("b", b), ("density", p), ("importance", weight)):
+        if vector.shape != (n_features,):
+            raise ValueError(f"{name} has shape {vector.shape}, must have ({n_features},)")
+    check_range("density", p, "[0, 1]")
+    check_range("importance", weight, "[0, inf)")
     if Activation(activation) not in (Activation.relu, Activation.linear):
         raise ValueError(f"activation={activation!r} must be 'relu' or 'linear'")
     rectified = Activation(activation) is Activation.relu

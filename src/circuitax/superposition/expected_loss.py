@@ -10,15 +10,16 @@ is integrated in closed form. The rest has a continuous density, and a cosine se
 it like ``k^-5``. Cost ``O(n_features^2 n_terms)``; a pattern is never enumerated.
 """
 
-from enum import StrEnum
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from circuitax.kernel.checks import check_range
 from circuitax.kernel.weights import TiedWeights
 from circuitax.superposition.characteristic import ladder, multiples, spread, sum_law
+from circuitax.superposition.convention import Convention
 from circuitax.superposition.unit_error import (
     curvatures,
     error_off,
@@ -38,18 +39,8 @@ SHORTEST_WINDOW = 1e-6
 MARGIN = 0.01
 
 
-class Convention(StrEnum):
-    """Whether a loss is summed over the features (toy-models paper) or averaged (its code).
-
-    The optimum is the same, but a gradient and its ratio to Adam's eps differ by n_features (E17).
-    """
-
-    sum = "sum"
-    mean = "mean"
-
-
 class ExpectedLoss(NamedTuple):
-    """An expected loss and a bound-like estimate of what the truncated series leaves out."""
+    """An expected loss, and an estimate of its truncation error that is usually too large."""
 
     value: Float[Array, "*batch"]
     error: Float[Array, "*batch"]
@@ -63,16 +54,18 @@ def expected_loss(
     n_terms: int = 256,
     convention: Convention | str = Convention.sum,
 ) -> ExpectedLoss:
-    """``E_x sum_i I_i (x_i - relu(W^T W x + b)_i)^2``, with ``x_i`` uniform on [0, 1] or off.
+    """``E_x sum_i I_i (x_i - relu(W^T W x + b)_i)^2``, with ``x_i`` uniform on [0, 1] or zero.
 
-    Differentiable in weights, density and importance; one model, batch it with ``jax.vmap``. Call
-    it under ``jax.enable_x64`` with float64 arrays: in float32 rounding limits it to about 1e-6.
+    The loss is differentiable in weights, density and importance. The function takes one model; use
+    ``jax.vmap`` for several. Call it under ``jax.enable_x64`` with float64 arrays: in float32,
+    rounding limits the accuracy to about 1e-6.
 
     Args:
         weights: ``W [n_hidden, n_features]`` and ``b [n_features]``.
         density: P(feature is on), in [0, 1].
         importance: I_i, not negative.
-        n_terms: Terms of the cosine series; two features need none, three about 64.
+        n_terms: Terms of the cosine series, at least 1; about 64 for three features. Up to two
+            features the closed form is exact and 0 is allowed too.
         convention: ``sum`` or ``mean`` over the features.
 
     Returns:
@@ -80,14 +73,22 @@ def expected_loss(
         bound of the tail when terms fall at least like ``k^-2``, usually ten times too large.
 
     Raises:
-        ValueError: If ``n_terms`` is negative.
+        ValueError: If ``n_terms`` is too small, a density is outside [0, 1], an importance is
+            negative, or ``convention`` is neither ``sum`` nor ``mean``.
 
-    Source: toy-models paper, "Demonstrating Superposition"; E17 (conventions).
+    Source: toy-models paper, "Demonstrating Superposition"; erratum E17 of docs/errata.md for the
+        two conventions.
     """
-    if n_terms < 0:
-        raise ValueError(f"n_terms={n_terms} must not be negative")
     gram = weights.W.T @ weights.W
     n_features = gram.shape[0]
+    convention = Convention(convention)
+    check_range("density", density, "[0, 1]")
+    check_range("importance", importance, "[0, inf)")
+    if n_terms < (n_features > 2):
+        raise ValueError(
+            f"n_terms={n_terms} must be at least 1 for n_features={n_features}: only up to two "
+            "features (and then from 0) is the closed form exact"
+        )
 
     def one(output: tuple[Array, Array, Array]) -> tuple[Array, Array]:
         row, bias, own = output
@@ -99,7 +100,7 @@ def expected_loss(
         value, error = jax.vmap(one)(outputs)
     else:  # Recomputed in the backward pass: memory stays that of one chunk.
         value, error = jax.lax.map(jax.checkpoint(one), outputs, batch_size=chunk)
-    scale = 1 / n_features if Convention(convention) is Convention.mean else 1.0
+    scale = 1 / n_features if convention is Convention.mean else 1.0
     return ExpectedLoss(scale * (importance @ value), scale * (importance @ error))
 
 
@@ -113,16 +114,29 @@ def converged_loss(
     start_terms: int = 64,
     max_terms: int = 16384,
 ) -> tuple[ExpectedLoss, int]:
-    """`expected_loss` with the terms doubled until the error meets a tolerance (host side).
+    """`expected_loss`, with twice as many terms again and again until its error is small enough.
+
+    The loop runs on the host, so the function cannot be jitted.
+
+    Args:
+        weights: As for `expected_loss`, like density, importance and convention.
+        density: P(feature is on), in [0, 1].
+        importance: I_i, not negative.
+        tolerance: Largest error accepted, positive.
+        convention: ``sum`` or ``mean`` over the features.
+        start_terms: Terms of the first attempt, at least 1.
+        max_terms: Terms that no attempt exceeds.
 
     Returns:
         The loss and the number of terms it took.
 
     Raises:
-        ValueError: If the tolerance is not positive or ``max_terms`` does not reach it.
+        ValueError: If an argument is out of range or ``max_terms`` does not reach the tolerance.
     """
-    if tolerance <= 0:
-        raise ValueError(f"tolerance={tolerance} must be positive")
+    check_range("tolerance", tolerance, "(0, inf)")
+    check_range("start_terms", start_terms, "[1, inf)")
+    check_range("density", density, "[0, 1]")
+    check_range("importance", importance, "[0, inf)")
     n_terms = start_terms
     while True:
         loss = _jitted(weights, density, importance, n_terms=n_terms, convention=convention)
@@ -152,8 +166,9 @@ def output_error(
         couplings: Row i of the Gram matrix.
         bias: ``b_i``.
         own: True at i only.
-        density: P(feature is on).
-        n_terms: Terms of the cosine series.
+        density: P(feature is on), in [0, 1].
+        n_terms: Terms of the cosine series; 0 leaves the series out, which is exact only where at
+            most one other feature is coupled.
     """
     gain = jnp.sum(jnp.where(own, couplings, 0))
     active = jnp.sum(jnp.where(own, density, 0))

@@ -1,8 +1,10 @@
-"""The feature graph: which features share dimensions. Host side; returns indices."""
+"""The feature graph: which features share dimensions. It runs on the host and returns indices."""
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csgraph
+
+from circuitax.kernel.checks import check_range
 
 Component = tuple[int, ...]
 
@@ -22,16 +24,15 @@ def components(W: ArrayLike, *, edge: float = 0.1, least_norm: float = 0.1) -> l
         Feature indices of each component, ascending; largest component first, then by index.
 
     Raises:
-        ValueError: If ``edge`` or ``least_norm`` is out of range.
+        ValueError: If ``edge`` or ``least_norm`` is out of range, or W holds NaN or infinity.
 
     Source: toy-models paper, "The Geometry of Superposition" (feature graph).
     Differs: the paper weighs edges with ``|W_i . W_j|``; cosines make one threshold serve any norm.
     """
-    if not 0 <= edge < 1:
-        raise ValueError(f"edge={edge} must be in [0, 1)")
-    if least_norm < 0:
-        raise ValueError(f"least_norm={least_norm} must not be negative")
+    check_range("edge", edge, "[0, 1)")
+    check_range("least_norm", least_norm, "[0, inf)")
     W = np.asarray(W, np.float64)
+    check_range("W", W, "(-inf, inf)")
     norm = np.linalg.norm(W, axis=0)
     nodes = np.flatnonzero(norm > least_norm)
     directions = W[:, nodes] / norm[nodes]

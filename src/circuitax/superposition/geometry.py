@@ -1,8 +1,8 @@
 """Norms, interference and dimensionality of a toy model's features.
 
-Every function takes one model's ``W [n_hidden, n_features]``, whose columns are the features; batch
-with ``jax.vmap``. A feature of zero norm has interference and dimensionality 0, with finite
-gradients.
+Every function takes one model's ``W [n_hidden, n_features]``, whose columns are the features; use
+``jax.vmap`` for several models. A feature of zero norm has interference and dimensionality 0, with
+finite gradients.
 """
 
 import jax.numpy as jnp
@@ -30,7 +30,10 @@ def norms(W: Float[Array, "n_hidden n_features"]) -> Float[Array, " n_features"]
 
 
 def interference_sq(W: Float[Array, "n_hidden n_features"]) -> Float[Array, " n_features"]:
-    """``sum_{j != i} (What_i . W_j)^2``: 0 is orthogonal to all, at least 1 means shared.
+    """``sum_{j != i} (What_i . W_j)^2``, the squared overlap of a direction with other features.
+
+    It is 0 where feature i is orthogonal to all others; the paper calls a feature superposed where
+    it is 1 or more.
 
     Source: toy-models paper, "Demonstrating Superposition" (colour of the norm bars).
     """
@@ -38,7 +41,9 @@ def interference_sq(W: Float[Array, "n_hidden n_features"]) -> Float[Array, " n_
 
 
 def interference_root(W: Float[Array, "n_hidden n_features"]) -> Float[Array, " n_features"]:
-    """The square root of `interference_sq`, which the official code plots (E17).
+    """The square root of `interference_sq`, which the official code plots.
+
+    The paper's text plots the square instead (erratum E17 of docs/errata.md).
 
     Differs: no 1e-5 is added to the norm.
     """
@@ -48,7 +53,10 @@ def interference_root(W: Float[Array, "n_hidden n_features"]) -> Float[Array, " 
 
 
 def dimensions_per_feature(W: Float[Array, "n_hidden n_features"]) -> Float[Array, ""]:
-    """``D* = m / |W|_F^2``; basis independent, too low once norms exceed 1 (pentagon: 0.31).
+    """``D* = m / |W|_F^2``, hidden dimensions for each feature that is represented.
+
+    It does not depend on the basis; it is too low where norms exceed 1 (0.31 for the pentagon) and
+    infinite where W is zero.
 
     Source: toy-models paper, "The Geometry of Superposition".
     """
@@ -69,7 +77,9 @@ def dimensionality(W: Float[Array, "n_hidden n_features"]) -> Float[Array, " n_f
 
 
 def leverage(W: Float[Array, "n_hidden n_features"]) -> Float[Array, " n_features"]:
-    """Leverage scores ``W_i^T (W W^T)^+ W_i``: they sum to the rank, and D_i never exceeds them.
+    """Leverage scores ``W_i^T (W W^T)^+ W_i``, whose sum is the rank.
+
+    They are upper bounds of the dimensionalities D_i.
 
     Source: comment by F. Zhang on the toy-models paper.
     """
@@ -77,14 +87,23 @@ def leverage(W: Float[Array, "n_hidden n_features"]) -> Float[Array, " n_feature
 
 
 def angles(W: Float[Array, "2 n_features"]) -> Float[Array, " n_features"]:
-    """Directions of two-dimensional features, in degrees from 0 to 360."""
+    """Directions of two-dimensional features, in degrees from 0 to 360.
+
+    Raises:
+        ValueError: If W does not have two rows.
+    """
+    if W.shape[0] != 2:
+        raise ValueError(f"W has n_hidden={W.shape[0]} rows, must have 2 to have directions")
     return jnp.mod(jnp.rad2deg(jnp.arctan2(W[1], W[0])), 360)
 
 
 def gaps(W: Float[Array, "2 n_features"]) -> Float[Array, " n_features"]:
     """Angles between neighbouring directions around the circle, in degrees; they sum to 360.
 
-    All features count: drop the ignored ones first, their directions mean nothing.
+    All features count. Drop the ignored ones first, since their directions mean nothing.
+
+    Raises:
+        ValueError: If W does not have two rows.
     """
     ordered = jnp.sort(angles(W))
     return jnp.concatenate([jnp.diff(ordered), ordered[:1] + 360 - ordered[-1:]])

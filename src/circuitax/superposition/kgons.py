@@ -1,11 +1,13 @@
-"""k-gon potentials: the toy model in two hidden dimensions on one-hot data.
+"""Potentials of regular k-gons: the toy model in two hidden dimensions on one-hot data.
 
-One of c features is on, chosen uniformly, with magnitude uniform on [0, 1]. Per configuration
+In each sample exactly one of c features is on, chosen uniformly, with a magnitude uniform on
+[0, 1]. The expected loss of a model is
 
     L = (1/c) sum_j int_0^1 sum_i (x delta_ij - relu(G_ij x + b_i))^2 dx,
 
-which is piecewise polynomial in norms, biases and cosines. A regular k-gon of norm l and bias b,
-with the other c - k features at zero, is a critical point; ``L(k, c) = (h_k + c - k) / (3 c)``.
+which is piecewise polynomial in norms, biases and cosines. A regular k-gon of the right norm l and
+bias b, with the other c - k features at zero, is a critical point, and its loss is the potential
+``L(k, c) = (h_k + c - k) / (3 c)``.
 """
 
 from typing import NamedTuple
@@ -14,14 +16,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from scipy import optimize
+from scipy import ndimage, optimize
 
+from circuitax.kernel.checks import check_range
 from circuitax.kernel.weights import TiedWeights
 from circuitax.superposition.unit_error import error_on, mean_error_off
 
+# The grid on which `optimal_kgon` looks for basins: squared norms, and biases in squared norms.
+N_GAINS, N_RATIOS = 160, 106
+# The basins that are polished.
+N_POLISHED = 5
+# The loss of a k-gon whose outputs are all off, less what rounding may leave of it.
+PLATEAU = 1 / 3 - 1e-9
+
 
 class KGon(NamedTuple):
-    """The optimal regular k-gon of c = k features: norm, bias, potential L, and ``h = 3 k L``."""
+    """The optimal regular k-gon of c = k features: its norm, bias, loss L, and ``h = 3 k L``."""
 
     norm: float
     bias: float
@@ -59,14 +69,15 @@ def kgon_weights(
     Args:
         k: Vertices, from 1 to ``n_features``.
         n_features: c.
-        norm: Norm of a vertex.
+        norm: Norm of a vertex, not negative.
         bias: Bias of a vertex.
         n_positive: Features at zero whose bias is ``1/(2c)`` instead of 0; 1 is the paper's "k+".
 
     Raises:
-        ValueError: If k or ``n_positive`` is out of range.
+        ValueError: If k, ``norm`` or ``n_positive`` is out of range.
     """
     _check_counts(k, n_features, n_positive)
+    check_range("norm", norm, "[0, inf)")
     angle = 2 * jnp.pi * jnp.arange(n_features) / k
     index = jnp.arange(n_features)
     alive = index < k
@@ -78,7 +89,13 @@ def kgon_weights(
 def optimal_kgon(k: int) -> KGon:
     """Norm and bias that minimise the one-hot loss of a regular k-gon on its own k features.
 
-    Host side, in float64 whatever the caller's precision.
+    The loss has several basins, and a plateau of 1/3 on which no feature is put out, so a local
+    search alone may end in the wrong place. A grid over squared norm and bias comes first; its
+    lowest local minima are then polished by BFGS. On the host, in float64 whatever the caller's
+    precision; the time grows like k.
+
+    Args:
+        k: Vertices, at least 3.
 
     Raises:
         ValueError: If k is less than 3, or no minimum is found.
@@ -88,7 +105,8 @@ def optimal_kgon(k: int) -> KGon:
     if k < 3:
         raise ValueError(f"k={k} must be at least 3")
     with jax.enable_x64(True):
-        loss = jax.jit(jax.value_and_grad(lambda z: one_hot_loss(kgon_weights(k, k, z[0], z[1]))))
+        starts = _grid_minima(k)
+        loss = jax.jit(jax.value_and_grad(lambda z: _polygon_loss(k, z[0] ** 2, z[1])))
         ends = [
             optimize.minimize(
                 lambda z: tuple(np.asarray(part) for part in loss(jnp.asarray(z))),
@@ -97,7 +115,7 @@ def optimal_kgon(k: int) -> KGon:
                 method="BFGS",
                 options={"gtol": 1e-12},
             )
-            for start in ((1.0, 0.1), (1.2, -0.3), (1.4, -0.8))
+            for start in starts
         ]
     best = min(ends, key=lambda end: end.fun)
     if not np.abs(best.jac).max() < 1e-7:
@@ -110,18 +128,48 @@ def kgon_potential(h: float, k: int, n_features: int, *, n_positive: int = 0) ->
     """``L(k, c) = (h_k + c - k) / (3 c) - n_positive / (4 c^2)``.
 
     Args:
-        h: ``h_k``, from `optimal_kgon`.
+        h: ``h_k`` from `optimal_kgon`, not negative.
         k: Vertices.
         n_features: c, at least k.
         n_positive: Features at zero whose bias is ``1/(2c)``; 1 is the paper's "k+" variant.
 
     Raises:
-        ValueError: If k or ``n_positive`` is out of range.
+        ValueError: If h, k or ``n_positive`` is out of range.
 
     Source: Chen et al. 2023.
     """
     _check_counts(k, n_features, n_positive)
+    check_range("h", h, "[0, inf)")
     return (h + n_features - k) / (3 * n_features) - n_positive / (4 * n_features**2)
+
+
+def _polygon_loss(k: int, gain: Float[Array, ""], bias: Float[Array, ""]) -> Float[Array, ""]:
+    """`one_hot_loss` of a regular k-gon of squared norm ``gain``: every vertex loses the same."""
+    cosines = jnp.cos(2 * jnp.pi * jnp.arange(1, k) / k)
+    start = jnp.full(cosines.shape, bias)
+    return jnp.sum(mean_error_off(start, start + gain * cosines)) + error_on(bias, gain)
+
+
+def _grid_minima(k: int) -> list[tuple[float, float]]:
+    """Norm and bias at the lowest local minima of the loss on a grid, lowest first.
+
+    The optimum moves from squared norm 1 and bias 0 at k = 3 through a squared norm of 2.6 at
+    k = 10 down to about ``15.6 / k`` for large k, with the bias between -1 and 0 squared norms; the
+    grid holds all of that with room on every side.
+    """
+    gains = np.geomspace(2 / k, 5, N_GAINS)
+    ratios = np.linspace(-1.25, 0.5, N_RATIOS)
+
+    def row(gain: Float[Array, ""]) -> Float[Array, " n_ratios"]:
+        return jax.vmap(lambda ratio: _polygon_loss(k, gain, gain * ratio))(jnp.asarray(ratios))
+
+    losses = np.asarray(jax.jit(lambda gains: jax.lax.map(row, gains))(jnp.asarray(gains)))
+    lowest_near = ndimage.minimum_filter(losses, size=3, mode="nearest")
+    i, j = np.nonzero((losses == lowest_near) & (losses < PLATEAU))
+    order = np.argsort(losses[i, j])[:N_POLISHED]
+    return [
+        (gains[a] ** 0.5, gains[a] * ratios[b]) for a, b in zip(i[order], j[order], strict=True)
+    ]
 
 
 def _check_counts(k: int, n_features: int, n_positive: int) -> None:

@@ -1,8 +1,9 @@
 """The exact optimum of a toy model: BFGS on the exact loss from many starts, cell by cell.
 
-A cell is one (density, importance) setting. Restarts of all cells form one batch, first searched
-with a short cosine series; the best few of each cell are then polished with a long one. Float64 is
-expected (``jax.enable_x64``): in float32 the line search stalls at relative differences of 1e-6.
+A cell is one setting of density and importance. The restarts of all cells form one batch. A first
+search uses a short cosine series; a second one polishes the best few restarts of each cell with a
+long series. Call it in float64 (``jax.enable_x64``): in float32 the line search stalls at relative
+differences of 1e-6.
 """
 
 from functools import partial
@@ -13,14 +14,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
+from circuitax.kernel.checks import check_range
 from circuitax.kernel.keys import derive
 from circuitax.kernel.weights import TiedWeights
 from circuitax.superposition.bfgs import BFGSState, begin, minimise
 from circuitax.superposition.expected_loss import ExpectedLoss, expected_loss
 
 # Cosine terms of the search (errors near 1e-7, far below the gaps between solution classes) and of
-# the polish (near 1e-9), by number of features. Up to two features the closed
-# form is all; equal numbers share one compiled program.
+# the polish (near 1e-9), by number of features. Up to two features the closed form is exact; equal
+# numbers share one compiled program.
 TERMS = {1: (0, 0), 2: (0, 0), 3: (16, 16), 4: (24, 96)}
 MANY_FEATURES_TERMS = (32, 128)
 # Cosine terms of the loss that is reported.
@@ -63,24 +65,36 @@ def find_optimum(
     Args:
         key: Random starts; the same starts serve every cell, so that cells differ by setting only.
         density: P(feature is on), in [0, 1].
-        importance: I_i.
+        importance: I_i, not negative.
         n_hidden: Hidden dimensions, at least 1.
-        n_restarts: Random starts a cell; ``W ~ N(0, init_scale^2 / n_hidden)``, ``b = 0``.
+        n_restarts: Random starts of each cell; ``W ~ N(0, init_scale^2 / n_hidden)``, ``b = 0``.
         starts: Further starts, with a leading axis, such as `crossover.digon_starts`.
-        init_scale: Expected norm of a feature at the start, nearly.
-        n_polished: Restarts a cell that are polished, best first.
-        tolerance: Relative distance to the best loss that counts as reaching it.
+        init_scale: Expected norm of a feature at the start, nearly; positive.
+        n_polished: Restarts of each cell that are polished, best first.
+        tolerance: Relative distance to the best loss that counts as reaching it, not negative.
 
     Raises:
-        ValueError: If ``n_hidden`` or ``n_polished`` is less than 1, or there is no start.
+        ValueError: If an argument is out of range, the shapes do not fit, or there is no start.
 
     Source: toy-models paper, "The Geometry of Superposition" (best of several fits).
     """
     n_cells, n_features = density.shape
-    if n_hidden < 1:
-        raise ValueError(f"n_hidden={n_hidden} must be at least 1")
-    if n_polished < 1:
-        raise ValueError(f"n_polished={n_polished} must be at least 1")
+    check_range("density", density, "[0, 1]")
+    check_range("importance", importance, "[0, inf)")
+    for name, size, least in (
+        ("n_hidden", n_hidden, 1),
+        ("n_restarts", n_restarts, 0),
+        ("n_polished", n_polished, 1),
+    ):
+        check_range(name, size, f"[{least}, inf)")
+    check_range("init_scale", init_scale, "(0, inf)")
+    check_range("tolerance", tolerance, "[0, inf)")
+    if importance.shape != density.shape:
+        raise ValueError(f"importance has shape {importance.shape}, density has {density.shape}")
+    if starts is not None and starts.W.shape[1:] != (n_hidden, n_features):
+        raise ValueError(
+            f"starts.W has shape {starts.W.shape}, must have (start, {n_hidden}, {n_features})"
+        )
     x = _starts(key, n_hidden, n_features, n_restarts, starts, init_scale, density.dtype)
     n_starts = x.shape[0]
     if n_starts == 0:

@@ -1,21 +1,24 @@
-"""Closed-form phase diagram of the toy model for n = 2, m = 1 and n = 3, m = 2.
+"""Closed-form phase diagram of the toy model: n = 2 features in m = 1 dimension, or 3 in 2.
 
-All features have density p, the first ones importance 1 and the last ("extra") one importance r.
-Four hand-made configurations with entries 0 and +-1 and no scale tuning compete (sum loss):
+All features have density p. The last ("extra") feature has importance r, the others have 1. The
+diagram compares four hand-made configurations, whose weights are 0 or +-1 and whose norms are not
+tuned, by their loss summed over features:
 
     ignore_first    p/3 - p^2/4          n = 2 only below; leaves out a feature of importance 1
-    ignore_last     r (p/3 - p^2/4)      leaves out the last feature, bias p/2 on it
+    ignore_last     r (p/3 - p^2/4)      leaves out the last feature, whose bias is p/2
     pair_first      p^2/3                first two antipodal, last one dedicated (n = 3)
     pair_last       (1 + r) p^2/6        last one antipodal to another
 
-A loss over {0, +-1} configurations is an upper bound of the true optimum (`optimum`), which also
-tunes norms and biases and goes antipodal before these curves cross: at r = 1 already at p = 0.65.
+The least of the four is an upper bound of the true optimum (`optimum`), which also tunes norms and
+biases and makes two features antipodal before these curves cross: at r = 1 already at p = 0.65.
 """
 
 from enum import IntEnum
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
+
+from circuitax.kernel.checks import check_range
 
 TRIPLE_POINT = (1.0, 4 / 7)
 """(r, p) at which ignoring, dedicating and sharing tie."""
@@ -37,16 +40,16 @@ def configuration_losses(
 
     Args:
         density: p of every feature, in [0, 1].
-        importance: r of the last feature; the others have 1.
+        importance: r of the last feature, not negative; the others have 1.
         n_features: 2 (one hidden dimension) or 3 (two); only 3 has ``pair_first``.
 
     Raises:
-        ValueError: If ``n_features`` is neither 2 nor 3.
+        ValueError: If an argument is out of range.
 
     Source: toy-models paper, "Superposition as a Phase Change", and its derivation notebook.
     """
-    if n_features not in (2, 3):
-        raise ValueError(f"n_features={n_features} must be 2 or 3")
+    _check(n_features, density)
+    check_range("importance", importance, "[0, inf)")
     p, r = density, importance
     ignored = p / 3 - p**2 / 4
     pair_first = p**2 / 3 if n_features == 3 else jnp.full_like(p, jnp.inf)
@@ -59,7 +62,7 @@ def best_configuration(
     """The configuration of least loss, as a `Configuration` value, and that loss.
 
     Raises:
-        ValueError: If ``n_features`` is neither 2 nor 3.
+        ValueError: If an argument is out of range, as in `configuration_losses`.
     """
     losses = configuration_losses(density, importance, n_features)
     return jnp.argmin(losses, axis=-1), jnp.min(losses, axis=-1)
@@ -68,20 +71,30 @@ def best_configuration(
 def lower_boundary(density: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     """The importance below which the last feature is ignored: ``2p / (4 - 5p)``, 1 above p = 4/7.
 
+    Raises:
+        ValueError: If a density is outside [0, 1].
+
     Source: toy-models paper, phase diagram; algebra on the four losses.
     """
+    check_range("density", density, "[0, 1]")
     return jnp.where(density < 4 / 7, 2 * density / (4 - 5 * density), 1)
 
 
 def upper_boundary(density: Float[Array, "*shape"], n_features: int) -> Float[Array, "*shape"]:
     """The importance above which the last feature has a dimension of its own.
 
-    ``(4 - 5p) / 2p`` for n = 2 and p < 4/7, else 1: for n = 3 the first two can share instead.
+    ``(4 - 5p) / 2p`` for n = 2 and p < 4/7 (infinite at p = 0), else 1: for n = 3 the first two
+    features can share a dimension instead.
 
     Raises:
-        ValueError: If ``n_features`` is neither 2 nor 3.
+        ValueError: If ``n_features`` is neither 2 nor 3, or a density is outside [0, 1].
     """
-    if n_features not in (2, 3):
-        raise ValueError(f"n_features={n_features} must be 2 or 3")
+    _check(n_features, density)
     shared = (4 - 5 * density) / (2 * density)
     return jnp.where((density < 4 / 7) & (n_features == 2), shared, 1)
+
+
+def _check(n_features: int, density: Float[Array, "*shape"]) -> None:
+    if n_features not in (2, 3):
+        raise ValueError(f"n_features={n_features} must be 2 or 3")
+    check_range("density", density, "[0, 1]")

@@ -1,4 +1,8 @@
-"""How a dense network answers single features and pairs: where it erases, clips and invents."""
+"""How a dense network answers single features and pairs: where it erases, clips and invents.
+
+S0 is the document "Some Structures in Transformer Architectures" (Menon 2025), whose Example 26 is
+a network of this kind; E6 and E7 are rows of docs/errata.md on what it says of that network.
+"""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -7,12 +11,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from circuitax.kernel.checks import check_range
 from circuitax.kernel.toy import dense_forward
 from circuitax.kernel.weights import DenseWeights
 
 
 class Onsets(NamedTuple):
-    """Magnitudes at which feature k's answer changes; ``inf`` where it does not up to the limit."""
+    """Magnitudes at which the network's answer to feature k changes; ``inf`` where it does not."""
 
     alive: Float[Array, " n_features"]
     """Above it the feature's own output is positive."""
@@ -52,20 +57,23 @@ def onsets(weights: DenseWeights, limit: float = 3.0, n_grid: int = 301) -> Onse
     Args:
         weights: A network with one hidden layer or more, taking and giving ``n_features``.
         limit: Greatest magnitude looked at, positive.
-        n_grid: Points of the grid that brackets the first change; two changes inside one cell
-            would be missed.
+        n_grid: Points of the grid that brackets the first change, at least 2; two changes inside
+            one cell would be missed.
 
     Raises:
-        ValueError: If ``limit`` is not positive or the network has no hidden layer.
+        ValueError: If ``limit`` or ``n_grid`` is out of range, the network has no hidden layer, or
+            it puts out another number of features than it takes.
 
     Source: S0 Example 26; errata E6.
     """
-    if limit <= 0:
-        raise ValueError(f"limit={limit} must be positive")
+    check_range("limit", limit, "(0, inf)")
+    check_range("n_grid", n_grid, "[2, inf)")
     if len(weights.layers) < 2:
         raise ValueError(f"weights has {len(weights.layers)} layer; a hidden layer is needed")
     n_features = weights.layers[0].W.shape[0]
     dtype = weights.layers[0].W.dtype
+    if (d_out := weights.layers[-1].W.shape[1]) != n_features:
+        raise ValueError(f"weights put out {d_out} features, must put out n_features={n_features}")
 
     def margins(a: Float[Array, ""], k: Int[Array, ""]) -> Float[Array, "3"]:
         e_k = jax.nn.one_hot(k, n_features, dtype=dtype)

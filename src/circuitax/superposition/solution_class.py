@@ -1,4 +1,4 @@
-"""Names for solutions: polytopes by component, and the phases of the last feature. Host side."""
+"""Names for solutions, on the host: the polytopes of a model, and the phase of one feature."""
 
 from collections import Counter
 from enum import StrEnum
@@ -6,6 +6,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import ArrayLike
 
+from circuitax.kernel.checks import check_range
 from circuitax.superposition.feature_graph import Component, components
 
 
@@ -17,8 +18,8 @@ class Phase(StrEnum):
     dedicated = "dedicated"
 
 
-# (features, rank): the vertex-transitive arrangements that optima show. A component is connected by
-# non-orthogonality, so cross-polytopes fall apart into digons and never appear here whole.
+# (features, rank): the vertex-transitive arrangements that optima show. An edge joins features that
+# are not orthogonal, so a cross-polytope falls apart into digons and never appears as a whole.
 POLYTOPES = {
     (1, 1): "dedicated",
     (2, 1): "digon",
@@ -49,14 +50,15 @@ def polytopes(
         W: ``[n_hidden, n_features]``.
         edge: Least absolute cosine that joins two features.
         least_norm: Features below it are ignored.
-        spread: Largest distance of a D_i from ``r/k``.
+        spread: Largest distance of a D_i from ``r/k``, not negative.
 
     Raises:
-        ValueError: As `components`.
+        ValueError: If a threshold is out of range, or W holds NaN or infinity.
 
     Source: toy-models paper, "The Geometry of Superposition": tetrahedron 3/4, triangle 2/3, digon
         1/2, pentagon 2/5, square antiprism 3/8.
     """
+    check_range("spread", spread, "[0, inf)")
     W = np.asarray(W, np.float64)
     return [
         (_name(W[:, list(part)], spread), part)
@@ -87,13 +89,23 @@ def phase(
     Args:
         W: ``[n_hidden, n_features]``.
         feature: Its index; the paper's diagrams colour the last.
-        represented: Norm below which it is ignored.
-        shared: Squared interference ``sum_j (What_i . W_j)^2`` from which it is superposed.
+        represented: Norm below which it is ignored, positive.
+        shared: Squared interference ``sum_{j != i} (What_i . W_j)^2`` from which it is superposed,
+            positive.
+
+    Raises:
+        ValueError: If there is no such feature, a threshold is not positive, or W holds NaN or
+            infinity.
 
     Source: toy-models paper, "Superposition as a Phase Change".
     Differs: the paper colours continuously; the thresholds are ours.
     """
     W = np.asarray(W, np.float64)
+    check_range("W", W, "(-inf, inf)")
+    check_range("represented", represented, "(0, inf)")
+    check_range("shared", shared, "(0, inf)")
+    n_features = W.shape[1]
+    check_range("feature", feature, f"[{-n_features}, {n_features})")
     norm = np.linalg.norm(W[:, feature])
     if norm < represented:
         return Phase.ignored

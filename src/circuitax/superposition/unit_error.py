@@ -5,16 +5,18 @@ With gain ``g = |W_i|^2`` and drive ``t = b_i + s`` (s: what the other features 
     off(t) = relu(t)^2                                 when feature i is off,
     on(t)  = int_0^1 (x - relu(g x + t))^2 dx          when it is on,
 
-are once differentiable, piecewise polynomial in t, with kinks at 0 and -g only. Everything the
-exact losses need of them is here: values, slopes, averages over an interval (one more active
-feature) and the cosine spectrum of their curvature. No formula divides by a difference that may
-vanish, so norms, couplings and biases of 0 are safe, in both precisions and under ``jax.grad``.
+are piecewise polynomial in t and once differentiable; their second derivatives jump at 0 and -g
+only. This file holds all that the exact losses need of them: values, slopes, averages over an
+interval of drives (which is what one more active feature does) and the cosine spectrum of their
+curvature. No formula divides by a difference that may vanish, so norms, couplings and biases of 0
+are safe, in both precisions and under ``jax.grad``.
 """
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Complex, Float
 
+from circuitax.kernel.checks import check_range
 from circuitax.superposition.characteristic import ladder, multiples, sinc, spread
 
 # Two Gauss nodes integrate a cubic exactly.
@@ -29,8 +31,16 @@ def error_off(drive: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 def error_on(drive: Float[Array, "*shape"], gain: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     """``int_0^1 (x - relu(g x + t))^2 dx``.
 
-    It is 1/3 below ``t = -g`` and ``(1-g)^2/3 - (1-g)t + t^2`` above 0. Between the kinks the unit
-    opens at ``v = -t / g``, and it is ``v^3/3 + (1-v)(A^2 + A v + v^2)/3``, ``A = 1 - g (1 - v)``.
+    The value is 1/3 for ``t <= -g`` and ``(1-g)^2/3 - (1-g)t + t^2`` for ``t >= 0``. In between the
+    ReLU opens at ``x = v = -t / g``, and the value is ``v^3/3 + (1-v)(A^2 + A v + v^2)/3`` with
+    ``A = 1 - g (1 - v)``.
+
+    Args:
+        drive: t.
+        gain: g, not negative.
+
+    Raises:
+        ValueError: If a gain is negative.
     """
     opening, at_opening, at_one = _opening(drive, gain)
     live = (1 - opening) * (at_one**2 + at_one * at_opening + at_opening**2)
@@ -43,7 +53,11 @@ def slope_off(drive: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 
 
 def slope_on(drive: Float[Array, "*shape"], gain: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """The derivative of `error_on` in the drive."""
+    """The derivative of `error_on` in the drive.
+
+    Raises:
+        ValueError: If a gain is negative.
+    """
     opening, at_opening, at_one = _opening(drive, gain)
     return -(1 - opening) * (at_one + at_opening)
 
@@ -63,7 +77,12 @@ def mean_error_off(
 def mean_error_on(
     start: Float[Array, "*shape"], end: Float[Array, "*shape"], gain: Float[Array, "*shape"]
 ) -> Float[Array, "*shape"]:
-    """The average of `error_on` over the interval between two drives, in either order."""
+    """The average of `error_on` over the interval between two drives, in either order.
+
+    Raises:
+        ValueError: If a gain is negative.
+    """
+    check_range("gain", gain, "[0, inf)")
     low, high = jnp.minimum(start, end), jnp.maximum(start, end)
     width = high - low
     # Below this width the shares lose half their digits, and the midpoint rule has all of them.
@@ -87,9 +106,14 @@ def curvatures(
     Args:
         start: The window's lower end.
         length: Its length, positive.
-        gain: g.
-        n_terms: Number of frequencies, k = 1..n_terms.
+        gain: g, not negative.
+        n_terms: Number of frequencies, k = 1..n_terms, at least 1.
+
+    Raises:
+        ValueError: If an argument is out of range.
     """
+    check_range("length", length, "(0, inf)")
+    check_range("gain", gain, "[0, inf)")
     step = jnp.pi / length
     low, high = (jnp.clip(kink, start, start + length) for kink in (-gain, jnp.zeros_like(gain)))
     middle, half = 0.5 * (low + high), 0.5 * (high - low)
@@ -110,7 +134,8 @@ def curvatures(
 def _opening(
     drive: Float[Array, "*shape"], gain: Float[Array, "*shape"]
 ) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"], Float[Array, "*shape"]]:
-    """Where in [0, 1] the unit opens, and the signed error ``x - relu(g x + t)`` there and at 1."""
+    """Where in [0, 1] the ReLU opens, and the signed error ``x - relu(g x + t)`` there and at 1."""
+    check_range("gain", gain, "[0, inf)")
     safe_gain = jnp.maximum(gain, jnp.finfo(gain.dtype).tiny ** 0.25)
     opening = jnp.clip(-drive / safe_gain, 0, 1)
     excess = jax.nn.relu(drive)

@@ -1,10 +1,11 @@
-"""Losses that are trained: importance-weighted squared error, and cross-entropy in nats."""
+"""The losses that models are trained on: importance-weighted squared error, and cross-entropy."""
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from circuitax.superposition.expected_loss import Convention
+from circuitax.kernel.checks import check_range
+from circuitax.superposition.convention import Convention
 
 
 def weighted_squared_error(
@@ -27,8 +28,8 @@ def weighted_squared_error(
         feature_axis: The axis of features; all others are samples.
 
     Raises:
-        ValueError: If ``importance`` is not as long as the axis of features, or ``convention`` is
-            neither ``sum`` nor ``mean``.
+        ValueError: If ``importance`` is negative or not as long as the axis of features, or
+            ``convention`` is neither ``sum`` nor ``mean``.
 
     Source: toy-models paper, "Demonstrating Superposition"; its notebook for ``mean``.
     Differs: one formula of the paper puts the importance inside the square.
@@ -38,12 +39,12 @@ def weighted_squared_error(
         raise ValueError(
             f"importance has {importance.shape[0]} entries, must have one a feature, {n_features}"
         )
-    if convention not in list(Convention):
-        raise ValueError(f"convention={convention!r} must be one of {', '.join(Convention)}")
+    check_range("importance", importance, "[0, inf)")
+    convention = Convention(convention)
     features_last = jnp.moveaxis(jnp.square(target - output), feature_axis, -1)
     error = jnp.mean(features_last, axis=tuple(range(target.ndim - 1)))
     total = jnp.sum(importance * error)
-    return total / n_features if convention == Convention.mean else total
+    return total / n_features if convention is Convention.mean else total
 
 
 def next_token_nats(

@@ -14,7 +14,7 @@ from circuitax.kernel.keys import at_index
 from circuitax.kernel.toy import dense_forward
 from circuitax.kernel.weights import DenseWeights, TiedWeights
 from circuitax.models.toy import ToyKind, ToySpec, init_weights
-from circuitax.superposition.expected_loss import Convention
+from circuitax.superposition.convention import Convention
 from circuitax.training.losses import weighted_squared_error
 from circuitax.training.sharding import split_samples
 

@@ -1,0 +1,144 @@
+"""The benchmark table: every row a ratio to a real alternative, measured in the same run.
+
+    python -m experiments.benchmark [--only toy_training] [--rounds 7] [--out results]
+
+Discovers ``experiments/benchmarks/*.py`` that define ``cases``; peers live in ``.venv-bench``. With
+``--only`` the rows of other modules stay in the table as they were measured.
+"""
+
+import argparse
+import importlib
+import json
+import os
+import platform
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from tqdm import tqdm
+
+from experiments.benchmarks.case import measure
+
+FOLDER = Path(__file__).parent
+PEAK_SIZE = 2048
+
+
+def discover() -> dict[str, Any]:
+    """Name and ``cases`` of every benchmark module, in alphabetical order."""
+    found = {}
+    for path in sorted(FOLDER.glob("*.py")):
+        module = importlib.import_module(f"experiments.benchmarks.{path.stem}")
+        if hasattr(module, "cases"):
+            found[path.stem] = module.cases
+    return found
+
+
+def matmul_peak() -> Callable[[], float]:
+    """A function that measures this machine's float32 matmul speed, in GFLOP/s."""
+    a = jax.random.normal(jax.random.key(0), (PEAK_SIZE, PEAK_SIZE), jnp.float32)
+    product = jax.jit(lambda x: x @ x)
+    jax.block_until_ready(product(a))
+
+    def peak() -> float:
+        seconds = []
+        for _ in range(3):
+            start = time.perf_counter()
+            jax.block_until_ready(product(a))
+            seconds.append(time.perf_counter() - start)
+        return 2.0 * PEAK_SIZE**3 / min(seconds) / 1e9
+
+    return peak
+
+
+def table(rows: list[dict[str, Any]], machine: dict[str, Any]) -> str:
+    """The rows as Markdown."""
+    lines = [
+        "# Benchmarks",
+        "",
+        "Written by `python -m experiments.benchmark`. Ours and theirs take turns in one run; the",
+        "ratio is the median over rounds, with the least and the largest round in brackets. The",
+        "peak is this machine's float32 matmul speed, measured in the same rounds.",
+        "",
+        f"Machine: {machine['cores']} cores, {machine['processor']}, {machine['backend']}; peak "
+        f"{machine['peak_gflops_per_second']:.0f} GFLOP/s. JAX {machine['jax']}, "
+        f"{machine['date']}; load before the run {machine['load_before']:.1f}.",
+        "",
+        "| what | ours | theirs | ratio | target | share of peak | against |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    notes = []
+    for row in rows:
+        theirs = f"{row['theirs']:.3g} {row['unit']}" if "theirs" in row else "-"
+        ratio = "-"
+        if "ratio" in row:
+            ratio = f"{row['ratio']:.1f}x ({row['ratio_low']:.1f} to {row['ratio_high']:.1f})"
+        target = "-" if row["target"] is None else f"{row['target']:g}x"
+        share = f"{row['share_of_peak']:.0%}" if "share_of_peak" in row else "-"
+        lines.append(
+            f"| {row['name']} | {row['ours']:.3g} {row['unit']} | {theirs} | {ratio} | {target} "
+            f"| {share} | {row['peer'] or '-'} |"
+        )
+        if row["note"]:
+            notes.append(f"- {row['name']}: {row['note']}. {row['rounds']} rounds, {row['date']}.")
+    return "\n".join([*lines, "", *notes, ""])
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure, print and write the table."""
+    parser = argparse.ArgumentParser(
+        prog="experiments.benchmark",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--only", default="", help="benchmark modules, separated by commas")
+    parser.add_argument("--rounds", type=int, default=7, help="alternating rounds, 5 or more")
+    parser.add_argument("--out", type=Path, default=FOLDER.parents[1] / "results")
+    options = parser.parse_args(arguments)
+    known = discover()
+    chosen = [name for name in options.only.split(",") if name] or list(known)
+    for name in chosen:
+        if name not in known:
+            parser.error(f"--only={name} must be one of {', '.join(known)}")
+    if options.rounds < 1:
+        parser.error(f"--rounds={options.rounds} must be at least 1")
+    rows: list[dict[str, Any]] = []
+    peak = matmul_peak()
+    machine = {
+        "cores": len(os.sched_getaffinity(0)),
+        "processor": platform.machine(),
+        "backend": jax.default_backend(),
+        # Above about 0.3 someone else is computing, and threads of a peer that wait for each other
+        # suffer most: measure again when it is quiet.
+        "load_before": os.getloadavg()[0],
+        "peak_gflops_per_second": peak(),
+        "jax": jax.__version__,
+        "python": platform.python_version(),
+        "date": time.strftime("%Y-%m-%d"),
+    }
+    with ExitStack() as stack:
+        todo = [(name, case) for name in chosen for case in known[name](stack)]
+        kept = [row for row in rows_before(options.out) if row["module"] not in chosen]
+        for name, case in tqdm(todo, unit="row", disable=None):
+            row = measure(case, options.rounds, peak)
+            rows.append({"module": name, "date": machine["date"], **row})
+            whole = sorted(kept + rows, key=lambda row: row["module"])
+            write(whole, machine, options.out)  # a run that is stopped keeps its rows
+    print(table(rows, machine))
+
+
+def rows_before(folder: Path) -> list[dict[str, Any]]:
+    """The rows of the table that is there already."""
+    path = folder / "benchmarks.json"
+    return json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else []
+
+
+def write(rows: list[dict[str, Any]], machine: dict[str, Any], folder: Path) -> None:
+    """Both files of the table."""
+    folder.mkdir(parents=True, exist_ok=True)
+    record = {"machine": machine, "rows": rows}
+    (folder / "benchmarks.json").write_text(json.dumps(record, indent=1), encoding="utf-8")
+    (folder / "benchmarks.md").write_text(table(rows, machine), encoding="utf-8")

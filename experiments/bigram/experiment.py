@@ -1,0 +1,219 @@
+"""S0 Remark 21: a zero-layer transformer is the bigram table; a one-layer direct path is not."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jaxtyping import Array
+
+from circuitax.data.bigrams import cross_entropy, mean_divergence, smoothed_bigrams
+from circuitax.kernel.forward import forward
+from circuitax.kernel.keys import derive
+from circuitax.kernel.positions import Positions
+from circuitax.kernel.weights import TransformerWeights
+from circuitax.lab.kept_weights import kept_weights
+from circuitax.lab.lab import Lab
+from circuitax.models.plain import from_plain
+from circuitax.models.specs import TransformerSpec
+from circuitax.records.claims import Claim, Expected, at_least, at_most, between
+from circuitax.records.estimate import Estimate, exact, mean_estimate
+from circuitax.records.record import Record
+from circuitax.training.bigram import (
+    FullBatchBigrams,
+    Joint,
+    bigram_log_probs,
+    direct_path_log_probs,
+)
+from circuitax.training.ensemble import Plan, advance, init, new_members
+from circuitax.training.optim import OptimSpec
+from circuitax.training.selection import divergence
+
+BUDGET_SECONDS = 60
+PAPER_SECONDS = 150_000  # by its work against quick scale; not run
+requires = ("text_models",)
+# Tokens met less often in the held-out windows have no mean prediction worth comparing.
+FEWEST = 20
+PAIRS_DRAWN = 4000
+
+
+@dataclass(frozen=True)
+class Spec:
+    """How the zero-layer models are fitted; the text is that of `text_models`.
+
+    Attributes:
+        widths: d_model as shares of the vocabulary, each in (0, 1], increasing, the last one 1.
+        optim: Optimizer, on the whole count matrix.
+        seeds: Members at each width.
+        strength: Pseudo-counts a row of the smoothed table, positive.
+    """
+
+    widths: Any = (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)  # tuple[float, ...]
+    optim: OptimSpec = field(default_factory=OptimSpec)
+    seeds: int = 5
+    strength: float = 1.0
+
+    def __post_init__(self) -> None:
+        widths = tuple(float(w) for w in self.widths)
+        object.__setattr__(self, "widths", widths)
+        if not widths or widths[-1] != 1 or not widths[0] > 0 or sorted(set(widths)) != [*widths]:
+            raise ValueError(f"widths={widths} must increase from above 0 to 1")
+        if self.seeds < 1:
+            raise ValueError(f"seeds={self.seeds} must be at least 1")
+        if not self.strength > 0:
+            raise ValueError(f"strength={self.strength} must be positive")
+
+
+def _claim(id: str, statement: str, expected: Expected, why: str, source: str, n: int) -> Claim:
+    return Claim(id=id, source=source, statement=statement, quantity=id, expected=expected, why=why,
+                 kind="shape", n=n, selection="all seeds that stayed finite")  # fmt: skip
+
+
+REMARK, TEXT_BOUND = "S0 Remark 21", "a relation: the corpus changes with the Python version"
+CLAIMS = (
+    _claim("bigram-full-width", "A zero-layer model as wide as the vocabulary is the bigram table: "
+           "mean KL divergence from the smoothed table, nats", at_most(0.01),
+           "0 at the optimum; training stops early, pilot runs with other keys gave 0.002",
+           REMARK, 5),
+    _claim("bigram-held-out", "... and predicts held-out text as well: its cross-entropy minus the "
+           "table's, nats", between(-0.03, 0.03, whole_interval=True),
+           "the two smooth rare pairs differently", REMARK, 5),
+    _claim("bigram-bottleneck", "A narrow model cannot hold the table: KL at the smallest width "
+           "minus KL at full width, nats", at_least(0.1), TEXT_BOUND, REMARK, 5),
+    _claim("bigram-direct-path", "The direct path of a one-layer model is not the bigram model: "
+           "its KL from the table minus that of a zero-layer model trained alike, nats",
+           at_least(0), TEXT_BOUND, "S0 Theorem 25, erratum E24", 5),
+    _claim("bigram-marginal", "The whole one-layer model, averaged over contexts, is nearer to the "
+           "table than its direct path is: difference of KL, nats", at_least(0), TEXT_BOUND,
+           "S0 Theorem 25, erratum E24", 5),
+)  # fmt: skip
+
+
+def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+    """Fit the table at every width; then read the direct paths of the trained text models."""
+    upstream = lab.input("text_models")
+    counts = lab.load_arrays("bigram-counts", source="text_models")
+    train, held_out = (counts[split].astype(np.int64) for split in ("train", "validation"))
+    table = smoothed_bigrams(train, spec.strength)
+    fitted, divergences = _fit(spec, train, held_out, table, derive(key, "widths"), lab)
+    paths = _paths(upstream, table, lab)
+    data = xr.merge([fitted, paths])
+    data["table_train_loss"] = cross_entropy(train, np.log(table))
+    data["table_held_out_loss"] = cross_entropy(held_out, np.log(table))
+    notes = {"text": upstream.notes["text"], "divergence": divergences,
+             "smoothing": f"Dirichlet around the unigram, strength {spec.strength}"}  # fmt: skip
+    return Record(data=data, measured=_estimates(data), notes=notes)
+
+
+def _fit(
+    spec: Spec, train: np.ndarray, held_out: np.ndarray, table: np.ndarray, key: jax.Array, lab: Lab
+) -> tuple[xr.Dataset, dict[str, Any]]:
+    d_vocab = len(train)
+    weight = train.sum(axis=1).astype(float)
+    joint = jnp.broadcast_to(jnp.asarray(train / train.sum(), float), (spec.seeds, *train.shape))
+    widths = sorted({max(1, round(share * d_vocab)) for share in spec.widths})
+    seen = np.flatnonzero(train)
+    drawn = np.random.default_rng(0).choice(seen, min(PAIRS_DRAWN, seen.size), replace=False)
+    rows, tables, alive, divergences = [], [], [], {}
+    for d_model in widths:
+        model = TransformerSpec(d_vocab=d_vocab, n_ctx=None, n_layers=0, n_heads=1, d_model=d_model,
+                                positions=Positions.none)  # fmt: skip
+        plan = Plan(FullBatchBigrams(model), spec.optim, _chunk(spec.optim.steps))
+        members = new_members(derive(key, str(d_model)), spec.optim.learning_rate, Joint(joint))
+        state, _ = lab.loop(f"width-{d_model}", init(plan, members), advance(plan, members),
+                            spec.optim.steps // plan.chunk, show="loss")  # fmt: skip
+        log_p = np.asarray(jax.vmap(lambda w, m=model: bigram_log_probs(w, m))(state.params), float)
+        rows.append([
+            [mean_divergence(table, p, weight), cross_entropy(train, p), cross_entropy(held_out, p)]
+            for p in log_p
+        ])  # fmt: skip
+        tables.append(log_p[0].ravel()[drawn])
+        alive.append(np.asarray(state.alive))
+        divergences[str(d_model)] = divergence(state.alive, state.step)
+    numbers = np.array(rows)
+    over = ("width", "member")
+    data: dict[str, Any] = {
+        "kl": (over, numbers[..., 0]),
+        "train": (over, numbers[..., 1]),
+        "held_out": (over, numbers[..., 2]),
+        "alive": (over, np.array(alive)),
+        "rank_kl": ("width", [mean_divergence(table, _low_rank(table, w), weight) for w in widths]),
+        "pair_model": (("width", "pair"), np.array(tables)),
+        "pair_table": ("pair", np.log(table).ravel()[drawn]),
+        "pair_count": ("pair", train.ravel()[drawn]),
+    }
+    return xr.Dataset(data, coords={"width": widths}), divergences
+
+
+def _chunk(steps: int) -> int:
+    return next(c for c in (20, 10, 5, 2, 1) if steps % c == 0)
+
+
+def _low_rank(table: np.ndarray, rank: int) -> np.ndarray:
+    """The log table cut to a rank by SVD, rows centred: what the width alone would allow to PCA."""
+    logits = np.log(table)
+    u, s, v = np.linalg.svd(logits - logits.mean(axis=1, keepdims=True))
+    cut = (u[:, :rank] * s[:rank]) @ v[:rank]
+    top = cut.max(axis=1, keepdims=True)
+    return cut - top - np.log(np.exp(cut - top).sum(axis=1, keepdims=True))
+
+
+def _paths(upstream: Record, table: np.ndarray, lab: Lab) -> xr.Dataset:
+    """KL from the table of the zero-layer model, the one-layer direct path, and its mean."""
+    windows = lab.load_arrays("held-out", source="text_models")["windows"]
+    step = max(upstream.notes["steps_kept"])
+    weight = np.bincount(windows[:, :-1].ravel(), minlength=len(table)).astype(float)
+    weight[weight < FEWEST] = 0
+    if not weight.any():
+        weight[:] = 1
+    kinds: dict[str, list[float]] = {"zero layers": [], "direct path": [], "whole, mean": []}
+    for name, n_layers in (("layers-0", 0), ("layers-1", 1)):
+        model = from_plain(upstream.notes["model"], n_layers=n_layers)
+        weights = kept_weights(lab, "text_models", f"{name}-step-{step}", model)
+        direct = np.asarray(jax.vmap(direct_path_log_probs)(weights), float)
+        found = [mean_divergence(table, p, weight) for p in direct]
+        kinds["direct path" if n_layers else "zero layers"] = found
+        if n_layers:
+            mean = jax.jit(lambda w, m=model: _mean_prediction(w, m, jnp.asarray(windows)))
+            members = range(len(direct))
+            whole = [mean(jax.tree.map(lambda leaf, i=i: leaf[i], weights)) for i in members]
+            kinds["whole, mean"] = [
+                mean_divergence(table, np.log(np.asarray(p, float)), weight) for p in whole
+            ]
+    numbers = np.array(list(kinds.values()))
+    alive = upstream.data.alive.sel(model=["layers-0", "layers-1"]).all("model").values
+    return xr.Dataset(
+        {"path_kl": (("kind", "seed"), numbers), "path_alive": ("seed", alive)},
+        coords={"kind": list(kinds)},
+    )
+
+
+def _mean_prediction(weights: TransformerWeights, model: TransformerSpec, texts: Array) -> Array:
+    """P(next | current token) of the model, averaged over the contexts of held-out text."""
+    spec = model.forward_spec()
+
+    def add(total: Array, text: Array) -> tuple[Array, None]:
+        probs = jax.nn.softmax(forward(weights, text, spec)[0][:-1], axis=-1)
+        return total.at[text[:-1]].add(probs), None
+
+    start = jnp.full((model.d_vocab, model.d_vocab), 1e-9)
+    total, _ = jax.lax.scan(add, start, texts)
+    return total / total.sum(axis=1, keepdims=True)
+
+
+def _estimates(data: xr.Dataset) -> dict[str, Estimate]:
+    both = data.alive.isel(width=[0, -1]).all("width").values
+    full, narrow = (data.isel(width=i, member=both) for i in (-1, 0))
+    paths = data.isel(seed=data.path_alive.values)
+    path = {str(kind): paths.path_kl.sel(kind=kind).values for kind in data.kind.values}
+    difference = path["direct path"] - path["zero layers"]
+    return {
+        "bigram-full-width": mean_estimate(full.kl.values),
+        "bigram-held-out": mean_estimate(full.held_out.values - float(data.table_held_out_loss)),
+        "bigram-bottleneck": mean_estimate(narrow.kl.values - full.kl.values),
+        "bigram-direct-path": mean_estimate(difference),
+        "bigram-marginal": mean_estimate(path["direct path"] - path["whole, mean"]),
+        "table-held-out": exact(float(data.table_held_out_loss)),
+    }

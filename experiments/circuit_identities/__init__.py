@@ -1,0 +1,1 @@
+"""Identities and nulls of circuits: paths, scores, spectra and ablations on random models."""

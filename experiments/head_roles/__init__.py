@@ -1,0 +1,1 @@
+"""Who does what: heads told apart by what they look at, what they write, and by patching."""

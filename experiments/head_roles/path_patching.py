@@ -1,0 +1,157 @@
+"""Pairs of texts that differ in what follows what, and what patching one into the other shows."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key
+
+from circuitax.circuits.attribution import attribute, attribute_sources
+from circuitax.circuits.components import components_of, stacked
+from circuitax.circuits.frozen import frozen_model, head_writes
+from circuitax.circuits.heads import token_ov
+from circuitax.circuits.patching import Edges, ablate, each_component, patch_paths, patch_stream
+from circuitax.circuits.read_out import logits_of, token_directions
+from circuitax.circuits.roles import name_moving
+from circuitax.circuits.virtual_heads import virtual_sizes
+from circuitax.kernel.forward import forward
+from circuitax.kernel.interventions import Trace
+from circuitax.kernel.linalg import norm, safe_divide
+from circuitax.kernel.spec import ForwardSpec
+from circuitax.kernel.weights import TransformerWeights
+from experiments.head_roles.readings import centred
+
+# Readers of a first-layer head taken together: all queries, keys, values; the logits; everything.
+ROUTES = ("Q", "K", "V", "direct", "all")
+
+
+class Pairs(NamedTuple):
+    """``… a b … z d … a`` and ``… z b … a d … a``: induction continues with b, and with d."""
+
+    clean: Int[Array, "pair n_ctx"]
+    corrupted: Int[Array, "pair n_ctx"]
+    answer: Int[Array, " pair"]
+    """b."""
+    wrong: Int[Array, " pair"]
+    """d."""
+
+
+def swapped_places(period: int) -> tuple[int, int]:
+    """Where a and z stand in the first copy; b and d follow.
+
+    Raises:
+        ValueError: If the period leaves no room for them.
+    """
+    if period < 6:
+        raise ValueError(f"period={period} must be at least 6: a b and z d stand apart in it")
+    return period // 3, 2 * period // 3
+
+
+def swapped_pairs(key: Key[Array, ""], n_pairs: int, d_vocab: int, period: int) -> Pairs:
+    """Random distinct tokens, repeated until a comes again; corrupted by a swap of a and z.
+
+    The swap keeps the set of tokens, and the second copy: it changes what a was followed by.
+    """
+    a, z = swapped_places(period)
+    block = jnp.argsort(jax.random.uniform(key, (n_pairs, d_vocab)), axis=1)[:, :period]
+    clean = jnp.concatenate([block, block[:, : a + 1]], axis=1)
+    corrupted = clean.at[:, a].set(block[:, z]).at[:, z].set(block[:, a])
+    return Pairs(clean, corrupted, block[:, a + 1], block[:, z + 1])
+
+
+def of_pairs(
+    weights: TransformerWeights, pairs: Pairs, places: tuple[int, int], spec: ForwardSpec
+) -> dict[str, Array]:
+    """All that is measured on pairs, of a model of two layers; the metric is b's lead over d.
+
+    Patches put parts of the clean run into the corrupted one, ``resampled`` does the reverse; both
+    are means over pairs on the scale where the corrupted run is 0 and the clean one 1. ``direct``
+    and ``sources`` are logits of the clean run.
+    """
+    ov = token_ov(weights, spec)
+    cells = each_component(weights)
+    names = jnp.zeros(pairs.clean.shape[1], bool).at[jnp.array(places) + 1].set(True)
+
+    def one(pair: Pairs) -> dict[str, Array]:
+        def lead(logits: Array) -> Array:
+            return logits[-1, pair.answer] - logits[-1, pair.wrong]
+
+        good, clean = forward(weights, pair.clean, spec, outputs=True)
+        bad, corrupted = forward(weights, pair.corrupted, spec, outputs=True)
+        other = components_of(weights, pair.corrupted, spec, corrupted)
+        resampled = ablate(weights, pair.clean, spec, cells, lead, replacement=other)
+        single, routes = path_leads(weights, pair, clean, corrupted, spec)
+        return {
+            "clean": lead(good),
+            "corrupted": lead(bad),
+            "stream": patch_stream(weights, pair.corrupted, spec, clean, lead),
+            "edges": single,
+            "routes": routes,
+            "resampled": resampled.reshape(cells.heads.shape[1:]),
+            "moves_name": name_moving(clean.patterns, ov, pair.clean, names).score,
+            **_direct(weights, pair, good, clean, spec),
+        }
+
+    found = jax.tree.map(lambda x: x.mean(axis=0), jax.lax.map(one, pairs))
+    floor = found["corrupted"]
+    for name in ("stream", "edges", "routes", "resampled"):
+        whole = jnp.broadcast_to(found["clean"] - floor, found[name].shape)
+        found[name] = safe_divide(found[name] - floor, whole)
+    return found
+
+
+def edge_cells(n_heads: int) -> Edges:
+    """Readers of the first layer of two: each Q, K and V of each head alone, then `ROUTES`."""
+    kinds, heads = jnp.eye(3), jnp.eye(n_heads)
+    single = jnp.einsum("ck,rh->crkh", kinds, heads).reshape(-1, 3, n_heads)
+    each_kind = jnp.repeat(kinds[:, :, None], n_heads, axis=2)
+    none = jnp.zeros((1, 3, n_heads))
+    second = jnp.concatenate([single, each_kind, none, none + 1])
+    masks = jnp.stack([jnp.zeros_like(second), second], axis=2)
+    logits = jnp.zeros(second.shape[0]).at[-2:].set(1)
+    return Edges(masks[:, 0], masks[:, 1], masks[:, 2], logits)
+
+
+def path_leads(
+    weights: TransformerWeights, pair: Pairs, clean: Trace, corrupted: Trace, spec: ForwardSpec
+) -> tuple[Float[Array, "writer kind reader"], Float[Array, "writer route"]]:
+    """b's lead when one reader (or one `ROUTES` of them) sees a first-layer head as it was clean.
+
+    Raises:
+        ValueError: If the traces were made without ``outputs``.
+    """
+    if clean.head_outputs is None or corrupted.head_outputs is None:
+        raise ValueError("head_outputs is None: call forward with outputs=True")
+    n_heads = clean.head_outputs.shape[1]
+
+    def lead(change: Array, edges: Edges) -> Array:
+        edit = patch_paths(change, edges, weights, spec, corrupted)
+        logits = forward(weights, pair.corrupted, spec, edit)[0]
+        return logits[-1, pair.answer] - logits[-1, pair.wrong]
+
+    change = clean.head_outputs[0] - corrupted.head_outputs[0]
+    found = jax.vmap(jax.vmap(lead, (None, 0)), (0, None))(change, edge_cells(n_heads))
+    single, routes = found[:, : 3 * n_heads], found[:, 3 * n_heads :]
+    return single.reshape(n_heads, 3, n_heads), routes
+
+
+def _direct(
+    weights: TransformerWeights, pair: Pairs, logits: Array, trace: Trace, spec: ForwardSpec
+) -> dict[str, Array]:
+    """What adds to the lead without passing another head: by component, head, source, pair."""
+    n_ctx = pair.clean.shape[0]
+    model = frozen_model(weights, pair.clean, spec, trace)
+    chosen, against = jnp.full(n_ctx, pair.answer), jnp.full(n_ctx, pair.wrong)
+    parts = components_of(weights, pair.clean, spec, trace)
+    split = attribute(parts, model.read_out, logits, chosen, against)
+    directions = token_directions(model.read_out, chosen, against)
+    sources = attribute_sources(weights, spec, trace, model.read_out, directions)
+    seen = centred(model)
+    alone = norm(logits_of(head_writes(seen, 1, seen.embedding), seen.read_out))[:, -1]
+    virtual = virtual_sizes(seen, 0, 1)[..., -1]
+    return {
+        "direct": stacked(split.parts)[:, -1],
+        "sources": sources[:, :, -1],
+        "virtual": safe_divide(virtual, jnp.broadcast_to(alone, virtual.shape)),
+        "remainder": jnp.abs(split.remainder).max() / jnp.abs(logits).max(),
+    }

@@ -1,0 +1,1 @@
+"""Induction heads appear in a phase change: two layers or smeared keys, never one plain layer."""

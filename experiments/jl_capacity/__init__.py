@@ -1,0 +1,1 @@
+"""How many nearly orthogonal directions fit: random, greedy, optimised, learned, and the bounds."""

@@ -1,0 +1,1 @@
+"""Johnson–Lindenstrauss distortion against m: map families, point clouds, numbers of points."""

@@ -1,0 +1,1 @@
+"""One-hot data: the exact potentials of regular k-gons, and which of them is lowest."""

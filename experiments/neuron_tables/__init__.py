@@ -1,0 +1,1 @@
+"""Neurons as a memory: which tokens each reads and writes, and whether its values come true."""

@@ -1,0 +1,1 @@
+"""One layer: skip-trigrams read from real-text weights, copying, positions, bugs, additivity."""

@@ -1,0 +1,156 @@
+"""One layer on real text: what heads copy, where they look, and which skip-trigrams they hold.
+
+trigrams     S0's Table 1 for every head of the first seed: sources, who looks at them, what they
+             raise. Top entries by rule.
+eigenvalues  OV eigenvalues of all heads and seeds in the complex plane, before and after training.
+             Refuted if the trained ones do not lean to the right.
+scores       Copying scores of heads and their preference for offsets, against untrained heads.
+bugs         Corners that a head is forced to raise and the text never has, and what they cost.
+additivity   What a softmax buys over any sum over sources: on the text, and on "a unless b".
+             Refuted if the sum's curve ends below the softmax's, or its bars reach the rule's.
+"""
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from circuitax.figures.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    letter_panels,
+    new_figure,
+    styled,
+)
+from circuitax.records.estimate import mean_estimate
+from circuitax.records.record import Record
+from experiments.one_layer_circuits.figure_tables import bugs, trigrams
+
+
+@styled
+def draw(record: Record) -> dict[str, Figure]:
+    """The five figures of the experiment."""
+    data = record.data
+    return {
+        "trigrams": trigrams(data),
+        "eigenvalues": eigenvalues(data),
+        "scores": scores(data),
+        "bugs": bugs(data),
+        "additivity": additivity(data),
+    }
+
+
+def eigenvalues(data: xr.Dataset) -> Figure:
+    """Angle and size of every eigenvalue, size on a logarithmic radius."""
+    alive = _alive(data)
+    figure = Figure(figsize=(6.75, 3.2))
+    for i, (suffix, title) in enumerate((("_at_init", "before training"), ("", "after"))):
+        ax = figure.add_subplot(1, 2, i + 1, projection="polar")
+        both = alive[f"eigenvalues{suffix}"].values
+        half = both.shape[-1] // 2
+        values = (both[..., :half] + 1j * both[..., half:]).ravel()
+        radius = np.log10(np.maximum(np.abs(values), 1e-12) / np.abs(values).max()) + 3
+        ax.scatter(np.angle(values), np.maximum(radius, 0), s=4, color=BLUE, alpha=0.4,
+                   linewidths=0)  # fmt: skip
+        mean = float(alive[f"copying{suffix}"].mean())
+        ax.set(title=f"{title}: mean score {mean:.2f}", ylim=(0, 3.05), yticks=[1, 2, 3],
+               yticklabels=["1 %", "10 %", "100 % of\nlargest |λ|"])  # fmt: skip
+        ax.tick_params(axis="y", labelrotation=0)
+        ax.set_xticks(np.pi * np.arange(4) / 2, ["0", "π/2", "π", "3π/2"])
+        ax.tick_params(labelsize=6)
+        ax.grid(color=GREY, linewidth=0.4, alpha=0.6)
+    return figure
+
+
+def scores(data: xr.Dataset) -> Figure:
+    """Histogram of copying scores, copying accuracy, and scores by offset."""
+    alive = _alive(data)
+    figure, axes = new_figure(1, 3, height=2.5)
+    copying, accuracy, offsets = axes[0]
+    bins = np.linspace(-1, 1, 21)
+    for suffix, colour, label in (("_at_init", GREY, "before training"), ("", BLUE, "after")):
+        copying.hist(alive[f"copying{suffix}"].values.ravel(), bins, color=colour, alpha=0.85,
+                     label=label)  # fmt: skip
+        found = 100 * alive[f"top_5{suffix}"].values.ravel()
+        jitter = np.linspace(-0.25, 0.25, found.size)
+        x = 0.0 if suffix else 1.0
+        accuracy.scatter(x + jitter, np.sort(found), s=8, color=colour, linewidths=0, alpha=0.8)
+    copying.set(xlabel="OV eigenvalue score", ylabel="heads, all seeds", xlim=(-1, 1))
+    copying.set_ylim(top=1.3 * copying.get_ylim()[1])
+    copying.legend(loc="upper left", ncols=2, columnspacing=0.8, handlelength=1.2, fontsize=6)
+    chance = 500 / data.sizes["token"]
+    accuracy.axhline(chance, color=BLACK, linewidth=0.6, linestyle=":")
+    accuracy.annotate("chance", (0.5, chance), xytext=(0, 2), textcoords="offset points",
+                      fontsize=6, ha="center")  # fmt: skip
+    accuracy.set(ylabel="tokens among the five they\nraise most, %", xlim=(-0.5, 1.5))
+    accuracy.set_xticks([0, 1], ["before", "after"])
+    for suffix, colour in (("_at_init", GREY), ("", BLUE)):
+        rows = alive[f"position_scores{suffix}"].values.reshape(-1, alive.sizes["offset"])
+        offsets.plot(rows.T, color=colour, linewidth=0.5, alpha=0.6)
+    offsets.annotate("before training", (offsets.get_xlim()[1] / 2, 0), xytext=(0, 3), color=GREY,
+                     textcoords="offset points", fontsize=6, ha="center")  # fmt: skip
+    offsets.set(xlabel="tokens back", ylabel="score from positions alone")
+    letter_panels(axes[0])
+    return figure
+
+
+def additivity(data: xr.Dataset) -> Figure:
+    """Losses of three arms on text, the gap for each model, and P(out) on "a unless b"."""
+    figure, axes = new_figure(1, 3, height=2.7, width_ratios=[1.5, 0.8, 1.3])
+    curves, gaps, unless = axes[0]
+    x = data.look.values
+    arms = (("softmax", BLUE, "softmax"), ("sum", ORANGE, "sum, same ranks"),
+            ("tables", GREEN, "sum, free tables"))  # fmt: skip
+    for arm, colour, label in arms:
+        values = data[f"text_{arm}_curve"].transpose("look", "continued").values
+        values = values[:, np.isfinite(values).all(axis=0)]
+        for i, column in enumerate(values.T):
+            curves.plot(x, column, color=colour, linewidth=0.9, label=None if i else label)
+    bigram = float(data.bigram_loss)
+    curves.axhline(bigram, color=BLACK, linewidth=0.7, linestyle="--", label="bigram table")
+    ends = np.concatenate([data[f"text_{arm}_curve"].values.ravel() for arm, *_ in arms[:2]])
+    curves.set(xlabel="steps from the trained model on", ylabel="held-out loss, nats a token",
+               ylim=(np.nanmin(ends) - 0.05, bigram + 0.25))  # fmt: skip
+    curves.legend(loc="upper right", fontsize=6)
+    for i, (arm, colour) in enumerate((("sum", ORANGE), ("tables", GREEN))):
+        gap = (data[f"text_{arm}_end"] - data.text_softmax_end).values
+        gap = gap[np.isfinite(gap)]
+        gaps.scatter(i + np.linspace(-0.15, 0.15, gap.size), gap, s=12, color=colour, linewidths=0)
+        if gap.size > 1:
+            e = mean_estimate(gap)
+            gaps.errorbar(i + 0.28, e.value, [[e.value - e.low], [e.high - e.value]], color=BLACK,
+                          fmt="_", capsize=2, linewidth=0.8)  # fmt: skip
+    gaps.axhline(0, color=BLACK, linewidth=0.6)
+    gaps.set(xlim=(-0.5, 1.6), ylabel="loss above the softmax's, nats")
+    gaps.set_xticks([0, 1], ["same\nranks", "free\ntables"])
+    _unless(unless, data)
+    letter_panels(axes[0])
+    return figure
+
+
+def _unless(ax: Axes, data: xr.Dataset) -> None:
+    chosen = data.learned if bool(data.learned.any()) else data.gap_alive
+    runs = data.isel(run=np.flatnonzero(chosen.values))
+    x = np.arange(4)
+    kinds = (("p_out", BLUE, "one head"), ("additive_p_out", ORANGE, "best sum"))
+    for shift, (name, colour, label) in zip((-0.2, 0.2), kinds, strict=True):
+        columns = runs[name].transpose("run", "cell").values.T
+        found = [mean_estimate(column) for column in columns]
+        spread = np.array([[e.value - e.low, e.high - e.value] for e in found]).T
+        spread = np.where(np.isfinite(spread), spread, 0)
+        ax.bar(x + shift, [e.value for e in found], 0.38, color=colour, label=label, yerr=spread,
+               error_kw={"linewidth": 0.8})  # fmt: skip
+    # The language itself: P(out) is 1/2 but where a stands without b.
+    ax.hlines([0.5, 0.9, 0.5, 0.5], x - 0.45, x + 0.45, color=BLACK, linewidth=0.9,
+              linestyle=":", label="the rule")  # fmt: skip
+    gap = float(runs.gap.mean())
+    ax.set(xticks=x, xticklabels=["neither", "a", "b", "both"], ylim=(0, 1.25), ylabel="P(out)",
+           yticks=[0, 0.5, 1], title=f"“a unless b”: {gap:+.3f} nats")  # fmt: skip
+    ax.legend(loc="upper center", ncols=3, fontsize=6, columnspacing=0.8, handlelength=1.2)
+
+
+def _alive(data: xr.Dataset) -> xr.Dataset:
+    return data.isel(member=np.flatnonzero(data.alive.values))

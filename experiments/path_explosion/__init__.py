@@ -1,0 +1,1 @@
+"""Paths multiply with depth; the loss comes from the shortest ones: counts, terms, nats, proof."""

@@ -1,0 +1,174 @@
+"""Paths multiply with depth; the loss comes from the shortest ones: counts, terms, nats, proof."""
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jaxtyping import Array
+
+from circuitax.circuits.expansion import expand
+from circuitax.circuits.frozen import frozen_model
+from circuitax.circuits.importance import cumulative, selection_losses, shapley
+from circuitax.circuits.order_terms import layer_subset_streams, order_streams, over_subsets
+from circuitax.circuits.paths import all_paths, n_paths
+from circuitax.circuits.read_out import logits_of
+from circuitax.data.in_context_bigrams import random_bigrams, sample_in_context_bigrams
+from circuitax.kernel.forward import forward
+from circuitax.kernel.keys import derive
+from circuitax.kernel.weights import TransformerWeights
+from circuitax.lab.lab import Lab
+from circuitax.lab.language_sizes import require_readable
+from circuitax.models.specs import TransformerSpec
+from circuitax.records.record import Record
+from circuitax.training.ensemble import Plan, advance, init, new_members
+from circuitax.training.language import NextToken
+from circuitax.training.optim import OptimSpec
+from circuitax.training.selection import divergence
+from experiments.path_explosion.claims import CLAIMS as CLAIMS
+from experiments.path_explosion.claims import estimates
+from experiments.path_explosion.path_ledger import rank, ranks
+
+BUDGET_SECONDS = 75
+PAPER_SECONDS = 22_000  # by its work against quick scale; not run
+
+
+@dataclass(frozen=True)
+class BigramSource:
+    """Texts with a fixed bigram table, which weights can learn, and triggers, which they cannot."""
+
+    d_vocab: int = 32
+    length: int = 32
+    batch: int = 16
+    n_triggers: int = 8
+    table_scale: float = 2.0
+    table_seed: int = 0
+
+    def __call__(self, key: jax.Array) -> Array:
+        """One batch, a pure function of the key."""
+        table = random_bigrams(jax.random.key(self.table_seed), self.d_vocab, self.table_scale)
+        return sample_in_context_bigrams(
+            key, table, self.batch, self.length, n_triggers=self.n_triggers
+        ).tokens
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One recipe for every depth.
+
+    Attributes:
+        model: Sizes; the number of layers is set by each arm.
+        task: Texts to train on; those to measure on are drawn alike.
+        optim: Optimizer.
+        max_depth: Depths 1 to this many layers, at most 8.
+        seeds: Members of each depth, each with its own initialisation and data.
+        texts: Texts to measure on.
+        ledgers: How many of them to rank paths on, for every member.
+        chunk: Steps between two looks; must divide ``optim.steps``.
+    """
+
+    model: TransformerSpec = field(default_factory=TransformerSpec)
+    task: BigramSource = field(default_factory=BigramSource)
+    optim: OptimSpec = field(default_factory=OptimSpec)
+    max_depth: int = 6
+    seeds: int = 8
+    texts: int = 32
+    ledgers: int = 4
+    chunk: int = 100
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.max_depth <= 8:
+            raise ValueError(f"max_depth={self.max_depth} must be from 2 to 8")
+        for name in ("seeds", "texts", "ledgers"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+        if self.ledgers > self.texts:
+            raise ValueError(f"ledgers={self.ledgers} must be at most texts={self.texts}")
+        if self.chunk < 1 or self.optim.steps % self.chunk:
+            raise ValueError(f"chunk={self.chunk} must divide optim.steps={self.optim.steps}")
+        require_readable(self.model, d_vocab=self.task.d_vocab, length=self.task.length)
+
+
+def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+    """Train every depth, expand every model, and price what the expansion finds."""
+    exam = replace(spec.task, batch=spec.texts)(derive(key, "evaluation"))
+    arms, divergences = {}, {}
+    for depth in range(1, spec.max_depth + 1):
+        model = replace(spec.model, n_layers=depth)
+        plan = Plan(NextToken(model, spec.task), spec.optim, spec.chunk)
+        members = new_members(
+            derive(key, f"{depth} layers"), spec.optim.learning_rate, jnp.zeros(spec.seeds)
+        )
+        state = init(plan, members)
+        train = advance(plan, members)
+        n_chunks = spec.optim.steps // spec.chunk
+        state, _ = lab.loop(f"depth-{depth}", state, train, n_chunks, show="loss")
+        examine = jax.jit(jax.vmap(partial(measure, model), in_axes=(0, None)))
+        found = lab.stage(f"terms-{depth}", examine, state.params, exam)
+        arms[depth] = found | {"alive": np.asarray(state.alive)}
+        divergences[depth] = divergence(state.alive, state.step)
+    found = lab.stage("ledger", partial(rank, model), state, exam[: spec.ledgers])
+    last = {"top": ("place",), "top_path": ("place",), "all_sizes": ("rank",)}
+    ledgers = {name: (("member", "text", *last.get(name, ())), x) for name, x in found.items()}
+    data = xr.Dataset(
+        _arrays(spec, arms) | ledgers,
+        coords={"depth": list(arms), "rank": ranks(n_paths(model.n_layers, model.n_heads))},
+    )
+    return Record(data=data, measured=estimates(data), notes={"divergence": divergences})
+
+
+def measure(model: TransformerSpec, weights: TransformerWeights, texts: Array) -> dict[str, Array]:
+    """Losses by order and by layer, sizes of the orders, and how well all paths close."""
+    spec = model.forward_spec()
+
+    def one(text: Array) -> dict[str, Array]:
+        _, trace = forward(weights, text, spec)
+        frozen = frozen_model(weights, text, spec, trace)
+        orders = order_streams(frozen)
+        losses = selection_losses(orders, cumulative(model.n_layers + 1), frozen.read_out, text)
+        subsets = over_subsets(layer_subset_streams(frozen))
+        by_subset = selection_losses(subsets, jnp.eye(len(subsets)), frozen.read_out, text)
+        read = logits_of(orders, frozen.read_out)
+        read = read - read.mean(axis=-1, keepdims=True)
+        return {
+            "loss": losses.mean(axis=1),
+            "size": jnp.mean(read**2, axis=(1, 2)),
+            "shapley": shapley(-by_subset.mean(axis=1)),
+        }
+
+    found = jax.tree.map(lambda x: x.mean(axis=0), jax.lax.map(one, texts))
+    logits, trace = forward(weights, texts[0], spec)
+    paths = expand(frozen_model(weights, texts[0], spec, trace), logits)
+    closing = jnp.abs(paths.remainder).max() / jnp.abs(logits).max()
+    return found | {"size": jnp.sqrt(found["size"]), "remainder": closing}
+
+
+def _arrays(spec: Spec, arms: dict[int, dict[str, np.ndarray]]) -> dict[str, Any]:
+    """Arrays over depth, padded with NaN beyond each depth's orders and layers."""
+
+    def stack(name: str) -> np.ndarray:
+        most = max(arm[name].shape[1] for arm in arms.values())
+        return np.stack(
+            [
+                np.pad(arm[name], ((0, 0), (0, most - arm[name].shape[1])), constant_values=np.nan)
+                for arm in arms.values()
+            ]
+        )
+
+    heads, orders = spec.model.n_heads, range(spec.max_depth + 1)
+    formula = np.array([[n_paths(depth, heads, k) for k in orders] for depth in arms])
+    lengths = [np.array([len(path) for path in all_paths(depth, heads)]) for depth in arms]
+    listed = np.array([[(length == k).sum() for k in orders] for length in lengths])
+    return {
+        "count": (("depth", "order"), formula),
+        "enumerated": (("depth", "order"), listed),
+        "loss": (("depth", "member", "order"), stack("loss")),
+        "size": (("depth", "member", "order"), stack("size")),
+        "shapley": (("depth", "member", "layer"), stack("shapley")),
+        "remainder": (("depth", "member"), np.stack([arm["remainder"] for arm in arms.values()])),
+        "alive": (("depth", "member"), np.stack([arm["alive"] for arm in arms.values()])),
+        "uniform": ((), np.log(spec.model.d_vocab)),
+    }

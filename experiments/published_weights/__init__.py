@@ -1,0 +1,1 @@
+"""Published models against published numbers, where their weights are at hand; no download."""

@@ -1,0 +1,132 @@
+"""What is measured of a published model: copying, detectors, composition, named skip-trigrams."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from circuitax.circuits.composition import composition
+from circuitax.circuits.detectors import detect, prefix_mask
+from circuitax.circuits.heads import token_ov, token_qk
+from circuitax.circuits.induction_scores import induction_scores
+from circuitax.circuits.spectra import composed_keys, copying_score, same_matching
+from circuitax.circuits.token_tables import copying_accuracy, top_triples
+from circuitax.data.repeated import sample_repeated
+from circuitax.kernel.chain import Chain, chain_of, entries, materialise, rows
+from circuitax.kernel.forward import forward
+from circuitax.kernel.interventions import ablate_heads
+from circuitax.kernel.spec import ForwardSpec
+from circuitax.kernel.weights import TransformerWeights
+from experiments.two_layer_circuits.readings import term_losses
+
+RANKS = (1, 5)
+
+
+def repeated_texts(
+    key: jax.Array, batch: int, period: int, n_ctx: int, d_vocab: int
+) -> Int[Array, "batch length"]:
+    """Token 0 as start, then random tokens twice; shorter where the model is small."""
+    period = min(period, (n_ctx - 1) // 2, d_vocab - 1)
+    twice = sample_repeated(key, batch, 2 * period, d_vocab - 1, min_period=period,
+                            max_period=period, distinct=True)  # fmt: skip
+    return jnp.pad(twice.tokens + 1, ((0, 0), (1, 0)))
+
+
+def of_two_layers(
+    weights: TransformerWeights,
+    spec: ForwardSpec,
+    previous: int,
+    inducers: tuple[int, ...],
+    texts: Int[Array, "batch length"],
+) -> dict[str, np.ndarray]:
+    """Scores of a two-layer model, and prefix scores without each head of layer 0."""
+    heads = weights.blocks.attention
+    ov = token_ov(weights, spec)
+    W_E, W_V, W_O, W_U = ov.factors
+
+    def copied(chosen: list[int]) -> list[float]:
+        width = jnp.concatenate([W_V[1, head] for head in chosen], axis=-1)
+        back = jnp.concatenate([W_O[1, head] for head in chosen], axis=-2)
+        chain = chain_of(W_E, width, back, W_U)
+        return [float(jax.jit(partial(copying_accuracy, k=k))(chain)) for k in RANKS]
+
+    scores = jax.jit(induction_scores, static_argnums=2)(weights, texts, spec)
+    off = jnp.eye(heads.W_Q.shape[1])
+    without = jax.jit(partial(_prefix_without, spec=spec))(weights, texts, off)
+    matching = same_matching(*composed_keys(weights.W_E, heads, (0, previous), 1))[1]
+    found = {
+        "copied": np.array([copied([inducers[0]]), copied(list(inducers))]),
+        "prefix": scores.prefix,
+        "previous": scores.previous,
+        "prefix_without": without,
+        "composition": composition(heads).score[:, 0, :, 1, :],
+        "copying": copying_score(ov),
+        "matching": matching,
+    }
+    return {name: np.asarray(value) for name, value in found.items()}
+
+
+def _prefix_without(
+    weights: TransformerWeights, texts: Array, off: Array, spec: ForwardSpec
+) -> Float[Array, "removed head"]:
+    """Prefix scores of layer 1 with one head of layer 0 removed at a time."""
+
+    def one(mask: Array) -> Array:
+        removed = ablate_heads(jnp.stack([mask, jnp.zeros_like(mask)]))
+
+        def score(text: Array) -> Array:
+            pattern = forward(weights, text, spec, removed)[1].patterns
+            return detect(pattern, prefix_mask(text)).score[1]
+
+        return jax.lax.map(score, texts).mean(axis=0)
+
+    return jax.lax.map(one, off)
+
+
+def of_text(
+    weights: TransformerWeights, spec: ForwardSpec, windows: Int[Array, "batch n_ctx"]
+) -> dict[str, np.ndarray]:
+    """Losses by order and by layer, and prefix scores, on real text."""
+
+    def one(text: Array) -> dict[str, Array]:
+        _, trace = forward(weights, text, spec)
+        losses = term_losses(weights, text, spec, trace)
+        found = detect(trace.patterns, prefix_mask(text))
+        return {name: x.mean(axis=1) for name, x in losses.items()} | {"text_prefix": found.score}
+
+    found = jax.jit(lambda windows: jax.lax.map(one, windows))(windows)
+    return {name: np.asarray(values.mean(axis=0)) for name, values in found.items()}
+
+
+def of_one_layer(
+    weights: TransformerWeights, spec: ForwardSpec, k: int = 100
+) -> dict[str, np.ndarray]:
+    """Eigenvalue score of each head, and how many of its strongest skip-trigrams repeat a token."""
+    ov, qk = _first_layer(token_ov(weights, spec)), _first_layer(token_qk(weights, spec))
+    find = jax.jit(partial(top_triples, k=min(k, weights.W_E.shape[0])))
+    copies = []
+    for head in range(weights.blocks.attention.W_Q.shape[1]):
+        one = [Chain(tuple(f[head] if f.ndim == 3 else f for f in c.factors)) for c in (qk, ov)]
+        found = find(*one)
+        copies.append(float((found.out == found.source).mean()))
+    score = np.asarray(copying_score(ov))
+    return {"one_layer_copying": score, "one_layer_copies": np.array(copies)}
+
+
+def of_words(
+    weights: TransformerWeights, spec: ForwardSpec, triples: Int[Array, "n 3"], k: int = 10
+) -> Bool[np.ndarray, "n head"]:
+    """Which heads of layer 0 have (source, destination, out): positive score, out in the top k."""
+    source, dest, out = triples.T
+    qk, ov = (_first_layer(chain) for chain in (token_qk(weights, spec), token_ov(weights, spec)))
+    attended = entries(qk, dest, source) > 0
+    raised = materialise(rows(ov, source), max_entries=2**28)
+    own = jnp.take_along_axis(raised, out[None, :, None], axis=-1)
+    has = attended & ((raised > own).sum(axis=-1) < k) & (own[..., 0] > 0)
+    return np.asarray(has).T
+
+
+def _first_layer(chain: Chain) -> Chain:
+    return Chain(tuple(f[0] if f.ndim == 4 else f for f in chain.factors))

@@ -1,0 +1,1 @@
+"""What 1/sqrt(d_k) is for: unscaled scores grow with a head's width and saturate the softmax."""

@@ -1,0 +1,1 @@
+"""Two layers on real text: what paths of each order are worth, what heads look at, who composes."""

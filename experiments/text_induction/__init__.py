@@ -1,0 +1,1 @@
+"""An induction head on real text: what it takes, what it is worth there, and what it costs."""

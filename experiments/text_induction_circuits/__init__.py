@@ -1,0 +1,1 @@
+"""The induction circuit on real text: composition, corner, repeats and worth of its paths."""

@@ -1,0 +1,1 @@
+"""Transformers of zero, one and two layers on real text: what each layer is worth, in nats."""

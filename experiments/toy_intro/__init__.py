@@ -1,0 +1,1 @@
+"""Five features in two dimensions: trained networks beside the exact optimum, over sparsity."""

@@ -1,0 +1,1 @@
+"""The phase diagram: closed forms, exact optimum and trained networks on one scale."""

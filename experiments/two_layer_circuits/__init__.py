@@ -1,0 +1,1 @@
+"""Two layers: previous-token heads, induction heads, and the composition that joins them."""

@@ -1,0 +1,1 @@
+"""What the entries in ``experiments/`` run: one module a command."""

@@ -1,0 +1,99 @@
+"""Keep finished runs in git: ``python -m experiments.accept [only=a,b] [run=NAME/RUN]``."""
+
+import shutil
+import sys
+from pathlib import Path
+
+from circuitax.commands.options import one_of, read_options, refuse, wanted
+from circuitax.config.catalogue import Entry, discover
+from circuitax.lab.pages import write_pages
+from circuitax.lab.runs import (
+    ACCEPTED,
+    PROVENANCE,
+    finished_runs,
+    provenance,
+    results_folder,
+    shown,
+)
+from circuitax.records.store import whole_folder
+
+HELP = """\
+usage: python -m experiments.accept [only=a,b] [scale=SCALE] [run=NAME/RUN] [dirty=no|yes]
+
+Copies the newest finished run of each experiment with its own defaults (or the run named) to
+results/NAME/accepted/, which git tracks, and writes results/README.md and results/CLAIMS.md from
+all accepted runs. Weights and logs stay behind. A run made from changed sources is refused.
+"""
+OPTIONS = {"only": "", "scale": "", "run": "", "dirty": "no"}
+COMMAND = "python -m experiments.accept"
+# Overrides that leave an experiment what it is.
+_NEUTRAL = {"experiment", "scale", "seed", "dtype"}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Promote runs and write the pages; exit status 2 when a run is refused, and nothing done."""
+    typed = sys.argv[1:] if arguments is None else arguments
+    if {"-h", "--help"} & set(typed):
+        print(HELP, end="")
+        return 0
+    try:
+        options = read_options(typed, OPTIONS)
+        one_of("dirty", options["dirty"], ("no", "yes"))
+        one_of("scale", options["scale"], ("", "tiny", "quick", "paper"))
+        entries = discover()
+        chosen = _chosen(options, entries)
+        if options["dirty"] == "no":
+            _refuse_dirty(chosen)
+    except ValueError as error:
+        return refuse(error)
+    for name, run in chosen.items():
+        promote(run, results_folder() / name / ACCEPTED)
+        print(f"{name}: {run.name} accepted")
+    for page in write_pages(results_folder(), accepted_runs(entries), entries, COMMAND):
+        print(shown(page))
+    return 0
+
+
+def promote(run: Path, target: Path) -> None:
+    """Copy what git keeps of a run: everything but weights and logs."""
+    with whole_folder(target) as folder:
+        ignore = shutil.ignore_patterns("arrays", "log.txt", "metrics.jsonl", ".*")
+        shutil.copytree(run, folder, dirs_exist_ok=True, ignore=ignore)
+
+
+def accepted_runs(entries: dict[str, Entry]) -> dict[str, Path]:
+    """The accepted run of each experiment that has one, cheap experiments first."""
+    names = sorted(entries, key=lambda name: (entries[name].budget_seconds, name))
+    folders = {name: results_folder() / name / ACCEPTED for name in names}
+    return {name: run for name, run in folders.items() if (run / PROVENANCE).is_file()}
+
+
+def _chosen(options: dict[str, str], entries: dict[str, Entry]) -> dict[str, Path]:
+    if options["run"]:
+        run = results_folder() / options["run"]
+        return {provenance(run)["experiment"]: run}
+    chosen = {}
+    for name in wanted(options["only"], entries):
+        fitting = [run for run in finished_runs(name) if _fits(run, options["scale"])]
+        if fitting:
+            chosen[name] = fitting[-1]
+        elif options["only"]:
+            raise ValueError(f"only={name} has no finished run with its own defaults")
+    if not chosen:
+        raise ValueError("there is no finished run to accept: run experiments.reproduce first")
+    return chosen
+
+
+def _fits(run: Path, scale: str) -> bool:
+    lines = (run / "overrides.yaml").read_text(encoding="utf-8").splitlines()
+    keys = {line.removeprefix("- ").partition("=")[0] for line in lines}
+    return keys <= _NEUTRAL and scale in {"", provenance(run)["scale"]}
+
+
+def _refuse_dirty(chosen: dict[str, Path]) -> None:
+    for name, run in chosen.items():
+        if provenance(run)["dirty"] is not False:
+            raise ValueError(
+                f"run {name}/{run.name} was made from changed sources; commit and run again, "
+                "or say dirty=yes"
+            )

@@ -1,0 +1,193 @@
+"""Merge the runs of a sweep into one dataset: ``python -m experiments.collect experiment=NAME``."""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from omegaconf import OmegaConf
+
+from circuitax.commands.options import one_of, read_options, refuse, wanted
+from circuitax.config.catalogue import discover
+from circuitax.lab.drawing import draw_figures
+from circuitax.lab.runs import finished_runs, provenance, results_folder, run_folder, shown
+from circuitax.records.merge import Part, merge, missing_text
+from circuitax.records.record import Record
+from circuitax.records.store import whole_folder
+
+HELP = """\
+usage: python -m experiments.collect experiment=NAME [sweep=latest|all|STAMP] [over=field,...]
+                                     [scale=tiny|quick|paper] [missing=fail|allow]
+
+Merges the finished runs of the latest sweep (or of all) into one dataset whose dimensions are the
+swept fields, with tidy tables beside it, in results/NAME/collected/. Fields that differ between
+the runs are the axes, but for those that only follow a swept one (a width that the configuration
+takes from another width); over= names them instead. A run that is missing, or a member, is an error
+that names it; missing=allow leaves the cell not a number and names it in the dataset's notes.
+An experiment whose figures define draw_sweep(record) has the sweep drawn.
+"""
+OPTIONS = {"experiment": "", "sweep": "latest", "over": "", "scale": "", "missing": "fail"}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Merge and say what came of it; exit status 2 when runs are missing or do not fit."""
+    typed = sys.argv[1:] if arguments is None else arguments
+    if not typed or {"-h", "--help"} & set(typed):
+        print(HELP, end="")
+        return 0 if typed else 2
+    try:
+        options = read_options(typed, OPTIONS)
+        one_of("missing", options["missing"], ("fail", "allow"))
+        one_of("scale", options["scale"], ("", "tiny", "quick", "paper"))
+        if not options["experiment"]:
+            raise ValueError("experiment is missing: give experiment=NAME")
+        entries = discover()
+        (name,) = wanted(options["experiment"].split(",")[0], entries)
+        folder = collect(name, options)
+    except ValueError as error:
+        return refuse(error)
+    record = Record.load(folder)
+    sizes = ", ".join(f"{dim} {size}" for dim, size in record.data.sizes.items())
+    print(f"{len(record.notes['runs'])} runs, {sizes}: {shown(folder)}")
+    if record.notes["follow"]:
+        print(f"follow the axes: {', '.join(record.notes['follow'])}")
+    for key in ("missing", "left_out"):
+        if record.notes[key]:
+            print(f"{key.replace('_', ' ')}: {missing_text(record.notes[key])}")
+    try:
+        for path in draw_figures(folder, entries[name], "draw_sweep"):
+            print(shown(path))
+    except Exception as error:  # the data are kept
+        print(f"error: figures failed: {type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def collect(name: str, options: Mapping[str, str]) -> Path:
+    """The folder of the merged dataset.
+
+    Raises:
+        ValueError: If there is nothing to merge, or something is missing and may not be.
+    """
+    label, runs, absent = _runs(name, options["sweep"])
+    if options["scale"]:
+        runs = [run for run in runs if provenance(run)["scale"] == options["scale"]]
+    if absent and options["missing"] == "fail":
+        jobs = "; ".join(" ".join(job["overrides"]) for job in absent)
+        raise ValueError(f"{len(absent)} runs of sweep {label} are not finished: {jobs}")
+    if not runs:
+        raise ValueError(f"experiment={name} has no finished run to collect")
+    facts = [_facts(run) for run in runs]
+    typed = {key for run in runs for key in _typed(run)}
+    over = [path for path in options["over"].split(",") if path]
+    axes, follow = _axes(facts, typed, over)
+    parts = []
+    for run, values in zip(runs, facts, strict=True):
+        record = Record.load(run)
+        point = {path: values[path] for path in axes}
+        data = record.data
+        if not any(isinstance(value, list) for value in point.values()):
+            data = data.assign(_measured(record))
+        parts.append(Part(run.name, point, data, tuple(record.notes.get("ragged", ()))))
+    merged = merge(parts, [_planned(job["overrides"]) for job in absent])
+    if merged.missing and options["missing"] == "fail":
+        raise ValueError(f"missing: {missing_text(merged.missing)}; missing=allow leaves holes")
+    missing = merged.missing + [" ".join(job["overrides"]) for job in absent]
+    notes = {
+        "experiment": name,
+        "axes": axes,
+        "follow": follow,
+        "runs": [run.name for run in runs],
+        "sources": sorted({provenance(run)["source"] for run in runs}),
+        "missing": list(dict.fromkeys(missing)),
+        "left_out": merged.left_out,
+        "partial": merged.partial,
+    }
+    target = results_folder() / name / "collected" / label
+    with whole_folder(target) as folder:
+        Record(merged.data, notes=notes).save(folder)
+    return target
+
+
+def _runs(name: str, sweep: str) -> tuple[str, list[Path], list[dict[str, Any]]]:
+    manifests = sorted((results_folder() / name / "sweeps").glob("*.json"))
+    stamps = [path.stem for path in manifests]
+    if sweep == "all" or (sweep == "latest" and not stamps):
+        return "all", finished_runs(name), []
+    stamp = stamps[-1] if sweep == "latest" else sweep
+    if stamp not in stamps:
+        raise ValueError(f"sweep={sweep} must be latest, all or one of {', '.join(stamps)}")
+    path = results_folder() / name / "sweeps" / f"{stamp}.json"
+    jobs = json.loads(path.read_text(encoding="utf-8"))["jobs"]
+    done = {run.name for run in finished_runs(name)}
+    runs = [run_folder(name, job["run"]) for job in jobs if job["run"] in done]
+    return stamp, list(dict.fromkeys(runs)), [job for job in jobs if job["run"] not in done]
+
+
+def _facts(run: Path) -> dict[str, Any]:
+    facts = provenance(run)
+    values = {key: facts[key] for key in ("scale", "seed", "dtype")}
+    spec = json.loads((run / "spec.json").read_text(encoding="utf-8"))
+    return values | _flat(spec)
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, dict):
+            flat |= _flat(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def _typed(run: Path) -> Iterator[str]:
+    lines = (run / "overrides.yaml").read_text(encoding="utf-8").splitlines()
+    yield from (line.removeprefix("- ").partition("=")[0] for line in lines)
+
+
+def _axes(
+    facts: list[dict[str, Any]], typed: set[str], over: list[str]
+) -> tuple[list[str], list[str]]:
+    """The fields that span the sweep, and those that they decide."""
+    paths = sorted(set().union(*facts))
+    unknown = [path for path in over if path not in paths]
+    if unknown:
+        raise ValueError(f"over={unknown[0]} must be one of {', '.join(paths)}")
+    varying = [path for path in paths if any(f.get(path) != facts[0].get(path) for f in facts)]
+    leading = over or [path for path in varying if path in typed]
+    follow = [p for p in varying if p not in {*leading, *typed} and _follows(p, leading, facts)]
+    axes = [path for path in varying if path not in follow]
+    if over and set(axes) - set(over):
+        raise ValueError(
+            f"over={','.join(over)} leaves out {', '.join(sorted(set(axes) - set(over)))}, "
+            "in which the runs differ too"
+        )
+    return over or axes, follow
+
+
+def _follows(path: str, leading: list[str], facts: list[dict[str, Any]]) -> bool:
+    """Whether the fields that were swept decide this one."""
+    if not leading:
+        return False
+    points = [json.dumps([fact.get(name) for name in leading]) for fact in facts]
+    both = {(point, json.dumps(fact.get(path))) for point, fact in zip(points, facts, strict=True)}
+    return len(both) == len(set(points))
+
+
+def _planned(overrides: list[str]) -> dict[str, Any]:
+    values = OmegaConf.to_container(OmegaConf.from_dotlist(overrides))
+    return _flat(cast(dict[str, Any], values))
+
+
+def _measured(record: Record) -> dict[str, Any]:
+    columns: dict[str, Any] = {}
+    for name, estimate in record.measured.items():
+        columns |= {
+            name: estimate.value,
+            f"{name}_low": estimate.low,
+            f"{name}_high": estimate.high,
+        }
+        columns[f"{name}_n"] = estimate.n
+    return {key: value for key, value in columns.items() if key not in record.data.variables}

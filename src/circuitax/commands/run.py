@@ -1,0 +1,118 @@
+"""Run one experiment, or a sweep of it: ``python -m experiments.run experiment=toy_intro``."""
+
+import sys
+from pathlib import Path
+
+from circuitax.config.catalogue import Entry, discover
+
+HELP = """\
+usage: python -m experiments.run experiment=NAME [scale=tiny|quick|paper] [seed=0]
+                                 [dtype=float32|float64] [field=value ...] [-m]
+
+experiments (expected time at quick scale on 2 cores):
+{experiments}
+
+scales:
+  tiny   seconds, what the tests run
+  quick  minutes, the default
+  paper  the published sizes
+
+examples:
+  python -m experiments.run experiment={example} scale=tiny
+  python -m experiments.run experiment={example} --cfg job              # every field, its value
+  python -m experiments.run -m experiment={example} seed=0,1,2          # a sweep
+  python -m experiments.run -m hydra/launcher=cores experiment={example} seed=0,1,2
+launchers: local (one job after another), cores (all cores of this machine), slurm (a cluster)
+
+A finished run is reused. A run that was stopped (Ctrl-C, SIGTERM) resumes with the same command.
+Results are in results/NAME/RUN/. Then: experiments.collect merges a sweep, experiments.render
+draws figures again, experiments.generate lets a trained model continue a text,
+experiments.reproduce runs everything, experiments.accept keeps runs in git.
+"""
+# Hydra answers these itself.
+_QUESTIONS = {
+    "--cfg",
+    "-c",
+    "--info",
+    "-i",
+    "--hydra-help",
+    "--version",
+    "--shell-completion",
+    "-sc",
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Check the whole command line, hand it to Hydra, and say at the end what came of it.
+
+    Returns:
+        Exit status: 0 done, 1 a job failed, 2 refused before anything was computed, 130 or 143
+        stopped by a signal.
+    """
+    typed = sys.argv[1:] if arguments is None else arguments
+    entries = discover()
+    if not typed or {"-h", "--help"} & set(typed):
+        print(help_text(entries), end="")
+        return 0 if typed else 2
+    try:
+        return _run(typed, entries)
+    except ValueError as error:  # ConfigError is one
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+def help_text(entries: dict[str, Entry]) -> str:
+    """The text of ``--help``, made without importing any experiment."""
+    width = max((len(name) for name in entries), default=0)
+    rows = []
+    for name, entry in sorted(entries.items(), key=lambda item: item[1].budget_seconds):
+        known = entry.budget_seconds < float("inf")
+        seconds = f"{entry.budget_seconds:.0f} s" if known else ""
+        rows.append(f"  {name:{width}} {seconds:>6}  {entry.message}")
+    example = next(iter(sorted(entries)), "NAME")
+    return HELP.format(experiments="\n".join(rows) or "  (none)", example=example)
+
+
+def _run(typed: list[str], entries: dict[str, Entry]) -> int:
+    # Hydra and the experiment's own imports take seconds: not for --help.
+    from circuitax.commands.job import compute
+    from circuitax.commands.launch import (
+        job_folder,
+        statuses,
+        stopped_by,
+        through_hydra,
+        workers_stop_first,
+        write_manifests,
+    )
+    from circuitax.config.cells import plan
+    from circuitax.config.command_line import split
+    from circuitax.lab.stop import Stopped
+
+    line = split(typed)
+    checked, cells = plan(
+        line.overrides, entries, multirun=line.multirun, config_dir=line.config_dir
+    )
+    if _QUESTIONS & set(line.flags):
+        return through_hydra(compute, [*line.flags, *checked])
+    where = "hydra.sweep.dir" if line.multirun else "hydra.run.dir"
+    given = [text.partition("=")[2] for text in checked if text.startswith(f"{where}=")]
+    folder = Path(given[-1]) if given else job_folder(line.multirun)
+    if line.multirun:
+        write_manifests(folder.name, cells)
+        print(f"{len(cells)} jobs, every one checked", file=sys.stderr)
+    try:
+        with workers_stop_first():
+            status = through_hydra(compute, [*line.flags, *checked, f"{where}={folder}"])
+        signal = stopped_by(folder) if line.multirun else None
+        if signal is not None:
+            raise Stopped(signal)
+    except Stopped as stopped:
+        print("stopped; the same command resumes", file=sys.stderr)
+        return stopped.exit_status
+    left = list(statuses(folder, cells, line.multirun))
+    bad = [item for item in left if item.status not in {"done", "reused"}]
+    if line.multirun:
+        print(f"{len(left) - len(bad)} of {len(left)} jobs done", file=sys.stderr)
+        for item in bad:
+            print(f"  {item.status}: {' '.join(item.overrides)}: {item.reason}", file=sys.stderr)
+    return status or (1 if bad else 0)

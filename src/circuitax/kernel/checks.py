@@ -1,0 +1,41 @@
+"""Range checks of arguments: one line names the argument, its value and what is required."""
+
+import jax
+import numpy as np
+from jax.typing import ArrayLike
+
+
+def check_range(name: str, value: ArrayLike, interval: str) -> None:
+    """Refuse a number, or an array with an entry, outside an interval; NaN is outside of all.
+
+    A value that is being traced by ``jax.jit``, ``jax.vmap`` or ``jax.grad`` is not known yet and
+    passes unchecked.
+
+    Args:
+        name: The argument's name, for the message.
+        value: A number or an array of numbers; an array without entries passes.
+        interval: Two ends between brackets that say whether they belong to it: ``"[0, 1)"``,
+            ``"[1, inf)"`` or ``"(-inf, inf)"``.
+
+    Raises:
+        ValueError: If an entry is outside the interval; the message gives the first such entry.
+    """
+    if isinstance(value, jax.core.Tracer):
+        return
+    values = np.asarray(value)
+    low, high = (float(end) for end in interval[1:-1].split(","))
+    above = values >= low if interval[0] == "[" else values > low
+    below = values <= high if interval[-1] == "]" else values < high
+    outside = ~(above & below)
+    if not outside.any():
+        return
+    index = np.unravel_index(outside.argmax(), outside.shape)
+    place = f"[{', '.join(map(str, index))}]" if values.ndim else ""
+    if high < np.inf:
+        requirement = f"in {interval}"
+    else:
+        bound = "at least" if interval[0] == "[" else "above"
+        parts = ["finite"] * (not np.isfinite(values[index]))
+        parts += [f"{bound} {low:g}"] * (low > -np.inf)
+        requirement = " and ".join(parts)
+    raise ValueError(f"{name}{place}={values[index]!s} must be {requirement}")

@@ -1,0 +1,156 @@
+"""The models that a run keeps beside its record: one naming, one writer, one reader.
+
+The weights of all members of one model at one step are one file, ``<model>-step-<step>``. The notes
+of the record say which models and steps there are: ``models`` holds the spec of each by name,
+``steps_kept`` the steps.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from circuitax.config.schema import nearest
+from circuitax.kernel.weights import TransformerWeights
+from circuitax.kit.members import member_of, n_members
+from circuitax.lab.arrays import load_tree
+from circuitax.lab.lab import ARRAYS, Lab
+from circuitax.models.plain import from_plain, to_plain
+from circuitax.models.specs import TransformerSpec
+from circuitax.models.transformer import init_weights
+from circuitax.records.record import Record
+
+MODELS, STEPS = "models", "steps_kept"
+
+
+def weights_name(model: str, step: int) -> str:
+    """The name that the weights of a model at a step are saved by."""
+    return f"{model}-step-{step}"
+
+
+def keep_model(lab: Lab, model: str, step: int, members: TransformerWeights) -> None:
+    """Save the weights of all members of a model.
+
+    Args:
+        lab: Of the experiment that trains it.
+        model: Name, letters, digits and ``_.=-``.
+        step: Updates done.
+        members: Weights with an axis of members in front of every array.
+    """
+    lab.save_arrays(weights_name(model, step), members)
+
+
+def notes_of_kept(models: Mapping[str, TransformerSpec], steps: Iterable[int]) -> dict[str, Any]:
+    """What the notes of a record must say, so that `KeptModels` finds the models again.
+
+    Args:
+        models: Spec of each model by name.
+        steps: Steps at which every one of them was kept.
+    """
+    return {MODELS: {name: to_plain(spec) for name, spec in models.items()}, STEPS: sorted(steps)}
+
+
+def log_spaced_steps(steps: int, every: int) -> list[int]:
+    """Steps at which weights are kept: powers of two of an interval, 0, and the last.
+
+    Args:
+        steps: Length of training, a multiple of ``every``.
+        every: Interval between two measurements, at least 1.
+
+    Raises:
+        ValueError: If ``every`` does not divide ``steps``.
+    """
+    if every < 1 or steps % every:
+        raise ValueError(f"every={every} must divide steps={steps}")
+    n_chunks = steps // every
+    chunks = {0, n_chunks} | {2**i for i in range(n_chunks.bit_length())}
+    return sorted(chunk * every for chunk in chunks)
+
+
+class KeptModels:
+    """The models that a finished run kept.
+
+    Args:
+        notes: Of its record, as `notes_of_kept` writes them.
+        load: Reads saved arrays by name, in the structure of a tree.
+        source: Name of the run, for messages.
+
+    Raises:
+        ValueError: If the notes name no models.
+    """
+
+    def __init__(
+        self, notes: Mapping[str, Any], load: Callable[[str, Any], Any], source: str = "run"
+    ) -> None:
+        if not notes.get(MODELS) or not notes.get(STEPS):
+            raise ValueError(f"{source} keeps no models: its notes name no {MODELS} and {STEPS}")
+        self._specs, self._load = notes[MODELS], load
+        self.steps: list[int] = sorted(notes[STEPS])
+        self.names: list[str] = list(self._specs)
+
+    @classmethod
+    def of_input(cls, lab: Lab, source: str) -> "KeptModels":
+        """Those of an upstream experiment, one named in the module's ``requires``."""
+
+        def load(name: str, like: Any) -> Any:
+            return lab.load_arrays(name, source=source, like=like)
+
+        return cls(lab.input(source).notes, load, source)
+
+    @classmethod
+    def of_run(cls, run: Path) -> "KeptModels":
+        """Those of a run folder."""
+
+        def load(name: str, like: Any) -> Any:
+            return load_tree(run / ARRAYS / f"{name}.safetensors", like)
+
+        return cls(Record.load(run).notes, load, run.name)
+
+    def spec(self, name: str) -> TransformerSpec:
+        """The spec of a model.
+
+        Raises:
+            ValueError: If the run kept no model of that name.
+        """
+        if name not in self._specs:
+            near = nearest(name, self.names)
+            raise ValueError(f"model={name} must be one of {', '.join(self.names)}{near}")
+        return from_plain(self._specs[name])
+
+    def members(self, name: str, step: int | None = None) -> TransformerWeights:
+        """All members of a model, on the device, with their axis in front of every array.
+
+        Args:
+            name: The model.
+            step: One of ``steps``; None for the last.
+
+        Raises:
+            ValueError: If the run did not keep that model or step.
+        """
+        spec = self.spec(name)
+        step = self.steps[-1] if step is None else step
+        if step not in self.steps:
+            raise ValueError(f"step={step} must be one of {', '.join(map(str, self.steps))}")
+        like = jax.eval_shape(lambda: init_weights(jax.random.key(0), spec))
+        weights: TransformerWeights = self._load(weights_name(name, step), like)
+        return jax.tree.map(jnp.asarray, weights)
+
+    def at_every_step(self, name: str) -> TransformerWeights:
+        """All members at all steps: axes of steps and members in front of every array."""
+        return jax.tree.map(
+            lambda *leaves: jnp.stack(leaves), *[self.members(name, step) for step in self.steps]
+        )
+
+    def member(self, name: str, index: int, step: int | None = None) -> TransformerWeights:
+        """One member of a model.
+
+        Raises:
+            ValueError: As `members`, or if there is no such member.
+        """
+        weights = self.members(name, step)
+        count = n_members(weights)
+        if not 0 <= index < count:
+            raise ValueError(f"member={index} of {name} must be 0 to {count - 1}")
+        return member_of(weights, index)

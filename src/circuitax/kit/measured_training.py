@@ -1,0 +1,142 @@
+"""Measured training: train a chunk, measure every member, keep weights at some steps, repeat."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from circuitax.kit.kept_models import keep_model
+from circuitax.lab.lab import Lab
+from circuitax.training.problem import TrainState
+from circuitax.training.selection import divergence
+
+TRAINING_LOSS = "training_loss"
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What training left.
+
+    Attributes:
+        state: The last state.
+        models: All members at the last step, as they were measured.
+        steps: Updates done at each measurement.
+        curves: Each measured array at each of ``steps``, which is its first axis.
+        training_loss: Mean loss of every chunk and member, ``[chunk, member]``.
+    """
+
+    state: TrainState
+    models: PyTree
+    steps: np.ndarray
+    curves: dict[str, np.ndarray]
+    training_loss: np.ndarray
+
+    @property
+    def alive(self) -> np.ndarray:
+        """False for members that diverged."""
+        return np.asarray(self.state.alive)
+
+    @property
+    def divergence(self) -> dict[str, Any]:
+        """What the notes of a record say about members that diverged."""
+        return divergence(self.state.alive, self.state.step)
+
+
+def measured_training(
+    lab: Lab,
+    name: str,
+    state: TrainState,
+    train: Callable[[TrainState], tuple[TrainState, dict[str, Array]]],
+    *,
+    steps: int,
+    every: int,
+    measure: Callable[[PyTree], dict[str, Array]] | None = None,
+    as_models: Callable[[PyTree], PyTree] = lambda params: params,
+    at_start: bool = True,
+    keep_at: Collection[int] = (),
+    keep_as: str = "",
+    show: str = "loss",
+) -> Trained:
+    """Train an ensemble chunk by chunk, measure it after each, and keep its weights at some steps.
+
+    Args:
+        lab: Of the experiment.
+        name: Of the loop, once a run.
+        state: From `ensemble.init`. It may be donated: do not read it again.
+        train: One chunk of ``every`` steps, from `ensemble.advance`.
+        steps: Length of training, a multiple of ``every``.
+        every: Steps of a chunk.
+        measure: Function of all members, such as `members.each_member` makes; None to train only.
+        as_models: What is measured and kept, made from the trained parameters of all members;
+            unless given, the parameters themselves.
+        at_start: Whether the first measurement is that of ``state`` itself; False where this
+            training goes on from another one.
+        keep_at: Steps at which weights are kept, such as `kept_models.log_spaced_steps`.
+        keep_as: Name of the model they are kept by; ``name`` when empty.
+        show: Measured array shown beside the progress, as its mean.
+
+    Raises:
+        ValueError: If ``every`` does not divide ``steps``, or a step to keep at is never reached.
+    """
+    if every < 1 or steps < 1 or steps % every:
+        raise ValueError(f"every={every} must divide steps={steps}, both at least 1")
+    began = int(np.max(state.step))
+    after = began + every * np.arange(1, steps // every + 1)
+    seen = np.concatenate([[began], after]) if at_start else after
+    if missed := sorted(set(keep_at) - set(seen.tolist())):
+        raise ValueError(f"keep_at names {missed}, training is at {every} steps after another")
+    model = keep_as or name
+    if at_start and began in keep_at:
+        keep_model(lab, model, began, as_models(state.params))
+    looked = measure(as_models(state.params)) if measure is not None and at_start else {}
+    first = {key: np.asarray(value) for key, value in looked.items()}
+
+    def advance(state: TrainState) -> tuple[TrainState, dict[str, Array]]:
+        state, metrics = train(state)
+        step = int(np.max(state.step))
+        models = as_models(state.params)
+        if step in keep_at:
+            keep_model(lab, model, step, models)
+        found = {} if measure is None else measure(models)
+        return state, {**found, TRAINING_LOSS: metrics["loss"]}
+
+    shown = TRAINING_LOSS if measure is None else show
+    state, rows = lab.loop(name, state, advance, steps // every, show=shown)
+    training_loss = rows.pop(TRAINING_LOSS)
+    curves = {
+        key: np.concatenate([first[key][None], later]) if key in first else later
+        for key, later in rows.items()
+    }
+    return Trained(state, as_models(state.params), seen, curves, training_loss)
+
+
+def joined(first: Trained, second: Trained) -> Trained:
+    """Two trainings of the same members, the second of which went on from the first.
+
+    Raises:
+        ValueError: If the second does not go on where the first ended, or measured other things.
+    """
+    if second.steps[0] <= first.steps[-1] or first.curves.keys() != second.curves.keys():
+        raise ValueError(
+            f"second begins at step {second.steps[0]} with {sorted(second.curves)}, must go on "
+            f"after step {first.steps[-1]} with {sorted(first.curves)}"
+        )
+    curves = {
+        name: np.concatenate([first.curves[name], second.curves[name]]) for name in first.curves
+    }
+    losses = np.concatenate([first.training_loss, second.training_loss])
+    steps = np.concatenate([first.steps, second.steps])
+    return Trained(second.state, second.models, steps, curves, losses)
+
+
+def chunk_size(steps: int, most: int = 50) -> int:
+    """Steps of a chunk: the largest of 1, 2, 5, 10, 20, 50, 100, ... that divides and is allowed.
+
+    Args:
+        steps: Length of training, at least 1.
+        most: Longest chunk, at least 1.
+    """
+    sizes = [digit * 10**power for power in range(len(str(most))) for digit in (1, 2, 5)]
+    return max(size for size in sizes if size <= most and steps % size == 0)

@@ -1,0 +1,25 @@
+"""Which head of a two-layer model has which role, read from a record.
+
+The scores that name a head are thresholds of the claims, hence fixed before their runs.
+"""
+
+import xarray as xr
+
+PREFIX_SCORE = 0.4
+PREVIOUS_SCORE = 0.4
+FOUND = "seeds that stayed finite and have an induction head (prefix score over 0.4)"
+MOST = "95 % interval of a proportion; 8 of 8 give a lower end of 0.68"
+
+
+def roles(data: xr.Dataset) -> xr.Dataset:
+    """Per member: the first layer's previous-token head, the second layer's induction head."""
+    return data.assign(
+        previous_head=data.previous.isel(layer=0).argmax("head"),
+        induction_head=data.prefix.isel(layer=1).argmax("head"),
+        has_induction=(data.prefix.isel(layer=1).max("head") > PREFIX_SCORE) & data.alive,
+    )
+
+
+def beyond(members: xr.Dataset, when: str) -> xr.DataArray:
+    """Share of pairs and kinds whose z, at one end of training, is beyond three either way."""
+    return (abs(members[f"composition_z{when}"]) > 3).mean(["kind", "writer", "reader"])

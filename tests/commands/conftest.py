@@ -1,0 +1,50 @@
+"""The experiments of tests/house, run by the real entries with results of the test's own."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from circuitax.commands import job, run
+from circuitax.config import catalogue
+from circuitax.lab import runs
+
+HOUSE = Path(__file__).parent.parent / "house"
+
+
+@pytest.fixture
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logging_as_before: None) -> Path:
+    """An empty results folder; the compilation cache stays as the test session has it."""
+    monkeypatch.setenv(runs.VARIABLE, str(tmp_path / "results"))
+    monkeypatch.setenv(catalogue.VARIABLE, str(HOUSE))
+    monkeypatch.setattr(job, "keep_compiled_code", lambda folder: folder)
+    return tmp_path / "results"
+
+
+@pytest.fixture
+def walk(results: Path) -> Callable[..., int]:
+    """``experiments.run`` on the walk at tiny scale, in this process; its exit status."""
+
+    def call(*arguments: str) -> int:
+        return run.main(["experiment=house_walk", "scale=tiny", *arguments])
+
+    return call
+
+
+@pytest.fixture
+def start(results: Path) -> Callable[..., subprocess.Popen]:
+    """``python -m module arguments`` as a process of its own."""
+
+    def call(module: str, *arguments: str, **environment: str) -> subprocess.Popen:
+        return subprocess.Popen(
+            [sys.executable, "-m", module, *arguments],
+            env={**os.environ, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return call

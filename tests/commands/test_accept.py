@@ -1,0 +1,63 @@
+"""Accepting: clean runs of an experiment's own defaults, without weights or logs."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from circuitax.commands import accept
+from circuitax.lab.runs import finished_runs, provenance
+
+
+def set_dirty(run: Path, dirty: bool) -> None:
+    facts = provenance(run)
+    (run / "provenance.json").write_text(json.dumps({**facts, "dirty": dirty}))
+
+
+def test_the_newest_run_with_its_own_defaults_is_kept(
+    walk: Callable[..., int], results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert walk("seed=1") == 0
+    (plain,) = finished_runs("house_walk")
+    assert walk("n_steps=5") == 0
+    for run in finished_runs("house_walk"):
+        set_dirty(run, True)
+    assert accept.main([]) == 2
+    assert "was made from changed sources" in capsys.readouterr().err
+    assert not (results / "README.md").exists()
+    set_dirty(plain, False)
+    assert accept.main([]) == 0
+    kept = results / "house_walk" / "accepted"
+    assert provenance(kept)["run"] == plain.name
+    names = {path.relative_to(kept).as_posix() for path in kept.rglob("*") if path.is_file()}
+    assert "data.nc" in names and "figures/path.png" in names
+    assert not {name for name in names if name.startswith(("arrays", "log", "metrics", "."))}
+    assert not {name for name in names if "/." in name}
+    assert "house_walk/accepted/figures/path.png" in (results / "README.md").read_text()
+    assert f"[house_walk/{plain.name}](house_walk/accepted)" in (results / "CLAIMS.md").read_text()
+    assert plain in finished_runs("house_walk") and kept not in finished_runs("house_walk")
+
+
+def test_any_run_can_be_named(walk: Callable[..., int], results: Path) -> None:
+    assert walk("n_steps=5") == 0
+    (run,) = finished_runs("house_walk")
+    assert accept.main([f"run=house_walk/{run.name}", "dirty=yes"]) == 0
+    assert provenance(results / "house_walk" / "accepted")["run"] == run.name
+
+
+def test_mistakes(
+    walk: Callable[..., int], results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert accept.main([]) == 2
+    assert "there is no finished run to accept" in capsys.readouterr().err
+    assert walk("n_steps=5") == 0
+    for arguments, message in (
+        (["only=house_walk"], "only=house_walk has no finished run with its own defaults"),
+        (["dirty=perhaps"], "dirty=perhaps must be one of no, yes"),
+        (["run=house_walk/abc"], "run='abc' must be the folder of a finished run"),
+    ):
+        capsys.readouterr()
+        assert accept.main(arguments) == 2
+        assert message in capsys.readouterr().err
+    assert accept.main(["--help"]) == 0

@@ -1,0 +1,132 @@
+"""The entry that continues a text: which run, which model, and one line for each mistake."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import jax
+import pytest
+import xarray as xr
+
+from circuitax.commands import generate
+from circuitax.data.corpus import build_corpus, text_document
+from circuitax.data.tokenizer import train_tokenizer
+from circuitax.kernel.keys import derive, member_keys
+from circuitax.lab import compilation
+from circuitax.lab.lab import Lab
+from circuitax.models.plain import to_plain
+from circuitax.models.specs import TransformerSpec
+from circuitax.models.transformer import init_weights
+from circuitax.records.record import Record
+
+SPEC = TransformerSpec(d_vocab=257, n_ctx=16, n_layers=1, n_heads=1, d_model=4)
+
+
+def a_run(folder: Path, *, weights: bool = True, models: bool = True) -> Path:
+    """What text_models leaves, with two models that were never trained; layers-1 lost member 1."""
+    documents = [text_document(name, "a text of letters\n" * 9) for name in "ab"]
+    specs = {"layers-0": TransformerSpec(257, 16, 0, 1, 4), "layers-1": SPEC}
+    lab = Lab(folder)
+    if weights:
+        for name, spec in specs.items():
+            keys = member_keys(derive(jax.random.key(0), name), 2)
+            members = jax.vmap(lambda key, spec=spec: init_weights(key, spec))(keys)
+            for step in (0, 20):
+                lab.save_arrays(f"{name}-step-{step}", members)
+        lab.save_text(
+            "tokenizer.json", train_tokenizer(build_corpus("ab", documents), 257).to_str()
+        )
+    plain = {name: to_plain(spec) for name, spec in specs.items()}
+    alive = xr.DataArray([[True, True], [True, False]], {"model": list(specs)}, ("model", "member"))
+    Record(xr.Dataset({"alive": alive}), notes={"models": plain} if models else {}).save(folder)
+    facts = {"experiment": "text_models", "run": folder.name, "dtype": "float32"}
+    (folder / "provenance.json").write_text(json.dumps(facts))
+    return folder
+
+
+@pytest.fixture
+def run(results: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(compilation, "keep_compiled_code", lambda folder: folder)
+    return a_run(results / "text_models" / "abc123")
+
+
+def test_every_name_of_a_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    texts = set()
+    for name in (str(run), "text_models/abc123", "abc123", "text_models"):
+        assert generate.main([name, "let", "--tokens", "4"]) == 0
+        out = capsys.readouterr()
+        assert out.out.startswith("let") and out.out.endswith("\n")
+        assert "layers-1 of text_models abc123, member 0, step 20: 4 tokens read" in out.err
+        texts.add(out.out)
+    assert len(texts) == 1, "the same command gives the same text"
+
+
+def test_options_choose(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    which = ["--model=layers-0", "--member=1", "--step", "0"]
+    how = ["--samples", "2", "--tokens=3", "--top-k", "9", "--top-p", "0.9", "--temperature=2"]
+    assert generate.main(["abc123", "", *which, *how]) == 0
+    out = capsys.readouterr()
+    assert out.out.startswith("--- sample 0\n") and "\n--- sample 1\n" in out.out
+    assert "layers-0 of text_models abc123, member 1, step 0: 1 tokens read" in out.err
+    assert generate.main(["abc123", "--greedy", "--", "--x"]) == 0
+    assert capsys.readouterr().out.startswith("--x")
+    shown = generate._printable("a\x1b[31m\n\tb")
+    assert shown == "a\ufffd[31m\n\tb", "a terminal must not obey what a model writes"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["text_modals", "x"], "RUN=text_modals must be the folder of a finished run, or an exp"),
+        (["text_modals", "x"], "(did you mean 'text_models'?)"),
+        (["abc123"], "the following arguments are required: PROMPT"),
+        (["abc123", "two", "words"], "'words' is one too many"),
+        (["abc123", "x", "--tokns=3"], "--tokns=3 is no option (did you mean '--tokens'?)"),
+        (["abc123", "x", "--tokens"], "--tokens: expected one argument"),
+        (["abc123", "x", "--tokens=many"], "tokens=many must be an integer"),
+        (["abc123", "x", "--tokens=99"], "tokens=99 must be at least 1 and at most 15"),
+        (["abc123", "x", "--temperature=hot"], "temperature=hot must be a number"),
+        (["abc123", "x", "--temperature=-1"], "temperature=-1.0 must be finite and not negative"),
+        (["abc123", "x", "--top-p=2"], "top_p=2.0 must lie in (0, 1]"),
+        (["abc123", "x", "--top-k=0"], "top_k=0 must be at least 1"),
+        (["abc123", "x", "--seed=-1"], "seed=-1 must be between 0 and 2147483647"),
+        (["abc123", "x", "--seed=99999999999"], "seed=99999999999 must be between 0"),
+        (["abc123", "x", "--greedy", "--top-k=3"], "greedy takes the most probable token: no temp"),
+        (["abc123", "x", "--greedy", "--samples=2"], "samples=2 must be 1 when greedy"),
+        (["abc123", "x", "--model=layer-1"], "model=layer-1 must be one of layers-0, layers-1"),
+        (["abc123", "x", "--model=layer-1"], "(did you mean 'layers-1'?)"),
+        (["abc123", "x", "--step=7"], "step=7 must be one of 0, 20"),
+        (["abc123", "x", "--member=2"], "member=2 of layers-1 must be 0 to 1"),
+        (["abc123", "x", "--member=1"], "member=1 of layers-1 must be another: it diverged"),
+        (["abc123", "x" * 16], "PROMPT has 16 tokens, it must have at most 15"),
+    ],
+)
+def test_mistakes(
+    run: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    assert generate.main(arguments) == 2
+    said = capsys.readouterr()
+    assert message in said.err and said.err.startswith("error: ") and said.err.count("\n") == 1
+    assert not said.out
+
+
+def test_runs_without_models(
+    run: Path, walk: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    a_run(run.parent / "accepted", weights=False)
+    assert generate.main(["text_models", "x"]) == 0, "a computed run comes before the accepted one"
+    bare = a_run(run.parent / "def456", models=False)
+    assert walk() == 0
+    capsys.readouterr()
+    for name, message in (
+        ("text_models/accepted", "keeps no weights (accepted results are small enough for git)"),
+        (str(bare), "keeps no language models with their tokenizer"),
+        ("house_walk", "keeps no language models with their tokenizer"),
+    ):
+        assert generate.main([name, "x"]) == 2
+        assert message in capsys.readouterr().err
+    a_run(run.parent.parent / "other" / "abc123")
+    assert generate.main(["abc123", "x"]) == 2
+    said = capsys.readouterr().err
+    assert "RUN=abc123 must name one run: there are other/abc123, text_models/abc123" in said
+    assert generate.main(["--help"]) == 0 and generate.main([]) == 2

@@ -1,0 +1,131 @@
+"""The suite: cheap first, nothing stops the rest, pages after each."""
+
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from circuitax.commands import reproduce, run
+from circuitax.config.catalogue import discover
+
+
+class Child:
+    """``subprocess.Popen`` of experiments.run, in this process."""
+
+    commands: list[list[str]] = []  # noqa: RUF012
+
+    def __init__(self, command: list[str]) -> None:
+        Child.commands.append(command)
+        self.status = run.main(command[3:])
+
+    def wait(self, timeout: float) -> int:
+        return self.status
+
+
+def stand_in(popen: type) -> SimpleNamespace:
+    """A ``subprocess`` module for reproduce alone; git still needs the real one."""
+    return SimpleNamespace(Popen=popen, TimeoutExpired=subprocess.TimeoutExpired)
+
+
+@pytest.fixture
+def children(results: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    monkeypatch.setattr(reproduce, "subprocess", stand_in(Child))
+    Child.commands = []
+    return Child.commands
+
+
+def test_cheap_first_but_upstream_before(results: Path) -> None:
+    entries = discover()
+    assert reproduce.cheap_first(["house_walk", "house_reader"], entries) == [
+        "house_walk",
+        "house_reader",
+    ]
+    free = {**entries, "house_reader": entries["house_reader"]._replace(requires=())}
+    assert reproduce.cheap_first(["house_walk", "house_reader"], free) == [
+        "house_reader",
+        "house_walk",
+    ]
+
+
+def test_the_suite(
+    children: list[list[str]], results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert reproduce.main(["only=house_reader", "scale=tiny", "seed=1"]) == 0
+    out = capsys.readouterr().out
+    assert [command[3] for command in children] == [
+        "experiment=house_walk",
+        "experiment=house_reader",
+    ]
+    assert children[0][0] == sys.executable and "seed=1" in children[0]
+    assert "[1/2] house_walk" in out and "[2/2] house_reader" in out
+    assert "gallery: " in out and "claims:  " in out
+    page = (results / "latest" / "README.md").read_text()
+    assert "## house_walk" in page and "## house_reader" in page
+    assert (results / "latest" / "CLAIMS.md").is_file()
+
+
+def test_a_failure_is_named_and_the_rest_goes_on(
+    children: list[list[str]],
+    results: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    walk = discover()["house_walk"].load()
+    original = walk.run
+    monkeypatch.setattr(walk, "run", lambda *a: (_ for _ in ()).throw(RuntimeError("broken")))
+    assert reproduce.main(["only=house_walk,house_reader", "scale=tiny"]) == 1
+    out = capsys.readouterr().out
+    assert "house_walk    FAILED" in out and out.rstrip().endswith(
+        "failed: house_walk, house_reader"
+    )
+    assert len(children) == 2
+    typed = [text for command in children for text in command]
+    assert not any(text.startswith("seed=") for text in typed), "each has its own configuration's"
+    assert "Not run yet" in (results / "latest" / "README.md").read_text()
+    monkeypatch.setattr(walk, "run", original)
+
+
+def test_a_signal_is_passed_on(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[int] = []
+    flags: list[Any] = []
+
+    class Flag(reproduce.StopFlag):
+        def __enter__(self) -> "Flag":
+            flags.append(self)
+            return self
+
+    class Slow:
+        def __init__(self, command: list[str]) -> None: ...
+
+        def wait(self, timeout: float) -> int:
+            if sent:
+                return 143
+            flags[0].number = 15
+            raise subprocess.TimeoutExpired("run", timeout)
+
+        def send_signal(self, number: int) -> None:
+            sent.append(number)
+
+    monkeypatch.setattr(reproduce, "StopFlag", Flag)
+    monkeypatch.setattr(reproduce, "subprocess", stand_in(Slow))
+    assert reproduce.main(["only=house_walk,house_reader", "scale=tiny"]) == 143
+    assert sent == [15]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["only=house_wolk"], "house_wolk is not an experiment (did you mean 'house_walk'?)"),
+        (["scale=huge"], "scale=huge must be one of tiny, quick, paper"),
+        (["onli=a"], "onli=a is no option (did you mean 'only'?)"),
+    ],
+)
+def test_mistakes(
+    results: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    assert reproduce.main(arguments) == 2
+    assert message in capsys.readouterr().err
+    assert reproduce.main(["--help"]) == 0

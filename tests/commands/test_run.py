@@ -1,0 +1,111 @@
+"""One experiment from the command line: what is run, and what is refused before anything is."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from circuitax.commands import run
+from circuitax.lab import conduct
+from circuitax.lab.runs import finished_runs, provenance
+
+
+def test_a_run_is_made_and_reused(
+    walk: Callable[..., int], results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert walk("rate=0.5", "seed=3") == 0
+    (folder,) = finished_runs("house_walk")
+    said = capsys.readouterr().err
+    assert f"house_walk {folder.name} done in" in said and "claims: 2 hold" in said
+    facts = provenance(folder)
+    assert facts["command"] == (
+        "python -m experiments.run experiment=house_walk scale=tiny rate=[0.5] seed=3"
+    )
+    assert facts["seed"] == 3
+    assert walk("seed=3", "rate=[0.5]") == 0
+    assert "is there already" in capsys.readouterr().err
+    assert finished_runs("house_walk") == [folder]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["n_stepz=3"], "n_stepz=3 names no field (did you mean 'n_steps'?)"),
+        (["+step.mass=1"], "+step.mass=1 names no field"),
+        (["n_steps=many"], "n_steps=many must be an integer"),
+        (["step.size=0"], "step.size=0.0 must be positive"),
+        (["-m", "n_steps=glob(*)"], "n_steps=glob(*) must sweep over values"),
+        (["-m", "n_steps=range(2,2)"], "n_steps=range(2,2) sweeps over nothing"),
+        (["-m", "step.size=1,0"], "step.size=0.0 must be positive"),
+        (["experiment=house_wolk"], "(did you mean 'house_walk'?)"),
+    ],
+)
+def test_mistakes_cost_one_line_and_nothing_else(
+    walk: Callable[..., int],
+    results: Path,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    message: str,
+) -> None:
+    assert walk(*arguments) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: ") and said.count("\n") == 1
+    assert message in said
+    assert not results.exists()
+
+
+def test_help_lists_what_there_is(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run.main(["--help"]) == 0
+    text = capsys.readouterr().out
+    for words in ("house_walk", "A random walk", "tiny", "paper", "-m", "hydra/launcher=cores"):
+        assert words in text
+    assert run.main([]) == 2
+
+
+def test_a_failing_experiment_exits_with_1(
+    walk: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert walk("fail=error") == 1
+    assert "the walk was told to fail" in capsys.readouterr().err
+    assert not finished_runs("house_walk")
+
+
+def test_a_failing_figure_exits_with_1_and_keeps_the_data(
+    walk: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert walk("fail=figure") == 1
+    said = capsys.readouterr().err
+    assert "the data are kept, but figures failed: KeyError" in said and "Traceback" not in said
+    assert len(finished_runs("house_walk")) == 1
+
+
+def test_configuration_can_be_asked_for(
+    walk: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert walk("--cfg", "job") == 0
+    assert "n_steps: ${by_scale:4,20,1000}" in capsys.readouterr().out
+
+
+def test_upstream_runs_come_by_themselves(results: Path) -> None:
+    assert run.main(["experiment=house_reader", "scale=tiny"]) == 0
+    (walked,), (read,) = finished_runs("house_walk"), finished_runs("house_reader")
+    assert provenance(read)["inputs"] == {"house_walk": walked.name}
+
+
+def test_hydra_leaves_its_folders_apart(walk: Callable[..., int], results: Path) -> None:
+    assert walk() == 0
+    (status,) = (results / ".work" / "hydra").glob("*/status.json")
+    left = json.loads(status.read_text())
+    assert (left["status"], left["run"]) == ("done", finished_runs("house_walk")[0].name)
+    assert (status.parent / ".hydra" / "config.yaml").is_file()
+    assert {path.name for path in results.iterdir()} == {".work", "house_walk"}
+
+
+def test_the_paper_estimate_comes_first(
+    results: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(conduct, "_compute", lambda cell, lab: said.append(capsys.readouterr().err))
+    run.main(["experiment=house_walk", "scale=paper"])
+    assert "at paper scale: about 2.0 h expected on 2 cores" in said[0]

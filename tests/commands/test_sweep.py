@@ -1,0 +1,157 @@
+"""Sweeps: every job checked first, failures named at the end, runs merged with nothing missing."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from circuitax.commands import collect
+from circuitax.lab.runs import finished_runs
+from circuitax.records.record import Record
+
+
+def test_a_failing_job_does_not_stop_the_others(
+    walk: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert walk("-m", "fail=error,''", "seed=0,1") == 1
+    said = capsys.readouterr().err
+    assert "2 of 4 jobs done" in said
+    summary = said[said.rindex("2 of 4 jobs done") :]
+    for seed in (0, 1):
+        assert f"failed: experiment=house_walk scale=tiny fail=error seed={seed}: " in summary
+    assert summary.count("RuntimeError: the walk was told to fail") == 2
+    assert len(finished_runs("house_walk")) == 2
+    logs = list(Path(finished_runs("house_walk")[0].parents[1]).glob(".work/sweeps/*/*/*.log"))
+    assert sum("told to fail" in path.read_text() for path in logs) == 2
+
+
+def test_a_sweep_becomes_one_dataset(
+    walk: Callable[..., int], results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert walk("-m", "step.size=1,2", "seed=0,1,2") == 0
+    assert collect.main(["experiment=house_walk"]) == 0
+    assert "6 runs" in capsys.readouterr().out
+    (folder,) = (results / "house_walk" / "collected").iterdir()
+    data = Record.load(folder).data
+    assert dict(data.sizes) == {"size": 2, "seed": 3, "chunk": 4, "rate": 2, "member": 3}
+    position = data["position"].transpose("seed", "size", ...)
+    np.testing.assert_allclose(position.sel(size=2), 2 * position.sel(size=1), rtol=1e-5, atol=1e-6)
+    assert not np.allclose(position.sel(seed=0), position.sel(seed=1))
+    assert (folder / "tables" / "seed-size.csv").read_text().startswith("size,seed,")
+    assert data["start_n"].dtype.kind == "i"
+    # again: the folder is replaced, not mixed
+    assert collect.main(["experiment=house_walk", "over=step.size,seed"]) == 0
+
+
+def test_jobs_and_an_axis_inside_a_run_are_one_dataset(
+    walk: Callable[..., int], results: Path
+) -> None:
+    assert walk("-m", "rate=0.1,0.2,0.4") == 0
+    assert collect.main(["experiment=house_walk"]) == 0
+    (as_jobs,) = (results / "house_walk" / "collected").iterdir()
+    jobs = Record.load(as_jobs).data
+    assert walk("rate=[0.1,0.2,0.4]") == 0
+    inside = Record.load(finished_runs("house_walk")[-1]).data
+    assert jobs["rate"].values.tolist() == [0.1, 0.2, 0.4]
+    assert dict(jobs["position"].sizes) == dict(inside["position"].sizes)
+    assert collect.main(["experiment=house_walk", "sweep=nothing"]) == 2
+
+
+def test_missing_runs_and_members_are_named(
+    walk: Callable[..., int], results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert walk("-m", "seed=0,1", "fail='',error") == 1
+    capsys.readouterr()
+    assert collect.main(["experiment=house_walk"]) == 2
+    said = capsys.readouterr().err
+    assert "2 runs of sweep" in said and "seed=1 fail=error" in said
+    assert collect.main(["experiment=house_walk", "missing=allow"]) == 0
+    assert "missing: " in capsys.readouterr().out
+
+    assert walk("-m", "members=2,4") == 0
+    capsys.readouterr()
+    assert collect.main(["experiment=house_walk"]) == 2
+    assert "missing: members=2, member=2; members=2, member=3" in capsys.readouterr().err
+    shutil.rmtree(results / "house_walk")
+    assert collect.main(["experiment=house_walk"]) == 2
+    assert "has no finished run to collect" in capsys.readouterr().err
+
+
+def test_a_field_that_follows_another_is_no_axis(
+    walk: Callable[..., int], results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # As a configuration does that says fail: ${...} of the size.
+    assert walk("-m", "step.size=1,2") == 0
+    small, _ = finished_runs("house_walk")
+    spec = small / "spec.json"
+    text = spec.read_text()
+    spec.write_text(text.replace('"fail": ""', '"fail": "none"'))
+    assert spec.read_text() != text
+    capsys.readouterr()
+    assert collect.main(["experiment=house_walk"]) == 0
+    assert "follow the axes: fail" in capsys.readouterr().out
+    assert collect.main(["experiment=house_walk", "over=step.size"]) == 0
+    (folder,) = (results / "house_walk" / "collected").iterdir()
+    assert Record.load(folder).notes["axes"] == ["step.size"]
+    assert collect.main(["experiment=house_walk", "over=fail"]) == 2
+    assert "over=fail leaves out step.size" in capsys.readouterr().err
+
+
+def test_a_sweep_is_drawn_and_kept_when_drawing_fails(
+    walk: Callable[..., int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert walk("-m", "seed=0,1") == 0
+    capsys.readouterr()
+    monkeypatch.setattr(collect, "draw_figures", lambda run, module, function: [run / function])
+    assert collect.main(["experiment=house_walk"]) == 0
+    assert "draw_sweep" in capsys.readouterr().out
+
+    def fail(run: Path, module: Path, function: str) -> list[Path]:
+        raise KeyError("no such axis")
+
+    monkeypatch.setattr(collect, "draw_figures", fail)
+    assert collect.main(["experiment=house_walk"]) == 1
+    said = capsys.readouterr()
+    assert "2 runs" in said.out and "error: figures failed: KeyError: 'no such axis'" in said.err
+
+
+def test_collect_says_what_it_cannot_do(
+    walk: Callable[..., int], results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert collect.main(["--help"]) == 0
+    assert walk("-m", "seed=0,1", "step.size=1,2") == 0
+    for arguments, message in (
+        (["over=sede"], "over=sede must be one of"),
+        (["over=seed"], "over=seed leaves out step.size, in which the runs differ too"),
+        (["missing=maybe"], "missing=maybe must be one of fail, allow"),
+        (["swep=all"], "swep=all is no option (did you mean 'sweep'?)"),
+        (["sweep=never"], "sweep=never must be latest, all or one of"),
+    ):
+        capsys.readouterr()
+        assert collect.main(["experiment=house_walk", *arguments]) == 2
+        assert message in capsys.readouterr().err
+    assert collect.main(["experiment=house_wolk"]) == 2
+    assert collect.main(["sweep=all"]) == 2
+
+
+@pytest.mark.slow
+def test_jobs_on_all_cores(start: Callable, results: Path, walk: Callable[..., int]) -> None:
+    arguments = ["-m", "hydra/launcher=cores", "hydra.launcher.n_jobs=2"]
+    arguments += ["experiment=house_walk", "scale=tiny", "seed=0,1", "step.law=normal"]
+    process = start("experiments.run", *arguments, "fail='',error")
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 1, out + err
+    assert "2 of 4 jobs done" in err
+    assert err.count("RuntimeError: the walk was told to fail") >= 2
+    found = {
+        Record.load(run).data["position"].values.tobytes() for run in finished_runs("house_walk")
+    }
+    for run in finished_runs("house_walk"):
+        shutil.rmtree(run)
+    assert walk("seed=0") == walk("seed=1") == 0
+    alone = {
+        Record.load(run).data["position"].values.tobytes() for run in finished_runs("house_walk")
+    }
+    assert found == alone and len(found) == 2
