@@ -9,12 +9,14 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from circuitax.circuits.frozen import FrozenModel, head_constants, head_writes
+from circuitax.circuits.frozen import FrozenModel, frozen_model, head_constants, head_writes
 from circuitax.circuits.paths import Path, check_path, n_paths
 from circuitax.circuits.read_out import logits_of
 from circuitax.kernel import kron
 from circuitax.kernel.chain import chain_of
+from circuitax.kernel.indices import check_index
 from circuitax.kernel.kron import Kron
+from circuitax.kernel.run import Run
 
 PATH_LIMIT = 2**14  # paths that `path_streams` holds at once by default
 
@@ -56,28 +58,22 @@ def path_streams(
     return streams
 
 
-def expand(
-    model: FrozenModel, logits: Float[Array, "n_ctx d_vocab"], max_paths: int = PATH_LIMIT
-) -> Expansion:
+def expand(run: Run, *, max_paths: int = PATH_LIMIT) -> Expansion:
     """All paths' logits, in the order of `paths.all_paths`, and what they leave unexplained.
 
     Args:
-        model: A frozen model.
-        logits: From ``forward``; the remainder is taken against these.
+        run: Of one text and a model of attention only; the remainder is taken against its logits.
         max_paths: As in `path_streams`.
 
-    Source: framework paper, "path expansion trick"; S0 Proposition 22 for one layer.
+    Raises:
+        ValueError: If the run is of several texts, the model has an MLP, or there are more than
+            ``max_paths`` paths.
+
+    Source: framework paper, "path expansion trick"; S0 (the first source in the bibliography)
+        Proposition 22 for one layer.
     """
+    model, logits = frozen_model(run), run.logits
     terms = logits_of(path_streams(model, max_paths), model.read_out)
-    return closed(terms, model, logits)
-
-
-def closed(
-    terms: Float[Array, "n_terms n_ctx d_vocab"],
-    model: FrozenModel,
-    logits: Float[Array, "n_ctx d_vocab"],
-) -> Expansion:
-    """Terms with their bias and remainder."""
     b_U = model.read_out.b_U
     bias = jnp.zeros(logits.shape[-1], logits.dtype) if b_U is None else b_U
     return Expansion(terms, bias, logits - (terms.sum(axis=0) + bias[None, :]))
@@ -129,7 +125,19 @@ def path_term(model: FrozenModel, path: Path) -> Kron:
 
 
 def head_term(model: FrozenModel, layer: int, head: int) -> Kron:
-    """One head on the stream: ``A^h ⊗ W_OV^h`` (S0 Claim 18)."""
+    """One head on the stream: ``A^h ⊗ W_OV^h`` (S0 Claim 18).
+
+    Args:
+        model: A frozen model.
+        layer: From 0 to ``n_layers - 1``; a traced index is not checked.
+        head: From 0 to ``n_heads - 1``; a traced index is not checked.
+
+    Raises:
+        ValueError: If an index is out of range.
+    """
+    n_layers, n_heads = model.A.shape[:2]
+    check_index("layer", layer, n_layers)
+    check_index("head", head, n_heads)
     chain = chain_of(model.W_V[layer, head], model.W_O[layer, head])
     return Kron(model.A[layer, head], chain)
 

@@ -6,15 +6,14 @@ into paths. Everything that expands, ranks or counts paths starts from a `Frozen
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from circuitax.circuits.folding import fold_read, over_heads
 from circuitax.circuits.read_out import ReadOut, read_out_of
-from circuitax.kernel.interventions import Trace
 from circuitax.kernel.norm import Norm
-from circuitax.kernel.spec import ForwardSpec
-from circuitax.kernel.weights import TransformerWeights
+from circuitax.kernel.run import Run, one_text
 
 
 class FrozenModel(NamedTuple):
@@ -43,29 +42,25 @@ class FrozenModel(NamedTuple):
         return self.tokens if self.positions is None else self.tokens + self.positions
 
 
-def frozen_model(
-    weights: TransformerWeights, tokens: Int[Array, " n_ctx"], spec: ForwardSpec, trace: Trace
-) -> FrozenModel:
-    """The linear model that a trace defines.
+def frozen_model(run: Run) -> FrozenModel:
+    """The linear model that a run defines: its patterns and norm scales are kept.
 
     Args:
-        weights: Attention only.
-        tokens: The text.
-        spec: Static.
-        trace: From ``forward`` on the same text; its patterns and norm scales are kept.
+        run: Of one text and a model of attention only.
 
     Raises:
-        ValueError: If the model has an MLP, which frozen patterns do not make linear; see
-            `components` for those, or the trace is of a text of another length.
+        ValueError: If the run is of several texts, or the model has an MLP, which frozen patterns
+            do not make linear; see `components` for those.
 
     Source: framework paper, "freezing attention patterns"; S0 Remark 20.
     """
-    blocks = weights.blocks
+    run = jax.tree.map(jnp.asarray, one_text(run))  # a model of NumPy arrays is one too
+    spec, blocks, trace = run.model.spec, run.model.blocks, run.trace
     if blocks.mlp is not None:
-        raise ValueError("weights.blocks.mlp must be None: an MLP is not linear, see components")
-    n_ctx = trace.streams.shape[1]
-    if tokens.shape[0] != n_ctx:
-        raise ValueError(f"tokens has {tokens.shape[0]} positions, must have the trace's {n_ctx}")
+        raise ValueError(
+            "run.model.blocks.mlp must be None: an MLP is not linear; components_of(run) splits "
+            "the stream of a model that has one"
+        )
     heads = blocks.attention
     W_V, b_V = fold_read(heads.W_V, heads.b_V, spec.norm, over_heads(blocks.attention_norm))
     A = trace.patterns
@@ -73,7 +68,7 @@ def frozen_model(
         b_V = A.sum(axis=-1)[..., None] * b_V[:, :, None, :]
     if spec.norm != Norm.none and trace.scales.attention is not None:
         A = A / trace.scales.attention[:, None, None, :]
-    embedded = weights.W_E[tokens]
+    embedded = run.model.W_E[run.tokens]
     in_stream = spec.positions.in_stream
     return FrozenModel(
         embedded,
@@ -83,7 +78,7 @@ def frozen_model(
         heads.W_O,
         b_V,
         heads.b_O,
-        read_out_of(weights, spec, trace),
+        read_out_of(run),
     )
 
 
@@ -118,7 +113,7 @@ def head_writes(
 
     Args:
         model: A frozen model.
-        layer: Which layer.
+        layer: Which layer, in ``[0, n_layers)``.
         streams: What the heads read.
         summed: Whether the heads are added up.
 
