@@ -12,6 +12,7 @@ from jaxtyping import Array, Key, PyTree
 
 from circuitax.circuits.additive_heads import additive_heads_logits, start_from, tables_from
 from circuitax.circuits.additivity import additive_logits
+from circuitax.circuits.in_context import token_losses
 from circuitax.data.windows import WindowSource
 from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import at_index, derive
@@ -19,7 +20,6 @@ from circuitax.kernel.spec import ForwardSpec
 from circuitax.kernel.weights import TransformerWeights
 from circuitax.lab.lab import Lab
 from circuitax.training.ensemble import Plan, advance, init, new_members
-from circuitax.training.losses import next_token_nats
 from circuitax.training.optim import Optimizer, OptimSpec, Schedule
 from circuitax.training.problem import TrainState
 
@@ -83,7 +83,7 @@ class Continued:
     def losses(self, params: PyTree, texts: Array) -> Array:
         """Every prediction of every text, nats."""
         logits = jax.vmap(lambda text: LOGITS[self.arm](params, text, self.spec))(texts)
-        return next_token_nats(logits, texts)
+        return token_losses(logits, texts)
 
 
 LOGITS: dict[str, Callable[[PyTree, Array, ForwardSpec], Array]] = {

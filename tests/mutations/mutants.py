@@ -298,10 +298,10 @@ MUTANTS = (
     ),
     Mutant(
         "the_token_before_is_predicted",
-        "training/losses.py",
+        "circuits/in_context.py",
         "targets = jnp.roll(tokens, -1, axis=-1)",
         "targets = jnp.roll(tokens, 1, axis=-1)",
-        ("tests/training/test_losses.py::test_next_token_nats_by_hand_and_at_large_logits",),
+        ("tests/circuits/test_in_context.py::test_token_losses_by_hand_and_at_large_logits",),
     ),
     Mutant(
         "devices_train_on_the_first_share_of_a_batch",

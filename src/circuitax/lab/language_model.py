@@ -1,6 +1,5 @@
 """A language model that a run kept: weights, spec and tokenizer, enough to continue a text."""
 
-import re
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -11,23 +10,19 @@ import numpy as np
 from jaxtyping import Array, Int, Key
 from tokenizers import Tokenizer
 
-from circuitax.config.schema import nearest
 from circuitax.data.tokenizer import boundary_id, load_tokenizer
 from circuitax.kernel.keys import member_keys
 from circuitax.kernel.model import Model
 from circuitax.kernel.sampling import Sampling
-from circuitax.lab.arrays import load_tree
+from circuitax.kit.kept_models import MODELS, KeptModels
 from circuitax.lab.lab import ARRAYS
 from circuitax.lab.runs import ACCEPTED, shown
 from circuitax.models.extract_transformer import params_from_model
-from circuitax.models.plain import from_plain
-from circuitax.models.transformer import Transformer, init_model
+from circuitax.models.transformer import Transformer
 from circuitax.records.record import Record
 
 # Below the run's arrays; `Lab.save_text` puts it there.
 TOKENIZER = "tokenizer.json"
-# Plain specs by name, in the notes of a run that keeps language models.
-MODELS = "models"
 
 
 class LanguageModel(NamedTuple):
@@ -46,9 +41,9 @@ def open_language_model(
     """Read a model from the folder of a finished run.
 
     Args:
-        run: Folder with ``arrays/tokenizer.json``, ``arrays/<name>-step-<step>.safetensors`` and
-            specs by name in the notes of its record, as ``text_models`` leaves them; ``alive`` of
-            the record says which members of a model did not diverge.
+        run: Folder with ``arrays/tokenizer.json`` and the models of `kept_models`, as
+            ``text_models`` leaves them; ``alive`` of the record says which members of a model did
+            not diverge.
         name: Which model; empty for the last.
         member: Which seed, from 0.
         step: Which of the steps kept; None for the last.
@@ -57,35 +52,23 @@ def open_language_model(
         ValueError: If the run keeps no language models, or not this one.
     """
     record = Record.load(run)
-    specs, arrays = record.notes.get(MODELS, {}), run / ARRAYS
-    if run.name == ACCEPTED or (specs and not arrays.is_dir()):
+    kept_any, arrays = bool(record.notes.get(MODELS)), run / ARRAYS
+    if run.name == ACCEPTED or (kept_any and not arrays.is_dir()):
         raise ValueError(
             f"RUN={shown(run)} keeps no weights (accepted results are small enough for git): "
             "compute the experiment again, and name the new run"
         )
-    if not specs or not (arrays / TOKENIZER).is_file():
+    if not kept_any or not (arrays / TOKENIZER).is_file():
         raise ValueError(
             f"RUN={shown(run)} keeps no language models with their tokenizer: compute a run of "
             "text_models, and name it"
         )
-    name = name or list(specs)[-1]
-    if name not in specs:
-        near = nearest(name, list(specs))
-        raise ValueError(f"model={name} must be one of {', '.join(specs)}{near}")
-    steps = _steps(arrays, name)
-    step = steps[-1] if step is None else step
-    if step not in steps:
-        raise ValueError(f"step={step} must be one of {', '.join(map(str, steps))}")
-    spec = from_plain(specs[name])
-    like = jax.eval_shape(lambda: init_model(jax.random.key(0), spec))
-    members = load_tree(arrays / f"{name}-step-{step}.safetensors", like)
-    n_members = len(members.W_E)
-    if not 0 <= member < n_members:
-        raise ValueError(f"member={member} of {name} must be 0 to {n_members - 1}")
+    kept = KeptModels.of_run(run)
+    name, step = name or kept.names[-1], kept.steps[-1] if step is None else step
+    model = kept.member(name, member, step)
     # Its weights would not tell: a member that diverged keeps its last finite ones.
     if not record.data["alive"].sel(model=name).values[member]:
         raise ValueError(f"member={member} of {name} must be another: it diverged in training")
-    model = jax.tree.map(jnp.asarray, members.member(member))
     return LanguageModel(name, member, step, model, load_tokenizer(arrays / TOKENIZER))
 
 
@@ -183,8 +166,3 @@ def _decoded(tokenizer: Tokenizer, ids: list[int]) -> str:
     if boundary in ids:
         ids = ids[: ids.index(boundary)]
     return str(tokenizer.decode(ids))
-
-
-def _steps(arrays: Path, name: str) -> list[int]:
-    files = arrays.glob(f"{name}-step-*.safetensors")
-    return sorted(int(re.findall(r"\d+", path.stem)[-1]) for path in files)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
+from circuitax.circuits.in_context import token_losses
 from circuitax.data.windows import read_windows
 from circuitax.kernel.forward import batch_logits
 from circuitax.kernel.keys import at_index
@@ -16,7 +17,6 @@ from circuitax.kernel.model import Model
 from circuitax.kernel.tokens import behind_start
 from circuitax.training import ensemble
 from circuitax.training.loop import Metrics
-from circuitax.training.losses import next_token_nats
 from circuitax.training.problem import Member, TrainState
 from circuitax.training.sharding import split_samples
 
@@ -177,7 +177,7 @@ def module_losses(
         raise ValueError(
             f"module returns logits of shape {logits.shape}, must be {texts.shape} and d_vocab"
         )
-    return next_token_nats(logits, texts)
+    return token_losses(logits, texts)
 
 
 def text_losses(
@@ -187,7 +187,7 @@ def text_losses(
 
     Entry t is the loss on token t + 1, given tokens 0 to t.
     """
-    return next_token_nats(batch_logits(model, texts), texts)
+    return token_losses(batch_logits(model, texts), texts)
 
 
 def _start_token(module: LanguageModule) -> int | None:
