@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from circuitax.circuits.composition import composition_scores
+from circuitax.kernel.model import Model
 from circuitax.kernel.weights import HeadStack
 from experiments.benchmarks.case import Case
 from experiments.benchmarks.memory import peak_mb
@@ -69,8 +70,8 @@ def cases(stack: ExitStack) -> list[Case]:
     ]
 
 
-def random_heads(size: Size) -> HeadStack:
-    """As ``peers/transformer_lens_composition.py`` draws them."""
+def random_model(size: Size) -> Model:
+    """Heads as ``peers/transformer_lens_composition.py`` draws them, in a model of one token."""
     rng = np.random.default_rng(0)
     wide, tall = (size.d_model, size.d_head), (size.d_head, size.d_model)
 
@@ -79,7 +80,10 @@ def random_heads(size: Size) -> HeadStack:
         drawn /= np.float32(size.d_model**0.5)
         return jnp.asarray(drawn)
 
-    return HeadStack(draw(wide), draw(wide), draw(wide), draw(tall))
+    heads = HeadStack(draw(wide), draw(wide), draw(wide), draw(tall))
+    return Model.of(
+        W_E=jnp.zeros((1, size.d_model)), W_U=jnp.zeros((size.d_model, 1)), attention=heads
+    )
 
 
 def our_scores(size: Size) -> Callable[[], jax.Array]:
@@ -87,13 +91,13 @@ def our_scores(size: Size) -> Callable[[], jax.Array]:
 
     The table makes all its cases before it measures any, and the largest weights are 2 GB.
     """
-    heads: list[HeadStack] = []
+    models: list[Model] = []
     scores = jax.jit(composition_scores)
 
     def ours() -> jax.Array:
-        if not heads:
-            heads.append(random_heads(size))
-        return jax.block_until_ready(scores(heads[0]))
+        if not models:
+            models.append(random_model(size))
+        return jax.block_until_ready(scores(models[0]))
 
     return ours
 

@@ -15,9 +15,11 @@ from circuitax.circuits.spectra import copying_score
 from circuitax.kernel.keys import derive, member_keys
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
+from circuitax.kernel.run import Run
+from circuitax.kernel.run import run as run_model
+from circuitax.kernel.spec import TransformerSpec
 from circuitax.lab.lab import Lab
-from circuitax.models.specs import TransformerSpec
-from circuitax.models.transformer import init_weights
+from circuitax.models.transformer import init_model
 from circuitax.records.record import Record
 from experiments.circuit_identities.claims import CLAIMS as CLAIMS
 from experiments.circuit_identities.claims import estimates
@@ -77,8 +79,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     single = _over_seeds(of_single_precision, two, derive(key, "float32"), spec.seeds, jnp.float32)
     deepest = named[f"{spec.max_depth} layers"]
     for seed in member_keys(derive(key, "spectra"), spec.seeds):
-        weights = init_weights(seed, deepest, double)
-        found = of_spectra(weights, deepest.forward_spec())
+        found = of_spectra(init_model(seed, deepest, double))
         spectral.append([found[check] for check in SPECTRAL])
     scores = {}
     for positions in (Positions.none, Positions.shortformer):
@@ -121,7 +122,7 @@ def arms(spec: Spec) -> Iterator[tuple[str, TransformerSpec]]:
 
 
 def _over_seeds(
-    measure: Callable[..., dict[str, Array]],
+    measure: Callable[[Run], dict[str, Array]],
     model: TransformerSpec,
     key: jax.Array,
     seeds: int,
@@ -130,9 +131,9 @@ def _over_seeds(
     n_ctx = model.n_ctx or 0
 
     def one(key: jax.Array) -> dict[str, Array]:
-        weights = init_weights(derive(key, "weights"), model, dtype)
+        drawn = init_model(derive(key, "weights"), model, dtype)
         tokens = jax.random.randint(derive(key, "text"), (n_ctx,), 0, model.d_vocab)
-        return measure(weights, tokens, model.forward_spec())
+        return measure(run_model(drawn, tokens, outputs=True))
 
     found = jax.jit(jax.vmap(one))(member_keys(key, seeds))
     return {name: np.asarray(values) for name, values in found.items()}
@@ -143,9 +144,9 @@ def _random_models(spec: Spec, key: jax.Array) -> dict[str, np.ndarray]:
 
     @jax.jit
     def one(key: jax.Array) -> dict[str, Array]:
-        weights = init_weights(key, spec.random, jnp.float32)
-        found = composition_scores(weights.blocks.attention)[:, 0, :, 1, :]
-        copying = copying_score(token_ov(weights, spec.random.forward_spec()))
+        model = init_model(key, spec.random, jnp.float32)
+        found = composition_scores(model)[:, 0, :, 1, :]
+        copying = copying_score(token_ov(model))
         return {"composition": found, "copying": copying.ravel()}
 
     rows = [one(seed) for seed in member_keys(key, spec.seeds)]

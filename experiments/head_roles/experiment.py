@@ -2,23 +2,21 @@
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from circuitax.circuits.components import component_names, components_of
+from circuitax.circuits.components import Components, component_names, components_of
 from circuitax.circuits.composition import KINDS
 from circuitax.data.repeated import RepeatedSource
-from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive
-from circuitax.kernel.weights import TransformerWeights
+from circuitax.kernel.model import Model
+from circuitax.kernel.run import run as run_model
 from circuitax.lab.kept_weights import kept_weights
 from circuitax.lab.lab import Lab
 from circuitax.models.plain import from_plain
-from circuitax.models.specs import TransformerSpec
 from circuitax.records.record import Record
 from experiments.head_roles.claims import CLAIMS as CLAIMS
 from experiments.head_roles.claims import estimates, named
@@ -65,18 +63,16 @@ def _induction(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Two layers, many seeds: scores with their nulls, patches between pairs of texts."""
     upstream = lab.input("two_layer_circuits")
     model, task = from_plain(upstream.notes["model"]), RepeatedSource(**upstream.notes["task"])
-    weights = kept_weights(lab, "two_layer_circuits", "weights", model)
-    forward_spec = model.forward_spec()
+    models = kept_weights(lab, "two_layer_circuits", "weights", model)
     texts = replace(task, batch=spec.texts, distinct=True)(derive(key, "texts"))
     places = swapped_places(task.max_period)
     pairs = swapped_pairs(derive(key, "pairs"), spec.pairs, task.d_vocab, task.max_period)
-    reading = jax.jit(jax.vmap(partial(of_weights, spec=forward_spec)))
-    looking = partial(of_texts, shuffles=spec.shuffles, spec=forward_spec)
-    patching = partial(of_pairs, places=places, spec=forward_spec)
-    written = lab.stage("writing", reading, weights)
-    seen = lab.stage("looking", jax.jit(jax.vmap(looking, (0, None, None))), weights, texts,
+    looking = partial(of_texts, shuffles=spec.shuffles)
+    patching = partial(of_pairs, places=places)
+    written = lab.stage("writing", jax.jit(jax.vmap(of_weights)), models)
+    seen = lab.stage("looking", jax.jit(jax.vmap(looking, (0, None, None))), models, texts,
                      derive(key, "shuffles"))  # fmt: skip
-    patched = lab.stage("patching", jax.jit(jax.vmap(patching, (0, None))), weights, pairs)
+    patched = lab.stage("patching", jax.jit(jax.vmap(patching, (0, None))), models, pairs)
     found = written | seen | patched
     arrays = {name: (dims, found[name]) for name, dims in _axes().items()}
     data = xr.Dataset(
@@ -85,7 +81,7 @@ def _induction(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
             "kind": list(KINDS),
             "place": [*(f"into layer {i}" for i in range(model.n_layers)), "final"],
             "route": list(ROUTES),
-            "component": _names(model, weights, texts[0]),
+            "component": _names(models, texts[0]),
             "head": range(model.n_heads),
         },
     )
@@ -108,13 +104,12 @@ def _full(spec: Spec, lab: Lab) -> xr.Dataset:
     first, last = (
         kept_weights(lab, "text_models", f"full-step-{s}", model) for s in (steps[0], steps[-1])
     )
-    forward_spec = model.forward_spec()
-    examine = jax.jit(jax.vmap(partial(of_windows, spec=forward_spec), (0, None)))
+    examine = jax.jit(jax.vmap(of_windows, (0, None)))
     found = lab.stage("components", examine, last, windows)
-    align = jax.jit(jax.vmap(partial(alignments, spec=forward_spec), (0, None)))
-    aligned = {when: lab.stage(f"alignment{when}", align, weights, windows)
-               for when, weights in (("", last), ("_at_init", first))}  # fmt: skip
-    names = _names(model, last, windows[0])
+    align = jax.jit(jax.vmap(alignments, (0, None)))
+    aligned = {when: lab.stage(f"alignment{when}", align, models, windows)
+               for when, models in (("", last), ("_at_init", first))}  # fmt: skip
+    names = _names(last, windows[0])
     cells = [name for name in names if name.startswith(("head", "mlp"))]
     members, each = "full_member", ("full_member", "cell")
     alone = ("loss", "norm_constant", "norm_price", "bandwidth_written", "bandwidth_effective",
@@ -135,12 +130,11 @@ def _full(spec: Spec, lab: Lab) -> xr.Dataset:
     )
 
 
-def _names(model: TransformerSpec, weights: TransformerWeights, text: jax.Array) -> list[str]:
-    def parts(weights: TransformerWeights) -> Any:
-        trace = forward(weights, text, model.forward_spec(), outputs=True)[1]
-        return components_of(weights, text, model.forward_spec(), trace)
+def _names(models: Model, text: jax.Array) -> list[str]:
+    def parts(model: Model) -> Components:
+        return components_of(run_model(model, text, outputs=True))
 
-    return list(component_names(jax.eval_shape(parts, jax.tree.map(lambda x: x[0], weights))))
+    return list(component_names(jax.eval_shape(parts, models.member(0))))
 
 
 def _axes() -> dict[str, tuple[str, ...]]:

@@ -15,10 +15,9 @@ from circuitax.circuits.read_out import logits_of, token_directions
 from circuitax.circuits.roles import name_moving
 from circuitax.circuits.virtual_heads import virtual_sizes
 from circuitax.kernel.forward import forward
-from circuitax.kernel.interventions import Trace
 from circuitax.kernel.linalg import norm, safe_divide
-from circuitax.kernel.spec import ForwardSpec
-from circuitax.kernel.weights import TransformerWeights
+from circuitax.kernel.model import Model
+from circuitax.kernel.run import Run, run
 from experiments.head_roles.readings import centred
 
 # Readers of a first-layer head taken together: all queries, keys, values; the logits; everything.
@@ -59,37 +58,35 @@ def swapped_pairs(key: Key[Array, ""], n_pairs: int, d_vocab: int, period: int) 
     return Pairs(clean, corrupted, block[:, a + 1], block[:, z + 1])
 
 
-def of_pairs(
-    weights: TransformerWeights, pairs: Pairs, places: tuple[int, int], spec: ForwardSpec
-) -> dict[str, Array]:
+def of_pairs(model: Model, pairs: Pairs, places: tuple[int, int]) -> dict[str, Array]:
     """All that is measured on pairs, of a model of two layers; the metric is b's lead over d.
 
     Patches put parts of the clean run into the corrupted one, ``resampled`` does the reverse; both
     are means over pairs on the scale where the corrupted run is 0 and the clean one 1. ``direct``
     and ``sources`` are logits of the clean run.
     """
-    ov = token_ov(weights, spec)
-    cells = each_component(weights)
+    ov = token_ov(model)
+    cells = each_component(model)
     names = jnp.zeros(pairs.clean.shape[1], bool).at[jnp.array(places) + 1].set(True)
 
     def one(pair: Pairs) -> dict[str, Array]:
         def lead(logits: Array) -> Array:
             return logits[-1, pair.answer] - logits[-1, pair.wrong]
 
-        good, clean = forward(weights, pair.clean, spec, outputs=True)
-        bad, corrupted = forward(weights, pair.corrupted, spec, outputs=True)
-        other = components_of(weights, pair.corrupted, spec, corrupted)
-        resampled = ablate(weights, pair.clean, spec, cells, lead, replacement=other)
-        single, routes = path_leads(weights, pair, clean, corrupted, spec)
+        clean = run(model, pair.clean, outputs=True)
+        corrupted = run(model, pair.corrupted, outputs=True)
+        other = components_of(corrupted)
+        resampled = ablate(model, pair.clean, cells, lead, replacement=other)
+        single, routes = path_leads(clean, corrupted, pair)
         return {
-            "clean": lead(good),
-            "corrupted": lead(bad),
-            "stream": patch_stream(weights, pair.corrupted, spec, clean, lead),
+            "clean": lead(clean.logits),
+            "corrupted": lead(corrupted.logits),
+            "stream": patch_stream(model, pair.corrupted, clean.trace, lead),
             "edges": single,
             "routes": routes,
             "resampled": resampled.reshape(cells.heads.shape[1:]),
-            "moves_name": name_moving(clean.patterns, ov, pair.clean, names).score,
-            **_direct(weights, pair, good, clean, spec),
+            "moves_name": name_moving(clean.trace.patterns, ov, pair.clean, names).score,
+            **_direct(clean, pair),
         }
 
     found = jax.tree.map(lambda x: x.mean(axis=0), jax.lax.map(one, pairs))
@@ -113,45 +110,42 @@ def edge_cells(n_heads: int) -> Edges:
 
 
 def path_leads(
-    weights: TransformerWeights, pair: Pairs, clean: Trace, corrupted: Trace, spec: ForwardSpec
+    clean: Run, corrupted: Run, pair: Pairs
 ) -> tuple[Float[Array, "writer kind reader"], Float[Array, "writer route"]]:
     """b's lead when one reader (or one `ROUTES` of them) sees a first-layer head as it was clean.
 
     Raises:
-        ValueError: If the traces were made without ``outputs``.
+        ValueError: If the runs were made without ``outputs``.
     """
-    if clean.head_outputs is None or corrupted.head_outputs is None:
-        raise ValueError("head_outputs is None: call forward with outputs=True")
-    n_heads = clean.head_outputs.shape[1]
+    good, bad = clean.trace.head_outputs, corrupted.trace.head_outputs
+    if good is None or bad is None:
+        raise ValueError("run.trace.head_outputs is None: make the runs with outputs=True")
+    n_heads = good.shape[1]
 
     def lead(change: Array, edges: Edges) -> Array:
-        edit = patch_paths(change, edges, weights, spec, corrupted)
-        logits = forward(weights, pair.corrupted, spec, edit)[0]
+        logits = forward(corrupted.model, pair.corrupted, patch_paths(corrupted, change, edges))[0]
         return logits[-1, pair.answer] - logits[-1, pair.wrong]
 
-    change = clean.head_outputs[0] - corrupted.head_outputs[0]
+    change = good[0] - bad[0]
     found = jax.vmap(jax.vmap(lead, (None, 0)), (0, None))(change, edge_cells(n_heads))
     single, routes = found[:, : 3 * n_heads], found[:, 3 * n_heads :]
     return single.reshape(n_heads, 3, n_heads), routes
 
 
-def _direct(
-    weights: TransformerWeights, pair: Pairs, logits: Array, trace: Trace, spec: ForwardSpec
-) -> dict[str, Array]:
+def _direct(clean: Run, pair: Pairs) -> dict[str, Array]:
     """What adds to the lead without passing another head: by component, head, source, pair."""
     n_ctx = pair.clean.shape[0]
-    model = frozen_model(weights, pair.clean, spec, trace)
+    frozen = frozen_model(clean)
     chosen, against = jnp.full(n_ctx, pair.answer), jnp.full(n_ctx, pair.wrong)
-    parts = components_of(weights, pair.clean, spec, trace)
-    split = attribute(parts, model.read_out, logits, chosen, against)
-    directions = token_directions(model.read_out, chosen, against)
-    sources = attribute_sources(weights, spec, trace, model.read_out, directions)
-    seen = centred(model)
+    split = attribute(clean, chosen, against)
+    directions = token_directions(frozen.read_out, chosen, against)
+    sources = attribute_sources(clean, directions)
+    seen = centred(frozen)
     alone = norm(logits_of(head_writes(seen, 1, seen.embedding), seen.read_out))[:, -1]
     virtual = virtual_sizes(seen, 0, 1)[..., -1]
     return {
         "direct": stacked(split.parts)[:, -1],
         "sources": sources[:, :, -1],
         "virtual": safe_divide(virtual, jnp.broadcast_to(alone, virtual.shape)),
-        "remainder": jnp.abs(split.remainder).max() / jnp.abs(logits).max(),
+        "remainder": jnp.abs(split.remainder).max() / jnp.abs(clean.logits).max(),
     }

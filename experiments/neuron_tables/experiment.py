@@ -14,10 +14,9 @@ from circuitax.circuits.folding import fold_read
 from circuitax.circuits.heads import unembedding
 from circuitax.circuits.neurons import mean_by_token, neuron_activations, values_come_true
 from circuitax.circuits.token_tables import NeuronTable, neuron_tables
-from circuitax.kernel.forward import forward
+from circuitax.kernel.model import Model
 from circuitax.kernel.norm import norm_scale
-from circuitax.kernel.spec import ForwardSpec
-from circuitax.kernel.weights import MLPWeights, TransformerWeights
+from circuitax.kernel.run import run as run_model
 from circuitax.lab.kept_weights import kept_weights
 from circuitax.lab.lab import Lab
 from circuitax.models.plain import from_plain
@@ -77,16 +76,15 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     upstream = lab.input("text_models")
     if "full" not in upstream.data.model.values:
         raise ValueError("full_seeds=0 of text_models must be at least 1: there are no neurons")
-    model = from_plain(upstream.notes["full"])
+    model_spec = from_plain(upstream.notes["full"])
     windows = lab.load_arrays("held-out", source="text_models")["windows"]
     windows = jnp.asarray(windows[: spec.windows])
     steps = upstream.notes["steps_kept"]
-    read = jax.jit(partial(of_member, spec=model.forward_spec(), settings=spec))
+    read = jax.jit(partial(of_member, settings=spec))
     found = []
     for name, step in (("before", steps[0]), ("after", steps[-1])):
-        weights = kept_weights(lab, "text_models", f"full-step-{step}", model)
-        members = [jax.tree.map(lambda leaf, i=i: leaf[i], weights)
-                   for i in range(weights.W_E.shape[0])]  # fmt: skip
+        models = kept_weights(lab, "text_models", f"full-step-{step}", model_spec)
+        members = [models.member(i) for i in range(models.member_axes[0])]
         found.append(lab.stage(name, _each, read, members, windows))
     data = _dataset(*found)
     alive = upstream.data.alive.sel(model="full", drop=True).values[: data.sizes["member"]]
@@ -96,29 +94,26 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     return Record(data=data, measured=estimates(data))
 
 
-def of_member(
-    weights: TransformerWeights, windows: Array, spec: ForwardSpec, settings: Spec
-) -> dict[str, Array]:
+def of_member(model: Model, windows: Array, settings: Spec) -> dict[str, Array]:
     """Keys, values and firing of every unit of one model; the heaviest units by name."""
-    mlp = weights.blocks.mlp
+    mlp = model.blocks.mlp
     if mlp is None:
         raise ValueError("full.d_mlp=None of text_models must be a number: there are no neurons")
-    d_vocab, k = weights.W_E.shape[0], min(settings.entries, weights.W_E.shape[0])
+    d_vocab, k = model.d_vocab, min(settings.entries, model.d_vocab)
 
     def one(text: Array) -> Array:
-        trace = forward(weights, text, spec, outputs=True)[1]
-        return neuron_activations(weights, trace, spec)[:, :-1]
+        return neuron_activations(run_model(model, text, outputs=True))[:, :-1]
 
     active = jax.lax.map(one, windows)  # [window, layer, position, unit]
     active = jnp.moveaxis(active, 1, 0).reshape(active.shape[1], -1, active.shape[-1])
-    table = of_layers(weights, mlp, spec, k)
+    table = of_layers(model, k)
     values = jax.nn.one_hot(table.values.columns, d_vocab, dtype=bool).any(axis=-2)
     n_firing = max(1, round(settings.firing * active.shape[1]))
     true = values_come_true(active, windows[:, 1:].ravel(), values, n_firing)
     by_token = mean_by_token(active, windows[:, :-1].ravel(), d_vocab)
     fires_on = jax.lax.top_k(by_token, k)[1]
     shared = (table.keys.columns[..., :, None] == fires_on[..., None, :]).any(axis=-1)
-    size = jnp.linalg.norm(mlp.W_out @ unembedding(weights, spec), axis=-1)
+    size = jnp.linalg.norm(mlp.W_out @ unembedding(model), axis=-1)
     moved = active.std(axis=1) * size / jnp.sqrt(d_vocab)
     heaviest = jax.lax.top_k(moved, min(settings.neurons, moved.shape[1]))[1]
     listed = {"keys": table.keys.columns, "fires_on": fires_on, "values": table.values.columns}
@@ -134,13 +129,12 @@ def of_member(
     }
 
 
-def of_layers(
-    weights: TransformerWeights, mlp: MLPWeights, spec: ForwardSpec, k: int
-) -> NeuronTable:
+def of_layers(model: Model, k: int) -> NeuronTable:
     """`neuron_tables` of every layer, norms folded; keys are read from tokens that stand alone."""
-    tokens = weights.W_E / norm_scale(weights.W_E, spec.norm, spec.norm_eps)[:, None]
-    W_U = unembedding(weights, spec)
-    W_in, _ = fold_read(mlp.W_in, None, spec.norm, weights.blocks.mlp_norm)
+    spec, mlp = model.spec, model.blocks.mlp
+    tokens = model.W_E / norm_scale(model.W_E, spec.norm, spec.norm_eps)[:, None]
+    W_U = unembedding(model)
+    W_in, _ = fold_read(mlp.W_in, None, spec.norm, model.blocks.mlp_norm)
     layers = mlp._replace(W_in=W_in, b_in=None, b_out=None)
     return jax.lax.map(lambda layer: neuron_tables(layer, tokens, W_U, k), layers)
 
@@ -165,11 +159,9 @@ def estimates(data: xr.Dataset) -> dict[str, Estimate]:
 
 
 def _each(
-    read: Callable[[TransformerWeights, Array], dict[str, Array]],
-    members: list[TransformerWeights],
-    windows: Array,
+    read: Callable[[Model, Array], dict[str, Array]], members: list[Model], windows: Array
 ) -> dict[str, np.ndarray]:
-    found = [read(weights, windows) for weights in members]
+    found = [read(model, windows) for model in members]
     return {name: np.stack([np.asarray(f[name]) for f in found]) for name in found[0]}
 
 

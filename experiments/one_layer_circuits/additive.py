@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -12,14 +11,13 @@ from jaxtyping import Array, Key, PyTree
 
 from circuitax.circuits.additive_heads import additive_heads_logits, start_from, tables_from
 from circuitax.circuits.additivity import additive_logits
+from circuitax.circuits.in_context import token_losses
 from circuitax.data.windows import WindowSource
 from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import at_index, derive
-from circuitax.kernel.spec import ForwardSpec
-from circuitax.kernel.weights import TransformerWeights
+from circuitax.kernel.model import Model
 from circuitax.lab.lab import Lab
 from circuitax.training.ensemble import Plan, advance, init, new_members
-from circuitax.training.losses import next_token_nats
 from circuitax.training.optim import Optimizer, OptimSpec, Schedule
 from circuitax.training.problem import TrainState
 
@@ -65,7 +63,6 @@ class Continued:
     """A `Problem`: next-token loss of any model of one text, from given parameters (``hyper``)."""
 
     arm: str
-    spec: ForwardSpec
     source: WindowSource
 
     def init(self, key: Key[Array, ""], hyper: PyTree) -> PyTree:
@@ -82,15 +79,15 @@ class Continued:
 
     def losses(self, params: PyTree, texts: Array) -> Array:
         """Every prediction of every text, nats."""
-        logits = jax.vmap(lambda text: LOGITS[self.arm](params, text, self.spec))(texts)
-        return next_token_nats(logits, texts)
+        logits = jax.vmap(lambda text: LOGITS[self.arm](params, text))(texts)
+        return token_losses(logits, texts)
 
 
-LOGITS: dict[str, Callable[[PyTree, Array, ForwardSpec], Array]] = {
-    "softmax": lambda weights, text, spec: forward(weights, text, spec)[0],
+LOGITS: dict[str, Callable[[PyTree, Array], Array]] = {
+    "softmax": lambda model, text: forward(model, text)[0],
     "sum": additive_heads_logits,
-    "tables": lambda model, text, spec: additive_logits(
-        model._replace(gate=jnp.exp(model.gate)), text
+    "tables": lambda tables, text: additive_logits(
+        tables._replace(gate=jnp.exp(tables.gate)), text
     ),
 }
 
@@ -103,27 +100,29 @@ class Starts(NamedTuple):
     tables: PyTree
 
 
-def starts(
-    task: AdditiveTask, weights: TransformerWeights, spec: ForwardSpec, texts: Array
-) -> Starts:
+def starts(models: Model, task: AdditiveTask, texts: Array) -> Starts:
     """The trained models, the same without their denominators, and those as free tables."""
-    chosen = jax.tree.map(lambda leaf: leaf[: task.members], weights)
-    sums = jax.jit(jax.vmap(partial(start_from, spec=spec), (0, None)))(chosen, texts)
+    chosen = jax.tree.map(lambda leaf: leaf[: task.members], models)
+    sums = jax.jit(jax.vmap(start_from, (0, None)))(chosen, texts)
     first = jax.tree.map(lambda leaf: leaf[:1], chosen)
-    tables = jax.jit(jax.vmap(partial(tables_from, spec=spec), (0, None)))(first, texts)
+    tables = jax.jit(jax.vmap(tables_from, (0, None)))(first, texts)
     return Starts(chosen, sums, tables)
 
 
 def text_gap(
-    task: AdditiveTask, weights: TransformerWeights, spec: ForwardSpec, source: WindowSource,
-    held_out: Array, key: Key[Array, ""], lab: Lab,
-) -> dict[str, np.ndarray]:  # fmt: skip
+    models: Model,
+    task: AdditiveTask,
+    source: WindowSource,
+    held_out: Array,
+    key: Key[Array, ""],
+    lab: Lab,
+) -> dict[str, np.ndarray]:
     """Held-out loss of each arm while it goes on, ``[step, member]``, from the start on."""
     texts = WindowSource(task.average, source.length, source.tokens)
-    begin = starts(task, weights, spec, texts(derive(key, "average")))
+    begin = starts(models, task, texts(derive(key, "average")))
     found = {}
     for arm, params in begin._asdict().items():
-        problem = Continued(arm, spec, source)
+        problem = Continued(arm, source)
         n_members = jax.tree.leaves(params)[0].shape[0]
         # One data key for all arms: the batches of a member are the same in each.
         members = new_members(derive(key, "batches"), task.learning_rate, params)

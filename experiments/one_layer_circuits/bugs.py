@@ -16,8 +16,7 @@ from circuitax.data.windows import spaced_windows
 from circuitax.kernel.chain import columns, materialise, rows
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import ablate_heads
-from circuitax.kernel.spec import ForwardSpec
-from circuitax.kernel.weights import TransformerWeights
+from circuitax.kernel.model import Model
 
 
 class Search(NamedTuple):
@@ -34,9 +33,7 @@ class Search(NamedTuple):
 CANDIDATES = 8  # for each bug wanted, so that enough are left with a source and out of their own
 
 
-def text_bugs(
-    weights: TransformerWeights, spec: ForwardSpec, tokens: np.ndarray, search: Search
-) -> dict[str, np.ndarray]:
+def text_bugs(models: Model, tokens: np.ndarray, search: Search) -> dict[str, np.ndarray]:
     """The k strongest bugs of each member over all heads, and what the model says there.
 
     A triple counts as seen if its source stands anywhere before its destination in some window of
@@ -44,23 +41,21 @@ def text_bugs(
     stand ``often`` there are searched. Of bugs with one head, source and out the strongest stays.
 
     Args:
-        weights: Members of a one-layer model.
-        spec: Static.
+        models: Members of a one-layer model.
         tokens: The text.
         search: Its limits.
     """
-    d_vocab = weights.W_E.shape[1]
+    d_vocab = models.d_vocab
     chosen = most_frequent(tokens, d_vocab, search.n_tokens)
     seen = seen_triples(tokens, chosen, search.length - 2)
     windows = jnp.asarray(spaced_windows(tokens, search.n_windows, search.length))
     pairs = np.asarray(jax.jit(_pairs, static_argnums=1)(windows, d_vocab))[np.ix_(chosen, chosen)]
     seen &= (pairs >= search.often)[:, :, None]
-    find = jax.jit(partial(_of_member, spec=spec, n_sources=search.n_sources,
-                           k=CANDIDATES * search.k))  # fmt: skip
-    ask = jax.jit(partial(_said, spec=spec))
+    find = jax.jit(partial(_of_member, n_sources=search.n_sources, k=CANDIDATES * search.k))
+    ask = jax.jit(_said)
     found = []
-    for member in range(weights.W_E.shape[0]):
-        one = jax.tree.map(lambda leaf, member=member: leaf[member], weights)
+    for member in range(models.member_axes[0]):
+        one = models.member(member)
         candidates = find(one, jnp.asarray(seen), jnp.asarray(chosen))
         first = jnp.asarray(_first_of_kind(candidates, search.k))
         bugs = {name: values[first] for name, values in candidates.items()}
@@ -95,10 +90,9 @@ def _first_of_kind(bugs: dict[str, Array], k: int) -> np.ndarray:
 
 
 def _of_member(
-    weights: TransformerWeights, seen: Array, chosen: Array, spec: ForwardSpec, n_sources: int,
-    k: int,
-) -> dict[str, Array]:  # fmt: skip
-    qk, ov = token_qk(weights, spec), token_ov(weights, spec)
+    model: Model, seen: Array, chosen: Array, n_sources: int, k: int
+) -> dict[str, Array]:
+    qk, ov = token_qk(model), token_ov(model)
     scores = materialise(columns(rows(qk.T, chosen), chosen))[0]
     raises = materialise(columns(rows(ov, chosen), chosen))[0]
 
@@ -120,23 +114,21 @@ def _of_member(
     }
 
 
-def _said(
-    weights: TransformerWeights, bugs: dict[str, Array], windows: Array, spec: ForwardSpec
-) -> dict[str, Array]:
+def _said(model: Model, bugs: dict[str, Array], windows: Array) -> dict[str, Array]:
     """Mean probability of the out where the pair stands, with the bug's head and without it."""
-    n_layers, n_heads = weights.blocks.attention.W_Q.shape[:2]
+    n_layers, n_heads = model.n_layers, model.n_heads
     index = jnp.arange(bugs["out"].shape[0])
 
     def one(text: Array) -> tuple[Array, Array, Array]:
         def probs(logits: Array) -> Array:
             return jax.nn.softmax(logits, axis=-1)[:, bugs["out"]]
 
-        logits, trace = forward(weights, text, spec)
+        logits, trace = forward(model, text)
 
         def without(head: Array) -> Array:
             gone = jax.nn.one_hot(head, n_heads)[None]
             kept = ablate_heads(jnp.broadcast_to(gone, (n_layers, n_heads)))
-            return probs(forward(weights, text, spec, kept._replace(patterns=trace.patterns))[0])
+            return probs(forward(model, text, kept._replace(patterns=trace.patterns))[0])
 
         absent = jax.vmap(without)(jnp.arange(n_heads))[bugs["head"], :, index].T
         is_source = text[:, None] == bugs["source"][None, :]

@@ -86,18 +86,17 @@ class Spec:
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     """Tables and scores of every head before and after training; bugs; what sums cannot do."""
     upstream = lab.input("text_models")
-    model = from_plain(upstream.notes["model"], n_layers=1)
-    length = model.n_ctx or 0
+    model_spec = from_plain(upstream.notes["model"], n_layers=1)
+    length = model_spec.n_ctx or 0
     steps = upstream.notes["steps_kept"]
     first, last = (
-        kept_weights(lab, "text_models", f"layers-1-step-{step}", model)
+        kept_weights(lab, "text_models", f"layers-1-step-{step}", model_spec)
         for step in (steps[0], steps[-1])
     )
-    forward_spec = model.forward_spec()
-    read = jax.jit(jax.vmap(partial(of_weights, spec=forward_spec, n_ctx=length)))
+    read = jax.jit(jax.vmap(partial(of_weights, n_ctx=length)))
     before, after = lab.stage("before", read, first), lab.stage("after", read, last)
-    tables = jax.jit(partial(head_tables, spec=forward_spec, n=spec.sources, k=spec.entries))
-    table = lab.stage("tables", tables, jax.tree.map(lambda leaf: leaf[0], last))
+    tables = jax.jit(partial(head_tables, n=spec.sources, k=spec.entries))
+    table = lab.stage("tables", tables, last.member(0))
     text = open_text(spec.task)
     if text.about() != upstream.notes["text"]:
         raise TextError(
@@ -108,13 +107,13 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     tokens = device_tokens(text.tokens.train)
     train = np.asarray(tokens)
     held_out = jnp.asarray(spaced_windows(text.tokens.validation, spec.windows, length))
-    price = jax.jit(jax.vmap(partial(bug_price, spec=forward_spec, n_pairs=spec.pairs), (0, None)))
+    price = jax.jit(jax.vmap(partial(bug_price, n_pairs=spec.pairs), (0, None)))
     bugs = lab.stage("price", price, last, held_out)
     search = Search(spec.bug_tokens, spec.bug_sources, spec.bugs, spec.windows, length,
                     spec.bug_places)  # fmt: skip
-    listed = lab.stage("bugs", text_bugs, last, forward_spec, train, search)
+    listed = lab.stage("bugs", text_bugs, last, train, search)
     source = WindowSource(spec.additive.batch, length, tokens)
-    sums = text_gap(spec.additive, last, forward_spec, source, held_out, derive(key, "text"), lab)
+    sums = text_gap(last, spec.additive, source, held_out, derive(key, "text"), lab)
     gap = additivity_gap(spec.unless, spec.optim, derive(key, "unless"), lab)
     data = _dataset(before, after, table, bugs | listed, sums, gap)
     looks = np.arange(data.sizes["look"]) * spec.additive.chunk

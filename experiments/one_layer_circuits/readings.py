@@ -10,18 +10,17 @@ from circuitax.circuits.spectra import eigenvalue_score
 from circuitax.circuits.token_tables import copying_accuracy, skip_trigrams
 from circuitax.kernel.chain import diagonal, materialise
 from circuitax.kernel.forward import forward
-from circuitax.kernel.spec import ForwardSpec
+from circuitax.kernel.model import Model
 from circuitax.kernel.spectrum import cyclic, eigenvalues
-from circuitax.kernel.weights import TransformerWeights
 
 N_OFFSETS = 16
 
 
-def of_weights(weights: TransformerWeights, spec: ForwardSpec, n_ctx: int) -> dict[str, Array]:
+def of_weights(model: Model, n_ctx: int) -> dict[str, Array]:
     """Scores of every head of layer 0; eigenvalues as real and imaginary parts side by side."""
-    ov = jax.tree.map(lambda f: f[0] if f.ndim == 4 else f, token_ov(weights, spec))
+    ov = jax.tree.map(lambda f: f[0] if f.ndim == 4 else f, token_ov(model))
     values = eigenvalues(cyclic(ov))
-    blocks = position_blocks(weights, spec, n_ctx)
+    blocks = position_blocks(model, n_ctx)
     table = materialise(blocks.position_position)[0]
     # Mean score by offset, each row centred over the sources that it may read.
     allowed = jnp.tril(jnp.ones((n_ctx, n_ctx)))[None]
@@ -42,11 +41,11 @@ def of_weights(weights: TransformerWeights, spec: ForwardSpec, n_ctx: int) -> di
     }
 
 
-def head_tables(weights: TransformerWeights, spec: ForwardSpec, n: int, k: int) -> dict[str, Array]:
+def head_tables(model: Model, n: int, k: int) -> dict[str, Array]:
     """The skip-trigram table of each head of one model (S0 Table 1, by rule)."""
-    qk, ov = token_qk(weights, spec), token_ov(weights, spec)
+    qk, ov = token_qk(model), token_ov(model)
     rows = []
-    for head in range(weights.blocks.attention.W_Q.shape[1]):
+    for head in range(model.n_heads):
         pick = [
             jax.tree.map(lambda f, head=head: f[0, head] if f.ndim == 4 else f, circuit)
             for circuit in (qk, ov)
@@ -55,9 +54,7 @@ def head_tables(weights: TransformerWeights, spec: ForwardSpec, n: int, k: int) 
     return jax.tree.map(lambda *columns: jnp.stack(columns), *rows)
 
 
-def bug_price(
-    weights: TransformerWeights, windows: Array, spec: ForwardSpec, n_pairs: int
-) -> dict[str, Array]:
+def bug_price(model: Model, windows: Array, n_pairs: int) -> dict[str, Array]:
     """Held-out nats an event that a free vector for each frequent pair would save.
 
     An event is a position whose most attended earlier token, over all heads, and present token are
@@ -65,7 +62,7 @@ def bug_price(
     """
 
     def one(text: Array) -> tuple[Array, Array]:
-        logits, trace = forward(weights, text, spec)
+        logits, trace = forward(model, text)
         strictly = jnp.tril(trace.patterns[0].max(axis=0), k=-1)
         return logits, text[strictly.argmax(axis=-1)]
 

@@ -12,11 +12,12 @@ from circuitax.data.unless import OTHER, OUT, optimal_loss, sample_unless
 from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive, member_keys
 from circuitax.kernel.positions import Positions
-from circuitax.kernel.weights import TransformerWeights
+from circuitax.kernel.spec import TransformerSpec
 from circuitax.lab.lab import Lab
-from circuitax.models.specs import TransformerSpec
+from circuitax.models.extract_transformer import model_from_params
+from circuitax.models.transformer import Transformer
 from circuitax.training.ensemble import Plan, advance, init, new_members
-from circuitax.training.language import NextToken, text_losses
+from circuitax.training.language import NextToken, module_losses
 from circuitax.training.optim import OptimSpec
 
 
@@ -70,27 +71,27 @@ class UnlessTask:
 class Answers(NextToken):
     """A `Problem`: the cross-entropy of the answer alone; no other token can be foretold."""
 
-    def loss(self, params: TransformerWeights, batch: Array, hyper: PyTree) -> Array:
+    def loss(self, params: PyTree, batch: Array, hyper: PyTree) -> Array:
         """The scalar that is minimised."""
-        return jnp.mean(text_losses(self.model, params, batch)[:, -1])
+        return jnp.mean(module_losses(self.module, params, batch)[:, -1])
 
 
 def additivity_gap(
     task: UnlessTask, optim: OptimSpec, key: jax.Array, lab: Lab
 ) -> dict[str, np.ndarray]:
     """Held-out losses on the answer of the trained head and of the best sum over sources."""
-    plan = Plan(Answers(task.model, task), optim, task.chunk)
+    plan = Plan(Answers(Transformer(task.model), task), optim, task.chunk)
     members = new_members(derive(key, "training"), optim.learning_rate, jnp.zeros(task.seeds))
     state, train = init(plan, members), advance(plan, members)
     state, _ = lab.loop("unless", state, train, max(1, optim.steps // task.chunk), show="loss")
-    spec = task.model.forward_spec()
     last = slice(-1, None)
 
-    def one(weights: TransformerWeights, key: jax.Array) -> dict[str, Array]:
+    def one(params: PyTree, key: jax.Array) -> dict[str, Array]:
+        model = model_from_params(params, task.model)
         texts, _ = task.sample(derive(key, "fit"), task.texts)
         held_out, cell = task.sample(derive(key, "held out"), task.texts)
         best = fit(init_full(task.model.d_vocab), texts, last, n_steps=60, decay=1e-5)
-        logits = jax.vmap(lambda text: forward(weights, text[:-1], spec)[0][-1])(held_out)
+        logits = jax.vmap(lambda text: forward(model, text[:-1])[0][-1])(held_out)
         of_sum = jax.vmap(lambda text: additive_logits(best.model, text[:-1], last)[0])(held_out)
         in_cell = jax.nn.one_hot(cell, 4)
 

@@ -15,10 +15,10 @@ from circuitax.circuits.folding import fold_norms
 from circuitax.data.fingerprint import fingerprint
 from circuitax.data.tokenizer import boundary_id, load_tokenizer
 from circuitax.kernel.keys import derive
-from circuitax.kernel.weights import TransformerWeights
+from circuitax.kernel.model import Model
+from circuitax.kernel.spec import TransformerSpec
 from circuitax.lab.lab import Lab
 from circuitax.models.pretrained import load_pretrained, weights_checksum
-from circuitax.models.specs import TransformerSpec
 from circuitax.records.claims import Claim
 from circuitax.records.estimate import Estimate
 from circuitax.records.record import Record
@@ -134,7 +134,6 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     return Record(data=xr.merge(datasets), measured=measured, unmet=unmet)
 
 
-Model = tuple[TransformerSpec, TransformerWeights]
 Part = tuple[xr.Dataset, dict[str, Estimate], dict[str, str]]
 
 
@@ -148,17 +147,15 @@ def _open(source: str, settings: dict[str, Any] | None) -> Model | None:
 def _two_layers(spec: Spec, model: Model | None, key: jax.Array) -> Part:
     if model is None:
         return _absent(claims.TWO_LAYERS, f"weights of {NAMES['source']}", "source")
-    sizes, weights = model
-    if sizes.n_layers != 2 or max(spec.previous, *spec.inducers) >= sizes.n_heads:
+    if model.n_layers != 2 or max(spec.previous, *spec.inducers) >= model.n_heads:
         raise ValueError(
-            f"source={spec.source!r} has n_layers={sizes.n_layers} and n_heads={sizes.n_heads}, "
+            f"source={spec.source!r} has n_layers={model.n_layers} and n_heads={model.n_heads}, "
             f"must have 2 layers and heads previous={spec.previous}, inducers={spec.inducers}"
         )
     texts = repeated_texts(
-        derive(key, "repeats"), spec.texts, spec.period, sizes.n_ctx or 1024, sizes.d_vocab
+        derive(key, "repeats"), spec.texts, spec.period, model.n_ctx or 1024, model.d_vocab
     )
-    weights, forward_spec = fold_norms(weights, sizes.forward_spec())
-    found = of_two_layers(weights, forward_spec, spec.previous, spec.inducers, texts)
+    found = of_two_layers(fold_norms(model), spec.previous, spec.inducers, texts)
     axes: dict[str, tuple[str, ...]] = {
         "copied": ("heads", "k"),
         "prefix": ("layer", "head"),
@@ -178,7 +175,7 @@ def _two_layers(spec: Spec, model: Model | None, key: jax.Array) -> Part:
         for claim in claims.TWO_LAYERS
         if claim.quantity not in measured
     }
-    return data, measured, lacking | _other(claims.TWO_LAYERS, sizes, 2)
+    return data, measured, lacking | _other(claims.TWO_LAYERS, model.spec, 2)
 
 
 def _text(spec: Spec, model: Model | None) -> Part:
@@ -186,51 +183,47 @@ def _text(spec: Spec, model: Model | None) -> Part:
         return _absent(
             claims.TEXT, "a two-layer model and a text in its tokens", "source", "tokens"
         )
-    sizes, weights = model
     windows = np.load(Path(spec.tokens).expanduser())
-    longest = sizes.n_ctx or windows.shape[-1]
-    if windows.ndim != 2 or windows.shape[1] > longest or windows.max() >= sizes.d_vocab:
+    longest = model.n_ctx or windows.shape[-1]
+    if windows.ndim != 2 or windows.shape[1] > longest or windows.max() >= model.d_vocab:
         raise ValueError(
             f"tokens={Path(spec.tokens).name!r} has shape {windows.shape} and ids up to "
-            f"{windows.max()}, must be [windows, n_ctx <= {longest}] of ids below {sizes.d_vocab}"
+            f"{windows.max()}, must be [windows, n_ctx <= {longest}] of ids below {model.d_vocab}"
         )
-    found = of_text(weights, sizes.forward_spec(), jnp.asarray(windows))
+    found = of_text(model, jnp.asarray(windows))
     data = xr.Dataset(
         {
             "order_loss": ("order", found["order_loss"]),
             "first_order_loss": ("selection", found["first_order_loss"]),
             "text_prefix": (("layer", "head"), found["text_prefix"]),
-            "uniform": np.log(sizes.d_vocab),
+            "uniform": np.log(model.d_vocab),
         }
     )
-    return data, claims.text_estimates(data, spec.inducers), _other(claims.TEXT, sizes, 2)
+    return data, claims.text_estimates(data, spec.inducers), _other(claims.TEXT, model.spec, 2)
 
 
 def _one_layer(model: Model | None) -> Part:
     if model is None:
         return _absent(claims.ONE_LAYER, f"weights of {NAMES['one_layer']}", "one_layer")
-    sizes, weights = model
-    if sizes.n_layers != 1:
-        raise ValueError(f"one_layer has n_layers={sizes.n_layers}, must be 1")
-    found = of_one_layer(weights, sizes.forward_spec())
+    if model.n_layers != 1:
+        raise ValueError(f"one_layer has n_layers={model.n_layers}, must be 1")
+    found = of_one_layer(model)
     data = xr.Dataset({name: ("one_layer_head", values) for name, values in found.items()})
-    return data, claims.one_layer_estimates(data), _other(claims.ONE_LAYER, sizes, 1)
+    return data, claims.one_layer_estimates(data), _other(claims.ONE_LAYER, model.spec, 1)
 
 
 def _words(spec: Spec, model: Model | None) -> Part:
     if model is None or not spec.tokenizer:
         needed = "a one-layer model and its tokenizer"
         return _absent(claims.WORDS, needed, "one_layer", "tokenizer")
-    sizes, weights = model
     tokenizer = load_tokenizer(Path(spec.tokenizer).expanduser())
     triples = _ids(tokenizer, SKIP_TRIGRAMS)
     bugs = {which: _ids(tokenizer, pairs) for which, pairs in BUG.items()}
     if not len(triples) or any(len(ids) < 2 for ids in bugs.values()):
         why = "the named words are not whole tokens of this tokenizer"
         return xr.Dataset(), {}, {claim.id: why for claim in claims.WORDS}
-    forward_spec = sizes.forward_spec()
-    named = of_words(weights, forward_spec, triples)
-    has = {which: of_words(weights, forward_spec, ids) for which, ids in bugs.items()}
+    named = of_words(model, triples)
+    has = {which: of_words(model, ids) for which, ids in bugs.items()}
     data = xr.Dataset(
         {
             "skip_trigram": (("triple", "one_layer_head"), named),
@@ -240,7 +233,7 @@ def _words(spec: Spec, model: Model | None) -> Part:
     )
     measured = claims.word_estimates(data)
     lacking = {c.id: "no head has both" for c in claims.WORDS if c.quantity not in measured}
-    return data, measured, lacking | _other(claims.WORDS, sizes, 1)
+    return data, measured, lacking | _other(claims.WORDS, model.spec, 1)
 
 
 def _ids(tokenizer: Tokenizer, triples: tuple[tuple[str, str, str], ...]) -> jax.Array:

@@ -12,14 +12,14 @@ from circuitax.circuits.detectors import detect, prefix_mask
 from circuitax.circuits.heads import token_ov, token_qk
 from circuitax.circuits.induction_scores import induction_scores
 from circuitax.circuits.spectra import composed_keys, copying_score, same_matching
+from circuitax.circuits.term_losses import term_losses
 from circuitax.circuits.token_tables import copying_accuracy, top_triples
 from circuitax.data.repeated import sample_repeated
 from circuitax.kernel.chain import Chain, chain_of, entries, materialise, rows
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import ablate_heads
-from circuitax.kernel.spec import ForwardSpec
-from circuitax.kernel.weights import TransformerWeights
-from experiments.two_layer_circuits.readings import term_losses
+from circuitax.kernel.model import Model
+from circuitax.kernel.run import run
 
 RANKS = (1, 5)
 
@@ -35,15 +35,13 @@ def repeated_texts(
 
 
 def of_two_layers(
-    weights: TransformerWeights,
-    spec: ForwardSpec,
+    model: Model,
     previous: int,
     inducers: tuple[int, ...],
     texts: Int[Array, "batch length"],
 ) -> dict[str, np.ndarray]:
     """Scores of a two-layer model, and prefix scores without each head of layer 0."""
-    heads = weights.blocks.attention
-    ov = token_ov(weights, spec)
+    ov = token_ov(model)
     W_E, W_V, W_O, W_U = ov.factors
 
     def copied(chosen: list[int]) -> list[float]:
@@ -52,32 +50,29 @@ def of_two_layers(
         chain = chain_of(W_E, width, back, W_U)
         return [float(jax.jit(partial(copying_accuracy, k=k))(chain)) for k in RANKS]
 
-    scores = jax.jit(induction_scores, static_argnums=2)(weights, texts, spec)
-    off = jnp.eye(heads.W_Q.shape[1])
-    without = jax.jit(partial(_prefix_without, spec=spec))(weights, texts, off)
-    matching = same_matching(*composed_keys(weights.W_E, heads, (0, previous), 1))[1]
+    scores = jax.jit(induction_scores)(model, texts)
+    without = jax.jit(_prefix_without)(model, texts, jnp.eye(model.n_heads))
+    matching = same_matching(*composed_keys(model, (0, previous), 1))[1]
     found = {
         "copied": np.array([copied([inducers[0]]), copied(list(inducers))]),
         "prefix": scores.prefix,
         "previous": scores.previous,
         "prefix_without": without,
-        "composition": composition(heads).score[:, 0, :, 1, :],
+        "composition": composition(model).score[:, 0, :, 1, :],
         "copying": copying_score(ov),
         "matching": matching,
     }
     return {name: np.asarray(value) for name, value in found.items()}
 
 
-def _prefix_without(
-    weights: TransformerWeights, texts: Array, off: Array, spec: ForwardSpec
-) -> Float[Array, "removed head"]:
+def _prefix_without(model: Model, texts: Array, off: Array) -> Float[Array, "removed head"]:
     """Prefix scores of layer 1 with one head of layer 0 removed at a time."""
 
     def one(mask: Array) -> Array:
         removed = ablate_heads(jnp.stack([mask, jnp.zeros_like(mask)]))
 
         def score(text: Array) -> Array:
-            pattern = forward(weights, text, spec, removed)[1].patterns
+            pattern = forward(model, text, removed)[1].patterns
             return detect(pattern, prefix_mask(text)).score[1]
 
         return jax.lax.map(score, texts).mean(axis=0)
@@ -85,29 +80,28 @@ def _prefix_without(
     return jax.lax.map(one, off)
 
 
-def of_text(
-    weights: TransformerWeights, spec: ForwardSpec, windows: Int[Array, "batch n_ctx"]
-) -> dict[str, np.ndarray]:
+def of_text(model: Model, windows: Int[Array, "batch n_ctx"]) -> dict[str, np.ndarray]:
     """Losses by order and by layer, and prefix scores, on real text."""
 
     def one(text: Array) -> dict[str, Array]:
-        _, trace = forward(weights, text, spec)
-        losses = term_losses(weights, text, spec, trace)
-        found = detect(trace.patterns, prefix_mask(text))
-        return {name: x.mean(axis=1) for name, x in losses.items()} | {"text_prefix": found.score}
+        seen = run(model, text)
+        losses = term_losses(seen)
+        return {
+            "order_loss": losses.order.mean(axis=1),
+            "first_order_loss": losses.first_order.mean(axis=1),
+            "text_prefix": detect(seen.trace.patterns, prefix_mask(text)).score,
+        }
 
     found = jax.jit(lambda windows: jax.lax.map(one, windows))(windows)
     return {name: np.asarray(values.mean(axis=0)) for name, values in found.items()}
 
 
-def of_one_layer(
-    weights: TransformerWeights, spec: ForwardSpec, k: int = 100
-) -> dict[str, np.ndarray]:
+def of_one_layer(model: Model, k: int = 100) -> dict[str, np.ndarray]:
     """Eigenvalue score of each head, and how many of its strongest skip-trigrams repeat a token."""
-    ov, qk = _first_layer(token_ov(weights, spec)), _first_layer(token_qk(weights, spec))
-    find = jax.jit(partial(top_triples, k=min(k, weights.W_E.shape[0])))
+    ov, qk = _first_layer(token_ov(model)), _first_layer(token_qk(model))
+    find = jax.jit(partial(top_triples, k=min(k, model.d_vocab)))
     copies = []
-    for head in range(weights.blocks.attention.W_Q.shape[1]):
+    for head in range(model.n_heads):
         one = [Chain(tuple(f[head] if f.ndim == 3 else f for f in c.factors)) for c in (qk, ov)]
         found = find(*one)
         copies.append(float((found.out == found.source).mean()))
@@ -115,12 +109,10 @@ def of_one_layer(
     return {"one_layer_copying": score, "one_layer_copies": np.array(copies)}
 
 
-def of_words(
-    weights: TransformerWeights, spec: ForwardSpec, triples: Int[Array, "n 3"], k: int = 10
-) -> Bool[np.ndarray, "n head"]:
+def of_words(model: Model, triples: Int[Array, "n 3"], k: int = 10) -> Bool[np.ndarray, "n head"]:
     """Which heads of layer 0 have (source, destination, out): positive score, out in the top k."""
     source, dest, out = triples.T
-    qk, ov = (_first_layer(chain) for chain in (token_qk(weights, spec), token_ov(weights, spec)))
+    qk, ov = (_first_layer(chain) for chain in (token_qk(model), token_ov(model)))
     attended = entries(qk, dest, source) > 0
     raised = materialise(rows(ov, source), max_entries=2**28)
     own = jnp.take_along_axis(raised, out[None, :, None], axis=-1)

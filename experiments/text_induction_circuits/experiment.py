@@ -1,7 +1,6 @@
 """The induction circuit on real text: composition, corner, repeats and worth of its paths."""
 
 from dataclasses import dataclass
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -10,19 +9,21 @@ from jaxtyping import Array
 
 from circuitax.circuits.in_context import repeated_pairs
 from circuitax.circuits.induction_scores import induction_scores
+from circuitax.circuits.repeats import shares_at_repeats, sums_at_repeats
+from circuitax.circuits.weight_readings import weight_readings
+from circuitax.circuits.window_readings import window_readings
 from circuitax.data.repeated import RepeatedSource
 from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive
-from circuitax.kernel.spec import ForwardSpec
-from circuitax.kernel.weights import TransformerWeights
+from circuitax.kernel.model import Model
+from circuitax.kernel.run import run as run_model
+from circuitax.kit.two_layers import circuit_data, two_layer_spec
 from circuitax.lab.kept_weights import kept_weights
 from circuitax.lab.lab import Lab
 from circuitax.records.head_roles import roles
 from circuitax.records.record import Record
-from experiments.text_circuits.experiment import circuit_data, of_windows, two_layer_model
 from experiments.text_induction_circuits.claims import CLAIMS as CLAIMS
 from experiments.text_induction_circuits.claims import estimates
-from experiments.two_layer_circuits.readings import at_repeats, of_weights, shares_at_repeats
 
 BUDGET_SECONDS = 30
 PAPER_SECONDS = 4_500  # by its work against quick scale; not run
@@ -53,7 +54,7 @@ class Spec:
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     """Read the weights at both ends of training; run the last on text and on random repeats."""
     upstream = lab.input("text_induction")
-    model = two_layer_model(upstream)
+    model = two_layer_spec(upstream)
     n_ctx = model.n_ctx or 0
     if spec.offsets > n_ctx // 2:
         raise ValueError(f"offsets={spec.offsets} must be at most half of n_ctx={n_ctx}")
@@ -62,18 +63,17 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     )
     held_out = lab.load_arrays("held-out", source="text_induction")["windows"]
     windows = jnp.asarray(held_out[: spec.windows])
-    forward_spec = model.forward_spec()
-    read = jax.jit(jax.vmap(partial(of_weights, spec=forward_spec)))
+    read = jax.jit(jax.vmap(weight_readings))
     before, after = lab.stage("before", read, first), lab.stage("after", read, last)
-    examine = partial(of_windows, spec=forward_spec, offsets=spec.offsets)
-    runs = lab.stage("runs", jax.jit(jax.vmap(examine, (0, None))), last, windows)
+    examine = jax.vmap(lambda model: window_readings(model, windows, spec.offsets))
+    runs = lab.stage("runs", jax.jit(examine), last)
     exam = RepeatedSource(
         spec.repeats, n_ctx, model.d_vocab, min_period=n_ctx // 4, max_period=n_ctx // 2,
         distinct=True,
     )(derive(key, "repeats"))  # fmt: skip
-    detect = jax.jit(jax.vmap(lambda weights: induction_scores(weights, exam, forward_spec)))
+    detect = jax.jit(jax.vmap(lambda model: induction_scores(model, exam)))
     scores = lab.stage("scores", lambda: detect(last)._asdict())
-    look = jax.jit(jax.vmap(partial(_at_repeats, spec=forward_spec), (0, None)))
+    look = jax.jit(jax.vmap(_at_repeats, (0, None)))
     seen = {where: lab.stage(f"repeats-{where}", look, last, texts)
             for where, texts in (("text", windows), ("random", exam))}  # fmt: skip
     data = circuit_data(before, after, runs | {"prefix": scores["prefix"]})
@@ -82,7 +82,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     for name in ("stripes", "top_is_match", "raises"):
         data[name] = (("where", *heads), np.stack([found[name] for found in seen.values()]))
     data = data.assign_coords(where=list(seen))
-    pattern = jax.vmap(lambda weights: forward(weights, exam[0], forward_spec)[1].patterns)(last)
+    pattern = jax.vmap(lambda model: forward(model, exam[0])[1].patterns)(last)
     data["pattern"] = ((*heads, "dest", "src"), np.asarray(pattern))
     data["text"] = ("dest", np.asarray(exam[0]))
     data["alive"] = upstream.data.alive.sel(arm=ARM, drop=True)
@@ -93,11 +93,10 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     return Record(data=data, measured=measured, unmet=unmet, notes=notes)
 
 
-def _at_repeats(weights: TransformerWeights, texts: Array, spec: ForwardSpec) -> dict[str, Array]:
+def _at_repeats(model: Model, texts: Array) -> dict[str, Array]:
     """What heads do where a pair of tokens comes again, pooled over texts."""
 
     def one(text: Array) -> dict[str, Array]:
-        _, trace = forward(weights, text, spec)
-        return at_repeats(weights, text, repeated_pairs(text), spec, trace)
+        return sums_at_repeats(run_model(model, text), repeated_pairs(text))
 
     return shares_at_repeats(jax.tree.map(lambda x: x.sum(axis=0), jax.lax.map(one, texts)))

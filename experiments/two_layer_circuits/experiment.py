@@ -1,20 +1,24 @@
 """Two layers: previous-token heads, induction heads, and the composition that joins them."""
 
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from circuitax.circuits.term_losses import first_order_selections
+from circuitax.circuits.text_readings import text_readings
+from circuitax.circuits.weight_readings import weight_readings
 from circuitax.data.repeated import RepeatedSource
 from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive
+from circuitax.kernel.spec import TransformerSpec
 from circuitax.lab.lab import Lab
 from circuitax.lab.language_sizes import require_readable
+from circuitax.models.extract_transformer import model_from_params
 from circuitax.models.plain import to_plain
-from circuitax.models.specs import TransformerSpec
+from circuitax.models.transformer import Transformer
 from circuitax.records.head_roles import roles
 from circuitax.records.record import Record
 from circuitax.training.ensemble import Plan, advance, init, new_members
@@ -23,7 +27,6 @@ from circuitax.training.optim import OptimSpec
 from circuitax.training.selection import divergence
 from experiments.two_layer_circuits.claims import CLAIMS as CLAIMS
 from experiments.two_layer_circuits.claims import estimates
-from experiments.two_layer_circuits.readings import FIRST_ORDER, of_texts, of_weights
 
 BUDGET_SECONDS = 60
 PAPER_SECONDS = 4_300  # by its work against quick scale; not run
@@ -64,22 +67,22 @@ class Spec:
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     """Train, then read the weights at both ends and the runs at the last."""
     exam = replace(spec.task, batch=spec.texts, distinct=True)(derive(key, "evaluation"))
-    plan = Plan(NextToken(spec.model, spec.task), spec.optim, spec.chunk)
+    plan = Plan(NextToken(Transformer(spec.model), spec.task), spec.optim, spec.chunk)
     members = new_members(derive(key, "training"), spec.optim.learning_rate, jnp.zeros(spec.seeds))
-    forward_spec = spec.model.forward_spec()
-    read = jax.jit(jax.vmap(partial(of_weights, spec=forward_spec)))
+    read = jax.jit(jax.vmap(weight_readings))
     state, train = init(plan, members), advance(plan, members)
-    before = jax.tree.map(np.asarray, read(state.params))
+    before = jax.tree.map(np.asarray, read(model_from_params(state.params, spec.model)))
     n_chunks = spec.optim.steps // spec.chunk
     state, _ = lab.loop("training", state, train, n_chunks, show="loss")
-    lab.save_arrays("weights", state.params)
-    after = lab.stage("weights", read, state.params)
+    models = model_from_params(state.params, spec.model)
+    lab.save_arrays("weights", models)
+    after = lab.stage("weights", read, models)
     late = spec.task.max_period + 1  # the first repeat of the longest period comes unannounced
-    examine = jax.vmap(partial(of_texts, late=late, spec=forward_spec), in_axes=(0, None))
-    runs = lab.stage("runs", jax.jit(examine), state.params, exam)
-    patterns = jax.vmap(lambda weights: forward(weights, exam[0], forward_spec)[1].patterns)
+    examine = jax.vmap(lambda model: text_readings(model, exam, late))
+    runs = lab.stage("runs", jax.jit(examine), models)
+    patterns = jax.vmap(lambda model: forward(model, exam[0])[1].patterns)(models)
     arrays = _arrays(spec, before, after, runs) | {
-        "pattern": (("member", "layer", "head", "dest", "src"), np.asarray(patterns(state.params))),
+        "pattern": (("member", "layer", "head", "dest", "src"), np.asarray(patterns)),
         "text": ("dest", np.asarray(exam[0])),
         "alive": ("member", np.asarray(state.alive)),
     }
@@ -122,5 +125,5 @@ def _arrays(
     return arrays | {
         "null": ((), 1 / np.sqrt(spec.model.d_model)),
         "uniform": ((), np.log(spec.model.d_vocab)),
-        "selected": (("selection", "subset"), np.array(FIRST_ORDER)),
+        "selected": (("selection", "subset"), first_order_selections(2).astype(int)),
     }

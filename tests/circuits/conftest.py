@@ -1,34 +1,15 @@
 """Random transformers of every kind, and a NumPy forward pass to hold them against."""
 
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.kernel.forward import forward
-from circuitax.kernel.interventions import Trace
+from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
-from circuitax.kernel.spec import ForwardSpec
-from circuitax.kernel.weights import (
-    Blocks,
-    HeadStack,
-    MLPWeights,
-    NormWeights,
-    TransformerWeights,
-)
-
-
-class Run(NamedTuple):
-    """A model, a text, and one forward pass."""
-
-    weights: TransformerWeights
-    tokens: jax.Array
-    spec: ForwardSpec
-    logits: jax.Array
-    trace: Trace
+from circuitax.kernel.run import run as run_model
+from circuitax.kernel.weights import HeadStack, MLPWeights, NormWeights
 
 
 def _random_weights(rng, L, H, d, k, v, V, n, biases, norm, learned, mlp, n_extra):
@@ -57,16 +38,18 @@ def _random_weights(rng, L, H, d, k, v, V, n, biases, norm, learned, mlp, n_extr
     if mlps is not None and n_extra:
         deeper = {"W_hidden": normal(L, n_extra, 5, 5), "b_hidden": bias(L, n_extra, 5)}
         mlps = mlps._replace(**deeper)
-    blocks = Blocks(heads, norm_weights(L, d), mlps, norm_weights(L, d) if mlp else None)
-    W_pos = normal(n, d) if learned else None
-    return TransformerWeights(
-        normal(V, d) * np.sqrt(V / d),
-        normal(d, V),
-        blocks,
-        W_pos,
-        bias(V),
-        norm_weights(d),
-    )
+    # The order of these calls is the order of the random draws.
+    return {
+        "attention": heads,
+        "attention_norm": norm_weights(L, d),
+        "mlp": mlps,
+        "mlp_norm": norm_weights(L, d) if mlp else None,
+        "W_pos": normal(n, d) if learned else None,
+        "W_E": normal(V, d) * np.sqrt(V / d),
+        "W_U": normal(d, V),
+        "b_U": bias(V),
+        "final_norm": norm_weights(d),
+    }
 
 
 @pytest.fixture
@@ -108,16 +91,7 @@ def make_run(rng):
         if dtype is not None:
             weights = jax.tree.map(lambda x: x.astype(dtype), weights)
         tokens = jnp.asarray(rng.integers(0, d_vocab, n_ctx))
-        spec = ForwardSpec(
-            1 / np.sqrt(d_head),
-            norm=norm,
-            final_norm=norm != Norm.none,
-            positions=positions,
-            **spec,
-        )
-        logits, trace = jax.jit(forward, static_argnums=2, static_argnames="outputs")(
-            weights, tokens, spec, outputs=True
-        )
-        return Run(weights, tokens, spec, logits, trace)
+        model = Model.of(**weights, norm=norm, positions=positions, **spec)
+        return jax.jit(run_model, static_argnames="outputs")(model, tokens, outputs=True)
 
     return make

@@ -1,8 +1,5 @@
 """Heads without a softmax: sums over sources by hand, and the start from a trained model."""
 
-from dataclasses import replace
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,59 +8,57 @@ import pytest
 from circuitax.circuits import additive_heads
 from circuitax.circuits.additivity import additive_logits
 from circuitax.kernel.forward import forward
-from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
-from circuitax.models.specs import TransformerSpec
-from circuitax.models.transformer import init_weights
+from circuitax.kernel.spec import TransformerSpec
+from circuitax.models.transformer import init_model
 
-MODEL = TransformerSpec(
+SPEC = TransformerSpec(
     d_vocab=7, n_ctx=5, n_layers=1, n_heads=2, d_model=8, positions=Positions.shortformer
 )
-SPEC = MODEL.forward_spec()
 
 
 @pytest.fixture
-def weights(x64):
-    found = init_weights(jax.random.key(3), MODEL)
+def model(x64):
+    found = init_model(jax.random.key(3), SPEC, jnp.float32)
     return jax.tree.map(lambda leaf: leaf.astype(jnp.float64), found)
 
 
-def _scores(weights, tokens):
-    heads = weights.blocks.attention
-    x = np.asarray(weights.W_E)[tokens] + np.asarray(weights.W_pos)[: len(tokens)]
+def _scores(model, tokens):
+    heads = model.blocks.attention
+    x = np.asarray(model.W_E)[tokens] + np.asarray(model.W_pos)[: len(tokens)]
     q, k = (np.asarray(W[0]) for W in (heads.W_Q, heads.W_K))
-    return np.stack([SPEC.score_scale * (x @ a) @ (x @ b).T for a, b in zip(q, k, strict=True)])
+    return np.stack([SPEC.scale * (x @ a) @ (x @ b).T for a, b in zip(q, k, strict=True)])
 
 
-def _logits_by_loop(model, tokens):
-    weights, heads = model.weights, model.weights.blocks.attention
-    x, W_U = np.asarray(weights.W_E)[tokens], np.asarray(weights.W_U)
-    scores = _scores(weights, tokens)
+def _logits_by_loop(added, tokens):
+    model, heads = added.model, added.model.blocks.attention
+    x, W_U = np.asarray(model.W_E)[tokens], np.asarray(model.W_U)
+    scores = _scores(model, tokens)
     out = x @ W_U
     for h in range(2):
         writes = x @ np.asarray(heads.W_V[0, h]) @ np.asarray(heads.W_O[0, h]) @ W_U
         for i in range(len(tokens)):
             for j in range(i + 1):
-                log_gate = scores[h, i, j] + model.dest[h, tokens[i]] + model.place[h, i, j]
+                log_gate = scores[h, i, j] + added.dest[h, tokens[i]] + added.place[h, i, j]
                 out[i] += np.exp(log_gate) * writes[j]
     return out
 
 
-def test_logits_are_sums_over_sources(weights, rng):
+def test_logits_are_sums_over_sources(model, rng):
     tokens = np.array([2, 0, 2, 6, 1])
     dest, place = (jnp.asarray(rng.normal(size=s)) for s in ((2, 7), (2, 5, 5)))
-    model = additive_heads.AdditiveHeads(weights, dest, place)
-    found = jax.jit(partial(additive_heads.additive_heads_logits, spec=SPEC))(model, tokens)
-    np.testing.assert_allclose(found, _logits_by_loop(model, tokens), atol=1e-12)
+    added = additive_heads.AdditiveHeads(model, dest, place)
+    found = jax.jit(additive_heads.additive_heads_logits)(added, tokens)
+    np.testing.assert_allclose(found, _logits_by_loop(added, tokens), atol=1e-12)
 
 
-def test_E11_sources_do_not_couple_without_a_softmax(weights, rng):
+def test_E11_sources_do_not_couple_without_a_softmax(model, rng):
     """A changed source moves the others' terms in a softmax, and leaves them in a sum."""
-    model = additive_heads.AdditiveHeads(weights, jnp.zeros((2, 7)), jnp.zeros((2, 5, 5)))
+    added = additive_heads.AdditiveHeads(model, jnp.zeros((2, 7)), jnp.zeros((2, 5, 5)))
 
     def last(tokens):
-        logits = additive_heads.additive_heads_logits(model, jnp.array(tokens), SPEC)[-1]
-        pattern = forward(weights, jnp.array(tokens), SPEC)[1].patterns[0]
+        logits = additive_heads.additive_heads_logits(added, jnp.array(tokens))[-1]
+        pattern = forward(model, jnp.array(tokens))[1].patterns[0]
         return np.asarray(logits), np.asarray(pattern)[:, -1]
 
     (a, A), (b, B), (c, _), (d, _) = (
@@ -73,10 +68,10 @@ def test_E11_sources_do_not_couple_without_a_softmax(weights, rng):
     assert np.abs(A[:, 2] - B[:, 2]).max() > 1e-6, "the softmax is coupled"
 
 
-def test_the_start_matches_the_mean_attention(weights, rng):
+def test_the_start_matches_the_mean_attention(model, rng):
     texts = jnp.asarray(rng.integers(0, 7, (50, 5)))
-    start = additive_heads.start_from(weights, texts, SPEC)
-    gates = np.stack([np.exp(_scores(weights, np.asarray(t))) for t in texts])
+    start = additive_heads.start_from(model, texts)
+    gates = np.stack([np.exp(_scores(model, np.asarray(t))) for t in texts])
     patterns = np.tril(gates) / np.tril(gates).sum(axis=-1, keepdims=True)
     lower = np.tril(np.ones((5, 5))) > 0
     expected = np.log(patterns.mean(axis=0)[:, lower] / gates.mean(axis=0)[:, lower])
@@ -88,16 +83,16 @@ def test_the_start_matches_the_mean_attention(weights, rng):
     np.testing.assert_allclose(np.exp(-start.dest[:, 4]), (mean * n + 3) / (n + 3), atol=1e-12)
 
 
-def test_tables_start_as_the_same_sum_where_nothing_is_left_out(weights, rng):
+def test_tables_start_as_the_same_sum_where_nothing_is_left_out(model, rng):
     """Without positions and the own position, which tables have no place for (E24)."""
-    plain = weights._replace(W_pos=jnp.zeros_like(weights.W_pos))
+    plain = model.replace(W_pos=jnp.zeros_like(model.W_pos))
     texts = jnp.asarray(rng.integers(0, 7, (20, 5)))
-    heads = additive_heads.start_from(plain, texts, SPEC)
+    heads = additive_heads.start_from(plain, texts)
     own = jnp.where(jnp.eye(5) > 0, -jnp.inf, 0.0)[None]
     expected = additive_heads.additive_heads_logits(
-        heads._replace(place=heads.place + own), texts[0], SPEC
+        heads._replace(place=heads.place + own), texts[0]
     )
-    tables = additive_heads.tables_from(plain, texts, SPEC)
+    tables = additive_heads.tables_from(plain, texts)
     found = additive_logits(tables._replace(gate=jnp.exp(tables.gate)), texts[0])
     difference = np.asarray(found - expected)  # the tables' raises are centred
     np.testing.assert_allclose(difference - difference[:, :1], 0, atol=1e-12)
@@ -112,10 +107,6 @@ def test_tables_start_as_the_same_sum_where_nothing_is_left_out(weights, rng):
     ],
 )
 def test_models_that_are_no_sum_are_refused(change, message):
-    if "norm" in change:
-        change = {"norm": Norm(change["norm"])}
-    model = replace(MODEL, **change)
+    model = init_model(jax.random.key(0), SPEC.replace(**change))
     with pytest.raises(ValueError, match=message):
-        additive_heads.pair_scores(
-            init_weights(jax.random.key(0), model), jnp.zeros(5, int), model.forward_spec()
-        )
+        additive_heads.pair_scores(model, jnp.zeros(5, int))

@@ -8,7 +8,6 @@ import pytest
 from circuitax.circuits import (
     composition,
     detectors,
-    frozen,
     ground_truth,
     heads,
     ledger,
@@ -16,43 +15,39 @@ from circuitax.circuits import (
     spectra,
     token_tables,
 )
-from circuitax.kernel.forward import forward
+from circuitax.kernel.model import Model
+from circuitax.kernel.run import run as run_model
 from circuitax.kernel.weights import HeadStack
 
 V, N = 10, 16
-FORWARD = jax.jit(forward, static_argnums=2)
+RUN = jax.jit(run_model)
 
 
 @pytest.fixture(scope="module")
 def induction():
-    weights, spec = ground_truth.induction_model(jax.random.key(0), V, N)
+    model = ground_truth.induction_model(jax.random.key(0), V, N)
     texts = []
     for period in (4, 5, 7):  # never one period: positions alone must not be enough
         once = jax.random.permutation(jax.random.key(period), V - 1)[:period]
         texts.append(jnp.concatenate([jnp.array([V - 1]), jnp.tile(once, 4)])[:N])
-    runs = [FORWARD(weights, text, spec) for text in texts]
-    return weights, spec, texts, runs
+    return [RUN(model, text) for text in texts]
 
 
 def test_the_hand_built_model_does_induction(induction):
-    _, _, texts, runs = induction
-    for text, (logits, _) in zip(texts, runs, strict=True):
+    for run in induction:
+        text = run.tokens
         repeat = 2 + int(jnp.argmax(text[2:] == text[1]))
-        np.testing.assert_array_equal(logits[repeat:-1].argmax(-1), text[repeat + 1 :])
+        np.testing.assert_array_equal(run.logits[repeat:-1].argmax(-1), text[repeat + 1 :])
 
 
 def test_detectors_find_the_two_heads_and_no_other(induction):
-    _, _, texts, runs = induction
     cases = {
         "previous": (detectors.previous_mask, [0]),
         "prefix": (detectors.prefix_mask, [4]),
     }
     for mask_of, true in cases.values():
         scores = np.mean(
-            [
-                detectors.detect(trace.patterns, mask_of(text)).score
-                for text, (_, trace) in zip(texts, runs, strict=True)
-            ],
+            [detectors.detect(run.trace.patterns, mask_of(run.tokens)).score for run in induction],
             axis=0,
         )
         found = np.flatnonzero(scores.ravel() > 0.6)
@@ -67,8 +62,7 @@ def test_precision_and_recall_by_hand():
 
 
 def test_composition_ranks_the_true_pair_first(induction):
-    weights, _, _, _ = induction
-    found = jax.jit(composition.composition)(weights.blocks.attention)
+    found = jax.jit(composition.composition)(induction[0].model)
     z = np.nan_to_num(np.asarray(found.z), nan=-np.inf)
     kind, *pair = np.unravel_index(z.argmax(), z.shape)
     assert composition.KINDS[kind] == "K" and pair == [0, 0, 1, 0]
@@ -90,7 +84,8 @@ def test_half_of_a_read_is_enough_to_find_a_composing_pair():
             reads = reads.at[kind, reader].add(W_O[0, writer])
         W_Q, W_K, W_V = (W.at[1].set(R) for W, R in zip((W_Q, W_K, W_V), reads, strict=True))
         stack = HeadStack(W_Q, W_K, W_V, jnp.matrix_transpose(W_O))
-        return composition.composition(stack).z, jnp.stack(orders, axis=1)
+        model = Model.of(W_E=jnp.eye(d), W_U=jnp.eye(d), attention=stack)
+        return composition.composition(model).z, jnp.stack(orders, axis=1)
 
     z, pairs = jax.jit(jax.vmap(plant))(jax.random.split(jax.random.key(3), 5))
     true = {
@@ -104,24 +99,22 @@ def test_half_of_a_read_is_enough_to_find_a_composing_pair():
 
 def test_the_ledger_names_the_induction_head(induction):
     """The logit of the right token is one path: token → head 1.0, straight from the match."""
-    weights, spec, texts, runs = induction
-    text, (logits, trace) = texts[0], runs[0]
-    model = frozen.frozen_model(weights, text, spec, trace)
-    direction = weights.W_U[:, text[11]]
-    found = ledger.position_ledger(model, 10, direction, k=3)
+    run = induction[0]
+    right = int(run.tokens[11])
+    found = ledger.ledger(run, token=right, position=10, k=3, by_position=True)
     assert found.paths[0] == ((1, 0),)
-    assert all(int(text[source]) == int(text[11]) for source in found.positions[0])
-    np.testing.assert_allclose(found.found + found.remainder, logits[10, text[11]], atol=1e-4)
+    assert all(int(run.tokens[source]) == right for source in found.positions[0])
+    np.testing.assert_allclose(found.found + found.remainder, run.logits[10, right], atol=1e-4)
 
 
 def test_the_induction_head_copies_and_matches(induction):
-    weights, spec, _, _ = induction
-    ov = heads.token_ov(weights, spec)
+    model = induction[0].model
+    ov = heads.token_ov(model)
     copying = spectra.copying_score(ov)
     assert copying[1, 0] > 0.99
     assert token_tables.copying_accuracy(ov)[1, 0] == 1
     np.testing.assert_allclose(roles.copying(ov, jnp.arange(6)).score[1, 0], 1, atol=1e-3)
-    queries, keys = spectra.composed_keys(weights.W_E, weights.blocks.attention, (0, 0), 1)
+    queries, keys = spectra.composed_keys(model, (0, 0), 1)
     _, matching = spectra.same_matching(queries, keys)
     assert matching[0] > 0.99 and np.abs(matching[1:]).max() < 0.9
 
@@ -133,32 +126,32 @@ def test_skip_trigram_tables_are_read_back(rng):
     for source, destination, out in planted:
         scores[destination, source], raises[source, out] = 9.0, 4.0
     bigram = rng.normal(size=(V, V))
-    weights, spec = ground_truth.skip_trigram_model(
+    model = ground_truth.skip_trigram_model(
         *(jnp.asarray(x, jnp.float32) for x in (scores, raises, bigram))
     )
-    qk, ov = heads.token_qk(weights, spec), heads.token_ov(weights, spec)
+    qk, ov = heads.token_qk(model), heads.token_ov(model)
     pick = [jax.tree.map(lambda f: f[0, 0] if f.ndim == 4 else f, c) for c in (qk, ov)]
     found = jax.jit(token_tables.top_triples, static_argnums=2)(*pick, 3)
     triples = set(zip(*(np.asarray(x).tolist() for x in found[:3]), strict=True))
     assert triples == set(planted)
     text = jnp.array([0, 1, 8, 2])
-    logits, _ = forward(weights, text, spec)
+    logits = run_model(model, text).logits
     lift = np.asarray(logits[-1]) - bigram[2]
     assert lift.argmax() == 3 and abs(lift[3] - 4) < 0.01
 
 
 def test_copying_model_raises_what_it_sees():
-    weights, spec = ground_truth.copying_model(V, 5.0)
+    model = ground_truth.copying_model(V, 5.0)
     text = jnp.array([3, 3, 7])
-    logits, _ = forward(weights, text, spec)
+    logits = run_model(model, text).logits
     np.testing.assert_allclose(logits[-1, jnp.array([3, 7, 0])], [10 / 3, 5 / 3, 0], atol=1e-5)
 
 
 def test_E11_one_head_computes_a_unless_b():
     """½, high, ½, ½: exact for the head, impossible for a sum over sources."""
-    weights, spec = ground_truth.unless_model(10, 0, 1, 2, 3, 4, 0.9)
+    model = ground_truth.unless_model(10, 0, 1, 2, 3, 4, 0.9)
     cells = [[6, 7, 2], [0, 7, 2], [6, 1, 2], [0, 1, 2]]
-    logits = [forward(weights, jnp.array(text), spec)[0][-1] for text in cells]
+    logits = run_model(model, cells).logits[:, -1]
     p_out = [float(jax.nn.softmax(z)[3]) for z in logits]
     np.testing.assert_allclose(p_out, [0.5, 0.9, 0.5, 0.5], atol=1e-5)
     lead = np.array([float(z[3] - z[4]) for z in logits])

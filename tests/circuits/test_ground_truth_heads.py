@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from circuitax.circuits import (
-    components,
     composition,
     detectors,
     frozen,
@@ -24,24 +23,20 @@ from circuitax.circuits import (
     roles,
     score_terms,
 )
-from circuitax.kernel.forward import forward
-from circuitax.kernel.interventions import Trace
-from circuitax.kernel.weights import Blocks, HeadStack, TransformerWeights
+from circuitax.kernel.run import Run
+from circuitax.kernel.run import run as run_model
+from circuitax.kernel.weights import Blocks, HeadStack
 
 V, N = 10, 16
-SPEC = ground_truth.induction_model(jax.random.key(0), V, N)[1]
 KEYS = jax.random.split(jax.random.key(1), 5)
 PERFECT = (1, 1)  # precision, recall
 
 
 class Zoo(NamedTuple):
-    """Models of several keys and what they did: ``[key, ...]`` and ``[key, text, ...]``."""
+    """Models of several keys, each run on a batch of texts: ``[key, ...]`` on every leaf."""
 
-    weights: TransformerWeights
-    texts: jax.Array
+    runs: Run
     at: dict[str, jax.Array]
-    logits: jax.Array
-    trace: Trace
 
 
 def _texts(key):
@@ -61,8 +56,8 @@ def _known_heads(key):
     which makes a virtual head of two: "the token two back, again".
     """
     key, *shuffles = jax.random.split(key, 3)
-    weights, _ = ground_truth.induction_model(key, V, N)
-    W_Q, W_K, W_V, W_O, *_ = weights.blocks.attention
+    model = ground_truth.induction_model(key, V, N)
+    W_Q, W_K, W_V, W_O, *_ = model.blocks.attention
     read_token, read_place, read_marker = W_V[1, 0], W_K[0, 0], W_K[1, 0]
     sharp = W_Q.max()
     W_V, W_O = W_V.at[1, 1].set(read_marker), W_O.at[1, 1].set(W_O[1, 0])
@@ -81,12 +76,12 @@ def _known_heads(key):
         "induction": places[1, 0],
         "relay": places[1, 1],
     }
-    return weights._replace(blocks=Blocks(HeadStack(*heads))), at
+    return model.replace(blocks=Blocks(HeadStack(*heads))), at
 
 
-def _noise_like(key, weights):
+def _noise_like(key, model):
     """Normal entries in arrays of the same shapes and sizes."""
-    leaves, tree = jax.tree.flatten(weights)
+    leaves, tree = jax.tree.flatten(model)
     keys = jax.random.split(key, len(leaves))
     return tree.unflatten(
         [x.std() * jax.random.normal(k, x.shape) for k, x in zip(keys, leaves, strict=True)]
@@ -100,22 +95,17 @@ def zoos():
     @jax.jit
     @jax.vmap
     def make(key):
-        weights, at = _known_heads(key)
+        known, at = _known_heads(key)
         texts = _texts(key)
-
-        def run(model):
-            runs = jax.vmap(lambda text: forward(model, text, SPEC, outputs=True))(texts)
-            return Zoo(model, texts, at, *runs)
-
-        return run(weights), run(_noise_like(key, weights))
+        models = known, _noise_like(key, known)
+        return [Zoo(run_model(model, texts, outputs=True), at) for model in models]
 
     return make(KEYS)
 
 
 def _member(zoo, key, text):
-    """Weights, text and trace of one run."""
-    weights = jax.tree.map(lambda x: x[key], zoo.weights)
-    return weights, zoo.texts[key, text], jax.tree.map(lambda x: x[key, text], zoo.trace)
+    """The run of one model on one text."""
+    return jax.tree.map(lambda x: x[key], zoo.runs)[text]
 
 
 def _over_keys(scores, threshold):
@@ -134,16 +124,16 @@ def _found_roles(zoo):
         def one(text, A):
             return detectors.detect(A, mask_of(text)).score
 
-        return jax.vmap(jax.vmap(one))(zoo.texts, zoo.trace.patterns).mean(axis=1)
+        return jax.vmap(jax.vmap(one))(zoo.runs.tokens, zoo.runs.trace.patterns).mean(axis=1)
 
-    def copied(weights):
-        return roles.copying(heads.token_ov(weights, SPEC), jnp.arange(V)).score
+    def copied(model):
+        return roles.copying(heads.token_ov(model), jnp.arange(V)).score
 
     return {
         "previous": _over_keys(attended(detectors.previous_mask), 0.5),
         "duplicate": _over_keys(attended(detectors.duplicate_mask), 0.5),
         "prefix": _over_keys(attended(detectors.prefix_mask), 0.5),
-        "copying": _over_keys(jax.vmap(copied)(zoo.weights), 0.0),
+        "copying": _over_keys(jax.vmap(copied)(zoo.runs.model), 0.0),
     }
 
 
@@ -171,16 +161,16 @@ def _largest(z, n):
 def test_composing_pairs_are_found_and_no_others(zoos):
     """K of the previous-token head with induction, V of it with the relay: z > 5, or two a key."""
     known, noise = zoos
-    of = jax.jit(jax.vmap(lambda w: composition.composition(w.blocks.attention).z))
+    of = jax.jit(jax.vmap(lambda model: composition.composition(model).z))
     true = set()
     for kind, reader in (("K", "induction"), ("V", "relay")):
         pairs = zip(known.at["previous"].tolist(), known.at[reader].tolist(), strict=True)
         kind = composition.KINDS.index(kind)
         true |= {(key, kind, 0, first, 1, second) for key, (first, second) in enumerate(pairs)}
-    z = of(known.weights)
+    z = of(known.runs.model)
     assert ground_truth.precision_recall(_over_keys(z, 5), true) == PERFECT
     assert ground_truth.precision_recall(_largest(z, 2 * len(KEYS)), true) == PERFECT
-    assert not _over_keys(of(noise.weights), 5)
+    assert not _over_keys(of(noise.runs.model), 5)
 
 
 def _paths_by_hand(text, t, out, at):
@@ -201,9 +191,9 @@ def test_the_ledger_finds_the_paths_of_known_circuits_and_no_others(zoos):
     found, true = set(), set()
     for i, j in product(range(len(KEYS)), range(3)):
         at = {name: int(head[i]) for name, head in zoo.at.items()}
-        weights, tokens, trace = _member(zoo, i, j)
-        model = frozen.frozen_model(weights, tokens, SPEC, trace)
-        text, directions = tokens.tolist(), list(weights.W_U.T)
+        run = _member(zoo, i, j)
+        model = frozen.frozen_model(run)
+        text, directions = run.tokens.tolist(), list(run.model.W_U.T)
         absent = min(set(range(V)) - set(text))
         for t in range(text.index(text[1], 2), N - 1):
             for out in (text[t + 1], text[t - 2], absent):
@@ -220,19 +210,20 @@ def test_scores_of_the_induction_head_are_one_term_from_the_previous_token_head(
     """Query from the token, key from what head 0.0 wrote: at matches, and nowhere else."""
     zoo, _ = zoos
 
-    def one(weights, text, trace, head):
-        parts = components.components_of(weights, text, SPEC, trace)
-        return jnp.tril(score_terms.score_terms(weights, SPEC, trace, parts, 1, head).terms)
+    def of_key(runs, head):
+        def of_text(i):
+            return jnp.tril(score_terms.score_terms(runs[i], 1, head).terms)
 
-    over_texts = jax.vmap(one, (None, 0, 0, None))
-    terms = jax.jit(jax.vmap(over_texts))(zoo.weights, zoo.texts, zoo.trace, zoo.at["induction"])
+        return jnp.stack([of_text(i) for i in range(runs.n_texts)])
+
+    terms = jax.jit(jax.vmap(of_key))(zoo.runs, zoo.at["induction"])
     first_head = 2  # after tokens and positions
     true = {
         (i, j, 0, first_head + int(zoo.at["previous"][i]), t, s)
-        for i, texts in enumerate(zoo.texts.tolist())
+        for i, texts in enumerate(zoo.runs.tokens.tolist())
         for j, text in enumerate(texts)
         for t, s in product(range(N), range(N))
         if s <= t and text[max(s - 1, 0)] == text[t]  # the first token marks itself
     }
-    sharp = float(zoo.weights.blocks.attention.W_Q.max())
+    sharp = float(zoo.runs.model.blocks.attention.W_Q.max())
     assert ground_truth.precision_recall(_over_keys(terms, sharp / 2), true) == PERFECT

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from circuitax.circuits import additivity, ground_truth, heads, roles, spectra, token_tables
-from circuitax.kernel.forward import forward
+from circuitax.kernel.run import run as run_model
 from circuitax.kernel.weights import Blocks, HeadStack
 
 V = 10
@@ -48,10 +48,10 @@ def _planted_and_found(noise, n_tokens=12, score=9.0, raised=4.0):
     @jax.jit
     @jax.vmap
     def top(scores, raises, bigram):
-        weights, spec = ground_truth.skip_trigram_model(scores, raises, bigram)
+        model = ground_truth.skip_trigram_model(scores, raises, bigram)
         pick = jax.tree.map(
             lambda f: f[0, 0] if f.ndim == 4 else f,
-            (heads.token_qk(weights, spec), heads.token_ov(weights, spec)),
+            (heads.token_qk(model), heads.token_ov(model)),
         )
         return token_tables.top_triples(*pick, 8)  # fewer than the tokens: sources are ranked too
 
@@ -78,16 +78,16 @@ def test_copying_scores_find_the_copying_head_among_others():
     n_heads = 8
 
     def make(key):
-        weights, spec = ground_truth.copying_model(V, 1.0)
+        model = ground_truth.copying_model(V, 1.0)
         noise, order = jax.random.split(key)
         known = 3 * jnp.stack([jnp.eye(V), -jnp.eye(V), jnp.roll(jnp.eye(V), 1, axis=1)])
         noise = jax.random.normal(noise, (n_heads, V, V))
         tables = noise.at[:3].set(known + noise[:3] / 2)
         order = jax.random.permutation(order, n_heads)
-        W_Q, W_K, W_V, W_O, *_ = weights.blocks.attention
+        W_Q, W_K, W_V, W_O, *_ = model.blocks.attention
         W_Q, W_K, W_V = (jnp.repeat(W, n_heads, axis=1) for W in (W_Q, W_K, W_V))
         stack = HeadStack(W_Q, W_K, W_V, (tables[order] @ W_O[0, 0])[None])
-        ov = heads.token_ov(weights._replace(blocks=Blocks(stack)), spec)
+        ov = heads.token_ov(model.replace(blocks=Blocks(stack)))
         role = roles.copying(ov, jnp.arange(V)).score
         scores = spectra.copying_score(ov), token_tables.copying_accuracy(ov), role
         return [x[0] for x in scores], jnp.argmin(order)
@@ -105,7 +105,7 @@ A, B, QUERY, OUT, OTHER, FILLER = range(6)
 
 def _unless(high):
     """P(out | neither, b, a, both) = ½, ½, high, ½."""
-    return ground_truth.unless_model(6, A, B, QUERY, OUT, OTHER, high)[0]
+    return ground_truth.unless_model(6, A, B, QUERY, OUT, OTHER, high)
 
 
 def _sum(high):
@@ -115,7 +115,7 @@ def _sum(high):
     scores = scores.at[QUERY, jnp.array([A, B])].set(60.0)
     raises = raises.at[A, OUT].set(logit).at[B, OUT].set(-logit)
     bigram = jnp.full((6, 6), -60.0).at[:, jnp.array([OUT, OTHER])].set(0.0)
-    return ground_truth.skip_trigram_model(scores, raises, bigram)[0]
+    return ground_truth.skip_trigram_model(scores, raises, bigram)
 
 
 MODELS = {"unless": _unless, "sum": _sum}
@@ -124,8 +124,7 @@ MODELS = {"unless": _unless, "sum": _sum}
 def test_E11_the_additivity_gap_separates_unless_from_a_sum_of_skip_trigrams(x64):
     """Both have a softmax; only what the second computes is also a sum of skip-trigrams."""
     cells = jnp.array([[x, y, QUERY] for x, y in product((FILLER, A), (FILLER, B))])
-    spec, n = ground_truth.copying_model(V, 1.0)[1], 20
-    logits = jax.jit(jax.vmap(lambda model, text: forward(model, text, spec)[0][-1], (None, 0)))
+    n, logits = 20, jax.jit(lambda model, texts: run_model(model, texts).logits[:, -1])
     fit = jax.jit(
         lambda x: additivity.fit(additivity.init_full(6), x, slice(-1, None), n_steps=30).loss
     )

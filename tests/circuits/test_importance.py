@@ -14,11 +14,9 @@ from circuitax.kernel.norm import Norm
 
 def test_losses_by_order_end_at_the_models_loss(make_run, x64):
     run = make_run(2, biases=True, norm=Norm.rmsnorm)
-    model = frozen.frozen_model(run.weights, run.tokens, run.spec, run.trace)
+    model = frozen.frozen_model(run)
     orders = order_terms.order_streams(model)
-    losses = jax.jit(importance.selection_losses)(
-        orders, importance.cumulative(3), model.read_out, run.tokens
-    )
+    losses = jax.jit(importance.selection_losses)(run, orders, importance.cumulative(3))
     np.testing.assert_allclose(losses[-1], token_losses(run.logits, run.tokens), atol=1e-12)
     scale = np.asarray(run.trace.scales.final)[:, None]
     gain_folded = np.asarray(model.read_out.W_U)

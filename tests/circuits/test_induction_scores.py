@@ -1,25 +1,25 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from circuitax.circuits.induction_scores import induction_scores
 from circuitax.data.repeated import RepeatedSource
 from circuitax.kernel.forward import forward
-from circuitax.models.specs import TransformerSpec
-from circuitax.models.transformer import init_weights
+from circuitax.kernel.spec import TransformerSpec
+from circuitax.models.transformer import init_model
 
-MODEL = TransformerSpec(d_vocab=12, n_ctx=14, n_layers=2, n_heads=2, d_model=8)
+SPEC = TransformerSpec(d_vocab=12, n_ctx=14, n_layers=2, n_heads=2, d_model=8)
 TEXTS = RepeatedSource(6, 14, 12, min_period=3, max_period=6, distinct=True)(jax.random.key(1))
 
 
 def test_against_sums_over_every_pair_of_positions() -> None:
-    weights = init_weights(jax.random.key(0), MODEL)
-    spec = MODEL.forward_spec()
-    scores = induction_scores(weights, TEXTS, spec)
+    model = init_model(jax.random.key(0), SPEC)
+    scores = induction_scores(model, TEXTS)
     prefix, previous, n_prefix, uniform = np.zeros((2, 2)), np.zeros((2, 2)), 0, 0.0
     losses = np.zeros(13)
     for text in np.asarray(TEXTS):
-        logits, trace = forward(weights, jnp.asarray(text), spec)
+        logits, trace = forward(model, jnp.asarray(text))
         A = np.asarray(trace.patterns, float)
         for t in range(14):
             marked = [s for s in range(1, t + 1) if text[s - 1] == text[t] and s - 1 < t]
@@ -38,7 +38,18 @@ def test_against_sums_over_every_pair_of_positions() -> None:
 
 
 def test_without_layers_there_are_no_heads() -> None:
-    model = TransformerSpec(d_vocab=12, n_ctx=14, n_layers=0, n_heads=2, d_model=8)
-    scores = induction_scores(init_weights(jax.random.key(0), model), TEXTS, model.forward_spec())
+    spec = TransformerSpec(d_vocab=12, n_ctx=14, n_layers=0, n_heads=2, d_model=8)
+    scores = induction_scores(init_model(jax.random.key(0), spec), TEXTS)
     assert scores.prefix.shape == (0, 2)
     assert np.isfinite(scores.loss_by_position).all()
+
+
+def test_one_text_and_an_ensemble_are_refused() -> None:
+    model = init_model(jax.random.key(0), SPEC)
+    with pytest.raises(ValueError, match=r"texts has shape \(14,\), must be \[batch, n_ctx\]"):
+        induction_scores(model, TEXTS[0])
+    members = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), model)
+    with pytest.raises(ValueError, match="leading axis of members"):
+        induction_scores(members, TEXTS)
+    lists = induction_scores(model, np.asarray(TEXTS).tolist())
+    np.testing.assert_array_equal(lists.prefix, induction_scores(model, TEXTS).prefix)

@@ -8,14 +8,18 @@ import numpy as np
 import pytest
 
 from circuitax.circuits import expansion, frozen, ledger, paths, second_moments
+from circuitax.kernel.forward import forward
+from circuitax.kernel.interventions import freeze
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
+from circuitax.kernel.run import run as run_model
+from circuitax.kernel.weights import NormWeights
 
 FULL = {"biases": True, "norm": Norm.layernorm, "positions": Positions.learned}
 
 
 def _model(run):
-    return frozen.frozen_model(run.weights, run.tokens, run.spec, run.trace)
+    return frozen.frozen_model(run)
 
 
 def _head_path_values(model, position, direction):
@@ -59,7 +63,7 @@ def _position_path_values(model, position, direction):
 def test_head_paths_equal_brute_force(options, make_run, x64):
     run = make_run(4, n_heads=3, **options)
     model = _model(run)
-    direction = run.weights.W_U[:, 2] - run.weights.W_U[:, 5]
+    direction = run.model.W_U[:, 2] - run.model.W_U[:, 5]
     values = _head_path_values(model, 3, direction)
     found = ledger.head_ledger(model, 3, direction, k=12)
     order = np.argsort(-np.abs(values))
@@ -79,7 +83,7 @@ def test_patterns_that_subtract_are_bounded_too(make_run, rng, x64):
     A = jnp.asarray(np.tril(rng.normal(size=model.A.shape)))
     A = A.at[..., 0].add(-A.sum(axis=-1))  # rows of sum 0 would make a bound by sums 0
     model = model._replace(A=A)
-    direction = run.weights.W_U[:, 2]
+    direction = run.model.W_U[:, 2]
     values = _head_path_values(model, 3, direction)
     found = ledger.head_ledger(model, 3, direction, k=6)
     order = np.argsort(-np.abs(values))
@@ -89,7 +93,7 @@ def test_patterns_that_subtract_are_bounded_too(make_run, rng, x64):
 
 def test_paths_and_remainder_are_the_logit(make_run, x64):
     run = make_run(3)
-    found = ledger.head_ledger(_model(run), 4, run.weights.W_U[:, 1], k=5)
+    found = ledger.head_ledger(_model(run), 4, run.model.W_U[:, 1], k=5)
     np.testing.assert_allclose(found.found + found.remainder, run.logits[4, 1], atol=1e-12)
 
 
@@ -97,7 +101,7 @@ def test_paths_and_remainder_are_the_logit(make_run, x64):
 def test_position_paths_equal_brute_force(options, make_run, x64):
     run = make_run(3, n_heads=2, **options)
     model = _model(run)
-    direction = run.weights.W_U[:, 3]
+    direction = run.model.W_U[:, 3]
     values = _position_path_values(model, 3, direction)
     found = ledger.position_ledger(model, 3, direction, k=10)
     order = sorted(values, key=lambda key: -abs(values[key]))[:11]
@@ -109,7 +113,7 @@ def test_position_paths_equal_brute_force(options, make_run, x64):
 
 def test_the_hosts_final_stream_is_the_models(make_run, x64):
     run = make_run(3, biases=True, norm=Norm.layernorm, positions=Positions.learned)
-    model = frozen.frozen_model(run.weights, run.tokens, run.spec, run.trace)
+    model = frozen.frozen_model(run)
     found = second_moments.final_stream(second_moments.host_model(model))
     np.testing.assert_allclose(found, run.trace.streams[-1], atol=1e-12)
 
@@ -117,7 +121,7 @@ def test_the_hosts_final_stream_is_the_models(make_run, x64):
 def test_position_moments_are_the_exact_sum_of_squares(make_run, x64):
     run = make_run(3, **FULL)
     model = _model(run)
-    w = np.asarray(run.weights.W_U[:, 0])
+    w = np.asarray(run.model.W_U[:, 0])
     values = _position_path_values(
         model._replace(read_out=model.read_out._replace(scale=None)), 4, w
     )
@@ -130,7 +134,7 @@ def test_head_moments_bound_the_sum_of_squares_and_bite(make_run, x64):
     """Above the truth, as it must, and far below the product of norms."""
     run = make_run(3)
     model = _model(run)
-    w = np.asarray(run.weights.W_U[:, 0])
+    w = np.asarray(run.model.W_U[:, 0])
     host = second_moments.host_model(model)
     values = _head_path_values(model, 4, w)[1:]
     moments = second_moments.head_path_moments(host, 4)
@@ -145,7 +149,7 @@ def test_head_moments_bound_the_sum_of_squares_and_bite(make_run, x64):
 def test_a_budget_leaves_a_stated_gap(make_run, x64):
     run = make_run(5, n_heads=3)
     model = _model(run)
-    direction = run.weights.W_U[:, 2]
+    direction = run.model.W_U[:, 2]
     values = _head_path_values(model, 4, direction)
     found = ledger.head_ledger(model, 4, direction, k=30, budget=40)
     assert not found.complete and found.n_evaluated < len(values)
@@ -156,16 +160,16 @@ def test_a_budget_leaves_a_stated_gap(make_run, x64):
 
 def test_fewer_paths_than_asked_for(make_run, x64):
     run = make_run(1)
-    found = ledger.head_ledger(_model(run), 0, run.weights.W_U[:, 2], k=20)
+    found = ledger.head_ledger(_model(run), 0, run.model.W_U[:, 2], k=20)
     assert len(found.paths) == 3 and found.complete and found.omitted_bound == 0
     no_layers = make_run(0)
-    assert ledger.position_ledger(_model(no_layers), 2, run.weights.W_U[:, 2]).paths == ((),)
+    assert ledger.position_ledger(_model(no_layers), 2, run.model.W_U[:, 2]).paths == ((),)
 
 
 def test_values_of_found_paths_are_differentiable(make_run, x64):
     run = make_run(3, **FULL)
     model = _model(run)
-    direction = run.weights.W_U[:, 2]
+    direction = run.model.W_U[:, 2]
     found = ledger.head_ledger(model, 3, direction, k=6)
     step = jax.jit(ledger.head_path_values, static_argnums=(1, 2))
     values = step(model, found.paths, 3, direction)
@@ -193,5 +197,97 @@ def test_what_is_not_finite_is_no_proof(find, make_run):
     model = _model(make_run(2, dtype=jnp.float32))
     with pytest.raises(ValueError, match="direction must be finite"):
         find(model, 0, jnp.ones(6).at[2].set(jnp.nan))
-    with pytest.raises(ValueError, match=r"model\.W_O must be finite"):
+    with pytest.raises(ValueError, match=r"frozen\.W_O must be finite"):
         find(model._replace(W_O=model.W_O.at[1, 0].set(jnp.inf)), 0, jnp.ones(6))
+
+
+NORMS = {
+    "layernorm": {"norm": Norm.layernorm, "biases": True},
+    "layernorm_pre": {"norm": Norm.layernorm_pre},
+    "rmsnorm": {"norm": Norm.rmsnorm, "biases": True},
+    "none": {"biases": True},
+}
+
+
+@pytest.mark.parametrize("by_position", [False, True])
+@pytest.mark.parametrize("options", NORMS.values(), ids=NORMS)
+def test_paths_through_every_norm_add_up_to_the_models_logits(options, by_position, make_run, x64):
+    """A regression: columns of the model's own W_U lack the final norm's gain and centring."""
+    run = make_run(3, positions=Positions.learned, **options)
+    if options.get("norm") == Norm.rmsnorm:
+        gain = NormWeights(jnp.linspace(0.5, 2, 6), None)
+        run = run_model(run.model.replace(final_norm=gain), run.tokens, outputs=True)
+    logits = np.asarray(run.logits)
+    for position in (-1, 2):
+        one = ledger.ledger(run, token=4, position=position, k=5, by_position=by_position)
+        whole = one.values.sum() + one.remainder + one.bias
+        np.testing.assert_allclose(whole, logits[position, 4], atol=1e-9)
+        lead = ledger.ledger(run, token=4, minus=1, position=position, by_position=by_position)
+        whole = lead.values.sum() + lead.remainder + lead.bias
+        np.testing.assert_allclose(whole, logits[position, 4] - logits[position, 1], atol=1e-9)
+        assert one.complete and lead.complete
+
+
+def test_the_largest_path_is_what_its_removal_takes_from_the_logit(make_run, x64):
+    """With patterns and scales held, the run without the direct path of a head lacks its value."""
+    run = make_run(1, **FULL)
+    found = ledger.ledger(run, token=jnp.array(2), position=np.int64(3), k=3)
+    values = dict(zip(found.paths, found.values, strict=True))
+    for head in range(2):
+        keep = jnp.ones((1, 2, 1)).at[0, head].set(0)
+        without, _ = forward(run.model, run.tokens, freeze(run.trace)._replace(head_keep=keep))
+        np.testing.assert_allclose(
+            values[((0, head),)], run.logits[3, 2] - without[3, 2], atol=1e-12
+        )
+
+
+def test_a_ledger_is_printed_as_a_table_of_named_paths(make_run, x64):
+    run = make_run(2, **FULL)
+    found = ledger.ledger(run, token=2, k=3)
+    lines = str(found).splitlines()
+    assert lines == repr(found).splitlines() and len(lines) == 3 + 4
+    assert len({line.rindex("  ") for line in lines}) == 1  # one column of numbers
+    for line, path, value in zip(lines, found.paths, found.values, strict=False):
+        name, number = line.rsplit(maxsplit=1)
+        assert name.strip() == paths.path_name(path)
+        np.testing.assert_allclose(float(number), value, atol=5e-5)
+    assert lines[3].startswith("sum of these 3 paths (the largest)")
+    np.testing.assert_allclose(float(lines[-1].split()[-1]), run.logits[-1, 2], atol=5e-5)
+    placed = ledger.ledger(run, token=2, k=40, by_position=True)
+    named = dict(zip(placed.paths, placed.positions, strict=True))
+    assert any(None in sources for sources in named.values()) and "[bias]" in str(placed)
+    assert "0.1[" in str(placed)
+    assert "the budget ended the search" in str(ledger.ledger(run, token=2, k=3, budget=1))
+
+
+def test_a_ledger_inside_jit_says_that_it_searches_on_the_host(make_run):
+    run = make_run(1, dtype=jnp.float32)
+    message = "ledger searches on the host and must be called outside jit, vmap and grad"
+    with pytest.raises(ValueError, match=f"^{message}"):
+        jax.jit(lambda run: ledger.ledger(run, token=1).found)(run)
+    with pytest.raises(ValueError, match=f"^{message}"):
+        jax.jit(lambda _: ledger.ledger(run, token=1).found)(0.0)
+    model = _model(run)
+    for find in (ledger.head_ledger, ledger.position_ledger):
+        with pytest.raises(ValueError, match=f"^{find.__name__} searches on the host"):
+            jax.jit(lambda w, find=find: find(model, 0, w).found)(jnp.ones(6))
+
+
+def test_runs_of_many_and_arguments_out_of_range_are_refused(make_run):
+    run = make_run(1, dtype=jnp.float32)
+    batch = run_model(run.model, jnp.stack([run.tokens, run.tokens]), outputs=True)
+    with pytest.raises(ValueError, match="run has 2 texts, must have one"):
+        ledger.ledger(batch, token=1)
+    members = jax.tree.map(lambda x: jnp.stack([x, x, x]), run)
+    with pytest.raises(ValueError, match=r"model has a leading axis of members, \(3,\)"):
+        ledger.ledger(members, token=1)
+    for name, value in (("token", 7), ("token", -1), ("minus", 7)):
+        with pytest.raises(ValueError, match=f"{name}={value} must be from 0 to 6"):
+            ledger.ledger(run, **{"token": 1, name: value})
+    for position in (5, -6):
+        with pytest.raises(ValueError, match=f"position={position} must be from -5 to 4"):
+            ledger.ledger(run, token=1, position=position)
+    with pytest.raises(ValueError, match="mlp"):
+        ledger.ledger(make_run(1, mlp=True, dtype=jnp.float32), token=1)
+    with pytest.raises(ValueError, match="paths must have at least one path"):
+        ledger.head_path_values(_model(run), (), 0, jnp.ones(6))

@@ -15,7 +15,7 @@ FULL = {"biases": True, "norm": Norm.layernorm, "positions": Positions.learned}
 
 
 def _model(run):
-    return frozen.frozen_model(run.weights, run.tokens, run.spec, run.trace)
+    return frozen.frozen_model(run)
 
 
 def test_orders_are_sums_of_paths(make_run, x64):
@@ -32,7 +32,7 @@ def test_all_orders_are_the_forward_pass_and_order_0_is_the_bigram(make_run, x64
     run = make_run(4)
     orders = order_terms.order_streams(_model(run))
     np.testing.assert_allclose(orders.sum(0), run.trace.streams[-1], atol=1e-12)
-    np.testing.assert_array_equal(orders[0], run.weights.W_E[run.tokens])
+    np.testing.assert_array_equal(orders[0], run.model.W_E[run.tokens])
 
 
 def test_S4_ablation_procedure_E34(make_run, x64):
@@ -43,26 +43,26 @@ def test_S4_ablation_procedure_E34(make_run, x64):
     """
     run = make_run(3, **FULL)
     orders = order_terms.order_streams(_model(run))
-    step = jax.jit(forward, static_argnums=2, static_argnames="outputs")
+    step = jax.jit(forward, static_argnames="outputs")
     frozen_run = freeze(run.trace)
     added = jnp.zeros_like(run.trace.head_outputs)
     silent = jnp.zeros(added.shape[:3])
     for order in range(5):
         # two runs for a step: what the heads compute, and the stream that gets the saved outputs
         edit = frozen_run._replace(head_keep=silent, head_add=added)
-        _, trace = step(run.weights, run.tokens, run.spec, edit, outputs=True)
+        _, trace = step(run.model, run.tokens, edit, outputs=True)
         partial = orders[: order + 1].sum(0)
         np.testing.assert_allclose(trace.streams[-1], partial, atol=1e-12)
         added = _computed_by_heads(run, trace)
     np.testing.assert_allclose(trace.streams[-1], run.trace.streams[-1], atol=1e-12)
     as_printed = frozen_run._replace(head_keep=silent, head_add=jnp.zeros_like(added))
-    _, trace = step(run.weights, run.tokens, run.spec, as_printed)
+    _, trace = step(run.model, run.tokens, as_printed)
     assert np.abs(trace.streams[-1] - orders[:2].sum(0)).max() > 1e-2
 
 
 def _computed_by_heads(run, trace):
     """What each head makes of the stream it saw, in NumPy: the outputs that were not added."""
-    heads, norm = run.weights.blocks.attention, run.weights.blocks.attention_norm
+    heads, norm = run.model.blocks.attention, run.model.blocks.attention_norm
     saved = []
     for layer in range(run.trace.patterns.shape[0]):
         x = np.asarray(trace.streams[layer])
@@ -81,7 +81,7 @@ def test_the_polynomial_at_any_factor_is_a_forward_pass(make_run, x64):
     for e in (-0.7, 0.3, 2.0):
         keep = jnp.full(run.trace.head_outputs.shape[:3], e)
         edit = freeze(run.trace)._replace(head_keep=keep)
-        _, trace = forward(run.weights, run.tokens, run.spec, edit)
+        _, trace = forward(run.model, run.tokens, edit)
         powers = e ** np.arange(4)
         np.testing.assert_allclose(trace.streams[-1], np.tensordot(powers, orders, 1), atol=1e-12)
 
@@ -99,7 +99,7 @@ def test_layer_subsets_are_sums_of_paths_and_add_up_to_removals(make_run, x64):
         on = jnp.array([mask >> layer & 1 for layer in range(3)], float)
         keep = jnp.broadcast_to(on[:, None, None], run.trace.head_outputs.shape[:3])
         edit = freeze(run.trace)._replace(head_keep=keep)
-        _, trace = forward(run.weights, run.tokens, run.spec, edit)
+        _, trace = forward(run.model, run.tokens, edit)
         np.testing.assert_allclose(kept[mask], trace.streams[-1], atol=1e-12)
 
 

@@ -10,35 +10,35 @@ import pytest
 from circuitax.circuits import components, expansion, frozen, patching, paths
 from circuitax.circuits.in_context import token_losses
 from circuitax.kernel.forward import forward
-from circuitax.kernel.interventions import freeze
+from circuitax.kernel.interventions import Interventions, freeze
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
+from circuitax.kernel.run import run as run_model
 
 FULL = {"biases": True, "norm": Norm.layernorm, "positions": Positions.learned}
 
 
 def _parts(run):
-    return components.components_of(run.weights, run.tokens, run.spec, run.trace)
+    return components.components_of(run)
 
 
 def _other(run):
     """The same model on another text."""
     tokens = (run.tokens + 3) % 7
-    logits, trace = forward(run.weights, tokens, run.spec, outputs=True)
-    return run._replace(tokens=tokens, logits=logits, trace=trace)
+    return run_model(run.model, tokens, outputs=True)
 
 
 def test_pattern_preserving_ablation_of_all_heads_at_once(make_run, x64):
     """Section 1.6: every head's ablation in one vmap = logits minus its paths."""
     run = make_run(2, **FULL)
-    cells = patching.each_component(run.weights)
+    cells = patching.each_component(run.model)
     step = jax.jit(
         lambda: patching.ablate(
-            run.weights, run.tokens, run.spec, cells, lambda logits: logits, preserved=run.trace
+            run.model, run.tokens, cells, lambda logits: logits, preserved=run.trace
         )
     )
-    model = frozen.frozen_model(run.weights, run.tokens, run.spec, run.trace)
-    terms = expansion.expand(model, run.logits).terms
+    model = frozen.frozen_model(run)
+    terms = expansion.expand(run).terms
     for cell, head in enumerate([(0, 0), (0, 1), (1, 0), (1, 1)]):
         without = np.array([head not in path for path in paths.all_paths(2, 2)])
         expected = np.asarray(terms)[without].sum(0) + np.asarray(model.read_out.b_U)
@@ -52,34 +52,30 @@ def test_replacements_by_hand(kind, make_run, x64):
     parts, other = _parts(run), _parts(_other(run))
     mean = jax.tree.map(lambda x, y: (x + y) / 2, parts, other)
     replacement = {"zero": None, "mean": mean, "resample": other}[kind]
-    cells = patching.each_component(run.weights)
-    found = patching.ablate(
-        run.weights, run.tokens, run.spec, cells, lambda z: z, replacement=replacement
-    )
+    cells = patching.each_component(run.model)
+    found = patching.ablate(run.model, run.tokens, cells, lambda z: z, replacement=replacement)
     new = 0 if replacement is None else np.asarray(replacement.heads[0, 1])
     x = np.asarray(run.trace.streams[1]) - np.asarray(parts.heads[0, 1]) + new
-    heads = run.weights.blocks.attention
+    heads = run.model.blocks.attention
     out = x.copy()
     for h in range(2):
-        scores = x @ heads.W_Q[1, h] @ np.asarray(heads.W_K[1, h]).T @ x.T * run.spec.score_scale
+        scores = x @ heads.W_Q[1, h] @ np.asarray(heads.W_K[1, h]).T @ x.T * run.model.spec.scale
         scores = np.where(np.tril(np.ones((5, 5))), scores, -np.inf)
         A = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
         out = out + A @ x @ heads.W_V[1, h] @ heads.W_O[1, h]
-    np.testing.assert_allclose(found[1], out @ run.weights.W_U, atol=1e-11)
+    np.testing.assert_allclose(found[1], out @ run.model.W_U, atol=1e-11)
 
 
 def test_mlps_are_ablated_too(make_run, x64):
     run = make_run(2, mlp=True, norm=Norm.rmsnorm)
-    cells = patching.each_component(run.weights)
+    cells = patching.each_component(run.model)
     assert cells.heads.shape == (6, 2, 2) and cells.mlps.shape == (6, 2)
-    streams = patching.ablate(run.weights, run.tokens, run.spec, cells, lambda z: z)
-    silent = run.weights.blocks.mlp._replace(W_out=run.weights.blocks.mlp.W_out.at[1].set(0))
-    weights = run.weights._replace(blocks=run.weights.blocks._replace(mlp=silent))
-    np.testing.assert_allclose(streams[5], forward(weights, run.tokens, run.spec)[0], atol=1e-12)
+    streams = patching.ablate(run.model, run.tokens, cells, lambda z: z)
+    silent = run.model.blocks.mlp._replace(W_out=run.model.blocks.mlp.W_out.at[1].set(0))
+    model = run.model.replace(blocks=run.model.blocks._replace(mlp=silent))
+    np.testing.assert_allclose(streams[5], forward(model, run.tokens)[0], atol=1e-12)
     # replacing a component by what it was changes nothing
-    same = patching.ablate(
-        run.weights, run.tokens, run.spec, cells, lambda z: z, replacement=_parts(run)
-    )
+    same = patching.ablate(run.model, run.tokens, cells, lambda z: z, replacement=_parts(run))
     np.testing.assert_allclose(same, np.broadcast_to(run.logits, same.shape), atol=1e-11)
 
 
@@ -90,7 +86,7 @@ def test_gradient_by_the_head_mask_under_jit(make_run, x64):
     @jax.jit
     def loss(mask):
         edit = patching.ablation_edit(patching.Ablation(mask))
-        return token_losses(forward(run.weights, run.tokens, run.spec, edit)[0], run.tokens).mean()
+        return token_losses(forward(run.model, run.tokens, edit)[0], run.tokens).mean()
 
     slope = jax.jit(jax.grad(loss))(jnp.zeros((2, 2)))
     step = 1e-6
@@ -107,7 +103,7 @@ def test_gradient_by_the_mlp_mask_under_jit(make_run, x64):
     @jax.jit
     def loss(mask):
         edit = patching.ablation_edit(patching.Ablation(heads, mask))
-        return token_losses(forward(run.weights, run.tokens, run.spec, edit)[0], run.tokens).mean()
+        return token_losses(forward(run.model, run.tokens, edit)[0], run.tokens).mean()
 
     mask, step = jnp.array([0.3, 0.6]), 1e-6
     numeric = [(loss(mask + step * e) - loss(mask - step * e)) / (2 * step) for e in jnp.eye(2)]
@@ -120,13 +116,13 @@ def test_stream_patches_hand_over_the_donors_future(make_run, x64):
     run = make_run(2)
     donor = _other(run)
     found = jax.jit(
-        lambda: patching.patch_stream(run.weights, run.tokens, run.spec, donor.trace, lambda z: z)
+        lambda: patching.patch_stream(run.model, run.tokens, donor.trace, lambda z: z)
     )()
     assert found.shape == (3, 5, 5, 7)
     for position in range(5):
         np.testing.assert_allclose(found[2, position, position], donor.logits[position], atol=1e-12)
     swapped = run.tokens.at[2].set(donor.tokens[2])
-    np.testing.assert_allclose(found[0, 2], forward(run.weights, swapped, run.spec)[0], atol=1e-12)
+    np.testing.assert_allclose(found[0, 2], forward(run.model, swapped)[0], atol=1e-12)
     np.testing.assert_allclose(found[1, 3, :3], run.logits[:3], atol=1e-12)
 
 
@@ -136,11 +132,11 @@ def test_all_edges_of_a_head_are_the_head(make_run, x64):
     change = _parts(_other(run)).heads[0, 1] - run.trace.head_outputs[0, 1]
     later = jnp.zeros((3, 2)).at[1:].set(1)
     edges = patching.Edges(later, later, later, jnp.asarray(1.0))
-    edit = patching.patch_paths(change, edges, run.weights, run.spec, run.trace)
-    by_paths, _ = forward(run.weights, run.tokens, run.spec, edit)
+    edit = patching.patch_paths(run, change, edges)
+    by_paths, _ = forward(run.model, run.tokens, edit)
     add = jnp.zeros_like(run.trace.head_outputs).at[0, 1].set(change)
     held = freeze(run.trace)._replace(patterns=None, head_add=add)
-    by_head, _ = forward(run.weights, run.tokens, run.spec, held)
+    by_head, _ = forward(run.model, run.tokens, held)
     np.testing.assert_allclose(by_paths, by_head, atol=1e-11)
     assert np.abs(by_head - run.logits).max() > 1e-2
 
@@ -150,13 +146,13 @@ def test_one_edge_changes_one_pattern_only(make_run, x64):
     change = -run.trace.head_outputs[0, 0]
     none = jnp.zeros((2, 2))
     edges = patching.Edges(none, none.at[1, 1].set(1), none, jnp.asarray(0.0))
-    edit = patching.patch_paths(change, edges, run.weights, run.spec, run.trace)
-    _, trace = forward(run.weights, run.tokens, run.spec, edit)
+    edit = patching.patch_paths(run, change, edges)
+    _, trace = forward(run.model, run.tokens, edit)
     np.testing.assert_allclose(trace.patterns[1, 0], run.trace.patterns[1, 0], atol=1e-12)
     assert np.abs(trace.patterns[1, 1] - run.trace.patterns[1, 1]).max() > 1e-3
-    x, heads = np.asarray(run.trace.streams[1]), run.weights.blocks.attention
+    x, heads = np.asarray(run.trace.streams[1]), run.model.blocks.attention
     keys = (x + np.asarray(change)) @ heads.W_K[1, 1]
-    scores = x @ heads.W_Q[1, 1] @ keys.T * run.spec.score_scale
+    scores = x @ heads.W_Q[1, 1] @ keys.T * run.model.spec.scale
     scores = np.where(np.tril(np.ones((5, 5))), scores, -np.inf)
     A = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
     np.testing.assert_allclose(trace.patterns[1, 1], A, atol=1e-12)
@@ -178,14 +174,12 @@ def test_all_edges_into_heads_and_mlps_are_the_component(sender, n_extra, make_r
         change, mlps = other.mlps[0] - parts.mlps[0], jnp.ones(3).at[0].set(0)
         by_component = add._replace(mlp_add=jnp.zeros_like(parts.mlps).at[0].set(change))
     edges = patching.Edges(later, later, later, jnp.asarray(1.0), mlps)
-    edit = patching.patch_paths(change, edges, run.weights, run.spec, run.trace)
-    by_paths, _ = forward(run.weights, run.tokens, run.spec, edit)
-    want, _ = forward(run.weights, run.tokens, run.spec, by_component)
+    edit = patching.patch_paths(run, change, edges)
+    by_paths, _ = forward(run.model, run.tokens, edit)
+    want, _ = forward(run.model, run.tokens, by_component)
     np.testing.assert_allclose(by_paths, want, atol=1e-11)
-    without = patching.patch_paths(
-        change, edges._replace(mlps=jnp.zeros(3)), run.weights, run.spec, run.trace
-    )
-    elsewhere, _ = forward(run.weights, run.tokens, run.spec, without)
+    without = patching.patch_paths(run, change, edges._replace(mlps=jnp.zeros(3)))
+    elsewhere, _ = forward(run.model, run.tokens, without)
     assert np.abs(elsewhere - want).max() > 1e-2
 
 
@@ -195,28 +189,99 @@ def test_an_edge_into_an_mlp_by_hand(make_run, x64):
     change = -run.trace.head_outputs[1, 0]
     none = jnp.zeros((2, 2))
     edges = patching.Edges(none, none, none, jnp.asarray(0.0), jnp.array([0.0, 1.0]))
-    edit = patching.patch_paths(change, edges, run.weights, run.spec, run.trace)
-    found, trace = forward(run.weights, run.tokens, run.spec, edit, outputs=True)
+    edit = patching.patch_paths(run, change, edges)
+    found, trace = forward(run.model, run.tokens, edit, outputs=True)
     np.testing.assert_allclose(trace.patterns, run.trace.patterns, atol=1e-12)
-    mlp = jax.tree.map(lambda w: np.asarray(w[1]), run.weights.blocks.mlp)
+    mlp = jax.tree.map(lambda w: np.asarray(w[1]), run.model.blocks.mlp)
     stream = np.asarray(run.trace.streams[1] + run.trace.head_outputs[1].sum(0))
     x = (stream + np.asarray(change)) / np.asarray(run.trace.scales.mlp[1])[:, None]
-    gain = run.weights.blocks.mlp_norm
+    gain = run.model.blocks.mlp_norm
     x = x if gain is None else x * np.asarray(gain.gain[1])
     hidden = x @ mlp.W_in
     Phi = np.vectorize(lambda z: 0.5 * (1 + math.erf(z / math.sqrt(2))))
     new = (hidden * Phi(hidden)) @ mlp.W_out
     np.testing.assert_allclose(trace.mlp_outputs[1], new, atol=1e-12)
     final = (stream + new) / np.asarray(run.trace.scales.final)[:, None]
-    np.testing.assert_allclose(found, final @ run.weights.W_U, atol=1e-11)
+    np.testing.assert_allclose(found, final @ run.model.W_U, atol=1e-11)
 
 
 def test_bad_arguments_are_named(make_run):
     run = make_run(1, mlp=True, dtype=jnp.float32)
     edges = patching.Edges(*(jnp.zeros((1, 2)),) * 3, jnp.asarray(0.0))
     with pytest.raises(ValueError, match=r"edges\.mlps must not be None"):
-        patching.patch_paths(run.trace.streams[0], edges, run.weights, run.spec, run.trace)
+        patching.patch_paths(run, run.trace.streams[0], edges)
     bare = make_run(1, dtype=jnp.float32)
     edges = edges._replace(mlps=jnp.zeros(1))
     with pytest.raises(ValueError, match=r"edges\.mlps must be None: the model has no MLPs"):
-        patching.patch_paths(bare.trace.streams[0], edges, bare.weights, bare.spec, bare.trace)
+        patching.patch_paths(bare, bare.trace.streams[0], edges)
+    with pytest.raises(ValueError, match=r"change has shape \(4, 6\), must be \(5, 6\)"):
+        patching.patch_paths(run, run.trace.streams[0][:4], edges)
+    with pytest.raises(ValueError, match=r"ablation\.mlps must be None: the model has no MLPs"):
+        cells = patching.Ablation(jnp.zeros((3, 1, 2)), jnp.zeros((3, 1)))
+        patching.ablate(bare.model, bare.tokens, cells, lambda z: z)
+    with pytest.raises(
+        ValueError, match=r"ablation\.heads has shape \(3, 2, 2\), must be one cell"
+    ):
+        cells = patching.Ablation(jnp.zeros((3, 2, 2)))
+        patching.ablate(bare.model, bare.tokens, cells, lambda z: z)
+    short = run_model(bare.model, bare.tokens[:3], outputs=True)
+    message = "donor is of a text of 3 tokens, must have the 5 of the run"
+    for face in (patching.ablate_each, patching.patch):
+        with pytest.raises(ValueError, match=message):
+            face(bare, donor=short)
+        batch = run_model(bare.model, jnp.stack([bare.tokens, bare.tokens]), outputs=True)
+        with pytest.raises(ValueError, match="run has 2 texts, must have one"):
+            face(batch, donor=bare)
+        with pytest.raises(ValueError, match="run has 2 texts, must have one"):
+            face(bare, donor=batch)
+
+
+@pytest.mark.parametrize("mlp", [False, True])
+def test_the_effect_of_each_component_by_single_edited_runs(mlp, make_run, x64):
+    """One edit of the forward pass for each component; the loss is written out in NumPy."""
+    run = make_run(2, mlp=mlp, **FULL)
+    other = _other(run)
+
+    def loss(logits):
+        z, text = np.asarray(logits)[:-1], np.asarray(run.tokens)[1:]
+        return np.mean(np.log(np.exp(z).sum(-1)) - z[np.arange(4), text])
+
+    effects = jax.jit(patching.ablate_each)(run)
+    resampled = patching.ablate_each(run, donor=other, preserve_patterns=True)
+    assert (effects.mlps is None) == (not mlp)
+    for layer, head in np.ndindex(2, 2):
+        keep = jnp.ones((2, 2, 1)).at[layer, head].set(0)
+        zero, _ = forward(run.model, run.tokens, Interventions(head_keep=keep))
+        np.testing.assert_allclose(
+            effects.heads[layer, head], loss(zero) - loss(run.logits), atol=1e-12
+        )
+        add = jnp.zeros_like(other.trace.head_outputs)
+        add = add.at[layer, head].set(other.trace.head_outputs[layer, head])
+        held = freeze(run.trace)._replace(head_keep=keep, head_add=add)
+        swapped, _ = forward(run.model, run.tokens, held)
+        np.testing.assert_allclose(
+            resampled.heads[layer, head], loss(swapped) - loss(run.logits), atol=1e-12
+        )
+    for layer in range(2 * mlp):
+        keep = jnp.ones((2, 1)).at[layer].set(0)
+        zero, _ = forward(run.model, run.tokens, Interventions(mlp_keep=keep))
+        np.testing.assert_allclose(effects.mlps[layer], loss(zero) - loss(run.logits), atol=1e-12)
+    assert np.abs(effects.heads).min() > 1e-4
+
+
+def test_patches_are_changes_of_the_metric(make_run, x64):
+    run = make_run(2, **FULL)
+    donor = _other(run)
+
+    def lead(logits):
+        return logits[-1, 3] - logits[-1, 1]
+
+    found = jax.jit(patching.patch, static_argnums=2)(run, donor, lead)
+    assert found.shape == (3, 5)
+    np.testing.assert_allclose(found[2, 4], lead(donor.logits) - lead(run.logits), atol=1e-12)
+    np.testing.assert_allclose(found[2, :4], 0, atol=1e-12)
+    assert np.abs(found[0]).min() > 1e-4
+    np.testing.assert_allclose(patching.patch(run, run), 0, atol=1e-12)
+    own = patching.patch(run, donor)
+    want = token_losses(donor.logits, run.tokens)[3] - token_losses(run.logits, run.tokens)[3]
+    np.testing.assert_allclose(own[2, 3], want / 4, atol=1e-12)

@@ -50,3 +50,10 @@ def test_names_and_checks():
         paths.check_path(((0, 1),), 2, 1)
     with pytest.raises(ValueError, match="n_heads=-1 must be at least 0"):
         paths.n_paths(1, -1)
+    with pytest.raises(ValueError, match="n_layers=-1 must be at least 0"):
+        paths.all_paths(-1, 2)
+    with pytest.raises(ValueError, match="max_order=-1 must be at least 0"):
+        paths.all_paths(1, 2, -1)
+    # Head 2 of two heads would have the index of head 0 one layer later.
+    with pytest.raises(ValueError, match="heads below 2"):
+        paths.path_index(((0, 2),), 2)

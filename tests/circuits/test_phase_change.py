@@ -1,3 +1,4 @@
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -71,3 +72,16 @@ def test_impossible_arguments() -> None:
         change_window(STEPS, curve, 0.5)
     with pytest.raises(ValueError, match=r"width=101\.0"):
         steepest_stretch(STEPS, curve, 101.0)
+    with pytest.raises(ValueError, match="curve has 20 measurements, must have one a step, 21"):
+        reached(STEPS, curve[:20], 0.5)
+    with pytest.raises(ValueError, match="steps must increase"):
+        reached(STEPS[::-1], curve, 0.5)
+    for width in (0.0, 101.0):
+        with pytest.raises(ValueError, match=f"width={width} must be positive and at most"):
+            steepest_stretch(STEPS, curve, width)
+
+
+def test_steps_may_be_traced() -> None:
+    ramp = jnp.interp(STEPS, jnp.array([40, 60]), jnp.array([3.0, 1.0]))
+    found = jax.jit(lambda steps: (reached(steps, ramp, 0.5), speed_up(steps, ramp, 10.0)))(STEPS)
+    np.testing.assert_allclose(found, [50, 1], atol=1e-5)

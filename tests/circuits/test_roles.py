@@ -1,12 +1,13 @@
 """Roles on circuits whose answer is known, and loops in NumPy."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from circuitax.circuits import heads, roles
 from circuitax.kernel.chain import chain_of
-from circuitax.kernel.forward import forward
+from circuitax.kernel.run import run as run_model
 
 
 def test_copying_is_the_share_of_the_own_token(rng, x64):
@@ -47,7 +48,7 @@ def test_name_movers_attend_to_names_and_copy_them():
 def test_memory_managers_write_against_the_stream(make_run, x64):
     """A head that attends to itself and writes minus the stream has both signs negative."""
     run = make_run(1, d_model=7, d_value=7, d_head=7)
-    attention = run.weights.blocks.attention
+    attention = run.model.blocks.attention
     eye = jnp.eye(7)
     heads_ = attention._replace(
         W_Q=attention.W_Q.at[0, 0].set(40 * eye),
@@ -55,13 +56,9 @@ def test_memory_managers_write_against_the_stream(make_run, x64):
         W_V=attention.W_V.at[0, 0].set(eye),
         W_O=attention.W_O.at[0, 0].set(-eye),
     )
-    weights = run.weights._replace(
-        W_E=eye, W_U=eye, blocks=run.weights.blocks._replace(attention=heads_)
-    )
-    tokens = jnp.arange(5)
-    _, trace = forward(weights, tokens, run.spec, outputs=True)
-    ov = heads.token_ov(weights, run.spec)
-    found = roles.memory_management(trace, ov, tokens)
+    model = run.model.replace(W_E=eye, W_U=eye, blocks=run.model.blocks._replace(attention=heads_))
+    ov = heads.token_ov(model)
+    found = jax.jit(roles.memory_management)(run_model(model, jnp.arange(5), outputs=True), ov)
     np.testing.assert_allclose(found.alignment[0, 0], -1, atol=1e-4)
     np.testing.assert_allclose(found.own_token[0, 0], -(1 - 1 / 7), atol=1e-4)
     assert found.alignment[0, 1] > -0.9
@@ -69,6 +66,22 @@ def test_memory_managers_write_against_the_stream(make_run, x64):
 
 def test_a_trace_without_outputs_is_refused(make_run):
     run = make_run(1, dtype=jnp.float32)
-    trace = run.trace._replace(head_outputs=None)
-    with pytest.raises(ValueError, match=r"trace\.head_outputs is None"):
-        roles.memory_management(trace, heads.token_ov(run.weights, run.spec), run.tokens)
+    ov = heads.token_ov(run.model)
+    with pytest.raises(ValueError, match=r"run\.trace\.head_outputs is None"):
+        roles.memory_management(run_model(run.model, run.tokens), ov)
+
+
+def test_arguments_that_do_not_fit_are_named(make_run):
+    run = make_run(1, dtype=jnp.float32)
+    ov = heads.token_ov(run.model)
+    one = jax.tree.map(lambda f: f[:, :1] if f.ndim == 4 else f, ov)
+    with pytest.raises(ValueError, match=r"ov has shape \(1, 1, 7, 7\), must start with \[1, 2\]"):
+        roles.memory_management(run, one)
+    texts = run_model(run.model, jnp.stack([run.tokens] * 3), outputs=True)
+    with pytest.raises(ValueError, match="run has 3 texts, must have one"):
+        roles.memory_management(texts, ov)
+    with pytest.raises(ValueError, match="tokens has 1 entries, must have at least 2"):
+        roles.copying(ov, jnp.array([3]))
+    names = jnp.array([True, False, True, False, False])
+    with pytest.raises(ValueError, match="dest=5 must be from -5 to 4"):
+        roles.name_moving(run.trace.patterns, ov, run.tokens, names, dest=5)

@@ -14,8 +14,8 @@ SOURCES = ("tokens", "head 0.0", "head 0.1")
 
 
 def _losses(run, layer, selections):
-    step = jax.jit(score_importance.score_selection_losses, static_argnums=(2, 3))
-    return step(run.weights, run.tokens, run.spec, layer, selections)
+    step = jax.jit(score_importance.score_selection_losses, static_argnums=1)
+    return step(run, layer, selections)
 
 
 def test_which_terms_compose():
@@ -44,7 +44,7 @@ def test_all_terms_give_back_the_model(options, n_sources, make_run, x64):
 def test_losses_without_composition_by_hand(make_run, x64):
     run = make_run(2)
     losses = _losses(run, 1, score_importance.composition_selections(SOURCES))
-    W = jax.tree.map(np.asarray, run.weights)
+    W = jax.tree.map(np.asarray, run.model)
     heads = W.blocks.attention
     x0, x1 = (np.asarray(s) for s in run.trace.streams[:2])
     n_ctx = len(x0)
@@ -53,7 +53,7 @@ def test_losses_without_composition_by_hand(make_run, x64):
         out = x1.copy()
         for h in range(heads.W_Q.shape[1]):
             q, k = reads_q @ heads.W_Q[1, h], reads_k @ heads.W_K[1, h]
-            scores = np.where(future, -np.inf, run.spec.score_scale * q @ k.T)
+            scores = np.where(future, -np.inf, run.model.spec.scale * q @ k.T)
             A = np.exp(scores - scores.max(1, keepdims=True))
             A /= A.sum(1, keepdims=True)
             out += A @ x1 @ heads.W_V[1, h] @ heads.W_O[1, h]
@@ -76,9 +76,7 @@ def test_a_selection_has_a_gradient(make_run):
 
     def loss(weight):
         selection = jnp.ones((1, 3, 3)).at[0, :, 1:].set(weight)
-        return score_importance.score_selection_losses(
-            run.weights, run.tokens, run.spec, 1, selection
-        ).mean()
+        return score_importance.score_selection_losses(run, 1, selection).mean()
 
     slope = jax.grad(loss)(1.0)
     numeric = (loss(1.01) - loss(0.99)) / 0.02

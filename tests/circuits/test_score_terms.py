@@ -5,26 +5,25 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits import components, score_terms
+from circuitax.circuits import score_terms
 from circuitax.kernel.attention import causal_mask
-from circuitax.kernel.forward import forward
+from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
+from circuitax.kernel.run import run as run_model
 from circuitax.kernel.softmax import masked_softmax
 
 
 def _terms(run, layer, head):
-    parts = components.components_of(run.weights, run.tokens, run.spec, run.trace)
-    names = score_terms.score_sources(run.weights, run.spec, parts, layer)
-    step = jax.jit(score_terms.score_terms, static_argnums=(1, 4))
-    found = step(run.weights, run.spec, run.trace, parts, layer, head)
+    names = score_terms.score_sources(run, layer)
+    found = jax.jit(score_terms.score_terms, static_argnums=1)(run, layer, head)
     assert found.terms.shape[:2] == (len(names), len(names))
     return names, found
 
 
 def _pattern(scores, run):
     index = jnp.arange(run.tokens.shape[0])
-    return masked_softmax(scores, causal_mask(index, index, run.spec.causal))
+    return masked_softmax(scores, causal_mask(index, index, run.model.spec.causal))
 
 
 def test_169_terms_sum_to_the_scores_of_a_second_layer_head(make_run, x64):
@@ -32,8 +31,8 @@ def test_169_terms_sum_to_the_scores_of_a_second_layer_head(make_run, x64):
     _, found = _terms(run, 1, 5)
     assert found.terms.shape[0] * found.terms.shape[1] == 169
     np.testing.assert_allclose(found.remainder, 0, atol=1e-12)
-    x, heads = np.asarray(run.trace.streams[1]), run.weights.blocks.attention
-    scores = x @ heads.W_Q[1, 5] @ np.asarray(heads.W_K[1, 5]).T @ x.T * run.spec.score_scale
+    x, heads = np.asarray(run.trace.streams[1]), run.model.blocks.attention
+    scores = x @ heads.W_Q[1, 5] @ np.asarray(heads.W_K[1, 5]).T @ x.T * run.model.spec.scale
     np.testing.assert_allclose(found.terms.sum((0, 1)), scores, atol=1e-12)
 
 
@@ -63,13 +62,17 @@ def test_terms_give_back_the_pattern(options, make_run, x64):
 
 def test_smeared_keys_are_linear_too(make_run, x64):
     run = make_run(2)
-    heads = run.weights.blocks.attention._replace(smear=jnp.array([[0.3, -1.0], [0.5, 2.0]]))
-    weights = run.weights._replace(blocks=run.weights.blocks._replace(attention=heads))
-    logits, trace = forward(weights, run.tokens, run.spec, outputs=True)
-    smeared = run._replace(weights=weights, logits=logits, trace=trace)
+    heads = run.model.blocks.attention._replace(smear=jnp.array([[0.3, -1.0], [0.5, 2.0]]))
+    model = Model(
+        run.model.spec.replace(smeared_keys=True),
+        run.model.W_E,
+        run.model.W_U,
+        run.model.blocks._replace(attention=heads),
+    )
+    smeared = run_model(model, run.tokens, outputs=True)
     _, found = _terms(smeared, 1, 0)
     pattern = _pattern(found.terms.sum((0, 1)), smeared)
-    np.testing.assert_allclose(pattern, trace.patterns[1, 0], atol=1e-12)
+    np.testing.assert_allclose(pattern, smeared.trace.patterns[1, 0], atol=1e-12)
 
 
 def test_a_single_term_by_hand(make_run, x64):
@@ -77,11 +80,11 @@ def test_a_single_term_by_hand(make_run, x64):
     run = make_run(2)
     names, found = _terms(run, 1, 0)
     assert names == ("tokens", "head 0.0", "head 0.1")
-    heads = run.weights.blocks.attention
+    heads = run.model.blocks.attention
     x = np.asarray(run.trace.streams[0])
     written = np.asarray(run.trace.patterns[0, 1]) @ x @ heads.W_V[0, 1] @ heads.W_O[0, 1]
     expected = (x @ heads.W_Q[1, 0]) @ np.asarray(written @ heads.W_K[1, 0]).T
-    np.testing.assert_allclose(found.terms[0, 2], expected * run.spec.score_scale, atol=1e-12)
+    np.testing.assert_allclose(found.terms[0, 2], expected * run.model.spec.scale, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -90,11 +93,10 @@ def test_a_single_term_by_hand(make_run, x64):
 )
 def test_heads_that_the_model_lacks_are_named(layer, head, message, make_run):
     run = make_run(2, dtype=jnp.float32)
-    parts = components.components_of(run.weights, run.tokens, run.spec, run.trace)
     with pytest.raises(ValueError, match=message):
-        score_terms.score_terms(run.weights, run.spec, run.trace, parts, layer, head)
+        score_terms.score_terms(run, layer, head)
     with pytest.raises(ValueError, match=message):
-        score_terms.head_scores(run.weights, run.spec, run.trace, layer, head)
+        score_terms.head_scores(run, layer, head)
     if layer != 1:
         with pytest.raises(ValueError, match=message):
-            score_terms.score_sources(run.weights, run.spec, parts, layer)
+            score_terms.score_sources(run, layer)

@@ -55,5 +55,38 @@ def test_streams_of_two_widths_are_refused():
 
 
 def test_more_columns_than_the_stream_has_dimensions_are_refused():
-    with pytest.raises(ValueError, match="W has k=5 columns, must have at most d_model=3"):
+    with pytest.raises(ValueError, match="x has k=5 columns, must have at least 1 and at most d_m"):
         subspaces.overlap(jnp.eye(3, 5), jnp.eye(3)[:, :1])
+    with pytest.raises(ValueError, match="y has k=0 columns"):
+        subspaces.overlap(jnp.eye(3), jnp.eye(3)[:, :0])
+    with pytest.raises(
+        ValueError, match=r"W_O has shape \(3, 3\), must be \[n_writers, k, d_model"
+    ):
+        subspaces.bandwidth(jnp.eye(3))
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+def test_maps_of_lower_rank_are_refused(scale, rng):
+    """A regression: of two equal columns, one gave an arbitrary direction to the overlap."""
+    whole = jnp.asarray(rng.normal(size=(9, 3)), jnp.float32) * scale
+    other = jnp.asarray(rng.normal(size=(9, 2)), jnp.float32)
+    deficient = whole.at[:, 2].set(whole[:, 0] - 2 * whole[:, 1])
+    assert np.isfinite(subspaces.overlap(whole, other).value)
+    message = "has linearly dependent columns, must have full column rank k=3"
+    with pytest.raises(ValueError, match=f"x {message}"):
+        subspaces.overlap(deficient, other)
+    with pytest.raises(ValueError, match=f"y {message}"):
+        subspaces.principal_cosines(other, jnp.zeros((9, 3)))
+    with pytest.raises(ValueError, match=f"the transpose of W_O {message}"):
+        subspaces.bandwidth(jnp.stack([whole.T, deficient.T]))
+
+
+def test_under_jit_maps_of_lower_rank_are_nan_and_the_others_are_not(rng):
+    whole = jnp.asarray(rng.normal(size=(9, 3)), jnp.float32)
+    deficient = whole.at[:, 2].set(whole[:, 0])
+    other = jnp.asarray(rng.normal(size=(9, 2)), jnp.float32)
+    value = jax.jit(jax.vmap(lambda x: subspaces.overlap(x, other).value))
+    found = value(jnp.stack([whole, deficient]))
+    np.testing.assert_allclose(found[0], subspaces.overlap(whole, other).value, rtol=1e-6)
+    assert np.isnan(found[1])
+    assert np.isfinite(jax.grad(lambda x: value(x[None])[0])(whole)).all()

@@ -13,14 +13,14 @@ from circuitax.kernel.weights import MLPWeights
 
 
 def _circuits(run, head):
-    qk, ov = heads.token_qk(run.weights, run.spec), heads.token_ov(run.weights, run.spec)
+    qk, ov = heads.token_qk(run.model), heads.token_ov(run.model)
     pick = [jax.tree.map(lambda f: f[0, head] if f.ndim == 4 else f, c) for c in (qk, ov)]
     return pick, [np.asarray(materialise(c)) for c in pick]
 
 
 def test_copying_accuracy_counts_tokens_that_raise_themselves(make_run, x64):
     run = make_run(2, d_vocab=30)
-    ov = heads.token_ov(run.weights, run.spec)
+    ov = heads.token_ov(run.model)
     dense = np.asarray(materialise(ov))
     for k in (1, 5):
         found = jax.jit(token_tables.copying_accuracy, static_argnums=1)(ov, k)
@@ -64,7 +64,7 @@ def test_more_triples_than_tokens_are_refused(k, make_run):
 
 def test_tables_are_of_one_head(make_run):
     run = make_run(1, dtype=jnp.float32)
-    qk, ov = heads.token_qk(run.weights, run.spec), heads.token_ov(run.weights, run.spec)
+    qk, ov = heads.token_qk(run.model), heads.token_ov(run.model)
     one = [jax.tree.map(lambda f: f[0, 0] if f.ndim == 4 else f, c) for c in (qk, ov)]
     for find in (token_tables.top_triples, partial(token_tables.skip_trigrams, n_sources=2)):
         with pytest.raises(ValueError, match=r"qk has shape \(1, 2, 7, 7\), must be one head's"):
@@ -90,6 +90,18 @@ def test_units_of_a_deeper_mlp_have_no_key_beside_their_value(rng):
     message = r"mlp\.W_hidden has shape \(1, 3, 3\), must be None \(mlp_depth=1\)"
     with pytest.raises(ValueError, match=message):
         token_tables.neuron_tables(deeper, W_E, W_U, 2)
+    stacked = MLPWeights(W_in[None], W_out[None])
+    with pytest.raises(ValueError, match=r"mlp\.W_in has shape \(1, 4, 3\), must be one layer's"):
+        token_tables.neuron_tables(stacked, W_E, W_U, 2)
+    with pytest.raises(ValueError, match="k=10"):
+        token_tables.neuron_tables(MLPWeights(W_in, W_out), W_E, W_U, 10)
+
+
+@pytest.mark.parametrize("k", [0, 8])
+def test_copying_accuracy_of_more_tokens_than_there_are_is_refused(k, make_run):
+    run = make_run(1, dtype=jnp.float32)
+    with pytest.raises(ValueError, match=f"k={k} must be from 1 to d_vocab=7"):
+        token_tables.copying_accuracy(heads.token_ov(run.model), k)
 
 
 def test_destination_and_source_are_not_swapped(make_run, x64):

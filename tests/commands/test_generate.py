@@ -12,11 +12,11 @@ from circuitax.commands import generate
 from circuitax.data.corpus import build_corpus, text_document
 from circuitax.data.tokenizer import train_tokenizer
 from circuitax.kernel.keys import derive, member_keys
+from circuitax.kernel.spec import TransformerSpec
+from circuitax.kit.kept_models import keep_model, notes_of_kept
 from circuitax.lab import compilation
 from circuitax.lab.lab import Lab
-from circuitax.models.plain import to_plain
-from circuitax.models.specs import TransformerSpec
-from circuitax.models.transformer import init_weights
+from circuitax.models.transformer import init_model
 from circuitax.records.record import Record
 
 SPEC = TransformerSpec(d_vocab=257, n_ctx=16, n_layers=1, n_heads=1, d_model=4)
@@ -30,15 +30,16 @@ def a_run(folder: Path, *, weights: bool = True, models: bool = True) -> Path:
     if weights:
         for name, spec in specs.items():
             keys = member_keys(derive(jax.random.key(0), name), 2)
-            members = jax.vmap(lambda key, spec=spec: init_weights(key, spec))(keys)
+            members = jax.vmap(lambda key, spec=spec: init_model(key, spec))(keys)
             for step in (0, 20):
-                lab.save_arrays(f"{name}-step-{step}", members)
+                keep_model(lab, name, step, members)
         lab.save_text(
             "tokenizer.json", train_tokenizer(build_corpus("ab", documents), 257).to_str()
         )
-    plain = {name: to_plain(spec) for name, spec in specs.items()}
     alive = xr.DataArray([[True, True], [True, False]], {"model": list(specs)}, ("model", "member"))
-    Record(xr.Dataset({"alive": alive}), notes={"models": plain} if models else {}).save(folder)
+    Record(
+        xr.Dataset({"alive": alive}), notes=notes_of_kept(specs, (0, 20)) if models else {}
+    ).save(folder)
     facts = {"experiment": "text_models", "run": folder.name, "dtype": "float32"}
     (folder / "provenance.json").write_text(json.dumps(facts))
     return folder

@@ -15,7 +15,7 @@ import pytest
 
 from circuitax.circuits.expansion import path_streams
 from circuitax.kernel.forward import forward
-from circuitax.models.transformer import init_weights
+from circuitax.models.transformer import init_model
 from experiments.benchmarks import (
     language_training,
     memory,
@@ -156,11 +156,11 @@ def product_flops(jaxpr: Any) -> float:
 def test_operations_of_a_training_step_are_three_forward_passes(
     size: language_training.Size,
 ) -> None:
-    model = language_training.training_problem(size).model
-    assert (model.norm, model.final_norm, model.d_mlp, model.biases) == ("none", False, None, False)
-    weights = jax.eval_shape(lambda: init_weights(jax.random.key(0), model))
+    spec = language_training.training_problem(size).module.spec
+    assert (spec.norm, spec.final_norm, spec.d_mlp, spec.biases) == ("none", False, None, False)
+    model = jax.eval_shape(lambda: init_model(jax.random.key(0), spec))
     tokens = jax.ShapeDtypeStruct((size.context,), jnp.int32)
-    traced = jax.make_jaxpr(lambda w, t: forward(w, t, model.forward_spec())[0])(weights, tokens)
+    traced = jax.make_jaxpr(lambda model, tokens: forward(model, tokens)[0])(model, tokens)
     assert 3 * product_flops(traced.jaxpr) == size.context * size.flops_a_token
 
 

@@ -19,7 +19,7 @@ def test_operations_are_half_of_every_gram_and_of_products_with_later_readers() 
 def test_scores_of_the_benchmark_are_those_of_its_weights_and_unequal_ones_are_refused() -> None:
     size = composition.Size(2, 2, 6, 3)
     ours = np.asarray(composition.our_scores(size)())
-    heads = composition.random_heads(size)
+    heads = composition.random_model(size).blocks.attention
     OV = np.asarray(heads.W_V[0, 1] @ heads.W_O[0, 1])
     QK = np.asarray(heads.W_Q[1, 0] @ heads.W_K[1, 0].T)
     expected = np.linalg.norm(OV @ QK) / (np.linalg.norm(OV) * np.linalg.norm(QK))

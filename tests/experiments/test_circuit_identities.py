@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from circuitax.circuits import expansion
 from circuitax.kernel.positions import Positions
-from circuitax.models.specs import TransformerSpec
-from circuitax.models.transformer import init_weights
+from circuitax.kernel.run import run as run_model
+from circuitax.kernel.spec import TransformerSpec
+from circuitax.models.transformer import init_model
 from experiments.circuit_identities import experiment as circuit_identities
 from experiments.circuit_identities import readings as measures
 
@@ -35,10 +37,8 @@ def test_refusals(change: dict[str, object], message: str) -> None:
 
 def test_a_wrong_term_shows_in_every_sum(x64: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """One head's values doubled in the frozen model, but not in the forward pass."""
-    spec = MODEL.forward_spec()
-    weights = init_weights(jax.random.key(0), MODEL, jnp.float64)
-    tokens = jnp.array([1, 4, 2, 4, 8])
-    errors = jax.jit(measures.of_paths, static_argnums=2)(weights, tokens, spec)
+    seen = run_model(init_model(jax.random.key(0), MODEL, jnp.float64), [1, 4, 2, 4, 8])
+    errors = jax.jit(measures.of_paths)(seen)
     assert set(errors) == set(circuit_identities.CHECKS)
     assert max(float(error) for error in errors.values()) < 1e-14
     original = measures.frozen_model
@@ -47,8 +47,9 @@ def test_a_wrong_term_shows_in_every_sum(x64: None, monkeypatch: pytest.MonkeyPa
         model = original(*args)
         return model._replace(W_V=model.W_V.at[0, 0].multiply(2))
 
-    monkeypatch.setattr(measures, "frozen_model", planted)
-    planted_errors = measures.of_paths(weights, tokens, spec)
+    for module in (measures, expansion):
+        monkeypatch.setattr(module, "frozen_model", planted)
+    planted_errors = measures.of_paths(seen)
     for name in ("paths", "orders", "ablation"):
         assert planted_errors[name] > 1e-3, name
 

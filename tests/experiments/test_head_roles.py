@@ -9,11 +9,12 @@ import xarray as xr
 from circuitax.circuits.frozen import frozen_model
 from circuitax.circuits.ground_truth import copying_model, induction_model
 from circuitax.data.repeated import RepeatedSource
-from circuitax.kernel.forward import forward
+from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
-from circuitax.models.specs import TransformerSpec
-from circuitax.models.transformer import init_weights
+from circuitax.kernel.run import run
+from circuitax.kernel.spec import TransformerSpec
+from circuitax.models.transformer import init_model
 from circuitax.records.record import Record
 from experiments.head_roles import experiment as head_roles
 from experiments.head_roles.claims import FULL, estimates, named
@@ -61,14 +62,14 @@ def test_pairs_differ_in_what_the_last_token_was_followed_by() -> None:
 @pytest.fixture(scope="module")
 def known() -> dict[str, np.ndarray]:
     """All measures of the hand-made model: 0.0 looks back, 1.0 inducts, the rest is noise."""
-    weights, spec = induction_model(jax.random.key(0), 12, 12, n_distractors=1)
+    model = induction_model(jax.random.key(0), 12, 12, n_distractors=1)
     pairs = swapped_pairs(jax.random.key(1), 4, 12, PERIOD)
     texts = RepeatedSource(4, 12, 12, 4, 6, distinct=True)(jax.random.key(2))
 
     @jax.jit
     def measure() -> dict[str, jax.Array]:
-        looked = of_texts(weights, texts, jax.random.key(3), 32, spec)
-        return of_weights(weights, spec) | of_pairs(weights, pairs, (A, Z), spec) | looked
+        looked = of_texts(model, texts, jax.random.key(3), 32)
+        return of_weights(model) | of_pairs(model, pairs, (A, Z)) | looked
 
     return {name: np.asarray(x) for name, x in measure().items()}
 
@@ -112,9 +113,7 @@ def test_scores_name_both_heads_and_leave_the_null(known: dict[str, np.ndarray])
 
 def test_the_own_share_of_even_attention_by_hand(x64: None) -> None:
     """Each of t + 1 tokens gets 1/(t + 1) of its own direction: 1/√t of the others' norm."""
-    weights, spec = copying_model(7, 2.0)
-    tokens = jnp.array([3, 1, 4, 0, 6])
-    model = frozen_model(weights, tokens, spec, forward(weights, tokens, spec)[1])
+    model = frozen_model(run(copying_model(7, 2.0), [3, 1, 4, 0, 6]))
     weight = 1 / np.arange(1, 6)
     own, earlier = np.sqrt(np.sum(weight**2)), np.sqrt(np.sum(weight**2 * np.arange(5)))
     assert float(own_share(model)[0, 0]) == pytest.approx(own / (own + earlier), abs=1e-12)
@@ -122,24 +121,23 @@ def test_the_own_share_of_even_attention_by_hand(x64: None) -> None:
 
 
 @pytest.fixture
-def full() -> tuple:
+def full() -> Model:
     spec = TransformerSpec(
         d_vocab=11, n_ctx=8, n_layers=2, n_heads=2, d_model=8, d_mlp=16, norm=Norm.layernorm,
         positions=Positions.rotary, biases=True,
     )  # fmt: skip
-    weights = init_weights(jax.random.key(0), spec)
-    noise = jax.random.normal(jax.random.key(1), weights.blocks.attention.b_O.shape)
-    attention = weights.blocks.attention._replace(b_O=noise)
-    return weights._replace(blocks=weights.blocks._replace(attention=attention)), spec
+    model = init_model(jax.random.key(0), spec)
+    noise = jax.random.normal(jax.random.key(1), model.blocks.attention.b_O.shape)
+    attention = model.blocks.attention._replace(b_O=noise)
+    return model.replace(blocks=model.blocks._replace(attention=attention))
 
 
-def test_components_of_a_full_model_close(full: tuple) -> None:
-    weights, spec = full
+def test_components_of_a_full_model_close(full: Model) -> None:
     texts = jax.random.randint(jax.random.key(2), (3, 8), 0, 11)
-    found = jax.jit(lambda w: of_windows(w, texts, spec.forward_spec()))(weights)
+    found = jax.jit(of_windows)(full, texts)
     assert found["remainder"] < 1e-5 and found["direct"].shape == (1 + 4 + 2 + 2 + 1,)
     assert found["nats_lost"].shape == (len(REPLACED), 4 + 2)
-    logits = jax.vmap(lambda text: forward(weights, text, spec.forward_spec())[0])(texts)
+    logits = run(full, texts).logits
     lead = logits - logits.mean(-1, keepdims=True)
     right = jnp.take_along_axis(lead[:, :-1], texts[:, 1:, None], axis=-1).mean()
     assert float(found["direct"].sum()) == pytest.approx(float(right), abs=1e-5)
@@ -147,28 +145,26 @@ def test_components_of_a_full_model_close(full: tuple) -> None:
     assert float(found["norm_price"]) == pytest.approx(float(price), abs=1e-5)
 
 
-def test_replacing_a_component_by_itself_costs_nothing(full: tuple) -> None:
-    weights, spec = full
+def test_replacing_a_component_by_itself_costs_nothing(full: Model) -> None:
     text = jax.random.randint(jax.random.key(2), (1, 8), 0, 11)
     texts = jnp.repeat(text, 3, axis=0)
-    found = jax.jit(lambda w: of_windows(w, texts, spec.forward_spec()))(weights)
+    found = jax.jit(of_windows)(full, texts)
     zero, mean, resample, kept = np.asarray(found["nats_lost"])
     np.testing.assert_allclose([mean, resample], 0, atol=1e-5)
     assert np.abs(zero).min() > 1e-4 and np.abs(zero - kept).max() > 1e-4
 
 
-def test_alignment_of_mlps_is_with_the_stream_behind_the_heads(full: tuple) -> None:
-    weights, spec = full
+def test_alignment_of_mlps_is_with_the_stream_behind_the_heads(full: Model) -> None:
     text = jax.random.randint(jax.random.key(2), (8,), 0, 11)
-    found = alignments(weights, text[None], spec.forward_spec())
-    _, trace = forward(weights, text, spec.forward_spec(), outputs=True)
+    found = alignments(full, text[None])
+    trace = run(full, text, outputs=True).trace
     written = np.asarray(trace.mlp_outputs)
     stream = np.asarray(trace.streams[1:]) - written
     lengths = np.linalg.norm(written, axis=-1) * np.linalg.norm(stream, axis=-1)
     cosines = np.sum(written * stream, axis=-1) / lengths
     np.testing.assert_allclose(found[4:], cosines.mean(-1), atol=1e-5)
-    attention_only = weights._replace(blocks=weights.blocks._replace(mlp=None, mlp_norm=None))
-    assert alignments(attention_only, text[None], spec.forward_spec()).shape == (4,)
+    attention_only = full.replace(blocks=full.blocks._replace(mlp=None, mlp_norm=None))
+    assert alignments(attention_only, text[None]).shape == (4,)
 
 
 def dataset(known: dict[str, np.ndarray], prefix: float, full_alive: bool = True) -> xr.Dataset:

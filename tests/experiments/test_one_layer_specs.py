@@ -6,8 +6,8 @@ import pytest
 import xarray as xr
 
 from circuitax.data.text import TextSpec
-from circuitax.models.specs import TransformerSpec
-from circuitax.models.transformer import init_weights
+from circuitax.kernel.spec import TransformerSpec
+from circuitax.models.transformer import init_model
 from circuitax.records.record import Record
 from experiments.neuron_tables import experiment as neuron_tables
 from experiments.one_layer_circuits import experiment as one_layer_circuits
@@ -75,20 +75,18 @@ def test_neuron_tables(change: dict[str, float], message: str) -> None:
 
 def test_a_model_without_mlps_has_no_neuron_tables() -> None:
     bare = TransformerSpec(d_vocab=7, n_ctx=4, n_layers=1, n_heads=1, d_model=8)
-    weights = init_weights(jax.random.key(0), bare)
-    windows, spec = jnp.zeros((2, 4), int), bare.forward_spec()
+    model, windows = init_model(jax.random.key(0), bare), jnp.zeros((2, 4), int)
     with pytest.raises(ValueError, match="d_mlp=None of text_models"):
-        neuron_tables.of_member(weights, windows, spec, neuron_tables.Spec())
+        neuron_tables.of_member(model, windows, neuron_tables.Spec())
 
 
 def test_a_model_with_deeper_mlps_has_no_neuron_tables() -> None:
     deeper = TransformerSpec(
         d_vocab=7, n_ctx=4, n_layers=1, n_heads=1, d_model=8, d_mlp=5, mlp_depth=2
     )
-    weights = init_weights(jax.random.key(0), deeper)
-    windows, spec = jnp.zeros((2, 4), int), deeper.forward_spec()
+    model, windows = init_model(jax.random.key(0), deeper), jnp.zeros((2, 4), int)
     with pytest.raises(ValueError, match=r"W_hidden .* must be None \(mlp_depth=1\)"):
-        neuron_tables.of_member(weights, windows, spec, neuron_tables.Spec())
+        neuron_tables.of_member(model, windows, neuron_tables.Spec())
 
 
 def test_text_models_without_full_ones_have_no_neuron_tables() -> None:

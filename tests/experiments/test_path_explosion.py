@@ -4,22 +4,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from circuitax.models.specs import TransformerSpec
-from circuitax.training.ensemble import Plan, init, new_members
-from circuitax.training.language import NextToken
-from circuitax.training.optim import OptimSpec
+from circuitax.kernel.spec import TransformerSpec
+from circuitax.models.transformer import init_model
 from experiments.path_explosion.experiment import BigramSource
 from experiments.path_explosion.path_ledger import rank, ranks
 
 
 def test_ledgers_agree_with_all_paths_and_skip_the_dead():
     source = BigramSource(d_vocab=16, length=8, batch=2, n_triggers=2)
-    model = TransformerSpec(d_vocab=16, n_ctx=8, n_layers=3, n_heads=2, d_model=8)
-    plan = Plan(NextToken(model, source), OptimSpec(), 1)
-    state = init(plan, new_members(jax.random.key(0), 1e-3, jnp.zeros(3)))
-    params = jax.tree.map(lambda x: x.at[1].set(jnp.nan), state.params)
-    state = state._replace(params=params, alive=jnp.array([True, False, True]))
-    found = rank(model, state, source(jax.random.key(1)))
+    spec = TransformerSpec(d_vocab=16, n_ctx=8, n_layers=3, n_heads=2, d_model=8)
+    models = jax.vmap(lambda key: init_model(key, spec))(jax.random.split(jax.random.key(0), 3))
+    models = jax.tree.map(lambda x: x.at[1].set(jnp.nan), models)
+    found = rank(models, jnp.array([True, False, True]), source(jax.random.key(1)))
     assert found["top"].shape == (3, 2, 20) and found["top_path"].shape == (3, 2, 20)
     assert np.isnan(found["brute_force_gap"][1]).all() and not found["top_path"][1, 0, 0]
     lived = found["brute_force_gap"][[0, 2]]

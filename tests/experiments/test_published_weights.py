@@ -11,12 +11,13 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
 from circuitax.circuits.ground_truth import induction_model, skip_trigram_model
+from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
+from circuitax.kernel.spec import TransformerSpec
 from circuitax.lab.lab import Lab
 from circuitax.models.lens_format import spec_from_config
 from circuitax.models.pretrained import save_pretrained
-from circuitax.models.specs import TransformerSpec
 from circuitax.records.claims import OUT_OF_REACH, settle
 from circuitax.records.record import Record
 from experiments.published_weights import claims
@@ -35,17 +36,24 @@ def run(tmp_path: Path, **fields: object) -> Record:
 @pytest.fixture(scope="module")
 def induction(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The hand-made model, saved as TransformerLens saves: its score scale goes into W_Q."""
-    weights, _ = induction_model(jax.random.key(0), V, N)
-    heads = weights.blocks.attention
-    spec = TransformerSpec(d_vocab=V, n_ctx=N, n_layers=2, n_heads=heads.W_Q.shape[1],
-                           d_model=heads.W_Q.shape[2], d_head=heads.W_Q.shape[3],
-                           positions=Positions.learned)  # fmt: skip
-    scaled = heads._replace(W_Q=heads.W_Q * jnp.sqrt(spec.head_width))
+    model = induction_model(jax.random.key(0), V, N)
+    heads = model.blocks.attention
+    scaled = heads._replace(W_Q=heads.W_Q * jnp.sqrt(model.d_head))
     folder = tmp_path_factory.mktemp("models") / "induction"
     save_pretrained(
-        folder, spec, weights._replace(blocks=weights.blocks._replace(attention=scaled))
+        model.replace(
+            blocks=model.blocks._replace(attention=scaled),
+            spec=model.spec.replace(score_scale=None),
+        ),
+        folder,
     )
     return folder
+
+
+def save_one_layer(model: Model, folder: Path) -> None:
+    """Saved with shortformer vectors of 0, and the score scale of TransformerLens."""
+    spec = model.spec.replace(n_ctx=4, positions=Positions.shortformer, score_scale=None)
+    save_pretrained(model.replace(W_pos=jnp.zeros((4, model.d_model)), spec=spec), folder)
 
 
 def test_without_weights_every_claim_is_out_of_reach_with_a_command(tmp_path: Path) -> None:
@@ -104,12 +112,9 @@ def test_named_skip_trigrams_and_their_bugs(tmp_path: Path) -> None:
     ):
         scores[ids[dest], ids[source]] = 5
         raises[ids[source], ids[out]] = 3
-    weights, _ = skip_trigram_model(jnp.asarray(scores), jnp.asarray(raises), jnp.zeros((21, 21)))
-    heads = weights.blocks.attention
-    spec = TransformerSpec(d_vocab=21, n_ctx=4, n_layers=1, n_heads=1, d_model=42, d_head=21,
-                           positions=Positions.shortformer)  # fmt: skip
-    save_pretrained(tmp_path / "one", spec, weights._replace(W_pos=jnp.zeros((4, 42))))
-    assert heads.W_V.shape[-1] == 21
+    model = skip_trigram_model(jnp.asarray(scores), jnp.asarray(raises), jnp.zeros((21, 21)))
+    save_one_layer(model, tmp_path / "one")
+    assert model.d_value == 21
     record = run(
         tmp_path, one_layer=str(tmp_path / "one"), tokenizer=str(tmp_path / "tokenizer.json")
     )
@@ -122,9 +127,8 @@ def test_named_skip_trigrams_and_their_bugs(tmp_path: Path) -> None:
 def test_a_model_that_copies_has_the_copying_pattern(tmp_path: Path) -> None:
     n = 12
     scores = jnp.full((n, n), 1.0) - 0.5 * jnp.eye(n, k=1)  # some sources preferred
-    weights, _ = skip_trigram_model(scores, 3 * jnp.eye(n), jnp.zeros((n, n)))
-    spec = TransformerSpec(d_vocab=n, n_ctx=4, n_layers=1, n_heads=1, d_model=2 * n, d_head=n)
-    save_pretrained(tmp_path / "one", spec, weights._replace(W_pos=jnp.zeros((4, 2 * n))))
+    model = skip_trigram_model(scores, 3 * jnp.eye(n), jnp.zeros((n, n)))
+    save_one_layer(model, tmp_path / "one")
     record = run(tmp_path, one_layer=str(tmp_path / "one"))
     assert record.measured["published-copying-pattern"].value > 0.9
     assert record.measured["published-most-copy"].value == 1

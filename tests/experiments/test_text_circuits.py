@@ -1,7 +1,5 @@
 """Circuits on text: what is refused, what a known circuit measures, and preconditions of claims."""
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +7,9 @@ import pytest
 import xarray as xr
 
 from circuitax.circuits.ground_truth import induction_model
+from circuitax.circuits.window_readings import order_losses, window_readings
+from circuitax.kernel.spec import TransformerSpec
+from circuitax.kit.two_layers import two_layer_spec
 from circuitax.records.claims import HOLDS, OUT_OF_REACH, settle
 from circuitax.records.record import Record
 from experiments.text_circuits import experiment as text_circuits
@@ -16,10 +17,6 @@ from experiments.text_circuits.claims import estimates
 from experiments.text_circuits.experiment import (
     CLAIMS,
     Spec,
-    of_windows,
-    order_losses,
-    over_steps,
-    two_layer_model,
 )
 
 
@@ -32,7 +29,7 @@ def test_refusals(name: str) -> None:
 def test_models_of_one_layer_are_refused() -> None:
     upstream = Record(xr.Dataset(), {}, {}, {"model": {"n_layers": 1}})
     with pytest.raises(ValueError, match=r"model\.n_layers=1, must be at least 2"):
-        two_layer_model(upstream)
+        two_layer_spec(upstream)
 
 
 def test_distances_longer_than_half_the_text_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,18 +37,18 @@ def test_distances_longer_than_half_the_text_are_refused(monkeypatch: pytest.Mon
         def input(self, name: str) -> Record:
             return Record(xr.Dataset(), {}, {}, {})
 
-    model = text_circuits.TransformerSpec(n_ctx=8)
-    monkeypatch.setattr(text_circuits, "two_layer_model", lambda upstream: model)
+    model = TransformerSpec(n_ctx=8)
+    monkeypatch.setattr(text_circuits, "two_layer_spec", lambda upstream: model)
     with pytest.raises(ValueError, match="offsets=5 must be at most half of n_ctx=8"):
         text_circuits.run(Spec(offsets=5), jax.random.key(0), Lab())
 
 
 def test_a_known_circuit_on_windows() -> None:
     """The previous-token head looks one back, and acts through patterns alone."""
-    weights, spec = induction_model(jax.random.key(0), 10, 12, n_distractors=1)
+    model = induction_model(jax.random.key(0), 10, 12, n_distractors=1)
     block = np.random.default_rng(0).permutation(np.arange(1, 10))[:5]
     windows = jnp.asarray(np.concatenate([[0], block, block, block[:1]])[None])
-    found = of_windows(weights, windows, spec, 4)
+    found = window_readings(model, windows, 4)
     np.testing.assert_allclose(found["attention"][0, 0], [0, 1, 0, 0], atol=1e-3)
     assert found["order_loss"].shape == (3,) and found["first_order_loss"].shape == (5,)
     np.testing.assert_allclose(found["order_loss"][-1], found["loss"], rtol=1e-5)
@@ -63,14 +60,14 @@ def test_a_known_circuit_on_windows() -> None:
 
 def test_checkpoints_of_members_are_read_in_their_order() -> None:
     """Steps first, members second: each cell is the loss of its own weights."""
-    weights, spec = induction_model(jax.random.key(0), 10, 12, n_distractors=1)
+    model = induction_model(jax.random.key(0), 10, 12, n_distractors=1)
     windows = jnp.asarray(np.random.default_rng(0).integers(0, 10, (2, 12)))
     factors = jnp.array([[0.0, 0.5, 1.0], [0.2, 0.7, 0.4]])  # step, member
-    every = jax.tree.map(lambda W: jnp.multiply.outer(factors, W), weights)
-    found = over_steps(partial(order_losses, windows=windows, spec=spec))(every)
+    every = jax.tree.map(lambda W: jnp.multiply.outer(factors, W), model)
+    found = jax.jit(jax.vmap(jax.vmap(lambda model: order_losses(model, windows))))(every)
     for step, member in np.ndindex(2, 3):
         one = jax.tree.map(lambda W, at=(step, member): W[at], every)
-        expected = of_windows(one, windows, spec, 2)["order_loss"]
+        expected = window_readings(one, windows, 2)["order_loss"]
         np.testing.assert_allclose(found[step, member], expected, rtol=1e-5)
     assert np.ptp(np.asarray(found)[..., -1]) > 0.1
 

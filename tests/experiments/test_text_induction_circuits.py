@@ -8,13 +8,14 @@ import xarray as xr
 
 from circuitax.circuits.ground_truth import induction_model
 from circuitax.circuits.induction_scores import induction_scores
+from circuitax.circuits.weight_readings import weight_readings
+from circuitax.circuits.window_readings import window_readings
+from circuitax.kit.two_layers import circuit_data
 from circuitax.records.head_roles import roles
 from circuitax.records.record import Record
-from experiments.text_circuits.experiment import circuit_data, of_windows
 from experiments.text_induction_circuits import experiment as text_induction_circuits
 from experiments.text_induction_circuits.claims import estimates
 from experiments.text_induction_circuits.experiment import CLAIMS, Spec, _at_repeats
-from experiments.two_layer_circuits.readings import of_weights
 
 
 @pytest.mark.parametrize("name", ["windows", "offsets", "repeats"])
@@ -28,11 +29,11 @@ def test_distances_longer_than_half_the_text_are_refused(monkeypatch: pytest.Mon
         def input(self, name: str) -> Record:
             return Record(xr.Dataset(), {}, {}, {})
 
-    model = text_induction_circuits.two_layer_model(
+    model = text_induction_circuits.two_layer_spec(
         Record(xr.Dataset(), {}, {}, {"model": {"n_layers": 2, "n_ctx": 8, "positions": "none",
                                                 "norm": "none", "activation": "gelu"}})
     )  # fmt: skip
-    monkeypatch.setattr(text_induction_circuits, "two_layer_model", lambda upstream: model)
+    monkeypatch.setattr(text_induction_circuits, "two_layer_spec", lambda upstream: model)
     with pytest.raises(ValueError, match="offsets=5 must be at most half of n_ctx=8"):
         text_induction_circuits.run(Spec(offsets=5), jax.random.key(0), Lab())
 
@@ -44,15 +45,14 @@ def data() -> xr.Dataset:
     start = np.zeros((2, 1), int)
     texts = jnp.asarray(np.concatenate([start, blocks, blocks, blocks[:, :1]], axis=1))
     made = [induction_model(jax.random.key(seed), 10, 12, n_distractors=1) for seed in (0, 1)]
-    spec = made[0][1]
-    weights = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(w for w, _ in made))
+    models = jax.tree.map(lambda *leaves: jnp.stack(leaves), *made)
 
     def measured(one):
-        scores = induction_scores(one, texts, spec)
-        runs = of_windows(one, texts, spec, 4) | {"prefix": scores.prefix}
-        return of_weights(one, spec), runs, scores.previous, _at_repeats(one, texts, spec)
+        scores = induction_scores(one, texts)
+        runs = window_readings(one, texts, 4) | {"prefix": scores.prefix}
+        return weight_readings(one), runs, scores.previous, _at_repeats(one, texts)
 
-    read, runs, previous, seen = jax.tree.map(np.asarray, jax.jit(jax.vmap(measured))(weights))
+    read, runs, previous, seen = jax.tree.map(np.asarray, jax.jit(jax.vmap(measured))(models))
     nothing = {name: 0 * values for name, values in read.items()}
     found = circuit_data(nothing, read, runs)
     heads = ("member", "layer", "head")

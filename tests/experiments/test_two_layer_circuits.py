@@ -7,13 +7,14 @@ import pytest
 import xarray as xr
 
 from circuitax.circuits.ground_truth import induction_model
+from circuitax.circuits.text_readings import text_readings
+from circuitax.circuits.weight_readings import weight_readings
 from circuitax.data.repeated import RepeatedSource
-from circuitax.models.specs import TransformerSpec
+from circuitax.kernel.spec import TransformerSpec
 from circuitax.records.head_roles import roles
 from circuitax.training.optim import OptimSpec
 from experiments.two_layer_circuits.claims import estimates
 from experiments.two_layer_circuits.experiment import CLAIMS, Spec
-from experiments.two_layer_circuits.readings import of_texts, of_weights
 
 MODEL = TransformerSpec(d_vocab=32, n_ctx=32)
 
@@ -46,26 +47,11 @@ def test_refusals(change: dict[str, object], message: str) -> None:
 @pytest.fixture(scope="module")
 def known() -> dict[str, np.ndarray]:
     """Everything measured of the hand-made induction model on random tokens, repeated."""
-    weights, spec = induction_model(jax.random.key(0), 12, 16, n_distractors=1)
+    model = induction_model(jax.random.key(0), 12, 16, n_distractors=1)
     block = np.stack([np.random.default_rng(i).permutation(12)[:6] for i in range(3)])
     texts = jnp.asarray(np.tile(block, (1, 3))[:, :16])
-    found = jax.jit(of_texts, static_argnums=(2, 3))(weights, texts, 7, spec)
-    return {name: np.asarray(x) for name, x in (found | of_weights(weights, spec)).items()}
-
-
-def test_the_known_induction_head_is_what_the_claims_name(known: dict[str, np.ndarray]) -> None:
-    assert known["previous"][0, 0] > 0.9 and known["prefix"][1, 0] > 0.9
-    # The first token of a text marks itself, having no predecessor, and is as good a match.
-    assert known["stripes"][1, 0] > 0.85 > known["stripes"][0].max() + 0.5
-    assert known["top_is_match"][1, 0] > 0.85
-    assert 0.85 * 8 * 11 / 12 < known["raises"][1, 0] < 8 * 11 / 12  # 8, less the mean's
-    assert np.abs(known["raises"][0]).max() < 0.5
-    assert known["identity"] < 1e-5
-    assert known["ablated"][0, 0] - known["loss"] > 1 > known["ablated_preserving"][0, 0]
-    # The known head finds its match by keys that head 0.0 wrote, and by nothing else.
-    whole, no_q, no_k, neither = known["score_loss"]
-    np.testing.assert_allclose([whole, no_q], known["loss"], atol=0.05)
-    assert no_k - whole > 1 and neither - whole > 1
+    found = jax.jit(text_readings, static_argnames="late")(model, texts, late=7)
+    return {name: np.asarray(x) for name, x in (found | weight_readings(model)).items()}
 
 
 def members(prefix: float, known: dict[str, np.ndarray]) -> xr.Dataset:

@@ -1,26 +1,24 @@
 """Random transformers for tests of the forward pass; sizes differ so that no two axes mix."""
 
 from collections.abc import Callable
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import Array
 
-from circuitax.kernel.weights import (
-    Blocks,
-    HeadStack,
-    MLPWeights,
-    NormWeights,
-    TransformerWeights,
-)
+from circuitax.kernel.model import Model
+from circuitax.kernel.norm import Norm
+from circuitax.kernel.positions import Positions
+from circuitax.kernel.weights import HeadStack, MLPWeights, NormWeights
 
-MakeTransformer = Callable[..., TransformerWeights]
+MakeTransformer = Callable[..., Model]
 
 
 @pytest.fixture
 def make_transformer(rng: np.random.Generator) -> MakeTransformer:
-    """Build a random transformer; flags switch its optional parts on."""
+    """Build a random transformer; flags and options of the spec switch its parts on."""
 
     def make(
         *,
@@ -36,10 +34,11 @@ def make_transformer(rng: np.random.Generator) -> MakeTransformer:
         bias: bool = False,
         mlp: bool = False,
         gated: bool = False,
-        norm: bool = False,
+        norm: Norm = Norm.none,
         smear: bool = False,
-        table: bool = False,
-    ) -> TransformerWeights:
+        positions: Positions = Positions.none,
+        **options: Any,
+    ) -> Model:
         def draw(*shape: int) -> Array:
             return jnp.asarray(0.6 * rng.standard_normal(shape), jnp.result_type(float))
 
@@ -69,22 +68,24 @@ def make_transformer(rng: np.random.Generator) -> MakeTransformer:
         )
 
         def norm_weights(*lead: int) -> NormWeights | None:
-            if not norm:
+            if norm not in (Norm.layernorm, Norm.rmsnorm):
                 return None
-            return NormWeights(1 + draw(*lead, d_model), draw(*lead, d_model))
+            offset = maybe(norm == Norm.layernorm, *lead, d_model)
+            return NormWeights(1 + draw(*lead, d_model), offset)
 
-        return TransformerWeights(
+        return Model.of(
             W_E=draw(d_vocab, d_model),
             W_U=draw(d_model, d_vocab),
-            blocks=Blocks(
-                attention,
-                norm_weights(*stack),
-                mlp_weights if mlp else None,
-                norm_weights(*stack) if mlp else None,
-            ),
-            W_pos=maybe(table, n_ctx, d_model),
+            attention=attention,
+            attention_norm=norm_weights(*stack),
+            mlp=mlp_weights if mlp else None,
+            mlp_norm=norm_weights(*stack) if mlp else None,
+            W_pos=maybe(positions.needs_table, n_ctx, d_model),
             b_U=maybe(bias, d_vocab),
             final_norm=norm_weights(),
+            norm=norm,
+            positions=positions,
+            **options,
         )
 
     return make

@@ -1,7 +1,5 @@
 """S0 footnote 2 with E25: biases as one more coordinate."""
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,10 +9,9 @@ from circuitax.kernel.bias import fold_affine, fold_biases, with_constant
 from circuitax.kernel.forward import forward
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
-from circuitax.kernel.spec import ForwardSpec
 from circuitax.kernel.tokens import with_start
 
-run = jax.jit(forward, static_argnames="spec")
+run = jax.jit(forward, static_argnames="outputs")
 
 
 def test_S0_footnote_2_affine_maps_in_sequence(x64: None, rng: np.random.Generator) -> None:
@@ -50,38 +47,35 @@ def test_E25_the_constant_doubles_at_every_layer_unless_writes_leave_it(
 
 @pytest.mark.parametrize("n_layers", [0, 1, 3])
 def test_E25_a_whole_model_without_its_biases(x64: None, make_transformer, n_layers: int) -> None:
-    weights = make_transformer(n_layers=n_layers, bias=True, table=True)
-    spec = ForwardSpec(0.5, positions=Positions.learned)
+    model = make_transformer(n_layers=n_layers, bias=True, positions=Positions.learned)
     tokens = jnp.array([3, 1, 4, 1, 5, 9])
-    want, trace = run(weights, tokens, spec)
-    folded = fold_biases(weights, spec)
-    got, folded_trace = run(folded, tokens, spec)
+    want, trace = run(model, tokens)
+    folded = fold_biases(model)
+    got, folded_trace = run(folded, tokens)
     assert folded.b_U is None
     assert all(b is None for b in folded.blocks.attention[4:8])
     np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-11)
     np.testing.assert_allclose(folded_trace.patterns, trace.patterns, rtol=1e-10)
     np.testing.assert_allclose(folded_trace.streams[..., -1], 1, rtol=1e-12)
     np.testing.assert_allclose(folded_trace.streams[..., :-1], trace.streams, rtol=1e-9)
-    bare = weights._replace(b_U=None)
-    assert np.abs(np.asarray(run(bare, tokens, spec)[0] - want)).max() > 0.1
+    bare = model.replace(b_U=None)
+    assert np.abs(np.asarray(run(bare, tokens)[0] - want)).max() > 0.1
+    assert (folded.d_model, folded.d_value, folded.spec.scale) == (9, 6, model.spec.scale)
 
 
 def test_folding_absent_biases_keeps_the_function(make_transformer) -> None:
-    weights = make_transformer()
-    tokens, spec = jnp.array([3, 1, 4]), ForwardSpec(1.0)
-    got, _ = run(fold_biases(weights, spec), tokens, spec)
-    np.testing.assert_allclose(got, run(weights, tokens, spec)[0], rtol=1e-4, atol=1e-4)
+    model, tokens = make_transformer(score_scale=1.0), jnp.array([3, 1, 4])
+    got, _ = run(fold_biases(model), tokens)
+    np.testing.assert_allclose(got, run(model, tokens)[0], rtol=1e-4, atol=1e-4)
 
 
 def test_what_cannot_be_folded_is_refused(make_transformer) -> None:
-    spec = ForwardSpec(1.0)
-    with pytest.raises(ValueError, match=r"spec\.norm=layernorm must be none"):
-        fold_biases(make_transformer(), dataclasses.replace(spec, norm=Norm.layernorm))
+    with pytest.raises(ValueError, match=r"norm=layernorm must be none"):
+        fold_biases(make_transformer(norm=Norm.layernorm))
     with pytest.raises(ValueError, match=r"blocks\.mlp must be None"):
-        fold_biases(make_transformer(mlp=True), spec)
-    sinusoidal = dataclasses.replace(spec, positions=Positions.sinusoidal)
+        fold_biases(make_transformer(mlp=True))
     with pytest.raises(ValueError, match="positions=sinusoidal depends on d_model"):
-        fold_biases(make_transformer(), sinusoidal)
+        fold_biases(make_transformer(positions=Positions.sinusoidal))
 
 
 def test_the_start_token_goes_in_front_of_every_text() -> None:

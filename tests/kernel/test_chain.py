@@ -151,3 +151,25 @@ def test_bad_chains_are_named() -> None:
     for read in (rows, columns):
         with pytest.raises(ValueError, match="index has 0 axes"):
             read(chain_of(two), 1)
+
+
+def test_differences_and_quotients(rng: np.random.Generator, x64: None) -> None:
+    x, y = (draw(rng, "heads") for _ in range(2))
+    first, second = chain_of(*x), chain_of(*y)
+    near = {"rtol": 1e-11, "atol": 1e-11}
+    np.testing.assert_allclose(materialise(first - second), dense(x) - dense(y), **near)
+    np.testing.assert_allclose(materialise(-first), -dense(x), **near)
+    np.testing.assert_allclose(materialise(first / 4), dense(x) / 4, **near)
+    each = jnp.array([1.0, 2.0, 4.0])
+    halved = materialise(first / each)
+    np.testing.assert_allclose(halved, dense(x) / np.array([1, 2, 4])[:, None, None], **near)
+
+
+@pytest.mark.parametrize(
+    "read", [np.asarray, np.array, np.linalg.norm, np.mean, jnp.linalg.norm]
+)
+def test_a_chain_is_no_array(rng: np.random.Generator, read) -> None:
+    """Square factors would be stacked without a word: the norm of a stack is not a chain's."""
+    chain = chain_of(*(rng.normal(size=(3, 3)) for _ in range(2)))
+    with pytest.raises((ValueError, TypeError), match=r"Chain|chain of shape \(3, 3\) is no array"):
+        read(chain)

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from circuitax.kernel.activations import Activation
 from circuitax.kernel.forward import forward
 from circuitax.kernel.mlp import apply_mlp, hidden_units
+from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
-from circuitax.kernel.spec import ForwardSpec
-from circuitax.kernel.weights import MLPWeights, TransformerWeights
+from circuitax.kernel.weights import MLPWeights
 
 TOKENS = jnp.array([3, 1, 4, 1, 5, 9])
 ORACLE = {
@@ -114,9 +114,9 @@ def test_a_gate_beside_further_layers_is_refused(rng: np.random.Generator) -> No
         apply_mlp(gated, jnp.ones((2, 4)), Activation.silu)
 
 
-def oracle(weights: TransformerWeights, normed: bool) -> np.ndarray:
+def oracle(model: Model, normed: bool) -> np.ndarray:
     """Causal learned-position transformer with biases and GELU in NumPy, bare or pre-LN."""
-    W = jax.tree.map(np.asarray, weights)
+    W = jax.tree.map(np.asarray, model)
     b = W.blocks
 
     def ln(x: np.ndarray, gain: np.ndarray, offset: np.ndarray) -> np.ndarray:
@@ -148,18 +148,17 @@ def oracle(weights: TransformerWeights, normed: bool) -> np.ndarray:
 
 @pytest.mark.parametrize("normed", [False, True])
 def test_both_families_with_mlps_of_depth_3(x64: None, make_transformer, normed: bool) -> None:
-    weights = make_transformer(bias=True, mlp=True, n_extra=2, norm=normed, table=True)
-    spec = ForwardSpec(
-        0.5,
-        positions=Positions.learned,
+    model = make_transformer(
+        bias=True,
+        mlp=True,
+        n_extra=2,
         norm=Norm.layernorm if normed else Norm.none,
-        final_norm=normed,
+        positions=Positions.learned,
     )
-    logits, trace = jax.jit(forward, static_argnames=("spec", "outputs"))(
-        weights, TOKENS, spec, outputs=True
-    )
-    want = oracle(weights, normed)
+    assert model.spec.mlp_depth == 3
+    logits, trace = jax.jit(forward, static_argnames="outputs")(model, TOKENS, outputs=True)
+    want = oracle(model, normed)
     np.testing.assert_allclose(logits, want, rtol=1e-12, atol=1e-12 * np.abs(want).max())
     writes = trace.head_outputs.sum(axis=1) + trace.mlp_outputs
-    writes = writes + weights.blocks.attention.b_O[:, None]
+    writes = writes + model.blocks.attention.b_O[:, None]
     np.testing.assert_allclose(trace.streams[1:] - trace.streams[:-1], writes, atol=1e-11)

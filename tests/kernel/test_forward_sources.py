@@ -1,7 +1,5 @@
 """The forward pass against S0 to S3, each item by an independent NumPy oracle."""
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,15 +7,15 @@ import pytest
 
 from circuitax.kernel.activations import Activation
 from circuitax.kernel.forward import forward
+from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
-from circuitax.kernel.spec import ForwardSpec
-from circuitax.kernel.weights import Blocks, HeadStack, MLPWeights, TransformerWeights
+from circuitax.kernel.weights import HeadStack, MLPWeights
 
-run = jax.jit(forward, static_argnames=("spec", "outputs"))
+run = jax.jit(forward, static_argnames="outputs")
 
 TOKENS = jnp.array([3, 1, 4, 1, 5, 9])
-S0_SPEC = ForwardSpec(score_scale=1.0)
+S0 = {"score_scale": 1.0}
 
 
 def softmax_rows(s: np.ndarray) -> np.ndarray:
@@ -27,7 +25,7 @@ def softmax_rows(s: np.ndarray) -> np.ndarray:
 
 def one_layer(
     E: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray, **mlp: np.ndarray
-) -> TransformerWeights:
+) -> Model:
     """S1's layer on given rows E: one head, collapsed W_V, identity output and unembedding."""
     d = E.shape[1]
 
@@ -35,8 +33,10 @@ def one_layer(
         return jnp.asarray(W)[None]
 
     heads = HeadStack(*(layer(W)[None] for W in (W_Q, W_K, W_V, np.eye(d))))
-    weights = MLPWeights(layer(mlp["W_up"]), layer(mlp["W_down"])) if mlp else None
-    return TransformerWeights(jnp.asarray(E), jnp.eye(d), Blocks(heads, mlp=weights))
+    model = MLPWeights(layer(mlp["W_up"]), layer(mlp["W_down"])) if mlp else None
+    # As many tokens as dimensions, so that the unembedding can be the identity.
+    rows = np.concatenate([E, np.zeros((d - len(E), d))])
+    return Model.of(W_E=rows, W_U=np.eye(d), attention=heads, mlp=model, activation=Activation.silu)
 
 
 def S1_pseudocode(
@@ -75,7 +75,6 @@ def S1(rng: np.random.Generator) -> dict[str, np.ndarray]:
     return {name: rng.standard_normal(shape) for name, shape in shapes.items()}
 
 
-SCALED = ForwardSpec(score_scale=2**-0.5, activation=Activation.silu)
 A_CAT_SAT = jnp.arange(3)
 
 
@@ -84,14 +83,14 @@ def attention_part(S1: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def test_S1_section_8_pseudocode(x64: None, S1: dict[str, np.ndarray]) -> None:
-    out, _ = run(one_layer(**S1), A_CAT_SAT, SCALED)
+    out, _ = run(one_layer(**S1), A_CAT_SAT)
     np.testing.assert_allclose(out, S1_pseudocode(**S1), rtol=1e-12, atol=1e-12)
 
 
 def test_S1_a_cat_sat_triangle(x64: None, S1: dict[str, np.ndarray]) -> None:
     """Section 4: token by token, with one, two and three visible values."""
     part = attention_part(S1)
-    out, trace = run(one_layer(**part), A_CAT_SAT, SCALED, outputs=True)
+    out, trace = run(one_layer(**part), A_CAT_SAT, outputs=True)
     q, k, v = (part["E"] @ part[name] for name in ("W_Q", "W_K", "W_V"))
     for i in range(3):
         scores = np.array([q[i] @ k[j] / np.sqrt(2) for j in range(i + 1)])
@@ -104,7 +103,7 @@ def test_S1_a_cat_sat_triangle(x64: None, S1: dict[str, np.ndarray]) -> None:
 
 def test_S1_fact_1_updates_lie_in_the_span_of_values(x64: None, S1: dict[str, np.ndarray]) -> None:
     part = attention_part(S1)
-    _, trace = run(one_layer(**part), A_CAT_SAT, SCALED, outputs=True)
+    _, trace = run(one_layer(**part), A_CAT_SAT, outputs=True)
     v = part["E"] @ part["W_V"]
     outside = np.eye(6) - np.linalg.pinv(v) @ v
     assert np.linalg.matrix_rank(outside) == 3
@@ -116,26 +115,26 @@ def test_S1_fact_2_the_mixing_matrix_depends_on_the_input(
     x64: None, S1: dict[str, np.ndarray]
 ) -> None:
     part = attention_part(S1)
-    _, one = run(one_layer(**part), A_CAT_SAT, SCALED)
-    _, two = run(one_layer(**(part | {"E": part["E"][::-1]})), A_CAT_SAT, SCALED)
+    _, one = run(one_layer(**part), A_CAT_SAT)
+    _, two = run(one_layer(**(part | {"E": part["E"][::-1]})), A_CAT_SAT)
     assert np.abs(np.asarray(one.patterns - two.patterns)).max() > 0.05
 
 
 def test_E19_S2_worked_example_through_the_model() -> None:
     """Tokens A, B, C with S2's queries, keys and one-hot values; the head's output at B and C."""
     W_Q, W_K = np.array([[9.0, 9.0], [0, 1], [1, 1]]), np.array([[1.0, 0], [0, 1], [1, 1]])
-    weights = one_layer(np.eye(3), W_Q, W_K, np.eye(3))
-    weights = jax.tree.map(lambda a: a.astype(jnp.float32), weights)
-    _, trace = run(weights, jnp.arange(3), ForwardSpec(2**-0.5), outputs=True)
+    model = one_layer(np.eye(3), W_Q, W_K, np.eye(3))
+    assert model.spec.scale == 2**-0.5
+    _, trace = run(model, jnp.arange(3), outputs=True)
     want = [[1, 0, 0], [0.3302, 0.6698, 0], [0.2483, 0.2483, 0.5035]]
     np.testing.assert_allclose(trace.head_outputs[0, 0], want, atol=5e-5)
 
 
 def test_S0_def_12_simplified_transformer_in_columns(x64: None, make_transformer) -> None:
     """X + Σ_h W_O^h (W_V^h X) softmax((W_Q^h X)^T (W_K^h X))^T, two layers, no scale, no mask."""
-    weights = make_transformer()
-    X = np.asarray(weights.W_E)[TOKENS].T
-    heads = weights.blocks.attention
+    model = make_transformer(**S0)
+    X = np.asarray(model.W_E)[TOKENS].T
+    heads = model.blocks.attention
     for layer in range(2):
         update = np.zeros_like(X)
         for h in range(3):
@@ -143,17 +142,17 @@ def test_S0_def_12_simplified_transformer_in_columns(x64: None, make_transformer
             A = softmax_rows((W_Q @ X).T @ (W_K @ X))
             update += W_O @ (W_V @ X) @ A.T
         X = X + update
-    logits, trace = run(weights, TOKENS, ForwardSpec(1.0, causal=False))
+    logits, trace = run(model.with_options(causal=False), TOKENS)
     np.testing.assert_allclose(trace.streams[-1], X.T, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(logits, X.T @ np.asarray(weights.W_U), rtol=1e-12, atol=1e-11)
-    masked, _ = run(weights, TOKENS, S0_SPEC)
+    np.testing.assert_allclose(logits, X.T @ np.asarray(model.W_U), rtol=1e-12, atol=1e-11)
+    masked, _ = run(model, TOKENS)
     assert np.abs(np.asarray(masked - logits)).max() > 0.1, "E12: causal or not is stated"
 
 
-def pre_ln_oracle(weights: TransformerWeights, parallel: bool, mlp_residual: bool) -> np.ndarray:
+def pre_ln_oracle(model: Model, parallel: bool, mlp_residual: bool) -> np.ndarray:
     """S0 section 2.2 in NumPy, pre-LN with a final norm (S2), GELU, biases, 1/sqrt(d_k)."""
     gelu = np.vectorize(lambda z: 0.5 * z * (1 + float(jax.lax.erf(z / np.sqrt(2)))))
-    W = jax.tree.map(np.asarray, weights)
+    W = jax.tree.map(np.asarray, model)
 
     def ln(x: np.ndarray, gain: np.ndarray, offset: np.ndarray) -> np.ndarray:
         centred = x - x.mean(axis=1, keepdims=True)
@@ -178,29 +177,23 @@ def pre_ln_oracle(weights: TransformerWeights, parallel: bool, mlp_residual: boo
     return ln(x, W.final_norm.gain, W.final_norm.offset) @ W.W_U + W.b_U
 
 
-PRE_LN = ForwardSpec(
-    score_scale=0.5, positions=Positions.learned, norm=Norm.layernorm, final_norm=True
-)
-
-
 @pytest.fixture
-def full(make_transformer) -> TransformerWeights:
-    return make_transformer(bias=True, mlp=True, norm=True, table=True)
+def full(make_transformer) -> Model:
+    options = {"norm": Norm.layernorm, "positions": Positions.learned}
+    return make_transformer(bias=True, mlp=True, **options)
 
 
-def test_S0_section_2_2_pre_ln_and_E5_residual_around_the_mlp(
-    x64: None, full: TransformerWeights
-) -> None:
-    logits, _ = run(full, TOKENS, PRE_LN)
+def test_S0_section_2_2_pre_ln_and_E5_residual_around_the_mlp(x64: None, full: Model) -> None:
+    logits, _ = run(full, TOKENS)
     want = pre_ln_oracle(full, parallel=False, mlp_residual=True)
     np.testing.assert_allclose(logits, want, rtol=1e-9, atol=1e-11)
     printed = pre_ln_oracle(full, parallel=False, mlp_residual=False)
     assert np.abs(printed - want).max() > 0.1, "S3 section 2 prints MLP(Attn(X))"
 
 
-def test_E29_sequential_unless_built_parallel(x64: None, full: TransformerWeights) -> None:
-    sequential, _ = run(full, TOKENS, PRE_LN)
-    parallel, _ = run(full, TOKENS, dataclasses.replace(PRE_LN, parallel=True))
+def test_E29_sequential_unless_built_parallel(x64: None, full: Model) -> None:
+    sequential, _ = run(full, TOKENS)
+    parallel, _ = run(full.with_options(parallel=True), TOKENS)
     want = pre_ln_oracle(full, parallel=True, mlp_residual=True)
     np.testing.assert_allclose(parallel, want, rtol=1e-9, atol=1e-11)
     assert np.abs(np.asarray(parallel - sequential)).max() > 0.1
@@ -211,8 +204,9 @@ def test_S3_section_2_attention_layer(x64: None, rng: np.random.Generator) -> No
     X, W_Q, W_K, W_V = (rng.standard_normal(s) for s in ((4, 5), (2, 4), (2, 4), (2, 4)))
     W_O = rng.standard_normal((4, 2))
     heads = HeadStack(*(jnp.asarray(W.T)[None, None] for W in (W_Q, W_K, W_V, W_O)))
-    weights = TransformerWeights(jnp.asarray(X.T), jnp.eye(4), Blocks(heads))
-    got, _ = run(weights, jnp.arange(5), ForwardSpec(2**-0.5, causal=False))
+    W_U = np.eye(4, 5)  # a fifth logit of 0, since there are five tokens
+    model = Model.of(W_E=X.T, W_U=W_U, attention=heads, causal=False)
+    got = run(model, jnp.arange(5))[0][:, :4]
     A = softmax_rows((W_Q @ X).T @ (W_K @ X) / np.sqrt(2))
     np.testing.assert_allclose(got.T, X + W_O @ (W_V @ X) @ A.T, rtol=1e-12, atol=1e-12)
     printed = softmax_rows((W_Q @ X) @ (W_K @ X).T / np.sqrt(2))
@@ -221,21 +215,21 @@ def test_S3_section_2_attention_layer(x64: None, rng: np.random.Generator) -> No
 
 
 def test_S0_def_2_embedding_rows(x64: None, make_transformer) -> None:
-    weights = make_transformer(n_layers=1)
-    _, trace = run(weights, TOKENS, S0_SPEC)
+    model = make_transformer(n_layers=1, **S0)
+    _, trace = run(model, TOKENS)
     one_hot = np.eye(11)[np.asarray(TOKENS)]
-    np.testing.assert_allclose(trace.streams[0], one_hot @ np.asarray(weights.W_E), rtol=1e-12)
+    np.testing.assert_allclose(trace.streams[0], one_hot @ np.asarray(model.W_E), rtol=1e-12)
 
 
 def test_S0_prop_22_one_layer_as_direct_path_and_head_paths(x64: None, make_transformer) -> None:
     """T(x) = (I ⊗ W_U W_E) x + Σ_h (A^h ⊗ W_U W_O^h W_V^h W_E) x, on column one-hots."""
-    weights = make_transformer(n_layers=1)
-    logits, trace = run(weights, TOKENS, S0_SPEC)
+    model = make_transformer(n_layers=1, **S0)
+    logits, trace = run(model, TOKENS)
     x = np.eye(11)[np.asarray(TOKENS)].T
-    W_E, W_U = np.asarray(weights.W_E).T, np.asarray(weights.W_U).T
+    W_E, W_U = np.asarray(model.W_E).T, np.asarray(model.W_U).T
     want = W_U @ W_E @ x
     for h in range(3):
-        W_V, W_O = (np.asarray(W[0, h]).T for W in weights.blocks.attention[2:4])
+        W_V, W_O = (np.asarray(W[0, h]).T for W in model.blocks.attention[2:4])
         circuit = np.kron(np.asarray(trace.patterns[0, h]), W_U @ W_O @ W_V @ W_E)
         want = want + (circuit @ x.T.ravel()).reshape(6, 11).T
     np.testing.assert_allclose(np.asarray(logits).T, want, rtol=1e-10, atol=1e-11)
@@ -245,11 +239,11 @@ def test_E12_the_sum_over_earlier_sources_is_the_causal_head_only(
     x64: None, make_transformer
 ) -> None:
     """S0 Theorem 25 sums over j <= i, which its Remark 11 (mask omitted) does not give."""
-    weights = make_transformer(n_layers=1)
-    read = np.asarray(weights.W_E)[TOKENS]
-    V = np.einsum("td,hdv,hve->hte", read, *(W[0] for W in weights.blocks.attention[2:4]))
+    model = make_transformer(n_layers=1, **S0)
+    read = np.asarray(model.W_E)[TOKENS]
+    V = np.einsum("td,hdv,hve->hte", read, *(W[0] for W in model.blocks.attention[2:4]))
     for causal in (True, False):
-        _, trace = run(weights, TOKENS, ForwardSpec(1.0, causal), outputs=True)
+        _, trace = run(model.with_options(causal=causal), TOKENS, outputs=True)
         lower = np.tril(np.asarray(trace.patterns[0]))
         gap = np.abs(np.asarray(trace.head_outputs[0]) - lower @ V).max()
         assert (gap < 1e-12) if causal else (gap > 0.1)
@@ -259,15 +253,15 @@ def test_E32_prediction_is_the_largest_dot_product_not_the_best_aligned() -> Non
     """S1 section 7: a long column at 60 degrees beats a short one at 0."""
     heads = HeadStack(*(jnp.zeros((0, 1, 2, 2)) for _ in range(4)))
     W_U = jnp.array([[1.0, 1.5], [0.0, 1.5 * 3**0.5]])
-    weights = TransformerWeights(jnp.array([[1.0, 0.0]]), W_U, Blocks(heads))
-    logits, _ = run(weights, jnp.array([0]), S0_SPEC)
+    model = Model.of(W_E=[[1.0, 0.0], [0.0, 1.0]], W_U=W_U, attention=heads, score_scale=1.0)
+    logits, _ = run(model, jnp.array([0]))
     lengths = np.linalg.norm(np.asarray(W_U), axis=0)
     assert int(logits[0].argmax()) == 1
     assert int((np.asarray(logits[0]) / lengths).argmax()) == 0
 
 
-def test_trace_adds_up(x64: None, full: TransformerWeights) -> None:
-    _, trace = run(full, TOKENS, PRE_LN, outputs=True)
+def test_trace_adds_up(x64: None, full: Model) -> None:
+    _, trace = run(full, TOKENS, outputs=True)
     writes = trace.head_outputs.sum(axis=1) + trace.mlp_outputs
     writes = writes + full.blocks.attention.b_O[:, None]
     np.testing.assert_allclose(trace.streams[1:] - trace.streams[:-1], writes, atol=1e-12)

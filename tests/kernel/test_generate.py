@@ -8,43 +8,43 @@ import pytest
 from circuitax.kernel.forward import forward
 from circuitax.kernel.generate import generate
 from circuitax.kernel.keys import at_index
+from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.sampling import Sampling, next_token
-from circuitax.kernel.spec import ForwardSpec
-from circuitax.kernel.weights import TransformerWeights
 
-SPEC = ForwardSpec(0.5, positions=Positions.shortformer, norm=Norm.rmsnorm, final_norm=True)
 PROMPT = jnp.array([3, 1])
-recompute = jax.jit(forward, static_argnums=2)
-run = jax.jit(generate, static_argnames=("spec", "n_new", "sampling"))
+recompute = jax.jit(forward, static_argnames="outputs")
+run = jax.jit(generate, static_argnames=("n_new", "sampling"))
 
 
 @pytest.fixture
-def weights(make_transformer) -> TransformerWeights:
-    return make_transformer(mlp=True, smear=True, table=True)
+def model(make_transformer) -> Model:
+    return make_transformer(
+        mlp=True, smear=True, positions=Positions.shortformer, norm=Norm.rmsnorm
+    )
 
 
 @pytest.mark.parametrize("sampling", [Sampling(0.0), Sampling(1.5, top_k=6, top_p=0.95)])
 def test_S0_algorithm_10_recomputing_everything_gives_the_same_text(
-    x64: None, weights: TransformerWeights, sampling: Sampling
+    x64: None, model: Model, sampling: Sampling
 ) -> None:
     key = jax.random.key(5)
     # The model is causal, so what stands behind the text so far does not matter: one length.
     text = jnp.zeros(6, PROMPT.dtype).at[:2].set(PROMPT)
     for j in range(4):
-        logits, _ = recompute(weights, text, SPEC)
+        logits, _ = recompute(model, text)
         text = text.at[2 + j].set(next_token(at_index(key, j), logits[1 + j], sampling))
-    got = run(weights, PROMPT, SPEC, 4, key=key, sampling=sampling)
+    got = run(model, PROMPT, 4, key=key, sampling=sampling)
     np.testing.assert_array_equal(got, text)
     assert len(set(np.asarray(text[2:]).tolist())) > 1, "a constant text would prove little"
 
 
-def test_keys_decide_and_longer_texts_continue_shorter_ones(weights: TransformerWeights) -> None:
+def test_keys_decide_and_longer_texts_continue_shorter_ones(model: Model) -> None:
     keys = jax.random.split(jax.random.key(0), 4)
-    texts = jax.jit(jax.vmap(lambda key: generate(weights, PROMPT, SPEC, 5, key=key)))(keys)
+    texts = jax.jit(jax.vmap(lambda key: generate(model, PROMPT, 5, key=key)))(keys)
     assert len({tuple(text) for text in np.asarray(texts).tolist()}) > 1
-    short = run(weights, PROMPT, SPEC, 2, key=keys[2])
+    short = run(model, PROMPT, 2, key=keys[2])
     np.testing.assert_array_equal(texts[2, :4], short)
 
 
@@ -56,8 +56,6 @@ def test_keys_decide_and_longer_texts_continue_shorter_ones(weights: Transformer
         (PROMPT, 6, "n_new=6 after 2 tokens reads 7 positions, must be at most the 6"),
     ],
 )
-def test_texts_that_cannot_be(
-    weights: TransformerWeights, prompt: jax.Array, n_new: int, message: str
-) -> None:
+def test_texts_that_cannot_be(model: Model, prompt: jax.Array, n_new: int, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        generate(weights, prompt, SPEC, n_new, key=jax.random.key(0))
+        generate(model, prompt, n_new, key=jax.random.key(0))

@@ -173,3 +173,35 @@ def test_bad_arguments_are_named() -> None:
         kron.norm(kron.move(jnp.ones((2, 2))))
     with pytest.raises(ValueError, match="d_model=None"):
         kron.materialise(kron.move(jnp.ones((2, 2))))
+
+
+@pytest.mark.parametrize("kind", ["full", "head", "move", "process"])
+def test_arithmetic_of_terms_and_sums(kind: str, rng: np.random.Generator, x64: None) -> None:
+    term, truth = draw(rng)[kind]
+    other, other_truth = draw(rng)["full"]
+    x = rng.normal(size=(N, D))
+    near = {"rtol": 1e-11, "atol": 1e-12}
+
+    def matrix(operator: Kron | KronSum) -> np.ndarray:
+        return np.asarray(kron.materialise(operator, **SIZES))
+
+    np.testing.assert_allclose(matrix(3 * term), 3 * truth, **near)
+    np.testing.assert_allclose(matrix(term / 4), truth / 4, **near)
+    np.testing.assert_allclose(matrix(other - term), other_truth - truth, **near)
+    np.testing.assert_allclose(matrix((other - term) * 2), 2 * (other_truth - truth), **near)
+    np.testing.assert_allclose(matrix(other @ term), other_truth @ truth, **near)
+    acted = (other - term) @ jnp.asarray(x)
+    np.testing.assert_allclose(np.ravel(acted), (other_truth - truth) @ x.ravel(), **near)
+
+
+def test_the_identity_cannot_be_scaled_without_its_size() -> None:
+    with pytest.raises(ValueError, match="the identity I ⊗ I has no entries to scale"):
+        2 * kron.identity()
+
+
+def test_an_operator_is_no_array(rng: np.random.Generator) -> None:
+    term, _ = draw(rng)["full"]
+    for operator in (term, term + term):
+        for read in (np.asarray, np.linalg.norm):
+            with pytest.raises(ValueError, match="a Kronecker operator is no array"):
+                read(operator)

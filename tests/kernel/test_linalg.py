@@ -62,3 +62,18 @@ def test_batch_vmap_and_gradients(rng: np.random.Generator, x64: None) -> None:
 def test_coherence_of_one_column_is_refused() -> None:
     with pytest.raises(ValueError, match="W has 1 columns"):
         linalg.coherence(jnp.ones((3, 1)))
+
+
+def test_scaled_to_one_divides_by_an_exact_power_of_two() -> None:
+    W = jnp.array([[[3e-12, -5e-12]], [[0.0, 0.0]], [[7.0, 1e30]], [[1.0, -0.25]]])
+    scaled, c = jax.jit(linalg.scaled_to_one)(W)
+    np.testing.assert_array_equal(np.frexp(np.asarray(c))[0], 0.5)
+    np.testing.assert_array_equal(scaled * c[:, None, None], W)  # to the last bit
+    largest = np.abs(scaled).max((1, 2))
+    assert ((largest >= 0.5) & (largest < 1))[[0, 2, 3]].all() and largest[1] == 0
+    half, c = linalg.scaled_to_one(W[3].astype(jnp.float16))
+    assert half.dtype == c.dtype == jnp.float32
+    slope = jax.grad(lambda W: linalg.scaled_to_one(W)[0].sum())(W)
+    np.testing.assert_array_equal(
+        slope, np.broadcast_to(1 / np.asarray(linalg.scaled_to_one(W)[1])[:, None, None], W.shape)
+    )

@@ -175,6 +175,39 @@ def test_float32_and_the_gradient_at_zero(rng: np.random.Generator) -> None:
         assert all(np.all(np.asarray(g) == 0) for g in jax.tree.leaves(gradient))
 
 
+@pytest.mark.parametrize("scale", [1e-12, 1e-6, 1e-3, 1.0, 1e3, 1e6])
+def test_weights_of_any_scale_have_the_spectra_of_dense_float64(
+    scale: float, rng: np.random.Generator
+) -> None:
+    """Squares of factors leave float32 at 1e-6 and 1e3 already; factors are scaled first."""
+    L, R = scale * rng.normal(size=(3, 9, 4)), scale * rng.normal(size=(3, 4, 9))
+    values = np.linalg.svd(L @ R, compute_uv=False)[:, :4]
+    m = chain_of(jnp.asarray(L, jnp.float32), jnp.asarray(R, jnp.float32))
+    np.testing.assert_allclose(jax.jit(spectrum.norm)(m), np.linalg.norm(L @ R, axis=(1, 2)), 1e-5)
+    np.testing.assert_allclose(spectrum.singular_values(m), values, 1e-4)
+    np.testing.assert_allclose(spectrum.gram_singular_values(m), values, 1e-3)
+    np.testing.assert_allclose(spectrum.thin_svd(m)[1], values, 1e-4)
+    rank = (values**2).sum(-1) ** 2 / (values**4).sum(-1)
+    np.testing.assert_allclose(spectrum.effective_rank(m), rank, 1e-5)
+    cosine = np.trace(L @ R, axis1=1, axis2=2) / (2 * np.linalg.norm(L @ R, axis=(1, 2)))
+    np.testing.assert_allclose(spectrum.trace_cosine(m), cosine, 1e-4)
+    slope = jax.grad(lambda m: spectrum.norm(m).sum())(m).factors[0]
+    by_hand = L @ R @ R.swapaxes(1, 2) / np.linalg.norm(L @ R, axis=(1, 2))[:, None, None]
+    np.testing.assert_allclose(slope, by_hand, 1e-4, 1e-5 * np.abs(by_hand).max())
+
+
+@pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16])
+def test_half_precision_is_read_in_single(dtype: jnp.dtype, rng: np.random.Generator) -> None:
+    factors = [jnp.asarray(40 * rng.normal(size=s), dtype) for s in ((300, 8), (8, 300))]
+    truth = np.asarray(factors[0], float) @ np.asarray(factors[1], float)
+    m = chain_of(*factors)
+    values = np.linalg.svd(truth, compute_uv=False)[:8]
+    np.testing.assert_allclose(spectrum.norm(m), np.linalg.norm(truth), 1e-5)  # above 65504
+    np.testing.assert_allclose(spectrum.singular_values(m), values, 1e-4)
+    rank = (values**2).sum() ** 2 / (values**4).sum()
+    np.testing.assert_allclose(spectrum.effective_rank(m), rank, 1e-5)
+
+
 def test_a_rank_deficient_chain_has_gram_singular_values(rng: np.random.Generator) -> None:
     left = np.outer(rng.normal(size=5), [1.0, 2.0])
     right = rng.normal(size=(2, 5))
@@ -192,3 +225,10 @@ def test_bad_arguments_are_named() -> None:
         spectrum.power_sums(cyclic(square), 0)
     with pytest.raises(ValueError, match=r"y has shape \(3, 3\)"):
         spectrum.inner(wide, square)
+
+
+def test_a_rectangular_chain_has_no_eigenvalues(rng: np.random.Generator) -> None:
+    chain = chain_of(rng.normal(size=(4, 2)), rng.normal(size=(2, 5)))
+    for use in (cyclic, spectrum.trace):
+        with pytest.raises(ValueError, match=r"\(4, 5\), must be square to have a trace and eigen"):
+            use(chain)

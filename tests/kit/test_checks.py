@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.checks import (
     field_of,
     require_at_least,
@@ -17,7 +18,6 @@ from circuitax.kit.checks import (
     require_positive,
     require_readable,
 )
-from circuitax.models.specs import TransformerSpec
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from circuitax.kernel.keys import derive, member_keys
+from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.kept_models import (
     KeptModels,
     keep_model,
@@ -14,8 +15,7 @@ from circuitax.kit.kept_models import (
     notes_of_kept,
 )
 from circuitax.lab.lab import Lab
-from circuitax.models.specs import TransformerSpec
-from circuitax.models.transformer import init_weights
+from circuitax.models.transformer import init_model
 from circuitax.records.record import Record
 
 SPECS = {f"layers-{n}": TransformerSpec(11, 8, n, 1, 4) for n in (0, 1)}
@@ -24,7 +24,7 @@ STEPS = (0, 20)
 
 def drawn(name: str, step: int):
     keys = member_keys(derive(jax.random.key(step), name), 3)
-    return jax.vmap(lambda key: init_weights(key, SPECS[name]))(keys)
+    return jax.vmap(lambda key: init_model(key, SPECS[name]))(keys)
 
 
 @pytest.fixture

@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 
 from circuitax.data.repeated import RepeatedSource
+from circuitax.kernel.model import Model
+from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.kept_models import KeptModels, notes_of_kept
 from circuitax.kit.measured_training import chunk_size, joined, measured_training
 from circuitax.kit.members import each_member
 from circuitax.lab.arrays import load_tree
 from circuitax.lab.lab import Lab
-from circuitax.models.specs import TransformerSpec
+from circuitax.models.extract_transformer import model_from_params
+from circuitax.models.transformer import Transformer
 from circuitax.records.record import Record
 from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.language import NextToken
@@ -25,23 +28,27 @@ OPTIM = OptimSpec(learning_rate=1e-2, steps=12)
 
 
 def begun(every: int = 3):
-    plan = Plan(NextToken(MODEL, TASK), OPTIM, every)
+    plan = Plan(NextToken(Transformer(MODEL), TASK), OPTIM, every)
     members = new_members(jax.random.key(1), OPTIM.learning_rate, jnp.zeros(2))
     return init(plan, members), advance(plan, members)
 
 
-def look(weights, texts) -> dict[str, jax.Array]:
-    return {"loss": weights.W_E[texts].sum(), "W_E": weights.W_E}
+def as_models(params) -> Model:
+    return model_from_params(params, MODEL)
+
+
+def look(model: Model, texts: jax.Array) -> dict[str, jax.Array]:
+    return {"loss": model.W_E[texts].sum(), "W_E": model.W_E}
 
 
 @pytest.fixture(scope="module")
 def plain() -> list[np.ndarray]:
     """Embeddings of both members after 0, 3, ... 12 steps, by the ensemble alone."""
     state, train = begun()
-    found = [np.asarray(state.params.W_E)]
+    found = [np.asarray(state.params["W_E"])]
     for _ in range(4):
         state, _ = train(state)
-        found.append(np.asarray(state.params.W_E))
+        found.append(np.asarray(state.params["W_E"]))
     return found
 
 
@@ -54,6 +61,7 @@ def test_every_measurement_is_of_its_step(tmp_path: Path, plain: list[np.ndarray
         train,
         steps=12,
         every=3,
+        as_models=as_models,
         measure=each_member(look, jnp.arange(3)),
         keep_at=(0, 6, 12),
         keep_as="model",
@@ -74,20 +82,10 @@ def test_every_measurement_is_of_its_step(tmp_path: Path, plain: list[np.ndarray
 
 def test_a_training_goes_on_where_another_ended(tmp_path: Path, plain: list[np.ndarray]) -> None:
     lab, (state, train) = Lab(tmp_path), begun()
-    measure = each_member(look, jnp.arange(3))
-    first = measured_training(lab, "a", state, train, steps=3, every=3, measure=measure)
-    second = measured_training(
-        lab,
-        "b",
-        first.state,
-        train,
-        steps=9,
-        every=3,
-        measure=measure,
-        at_start=False,
-        keep_at=(12,),
-        keep_as="whole",
-    )
+    looking = {"every": 3, "as_models": as_models, "measure": each_member(look, jnp.arange(3))}
+    first = measured_training(lab, "a", state, train, steps=3, **looking)
+    goes_on = {"at_start": False, "keep_at": (12,), "keep_as": "whole"}
+    second = measured_training(lab, "b", first.state, train, steps=9, **goes_on, **looking)
     both = joined(first, second)
     np.testing.assert_array_equal(both.steps, [0, 3, 6, 9, 12])
     np.testing.assert_array_equal(both.curves["W_E"], plain)
@@ -100,7 +98,7 @@ def test_a_training_goes_on_where_another_ended(tmp_path: Path, plain: list[np.n
 def test_training_alone_has_no_curves(tmp_path: Path, plain: list[np.ndarray]) -> None:
     trained = measured_training(Lab(tmp_path), "arm", *begun(), steps=12, every=3)
     assert trained.curves == {}
-    np.testing.assert_array_equal(trained.models.W_E, plain[-1])
+    np.testing.assert_array_equal(trained.models["W_E"], plain[-1])
 
 
 def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
@@ -125,13 +123,13 @@ def test_models_are_what_is_measured_and_kept(tmp_path: Path, plain: list[np.nda
         *begun(),
         steps=12,
         every=3,
-        as_models=lambda params: params._replace(W_E=2 * params.W_E),
+        as_models=lambda params: as_models({**params, "W_E": 2 * params["W_E"]}),
         measure=each_member(look, jnp.arange(3)),
         keep_at=(0, 9),
     )
     np.testing.assert_array_equal(trained.curves["W_E"], 2 * np.array(plain))
     np.testing.assert_array_equal(trained.models.W_E, 2 * plain[-1])
-    np.testing.assert_array_equal(trained.state.params.W_E, plain[-1])
+    np.testing.assert_array_equal(trained.state.params["W_E"], plain[-1])
     for step in (0, 9):
         kept = load_tree(tmp_path / "arrays" / f"arm-step-{step}.safetensors")
         np.testing.assert_array_equal(kept["W_E"], 2 * plain[step // 3])

@@ -1,7 +1,5 @@
 """A model kept by a run continues a text as the kernel does, and every misuse is named."""
 
-from dataclasses import replace
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,9 +12,9 @@ from circuitax.kernel.generate import generate
 from circuitax.kernel.keys import member_keys
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.sampling import Sampling
+from circuitax.kernel.spec import TransformerSpec
 from circuitax.lab.language_model import LanguageModel, continuations, read_prompt, room
-from circuitax.models.specs import TransformerSpec
-from circuitax.models.transformer import init_weights
+from circuitax.models.transformer import init_model
 
 SPEC = TransformerSpec(d_vocab=257, n_ctx=8, n_layers=1, n_heads=1, d_model=4)
 GREEDY = Sampling(temperature=0.0)
@@ -36,14 +34,17 @@ def bytes_only() -> Tokenizer:
 
 @pytest.fixture(scope="module")
 def model() -> LanguageModel:
-    return LanguageModel("m", 0, 0, SPEC, init_weights(jax.random.key(0), SPEC), bytes_only())
+    return LanguageModel("m", 0, 0, init_model(jax.random.key(0), SPEC), bytes_only())
 
 
 def always(model: LanguageModel, token: int) -> LanguageModel:
     """The model that writes one token for ever: its unembedding prefers it wherever it stands."""
-    W_U = jnp.zeros_like(model.weights.W_U)
-    weights = model.weights._replace(W_U=W_U, b_U=jnp.zeros(257).at[token].set(9.0))
-    return model._replace(weights=weights)
+    W_U = jnp.zeros_like(model.model.W_U)
+    b_U = jnp.zeros(257).at[token].set(9.0)
+    biases = ("b_Q", "b_K", "b_V", "b_O")
+    fresh = init_model(jax.random.key(0), SPEC.replace(biases=True))
+    assert all(getattr(fresh.blocks.attention, name) is not None for name in biases)
+    return model._replace(model=fresh.replace(W_U=W_U, b_U=b_U))
 
 
 def test_the_prompt_begins_a_document(model: LanguageModel) -> None:
@@ -57,9 +58,9 @@ def test_the_prompt_begins_a_document(model: LanguageModel) -> None:
 def test_a_model_trained_with_a_start_token_is_given_it(model: LanguageModel) -> None:
     plain = read_prompt(model, "ab")
     for start, front in ((7, [7]), (0, [])):  # 0 is the boundary, which stands there anyway
-        started = model._replace(spec=replace(SPEC, start_token=start))
+        started = model._replace(model=model.model.with_options(start_token=start))
         assert read_prompt(started, "ab") == [*front, *plain]
-    started = model._replace(spec=replace(SPEC, start_token=7))
+    started = model._replace(model=model.model.with_options(start_token=7))
     with pytest.raises(ValueError, match="PROMPT has 7 tokens, it must have at most 6"):
         read_prompt(started, "1234567")
 
@@ -78,7 +79,7 @@ def test_greedy_text_is_the_argmax_of_the_forward_pass(model: LanguageModel) -> 
     ids = read_prompt(model, "ab")
     wanted: list[int] = []
     for _ in range(4):
-        logits, _ = forward(model.weights, jnp.array(ids + wanted), SPEC.forward_spec())
+        logits, _ = forward(model.model, ids + wanted)
         wanted.append(int(jnp.argmax(logits[-1])))
     (text,) = continuations(model, ids, 4, key=jax.random.key(0), sampling=GREEDY)
     assert text == model.tokenizer.decode(wanted)
@@ -87,9 +88,8 @@ def test_greedy_text_is_the_argmax_of_the_forward_pass(model: LanguageModel) -> 
 def test_samples_are_a_batch_of_single_ones(model: LanguageModel) -> None:
     ids, key, how = read_prompt(model, "a"), jax.random.key(3), Sampling(top_k=50)
     texts = continuations(model, ids, 5, key=key, sampling=how, samples=3)
-    spec = SPEC.forward_spec()
     for text, one in zip(texts, member_keys(key, 3), strict=True):
-        row = generate(model.weights, jnp.array(ids), spec, 5, key=one, sampling=how)
+        row = generate(model.model, jnp.array(ids), 5, key=one, sampling=how)
         assert text == model.tokenizer.decode(np.asarray(row)[len(ids) :].tolist())
     assert len(set(texts)) > 1
 
@@ -124,7 +124,7 @@ def test_prompts_that_cannot_be_read(model: LanguageModel) -> None:
         read_prompt(model, "12345678")
     with pytest.raises(ValueError, match=r"PROMPT=.a.udcff. must be UTF-8 text"):
         read_prompt(model, "a\udcff")
-    endless = model._replace(
-        spec=TransformerSpec(d_vocab=257, n_ctx=None, positions=Positions.none)
-    )
+    spec = TransformerSpec.simplified(d_vocab=257)
+    assert spec.positions is Positions.none
+    endless = model._replace(model=init_model(jax.random.key(0), spec))
     assert len(read_prompt(endless, "12345678")) == 9 and room(endless, 9) is None

@@ -18,7 +18,7 @@ from circuitax.records.record import Record
 def test_pages(entries: dict[str, Entry], results: Path) -> None:
     cell = plan(["experiment=house_walk", "scale=tiny", "members=2"], entries)[1][0]
     run = conduct(cell, command="typed", stop=StopFlag(), say=lambda text: None).folder
-    gallery, ledger = write_pages(results / "latest", {"house_walk": run}, entries, "made by")
+    gallery, claims = write_pages(results / "latest", {"house_walk": run}, entries, "made by")
     text = gallery.read_text()
     links = re.findall(r"\]\(([^)#]+)\)", text)
     assert len(links) >= 3
@@ -29,7 +29,7 @@ def test_pages(entries: dict[str, Entry], results: Path) -> None:
     assert "claims: 1 hold, 1 out of reach" in text
     assert verdict_counts(verdicts(run)) == "1 hold, 1 out of reach"
     assert verdict_counts([]) == ""
-    page = ledger.read_text()
+    page = claims.read_text()
     assert "Of 1 published results, 0 hold, 0 fail and 1 are out of reach" in page
     assert "- `walk-spreads`: too few members" in page
 

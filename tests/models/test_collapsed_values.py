@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from circuitax.kernel.forward import forward
-from circuitax.kernel.spec import ForwardSpec
-from circuitax.kernel.weights import Blocks, HeadStack, TransformerWeights
+from circuitax.kernel.model import Model
+from circuitax.kernel.weights import HeadStack
 from circuitax.models.collapsed_values import collapse_values, factor_values
 
 
@@ -24,12 +24,11 @@ def test_E31_both_forms_give_the_same_model_up_to_the_rank(
     W_Q, W_K = (jnp.asarray(rng.standard_normal((2, 3, 6, 4))) for _ in range(2))
     identity = jnp.broadcast_to(jnp.eye(6), (2, 3, 6, 6))
     W_E, W_U = jnp.asarray(rng.standard_normal((5, 6))), jnp.asarray(rng.standard_normal((6, 5)))
-    run = jax.jit(forward, static_argnums=2)
+    run = jax.jit(forward)
     logits = [
         run(
-            TransformerWeights(W_E, W_U, Blocks(HeadStack(W_Q, W_K, V, O))),
+            Model.of(W_E=W_E, W_U=W_U, attention=HeadStack(W_Q, W_K, V, O)),
             jnp.array([4, 0, 2]),
-            ForwardSpec(0.5),
         )[0]
         for V, O in ((jnp.asarray(W_V), jnp.asarray(W_O)), again, (collapsed, identity))
     ]

@@ -179,9 +179,9 @@ def test_rotary_positions_are_those_of_TransformerLens(
     direction = {"attention_dir": "causal" if causal else "bidirectional"}
     config = CONFIG | ROTARY | direction | {"rotary_base": 50, "attn_scale": 1.7}
     (tmp_path / "config.json").write_text(json.dumps(config))
-    spec, weights = load_pretrained(tmp_path, dtype="float64")
+    model = load_pretrained(tmp_path, dtype="float64")
     tokens = np.array([3, 1, 4, 1, 5])
-    _, trace = jax.jit(forward, static_argnums=2)(weights, tokens, spec.forward_spec())
+    _, trace = jax.jit(forward)(model, tokens)
 
     x = state["embed.W_E"][tokens].astype(np.float64)
     angles = np.arange(5)[:, None] / np.repeat(50 ** (np.arange(2) / 2), 2)

@@ -7,8 +7,8 @@ import pytest
 from circuitax.circuits.paths import n_paths
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
+from circuitax.kernel.spec import TransformerSpec
 from circuitax.models.parameters import transformer_parameters
-from circuitax.models.specs import SimplifiedSpec, TransformerSpec
 
 
 def count(spec: TransformerSpec, within: str = "") -> int:
@@ -19,15 +19,15 @@ def count(spec: TransformerSpec, within: str = "") -> int:
 
 def test_S0_section_2_3_the_simplified_model_has_six_maps_and_nothing_else() -> None:
     """Assumptions 1 to 4: no MLP, linear maps only, no layer norm, no scale."""
-    general = SimplifiedSpec(n_heads=1).general()
+    general = TransformerSpec.simplified(n_heads=1)
     maps = {"W_E", "W_U", *(f"blocks.attention.W_{letter}" for letter in "QKVO")}
     assert set(transformer_parameters(general)) == maps
-    assert general.forward_spec().score_scale == 1.0
-    assert general.forward_spec().norm == Norm.none
+    assert general.scale == 1.0
+    assert general.norm == Norm.none
     full = TransformerSpec(d_mlp=8, norm=Norm.layernorm, biases=True)
     kinds = {name.rpartition(".")[2] for name in transformer_parameters(full)}
     assert {"W_in", "b_Q", "gain"} <= kinds, "what the assumptions leave out"
-    assert full.forward_spec().score_scale == 8**-0.5
+    assert full.scale == 8**-0.5
 
 
 @pytest.mark.parametrize("biases", [False, True])

@@ -4,8 +4,8 @@ import pytest
 
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
+from circuitax.kernel.spec import TransformerSpec
 from circuitax.models.plain import from_plain, to_plain
-from circuitax.models.specs import TransformerSpec
 
 
 def test_round_trip_through_json() -> None:
@@ -21,5 +21,5 @@ def test_round_trip_through_json() -> None:
 def test_what_cannot_be_read_is_named() -> None:
     with pytest.raises(ValueError, match="field 'n_layer' must be one of"):
         from_plain({"n_layer": 2})
-    with pytest.raises(ValueError, match="'sideways' is not a valid Norm"):
+    with pytest.raises(ValueError, match="norm='sideways' must be one of none, "):
         from_plain({"norm": "sideways"})

@@ -16,21 +16,21 @@ from circuitax.kernel.activations import Activation
 from circuitax.kernel.forward import forward
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
+from circuitax.kernel.spec import TransformerSpec
 from circuitax.models import pretrained
 from circuitax.models.lens_format import config_from_spec, spec_from_config
 from circuitax.models.pretrained import load_pretrained, named_from_state, save_pretrained
-from circuitax.models.specs import TransformerSpec
-from circuitax.models.transformer import init_weights
+from circuitax.models.transformer import init_model
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "transformer_lens"
 NAMES = sorted(folder.name for folder in FIXTURES.iterdir())
 
 
 def compare(name: str, dtype: str) -> None:
-    spec, weights = load_pretrained(FIXTURES / name, dtype=dtype)
-    assert weights.W_E.dtype == dtype
+    model = load_pretrained(FIXTURES / name, dtype=dtype)
+    assert model.W_E.dtype == dtype
     expected = np.load(FIXTURES / name / "expected.npz")
-    run = jax.jit(jax.vmap(lambda tokens: forward(weights, tokens, spec.forward_spec())))
+    run = jax.jit(jax.vmap(lambda tokens: forward(model, tokens)))
     logits, trace = run(jnp.asarray(expected["toks"]))
     np.testing.assert_allclose(logits, expected["logits"], rtol=2e-5, atol=1e-4)
     np.testing.assert_allclose(trace.patterns[:, 0], expected["pat0"], atol=2e-6)
@@ -52,21 +52,20 @@ def test_logits_and_patterns_of_TransformerLens_in_float64(x64: None, name: str)
 
 def test_shortformer_vectors_join_after_the_norm(x64: None) -> None:
     """Put into the stream instead, they change the logits of the same weights by far more."""
-    spec, weights = load_pretrained(FIXTURES / "shortformer_LN")
+    model = load_pretrained(FIXTURES / "shortformer_LN")
     expected = np.load(FIXTURES / "shortformer_LN" / "expected.npz")
-    learned = dataclasses.replace(spec, positions=Positions.learned).forward_spec()
-    run = jax.jit(forward, static_argnums=2)
-    wrong, _ = run(weights, jnp.asarray(expected["toks"][0]), learned)
+    learned = model.with_options(positions=Positions.learned)
+    wrong, _ = jax.jit(forward)(learned, jnp.asarray(expected["toks"][0]))
     assert np.abs(np.asarray(wrong) - expected["logits"][0]).max() > 0.1
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_saved_models_are_the_same_file_again(tmp_path: Path, name: str) -> None:
-    spec, weights = load_pretrained(FIXTURES / name)
-    save_pretrained(tmp_path / name, spec, weights)
-    again_spec, again = load_pretrained(tmp_path / name)
-    assert again_spec == spec
-    jax.tree.map(np.testing.assert_array_equal, again, weights)
+    model = load_pretrained(FIXTURES / name)
+    save_pretrained(model, tmp_path / name)
+    again = load_pretrained(str(tmp_path / name))
+    assert again.spec == model.spec
+    jax.tree.map(np.testing.assert_array_equal, again, model)
     before, after = (
         load_file(folder / name / "model.safetensors") for folder in (FIXTURES, tmp_path)
     )
@@ -86,11 +85,11 @@ def test_models_with_mlp_go_there_and_back(tmp_path: Path) -> None:
         norm=Norm.layernorm,
         biases=True,
     )
-    weights = jax.jit(init_weights, static_argnums=1)(jax.random.key(0), spec)
-    save_pretrained(tmp_path, spec, weights)
-    again_spec, again = load_pretrained(tmp_path)
-    assert again_spec.activation == Activation.relu
-    jax.tree.map(np.testing.assert_array_equal, again, weights)
+    model = jax.jit(init_model, static_argnums=1)(jax.random.key(0), spec)
+    save_pretrained(model, tmp_path)
+    again = load_pretrained(tmp_path)
+    assert again.spec.activation == Activation.relu
+    jax.tree.map(np.testing.assert_array_equal, again, model.replace(spec=again.spec))
 
 
 @pytest.mark.parametrize("d_mlp", [None, 5])
@@ -98,19 +97,19 @@ def test_models_without_layers_go_there_and_back(tmp_path: Path, d_mlp: int | No
     spec = TransformerSpec(
         d_vocab=7, n_ctx=4, n_layers=0, d_head=8, d_mlp=d_mlp, norm=Norm.layernorm, biases=True
     )
-    weights = jax.jit(init_weights, static_argnums=1)(jax.random.key(0), spec)
-    save_pretrained(tmp_path, spec, weights)
-    again_spec, again = load_pretrained(tmp_path)
-    assert again_spec == spec
-    jax.tree.map(np.testing.assert_array_equal, again, weights)
+    model = jax.jit(init_model, static_argnums=1)(jax.random.key(0), spec)
+    save_pretrained(model, tmp_path)
+    again = load_pretrained(tmp_path)
+    assert again.spec == spec
+    jax.tree.map(np.testing.assert_array_equal, again, model.replace(spec=again.spec))
 
 
 def test_an_ensemble_is_not_one_model(tmp_path: Path) -> None:
     spec = TransformerSpec()
     keys = jax.random.split(jax.random.key(0), 2)
-    members = jax.jit(jax.vmap(lambda key: init_weights(key, spec)))(keys)
-    with pytest.raises(ValueError, match=r"weights have leading axes \(2,\), must be those of one"):
-        save_pretrained(tmp_path, spec, members)
+    members = jax.jit(jax.vmap(lambda key: init_model(key, spec)))(keys)
+    with pytest.raises(ValueError, match=r"leading axis of members, \(2,\)"):
+        save_pretrained(members, tmp_path)
 
 
 CONFIG = json.loads((FIXTURES / "standard_None" / "config.json").read_text())
@@ -235,8 +234,8 @@ def test_pth_is_read_through_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(load=load))
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
     (tmp_path / "model_final.pth").write_bytes(b"")
-    _, weights = load_pretrained(tmp_path)
-    np.testing.assert_allclose(weights.W_E, state()["embed.W_E"], rtol=1e-3)
+    model = load_pretrained(tmp_path)
+    np.testing.assert_allclose(model.W_E, state()["embed.W_E"], rtol=1e-3)
 
 
 def test_repositories_are_looked_up_in_the_local_cache_only(
@@ -265,7 +264,6 @@ def test_repositories_are_looked_up_in_the_local_cache_only(
         load_pretrained("owner/cached")
     monkeypatch.setattr(pretrained, "find_spec", lambda name: object())
     monkeypatch.setitem(sys.modules, "huggingface_hub", hub)
-    spec, _ = load_pretrained("owner/cached")
-    assert spec.norm == Norm.layernorm
+    assert load_pretrained("owner/cached").spec.norm == Norm.layernorm
     with pytest.raises(FileNotFoundError, match="neither a folder nor in the Hugging Face cache"):
         load_pretrained("owner/absent")

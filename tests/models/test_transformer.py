@@ -8,27 +8,23 @@ import numpy as np
 import pytest
 
 from circuitax.kernel.forward import forward
+from circuitax.kernel.generate import generate
 from circuitax.kernel.interventions import ablate_heads
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
-from circuitax.models.extract_transformer import (
-    assemble,
-    named_arrays,
-    variables_from_weights,
-    weights_from_variables,
-)
+from circuitax.kernel.spec import TransformerSpec
+from circuitax.models.extract_transformer import model_from_params, params_from_model
 from circuitax.models.parameters import (
     Parameter,
     draw_parameters,
     transformer_parameters,
 )
-from circuitax.models.specs import SimplifiedSpec, TransformerSpec
-from circuitax.models.transformer import SimplifiedTransformer, Transformer, init_weights
+from circuitax.models.transformer import Transformer, init_model
 
-init = jax.jit(init_weights, static_argnums=(1, 2))
+init = jax.jit(init_model, static_argnums=(1, 2))
 
 TOKENS = jnp.array([3, 1, 4, 1])
-SIMPLE = SimplifiedSpec(d_vocab=7, n_heads=2, d_model=6, d_head=4, d_value=3)
+SIMPLE = TransformerSpec.simplified(d_vocab=7, n_heads=2, d_model=6, d_head=4, d_value=3)
 FULL = TransformerSpec(
     d_vocab=7,
     n_ctx=4,
@@ -43,29 +39,46 @@ FULL = TransformerSpec(
 
 
 def test_S0_def_12_module_calls_the_kernel() -> None:
-    model = SimplifiedTransformer(SIMPLE)
-    variables = jax.jit(model.init)(jax.random.key(0), TOKENS)
-    weights = weights_from_variables(variables, SIMPLE.general())
-    logits, trace = model.apply(variables, TOKENS, outputs=True)
-    want, _ = forward(weights, TOKENS, SIMPLE.general().forward_spec())
-    np.testing.assert_array_equal(logits, want)
+    module = Transformer(SIMPLE)
+    variables = jax.jit(module.init)(jax.random.key(0), TOKENS)
+    model = model_from_params(variables["params"], SIMPLE)
+    want, _ = forward(model, TOKENS)
+    np.testing.assert_array_equal(module.apply(variables, TOKENS), want)
+    assert model.blocks.attention.W_V.shape == (2, 2, 6, 3)
+    off, trace = forward(model, TOKENS, ablate_heads(jnp.ones((2, 2))), outputs=True)
+    np.testing.assert_allclose(off, (model.W_E @ model.W_U)[TOKENS], rtol=1e-5, atol=1e-6)
     assert trace.head_outputs.shape == (2, 2, 4, 6)
-    assert weights.blocks.attention.W_V.shape == (2, 2, 6, 3)
-    off, _ = model.apply(variables, TOKENS, ablate_heads(jnp.ones((2, 2))))
-    np.testing.assert_allclose(off, (weights.W_E @ weights.W_U)[TOKENS], rtol=1e-5, atol=1e-6)
 
 
 def test_full_module_calls_the_kernel_and_extraction_inverts() -> None:
-    model = Transformer(FULL)
-    variables = {"params": named_arrays(init(jax.random.key(0), FULL))}
-    weights = weights_from_variables(variables, FULL)
-    logits, _ = jax.jit(model.apply)(variables, TOKENS)
-    want, _ = jax.jit(forward, static_argnums=2)(weights, TOKENS, FULL.forward_spec())
-    np.testing.assert_array_equal(logits, want)
-    assert set(named_arrays(weights)) == set(transformer_parameters(FULL))
-    back = variables_from_weights(weights)
-    jax.tree.map(np.testing.assert_array_equal, back["params"], variables["params"])
-    jax.tree.map(np.testing.assert_array_equal, assemble(named_arrays(weights)), weights)
+    module = Transformer(FULL)
+    params = params_from_model(init(jax.random.key(0), FULL))
+    model = model_from_params(params, FULL)
+    logits = jax.jit(module.apply)({"params": params}, TOKENS)
+    want, _ = jax.jit(forward)(model, TOKENS)
+    np.testing.assert_allclose(logits, want, rtol=1e-5, atol=1e-6)
+    assert set(params) == set(transformer_parameters(FULL))
+    jax.tree.map(np.testing.assert_array_equal, params_from_model(model), params)
+
+
+def test_a_batch_is_its_texts_and_the_draw_is_that_of_one_text() -> None:
+    module, texts = Transformer(FULL), jnp.stack([TOKENS, TOKENS[::-1]])
+    variables = jax.jit(module.init)(jax.random.key(0), texts)
+    alone = init(jax.random.key(0), FULL)
+    np.testing.assert_array_equal(variables["params"]["W_E"], alone.W_E)
+    logits = module.apply(variables, texts)
+    for row, text in zip(logits, texts, strict=True):
+        np.testing.assert_allclose(row, forward(alone, text)[0], rtol=1e-4, atol=1e-5)
+
+
+def test_generation_goes_through_apply() -> None:
+    module = Transformer(SIMPLE)
+    variables = jax.jit(module.init)(jax.random.key(0), TOKENS)
+    model = model_from_params(variables["params"], SIMPLE)
+    key = jax.random.key(7)
+    text = module.apply(variables, TOKENS, 5, key=key, method="generate")
+    np.testing.assert_array_equal(text, generate(model, TOKENS, 5, key=key))
+    assert len(set(np.asarray(text[4:]).tolist())) > 1
 
 
 @pytest.mark.parametrize("norm", [Norm.none, Norm.layernorm])
@@ -77,31 +90,32 @@ def test_S0_def_5_depth_of_the_mlp_in_both_families(norm: Norm) -> None:
     mlp = weights.blocks.mlp
     assert mlp.W_hidden.shape == (2, 2, 5, 5) and mlp.b_hidden.shape == (2, 2, 5)
     assert before.blocks.mlp.W_hidden is None and before.blocks.mlp.b_hidden is None
-    for name, array in named_arrays(before).items():
-        np.testing.assert_array_equal(array, named_arrays(weights)[name])
-    variables = variables_from_weights(weights)
-    jax.tree.map(np.testing.assert_array_equal, weights_from_variables(variables, spec), weights)
-    logits, _ = jax.jit(Transformer(spec).apply)(variables, TOKENS)
-    want, _ = jax.jit(forward, static_argnums=2)(weights, TOKENS, spec.forward_spec())
-    np.testing.assert_array_equal(logits, want)
-    off = weights._replace(
+    for name, array in params_from_model(before).items():
+        np.testing.assert_array_equal(array, params_from_model(weights)[name])
+    params = params_from_model(weights)
+    jax.tree.map(np.testing.assert_array_equal, model_from_params(params, spec), weights)
+    logits = jax.jit(Transformer(spec).apply)({"params": params}, TOKENS)
+    want, _ = jax.jit(forward)(weights, TOKENS)
+    np.testing.assert_allclose(logits, want, rtol=1e-5, atol=1e-6)
+    off = weights.replace(
         blocks=weights.blocks._replace(mlp=mlp._replace(W_hidden=jnp.zeros_like(mlp.W_hidden)))
     )
-    silent, _ = forward(off, TOKENS, spec.forward_spec())
+    silent, _ = forward(off, TOKENS)
     assert np.abs(np.asarray(silent - logits)).max() > 1e-3
     with pytest.raises(ValueError, match=r"'blocks\.mlp\.W_hidden' is missing"):
-        weights_from_variables(variables_from_weights(before), spec)
+        model_from_params(params_from_model(before), spec)
     with pytest.raises(ValueError, match=r"_hidden' is not one that the spec declares"):
-        weights_from_variables(variables, shallow)
+        model_from_params(params, shallow)
 
 
 def test_an_ensemble_is_a_vmap_over_keys() -> None:
     keys = jax.random.split(jax.random.key(0), 3)
-    members = jax.jit(jax.vmap(lambda key: init_weights(key, FULL)))(keys)
+    members = jax.jit(jax.vmap(lambda key: init_model(key, FULL)))(keys)
     alone = init(keys[1], FULL)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a[1], b, rtol=1e-6), members, alone)
     assert np.abs(np.asarray(members.W_E[0] - members.W_E[1])).max() > 0.01
-    weights_from_variables(variables_from_weights(members), FULL)
+    again = model_from_params(params_from_model(members), FULL)
+    assert again.member_axes == (3,)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -135,22 +149,20 @@ def test_zero_layers_can_be_drawn() -> None:
 
 
 def test_parameters_that_do_not_fit_are_named() -> None:
-    named = named_arrays(init(jax.random.key(0), FULL))
+    named = params_from_model(init(jax.random.key(0), FULL))
     less = {name: array for name, array in named.items() if name != "blocks.mlp.W_gate"}
     with pytest.raises(ValueError, match=r"'blocks\.mlp\.W_gate' is missing"):
-        weights_from_variables({"params": less}, FULL)
+        model_from_params(less, FULL)
     with pytest.raises(ValueError, match=r"'W_new' is not one that the spec declares"):
-        weights_from_variables({"params": named | {"W_new": jnp.ones(1)}}, FULL)
-    with pytest.raises(ValueError, match=r"'W_E' has shape \(2, 3\), must be \(7, 6\)"):
-        weights_from_variables({"params": named | {"W_E": jnp.ones((2, 3))}}, FULL)
-    with pytest.raises(ValueError, match=r"'W_E' has shape \(6,\), must be \(7, 6\)"):
-        weights_from_variables({"params": named | {"W_E": jnp.ones(6)}}, FULL)
-    with pytest.raises(ValueError, match=r"leading axes \(\), must have the \(3,\) of 'W_E'"):
-        weights_from_variables({"params": named | {"W_E": jnp.ones((3, 7, 6))}}, FULL)
-    with pytest.raises(ValueError, match=r"'W_U' has leading axes \(3,\), must have the \(\) of"):
-        weights_from_variables({"params": named | {"W_U": jnp.ones((3, 6, 7))}}, FULL)
-    with pytest.raises(ValueError, match=r"collections \['batch_stats'\], must have 'params'"):
-        weights_from_variables({"batch_stats": {}}, FULL)
+        model_from_params(named | {"W_new": jnp.ones(1)}, FULL)
+    with pytest.raises(ValueError, match=r"W_E has shape \(2, 3\), must be .* = \(7, 6\)"):
+        model_from_params(named | {"W_E": jnp.ones((2, 3))}, FULL)
+    with pytest.raises(ValueError, match=r"W_E has shape \(6,\), must be .* = \(7, 6\)"):
+        model_from_params(named | {"W_E": jnp.ones(6)}, FULL)
+    with pytest.raises(ValueError, match=r"must be .* behind the leading axes \(3,\) of W_E"):
+        model_from_params(named | {"W_E": jnp.ones((3, 7, 6))}, FULL)
+    with pytest.raises(ValueError, match=r"W_U has shape \(3, 6, 7\), must be .* = \(6, 7\)"):
+        model_from_params(named | {"W_U": jnp.ones((3, 6, 7))}, FULL)
 
 
 def test_a_parameter_added_last_leaves_the_others_unchanged() -> None:

@@ -29,8 +29,8 @@ MUTANTS = (
     Mutant(
         "cyclic_singular_values",
         "kernel/spectrum.py",
-        "return decompositions.singular(r_left @ jnp.matrix_transpose(r_right))",
-        "return decompositions.singular(cyclic(chain).core)",
+        "decompositions.singular(r_left @ jnp.matrix_transpose(r_right))",
+        "decompositions.singular(cyclic(chain).core)",
         (
             "tests/kernel/test_spectrum.py::"
             "test_singular_values_and_vectors_of_the_dense_matrix[thin]",
@@ -91,6 +91,16 @@ MUTANTS = (
         "jnp.matrix_transpose(jnp.linalg.solve(R, jnp.matrix_transpose(W_K)))",
         "W_K @ R",
         ("tests/kernel/test_gauge.py::test_turning_the_inside_of_a_head_changes_nothing_outside",),
+    ),
+    Mutant(
+        "factors_of_any_scale_are_squared",  # scores were 0 at scale 1e-6 and NaN at 1e3
+        "kernel/linalg.py",
+        "c = largest / jnp.frexp(largest)[0]",
+        "c = jnp.ones_like(largest)",
+        (
+            "tests/kernel/test_spectrum.py::"
+            "test_weights_of_any_scale_have_the_spectra_of_dense_float64[1e-06]",
+        ),
     ),
     Mutant(
         "norm_gradient_at_zero",
@@ -230,8 +240,8 @@ MUTANTS = (
     Mutant(
         "path_in_the_order_of_writing",  # the last head of a path would act first
         "circuits/expansion.py",
-        "term = kron.compose(head_term(model, layer, head), term)",
-        "term = kron.compose(term, head_term(model, layer, head))",
+        "term = kron.compose(head_term(frozen, layer, head), term)",
+        "term = kron.compose(term, head_term(frozen, layer, head))",
         ("tests/circuits/test_expansion.py::test_terms_are_dense_kronecker_matrices",),
     ),
     Mutant(
@@ -288,10 +298,10 @@ MUTANTS = (
     ),
     Mutant(
         "the_token_before_is_predicted",
-        "training/losses.py",
+        "circuits/in_context.py",
         "targets = jnp.roll(tokens, -1, axis=-1)",
         "targets = jnp.roll(tokens, 1, axis=-1)",
-        ("tests/training/test_losses.py::test_next_token_nats_by_hand_and_at_large_logits",),
+        ("tests/circuits/test_in_context.py::test_token_losses_by_hand_and_at_large_logits",),
     ),
     Mutant(
         "devices_train_on_the_first_share_of_a_batch",
@@ -372,7 +382,7 @@ MUTANTS = (
     Mutant(
         "score_scale_dropped_from_the_table",
         "circuits/heads.py",
-        "jnp.matrix_transpose(W_K), rows.T), spec.score_scale)",
+        "jnp.matrix_transpose(W_K), rows.T), model.spec.scale)",
         "jnp.matrix_transpose(W_K), rows.T), 1.0)",
         ("tests/circuits/test_heads.py::test_S0_def_23_full_circuits_E1_E2_E3",),
     ),
@@ -464,5 +474,22 @@ MUTANTS = (
         "variance = 2 * a * (d - a)",
         "variance = a * (d - a)",
         ("tests/circuits/test_subspaces.py::test_overlap_spreads_as_stated[4-2]",),
+    ),
+    Mutant(
+        "ledger_of_the_raw_unembedding",
+        "circuits/ledger.py",
+        "W_U, b_U = frozen.read_out.W_U, frozen.read_out.b_U",
+        "W_U, b_U = run.model.W_U, run.model.b_U",
+        (
+            "tests/circuits/test_ledger.py::"
+            "test_paths_through_every_norm_add_up_to_the_models_logits[layernorm-False]",
+        ),
+    ),
+    Mutant(
+        "overlap_of_dependent_columns",
+        "circuits/subspaces.py",
+        "jnp.finfo(sizes.dtype).eps * sizes[..., 0]",
+        "jnp.finfo(sizes.dtype).tiny * sizes[..., 0]",
+        ("tests/circuits/test_subspaces.py::test_maps_of_lower_rank_are_refused[1.0]",),
     ),
 )

@@ -11,7 +11,8 @@ import pytest
 
 from circuitax.data.repeated import RepeatedSource
 from circuitax.kernel.keys import at_index, derive
-from circuitax.models.specs import TransformerSpec
+from circuitax.kernel.spec import TransformerSpec
+from circuitax.models.transformer import Transformer
 from circuitax.training import ensemble, loop
 from circuitax.training.checkpoints import Checkpoints
 from circuitax.training.ensemble import Mapping, Plan, new_members
@@ -106,8 +107,8 @@ def test_a_sweep_of_rates_scales_and_keys_compiles_once(quadratic: Any, scales: 
 
 
 def test_one_rate_a_member_equals_runs_with_one_rate() -> None:
-    model = TransformerSpec(d_vocab=9, n_ctx=12, n_layers=1, n_heads=2, d_model=8)
-    problem = NextToken(model, RepeatedSource(4, 12, 9, min_period=3, max_period=6))
+    spec = TransformerSpec(d_vocab=9, n_ctx=12, n_layers=1, n_heads=2, d_model=8)
+    problem = NextToken(Transformer(spec), RepeatedSource(4, 12, 9, min_period=3, max_period=6))
     plan = Plan(problem, OptimSpec(steps=6), chunk=6)
     rates = (1e-3, 1e-2, 1e-1)
     # Keys of one member thrice: only the rates tell them apart.
@@ -120,8 +121,8 @@ def test_one_rate_a_member_equals_runs_with_one_rate() -> None:
         close(jax.tree.map(lambda leaf, i=i: leaf[i : i + 1], state), alone)
         close({name: value[i : i + 1] for name, value in metrics.items()}, solo)
     # Adam moves each entry by about its rate a step.
-    start = ensemble.init(plan, members).params.W_E
-    moved = jnp.abs(state.params.W_E - start).max(axis=(1, 2))
+    start = ensemble.init(plan, members).params["W_E"]
+    moved = jnp.abs(state.params["W_E"] - start).max(axis=(1, 2))
     assert (moved[1:] > 5 * moved[:-1]).all()
 
 

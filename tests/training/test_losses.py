@@ -1,12 +1,11 @@
 """Losses against hand cases and NumPy; both conventions of the toy loss (E17)."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from circuitax.superposition.convention import Convention
-from circuitax.training.losses import next_token_nats, weighted_squared_error
+from circuitax.training.losses import weighted_squared_error
 
 
 def test_hand_case() -> None:
@@ -45,30 +44,6 @@ def test_feature_axis_first_is_the_transpose(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(rows, columns, rtol=1e-6)
 
 
-def test_next_token_nats_by_hand_and_at_large_logits(x64: None) -> None:
-    logits = jnp.log(jnp.array([[0.5, 0.25, 0.25], [0.1, 0.1, 0.8], [0.9, 0.05, 0.05]]))
-    tokens = jnp.array([2, 1, 0])
-    np.testing.assert_allclose(next_token_nats(logits, tokens), -np.log([0.25, 0.1]), rtol=1e-12)
-    shifted = next_token_nats(logits + 1e4, tokens)
-    np.testing.assert_allclose(shifted, -np.log([0.25, 0.1]), rtol=1e-9)
-    assert jnp.isfinite(jax.grad(lambda z: next_token_nats(z * 1e4, tokens).sum())(logits)).all()
-
-
-def test_next_token_nats_keep_their_digits_beside_large_logits() -> None:
-    logits = jnp.array([[0.0, -7.0, -9.0], [0.0, 0.0, 0.0]])
-    tokens = jnp.array([1, 0])
-    want = np.log1p(np.exp(-7.0) + np.exp(-9.0))
-    np.testing.assert_allclose(next_token_nats(logits + 4096, tokens), [want], rtol=2e-4)
-
-
-def test_next_token_nats_over_a_batch_is_one_text_at_a_time(rng: np.random.Generator) -> None:
-    logits = jnp.array(rng.normal(size=(2, 4, 3)))
-    tokens = jnp.array(rng.integers(3, size=(2, 4)))
-    batched = next_token_nats(logits, tokens)
-    assert batched.shape == (2, 3)
-    np.testing.assert_allclose(batched[1], next_token_nats(logits[1], tokens[1]), rtol=1e-6)
-
-
 def test_errors_name_the_argument() -> None:
     x = jnp.ones((2, 3))
     with pytest.raises(ValueError, match="importance has 2 entries, must have one a feature, 3"):
@@ -77,5 +52,3 @@ def test_errors_name_the_argument() -> None:
         weighted_squared_error(x, x, jnp.array([1.0, -1.0, 1.0]), "sum")
     with pytest.raises(ValueError, match="convention='median' must be one of sum, mean"):
         weighted_squared_error(x, x, jnp.ones(3), "median")
-    with pytest.raises(ValueError, match="n_ctx=1 must be at least 2"):
-        next_token_nats(jnp.ones((1, 4)), jnp.zeros(1, int))

@@ -10,8 +10,9 @@ import pytest
 from jax.sharding import AxisType
 
 from circuitax.data.repeated import RepeatedSource
-from circuitax.models.specs import TransformerSpec
+from circuitax.kernel.spec import TransformerSpec
 from circuitax.models.toy import ToySpec
+from circuitax.models.transformer import Transformer
 from circuitax.training import ensemble
 from circuitax.training.ensemble import Mapping, Plan, new_members
 from circuitax.training.language import NextToken
@@ -20,7 +21,7 @@ from circuitax.training.sharding import device_mesh, split_samples
 from circuitax.training.text import train_on_text
 from circuitax.training.toy import ToyHyper, ToyProblem
 
-MODEL = TransformerSpec(d_vocab=7, n_ctx=10, n_layers=2, n_heads=2, d_model=8)
+MODEL = Transformer(TransformerSpec(d_vocab=7, n_ctx=10, n_layers=2, n_heads=2, d_model=8))
 SOURCE = RepeatedSource(batch=8, length=10, d_vocab=7, min_period=3, max_period=5)
 # Plain SGD, since Adam divides small gradients by themselves and so enlarges rounding.
 OPTIM = OptimSpec(Optimizer.sgd, learning_rate=0.1, weight_decay=0.0, steps=6)
@@ -57,8 +58,8 @@ def test_split_batches_and_members_train_as_on_one_device(
     close(state, expected)
     close(metrics, expected_metrics)
     start = ensemble.init(one, members)
-    assert np.abs(np.asarray(state.params.W_U - start.params.W_U)).max() > 1e-3
-    assert state.params.W_E.shape[0] == n_members
+    assert np.abs(np.asarray(state.params["W_U"] - start.params["W_U"])).max() > 1e-3
+    assert state.params["W_E"].shape[0] == n_members
 
 
 def test_each_device_works_on_its_own_samples() -> None:

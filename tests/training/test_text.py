@@ -3,7 +3,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.models.specs import TransformerSpec
+from circuitax.kernel.spec import TransformerSpec
+from circuitax.models.transformer import Transformer
 from circuitax.training.optim import Optimizer, OptimSpec
 from circuitax.training.text import train_on_text
 
@@ -14,7 +15,8 @@ SIZES = {"batch": 4, "length": 12, "seeds": 2, "chunk": 3}
 
 @pytest.mark.parametrize("n_layers", [0, 1])
 def test_device_and_disk_train_alike(n_layers: int) -> None:
-    model = TransformerSpec(d_vocab=9, n_ctx=12, n_layers=n_layers, n_heads=2, d_model=8)
+    spec = TransformerSpec(d_vocab=9, n_ctx=12, n_layers=n_layers, n_heads=2, d_model=8)
+    model = Transformer(spec)
     losses = []
     for limit in (10_000, 100):
         state, advance = train_on_text(
@@ -30,13 +32,13 @@ def test_device_and_disk_train_alike(n_layers: int) -> None:
 
 @pytest.mark.parametrize("limit", [10_000, 100])
 def test_one_rate_a_member(limit: int) -> None:
-    model = TransformerSpec(d_vocab=9, n_ctx=12, n_layers=1, n_heads=2, d_model=8)
+    model = Transformer(TransformerSpec(d_vocab=9, n_ctx=12, n_layers=1, n_heads=2, d_model=8))
 
     def train(rate: float | jax.Array | None) -> np.ndarray:
         state, advance = train_on_text(
             jax.random.key(0), model, OPTIM, TEXT, learning_rate=rate, device_bytes=limit, **SIZES
         )
-        return np.asarray(advance(state)[0].params.W_E)
+        return np.asarray(advance(state)[0].params["W_E"])
 
     swept, usual, slow = train(jnp.array([1e-2, 1e-3])), train(None), train(1e-3)
     np.testing.assert_allclose(swept, np.stack([usual[0], slow[1]]), rtol=1e-6)
@@ -46,6 +48,6 @@ def test_one_rate_a_member(limit: int) -> None:
 
 
 def test_windows_longer_than_the_context() -> None:
-    model = TransformerSpec(d_vocab=9, n_ctx=8, n_layers=1, n_heads=2, d_model=8)
+    model = Transformer(TransformerSpec(d_vocab=9, n_ctx=8, n_layers=1, n_heads=2, d_model=8))
     with pytest.raises(ValueError, match="length=12 must be at most n_ctx=8"):
         train_on_text(jax.random.key(0), model, OPTIM, TEXT, **SIZES)

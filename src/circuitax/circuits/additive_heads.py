@@ -17,54 +17,48 @@ from circuitax.kernel.attention import attention_scores, causal_mask, project
 from circuitax.kernel.chain import materialise
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import Interventions
+from circuitax.kernel.model import Model, check_one_member
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
-from circuitax.kernel.spec import ForwardSpec
-from circuitax.kernel.weights import TransformerWeights
 
 
 class AdditiveHeads(NamedTuple):
     """``A_ij = exp(s_ij + dest[x_i] + place[i, j])`` instead of ``exp(s_ij) / Σ_j' exp(s_ij')``."""
 
-    weights: TransformerWeights
+    model: Model
     dest: Float[Array, "n_heads d_vocab"]
     place: Float[Array, "n_heads n_ctx n_ctx"]
 
 
-def start_from(
-    weights: TransformerWeights, texts: Int[Array, "batch n_ctx"], spec: ForwardSpec
-) -> AdditiveHeads:
+def start_from(model: Model, texts: Int[Array, "batch n_ctx"]) -> AdditiveHeads:
     """A trained model with its denominators averaged over texts.
 
     ``place`` makes the mean gate at each pair of positions the mean attention there; ``dest`` then
     makes the mean sum of gates 1 for each destination token.
 
     Args:
-        weights: One layer, no norm, no MLP.
+        model: One member's; one layer, no norm, no MLP.
         texts: What the averages are over.
-        spec: Static.
 
     Raises:
-        ValueError: If the scores of the model are not those of tokens and places alone.
+        ValueError: If the model is an ensemble, or its scores are not those of tokens and places
+            alone.
     """
-    scores = jax.vmap(lambda text: pair_scores(weights, text, spec))(texts)
-    return AdditiveHeads(weights, *_factors(weights, scores, texts, spec))
+    scores = jax.vmap(lambda text: pair_scores(model, text))(texts)
+    return AdditiveHeads(model, *_factors(model, scores, texts))
 
 
 def additive_heads_logits(
-    model: AdditiveHeads, tokens: Int[Array, " n_ctx"], spec: ForwardSpec
+    heads: AdditiveHeads, tokens: Int[Array, " n_ctx"]
 ) -> Float[Array, "n_ctx d_vocab"]:
     """Logits of one text: the one forward pass, with gates where the patterns would be."""
     n_ctx = tokens.shape[0]
-    logs = model.dest[:, tokens][:, :, None] + model.place[:, :n_ctx, :n_ctx]
-    scores = pair_scores(model.weights, tokens, spec) + logs
-    gates = jnp.exp(scores) * _allowed(n_ctx, spec)
-    return forward(model.weights, tokens, spec, Interventions(patterns=gates[None]))[0]
+    logs = heads.dest[:, tokens][:, :, None] + heads.place[:, :n_ctx, :n_ctx]
+    gates = jnp.exp(pair_scores(heads.model, tokens) + logs) * _allowed(heads.model, n_ctx)
+    return forward(heads.model, tokens, Interventions(patterns=gates[None]))[0]
 
 
-def tables_from(
-    weights: TransformerWeights, texts: Int[Array, "batch n_ctx"], spec: ForwardSpec
-) -> Additive:
+def tables_from(model: Model, texts: Int[Array, "batch n_ctx"]) -> Additive:
     """A sum in free tables of full rank, to be fitted on from a trained model.
 
     ``gate`` is a logarithm here, which fits faster: exponentiate it before `additive_logits`. It
@@ -72,50 +66,47 @@ def tables_from(
     what depends on token and place together is left out, and so is the own position, which a
     bigram table has no place for (E24). Arguments and errors as `start_from`.
     """
-    heads = weights.blocks.attention
-    x = weights.W_E
-    if spec.positions == Positions.shortformer and weights.W_pos is not None:
-        x = x + weights.W_pos.mean(axis=0)[None, :]
-    scores = attention_scores(project(x, heads.W_Q[0]), project(x, heads.W_K[0]), spec.score_scale)
+    spec, heads = model.spec, model.blocks.attention
+    x = model.W_E
+    if spec.positions == Positions.shortformer and model.W_pos is not None:
+        x = x + model.W_pos.mean(axis=0)[None, :]
+    scores = attention_scores(project(x, heads.W_Q[0]), project(x, heads.W_K[0]), spec.scale)
     of_pairs = jax.vmap(lambda text: scores[:, text[:, None], text[None, :]])(texts)
-    dest, place = _factors(weights, of_pairs, texts, spec)
-    raises = materialise(token_ov(weights, spec))[0]
-    return Additive(weights.W_E @ weights.W_U, scores + dest[:, :, None], raises, place)
+    dest, place = _factors(model, of_pairs, texts)
+    raises = materialise(token_ov(model))[0]
+    return Additive(model.W_E @ model.W_U, scores + dest[:, :, None], raises, place)
 
 
-def pair_scores(
-    weights: TransformerWeights, tokens: Int[Array, " n_ctx"], spec: ForwardSpec
-) -> Float[Array, "n_heads n_ctx n_ctx"]:
+def pair_scores(model: Model, tokens: Int[Array, " n_ctx"]) -> Float[Array, "n_heads n_ctx n_ctx"]:
     """Scores of the only layer, before the mask: each knows two tokens and two places.
 
     Raises:
-        ValueError: If there are more layers, an MLP, a norm, or positions that are not added to
-            queries and keys alone.
+        ValueError: If the model is an ensemble, or there are more layers, an MLP, a norm, or
+            positions that are not added to queries and keys alone.
     """
-    heads = weights.blocks.attention
-    if heads.W_Q.shape[0] != 1 or weights.blocks.mlp is not None:
-        raise ValueError("weights must have one layer and no MLP to be a sum over sources")
+    check_one_member(model)
+    spec, heads = model.spec, model.blocks.attention
+    if spec.n_layers != 1 or model.blocks.mlp is not None:
+        raise ValueError("model must have one layer and no MLP to be a sum over sources")
     if spec.norm != Norm.none:
         raise ValueError(f"spec.norm={spec.norm.value} must be none")
     if spec.positions not in (Positions.none, Positions.shortformer):
         raise ValueError(f"spec.positions={spec.positions.value} must be none or shortformer")
-    x = weights.W_E[tokens]
-    if spec.positions == Positions.shortformer and weights.W_pos is not None:
-        x = x + weights.W_pos[: tokens.shape[0]]
+    x = jnp.asarray(model.W_E)[tokens]
+    if spec.positions == Positions.shortformer and model.W_pos is not None:
+        x = x + model.W_pos[: tokens.shape[0]]
     return attention_scores(
         project(x, heads.W_Q[0], None if heads.b_Q is None else heads.b_Q[0]),
         project(x, heads.W_K[0], None if heads.b_K is None else heads.b_K[0]),
-        spec.score_scale,
+        spec.scale,
     )
 
 
-def _factors(
-    weights: TransformerWeights, scores: Array, texts: Array, spec: ForwardSpec
-) -> tuple[Array, Array]:
+def _factors(model: Model, scores: Array, texts: Array) -> tuple[Array, Array]:
     """``dest`` and ``place`` that make the gates match the model's patterns on average."""
-    d_vocab, n_heads = weights.W_E.shape[0], scores.shape[1]
-    allowed = _allowed(texts.shape[1], spec)
-    patterns = jax.vmap(lambda text: forward(weights, text, spec)[1].patterns[0])(texts)
+    d_vocab, n_heads = model.W_E.shape[0], scores.shape[1]
+    allowed = _allowed(model, texts.shape[1])
+    patterns = jax.vmap(lambda text: forward(model, text)[1].patterns[0])(texts)
     gates = jnp.exp(scores) * allowed[None]
     ratio = jnp.where(allowed > 0, patterns.mean(axis=0) / gates.mean(axis=0), 1)
     place = jnp.log(jnp.maximum(ratio, jnp.finfo(ratio.dtype).tiny))
@@ -127,6 +118,6 @@ def _factors(
     return dest, place
 
 
-def _allowed(n_ctx: int, spec: ForwardSpec) -> Array:
+def _allowed(model: Model, n_ctx: int) -> Array:
     index = jnp.arange(n_ctx)
-    return causal_mask(index, index, spec.causal)[None].astype(float)
+    return causal_mask(index, index, model.spec.causal)[None].astype(float)

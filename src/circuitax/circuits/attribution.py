@@ -6,14 +6,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from circuitax.circuits.components import Components, stacked
+from circuitax.circuits.components import Components, components_of, stacked
 from circuitax.circuits.folding import fold_read, over_heads
-from circuitax.circuits.read_out import ReadOut, logits_along, token_directions
-from circuitax.kernel.interventions import Trace
+from circuitax.circuits.read_out import logits_along, read_out_of, token_directions
+from circuitax.kernel.gauge import centre_last, centre_vocabulary
 from circuitax.kernel.linalg import norm
 from circuitax.kernel.norm import Norm
-from circuitax.kernel.spec import ForwardSpec
-from circuitax.kernel.weights import TransformerWeights
+from circuitax.kernel.run import Run, one_text
 
 
 class Attribution(NamedTuple):
@@ -27,23 +26,23 @@ class Attribution(NamedTuple):
 
 
 def attribute(
-    parts: Components,
-    read_out: ReadOut,
-    logits: Float[Array, "n_ctx d_vocab"],
+    run: Run,
     chosen: Int[Array, " n_ctx"],
     against: Int[Array, " n_ctx"] | None = None,
 ) -> Attribution:
     """The logit of one token at each position, or its lead over another, split by component.
 
     Args:
-        parts: From `components.components_of`.
-        read_out: Of the same run, final norm frozen.
-        logits: Of the same run.
+        run: Of one text, with ``outputs``; any transformer.
         chosen: Token whose logit is explained, such as the next one.
         against: Token whose logit is subtracted.
 
+    Raises:
+        ValueError: If the run is of several texts, or was made without ``outputs``.
+
     Source: framework paper; "direct logit attribution".
     """
+    parts, read_out, logits = components_of(run), read_out_of(run), run.logits
     directions = token_directions(read_out, chosen, against)
     split = jax.tree.map(lambda part: logits_along(part, directions, read_out), parts)
     rows = jnp.arange(chosen.shape[0])
@@ -55,51 +54,65 @@ def attribute(
     return Attribution(split, bias, whole - stacked(split).sum(axis=0) - bias)
 
 
+def over_mean_token(run: Run) -> Run:
+    """The run with logits counted from their mean over the vocabulary, which no softmax can see.
+
+    `attribute` and `components.component_logits` of it split the logit over the mean token.
+
+    Args:
+        run: Of any transformer on one text or more.
+    """
+    model = run.model
+    b_U = None if model.b_U is None else centre_last(model.b_U)
+    centred = model.replace(W_U=centre_vocabulary(model.W_U), b_U=b_U)
+    return Run(centred, run.tokens, centre_last(run.logits), run.trace)
+
+
 def attribute_sources(
-    weights: TransformerWeights,
-    spec: ForwardSpec,
-    trace: Trace,
-    read_out: ReadOut,
-    directions: Float[Array, "n_ctx d_model"],
+    run: Run, directions: Float[Array, "n_ctx d_model"]
 ) -> Float[Array, "n_layers n_heads dest src"]:
     """The same for heads, by the position that the head read: ``A_ts (v_s W_O) · w_t``.
 
     Summed over sources it is the head's entry of `attribute`: value biases go with the attention.
 
     Args:
-        weights: Any transformer.
-        spec: Static.
-        trace: Of the run.
-        read_out: Of the run.
+        run: Of one text; any transformer.
         directions: From `read_out.token_directions`, one for each destination.
+
+    Raises:
+        ValueError: If the run is of several texts.
     """
-    values = _values(weights, spec, trace)
-    w = directions if read_out.scale is None else directions / read_out.scale[:, None]
-    wanted = jnp.einsum("lhkd,td->lhtk", weights.blocks.attention.W_O, w)
-    return trace.patterns * jnp.einsum("lhtk,lhsk->lhts", wanted, values)
+    values, scale = _values(run), read_out_of(run).scale
+    w = directions if scale is None else directions / scale[:, None]
+    wanted = jnp.einsum("lhkd,td->lhtk", run.model.blocks.attention.W_O, w)
+    return run.trace.patterns * jnp.einsum("lhtk,lhsk->lhts", wanted, values)
 
 
-def value_weighted(
-    weights: TransformerWeights, spec: ForwardSpec, trace: Trace
-) -> Float[Array, "n_layers n_heads dest src"]:
+def value_weighted(run: Run) -> Float[Array, "n_layers n_heads dest src"]:
     """``A_ts ‖v_s W_O‖``: attention weighted by how much it moves.
+
+    Args:
+        run: Of one text; any transformer.
+
+    Raises:
+        ValueError: If the run is of several texts.
 
     Source: framework paper, attention viewers ("value-weighted patterns").
     Differs: the norm is taken of what is written, which no basis inside the head changes.
     """
-    values = _values(weights, spec, trace)
-    written = jnp.einsum("lhsk,lhkd->lhsd", values, weights.blocks.attention.W_O)
-    return trace.patterns * norm(written)[:, :, None, :]
+    values = _values(run)
+    written = jnp.einsum("lhsk,lhkd->lhsd", values, run.model.blocks.attention.W_O)
+    return run.trace.patterns * norm(written)[:, :, None, :]
 
 
-def _values(
-    weights: TransformerWeights, spec: ForwardSpec, trace: Trace
-) -> Float[Array, "n_layers n_heads n_ctx d_value"]:
+def _values(run: Run) -> Float[Array, "n_layers n_heads n_ctx d_value"]:
     """The values that each head moved in a run, biases included."""
-    heads = weights.blocks.attention
-    W_V, b_V = fold_read(heads.W_V, heads.b_V, spec.norm, over_heads(weights.blocks.attention_norm))
+    one_text(run)
+    blocks, trace, kind = run.model.blocks, run.trace, run.model.spec.norm
+    heads = blocks.attention
+    W_V, b_V = fold_read(heads.W_V, heads.b_V, kind, over_heads(blocks.attention_norm))
     read = trace.streams[:-1]
-    if spec.norm != Norm.none and trace.scales.attention is not None:
+    if kind != Norm.none and trace.scales.attention is not None:
         read = read / trace.scales.attention[..., None]
     values = jnp.einsum("lsd,lhdk->lhsk", read, W_V)
     if b_V is not None:

@@ -8,12 +8,10 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
-from circuitax.circuits.read_out import ReadOut, logits_of
-from circuitax.kernel.interventions import Trace
-from circuitax.kernel.spec import ForwardSpec
-from circuitax.kernel.weights import TransformerWeights
+from circuitax.circuits.read_out import logits_of, read_out_of
+from circuitax.kernel.run import Run, one_text
 
 
 class Components(NamedTuple):
@@ -36,31 +34,28 @@ class ComponentLogits(NamedTuple):
     remainder: Float[Array, "n_ctx d_vocab"]
 
 
-def components_of(
-    weights: TransformerWeights, tokens: Int[Array, " n_ctx"], spec: ForwardSpec, trace: Trace
-) -> Components:
+def components_of(run: Run) -> Components:
     """The components of one run.
 
     Args:
-        weights: Any transformer.
-        tokens: The text.
-        spec: Static.
-        trace: From ``forward(..., outputs=True)``.
+        run: Of one text, with ``outputs``; any transformer.
 
     Raises:
-        ValueError: If the trace was made without ``outputs``.
+        ValueError: If the run is of several texts, or was made without ``outputs``.
 
     Source: S0 section 2.2; framework paper, "residual stream as a communication channel".
     """
+    one_text(run)
+    model, trace = run.model, run.trace
     if trace.head_outputs is None:
-        raise ValueError("trace.head_outputs is None: call forward with outputs=True")
-    embedded = weights.W_E[tokens]
-    b_O = weights.blocks.attention.b_O
+        raise ValueError("run.trace.head_outputs is None: make the run with outputs=True")
+    embedded = jnp.asarray(model.W_E)[run.tokens]
+    b_O = model.blocks.attention.b_O
     if b_O is not None:
-        b_O = jnp.repeat(b_O[:, None, :], tokens.shape[0], axis=1)
+        b_O = jnp.repeat(b_O[:, None, :], run.tokens.shape[0], axis=1)
     return Components(
         embedded,
-        trace.streams[0] - embedded if spec.positions.in_stream else None,
+        trace.streams[0] - embedded if model.spec.positions.in_stream else None,
         trace.head_outputs,
         trace.mlp_outputs,
         b_O,
@@ -87,19 +82,19 @@ def component_names(parts: Components) -> tuple[str, ...]:
     return tuple(names)
 
 
-def component_logits(
-    parts: Components, read_out: ReadOut, logits: Float[Array, "n_ctx d_vocab"]
-) -> ComponentLogits:
+def component_logits(run: Run) -> ComponentLogits:
     """Every component read through the frozen final norm and the unembedding.
 
     Args:
-        parts: What the components write.
-        read_out: Of the same run.
-        logits: Of the same run; the remainder is taken against these.
+        run: Of one text, with ``outputs``; the remainder is taken against its logits.
+
+    Raises:
+        ValueError: As `components_of`.
 
     Source: TransformerLens calls the same sum "direct logit attribution".
     """
-    read = jax.tree.map(lambda part: logits_of(part, read_out), parts)
+    read_out, logits = read_out_of(run), run.logits
+    read = jax.tree.map(lambda part: logits_of(part, read_out), components_of(run))
     b_U = read_out.b_U
     bias = jnp.zeros(logits.shape[-1], logits.dtype) if b_U is None else b_U
     explained = stacked(read).sum(axis=0) + bias[None, :]

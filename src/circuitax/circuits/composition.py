@@ -1,7 +1,8 @@
 """How much of what one head writes is what a later head reads: Q-, K- and V-composition.
 
 ``score = ‖W_OV^1 R‖ / (‖W_OV^1‖ ‖R‖)`` with R the later head's ``W_QK``, ``W_QKᵀ`` or ``W_OV``.
-Random heads score ``1/√d_model``, not 0, so a score stands beside its null and its maximum.
+Random heads score ``1/√d_model``, not 0, so every score comes with what random heads would score
+and with the most that these two heads could. (E15 and E16 are entries of docs/errata.md.)
 """
 
 import itertools
@@ -15,7 +16,8 @@ from jaxtyping import Array, Float, Key
 
 from circuitax.kernel.chain import Chain, chain_of
 from circuitax.kernel.indices import check_index
-from circuitax.kernel.linalg import gram, safe_divide, safe_sqrt
+from circuitax.kernel.linalg import gram, safe_divide, safe_sqrt, scaled_to_one
+from circuitax.kernel.model import Model, check_one_member
 from circuitax.kernel.spectrum import gram_singular_values
 from circuitax.kernel.weights import HeadStack
 
@@ -41,7 +43,7 @@ class Composition(NamedTuple):
     """The largest score that any rotation between the two heads could reach."""
 
 
-def composition(heads: HeadStack, block_entries: int = BLOCK_ENTRIES) -> Composition:
+def composition(model: Model, *, block_entries: int = BLOCK_ENTRIES) -> Composition:
     """Q-, K- and V-composition of every head with every later one, with nulls and maxima.
 
     With Grams ``P = W_OVᵀ W_OV`` and ``Q = R Rᵀ`` of trace 1, ``score² = tr(P Q)``. Under a Haar
@@ -50,16 +52,20 @@ def composition(heads: HeadStack, block_entries: int = BLOCK_ENTRIES) -> Composi
     halves only: ``N² d²`` operations at most, instead of ``N² d_head² d``.
 
     Args:
-        heads: All layers stacked, ``[n_layers, n_heads, ...]``; fold norms first
-            (`folding.fold_norms`).
+        model: One member's; fold norms first (`folding.fold_norms`). Maps of any scale and of half
+            precision are read in single precision or better.
         block_entries: Bounds the memory.
+
+    Raises:
+        ValueError: If the model is an ensemble.
 
     Source: framework paper, "composition scores" (column form ``‖W_QK W_OV‖`` for K, its transpose
         for Q, ``‖W_OV W_OV‖`` for V), as corrected by its erratum.
     Differs: the code behind the paper's first diagram cycled the product inside the norm (E15), and
         the scores had no exact null (E16).
     """
-    circuits, d = _circuits(heads), heads.W_O.shape[-1]
+    heads, d = _unit_maps(model), model.d_model
+    circuits = _circuits(heads)
     squared = _squared_scores(circuits, block_entries)
     trace, trace_of_square = circuits.traces()
     f = safe_divide(trace_of_square, trace**2) - 1 / d
@@ -76,11 +82,18 @@ def composition(heads: HeadStack, block_entries: int = BLOCK_ENTRIES) -> Composi
 
 
 def composition_scores(
-    heads: HeadStack, block_entries: int = BLOCK_ENTRIES
+    model: Model, *, block_entries: int = BLOCK_ENTRIES
 ) -> Float[Array, "kind n_layers n_heads n_layers n_heads"]:
-    """The scores alone; NaN where the reader is not in a later layer."""
-    squared = _squared_scores(_circuits(heads), block_entries)
-    return _where_later(safe_sqrt(squared), heads)
+    """The scores of `composition` alone; NaN where the reader is not in a later layer.
+
+    Args:
+        model: One member's; fold norms first (`folding.fold_norms`).
+        block_entries: Bounds the memory.
+
+    Raises:
+        ValueError: If the model is an ensemble.
+    """
+    return _scores(_unit_maps(model), block_entries)
 
 
 class RotationNull(NamedTuple):
@@ -90,29 +103,40 @@ class RotationNull(NamedTuple):
     std: Float[Array, "kind n_layers n_heads n_layers n_heads"]
 
 
-def rotation_null(key: Key[Array, ""], heads: HeadStack, n_samples: int = 100) -> RotationNull:
+def rotation_null(model: Model, key: Key[Array, ""], *, n_samples: int = 100) -> RotationNull:
     """The null by sampling: what all heads write is turned by a random rotation of the stream.
 
     The closed form of `composition` needs no sampling; this is its independent check.
 
     Args:
+        model: One member's.
         key: Random key.
-        heads: All layers stacked.
         n_samples: Rotations, at least 2.
 
     Raises:
-        ValueError: If ``n_samples`` is less than 2.
+        ValueError: If the model is an ensemble, or ``n_samples`` is less than 2.
     """
     if n_samples < 2:
         raise ValueError(f"n_samples={n_samples} must be at least 2")
-    d_model = heads.W_O.shape[-1]
+    heads = _unit_maps(model)
 
     def one(key: Key[Array, ""]) -> Array:
-        R = jax.random.orthogonal(key, d_model, dtype=heads.W_O.dtype)
-        return composition_scores(heads._replace(W_O=heads.W_O @ R)) ** 2
+        R = jax.random.orthogonal(key, model.d_model, dtype=heads.W_O.dtype)
+        return _scores(heads._replace(W_O=heads.W_O @ R), BLOCK_ENTRIES) ** 2
 
     squares = jax.lax.map(one, jax.random.split(key, n_samples))
     return RotationNull(squares.mean(axis=0), squares.std(axis=0, ddof=1))
+
+
+def _unit_maps(model: Model) -> HeadStack:
+    """The heads' maps, each divided by a power of two: no score depends on their scale."""
+    check_one_member(model)
+    heads = model.blocks.attention
+    return HeadStack(*(scaled_to_one(W)[0] for W in (heads.W_Q, heads.W_K, heads.W_V, heads.W_O)))
+
+
+def _scores(heads: HeadStack, block_entries: int) -> Array:
+    return _where_later(safe_sqrt(_squared_scores(_circuits(heads), block_entries)), heads)
 
 
 class _Circuits(NamedTuple):
@@ -219,21 +243,21 @@ def _where_later(values: Array, heads: HeadStack) -> Array:
     return jnp.where(later, values, jnp.nan)
 
 
-def composed(
-    heads: HeadStack, kind: str, writer: tuple[int, int], reader: tuple[int, int]
-) -> Chain:
+def composed(model: Model, kind: str, writer: tuple[int, int], reader: tuple[int, int]) -> Chain:
     """The product whose norm a score is: ``W_OV W_QK`` (Q), ``W_OV W_QKᵀ`` (K), ``W_OV W_OV`` (V).
 
     Args:
-        heads: All layers stacked.
+        model: One member's.
         kind: "Q", "K" or "V".
         writer: (layer, head).
         reader: (layer, head) of a later layer.
 
     Raises:
-        ValueError: If ``kind`` is another name, a layer or head is out of range, or the reader is
-            not in a later layer.
+        ValueError: If the model is an ensemble, ``kind`` is another name, a layer or head is out of
+            range, or the reader is not in a later layer.
     """
+    check_one_member(model)
+    heads = model.blocks.attention
     if kind not in KINDS:
         raise ValueError(f"kind={kind!r} must be one of {KINDS}")
     for name, head in (("writer", writer), ("reader", reader)):

@@ -9,12 +9,14 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from circuitax.circuits.frozen import FrozenModel, head_constants, head_writes
+from circuitax.circuits.frozen import FrozenModel, frozen_model, head_constants, head_writes
 from circuitax.circuits.paths import Path, check_path, n_paths
 from circuitax.circuits.read_out import logits_of
 from circuitax.kernel import kron
 from circuitax.kernel.chain import chain_of
+from circuitax.kernel.indices import check_index
 from circuitax.kernel.kron import Kron
+from circuitax.kernel.run import Run
 
 PATH_LIMIT = 2**14  # paths that `path_streams` holds at once by default
 
@@ -30,7 +32,7 @@ class Expansion(NamedTuple):
 
 
 def path_streams(
-    model: FrozenModel, max_paths: int = PATH_LIMIT
+    frozen: FrozenModel, max_paths: int = PATH_LIMIT
 ) -> Float[Array, "n_paths n_ctx d_model"]:
     """What each path adds to the final stream, in the order of `paths.all_paths`.
 
@@ -39,78 +41,72 @@ def path_streams(
     Raises:
         ValueError: If there are more than ``max_paths`` paths; use `ledger` or `order_terms`.
     """
-    n_layers, n_heads = model.A.shape[:2]
+    n_layers, n_heads = frozen.A.shape[:2]
     count = n_paths(n_layers, n_heads)
     if count > max_paths:
         raise ValueError(
             f"the model has {count} paths, more than max_paths={max_paths}; "
             "rank them with ledger or sum them with order_terms"
         )
-    streams = model.embedding[None]
+    streams = frozen.embedding[None]
     for layer in range(n_layers):
-        written = head_writes(model, layer, streams)
-        written = written.at[:, 0].add(head_constants(model, layer))
-        if model.b_O is not None:
-            streams = streams.at[0].add(model.b_O[layer][None, :])
+        written = head_writes(frozen, layer, streams)
+        written = written.at[:, 0].add(head_constants(frozen, layer))
+        if frozen.b_O is not None:
+            streams = streams.at[0].add(frozen.b_O[layer][None, :])
         streams = jnp.concatenate([streams, written.reshape(-1, *streams.shape[1:])])
     return streams
 
 
-def expand(
-    model: FrozenModel, logits: Float[Array, "n_ctx d_vocab"], max_paths: int = PATH_LIMIT
-) -> Expansion:
+def expand(run: Run, *, max_paths: int = PATH_LIMIT) -> Expansion:
     """All paths' logits, in the order of `paths.all_paths`, and what they leave unexplained.
 
     Args:
-        model: A frozen model.
-        logits: From ``forward``; the remainder is taken against these.
+        run: Of one text and a model of attention only; the remainder is taken against its logits.
         max_paths: As in `path_streams`.
 
-    Source: framework paper, "path expansion trick"; S0 Proposition 22 for one layer.
+    Raises:
+        ValueError: If the run is of several texts, the model has an MLP, or there are more than
+            ``max_paths`` paths.
+
+    Source: framework paper, "path expansion trick"; S0 (the first source in the bibliography)
+        Proposition 22 for one layer.
     """
-    terms = logits_of(path_streams(model, max_paths), model.read_out)
-    return closed(terms, model, logits)
-
-
-def closed(
-    terms: Float[Array, "n_terms n_ctx d_vocab"],
-    model: FrozenModel,
-    logits: Float[Array, "n_ctx d_vocab"],
-) -> Expansion:
-    """Terms with their bias and remainder."""
-    b_U = model.read_out.b_U
+    frozen, logits = frozen_model(run), run.logits
+    terms = logits_of(path_streams(frozen, max_paths), frozen.read_out)
+    b_U = frozen.read_out.b_U
     bias = jnp.zeros(logits.shape[-1], logits.dtype) if b_U is None else b_U
     return Expansion(terms, bias, logits - (terms.sum(axis=0) + bias[None, :]))
 
 
-def path_stream(model: FrozenModel, path: Path) -> Float[Array, "n_ctx d_model"]:
+def path_stream(frozen: FrozenModel, path: Path) -> Float[Array, "n_ctx d_model"]:
     """What one path adds to the final stream, constants included; ``path`` is static.
 
     Raises:
         ValueError: If the model has no such path.
     """
-    n_layers, n_heads = model.A.shape[:2]
+    n_layers, n_heads = frozen.A.shape[:2]
     check_path(path, n_layers, n_heads)
-    stream = model.embedding
-    if model.b_O is not None:
+    stream = frozen.embedding
+    if frozen.b_O is not None:
         first = path[0][0] if path else n_layers
-        stream = stream + model.b_O[:first].sum(axis=0)[None, :]
+        stream = stream + frozen.b_O[:first].sum(axis=0)[None, :]
     for layer, head in path:
-        mixed = model.A[layer, head] @ (stream @ model.W_V[layer, head])
-        if model.b_V is not None and (layer, head) == path[0]:
-            mixed = mixed + model.b_V[layer, head]
-        stream = mixed @ model.W_O[layer, head]
+        mixed = frozen.A[layer, head] @ (stream @ frozen.W_V[layer, head])
+        if frozen.b_V is not None and (layer, head) == path[0]:
+            mixed = mixed + frozen.b_V[layer, head]
+        stream = mixed @ frozen.W_O[layer, head]
     return stream
 
 
-def path_term(model: FrozenModel, path: Path) -> Kron:
+def path_term(frozen: FrozenModel, path: Path) -> Kron:
     """One path from the embedding to the logits: ``(A^{h_k} … A^{h_1}) ⊗ (W_OV^{h_1} … W_U)``.
 
     The position factors are multiplied, the feature maps stay a chain. The direct path has no
     position factor. It acts on ``[n_ctx, d_model]`` rows; biases are not part of it.
 
     Args:
-        model: A frozen model.
+        frozen: Of one text.
         path: Heads in the order in which they act, static.
 
     Raises:
@@ -118,34 +114,46 @@ def path_term(model: FrozenModel, path: Path) -> Kron:
 
     Source: framework paper, "virtual attention heads"; S0 section 6.
     """
-    n_layers, n_heads = model.A.shape[:2]
+    n_layers, n_heads = frozen.A.shape[:2]
     check_path(path, n_layers, n_heads)
     term = kron.identity()
     for layer, head in path:
-        term = kron.compose(head_term(model, layer, head), term)
-    scale = model.read_out.scale
-    last = Kron(None if scale is None else jnp.diag(1 / scale), chain_of(model.read_out.W_U))
+        term = kron.compose(head_term(frozen, layer, head), term)
+    scale = frozen.read_out.scale
+    last = Kron(None if scale is None else jnp.diag(1 / scale), chain_of(frozen.read_out.W_U))
     return kron.compose(last, term)
 
 
-def head_term(model: FrozenModel, layer: int, head: int) -> Kron:
-    """One head on the stream: ``A^h ⊗ W_OV^h`` (S0 Claim 18)."""
-    chain = chain_of(model.W_V[layer, head], model.W_O[layer, head])
-    return Kron(model.A[layer, head], chain)
+def head_term(frozen: FrozenModel, layer: int, head: int) -> Kron:
+    """One head on the stream: ``A^h ⊗ W_OV^h`` (S0 Claim 18).
+
+    Args:
+        frozen: Of one text.
+        layer: From 0 to ``n_layers - 1``; a traced index is not checked.
+        head: From 0 to ``n_heads - 1``; a traced index is not checked.
+
+    Raises:
+        ValueError: If an index is out of range.
+    """
+    n_layers, n_heads = frozen.A.shape[:2]
+    check_index("layer", layer, n_layers)
+    check_index("head", head, n_heads)
+    chain = chain_of(frozen.W_V[layer, head], frozen.W_O[layer, head])
+    return Kron(frozen.A[layer, head], chain)
 
 
-def bigram_path(model: FrozenModel, W_E: Float[Array, "d_vocab d_model"]) -> Kron:
+def bigram_path(frozen: FrozenModel, W_E: Float[Array, "d_vocab d_model"]) -> Kron:
     """``I ⊗ W_U W_E`` on one-hot tokens (S0 Proposition 22; Rmk. 21 for no layers)."""
-    return kron.compose(path_term(model, ()), kron.process(chain_of(W_E)))
+    return kron.compose(path_term(frozen, ()), kron.process(chain_of(W_E)))
 
 
 def skip_trigram_paths(
-    model: FrozenModel, W_E: Float[Array, "d_vocab d_model"]
+    frozen: FrozenModel, W_E: Float[Array, "d_vocab d_model"]
 ) -> tuple[Kron, ...]:
     """``A^h ⊗ W_U W_OV^h W_E`` on one-hot tokens, one for each head of layer 0 (S0 Prop. 22)."""
     embed = kron.process(chain_of(W_E))
     return tuple(
-        kron.compose(path_term(model, ((0, head),)), embed) for head in range(model.A.shape[1])
+        kron.compose(path_term(frozen, ((0, head),)), embed) for head in range(frozen.A.shape[1])
     )
 
 

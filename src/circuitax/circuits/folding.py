@@ -4,15 +4,13 @@
 norm is one divisor for each position, σ, which no weight can absorb.
 """
 
-from dataclasses import replace
-
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from circuitax.kernel.model import Model, check_one_member
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
-from circuitax.kernel.spec import ForwardSpec
-from circuitax.kernel.weights import NormWeights, TransformerWeights
+from circuitax.kernel.weights import NormWeights
 
 
 def fold_read(
@@ -49,9 +47,7 @@ def over_heads(norm: NormWeights | None) -> NormWeights | None:
     return NormWeights(norm.gain[..., None, :], offset)
 
 
-def fold_norms(
-    weights: TransformerWeights, spec: ForwardSpec
-) -> tuple[TransformerWeights, ForwardSpec]:
+def fold_norms(model: Model) -> Model:
     """The same model with bare norms, without gain and offset, and where possible without centring.
 
     Readers take gain and offset. Under a final norm, writers (embeddings, ``W_O``, ``W_out``,
@@ -59,18 +55,22 @@ def fold_norms(
     an unembedding without a norm would see the mean that this removes. The norm keeps its centring
     too where sinusoids, which are no weights, are in the stream.
 
+    Args:
+        model: One member's; any transformer.
+
     Returns:
-        Weights and spec with the same logits, patterns and norm scales.
+        A model with the same logits, patterns and norm scales.
 
     Raises:
-        ValueError: If positions are added between norm and queries, where a gain cannot be folded,
-            or a gated MLP would need a bias in its gate.
+        ValueError: If the model is an ensemble, positions are added between norm and queries, where
+            a gain cannot be folded, or a gated MLP would need a bias in its gate.
 
     Source: S0 section 2.3, assumption 3.
     """
+    check_one_member(model)
+    spec, blocks = model.spec, model.blocks
     if spec.norm == Norm.none:
-        return weights, spec
-    blocks = weights.blocks
+        return model
     if spec.positions.in_queries_and_keys and blocks.attention_norm is not None:
         raise ValueError(
             f"spec.positions={spec.positions.value} follows the norm; its gain cannot be folded"
@@ -91,38 +91,38 @@ def fold_norms(
         if mlp.W_gate is not None:
             W_gate, b_gate = fold_read(mlp.W_gate, None, spec.norm, blocks.mlp_norm)
             if b_gate is not None:
-                raise ValueError("weights.blocks.mlp.W_gate has no bias to fold a norm's offset in")
+                raise ValueError("blocks.mlp.W_gate has no bias to fold a norm's offset in")
             mlp = mlp._replace(W_gate=W_gate)
-    W_U, b_U = weights.W_U, weights.b_U
+    W_U, b_U = model.W_U, model.b_U
     if spec.final_norm:
-        W_U, b_U = fold_read(W_U, b_U, spec.norm, weights.final_norm)
-    folded = weights._replace(
+        W_U, b_U = fold_read(W_U, b_U, spec.norm, model.final_norm)
+    folded = model.replace(
         blocks=blocks._replace(attention=heads, attention_norm=None, mlp=mlp, mlp_norm=None),
         W_U=W_U,
         b_U=b_U,
         final_norm=None,
     )
     if not spec.norm.centres:
-        return folded, spec
+        return folded
     if not spec.final_norm or spec.positions == Positions.sinusoidal:
-        return folded, replace(spec, norm=Norm.layernorm_pre)
-    return _centre_writers(folded, spec), replace(spec, norm=Norm.rmsnorm)
+        return folded.with_options(norm=Norm.layernorm_pre)
+    return _centre_writers(folded).with_options(norm=Norm.rmsnorm)
 
 
-def _centre_writers(weights: TransformerWeights, spec: ForwardSpec) -> TransformerWeights:
-    heads, mlp = weights.blocks.attention, weights.blocks.mlp
+def _centre_writers(model: Model) -> Model:
+    heads, mlp = model.blocks.attention, model.blocks.mlp
     b_O = None if heads.b_O is None else _centred(heads.b_O, axis=-1)
     heads = heads._replace(W_O=_centred(heads.W_O, axis=-1), b_O=b_O)
     if mlp is not None:
         b_out = None if mlp.b_out is None else _centred(mlp.b_out, axis=-1)
         mlp = mlp._replace(W_out=_centred(mlp.W_out, axis=-1), b_out=b_out)
-    W_pos = weights.W_pos
-    if W_pos is not None and spec.positions.in_stream:
+    W_pos = model.W_pos
+    if W_pos is not None and model.spec.positions.in_stream:
         W_pos = _centred(W_pos, axis=-1)
-    return weights._replace(
-        W_E=_centred(weights.W_E, axis=-1),
+    return model.replace(
+        W_E=_centred(model.W_E, axis=-1),
         W_pos=W_pos,
-        blocks=weights.blocks._replace(attention=heads, mlp=mlp),
+        blocks=model.blocks._replace(attention=heads, mlp=mlp),
     )
 
 

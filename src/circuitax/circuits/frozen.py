@@ -6,15 +6,15 @@ into paths. Everything that expands, ranks or counts paths starts from a `Frozen
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from circuitax.circuits.folding import fold_read, over_heads
 from circuitax.circuits.read_out import ReadOut, read_out_of
-from circuitax.kernel.interventions import Trace
+from circuitax.kernel.indices import check_index
 from circuitax.kernel.norm import Norm
-from circuitax.kernel.spec import ForwardSpec
-from circuitax.kernel.weights import TransformerWeights
+from circuitax.kernel.run import Run, one_text
 
 
 class FrozenModel(NamedTuple):
@@ -43,29 +43,25 @@ class FrozenModel(NamedTuple):
         return self.tokens if self.positions is None else self.tokens + self.positions
 
 
-def frozen_model(
-    weights: TransformerWeights, tokens: Int[Array, " n_ctx"], spec: ForwardSpec, trace: Trace
-) -> FrozenModel:
-    """The linear model that a trace defines.
+def frozen_model(run: Run) -> FrozenModel:
+    """The linear model that a run defines: its patterns and norm scales are kept.
 
     Args:
-        weights: Attention only.
-        tokens: The text.
-        spec: Static.
-        trace: From ``forward`` on the same text; its patterns and norm scales are kept.
+        run: Of one text and a model of attention only.
 
     Raises:
-        ValueError: If the model has an MLP, which frozen patterns do not make linear; see
-            `components` for those, or the trace is of a text of another length.
+        ValueError: If the run is of several texts, or the model has an MLP, which frozen patterns
+            do not make linear; see `components` for those.
 
     Source: framework paper, "freezing attention patterns"; S0 Remark 20.
     """
-    blocks = weights.blocks
+    run = jax.tree.map(jnp.asarray, one_text(run))  # a model of NumPy arrays is one too
+    spec, blocks, trace = run.model.spec, run.model.blocks, run.trace
     if blocks.mlp is not None:
-        raise ValueError("weights.blocks.mlp must be None: an MLP is not linear, see components")
-    n_ctx = trace.streams.shape[1]
-    if tokens.shape[0] != n_ctx:
-        raise ValueError(f"tokens has {tokens.shape[0]} positions, must have the trace's {n_ctx}")
+        raise ValueError(
+            "run.model.blocks.mlp must be None: an MLP is not linear; components_of(run) splits "
+            "the stream of a model that has one"
+        )
     heads = blocks.attention
     W_V, b_V = fold_read(heads.W_V, heads.b_V, spec.norm, over_heads(blocks.attention_norm))
     A = trace.patterns
@@ -73,7 +69,7 @@ def frozen_model(
         b_V = A.sum(axis=-1)[..., None] * b_V[:, :, None, :]
     if spec.norm != Norm.none and trace.scales.attention is not None:
         A = A / trace.scales.attention[:, None, None, :]
-    embedded = weights.W_E[tokens]
+    embedded = run.model.W_E[run.tokens]
     in_stream = spec.positions.in_stream
     return FrozenModel(
         embedded,
@@ -83,15 +79,15 @@ def frozen_model(
         heads.W_O,
         b_V,
         heads.b_O,
-        read_out_of(weights, spec, trace),
+        read_out_of(run),
     )
 
 
-def only(model: FrozenModel, source: str) -> FrozenModel:
+def only(frozen: FrozenModel, source: str) -> FrozenModel:
     """The model with one kind of source kept and the others set to 0; the three sum to the whole.
 
     Args:
-        model: A frozen model.
+        frozen: Of one text.
         source: ``"tokens"``, ``"positions"`` or ``"biases"`` (of heads, layers and unembedding).
 
     Raises:
@@ -100,16 +96,16 @@ def only(model: FrozenModel, source: str) -> FrozenModel:
     if source not in ("tokens", "positions", "biases"):
         raise ValueError(f"source={source!r} must be 'tokens', 'positions' or 'biases'")
     if source != "biases":
-        model = model._replace(b_V=None, b_O=None, read_out=model.read_out._replace(b_U=None))
+        frozen = frozen._replace(b_V=None, b_O=None, read_out=frozen.read_out._replace(b_U=None))
     if source != "positions":
-        model = model._replace(positions=None)
+        frozen = frozen._replace(positions=None)
     if source != "tokens":
-        model = model._replace(tokens=jnp.zeros_like(model.tokens))
-    return model
+        frozen = frozen._replace(tokens=jnp.zeros_like(frozen.tokens))
+    return frozen
 
 
 def head_writes(
-    model: FrozenModel,
+    frozen: FrozenModel,
     layer: int,
     streams: Float[Array, "*paths n_ctx d_model"],
     summed: bool = False,
@@ -117,23 +113,32 @@ def head_writes(
     """``A^h x W_V^h W_O^h`` of one layer's heads on any stack of streams, without biases.
 
     Args:
-        model: A frozen model.
-        layer: Which layer.
+        frozen: Of one text.
+        layer: Which layer, in ``[0, n_layers)``.
         streams: What the heads read.
         summed: Whether the heads are added up.
 
     Returns:
         ``[n_heads, *paths, n_ctx, d_model]``, or ``[*paths, n_ctx, d_model]`` when summed.
+
+    Raises:
+        ValueError: If ``layer`` is out of range.
     """
-    values = jnp.einsum("...sd,hdk->h...sk", streams, model.W_V[layer])
-    mixed = jnp.einsum("hts,h...sk->h...tk", model.A[layer], values)
+    check_index("layer", layer, frozen.A.shape[0])
+    values = jnp.einsum("...sd,hdk->h...sk", streams, frozen.W_V[layer])
+    mixed = jnp.einsum("hts,h...sk->h...tk", frozen.A[layer], values)
     target = "...td" if summed else "h...td"
-    return jnp.einsum(f"h...tk,hkd->{target}", mixed, model.W_O[layer])
+    return jnp.einsum(f"h...tk,hkd->{target}", mixed, frozen.W_O[layer])
 
 
-def head_constants(model: FrozenModel, layer: int) -> Float[Array, "n_heads n_ctx d_model"]:
-    """What the heads of one layer write from their own biases, ``A 1 b_V W_O``."""
-    if model.b_V is None:
-        n_heads, d_model = model.W_O.shape[1], model.W_O.shape[3]
-        return jnp.zeros((n_heads, model.tokens.shape[0], d_model), model.tokens.dtype)
-    return jnp.einsum("htk,hkd->htd", model.b_V[layer], model.W_O[layer])
+def head_constants(frozen: FrozenModel, layer: int) -> Float[Array, "n_heads n_ctx d_model"]:
+    """What the heads of one layer write from their own biases, ``A 1 b_V W_O``.
+
+    Raises:
+        ValueError: If ``layer`` is out of range.
+    """
+    check_index("layer", layer, frozen.A.shape[0])
+    if frozen.b_V is None:
+        n_heads, d_model = frozen.W_O.shape[1], frozen.W_O.shape[3]
+        return jnp.zeros((n_heads, frozen.tokens.shape[0], d_model), frozen.tokens.dtype)
+    return jnp.einsum("htk,hkd->htd", frozen.b_V[layer], frozen.W_O[layer])

@@ -1,6 +1,6 @@
 """Models made by hand, whose circuits are known: what detectors and searches are scored against.
 
-Each is a `TransformerWeights` for the one forward pass, sharp enough that its mechanism is exact to
+Each is a `Model`, sharp enough that its mechanism is exact to
 rounding where attention should be all or nothing.
 """
 
@@ -11,9 +11,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
+from circuitax.kernel.model import Model
 from circuitax.kernel.positions import Positions
-from circuitax.kernel.spec import ForwardSpec
-from circuitax.kernel.weights import Blocks, HeadStack, TransformerWeights
+from circuitax.kernel.weights import HeadStack
 
 _SHARP = 60.0  # a score difference whose softmax is one-hot in float32
 
@@ -26,7 +26,7 @@ def induction_model(
     n_distractors: int = 3,
     size: float = 0.1,
     raise_logit: float = 8.0,
-) -> tuple[TransformerWeights, ForwardSpec]:
+) -> Model:
     """Head 0.0 attends to the previous token, head 1.0 completes what it matches: induction.
 
     The stream has room for the token, its position, a copy of the previous token (the marker that
@@ -73,20 +73,21 @@ def induction_model(
         return jnp.concatenate([known[:, None], noise], axis=1)
 
     heads = HeadStack(*(stack(name, i) for i, name in enumerate(("W_Q", "W_K", "W_V", "W_O"))))
-    weights = TransformerWeights(
+    return Model.of(
         W_E=jnp.zeros((V, d)).at[:, token].set(eye),
         W_U=jnp.zeros((d, V)).at[answer].set(eye),
-        blocks=Blocks(heads),
+        attention=heads,
         W_pos=jnp.zeros((n, d)).at[:, place].set(jnp.eye(n)),
+        positions=Positions.learned,
+        score_scale=1.0,
     )
-    return weights, ForwardSpec(1.0, positions=Positions.learned)
 
 
 def skip_trigram_model(
     scores: Float[Array, "d_vocab d_vocab"],
     raises: Float[Array, "d_vocab d_vocab"],
     bigram: Float[Array, "d_vocab d_vocab"],
-) -> tuple[TransformerWeights, ForwardSpec]:
+) -> Model:
     """One head whose circuits are given tables: ``QK = scores``, ``OV = raises``.
 
     Args:
@@ -107,10 +108,10 @@ def skip_trigram_model(
         (raises @ writes)[None, None],
     )
     W_U = jnp.concatenate([bigram, eye])
-    return TransformerWeights(reads.T, W_U, Blocks(heads)), ForwardSpec(1.0)
+    return Model.of(W_E=reads.T, W_U=W_U, attention=heads, score_scale=1.0)
 
 
-def copying_model(d_vocab: int, strength: float) -> tuple[TransformerWeights, ForwardSpec]:
+def copying_model(d_vocab: int, strength: float) -> Model:
     """One head that attends evenly and raises whatever it attends to: ``OV = strength · I``."""
     none = jnp.zeros((d_vocab, d_vocab))
     return skip_trigram_model(none, strength * jnp.eye(d_vocab), none)
@@ -118,7 +119,7 @@ def copying_model(d_vocab: int, strength: float) -> tuple[TransformerWeights, Fo
 
 def unless_model(
     d_vocab: int, a: int, b: int, query: int, out: int, other: int, high: float
-) -> tuple[TransformerWeights, ForwardSpec]:
+) -> Model:
     """One head that computes "out after a, unless b": b takes the attention that a would get.
 
     P(out | neither, a, b, both) = ½, high, ½, ½ among {out, other}, after the query.

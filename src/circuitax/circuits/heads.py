@@ -15,11 +15,11 @@ from circuitax.kernel.bias import with_constant
 from circuitax.kernel.chain import Chain, chain_of
 from circuitax.kernel.gauge import centre_sources, centre_vocabulary, fold_score_scale
 from circuitax.kernel.linalg import safe_divide
+from circuitax.kernel.model import Model, check_one_member
 from circuitax.kernel.norm import Norm, norm_scale
 from circuitax.kernel.positions import Positions, rotate, sinusoidal
-from circuitax.kernel.spec import ForwardSpec
 from circuitax.kernel.spectrum import norm
-from circuitax.kernel.weights import HeadStack, TransformerWeights
+from circuitax.kernel.weights import HeadStack
 
 
 def head_qk(heads: HeadStack, score_scale: float) -> Chain:
@@ -39,60 +39,58 @@ def head_ov(heads: HeadStack) -> Chain:
     return chain_of(heads.W_V, heads.W_O)
 
 
-def token_qk(
-    weights: TransformerWeights, spec: ForwardSpec, *, offset: int = 0, centred: bool = True
-) -> Chain:
+def token_qk(model: Model, *, offset: int = 0, centred: bool = True) -> Chain:
     """The full QK circuit ``W_E W_QK W_Eᵀ``: entry (u, v) scores source v for destination u.
 
     ``[n_layers, n_heads, d_vocab, d_vocab]``, biases included. Under a norm each token is read as
     it stands alone in the stream, which is exact for layer 0 without positions in the stream.
 
     Args:
-        weights: Any transformer.
-        spec: Static.
+        model: One member's; any transformer.
         offset: ``dest - src`` in steps, for rotary positions, whose ``W_QK`` depends on it.
         centred: Whether each row has mean 0, which no softmax can see, unless positions are rotary:
             sources at other offsets then have other tables, whose means differ.
 
     Raises:
-        ValueError: If keys are smeared, so that a score needs the token before the source as well.
+        ValueError: If the model is an ensemble, or keys are smeared, so that a score needs the
+            token before the source as well.
 
     Source: S0 Definition 23.
     Differs: S0 prints ``W_Eᵀ W_Q W_K W_E``, whose shapes do not meet (E1), and no scale (E13).
     """
-    rows, W_Q, W_K = _query_key_maps(weights, spec, offset)
-    qk = fold_score_scale(chain_of(rows, W_Q, jnp.matrix_transpose(W_K), rows.T), spec.score_scale)
+    check_one_member(model)
+    rows, W_Q, W_K = _query_key_maps(model, offset)
+    qk = fold_score_scale(chain_of(rows, W_Q, jnp.matrix_transpose(W_K), rows.T), model.spec.scale)
     return centre_sources(qk) if centred else qk
 
 
-def token_ov(weights: TransformerWeights, spec: ForwardSpec, *, centred: bool = True) -> Chain:
+def token_ov(model: Model, *, centred: bool = True) -> Chain:
     """The full OV circuit ``W_E W_OV W_U``: entry (u, v) is the raise of v when u is attended.
 
     ``[n_layers, n_heads, d_vocab, d_vocab]``, source × out. Value biases write the same whatever
     is attended and are left out; norms are as in `token_qk`, with the final scale left out.
 
     Args:
-        weights: Any transformer.
-        spec: Static.
+        model: One member's; any transformer.
         centred: Whether ``W_U`` is centred over the vocabulary, which no softmax can see.
+
+    Raises:
+        ValueError: If the model is an ensemble.
 
     Source: S0 Definition 23 and Remark 24.
     Differs: S0's matrix ``W_U W_O W_V W_E`` is the transpose, so that the raise of v by u is its
         entry (v, u), not (u, v) as Remark 24 prints (E2).
     """
-    blocks = weights.blocks
-    W_V, _ = fold_read(blocks.attention.W_V, None, spec.norm, over_heads(blocks.attention_norm))
-    return chain_of(
-        _token_rows(weights, spec), W_V, blocks.attention.W_O, unembedding(weights, spec, centred)
-    )
+    check_one_member(model)
+    heads, gain = model.blocks.attention, over_heads(model.blocks.attention_norm)
+    W_V, _ = fold_read(heads.W_V, None, model.spec.norm, gain)
+    return chain_of(_token_rows(model), W_V, heads.W_O, unembedding(model, centred=centred))
 
 
-def unembedding(
-    weights: TransformerWeights, spec: ForwardSpec, centred: bool = True
-) -> Float[Array, "d_model d_vocab"]:
+def unembedding(model: Model, *, centred: bool = True) -> Float[Array, "d_model d_vocab"]:
     """``W_U`` with the final norm's gain and centring inside, centred over the vocabulary."""
-    final = spec.norm if spec.final_norm else Norm.none
-    W_U, _ = fold_read(weights.W_U, None, final, weights.final_norm)
+    final = model.spec.norm if model.spec.final_norm else Norm.none
+    W_U, _ = fold_read(model.W_U, None, final, model.final_norm)
     return centre_vocabulary(W_U) if centred else W_U
 
 
@@ -108,30 +106,32 @@ class PositionBlocks(NamedTuple):
     position_position: Chain
 
 
-def position_blocks(weights: TransformerWeights, spec: ForwardSpec, n_ctx: int) -> PositionBlocks:
+def position_blocks(model: Model, n_ctx: int) -> PositionBlocks:
     """``(E + P) W_QK (E + P)ᵀ`` multiplied out, uncentred; biases are read with the token.
 
     Args:
-        weights: A transformer whose positions are vectors, in the stream or in queries and keys.
-        spec: Static; without norm if positions are in the stream, since a norm mixes them.
-        n_ctx: Number of positions.
+        model: A transformer whose positions are vectors, in the stream or in queries and keys;
+            without norm if they are in the stream, since a norm mixes them with tokens.
+        n_ctx: Number of positions, from 1 to the size of ``W_pos`` where there is one.
 
     Raises:
-        ValueError: If the model has no position vectors, a norm reads tokens and positions
-            together, or keys are smeared.
+        ValueError: If the model is an ensemble, it has no position vectors or fewer than
+            ``n_ctx``, a norm reads tokens and positions together, or keys are smeared.
 
     Source: framework paper, positional heads; section 1.2 of our reference page.
     """
+    check_one_member(model)
+    spec = model.spec
     if not (spec.positions.in_stream or spec.positions.in_queries_and_keys):
         raise ValueError(f"spec.positions={spec.positions.value} has no position vectors")
     if spec.positions.in_stream and spec.norm != Norm.none:
         raise ValueError(f"spec.norm={spec.norm.value} must be none: it mixes token and position")
-    heads = weights.blocks.attention
-    tokens, W_Q, W_K = _query_key_maps(weights, spec, 0)
-    positions = position_vectors(weights, spec, n_ctx)
+    heads = model.blocks.attention
+    tokens, W_Q, W_K = _query_key_maps(model, 0)
+    positions = position_vectors(model, n_ctx)
 
     def block(dest: Array, q: Array, k: Array, src: Array) -> Chain:
-        return fold_score_scale(chain_of(dest, q, jnp.matrix_transpose(k), src.T), spec.score_scale)
+        return fold_score_scale(chain_of(dest, q, jnp.matrix_transpose(k), src.T), spec.scale)
 
     return PositionBlocks(
         block(tokens, W_Q, W_K, tokens),
@@ -152,36 +152,44 @@ def positional_share(blocks: PositionBlocks) -> Float[Array, "n_layers n_heads"]
     return safe_divide(by_position, by_position + by_token)
 
 
-def position_vectors(
-    weights: TransformerWeights, spec: ForwardSpec, n_ctx: int
-) -> Float[Array, "n_ctx d_model"]:
-    """The vectors of the first positions, learned or sinusoidal."""
-    if spec.positions.needs_table and weights.W_pos is not None:
-        return weights.W_pos[:n_ctx]
-    W_E = weights.W_E
-    return sinusoidal(jnp.arange(n_ctx), W_E.shape[1], W_E.dtype, spec.rotary_base)
+def position_vectors(model: Model, n_ctx: int) -> Float[Array, "n_ctx d_model"]:
+    """The vectors of the first positions, learned or sinusoidal.
+
+    Args:
+        model: With learned or sinusoidal positions.
+        n_ctx: How many, from 1 to the size of ``W_pos`` where there is one.
+
+    Raises:
+        ValueError: If ``n_ctx`` is out of range.
+    """
+    W_E, W_pos = model.W_E, model.W_pos
+    if n_ctx < 1:
+        raise ValueError(f"n_ctx={n_ctx} must be at least 1")
+    if model.spec.positions.needs_table and W_pos is not None:
+        if n_ctx > W_pos.shape[0]:
+            raise ValueError(f"n_ctx={n_ctx} must be at most the {W_pos.shape[0]} rows of W_pos")
+        return W_pos[:n_ctx]
+    return sinusoidal(jnp.arange(n_ctx), W_E.shape[1], W_E.dtype, model.spec.rotary_base)
 
 
-def _token_rows(weights: TransformerWeights, spec: ForwardSpec) -> Float[Array, "d_vocab d_model"]:
+def _token_rows(model: Model) -> Float[Array, "d_vocab d_model"]:
     """Each token's embedding over its own norm scale; gain and centring are in the readers."""
-    scale = norm_scale(weights.W_E, spec.norm, spec.norm_eps)
-    return weights.W_E / scale[:, None]
+    scale = norm_scale(model.W_E, model.spec.norm, model.spec.norm_eps)
+    return model.W_E / scale[:, None]
 
 
-def _query_key_maps(
-    weights: TransformerWeights, spec: ForwardSpec, offset: int
-) -> tuple[Array, Array, Array]:
+def _query_key_maps(model: Model, offset: int) -> tuple[Array, Array, Array]:
     """Token rows, ``W_Q``, turned by the offset if positions are rotary, and ``W_K``.
 
     Where there are biases, each map has them as its last row, and token rows end with 1.
     """
-    heads = weights.blocks.attention
+    spec, heads = model.spec, model.blocks.attention
     if heads.smear is not None:
-        raise ValueError("weights.blocks.attention.smear must be None: it mixes keys of two tokens")
-    per_head = over_heads(weights.blocks.attention_norm)
+        raise ValueError("blocks.attention.smear must be None: it mixes keys of two tokens")
+    per_head = over_heads(model.blocks.attention_norm)
     W_Q, b_Q = fold_read(heads.W_Q, heads.b_Q, spec.norm, per_head)
     W_K, b_K = fold_read(heads.W_K, heads.b_K, spec.norm, per_head)
-    rows = _token_rows(weights, spec)
+    rows = _token_rows(model)
     if b_Q is not None or b_K is not None:
         rows, W_Q, W_K = with_constant(rows), _with_bias(W_Q, b_Q), _with_bias(W_K, b_K)
     if spec.positions == Positions.rotary:

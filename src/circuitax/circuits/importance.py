@@ -9,26 +9,29 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float
 
 from circuitax.circuits.in_context import token_losses
-from circuitax.circuits.read_out import ReadOut, logits_of
+from circuitax.circuits.read_out import logits_of, read_out_of
+from circuitax.kernel.run import Run
 
 
 def selection_losses(
+    run: Run,
     streams: Float[Array, "n_terms n_ctx d_model"],
     selections: Bool[Array, "n_selections n_terms"] | Float[Array, "n_selections n_terms"],
-    read_out: ReadOut,
-    tokens: Int[Array, " n_ctx"],
 ) -> Float[Array, "n_selections n_losses"]:
     """Next-token losses in nats when only some terms reach the unembedding, ``b_U`` included.
 
     Args:
+        run: Of one text; its final norm is frozen.
         streams: What each term adds to the final stream: paths, orders, or layer subsets.
         selections: Weights on the terms, usually 0 or 1; one row for each question.
-        read_out: Of the same text.
-        tokens: The text.
+
+    Raises:
+        ValueError: If the run is of several texts.
     """
+    read_out, tokens = read_out_of(run), run.tokens
 
     def one(selection: Array) -> Array:
         weights = selection.astype(streams.dtype)

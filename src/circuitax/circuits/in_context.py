@@ -10,14 +10,28 @@ from circuitax.kernel.linalg import safe_divide
 def token_losses(
     logits: Float[Array, "*batch n_ctx d_vocab"], tokens: Int[Array, "*batch n_ctx"]
 ) -> Float[Array, "*batch n_ctx-1"]:
-    """``-log p(x_{t+1} | x_<=t)`` in nats for t = 0 … n_ctx - 2.
+    """Cross-entropy of each next token, ``-log softmax(logits_t)[x_{t+1}]``, in nats.
+
+    The one next-token loss: of training and of every analysis.
 
     Args:
-        logits: One row for each position.
-        tokens: The text; its first token is predicted by nobody.
+        logits: Predictions at every position; those at the last one are not used.
+        tokens: The text, in [0, d_vocab).
+
+    Returns:
+        One number for each position but the last; entry t is the loss on token t + 1.
+
+    Raises:
+        ValueError: If the text has fewer than two tokens, so nothing is predicted.
     """
-    log_p = jax.nn.log_softmax(logits[..., :-1, :], axis=-1)
-    return -jnp.take_along_axis(log_p, tokens[..., 1:, None], axis=-1)[..., 0]
+    if tokens.shape[-1] < 2:
+        raise ValueError(f"n_ctx={tokens.shape[-1]} must be at least 2 to have a next token")
+    # The last position has no target; to take its logits along is cheaper than to copy the others.
+    targets = jnp.roll(tokens, -1, axis=-1)
+    shift = jax.lax.stop_gradient(jnp.max(logits, axis=-1, keepdims=True))
+    log_total = jnp.log(jnp.sum(jnp.exp(logits - shift), axis=-1))
+    picked = jnp.take_along_axis(logits, targets[..., None], axis=-1) - shift
+    return (log_total - picked[..., 0])[..., :-1]
 
 
 def in_context_score(

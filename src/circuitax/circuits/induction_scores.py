@@ -1,17 +1,17 @@
 """What a model does with repeated texts: its losses, and what each of its heads attends to."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from circuitax.circuits.detectors import detect, prefix_mask, previous_mask
 from circuitax.circuits.in_context import token_losses
 from circuitax.kernel.forward import forward
 from circuitax.kernel.linalg import safe_divide
-from circuitax.kernel.spec import ForwardSpec
-from circuitax.kernel.weights import TransformerWeights
+from circuitax.kernel.model import Model, check_one_member
+from circuitax.kernel.tokens import token_ids
 
 
 class InductionScores(NamedTuple):
@@ -27,20 +27,26 @@ class InductionScores(NamedTuple):
     """The prefix score of uniform attention."""
 
 
-def induction_scores(
-    weights: TransformerWeights, texts: Int[Array, "batch n_ctx"], spec: ForwardSpec
-) -> InductionScores:
+def induction_scores(model: Model, texts: Any) -> InductionScores:
     """Losses, prefix-matching and previous-token scores of one model on repeated texts.
 
     Args:
-        weights: One member's; vmap over an ensemble.
+        model: One member's; vmap over an ensemble.
         texts: Random texts that repeat themselves, best of distinct symbols, so that only one
-            earlier position matches.
-        spec: Static.
+            earlier position matches; ``[batch, n_ctx]``, at least one of two tokens.
+
+    Raises:
+        ValueError: If the model is an ensemble, or ``texts`` is not a batch of texts.
 
     Source: induction-heads paper, evaluators "prefix matching" and "previous token".
     """
-    logits, trace = jax.vmap(lambda text: forward(weights, text, spec))(texts)
+    check_one_member(model)
+    texts = token_ids(texts, model.d_vocab, batch=True)
+    if texts.ndim != 2 or texts.shape[1] < 2:
+        raise ValueError(
+            f"texts has shape {texts.shape}, must be [batch, n_ctx], of two tokens or more each"
+        )
+    logits, trace = jax.vmap(lambda text: forward(model, text))(texts)
     found = jax.vmap(lambda A, text: detect(A, prefix_mask(text)))(trace.patterns, texts)
     before = jax.vmap(lambda A, text: detect(A, previous_mask(text)).score)(trace.patterns, texts)
     weight = found.n_dest.astype(logits.dtype)

@@ -1,24 +1,26 @@
 """The path ledger: the largest paths to one logit, and a proof about all the others.
 
-Best-first search from the logit backwards. A partial path is a row over positions and a direction;
-`second_moments` bounds whatever can precede it, so that a branch is dropped only when nothing in
-it can matter. The search runs on the host in double precision and returns indices; the values at
-those indices are the differentiable `head_path_values`.
+`ledger` is the entry. The search goes from the logit backwards, best first. A partial path is a row
+over positions and a direction; `second_moments` bounds whatever can precede it, so that the search
+drops a branch only when nothing in it can matter. The search runs on the host in double precision
+and returns indices; the values at those indices are the differentiable `head_path_values`.
 
 A *head path* is a chain of heads, summed over positions; a *position path* is a chain of heads and
 of the positions they read.
 """
 
-from typing import NamedTuple
+from operator import index
+from typing import Any, NamedTuple, SupportsIndex
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from circuitax.circuits.expansion import path_stream
-from circuitax.circuits.frozen import FrozenModel
+from circuitax.circuits.frozen import FrozenModel, frozen_model
 from circuitax.circuits.ledger_steps import HeadSteps, PositionSteps, join, take
-from circuitax.circuits.paths import Path
+from circuitax.circuits.paths import Path, path_name
 from circuitax.circuits.second_moments import (
     HostModel,
     final_stream,
@@ -27,12 +29,16 @@ from circuitax.circuits.second_moments import (
     position_path_moments,
 )
 from circuitax.kernel.indices import check_index
+from circuitax.kernel.run import Run, one_text
 
 _LEAST_BATCH = 64
 
 
 class Ledger(NamedTuple):
-    """The k largest paths in absolute value, and the certificate."""
+    """The k largest paths in absolute value, and a proven bound on every other path.
+
+    ``found + remainder + bias`` is the logit. `str` prints a table of the paths by name.
+    """
 
     paths: tuple[Path, ...]
     """Heads in the order in which they act."""
@@ -44,73 +50,159 @@ class Ledger(NamedTuple):
     found: float
     """Sum of the values."""
     remainder: float
-    """The whole (all paths, without ``b_U``) minus ``found``."""
+    """The sum of all paths minus ``found``."""
     omitted_bound: float
     """No path left out is larger than this in absolute value: proven, up to rounding."""
     complete: bool
     """Whether it is at most the k-th value, so that these are the k largest paths."""
     n_evaluated: int
     """Paths whose value was computed."""
+    bias: float = 0.0
+    """What belongs to no path: ``b_U`` and the final norm's offset. 0 from `head_ledger` and
+    `position_ledger`, which know a direction and no token."""
+
+    def __str__(self) -> str:
+        names = [
+            path_name(path, sources or None)
+            for path, sources in zip(self.paths, self.positions, strict=True)
+        ]
+        which = "the largest" if self.complete else "the budget ended the search"
+        sums = {
+            f"sum of these {len(names)} paths ({which})": self.found,
+            f"all other paths, none beyond {self.omitted_bound:.3g}": self.remainder,
+            "bias, which belongs to no path": self.bias,
+            "logit": self.found + self.remainder + self.bias,
+        }
+        width = max(len(name) for name in [*names, *sums])
+        rows = [*zip(names, self.values, strict=True), *sums.items()]
+        return "\n".join(f"{name:<{width}}  {value:+.4f}" for name, value in rows)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def ledger(
+    run: Run,
+    *,
+    token: SupportsIndex,
+    minus: SupportsIndex | None = None,
+    position: SupportsIndex = -1,
+    k: int = 20,
+    by_position: bool = False,
+    budget: int = 2_000_000,
+) -> Ledger:
+    """The k largest paths to the logit of a token, or to its lead over another token.
+
+    The logit is read through the final norm of the run: gain, centring and offset are folded into
+    the unembedding, and the divisor is that of the position.
+
+    Args:
+        run: Of an attention-only model on one text.
+        token: Id whose logit is explained.
+        minus: Id whose logit is subtracted; None for none.
+        position: Where the logit is read; negative positions count from the end.
+        k: How many paths, at least 1.
+        by_position: Whether a path also says which position each head reads (`position_ledger`);
+            otherwise it is summed over positions (`head_ledger`).
+        budget: Stop after this many evaluations; the gap is then in ``omitted_bound``.
+
+    Raises:
+        ValueError: If the call is inside jit, vmap or grad, the run is of a batch, of an ensemble,
+            of a model with MLPs, or not finite, or another argument is out of range.
+
+    Source: leap 1 of our reference page; bound of design section 11.
+    """
+    n_ctx, d_vocab = one_text(run).tokens.shape[0], run.model.d_vocab
+    _check_host("ledger", (run, token, minus, position))
+    token, position = index(token), index(position)
+    check_index("token", token, d_vocab)
+    if minus is not None:
+        minus = index(minus)
+        check_index("minus", minus, d_vocab)
+    if not -n_ctx <= position < n_ctx:
+        raise ValueError(f"position={position} must be from {-n_ctx} to {n_ctx - 1}")
+    frozen = frozen_model(run)
+    _check_host("ledger", frozen)
+    W_U, b_U = frozen.read_out.W_U, frozen.read_out.b_U
+    direction = W_U[:, token] if minus is None else W_U[:, token] - W_U[:, minus]
+    bias = 0.0
+    if b_U is not None:
+        bias = float(b_U[token]) - (0.0 if minus is None else float(b_U[minus]))
+    search = position_ledger if by_position else head_ledger
+    found = search(frozen, position % n_ctx, direction, k=k, budget=budget)
+    return found._replace(bias=bias)
 
 
 def head_ledger(
-    model: FrozenModel,
+    frozen: FrozenModel,
     position: int,
     direction: Float[Array, " d_model"],
+    *,
     k: int = 20,
     budget: int = 2_000_000,
 ) -> Ledger:
-    """The k largest head paths to a logit.
+    """The k largest head paths along a direction; `ledger` takes a token instead.
 
     Args:
-        model: A frozen model.
+        frozen: Of one text.
         position: Where the logit is read.
-        direction: Of the unembedding: ``read_out.W_U[:, token]``, or a difference of two columns.
+        direction: Of the folded unembedding, ``frozen.read_out.W_U[:, token]``, or a difference of
+            two of its columns. Columns of a model's own ``W_U`` lack the gain and the centring of
+            its final norm. The norm's divisor is applied here.
         k: How many paths, at least 1.
         budget: Stop after this many evaluations; the gap is then in ``omitted_bound``.
 
     Raises:
-        ValueError: If ``position`` is out of range, k or the budget is less than 1, the direction
-            has another length than the stream, or it or the model is not finite.
+        ValueError: If an argument is traced (inside jit, vmap or grad), ``position`` is out of
+            range, k or the budget is less than 1, the direction has another length than the stream,
+            or it or the model is not finite.
 
     Source: leap 1 of our reference page; bound of design section 11.
     """
-    host, w, whole = _prepare(model, position, direction, k, budget)
+    host, w, whole = _prepare("head_ledger", frozen, position, direction, k, budget)
     steps = HeadSteps(host, head_path_moments(host, position), position, w)
-    return _search(steps, model.A.shape[1], k, budget, whole)
+    return _search(steps, frozen.A.shape[1], k, budget, whole)
 
 
 def position_ledger(
-    model: FrozenModel,
+    frozen: FrozenModel,
     position: int,
     direction: Float[Array, " d_model"],
+    *,
     k: int = 20,
     budget: int = 2_000_000,
 ) -> Ledger:
-    """The k largest position paths to a logit; arguments as in `head_ledger`.
+    """The k largest position paths along a direction; arguments as in `head_ledger`.
 
     The moments are exact here: the sum of squares of all contributions is known before the search,
     so ``√(total - Σ found²)`` also bounds what is left out. The output biases ``b_O`` written
     before a path's first head count to the token it starts from.
 
+    Args:
+        frozen: Of one text.
+        position: Where the logit is read.
+        direction: Of the folded unembedding.
+        k: How many paths, at least 1.
+        budget: Stop after this many evaluations.
+
     Raises:
         ValueError: As in `head_ledger`.
     """
-    host, w, whole = _prepare(model, position, direction, k, budget)
+    host, w, whole = _prepare("position_ledger", frozen, position, direction, k, budget)
     moments = position_path_moments(host, position)
     steps = PositionSteps(host, moments, position, w)
-    ledger = _search(steps, model.A.shape[1], k, budget, whole)
+    found = _search(steps, frozen.A.shape[1], k, budget, whole)
     total = w @ moments.at_end @ w + (host.direct[position] @ w) ** 2
     # The subtraction may lose all digits; what it can lose is added back.
-    rest = total * (1 + 1e-12) - np.sum(ledger.values**2)
-    bound = min(ledger.omitted_bound, float(np.sqrt(max(rest, 0))))
-    return ledger._replace(
-        omitted_bound=bound, complete=ledger.complete or bound <= _kth(ledger.values, k)
+    rest = total * (1 + 1e-12) - np.sum(found.values**2)
+    bound = min(found.omitted_bound, float(np.sqrt(max(rest, 0))))
+    return found._replace(
+        omitted_bound=bound, complete=found.complete or bound <= _kth(found.values, k)
     )
 
 
 def head_path_values(
-    model: FrozenModel,
+    frozen: FrozenModel,
     paths: tuple[Path, ...],
     position: int,
     direction: Float[Array, " d_model"],
@@ -118,18 +210,21 @@ def head_path_values(
     """The values of chosen head paths, pure and differentiable.
 
     Args:
-        model: A frozen model.
+        frozen: Of one text.
         paths: Static, as in `Ledger.paths`.
         position: Where the logit is read, static.
         direction: As in `head_ledger`.
 
     Raises:
-        ValueError: If ``position`` is out of range, or a path is none of this model's.
+        ValueError: If ``position`` is out of range, there is no path, or one is none of this
+            model's.
     """
-    check_index("position", position, model.tokens.shape[0])
-    scale = model.read_out.scale
+    check_index("position", position, frozen.tokens.shape[0])
+    if not paths:
+        raise ValueError("paths must have at least one path, has none")
+    scale = frozen.read_out.scale
     w = direction if scale is None else direction / scale[position]
-    return jnp.stack([path_stream(model, path)[position] @ w for path in paths])
+    return jnp.stack([path_stream(frozen, path)[position] @ w for path in paths])
 
 
 def _search(
@@ -188,19 +283,29 @@ def _kth(best: np.ndarray, k: int) -> float:
 
 
 def _prepare(
-    model: FrozenModel, position: int, direction: Array, k: int, budget: int
+    name: str, frozen: FrozenModel, position: int, direction: Array, k: int, budget: int
 ) -> tuple[HostModel, np.ndarray, float]:
     """The host's model, the direction on the final stream, the sum of all paths along it."""
-    check_index("position", position, model.tokens.shape[0])
-    for name, value in (("k", k), ("budget", budget)):
+    _check_host(name, (frozen, direction))
+    check_index("position", position, frozen.tokens.shape[0])
+    for option, value in (("k", k), ("budget", budget)):
         if value < 1:
-            raise ValueError(f"{name}={value} must be at least 1")
-    w, d_model = np.asarray(direction, np.float64), model.embedding.shape[1]
+            raise ValueError(f"{option}={value} must be at least 1")
+    w, d_model = np.asarray(direction, np.float64), frozen.embedding.shape[1]
     if w.shape != (d_model,):
         raise ValueError(f"direction has shape {w.shape}, must be ({d_model},), d_model")
     if not np.isfinite(w).all():
         raise ValueError("direction must be finite")
-    if model.read_out.scale is not None:
-        w = w / float(model.read_out.scale[position])
-    host = host_model(model)
+    if frozen.read_out.scale is not None:
+        w = w / float(frozen.read_out.scale[position])
+    host = host_model(frozen)
     return host, w, float(final_stream(host)[position] @ w)
+
+
+def _check_host(name: str, given: Any) -> None:
+    """Refuse arrays whose values JAX does not know yet."""
+    if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(given)):
+        raise ValueError(
+            f"{name} searches on the host and must be called outside jit, vmap and grad; "
+            "head_path_values of the paths it finds works inside"
+        )

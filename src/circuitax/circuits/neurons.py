@@ -1,8 +1,8 @@
 """When the units of an MLP fire, and whether what they write comes true.
 
-An MLP as a memory: a unit's key is the pattern it fires on, its value the tokens it raises. The
-tables of both are in `token_tables.neuron_tables`; here they meet a text. In an MLP of several
-hidden layers the units meant are those of the last, which write.
+An MLP can be read as a memory: a unit's key is the pattern it fires on, its value is the set of
+tokens it raises. `token_tables.neuron_tables` lists both; this module compares them with a text. In
+an MLP of several hidden layers, "units" are those of the last one, which write to the stream.
 """
 
 from typing import NamedTuple
@@ -11,38 +11,34 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from circuitax.kernel.interventions import Trace
 from circuitax.kernel.linalg import safe_divide
 from circuitax.kernel.mlp import hidden_units
 from circuitax.kernel.norm import apply_norm
-from circuitax.kernel.spec import ForwardSpec
-from circuitax.kernel.weights import TransformerWeights
+from circuitax.kernel.run import Run, one_text
 
 
-def neuron_activations(
-    weights: TransformerWeights, trace: Trace, spec: ForwardSpec
-) -> Float[Array, "n_layers n_ctx d_mlp"]:
+def neuron_activations(run: Run) -> Float[Array, "n_layers n_ctx d_mlp"]:
     """What each unit of the last hidden layer put out: the factor on its row of ``W_out``.
 
     Args:
-        weights: Any transformer with MLPs.
-        trace: Of ``forward(..., outputs=True)`` on one text, without MLP interventions.
-        spec: Static.
+        run: Of any transformer with MLPs on one text, without interventions on its MLPs.
 
     Raises:
-        ValueError: If the model has no MLP, or the trace does not hold what MLPs wrote.
+        ValueError: If the model has no MLP, the trace does not hold what MLPs wrote, or the run is
+            of a batch or an ensemble.
     """
-    mlp = weights.blocks.mlp
+    trace, spec, blocks = one_text(run).trace, run.model.spec, run.model.blocks
+    mlp = blocks.mlp
     if mlp is None:
-        raise ValueError("weights.blocks.mlp is None: the model has no neurons")
+        raise ValueError("run.model.blocks.mlp is None: the model has no neurons")
     if trace.mlp_outputs is None:
-        raise ValueError("trace.mlp_outputs is None: call forward with outputs=True")
+        raise ValueError("run.trace.mlp_outputs is None: call forward with outputs=True")
     # What the MLP read is what it wrote to, before it did; the parallel form reads the layer's
     # input instead.
     entering, leaving = trace.streams[:-1], trace.streams[1:]
     source = entering if spec.parallel else leaving - trace.mlp_outputs
     read = jax.vmap(lambda x, norm: apply_norm(x, spec.norm, spec.norm_eps, norm)[0])(
-        source, weights.blocks.mlp_norm
+        source, blocks.mlp_norm
     )
     return jax.vmap(lambda layer, x: hidden_units(layer, x, spec.activation))(mlp, read)
 
@@ -68,10 +64,16 @@ def values_come_true(
         activations: Over many positions.
         coming: The next token at each.
         values: Which tokens a unit raises most, from `token_tables.neuron_tables`.
-        n_firing: A unit fires at the positions of its so many largest activations.
+        n_firing: A unit fires at the positions of its so many largest activations; from 1 to n.
+
+    Raises:
+        ValueError: If ``n_firing`` is out of range.
 
     Source: S2 and Geva et al. (2021): values are distributions over what follows their keys.
     """
+    n = coming.shape[0]
+    if not 1 <= n_firing <= n:
+        raise ValueError(f"n_firing={n_firing} must be from 1 to the number of positions, {n}")
 
     def of_unit(active: Array, raised: Array) -> tuple[Array, Array]:
         hits = raised[coming].astype(active.dtype)

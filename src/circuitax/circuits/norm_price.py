@@ -9,8 +9,7 @@ from jaxtyping import Array, Float, Int
 from circuitax.circuits.in_context import token_losses
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import Interventions, NormScales
-from circuitax.kernel.spec import ForwardSpec
-from circuitax.kernel.weights import TransformerWeights
+from circuitax.kernel.model import Model, check_one_member
 
 
 class NormPrice(NamedTuple):
@@ -24,28 +23,31 @@ class NormPrice(NamedTuple):
     """What ignoring the variation costs."""
 
 
-def norm_price(
-    weights: TransformerWeights, texts: Int[Array, "batch n_ctx"], spec: ForwardSpec
-) -> NormPrice:
+def norm_price(model: Model, texts: Int[Array, "*batch n_ctx"]) -> NormPrice:
     """The loss when every norm divides by a constant, minus the loss.
 
     The rest of a norm folds exactly (`folding`); this is the part that S0 calls "approximately
     absorbed". Patterns are computed anew from the changed reads.
 
     Args:
-        weights: One model.
+        model: One model.
         texts: Texts to measure on; the constants are means over them.
-        spec: Static.
+
+    Raises:
+        ValueError: If ``texts`` is no batch of texts, or the model is an ensemble.
 
     Source: S0 section 2.3, assumption 3.
     """
+    check_one_member(model)
+    if texts.ndim != 2:
+        raise ValueError(f"texts has shape {texts.shape}, must be a batch of texts [batch, n_ctx]")
 
     def losses(text: Array, scales: NormScales) -> Array:
-        logits, _ = forward(weights, text, spec, Interventions(scales=scales))
+        logits, _ = forward(model, text, Interventions(scales=scales))
         return token_losses(logits, text)
 
     def scales_of(text: Array) -> NormScales:
-        return forward(weights, text, spec)[1].scales
+        return forward(model, text)[1].scales
 
     scales = jax.vmap(scales_of)(texts)
     means = jax.tree.map(

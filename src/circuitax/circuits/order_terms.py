@@ -1,8 +1,8 @@
 """Sums of paths by order and by layer, each from one pass instead of one run an order.
 
 Give every head output a factor e: the frozen model becomes a polynomial in e, and its coefficient
-of e^k is the sum of all paths through k heads. With one variable e_l for each layer, the
-coefficients are all subsets of layers.
+of e^k is the sum of all paths through k heads. With one variable e_l for each layer, there is one
+coefficient for each subset of layers.
 """
 
 import jax.numpy as jnp
@@ -13,49 +13,55 @@ from circuitax.circuits.frozen import FrozenModel, head_constants, head_writes
 MAX_LAYERS = 8  # 2^L streams; beyond, combine layers or use `order_streams`
 
 
-def order_streams(model: FrozenModel) -> Float[Array, "order n_ctx d_model"]:
+def order_streams(frozen: FrozenModel) -> Float[Array, "order n_ctx d_model"]:
     """What the paths of each order, 0 … n_layers, add to the final stream.
 
     ``c_k ← c_k + Σ_h A^h c_{k-1} W_OV^h`` layer by layer: one pass, the cost of n_layers + 1
     streams. Differentiable. Output biases ``b_O`` have order 0, value biases the order of their
     head.
 
+    Args:
+        frozen: Of one text.
+
     Source: framework paper, "term importance analysis" (V-composition, patterns frozen).
     Differs: the paper runs the model once for each order; S4's step 1 also forgets to save what
-        step 2 adds (E34). Both give these sums.
+        step 2 adds (E34 of docs/errata.md). Both give these sums.
     """
-    n_layers = model.A.shape[0]
-    streams = jnp.zeros((n_layers + 1, *model.tokens.shape), model.tokens.dtype)
-    streams = streams.at[0].set(model.embedding)
+    n_layers = frozen.A.shape[0]
+    streams = jnp.zeros((n_layers + 1, *frozen.tokens.shape), frozen.tokens.dtype)
+    streams = streams.at[0].set(frozen.embedding)
     for layer in range(n_layers):
-        written = head_writes(model, layer, streams[:-1], summed=True)
-        written = written.at[0].add(head_constants(model, layer).sum(axis=0))
-        if model.b_O is not None:
-            streams = streams.at[0].add(model.b_O[layer][None, :])
+        written = head_writes(frozen, layer, streams[:-1], summed=True)
+        written = written.at[0].add(head_constants(frozen, layer).sum(axis=0))
+        if frozen.b_O is not None:
+            streams = streams.at[0].add(frozen.b_O[layer][None, :])
         streams = streams.at[1:].add(written)
     return streams
 
 
-def layer_subset_streams(model: FrozenModel) -> Float[Array, "subset n_ctx d_model"]:
+def layer_subset_streams(frozen: FrozenModel) -> Float[Array, "subset n_ctx d_model"]:
     """What the paths through exactly the layers of each subset add to the final stream.
 
     Subset m has layer l if bit l of m is set; the orders of `order_streams` are sums over equal
     bit counts.
 
+    Args:
+        frozen: Of one text.
+
     Raises:
         ValueError: If there are more than 8 layers.
     """
-    n_layers = model.A.shape[0]
+    n_layers = frozen.A.shape[0]
     if n_layers > MAX_LAYERS:
         raise ValueError(
             f"n_layers={n_layers} must be at most {MAX_LAYERS}: subsets are 2^n_layers"
         )
-    streams = model.embedding[None]
+    streams = frozen.embedding[None]
     for layer in range(n_layers):
-        written = head_writes(model, layer, streams, summed=True)
-        written = written.at[0].add(head_constants(model, layer).sum(axis=0))
-        if model.b_O is not None:
-            streams = streams.at[0].add(model.b_O[layer][None, :])
+        written = head_writes(frozen, layer, streams, summed=True)
+        written = written.at[0].add(head_constants(frozen, layer).sum(axis=0))
+        if frozen.b_O is not None:
+            streams = streams.at[0].add(frozen.b_O[layer][None, :])
         streams = jnp.concatenate([streams, written])
     return streams
 

@@ -1,7 +1,8 @@
-"""Ablation and patching: many edited runs of the one forward pass, batched over the edit.
+"""Ablation and patching: many edited runs of the one forward pass, in one vmap over the edits.
 
 What is removed is replaced by zero, by a mean over data, or by another run's value; patterns (and
-norm scales) either react or are held as they were. All heads and MLPs go in one vmap.
+norm scales) either react or are held as they were. `ablate_each` and `patch` are the short forms:
+the first removes every head and MLP in turn, the second replaces every entry of the stream in turn.
 """
 
 from collections.abc import Callable
@@ -11,12 +12,15 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from circuitax.circuits.components import Components
+from circuitax.circuits.components import Components, components_of
 from circuitax.circuits.folding import fold_read
+from circuitax.circuits.in_context import token_losses
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import Interventions, Trace, ablate_heads, freeze
-from circuitax.kernel.spec import ForwardSpec
-from circuitax.kernel.weights import NormWeights, TransformerWeights
+from circuitax.kernel.model import Model, check_one_member
+from circuitax.kernel.run import Run, one_text
+from circuitax.kernel.spec import TransformerSpec
+from circuitax.kernel.weights import NormWeights
 
 Metric = Callable[[Float[Array, "n_ctx d_vocab"]], Float[Array, "*metric"]]
 
@@ -28,11 +32,81 @@ class Ablation(NamedTuple):
     mlps: Float[Array, "*cells n_layers"] | None = None
 
 
-def each_component(weights: TransformerWeights) -> Ablation:
+class Effects(NamedTuple):
+    """How much a metric changes when one component is replaced; positive where it grows."""
+
+    heads: Float[Array, "n_layers n_heads *metric"]
+    mlps: Float[Array, "n_layers *metric"] | None = None
+    """None for a model without MLPs."""
+
+
+def ablate_each(
+    run: Run,
+    metric: Metric | None = None,
+    *,
+    donor: Run | None = None,
+    preserve_patterns: bool = False,
+) -> Effects:
+    """What every head and every MLP is worth: the change of a metric when it alone is removed.
+
+    Args:
+        run: Of one text.
+        metric: From logits to an array; None for the mean next-token loss on the text, in nats.
+        donor: Run of another text of equal length, made with ``outputs=True``, whose outputs take
+            their place (resample ablation); None for zeros.
+        preserve_patterns: Whether attention patterns and norm scales stay as they are in the run;
+            otherwise later layers react.
+
+    Raises:
+        ValueError: If a run is of a batch or an ensemble, or the donor's text has another length.
+
+    Source: framework paper and induction-heads paper, "full" and "pattern-preserving" ablation.
+    """
+    measure = _metric_of(one_text(run), metric)
+    n_layers, n_heads = run.trace.patterns.shape[:2]
+    if donor is not None:
+        _check_donor(one_text(donor).trace, run.tokens)
+    values = ablate(
+        run.model,
+        run.tokens,
+        each_component(run.model),
+        measure,
+        replacement=None if donor is None else components_of(donor),
+        preserved=run.trace if preserve_patterns else None,
+    )
+    values = values - measure(run.logits)[None]
+    split = n_layers * n_heads
+    heads = values[:split].reshape(n_layers, n_heads, *values.shape[1:])
+    return Effects(heads, None if run.model.blocks.mlp is None else values[split:])
+
+
+def patch(
+    run: Run, donor: Run, metric: Metric | None = None
+) -> Float[Array, "place n_ctx *metric"]:
+    """The change of a metric when the stream at one layer and position is the donor run's.
+
+    Entry ``[l, t]`` puts in the stream before layer l, and ``[n_layers, t]`` the final stream.
+
+    Args:
+        run: Of one text.
+        donor: Run of the same model on another text of equal length.
+        metric: From logits to an array; None for the mean next-token loss on the run's text.
+
+    Raises:
+        ValueError: If a run is of a batch or an ensemble, or the donor's text has another length.
+
+    Source: activation patching (causal tracing), every layer and position.
+    """
+    measure = _metric_of(one_text(run), metric)
+    values = patch_stream(run.model, run.tokens, one_text(donor).trace, measure)
+    return values - measure(run.logits)[None, None]
+
+
+def each_component(model: Model) -> Ablation:
     """One cell for each head, then one for each MLP, with that component alone replaced."""
-    n_layers, n_heads = weights.blocks.attention.W_Q.shape[-4:-2]
+    n_layers, n_heads = model.n_layers, model.n_heads
     n = n_layers * n_heads
-    if weights.blocks.mlp is None:
+    if model.blocks.mlp is None:
         return Ablation(jnp.eye(n).reshape(n, n_layers, n_heads))
     masks = jnp.eye(n + n_layers)
     return Ablation(masks[:, :n].reshape(-1, n_layers, n_heads), masks[:, n:])
@@ -65,9 +139,8 @@ def ablation_edit(
 
 
 def ablate(
-    weights: TransformerWeights,
+    model: Model,
     tokens: Int[Array, " n_ctx"],
-    spec: ForwardSpec,
     ablation: Ablation,
     metric: Metric,
     *,
@@ -77,46 +150,65 @@ def ablate(
     """A metric of the logits under every ablation of a stack, in one vmap over the cells.
 
     Args:
-        weights: One model.
+        model: One model.
         tokens: One text.
-        spec: Static.
         ablation: With one axis of cells, such as `each_component`.
         metric: From logits to an array, such as a loss; what it returns is all that is kept.
         replacement: As in `ablation_edit`.
         preserved: As in `ablation_edit`.
+
+    Raises:
+        ValueError: If the ablation has other heads or MLPs than the model, or the model is an
+            ensemble.
     """
+    check_one_member(model)
+    n_layers, mlps = model.n_layers, ablation.mlps
+    if ablation.heads.shape[1:] != (n_layers, model.n_heads):
+        raise ValueError(
+            f"ablation.heads has shape {ablation.heads.shape}, must be one cell or more of "
+            f"({n_layers}, {model.n_heads})"
+        )
+    if mlps is not None and model.blocks.mlp is None:
+        raise ValueError("ablation.mlps must be None: the model has no MLPs")
+    if mlps is not None and mlps.shape != (ablation.heads.shape[0], n_layers):
+        raise ValueError(
+            f"ablation.mlps has shape {mlps.shape}, must be {(ablation.heads.shape[0], n_layers)}"
+        )
 
     def one(cell: Ablation) -> Array:
         edit = ablation_edit(cell, replacement, preserved)
-        return metric(forward(weights, tokens, spec, edit)[0])
+        return metric(forward(model, tokens, edit)[0])
 
     return jax.vmap(one)(ablation)
 
 
 def patch_stream(
-    weights: TransformerWeights,
+    model: Model,
     tokens: Int[Array, " n_ctx"],
-    spec: ForwardSpec,
     donor: Trace,
     metric: Metric,
 ) -> Float[Array, "place n_ctx *metric"]:
     """The metric when the stream before one layer, at one position, is another run's.
 
     Args:
-        weights: One model.
+        model: One model.
         tokens: The text that is run.
-        spec: Static.
         donor: Trace of the text whose stream is put in, equally long.
         metric: As in `ablate`.
 
+    Raises:
+        ValueError: If the donor's text has another length, or the model is an ensemble.
+
     Source: activation patching (causal tracing), every layer and position.
     """
+    check_one_member(model)
+    _check_donor(donor, tokens)
     n_places, n_ctx, _ = donor.streams.shape
 
     def one(place: Array, position: Array) -> Array:
         here = jnp.zeros((n_places, n_ctx), donor.streams.dtype).at[place, position].set(1)
         edit = Interventions(stream_keep=1 - here, stream_add=here[..., None] * donor.streams)
-        return metric(forward(weights, tokens, spec, edit)[0])
+        return metric(forward(model, tokens, edit)[0])
 
     over_positions = jax.vmap(one, in_axes=(None, 0))
     return jax.vmap(over_positions, in_axes=(0, None))(jnp.arange(n_places), jnp.arange(n_ctx))
@@ -134,33 +226,34 @@ class Edges(NamedTuple):
 
 
 def patch_paths(
-    change: Float[Array, "n_ctx d_model"],
-    edges: Edges,
-    weights: TransformerWeights,
-    spec: ForwardSpec,
-    trace: Trace,
+    run: Run, change: Float[Array, "n_ctx_of_change d_model"], edges: Edges
 ) -> Interventions:
     """The edit by which a change of one component reaches some readers directly, and only those.
 
     Everything behind the readers reacts. A reader sees the change through its norm with the scale
-    held, which makes it linear in the change; hold ``scales`` in the returned edit (they are), and
-    patching all edges of a component equals patching the component.
+    held, which makes it linear in the change. The returned edit holds these scales everywhere, so
+    that patching all edges of a component equals patching the component.
 
     Args:
+        run: The run that is edited, of one text.
         change: New minus old output of the sender, a head or an MLP; readers that act before it
             are the caller's to leave out. An MLP reads the heads of its own layer, unless the two
             are parallel.
         edges: Receivers.
-        weights: Any transformer.
-        spec: Static.
-        trace: Of the run that is edited.
 
     Raises:
-        ValueError: If ``edges.mlps`` is missing for a model with MLPs, or given for one without.
+        ValueError: If ``edges.mlps`` is missing for a model with MLPs, or given for one without, a
+            shape does not fit the run, or the run is of a batch or an ensemble.
 
     Source: path patching, "direct" edges; TransformerLens has one edge at a time.
     """
-    blocks = weights.blocks
+    trace, spec, blocks = one_text(run).trace, run.model.spec, run.model.blocks
+    if change.shape != trace.streams.shape[1:]:
+        raise ValueError(f"change has shape {change.shape}, must be {trace.streams.shape[1:]}")
+    for name in ("query", "key", "value"):
+        shape, want = getattr(edges, name).shape, trace.patterns.shape[:2]
+        if shape != want:
+            raise ValueError(f"edges.{name} has shape {shape}, must be {want}")
     if (blocks.mlp is None) != (edges.mlps is None):
         need = "must be None: the model has no MLPs" if blocks.mlp is None else "must not be None"
         raise ValueError(f"edges.mlps {need} (zeros leave them unpatched)")
@@ -187,7 +280,7 @@ def patch_paths(
 
 def _through_norm(
     change: Float[Array, "n_ctx d_model"],
-    spec: ForwardSpec,
+    spec: TransformerSpec,
     norm: NormWeights | None,
     scale: Float[Array, "n_layers n_ctx"] | None,
     n_layers: int,
@@ -199,3 +292,17 @@ def _through_norm(
     through, _ = fold_read(eye, None, spec.norm, gain_only)
     seen = jnp.einsum("td,lde->lte", change, through)
     return seen if scale is None else seen / scale[..., None]
+
+
+def _metric_of(run: Run, metric: Metric | None) -> Metric:
+    if metric is not None:
+        return metric
+    return lambda logits: token_losses(logits, run.tokens).mean()
+
+
+def _check_donor(donor: Trace, tokens: Int[Array, " n_ctx"]) -> None:
+    n_ctx = donor.streams.shape[1]
+    if n_ctx != tokens.shape[0]:
+        raise ValueError(
+            f"donor is of a text of {n_ctx} tokens, must have the {tokens.shape[0]} of the run"
+        )

@@ -28,10 +28,7 @@ def n_paths(n_layers: int, n_heads: int, order: int | None = None) -> int:
 
     Source: framework paper, "path expansion"; S0 section 6, "explosion of possible paths".
     """
-    given = {"n_layers": n_layers, "n_heads": n_heads, "order": 0 if order is None else order}
-    for name, value in given.items():
-        if value < 0:
-            raise ValueError(f"{name}={value} must be at least 0")
+    _not_negative(n_layers=n_layers, n_heads=n_heads, order=order)
     if order is None:
         return (1 + n_heads) ** n_layers
     return math.comb(n_layers, order) * n_heads**order
@@ -46,8 +43,12 @@ def all_paths(n_layers: int, n_heads: int, max_order: int | None = None) -> Iter
     Args:
         n_layers: Number of layers.
         n_heads: Heads of each layer.
-        max_order: Leave out paths of more heads.
+        max_order: Leave out paths of more heads than this.
+
+    Raises:
+        ValueError: If an argument is negative.
     """
+    _not_negative(n_layers=n_layers, n_heads=n_heads, max_order=max_order)
     paths: list[Path] = [()]
     for layer in range(n_layers):
         paths += [
@@ -63,7 +64,11 @@ def path_index(path: Path, n_heads: int) -> int:
     """The position of a path among `all_paths`: its digits in base ``1 + n_heads``.
 
     Layer l contributes ``(1 + head) (1 + n_heads)^l`` where the path uses it.
+
+    Raises:
+        ValueError: As `check_path`.
     """
+    check_path(path, 1 + max((layer for layer, _ in path), default=0), n_heads)
     return sum((1 + head) * (1 + n_heads) ** layer for layer, head in path)
 
 
@@ -83,6 +88,22 @@ def check_path(path: Path, n_layers: int, n_heads: int) -> None:
             )
 
 
-def path_name(path: Path) -> str:
-    """``"direct"``, or heads in order of action, such as ``"0.3 → 1.2"``."""
-    return " → ".join(f"{layer}.{head}" for layer, head in path) or "direct"
+def path_name(path: Path, sources: tuple[int | None, ...] | None = None) -> str:
+    """``"direct"``, or heads in order of action, such as ``"0.3 → 1.2"``.
+
+    Args:
+        path: Heads in the order in which they act.
+        sources: The position each head reads, None for its own bias: ``"0.3[4] → 1.2[7]"``,
+            ``"0.3[bias] → 1.2[7]"``.
+    """
+    heads = [f"{layer}.{head}" for layer, head in path]
+    if sources is not None:
+        read = ["bias" if source is None else source for source in sources]
+        heads = [f"{head}[{place}]" for head, place in zip(heads, read, strict=True)]
+    return " → ".join(heads) or "direct"
+
+
+def _not_negative(**given: int | None) -> None:
+    for name, value in given.items():
+        if value is not None and value < 0:
+            raise ValueError(f"{name}={value} must be at least 0")

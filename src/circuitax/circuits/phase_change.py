@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Num
 
 from circuitax.kernel.linalg import safe_divide
@@ -28,7 +29,7 @@ def progress(curve: Float[Array, "*batch step"]) -> Float[Array, "*batch step"]:
 
 
 def reached(
-    steps: Num[Array, " step"], curve: Float[Array, "*batch step"], share: float
+    steps: Num[Array, " n_steps"], curve: Float[Array, "*batch step"], share: float
 ) -> Float[Array, "*batch"]:
     """The first step, by linear interpolation, at which a share of the change has been made.
 
@@ -41,12 +42,12 @@ def reached(
         The step; the last one for a curve that never changed.
 
     Raises:
-        ValueError: If ``share`` is not in (0, 1] or there are fewer than two steps.
+        ValueError: If ``share`` is not in (0, 1], there are fewer than two steps, the curve was
+            measured at another number of them, or they do not increase (seen outside jit only).
     """
     if not 0 < share <= 1:
         raise ValueError(f"share={share} must be in (0, 1]")
-    if steps.shape[0] < 2:
-        raise ValueError(f"steps has {steps.shape[0]} entries, a change needs at least 2")
+    _check_steps(steps, curve)
     done = progress(curve)
     t = steps.astype(curve.dtype)
     after = done >= share
@@ -60,7 +61,7 @@ def reached(
 
 
 def change_window(
-    steps: Num[Array, " step"], curve: Float[Array, "*batch step"], margin: float = 0.1
+    steps: Num[Array, " n_steps"], curve: Float[Array, "*batch step"], margin: float = 0.1
 ) -> Window:
     """When a curve leaves its first value, is half way, and nears its last one.
 
@@ -70,7 +71,7 @@ def change_window(
         margin: Share of the change left out at either end, in (0, 1/2).
 
     Raises:
-        ValueError: If ``margin`` is not in (0, 1/2).
+        ValueError: If ``margin`` is not in (0, 1/2), or as `reached`.
 
     Source: induction-heads paper marks its windows by eye; this is a rule.
     """
@@ -87,7 +88,7 @@ class Stretch(NamedTuple):
 
 
 def steepest_stretch(
-    steps: Num[Array, " step"], curve: Float[Array, "*batch step"], width: float
+    steps: Num[Array, " n_steps"], curve: Float[Array, "*batch step"], width: float
 ) -> Stretch:
     """The stretch of ``width`` steps in which a curve falls most; negative if it only rises.
 
@@ -97,7 +98,8 @@ def steepest_stretch(
         width: In steps.
 
     Raises:
-        ValueError: If ``width`` is not positive or exceeds the whole range of steps.
+        ValueError: If ``width`` is not positive or exceeds the whole range of steps (seen outside
+            jit only), or as `reached`.
 
     Source: induction-heads paper, "the phase change ... in a narrow window", which it marks by eye.
     """
@@ -106,7 +108,7 @@ def steepest_stretch(
 
 
 def speed_up(
-    steps: Num[Array, " step"], curve: Float[Array, "*batch step"], width: float
+    steps: Num[Array, " n_steps"], curve: Float[Array, "*batch step"], width: float
 ) -> Float[Array, "*batch"]:
     """By how much a curve falls faster later than it did earlier, per stretch of ``width`` steps.
 
@@ -122,13 +124,30 @@ def speed_up(
 
 
 def _falls(
-    steps: Num[Array, " step"], curve: Float[Array, "*batch step"], width: float
-) -> tuple[Float[Array, " step"], Float[Array, "*batch step"]]:
+    steps: Num[Array, " n_steps"], curve: Float[Array, "*batch step"], width: float
+) -> tuple[Float[Array, " n_steps"], Float[Array, "*batch step"]]:
     """Starts of stretches, and falls in them; those that would end too late repeat the last one."""
-    t = steps.astype(curve.dtype)
-    if not 0 < width <= float(steps[-1] - steps[0]):
+    _check_steps(steps, curve)
+    if not width > 0 or (_known(steps) and width > float(np.ptp(np.asarray(steps)))):
         raise ValueError(f"width={width} must be positive and at most the range of the steps")
+    t = steps.astype(curve.dtype)
     start = jnp.minimum(t, t[-1] - width)
     flat = curve.reshape(-1, t.shape[0])
     falls = jax.vmap(lambda c: jnp.interp(start, t, c) - jnp.interp(start + width, t, c))(flat)
     return start, falls.reshape(curve.shape)
+
+
+def _check_steps(steps: Num[Array, " n_steps"], curve: Float[Array, "*batch step"]) -> None:
+    n_steps = steps.shape[0]
+    if n_steps < 2:
+        raise ValueError(f"steps has {n_steps} entries, a change needs at least 2")
+    if curve.shape[-1] != n_steps:
+        raise ValueError(
+            f"curve has {curve.shape[-1]} measurements, must have one a step, {n_steps}"
+        )
+    if _known(steps) and not (np.diff(np.asarray(steps)) > 0).all():
+        raise ValueError("steps must increase")
+
+
+def _known(steps: Num[Array, " n_steps"]) -> bool:
+    return not isinstance(steps, jax.core.Tracer)

@@ -2,14 +2,14 @@
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from circuitax.circuits.folding import fold_read
-from circuitax.kernel.interventions import Trace
 from circuitax.kernel.norm import Norm
-from circuitax.kernel.spec import ForwardSpec
-from circuitax.kernel.weights import TransformerWeights
+from circuitax.kernel.run import Run, one_text
 
 
 class ReadOut(NamedTuple):
@@ -20,12 +20,20 @@ class ReadOut(NamedTuple):
     b_U: Float[Array, " d_vocab"] | None
 
 
-def read_out_of(weights: TransformerWeights, spec: ForwardSpec, trace: Trace) -> ReadOut:
-    """The read-out of one text; exact for the trace's own final scale."""
-    if not spec.final_norm or spec.norm == Norm.none:
-        return ReadOut(None, weights.W_U, weights.b_U)
-    W_U, b_U = fold_read(weights.W_U, weights.b_U, spec.norm, weights.final_norm)
-    return ReadOut(trace.scales.final, W_U, b_U)
+def read_out_of(run: Run) -> ReadOut:
+    """The read-out of one text; exact for the run's own final scale.
+
+    Args:
+        run: Of any transformer on one text.
+
+    Raises:
+        ValueError: If the run is of a batch or an ensemble.
+    """
+    model, norm = one_text(run).model, run.model.spec.norm
+    if not model.spec.final_norm or norm == Norm.none:
+        return ReadOut(None, model.W_U, model.b_U)
+    W_U, b_U = fold_read(model.W_U, model.b_U, norm, model.final_norm)
+    return ReadOut(run.trace.scales.final, W_U, b_U)
 
 
 def logits_of(
@@ -40,7 +48,13 @@ def logits_along(
     directions: Float[Array, "n_ctx d_model"],
     read_out: ReadOut,
 ) -> Float[Array, "*parts n_ctx"]:
-    """The same along one direction a position, such as `token_directions`, without V-sized work."""
+    """`logits_of` along one direction for each position, without work on the whole vocabulary.
+
+    Args:
+        parts: Of the final stream.
+        directions: Such as `token_directions`; they already hold the gain of the final norm.
+        read_out: Of the same text.
+    """
     return jnp.einsum("...td,td->...t", _scaled(parts, read_out), directions)
 
 
@@ -53,13 +67,28 @@ def token_directions(
 
     Args:
         read_out: Of the text.
-        chosen: Token ids whose logits are read.
+        chosen: Token ids whose logits are read, one for each position.
         against: Token ids whose logits are subtracted.
+
+    Raises:
+        ValueError: If an id is out of range (seen outside jit only).
     """
+    _check_ids("chosen", chosen, read_out)
+    if against is not None:
+        _check_ids("against", against, read_out)
     directions = read_out.W_U[:, chosen]
     if against is not None:
         directions = directions - read_out.W_U[:, against]
     return directions.T
+
+
+def _check_ids(name: str, ids: Int[Array, " n_ctx"], read_out: ReadOut) -> None:
+    d_vocab = read_out.W_U.shape[1]
+    if isinstance(ids, jax.core.Tracer):
+        return
+    for token in np.unique(np.asarray(ids)):
+        if not 0 <= token < d_vocab:
+            raise ValueError(f"{name} has the id {token}, must lie in [0, {d_vocab=})")
 
 
 def _scaled(parts: Array, read_out: ReadOut) -> Array:

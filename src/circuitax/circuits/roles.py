@@ -1,6 +1,6 @@
 """What heads do with what they attend to: copying, name moving, memory management.
 
-Each score comes with what it would be by chance. Patterns are `detectors`' business.
+Each score comes with its value by chance. The module `detectors` scores where heads attend.
 """
 
 from typing import NamedTuple
@@ -10,8 +10,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from circuitax.kernel.chain import Chain, columns, diagonal, materialise, rows
-from circuitax.kernel.interventions import Trace
 from circuitax.kernel.linalg import cosine, safe_divide
+from circuitax.kernel.run import Run, one_text
 
 
 class Role(NamedTuple):
@@ -30,12 +30,17 @@ def copying(ov: Chain, tokens: Int[Array, " n_tokens"]) -> Role:
 
     Args:
         ov: `heads.token_ov`, ``[*heads, d_vocab, d_vocab]``.
-        tokens: Distinct tokens, such as 25 random ones.
+        tokens: Distinct tokens, at least 2, such as 25 random ones.
+
+    Raises:
+        ValueError: If there are fewer than 2 tokens.
 
     Source: induction-heads paper, "copying" evaluator, with its later remark (ReLU on mean-centred
         logits).
     Differs: over the set and not the vocabulary, so that chance is ``2/n - 1`` at any vocabulary.
     """
+    if tokens.shape[0] < 2:
+        raise ValueError(f"tokens has {tokens.shape[0]} entries, must have at least 2")
     table = materialise(columns(rows(ov, tokens), tokens))
     raised = jax.nn.relu(table - table.mean(axis=-1, keepdims=True))
     own = jnp.trace(raised, axis1=-2, axis2=-1)
@@ -59,11 +64,17 @@ def name_moving(
         ov: `heads.token_ov` with the same axes of heads.
         tokens: The text.
         names: Positions of the candidates, at least one; of distinct tokens.
-        dest: Where the prediction is made.
+        dest: Where the prediction is made; negative positions count from the end.
+
+    Raises:
+        ValueError: If ``dest`` is out of range.
 
     Source: name movers of the indirect-object work, as a detector; null: uniform attention to all
         sources and a random row.
     """
+    n_ctx = pattern.shape[-2]
+    if not -n_ctx <= dest < n_ctx:
+        raise ValueError(f"dest={dest} must be from {-n_ctx} to {n_ctx - 1}")
     among = materialise(columns(rows(ov, tokens), tokens))
     rivals = jnp.where(jnp.broadcast_to(names, among.shape), among, -jnp.inf)
     copied = jnp.diagonal(among, axis1=-2, axis2=-1) >= rivals.max(axis=-1)
@@ -81,25 +92,29 @@ class MemoryManagement(NamedTuple):
     """Mean over tokens of attention to the present position times the OV diagonal, in logits."""
 
 
-def memory_management(trace: Trace, ov: Chain, tokens: Int[Array, " n_ctx"]) -> MemoryManagement:
-    """Does a head write against the stream, and lower the token it stands on?
+def memory_management(run: Run, ov: Chain) -> MemoryManagement:
+    """Whether each head writes against the stream and lowers the logit of the present token.
 
     Args:
-        trace: From ``forward(..., outputs=True)``.
-        ov: `heads.token_ov`.
-        tokens: The text of the trace.
+        run: Of one text.
+        ov: `heads.token_ov` of the same model.
 
     Raises:
-        ValueError: If the trace was made without ``outputs``.
+        ValueError: If the run's trace was made without ``outputs``, ``ov`` has other heads, or the
+            run is of a batch or an ensemble.
 
     Source: framework paper, "memory management" by heads of large negative OV eigenvalues that
         attend to the present token; S4.
     """
+    trace = one_text(run).trace
     if trace.head_outputs is None:
-        raise ValueError("trace.head_outputs is None: call forward with outputs=True")
+        raise ValueError("run.trace.head_outputs is None: call forward with outputs=True")
+    n_layers, n_heads = trace.patterns.shape[:2]
+    if ov.shape[:-2] != (n_layers, n_heads):
+        raise ValueError(f"ov has shape {ov.shape}, must start with [{n_layers}, {n_heads}]")
     stream = jnp.broadcast_to(trace.streams[:-1, None], trace.head_outputs.shape)
     own = jnp.diagonal(trace.patterns, axis1=-2, axis2=-1)
     return MemoryManagement(
         cosine(trace.head_outputs, stream).mean(axis=-1),
-        (own * diagonal(ov)[..., tokens]).mean(axis=-1),
+        (own * diagonal(ov)[..., run.tokens]).mean(axis=-1),
     )

@@ -1,21 +1,20 @@
 """What Q- and K-composition are worth in nats: losses when patterns are rebuilt from some terms.
 
-`order_terms` holds patterns, and so sees V-composition alone. Here the scores of one layer's heads
-are rebuilt from some of their terms (query source × key source), and go through the softmax anew.
+`order_terms` keeps the attention patterns of a run, so it sees V-composition alone. This module
+rebuilds the scores of one layer's heads from some of their terms (query source × key source) and
+applies the softmax to them again.
 """
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float
 
-from circuitax.circuits.components import components_of
 from circuitax.circuits.in_context import token_losses
 from circuitax.circuits.score_terms import score_sources, score_terms
 from circuitax.kernel.attention import attention_pattern, causal_mask
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import Interventions
-from circuitax.kernel.spec import ForwardSpec
-from circuitax.kernel.weights import TransformerWeights
+from circuitax.kernel.run import Run
 
 SELECTIONS = ("all", "without Q", "without K", "without both")
 
@@ -49,9 +48,7 @@ def rebuilt_patterns(
 
 
 def score_selection_losses(
-    weights: TransformerWeights,
-    tokens: Int[Array, " n_ctx"],
-    spec: ForwardSpec,
+    run: Run,
     layer: int,
     selections: Bool[Array, "n_selections n_sources n_sources"]
     | Float[Array, "n_selections n_sources n_sources"],
@@ -62,37 +59,33 @@ def score_selection_losses(
     what the terms do through this layer's patterns.
 
     Args:
-        weights: Any transformer.
-        tokens: One text.
-        spec: Static.
+        run: Of any transformer on one text, made with ``outputs=True``.
         layer: Whose heads; static, in ``[0, n_layers)``.
         selections: From `composition_selections`, or any weights on the terms.
 
     Raises:
-        ValueError: If ``layer`` is out of range, or the selections have other sources.
+        ValueError: If ``layer`` is out of range, the selections have other sources, or the trace
+            was made without ``outputs``.
 
     Source: framework paper, "term importance analysis", which mentions Q- and K-variants without
         defining them; this is our definition.
     """
-    n_layers, n_heads = weights.blocks.attention.W_Q.shape[-4:-2]
-    if not 0 <= layer < n_layers:
-        raise ValueError(f"layer={layer} must be from 0 to {n_layers - 1}")
-    _, trace = forward(weights, tokens, spec, outputs=True)
-    parts = components_of(weights, tokens, spec, trace)
-    n_sources = len(score_sources(weights, spec, parts, layer))
+    model, tokens, patterns = run.model, run.tokens, run.trace.patterns
+    n_layers, n_heads = patterns.shape[:2]
+    n_sources = len(score_sources(run, layer))
     if selections.shape[1:] != (n_sources, n_sources):
         raise ValueError(
             f"selections has shape {selections.shape}, must end in ({n_sources}, {n_sources})"
         )
     terms = jax.lax.map(
-        lambda head: score_terms(weights, spec, trace, parts, layer, head).terms,
+        lambda head: score_terms(run, layer, head).terms,
         jnp.arange(n_heads),
     )
     frozen = jnp.zeros((n_layers, n_heads), bool).at[layer].set(True)
 
     def one(selection: Array) -> Array:
-        own = rebuilt_patterns(terms, selection, spec.causal)
-        edit = Interventions(patterns=trace.patterns.at[layer].set(own), pattern_frozen=frozen)
-        return token_losses(forward(weights, tokens, spec, edit)[0], tokens)
+        own = rebuilt_patterns(terms, selection, model.spec.causal)
+        edit = Interventions(patterns=patterns.at[layer].set(own), pattern_frozen=frozen)
+        return token_losses(forward(model, tokens, edit)[0], tokens)
 
     return jax.lax.map(one, selections)

@@ -11,16 +11,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from circuitax.circuits.components import Components, component_names
+from circuitax.circuits.components import Components, component_names, components_of
 from circuitax.circuits.folding import fold_read
 from circuitax.circuits.heads import position_vectors
 from circuitax.kernel.attention import attention_scores, smear_keys
 from circuitax.kernel.indices import check_index
-from circuitax.kernel.interventions import Trace
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions, rotate
-from circuitax.kernel.spec import ForwardSpec
-from circuitax.kernel.weights import TransformerWeights
+from circuitax.kernel.run import Run, one_text
 
 
 class ScoreTerms(NamedTuple):
@@ -32,22 +30,24 @@ class ScoreTerms(NamedTuple):
     """Scores of the undivided stream minus the terms: rounding."""
 
 
-def score_sources(
-    weights: TransformerWeights, spec: ForwardSpec, parts: Components, layer: int
-) -> tuple[str, ...]:
+def score_sources(run: Run, layer: int) -> tuple[str, ...]:
     """Names of the sources that a layer's queries and keys can be built from.
 
+    Args:
+        run: Of any transformer on one text, made with ``outputs=True``.
+        layer: Whose queries and keys; static.
+
     Raises:
-        ValueError: If ``layer`` is out of range.
+        ValueError: If ``layer`` is out of range, or the trace was made without ``outputs``.
     """
-    blocks = weights.blocks
+    blocks = one_text(run).model.blocks
     check_index("layer", layer, blocks.attention.W_Q.shape[0])
     names = [
         name
-        for name in component_names(parts)
+        for name in component_names(components_of(run))
         if name in ("tokens", "positions") or _layer_of(name) < layer
     ]
-    if spec.positions.in_queries_and_keys:
+    if run.model.spec.positions.in_queries_and_keys:
         names.append("positions")
     norm = blocks.attention_norm
     if blocks.attention.b_Q is not None or (norm is not None and norm.offset is not None):
@@ -55,76 +55,58 @@ def score_sources(
     return tuple(names)
 
 
-def score_terms(
-    weights: TransformerWeights,
-    spec: ForwardSpec,
-    trace: Trace,
-    parts: Components,
-    layer: int,
-    head: int | Int[Array, ""],
-) -> ScoreTerms:
+def score_terms(run: Run, layer: int, head: int | Int[Array, ""]) -> ScoreTerms:
     """The scores of one head, expanded on the query side and on the key side.
 
     The term (head 0.a, tokens) is Q-composition with head a, (tokens, head 0.a) is K-composition,
     (head 0.a, head 0.b) is both.
 
     Args:
-        weights: Any transformer.
-        spec: Static.
-        trace: Of one run; its norm scale at this layer is kept.
-        parts: Of the same run, from `components_of`.
+        run: Of any transformer on one text, made with ``outputs=True``; its norm scale at this
+            layer is kept.
+        layer: Layer of the head, static.
+        head: Which head.
+
+    Raises:
+        ValueError: If ``layer`` or ``head`` is out of range (a traced head is not checked), or the
+            trace was made without ``outputs``.
+
+    Source: framework paper, "QK circuit of the second layer" (terms ``A_q ⊗ A_k ⊗ W``).
+    """
+    _check_head(run, layer, head)
+    sources = _sources(components_of(run), layer)
+    q, k = _queries_and_keys(sources, run, layer, head)
+    terms = run.model.spec.scale * jnp.einsum("atk,bsk->abts", q, k)
+    whole = head_scores(run, layer, head)
+    return ScoreTerms(terms, whole - terms.sum(axis=(0, 1)))
+
+
+def head_scores(run: Run, layer: int, head: int | Int[Array, ""]) -> Float[Array, "dest src"]:
+    """The scores of one head before mask and softmax, undivided.
+
+    Args:
+        run: Of any transformer on one text.
         layer: Layer of the head, static.
         head: Which head.
 
     Raises:
         ValueError: If ``layer`` or ``head`` is out of range; a traced head is not checked.
-
-    Source: framework paper, "QK circuit of the second layer" (terms ``A_q ⊗ A_k ⊗ W``).
     """
-    _check_head(weights, layer, head)
-    sources = _sources(parts, layer)
-    q, k = _queries_and_keys(sources, weights, spec, trace, layer, head)
-    terms = spec.score_scale * jnp.einsum("atk,bsk->abts", q, k)
-    whole = head_scores(weights, spec, trace, layer, head)
-    return ScoreTerms(terms, whole - terms.sum(axis=(0, 1)))
-
-
-def head_scores(
-    weights: TransformerWeights,
-    spec: ForwardSpec,
-    trace: Trace,
-    layer: int,
-    head: int | Int[Array, ""],
-) -> Float[Array, "dest src"]:
-    """The scores of one head before mask and softmax, undivided.
-
-    Args:
-        weights: As in `score_terms`, like all else.
-        spec: Static.
-        trace: Of one run.
-        layer: Layer of the head, static.
-        head: Which head.
-
-    Raises:
-        ValueError: As `score_terms`.
-    """
-    _check_head(weights, layer, head)
-    q, k = _queries_and_keys(trace.streams[layer][None], weights, spec, trace, layer, head)
-    return attention_scores(q.sum(axis=0)[None], k.sum(axis=0)[None], spec.score_scale)[0]
+    _check_head(run, layer, head)
+    q, k = _queries_and_keys(run.trace.streams[layer][None], run, layer, head)
+    return attention_scores(q.sum(axis=0)[None], k.sum(axis=0)[None], run.model.spec.scale)[0]
 
 
 def _queries_and_keys(
     sources: Float[Array, "n_parts n_ctx d_model"],
-    weights: TransformerWeights,
-    spec: ForwardSpec,
-    trace: Trace,
+    run: Run,
     layer: int,
     head: int | Int[Array, ""],
 ) -> tuple[Float[Array, "n_sources n_ctx d_head"], Float[Array, "n_sources n_ctx d_head"]]:
     """Queries and keys of each source; smearing and rotation are linear and act on each."""
-    heads = weights.blocks.attention
-    q = _read(sources, heads.W_Q, heads.b_Q, weights, spec, trace, layer, head)
-    k = _read(sources, heads.W_K, heads.b_K, weights, spec, trace, layer, head)
+    heads, spec = run.model.blocks.attention, run.model.spec
+    q = _read(sources, heads.W_Q, heads.b_Q, run, layer, head)
+    k = _read(sources, heads.W_K, heads.b_K, run, layer, head)
     if heads.smear is not None:
         k = smear_keys(k, jnp.broadcast_to(heads.smear[layer, head], k.shape[:1]))
     if spec.positions == Positions.rotary:
@@ -137,21 +119,20 @@ def _read(
     x: Float[Array, "n_parts n_ctx d_model"],
     W: Float[Array, "n_layers n_heads d_model d_head"],
     b: Float[Array, "n_layers n_heads d_head"] | None,
-    weights: TransformerWeights,
-    spec: ForwardSpec,
-    trace: Trace,
+    run: Run,
     layer: int,
     head: int | Int[Array, ""],
 ) -> Float[Array, "n_sources n_ctx d_head"]:
     """The parts of the stream through the frozen norm and one map, then positions, then bias."""
-    norm = weights.blocks.attention_norm
+    model, spec = run.model, run.model.spec
+    norm = model.blocks.attention_norm
     at = jax.tree.map(lambda w: w[layer], norm)
     folded, constant = fold_read(W[layer, head], None, spec.norm, at)
-    if spec.norm != Norm.none and trace.scales.attention is not None:
-        x = x / trace.scales.attention[layer][None, :, None]
+    if spec.norm != Norm.none and run.trace.scales.attention is not None:
+        x = x / run.trace.scales.attention[layer][None, :, None]
     rows = [x @ folded]
     if spec.positions.in_queries_and_keys:
-        rows.append((position_vectors(weights, spec, x.shape[1]) @ W[layer, head])[None])
+        rows.append((position_vectors(model, x.shape[1]) @ W[layer, head])[None])
     if b is not None:
         constant = b[layer, head] if constant is None else constant + b[layer, head]
     if constant is not None:
@@ -169,8 +150,8 @@ def _sources(parts: Components, layer: int) -> Float[Array, "n_parts n_ctx d_mod
     return jnp.concatenate(blocks)
 
 
-def _check_head(weights: TransformerWeights, layer: int, head: int | Int[Array, ""]) -> None:
-    n_layers, n_heads = weights.blocks.attention.W_Q.shape[:2]
+def _check_head(run: Run, layer: int, head: int | Int[Array, ""]) -> None:
+    n_layers, n_heads = one_text(run).model.blocks.attention.W_Q.shape[:2]
     check_index("layer", layer, n_layers)
     check_index("head", head, n_heads)
 

@@ -28,28 +28,31 @@ class HostModel(NamedTuple):
     direct: np.ndarray  # [n_ctx, d_model], what the direct path writes
 
 
-def host_model(model: FrozenModel) -> HostModel:
+def host_model(frozen: FrozenModel) -> HostModel:
     """Copy a frozen model to the host.
+
+    Args:
+        frozen: Of one text.
 
     Raises:
         ValueError: If anything in it is not finite, as in a model that diverged.
     """
-    n_layers, n_heads, n_ctx, _ = model.A.shape
-    d_value = model.W_O.shape[2]
-    embedding = np.asarray(model.embedding, np.float64)
-    W_V = np.asarray(model.W_V, np.float64).reshape(-1, embedding.shape[1], d_value)
+    n_layers, n_heads, n_ctx, _ = frozen.A.shape
+    d_value = frozen.W_O.shape[2]
+    embedding = np.asarray(frozen.embedding, np.float64)
+    W_V = np.asarray(frozen.W_V, np.float64).reshape(-1, embedding.shape[1], d_value)
     b_O = np.zeros((n_layers, embedding.shape[1]))
-    if model.b_O is not None:
-        b_O = np.asarray(model.b_O, np.float64)
+    if frozen.b_O is not None:
+        b_O = np.asarray(frozen.b_O, np.float64)
     before = np.concatenate([np.zeros((1, b_O.shape[1])), np.cumsum(b_O, axis=0)])
     layer = np.repeat(np.arange(n_layers), n_heads)
     shape = (n_layers * n_heads, n_ctx, d_value)
-    b_V = np.zeros(shape) if model.b_V is None else np.asarray(model.b_V, np.float64)
+    b_V = np.zeros(shape) if frozen.b_V is None else np.asarray(frozen.b_V, np.float64)
     host = HostModel(
-        np.asarray(model.A, np.float64).reshape(shape[0], n_ctx, n_ctx),
+        np.asarray(frozen.A, np.float64).reshape(shape[0], n_ctx, n_ctx),
         (embedding[None] + before[layer][:, None]) @ W_V,
         W_V,
-        np.asarray(model.W_O, np.float64).reshape(-1, d_value, embedding.shape[1]),
+        np.asarray(frozen.W_O, np.float64).reshape(-1, d_value, embedding.shape[1]),
         b_V.reshape(shape),
         layer,
         embedding + before[-1],
@@ -57,7 +60,7 @@ def host_model(model: FrozenModel) -> HostModel:
     for name, array in host._asdict().items():
         # No comparison with NaN holds, so a search among NaNs would drop them all, as if proven.
         if not np.isfinite(array).all():
-            raise ValueError(f"model.{name} must be finite; a path ledger is no proof otherwise")
+            raise ValueError(f"frozen.{name} must be finite; a path ledger is no proof otherwise")
     return host
 
 

@@ -1,8 +1,8 @@
 """Copying and same-matching, read from eigenvalues of k × k problems.
 
 ``λ(W_E W_V W_O W_U) = λ(W_V W_O W_U W_E)`` apart from zeros: a vocabulary-sized circuit has at most
-d_head non-zero eigenvalues. Positive ones mean that tokens, on the whole, raise themselves; it is
-no proof, since eigenvectors need not be orthogonal: report the diagonal and the top-1 rate too.
+d_head non-zero eigenvalues. Positive ones mean that tokens, on the whole, raise themselves. They do
+not prove it, since eigenvectors need not be orthogonal: report the diagonal and the top-1 rate too.
 """
 
 from typing import NamedTuple
@@ -13,9 +13,10 @@ from jaxtyping import Array, Complex, Float, Key
 
 from circuitax.kernel.chain import Chain, chain_of
 from circuitax.kernel.gauge import centre_sources
+from circuitax.kernel.indices import check_index
 from circuitax.kernel.linalg import safe_divide
-from circuitax.kernel.spectrum import Cycle, cyclic, eigenvalues
-from circuitax.kernel.weights import HeadStack
+from circuitax.kernel.model import Model, check_one_member
+from circuitax.kernel.spectrum import Cycle, cyclic, eigenvalues, unit_factors
 
 
 def eigenvalue_score(values: Complex[Array, "*batch k"]) -> Float[Array, "*batch"]:
@@ -36,7 +37,7 @@ def copying_score(ov: Chain) -> Float[Array, "*batch"]:
 
     Source: framework paper; null by `random_score`.
     """
-    return eigenvalue_score(eigenvalues(cyclic(ov)))
+    return eigenvalue_score(eigenvalues(cyclic(unit_factors(ov))))
 
 
 def same_matching(
@@ -62,23 +63,28 @@ def same_matching(
     return circuit, copying_score(circuit)
 
 
-def composed_keys(
-    W_E: Float[Array, "d_vocab d_model"],
-    heads: HeadStack,
-    writer: tuple[int, int],
-    reader_layer: int,
-) -> tuple[Chain, Chain]:
+def composed_keys(model: Model, writer: tuple[int, int], reader_layer: int) -> tuple[Chain, Chain]:
     """Arguments of `same_matching` for one writer and all heads of a later layer.
 
     Args:
-        W_E: Token rows as layer 0 reads them.
-        heads: All layers, stacked.
+        model: One member's; fold norms first (`folding.fold_norms`).
         writer: (layer, head) of the head that writes the marker.
-        reader_layer: Layer of the heads whose keys read it.
+        reader_layer: Layer of the heads whose keys read it, after the writer's.
+
+    Raises:
+        ValueError: If a layer or head is out of range, ``reader_layer`` is not a later one, or the
+            model is an ensemble.
     """
-    layer, head = writer
-    queries = chain_of(W_E, heads.W_Q[reader_layer])
-    marker = (W_E, heads.W_V[layer, head], heads.W_O[layer, head])
+    check_one_member(model)
+    heads, (layer, head) = model.blocks.attention, writer
+    n_layers, n_heads = heads.W_V.shape[:2]
+    check_index("writer[0]", layer, n_layers)
+    check_index("writer[1]", head, n_heads)
+    check_index("reader_layer", reader_layer, n_layers)
+    if not layer < reader_layer:
+        raise ValueError(f"reader_layer={reader_layer} must be a layer after that of {writer=}")
+    queries = chain_of(model.W_E, heads.W_Q[reader_layer])
+    marker = (model.W_E, heads.W_V[layer, head], heads.W_O[layer, head])
     return queries, chain_of(*marker, heads.W_K[reader_layer])
 
 
@@ -97,14 +103,15 @@ def random_score(key: Key[Array, ""], rank: int, n_samples: int = 100) -> Random
 
     Args:
         key: Random key.
-        rank: Narrowest dimension of the circuit.
+        rank: Narrowest dimension of the circuit, at least 1.
         n_samples: At least 2.
 
     Raises:
-        ValueError: If ``n_samples`` is less than 2.
+        ValueError: If ``rank`` is less than 1 or ``n_samples`` less than 2.
     """
-    if n_samples < 2:
-        raise ValueError(f"n_samples={n_samples} must be at least 2")
+    for name, value, least in (("rank", rank, 1), ("n_samples", n_samples, 2)):
+        if value < least:
+            raise ValueError(f"{name}={value} must be at least {least}")
     noise = Cycle(jax.random.normal(key, (n_samples, rank, rank)))
     scores = eigenvalue_score(eigenvalues(noise))
     return RandomScore(scores.mean(), scores.std(ddof=1))

@@ -1,13 +1,16 @@
 """Where heads read and write in the stream: overlaps of subspaces, and how full the stream is.
 
-Unlike composition scores these ignore how strongly a direction is used, and they do not depend on
-the basis inside a head.
+Unlike composition scores, these measures ignore how strongly a direction is used, and they do not
+depend on the basis inside a head. They are defined for maps of full column rank only: a map that is
+numerically rank-deficient has fewer directions than columns, and an orthonormal basis of "its
+column space" would contain arbitrary ones.
 """
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from circuitax.kernel.decompositions import orthonormal, singular, symmetric_eigenvalues
 from circuitax.kernel.linalg import participation_ratio, safe_divide
@@ -24,16 +27,34 @@ class Overlap(NamedTuple):
     """Their standard deviation; ``(value - null) / std`` is a z-score."""
 
 
-def basis(W: Float[Array, "*batch d_model k"]) -> Float[Array, "*batch d_model k"]:
-    """Orthonormal columns with the span of W's columns; W has full column rank.
+def basis(W: Float[Array, "*batch d_model k"], name: str = "W") -> Float[Array, "*batch d_model k"]:
+    """Orthonormal columns with the span of W's columns.
+
+    Args:
+        W: Of full column rank: its smallest singular value exceeds ``d_model ε`` times its largest,
+            where ε is the spacing of its numbers at 1. Inside ``jit``, ``vmap`` or ``grad``, where
+            values cannot be looked at, the basis of a map of lower rank is NaN.
+        name: Of the argument in messages.
 
     Raises:
-        ValueError: If ``k`` is more than d_model, where columns cannot be independent.
+        ValueError: If ``k`` is 0 or more than d_model, or the columns are not independent.
     """
     d_model, k = W.shape[-2:]
-    if k > d_model:
-        raise ValueError(f"W has k={k} columns, must have at most d_model={d_model}")
-    return orthonormal(W)[0]
+    if not 1 <= k <= d_model:
+        raise ValueError(f"{name} has k={k} columns, must have at least 1 and at most {d_model=}")
+    columns, triangle = orthonormal(W)
+    independent = _independent(jax.lax.stop_gradient(triangle), d_model)
+    if not isinstance(independent, jax.core.Tracer) and not independent.all():
+        raise ValueError(
+            f"{name} has linearly dependent columns, must have full column rank k={k}: pass a "
+            "basis of its column space (such as its left singular vectors)"
+        )
+    return jnp.where(independent[..., None, None], columns, jnp.nan)
+
+
+def _independent(triangle: Float[Array, "*batch k k"], d_model: int) -> Bool[Array, "*batch"]:
+    sizes = singular(triangle)
+    return sizes[..., -1] > d_model * jnp.finfo(sizes.dtype).eps * sizes[..., 0]
 
 
 def overlap(x: Float[Array, "*batch d_model a"], y: Float[Array, "*batch d_model_y b"]) -> Overlap:
@@ -46,7 +67,8 @@ def overlap(x: Float[Array, "*batch d_model a"], y: Float[Array, "*batch d_model
         y: For what a head reads, ``W_Q``, ``W_K`` or ``W_V``.
 
     Raises:
-        ValueError: If ``x`` and ``y`` differ in d_model, or have more columns than that.
+        ValueError: If ``x`` and ``y`` differ in d_model, or one of them has no column, more columns
+            than d_model, or dependent columns (NaN inside ``jit``, see `basis`).
 
     Source: S4, "bandwidth of the residual stream"; null by invariance: E‖B_xᵀ B_y‖² = a b / d, and
         the variance of `composition`'s null, with projectors: 2 a (d-a) b (d-b) / (d² (d-1) (d+2)).
@@ -63,11 +85,11 @@ def principal_cosines(
     """Cosines of the principal angles between two column spaces, in falling order.
 
     Raises:
-        ValueError: If ``x`` and ``y`` differ in d_model.
+        ValueError: As `overlap`.
     """
     if x.shape[-2] != y.shape[-2]:
         raise ValueError(f"y has d_model={y.shape[-2]}, must have that of x, {x.shape[-2]}")
-    inner = jnp.matrix_transpose(basis(x)) @ basis(y)
+    inner = jnp.matrix_transpose(basis(x, "x")) @ basis(y, "y")
     return jnp.clip(singular(inner), 0, 1)
 
 
@@ -82,16 +104,21 @@ class Bandwidth(NamedTuple):
     """Mean overlap between two different writers, in [0, 1]; ``k / d_model`` at random."""
 
 
-def bandwidth(W_O: Float[Array, "n_writers k d_model"]) -> Bandwidth:
+def bandwidth(W_O: Float[Array, "*n_writers k d_model"]) -> Bandwidth:
     """Use of the residual stream by heads (or groups of neurons), from their write spaces.
 
     Args:
-        W_O: One matrix a writer, row form; flatten layers and heads.
+        W_O: One matrix for each writer, in row form; flatten layers and heads into one axis.
+
+    Raises:
+        ValueError: If ``W_O`` has another number of axes than 3, or a writer has dependent rows.
 
     Source: S4 and the framework paper, "the residual stream has limited bandwidth".
     """
+    if W_O.ndim != 3:
+        raise ValueError(f"W_O has shape {W_O.shape}, must be [n_writers, k, d_model]")
     n, k, d = W_O.shape
-    B = basis(jnp.matrix_transpose(W_O))
+    B = basis(jnp.matrix_transpose(W_O), "the transpose of W_O")
     total = jnp.einsum("nik,njk->ij", B, B)
     spectrum = jnp.clip(symmetric_eigenvalues(total), 0)
     # Σ_{m≠n} ‖B_mᵀ B_n‖² is ‖total‖² less the n diagonal terms of k each

@@ -1,7 +1,7 @@
 """What circuits say about tokens: skip-trigrams, copying accuracy, keys and values of neurons.
 
-All stream through the vocabulary (`kernel.streaming`) and are read in the gauge of `heads`: scores
-before the softmax, centred, not probabilities. Call under jit.
+All of them go through the vocabulary block by block (`kernel.streaming`) and use the gauge of
+`heads`: they read centred scores before the softmax, not probabilities. Call them under jit.
 """
 
 from typing import NamedTuple
@@ -27,12 +27,20 @@ def copying_accuracy(
 
     Args:
         ov: `heads.token_ov`, or a sum of several as a longer chain.
-        k: Usually 1 or 5.
+        k: From 1 to d_vocab, usually 1 or 5.
         block_entries: Bounds the memory.
+
+    Raises:
+        ValueError: If k is out of range, or the circuit is not of tokens to tokens.
 
     Source: ARENA 1.2, "top-1 accuracy of the full OV circuit" (30.79 %, top-5 47.73 % for its
         head 1.4).
     """
+    n, d_vocab = ov.shape[-2:]
+    if n != d_vocab:
+        raise ValueError(f"ov has shape {ov.shape}, must end in [d_vocab, d_vocab]")
+    if not 1 <= k <= d_vocab:
+        raise ValueError(f"k={k} must be from 1 to {d_vocab=}")
     return jnp.mean(diagonal_rank(ov, block_entries=block_entries) < k, axis=-1)
 
 
@@ -146,14 +154,15 @@ def neuron_tables(
     """Keys and values of one layer's neurons: an MLP as a memory from tokens to tokens.
 
     Args:
-        mlp: One layer, norm folded; the gate, where there is one, is the key.
+        mlp: One layer, norm folded; the gate, where there is one, is the key of a unit.
         W_E: Token rows as the MLP reads them.
         W_U: Centred unembedding.
-        k: Tokens for each unit.
+        k: Tokens for each unit, from 1 to d_vocab.
         block_entries: Bounds the memory.
 
     Raises:
-        ValueError: If the MLP has several hidden layers, so that no unit both reads and writes.
+        ValueError: If the MLP is of several layers of a model, or has several hidden layers, so
+            that no unit both reads and writes, or k is out of range.
 
     Source: S1 section 5 ("expand, activate, compress"); S2, feed-forward layers.
     """
@@ -161,6 +170,10 @@ def neuron_tables(
         raise ValueError(
             f"mlp.W_hidden has shape {mlp.W_hidden.shape}, must be None (mlp_depth=1): units of "
             "the first hidden layer have keys, units of the last have values"
+        )
+    if mlp.W_in.ndim != 2:
+        raise ValueError(
+            f"mlp.W_in has shape {mlp.W_in.shape}, must be one layer's, [d_model, d_mlp]"
         )
     reads = mlp.W_in if mlp.W_gate is None else mlp.W_gate
     return NeuronTable(

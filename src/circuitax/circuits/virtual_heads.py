@@ -1,7 +1,7 @@
 """Virtual heads: two heads in series act as one, ``(A² A¹) ⊗ (W_OV¹ W_OV²)``.
 
-V-composition makes ``H`` heads a layer into ``H²`` virtual ones for each pair of layers, each with
-a pattern and an OV circuit of its own.
+Through V-composition, ``H`` heads in each of two layers form ``H²`` virtual heads, each with a
+pattern and an OV circuit of its own.
 """
 
 import jax.numpy as jnp
@@ -12,11 +12,11 @@ from circuitax.circuits.read_out import logits_of
 from circuitax.kernel.chain import Chain, chain_of
 from circuitax.kernel.indices import check_index
 from circuitax.kernel.linalg import norm
-from circuitax.kernel.weights import HeadStack
+from circuitax.kernel.model import Model, check_one_member
 
 
 def virtual_patterns(
-    model: FrozenModel, first: int, second: int
+    frozen: FrozenModel, first: int, second: int
 ) -> Float[Array, "n_heads n_heads dest src"]:
     """``A² A¹`` of all pairs, ``[head of the first layer, head of the second, dest, src]``.
 
@@ -24,25 +24,32 @@ def virtual_patterns(
     looks at what its first head brought.
 
     Args:
-        model: A frozen model.
+        frozen: Of one text.
         first: Layer that acts first.
         second: A later layer.
 
     Raises:
         ValueError: If a layer is out of range, or ``first`` is not before ``second``.
     """
-    _check_layers(first, second, model.A.shape[0])
-    return jnp.einsum("bts,asr->abtr", model.A[second], model.A[first])
+    _check_layers(first, second, frozen.A.shape[0])
+    return jnp.einsum("bts,asr->abtr", frozen.A[second], frozen.A[first])
 
 
-def virtual_ov(heads: HeadStack, first: int, second: int) -> Chain:
+def virtual_ov(model: Model, first: int, second: int) -> Chain:
     """``W_OV¹ W_OV²`` of all pairs, a chain batched over ``[head of first, head of second]``.
 
     Its `spectra.copying_score` says whether the pair copies.
 
+    Args:
+        model: Any transformer, norms folded (`folding.fold_norms`) where it has some.
+        first: Layer that acts first.
+        second: A later layer.
+
     Raises:
         ValueError: If a layer is out of range, or ``first`` is not before ``second``.
     """
+    check_one_member(model)
+    heads = model.blocks.attention
     _check_layers(first, second, heads.W_V.shape[0])
     return chain_of(
         heads.W_V[first][:, None],
@@ -53,17 +60,22 @@ def virtual_ov(heads: HeadStack, first: int, second: int) -> Chain:
 
 
 def virtual_sizes(
-    model: FrozenModel, first: int, second: int
+    frozen: FrozenModel, first: int, second: int
 ) -> Float[Array, "n_heads n_heads n_ctx"]:
     """Euclidean norms of the logits that each virtual head adds at each position.
+
+    Args:
+        frozen: Of one text.
+        first: Layer that acts first.
+        second: A later layer.
 
     Raises:
         ValueError: If a layer is out of range, or ``first`` is not before ``second``.
     """
-    _check_layers(first, second, model.A.shape[0])
-    brought = head_writes(model, first, model.embedding)
-    written = jnp.swapaxes(head_writes(model, second, brought), 0, 1)
-    return norm(logits_of(written, model.read_out))
+    _check_layers(first, second, frozen.A.shape[0])
+    brought = head_writes(frozen, first, frozen.embedding)
+    written = jnp.swapaxes(head_writes(frozen, second, brought), 0, 1)
+    return norm(logits_of(written, frozen.read_out))
 
 
 def _check_layers(first: int, second: int, n_layers: int) -> None:

@@ -8,9 +8,9 @@ the constant, and a block that writes it again doubles it at every layer (E25).
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
-from circuitax.kernel.spec import ForwardSpec
-from circuitax.kernel.weights import TransformerWeights
+from circuitax.kernel.weights import Blocks
 
 
 def with_constant(x: Float[Array, "*batch d"]) -> Float[Array, "*batch d+1"]:
@@ -43,7 +43,7 @@ def fold_affine(
     return jnp.concatenate([top, bottom[..., None, :]], axis=-2)
 
 
-def fold_biases(weights: TransformerWeights, spec: ForwardSpec) -> TransformerWeights:
+def fold_biases(model: Model) -> Model:
     """The same attention-only model without biases, on a stream with one more coordinate.
 
     Reads get their bias as one more row. ``b_O`` needs one more value coordinate, constant 1: a
@@ -51,28 +51,28 @@ def fold_biases(weights: TransformerWeights, spec: ForwardSpec) -> TransformerWe
     ``b_O`` from it. Nothing writes to the constant coordinate itself (E25).
 
     Args:
-        weights: Attention only.
-        spec: Without norm, which would rescale the constant.
+        model: Attention only, and without norm, which would rescale the constant.
 
     Returns:
-        Weights with d_model and d_value larger by one and every bias None; same logits and
+        A model with d_model and d_value larger by one and every bias None; same logits and
         patterns.
 
     Raises:
-        ValueError: If the model has a norm or an MLP, or ``spec.positions`` is computed from
+        ValueError: If the model has a norm or an MLP, or ``positions`` is computed from
             d_model, which changes.
 
     Source: S0 section 2.3, assumption 2 and footnote 2.
     """
+    spec = model.spec
     if spec.norm != Norm.none:
         raise ValueError(f"spec.norm={spec.norm.value} must be none to fold biases")
-    if weights.blocks.mlp is not None:
-        raise ValueError("weights.blocks.mlp must be None to fold biases: an MLP is not linear")
+    if model.blocks.mlp is not None:
+        raise ValueError("model.blocks.mlp must be None to fold biases: an MLP is not linear")
     if spec.positions.computed_from_width:
         raise ValueError(
             f"spec.positions={spec.positions.value} depends on d_model, which folding changes"
         )
-    heads = weights.blocks.attention
+    heads = model.blocks.attention
 
     def read(W: Array, b: Array | None) -> Array:
         row = jnp.zeros((*W.shape[:-2], W.shape[-1]), W.dtype) if b is None else b
@@ -96,9 +96,10 @@ def fold_biases(weights: TransformerWeights, spec: ForwardSpec) -> TransformerWe
         b_V=None,
         b_O=None,
     )
-    return TransformerWeights(
-        W_E=with_constant(weights.W_E),
-        W_U=read(weights.W_U, weights.b_U),
-        blocks=weights.blocks._replace(attention=folded),
-        W_pos=None if weights.W_pos is None else silent(weights.W_pos),
+    return model.replace(
+        W_E=with_constant(model.W_E),
+        W_U=read(model.W_U, model.b_U),
+        blocks=Blocks(folded),
+        W_pos=None if model.W_pos is None else silent(model.W_pos),
+        b_U=None,
     )

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from circuitax.kernel.weights import TransformerWeights
+from circuitax.kernel.model import Model
 
 
 class LayerCache(NamedTuple):
@@ -25,7 +25,7 @@ class Cache(NamedTuple):
     """Positions filled; the next token sits at this position."""
 
 
-def empty_cache(weights: TransformerWeights, n_max: int) -> Cache:
+def empty_cache(model: Model, n_max: int) -> Cache:
     """A cache for at most ``n_max`` positions; writing more is the caller's error.
 
     Raises:
@@ -33,7 +33,7 @@ def empty_cache(weights: TransformerWeights, n_max: int) -> Cache:
     """
     if n_max < 1:
         raise ValueError(f"n_max={n_max} must be at least 1")
-    W_K, W_V = weights.blocks.attention.W_K, weights.blocks.attention.W_V
+    W_K, W_V = model.blocks.attention.W_K, model.blocks.attention.W_V
     n_layers, n_heads, _, d_head = W_K.shape
     shape = (n_layers, n_heads, n_max)
     return Cache(

@@ -1,7 +1,7 @@
 """Low-rank maps as chains of factors that are never multiplied out."""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import jax.numpy as jnp
 from jax import Array
@@ -22,8 +22,9 @@ class Chain(NamedTuple):
     Build one with :func:`chain_of`, which checks the shapes.
 
     ``first @ then`` composes in row order: it is the map that applies ``first``, then ``then``
-    (a chain or a matrix). The result is a longer chain; nothing is multiplied. ``x + y`` is
-    :func:`add` and ``c * x`` is :func:`scale`.
+    (a chain or a matrix). The result is a longer chain; nothing is multiplied. ``x + y`` and
+    ``x - y`` are :func:`add`; ``c * x`` and ``x / c`` are :func:`scale`. NumPy cannot read a chain:
+    :func:`materialise` makes its matrix.
 
     Differs: the papers write column maps, where the same composition reads ``then · first``.
     """
@@ -55,11 +56,31 @@ class Chain(NamedTuple):
     def __add__(self, other: "Chain") -> "Chain":  # type: ignore[override]
         return add(self, other)
 
-    def __mul__(self, factor: float | Array) -> "Chain":  # type: ignore[override]
+    def __neg__(self) -> "Chain":
+        return scale(self, -1)
+
+    def __sub__(self, other: "Chain") -> "Chain":
+        return add(self, -other)
+
+    def __truediv__(self, divisor: ArrayLike) -> "Chain":
+        return scale(self, 1 / divisor)
+
+    def __mul__(self, factor: ArrayLike) -> "Chain":  # type: ignore[override]
         return scale(self, factor)
 
-    def __rmul__(self, factor: float | Array) -> "Chain":  # type: ignore[override]
+    def __rmul__(self, factor: ArrayLike) -> "Chain":  # type: ignore[override]
         return scale(self, factor)
+
+    def __array__(self, *args: Any, **options: Any) -> NoReturn:
+        """Refuse NumPy, which would stack the factors of a tuple.
+
+        Raises:
+            ValueError: Always.
+        """
+        raise ValueError(
+            f"a chain of shape {self.shape} is no array: use materialise(chain) for its matrix, "
+            "kernel.spectrum for its norm, or chain.factors"
+        )
 
 
 # Without it, NumPy would turn a chain on the right of `@` into an array instead of asking it.
@@ -99,7 +120,7 @@ def apply(x: Float[Array, "*batch n d_in"], chain: Chain) -> Float[Array, "*out 
     return multiply((x, *chain.factors))
 
 
-def scale(chain: Chain, factor: float | Float[Array, "*batch"]) -> Chain:
+def scale(chain: Chain, factor: ArrayLike | Float[Array, "*batch"]) -> Chain:
     """``factor · chain``, written into the smallest factor; a batch of scales is allowed."""
     smallest = min(range(len(chain.factors)), key=lambda i: chain.factors[i].size)
     scaled = list(chain.factors)

@@ -11,10 +11,10 @@ from jaxtyping import Array, Float, Int
 from circuitax.kernel.cache import Cache
 from circuitax.kernel.interventions import Interventions, Trace, check_interventions
 from circuitax.kernel.layer import Layer, Place, apply_layer, edited
+from circuitax.kernel.model import Model, check_one_member, check_options
 from circuitax.kernel.norm import Norm, apply_norm
 from circuitax.kernel.positions import sinusoidal
-from circuitax.kernel.spec import ForwardSpec
-from circuitax.kernel.weights import TransformerWeights
+from circuitax.kernel.tokens import Tokens, token_ids
 
 # Layers are scanned; up to this many at a time are written out, which small models need to be fast
 # on CPU, while the compile time of deep ones stays bounded.
@@ -22,9 +22,8 @@ _UNROLL = 4
 
 
 def forward(
-    weights: TransformerWeights,
-    tokens: Int[Array, " n_ctx"],
-    spec: ForwardSpec,
+    model: Model,
+    tokens: Tokens,
     interventions: Interventions | None = None,
     *,
     cache: Cache | None = None,
@@ -36,9 +35,9 @@ def forward(
     ``logits = N(X) W_U + b_U``.
 
     Args:
-        weights: One member's weights, layers stacked.
-        tokens: Token ids in [0, d_vocab); others are clamped under jit, as JAX indexes do.
-        spec: Static.
+        model: One model, not an ensemble.
+        tokens: Token ids ``[n_ctx]``, at least one, as an array or a list. They lie in
+            ``[0, d_vocab)``; under jit others are clamped, as JAX indexes do.
         interventions: Edits and frozen values.
         cache: Keys and values of earlier positions, which the tokens follow; it must have room for
             them. The result has the rows of these tokens only, equal to those of the whole text,
@@ -46,22 +45,22 @@ def forward(
         outputs: Also record what each head and each MLP writes.
 
     Raises:
-        ValueError: If the position table is missing or too short, an intervention does not fit, or
-            a cache comes with frozen patterns or a spec that is not causal.
+        ValueError: If the model is an ensemble or has weights that its spec ignores, the tokens are
+            no text, the position table is too short, an intervention does not fit, or a cache comes
+            with frozen patterns or a model that is not causal.
 
     Source: S0 section 2.2 (pre-LN recurrence) and Definition 12; S2, "The Full Transformer".
     Differs: rows are tokens; S3 section 2 leaves out the residual around the MLP (E5).
     """
-    stream, trace = final_stream(weights, tokens, spec, interventions, cache=cache, outputs=outputs)
+    stream, trace = final_stream(model, tokens, interventions, cache=cache, outputs=outputs)
     frozen = None if interventions is None else interventions.scales.final
-    logits, scale = unembed(weights, stream, spec, frozen)
+    logits, scale = unembed(model, stream, frozen)
     return logits, trace._replace(scales=trace.scales._replace(final=scale))
 
 
 def final_stream(
-    weights: TransformerWeights,
-    tokens: Int[Array, " n_ctx"],
-    spec: ForwardSpec,
+    model: Model,
+    tokens: Tokens,
     interventions: Interventions | None = None,
     *,
     cache: Cache | None = None,
@@ -72,9 +71,8 @@ def final_stream(
     The stream is the last of ``trace.streams``; taken from there its gradient would visit all.
 
     Args:
-        weights: As in `forward`, like all else.
+        model: As in `forward`, like all else.
         tokens: Token ids.
-        spec: Static.
         interventions: Edits and frozen values; the final norm is not of this part.
         cache: Keys and values of earlier positions.
         outputs: Also record what each head and each MLP writes.
@@ -82,19 +80,23 @@ def final_stream(
     Raises:
         ValueError: As `forward`.
     """
-    n_layers, n_heads, d_model, _ = weights.blocks.attention.W_Q.shape
-    n_ctx = tokens.shape[0]
+    check_one_member(model)
+    check_options(model)
+    spec, n_layers = model.spec, model.n_layers
+    ids = token_ids(tokens, model.d_vocab)
+    n_ctx = ids.shape[0]
     edit = interventions or Interventions()
-    check_interventions(edit, n_layers, n_heads, n_ctx, d_model)
+    check_interventions(edit, n_layers, model.n_heads, n_ctx, model.d_model)
     if cache is not None and not spec.causal:
         raise ValueError("spec.causal=False must be True to continue from a cache")
     if cache is not None and edit.patterns is not None:
         raise ValueError("interventions.patterns must be None to continue from a cache")
     start = jnp.zeros((), jnp.int32) if cache is None else cache.length
     dest = start + jnp.arange(n_ctx, dtype=jnp.int32)
-    place = Place(dest, start, _position_vectors(weights, dest, spec))
+    place = Place(dest, start, _position_vectors(model, dest))
 
-    stream = weights.W_E[tokens]
+    # An array of NumPy could not be indexed by a traced one.
+    stream = jnp.asarray(model.W_E)[ids]
     if spec.positions.in_stream and place.vectors is not None:
         stream = stream + place.vectors
 
@@ -102,7 +104,7 @@ def final_stream(
     keep, last_keep = _split_last(edit.stream_keep)
     add, last_add = _split_last(edit.stream_add)
     edits = edit._replace(stream_keep=keep, stream_add=add, scales=edit.scales._replace(final=None))
-    layers = Layer(weights.blocks, edits, None if cache is None else cache.layers)
+    layers = Layer(model.blocks, edits, None if cache is None else cache.layers)
     stream, each = jax.lax.scan(
         lambda stream, at: apply_layer(stream, at, place, spec, outputs),
         stream,
@@ -121,24 +123,42 @@ def final_stream(
     )
 
 
+def batch_logits(
+    model: Model, texts: Int[Array, "batch n_ctx"]
+) -> Float[Array, "batch n_ctx d_vocab"]:
+    """The logits of `forward` on each of many texts, as training wants them.
+
+    All rows meet ``W_U`` in one product: a vmapped one has a gradient that copies the logits.
+
+    Args:
+        model: One model.
+        texts: Token ids.
+
+    Raises:
+        ValueError: As `forward`.
+    """
+    streams = jax.vmap(lambda text: final_stream(model, text)[0])(texts)
+    logits, _ = unembed(model, streams.reshape(-1, model.d_model))
+    return logits.reshape(*texts.shape, -1)
+
+
 def unembed(
-    weights: TransformerWeights,
+    model: Model,
     stream: Float[Array, "n_rows d_model"],
-    spec: ForwardSpec,
     scale: Float[Array, " n_rows"] | None = None,
 ) -> tuple[Float[Array, "n_rows d_vocab"], Float[Array, " n_rows"]]:
     """``N(X) W_U + b_U``, the last step of `forward`, and the divisor of its norm.
 
     Args:
-        weights: One member's weights.
+        model: One model.
         stream: Final streams; rows are independent, so they may come from many texts.
-        spec: Static.
         scale: A frozen divisor.
     """
+    spec = model.spec
     norm = spec.norm if spec.final_norm else Norm.none
-    read, scale = apply_norm(stream, norm, spec.norm_eps, weights.final_norm, scale)
-    logits = read @ weights.W_U
-    return (logits if weights.b_U is None else logits + weights.b_U[None, :]), scale
+    read, scale = apply_norm(stream, norm, spec.norm_eps, model.final_norm, scale)
+    logits = read @ model.W_U
+    return (logits if model.b_U is None else logits + model.b_U[None, :]), scale
 
 
 def _split_last(edits: Array | None) -> tuple[Array | None, Array | None]:
@@ -146,18 +166,17 @@ def _split_last(edits: Array | None) -> tuple[Array | None, Array | None]:
 
 
 def _position_vectors(
-    weights: TransformerWeights, dest: Int[Array, " n_ctx"], spec: ForwardSpec
+    model: Model, dest: Int[Array, " n_ctx"]
 ) -> Float[Array, "n_ctx d_model"] | None:
+    spec = model.spec
     if spec.positions.needs_table:
-        if weights.W_pos is None:
-            raise ValueError(f"positions={spec.positions.value} needs weights.W_pos, which is None")
-        if dest.shape[0] > weights.W_pos.shape[0]:
+        table = jnp.asarray(model.W_pos)
+        if dest.shape[0] > table.shape[0]:
             raise ValueError(
                 f"tokens has n_ctx={dest.shape[0]} positions, must have at most the "
-                f"{weights.W_pos.shape[0]} of weights.W_pos"
+                f"{table.shape[0]} of model.W_pos"
             )
-        return weights.W_pos[dest]
+        return table[dest]
     if spec.positions.computed_from_width:
-        W_E = weights.W_E
-        return sinusoidal(dest, W_E.shape[1], W_E.dtype, spec.rotary_base)
+        return sinusoidal(dest, spec.d_model, model.W_E.dtype, spec.rotary_base)
     return None

@@ -7,17 +7,15 @@ from jaxtyping import Array, Int, Key
 from circuitax.kernel.cache import Cache, empty_cache
 from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import at_index
+from circuitax.kernel.model import Model
 from circuitax.kernel.sampling import Sampling, next_token
-from circuitax.kernel.spec import ForwardSpec
-from circuitax.kernel.weights import TransformerWeights
 
 _Carry = tuple[Array, Cache | None]
 
 
 def generate(
-    weights: TransformerWeights,
+    model: Model,
     prompt: Int[Array, " n_prompt"],
-    spec: ForwardSpec,
     n_new: int,
     *,
     key: Key[Array, ""],
@@ -28,9 +26,8 @@ def generate(
     Token j is drawn with ``fold_in(key, j)``, so a longer text begins with the shorter one.
 
     Args:
-        weights: One member's weights.
+        model: One model, causal.
         prompt: At least one token; put the start token there if the model has one.
-        spec: Static; causal.
         n_new: Static, at least 1.
         key: Decides every draw; unused when greedy.
         sampling: Static; None to sample from the model itself.
@@ -49,12 +46,12 @@ def generate(
     if n_new < 1:
         raise ValueError(f"n_new={n_new} must be at least 1")
     n_read = n_prompt + n_new - 1  # the last token is written, never read
-    if spec.positions.needs_table and weights.W_pos is not None:
-        n_ctx = weights.W_pos.shape[0]
+    if model.spec.positions.needs_table and model.W_pos is not None:
+        n_ctx = model.W_pos.shape[0]
         if n_read > n_ctx:
             raise ValueError(
                 f"n_new={n_new} after {n_prompt} tokens reads {n_read} positions, "
-                f"must be at most the {n_ctx} of weights.W_pos"
+                f"must be at most the {n_ctx} of model.W_pos"
             )
 
     def pick(logits: Array, step: Array) -> Array:
@@ -62,11 +59,11 @@ def generate(
 
     def step(carry: _Carry, j: Array) -> tuple[_Carry, Array]:
         last, cache = carry
-        logits, trace = forward(weights, last[None], spec, cache=cache)
+        logits, trace = forward(model, last[None], cache=cache)
         new = pick(logits[0], j)
         return (new, trace.cache), new
 
-    logits, trace = forward(weights, prompt, spec, cache=empty_cache(weights, n_read))
+    logits, trace = forward(model, prompt, cache=empty_cache(model, n_read))
     first = pick(logits[-1], jnp.zeros((), jnp.int32))
     _, rest = jax.lax.scan(step, (first, trace.cache), jnp.arange(1, n_new, dtype=jnp.int32))
     return jnp.concatenate([prompt, first[None], rest])

@@ -3,14 +3,16 @@
 import functools
 import itertools
 from collections.abc import Iterable
-from typing import NamedTuple, overload
+from typing import Any, NamedTuple, NoReturn, overload
 
 import jax.numpy as jnp
 from jax import Array
+from jax.typing import ArrayLike
 from jaxtyping import Float
 
 from circuitax.kernel import spectrum
 from circuitax.kernel.chain import DENSE_LIMIT, Chain, check_dense_size
+from circuitax.kernel.chain import scale as scale_chain
 from circuitax.kernel.linalg import safe_sqrt
 from circuitax.kernel.products import multiply
 
@@ -25,15 +27,38 @@ class Kron(NamedTuple):
     ``P = A``, ``Q = Wᵀ``. Row-major ``x.ravel()`` is their column-stacking ``vec(X)``, and as a
     matrix the term is ``kron(A, W.T)``.
 
+    ``K @ x`` is :func:`act` on a stream, and ``second @ first`` is :func:`compose`, in the order in
+    which operators are written (chains, which act on rows, have the other). ``x + y`` and ``x - y``
+    are sums of terms; ``c * x`` and ``x / c`` are :func:`scale`.
+
     Source: S0 Def. 13, Rmk. 14, Claim 18; S3 Def. 2, Rmk. 3, Claim 7.
     """
 
     A: Array | None
     W: Array | Chain | None
 
-    # A tuple's own + would concatenate.
+    # A tuple's own + and * would concatenate and repeat.
     def __add__(self, other: "Kron | KronSum") -> "KronSum":  # type: ignore[override]
         return add(self, other)
+
+    def __sub__(self, other: "Kron | KronSum") -> "KronSum":
+        return add(self, scale(other, -1))
+
+    def __mul__(self, factor: ArrayLike) -> "Kron":  # type: ignore[override]
+        return scale(self, factor)
+
+    def __rmul__(self, factor: ArrayLike) -> "Kron":  # type: ignore[override]
+        return scale(self, factor)
+
+    def __truediv__(self, divisor: ArrayLike) -> "Kron":
+        return scale(self, 1 / divisor)
+
+    def __matmul__(self, first: "Kron | KronSum | Array") -> "Kron | KronSum | Array":
+        return _after(self, first)
+
+    def __array__(self, *args: Any, **options: Any) -> NoReturn:
+        """Refuse NumPy, which would stack the factors of a tuple; raises a ValueError."""
+        raise ValueError("a Kronecker operator is no array: use materialise(operator), or norm")
 
 
 class KronSum(NamedTuple):
@@ -41,8 +66,33 @@ class KronSum(NamedTuple):
 
     terms: tuple[Kron, ...]
 
+    # A tuple's own + and * would concatenate and repeat.
     def __add__(self, other: "Kron | KronSum") -> "KronSum":  # type: ignore[override]
         return add(self, other)
+
+    def __sub__(self, other: "Kron | KronSum") -> "KronSum":
+        return add(self, scale(other, -1))
+
+    def __mul__(self, factor: ArrayLike) -> "KronSum":  # type: ignore[override]
+        return scale(self, factor)
+
+    def __rmul__(self, factor: ArrayLike) -> "KronSum":  # type: ignore[override]
+        return scale(self, factor)
+
+    def __truediv__(self, divisor: ArrayLike) -> "KronSum":
+        return scale(self, 1 / divisor)
+
+    def __matmul__(self, first: "Kron | KronSum | Array") -> "Kron | KronSum | Array":
+        return _after(self, first)
+
+    def __array__(self, *args: Any, **options: Any) -> NoReturn:
+        """Refuse NumPy, which would stack the factors of a tuple; raises a ValueError."""
+        raise ValueError("a Kronecker operator is no array: use materialise(operator), or norm")
+
+
+for _kind in (Kron, KronSum):
+    # Without it, NumPy would turn an operator beside a number of its own into an array.
+    _kind.__array_ufunc__ = None  # type: ignore[attr-defined]
 
 
 def move(A: Float[Array, "*batch n_dest n_src"]) -> Kron:
@@ -90,11 +140,35 @@ def act(operator: Kron | KronSum, x: Float[Array, "*batch n_ctx d_in"]) -> Array
 
 
 @overload
+def scale(operator: Kron, factor: ArrayLike) -> Kron: ...
+@overload
+def scale(operator: KronSum, factor: ArrayLike) -> KronSum: ...
+@overload
+def scale(operator: Kron | KronSum, factor: ArrayLike) -> Kron | KronSum: ...
+def scale(operator: Kron | KronSum, factor: ArrayLike) -> Kron | KronSum:
+    """``factor · operator``, written into W of each term, or into A where W is the identity.
+
+    Raises:
+        ValueError: If both factors of a term are identities, whose size is not known.
+    """
+    if isinstance(operator, KronSum):
+        return KronSum(tuple(scale(term, factor) for term in operator.terms))
+    A, W = operator
+    if W is not None:
+        return Kron(A, W * factor if isinstance(W, Chain) else _scaled(W, factor))
+    if A is not None:
+        return Kron(_scaled(A, factor), None)
+    raise ValueError("the identity I ⊗ I has no entries to scale: write one factor as a matrix")
+
+
+@overload
 def compose(second: Kron, first: Kron) -> Kron: ...
 @overload
 def compose(second: KronSum, first: Kron | KronSum) -> KronSum: ...
 @overload
 def compose(second: Kron, first: KronSum) -> KronSum: ...
+@overload
+def compose(second: Kron | KronSum, first: Kron | KronSum) -> Kron | KronSum: ...
 def compose(second: Kron | KronSum, first: Kron | KronSum) -> Kron | KronSum:
     """``second ∘ first``: first acts first; sums distribute, ``first``'s terms varying fastest.
 
@@ -191,6 +265,14 @@ def materialise(
         ValueError: If it would exceed ``max_entries``, or a size is needed and missing.
     """
     return _total(_dense(term, n_ctx, d_model, max_entries) for term in terms(operator))
+
+
+def _scaled(matrix: Array, factor: ArrayLike) -> Array:
+    return scale_chain(Chain((matrix,)), factor).factors[0]
+
+
+def _after(second: Kron | KronSum, first: Kron | KronSum | Array) -> Kron | KronSum | Array:
+    return compose(second, first) if isinstance(first, Kron | KronSum) else act(second, first)
 
 
 def _dense(term: Kron, n_ctx: int | None, d_model: int | None, max_entries: int) -> Array:

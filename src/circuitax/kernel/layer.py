@@ -11,7 +11,7 @@ from circuitax.kernel.interventions import Interventions, NormScales
 from circuitax.kernel.mlp import apply_mlp
 from circuitax.kernel.norm import apply_norm
 from circuitax.kernel.positions import Positions, rotate
-from circuitax.kernel.spec import ForwardSpec
+from circuitax.kernel.spec import TransformerSpec
 from circuitax.kernel.weights import Blocks, HeadStack
 
 
@@ -47,7 +47,7 @@ def apply_layer(
     stream: Float[Array, "n_ctx d_model"],
     at: Layer,
     place: Place,
-    spec: ForwardSpec,
+    spec: TransformerSpec,
     outputs: bool,
 ) -> tuple[Float[Array, "n_ctx d_model"], LayerTrace]:
     """The stream after one layer, and what the layer did.
@@ -99,7 +99,7 @@ def _attend(
     read: Float[Array, "n_ctx d_model"],
     at: Layer,
     place: Place,
-    spec: ForwardSpec,
+    spec: TransformerSpec,
 ) -> tuple[
     Float[Array, "n_heads n_ctx d_value"],
     Float[Array, "n_heads n_ctx n_src"],
@@ -126,7 +126,7 @@ def _attend(
     if spec.positions == Positions.rotary:
         q = rotate(q, place.dest, spec.rotary_base)
         k = rotate(k, src, spec.rotary_base)
-    scores = attention.attention_scores(q, k, spec.score_scale)
+    scores = attention.attention_scores(q, k, spec.scale)
     mask = attention.causal_mask(place.dest, src, spec.causal)
     if edit.patterns is not None and edit.pattern_frozen is not None:
         computed = attention.attention_pattern(scores, mask)

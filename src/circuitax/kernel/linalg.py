@@ -1,5 +1,6 @@
 """Norms whose gradients are finite at zero, Gram matrices, and what is read from them."""
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Float
@@ -28,6 +29,26 @@ def norm(vectors: Float[Array, "*batch d"]) -> Float[Array, "*batch"]:
 def cosine(x: Float[Array, "*batch d"], y: Float[Array, "*batch d"]) -> Float[Array, "*batch"]:
     """``⟨x, y⟩ / (‖x‖ ‖y‖)`` over the last axis, in [-1, 1]; 0 if either vector is 0."""
     return safe_divide(jnp.sum(x * y, axis=-1), norm(x) * norm(y))
+
+
+def scaled_to_one(
+    W: Float[Array, "*batch n m"],
+) -> tuple[Float[Array, "*batch n m"], Float[Array, "*batch"]]:
+    """``(W / c, c)`` with c the power of two that brings the largest |entry| of W into [1/2, 1).
+
+    Squares and fourth powers of very small or very large weights leave the range of floating point;
+    those of ``W / c`` do not. Dividing by a power of two rounds nothing, and c counts as a constant
+    in derivatives. Half precision becomes single precision, which has the range that sums need.
+
+    Args:
+        W: Matrices; a matrix of zeros, or one with an entry that is not finite, has c = 1.
+    """
+    W = W.astype(jnp.promote_types(W.dtype, jnp.float32))
+    largest = jax.lax.stop_gradient(jnp.max(jnp.abs(W), axis=(-2, -1), initial=0))
+    usual = (largest >= jnp.finfo(W.dtype).tiny) & jnp.isfinite(largest)
+    largest = jnp.where(usual, largest, 0.5)
+    c = largest / jnp.frexp(largest)[0]  # the quotient is a power of two, hence exact
+    return W / c[..., None, None], c
 
 
 def gram(W: Float[Array, "*batch d n"]) -> Float[Array, "*batch n n"]:

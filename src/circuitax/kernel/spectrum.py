@@ -4,6 +4,9 @@ A cyclic shift, ``F_1 F_2 … F_n → F_i … F_n F_1 … F_{i-1}``, keeps the t
 eigenvalues and changes norms and singular values. The published library behind the framework
 paper's first composition diagram shifted inside a Frobenius norm. Here the shifted product has a
 type of its own, :class:`Cycle`, which norms and singular values do not accept.
+
+Norms, singular values and ratios of them first divide every factor by a power of two
+(`linalg.scaled_to_one`), so that weights of any size, and of half precision, are read correctly.
 """
 
 import math
@@ -15,7 +18,7 @@ from jaxtyping import Complex, Float
 
 from circuitax.kernel import decompositions
 from circuitax.kernel.chain import Chain
-from circuitax.kernel.linalg import safe_divide, safe_sqrt
+from circuitax.kernel.linalg import safe_divide, safe_sqrt, scaled_to_one
 from circuitax.kernel.products import cheapest, multiply
 
 
@@ -111,6 +114,44 @@ def norm(chain: Chain) -> Float[Array, "*batch"]:
     Rounding: the squared norm is exact to about ``eps · Π ‖F_i‖²``, which matters only where the
     factors nearly annihilate each other; :func:`singular_values` is exact there too.
     """
+    scaled, size = _scaled(chain)
+    return size * _norm(scaled)
+
+
+def trace_cosine(chain: Chain) -> Float[Array, "*batch"]:
+    """``tr M / (√rank ‖M‖_F)`` in [-1, 1]: a copying score without eigenvalues.
+
+    It is ±1 only for a multiple of an orthogonal projection, and it bounds the eigenvalue score
+    from inside: ``|tr M| / (√rank ‖M‖_F) ≤ |tr M| / ‖M‖_* ≤ |Σ λ| / Σ |λ|``, by Cauchy–Schwarz
+    and Weyl. ``rank`` is the chain's narrowest dimension.
+    """
+    chain = unit_factors(chain)
+    rank = jnp.sqrt(jnp.asarray(min(chain.dims), chain.factors[0].dtype))
+    return safe_divide(trace(chain), _norm(chain) * rank)
+
+
+def effective_rank(chain: Chain) -> Float[Array, "*batch"]:
+    """``(Σ σ²)² / Σ σ⁴``, the participation ratio of the squared singular values."""
+    chain = unit_factors(chain)
+    sums = power_sums(cyclic(chain.T @ chain), 2)
+    return safe_divide(sums[..., 0] ** 2, sums[..., 1])
+
+
+def unit_factors(chain: Chain) -> Chain:
+    """The chain up to a positive number: the largest |entry| of every factor is in [1/2, 1).
+
+    For readings that do not depend on that number, such as ratios of eigenvalues.
+    """
+    return _scaled(chain)[0]
+
+
+def _scaled(chain: Chain) -> tuple[Chain, Float[Array, "*batch"]]:
+    """`unit_factors`, and the number that the chain is times its unit factors."""
+    factors, sizes = zip(*map(scaled_to_one, chain.factors), strict=True)
+    return Chain(factors), jnp.prod(jnp.stack(jnp.broadcast_arrays(*sizes)), axis=0)
+
+
+def _norm(chain: Chain) -> Float[Array, "*batch"]:
     forth, back, n = chain.factors, chain.T.factors, len(chain.factors)
     i, j = _norm_cuts(chain)
     left = multiply((back + forth)[n - i : n + i]) if i else None
@@ -124,32 +165,16 @@ def norm(chain: Chain) -> Float[Array, "*batch"]:
     return safe_sqrt(jnp.einsum("...ij,...ij->...", x, y))
 
 
-def trace_cosine(chain: Chain) -> Float[Array, "*batch"]:
-    """``tr M / (√rank ‖M‖_F)`` in [-1, 1]: a copying score without eigenvalues.
-
-    It is ±1 only for a multiple of an orthogonal projection, and it bounds the eigenvalue score
-    from inside: ``|tr M| / (√rank ‖M‖_F) ≤ |tr M| / ‖M‖_* ≤ |Σ λ| / Σ |λ|``, by Cauchy–Schwarz
-    and Weyl. ``rank`` is the chain's narrowest dimension.
-    """
-    rank = jnp.sqrt(jnp.asarray(min(chain.dims), chain.factors[0].dtype))
-    return safe_divide(trace(chain), norm(chain) * rank)
-
-
-def effective_rank(chain: Chain) -> Float[Array, "*batch"]:
-    """``(Σ σ²)² / Σ σ⁴``, the participation ratio of the squared singular values."""
-    sums = power_sums(cyclic(chain.T @ chain), 2)
-    return safe_divide(sums[..., 0] ** 2, sums[..., 1])
-
-
 def singular_values(chain: Chain) -> Float[Array, "*batch rank"]:
     """Singular values in falling order, by QR of the two thin halves and one small SVD.
 
     Gradients exist where the halves have full column rank and the values are distinct.
     """
+    chain, size = _scaled(chain)
     left, right = (multiply(side.factors) for side in _narrow_sides(chain))
     r_left = decompositions.triangle(left)
     r_right = decompositions.triangle(jnp.matrix_transpose(right))
-    return decompositions.singular(r_left @ jnp.matrix_transpose(r_right))
+    return size[..., None] * decompositions.singular(r_left @ jnp.matrix_transpose(r_right))
 
 
 def gram_singular_values(chain: Chain) -> Float[Array, "*batch rank"]:
@@ -159,12 +184,14 @@ def gram_singular_values(chain: Chain) -> Float[Array, "*batch rank"]:
     ``[d_vocab, rank]`` array is made for each head. The price: values below about ``√eps`` of the
     largest are noise (3e-4 in float32), and gradients need distinct Gram eigenvalues.
     """
+    chain, size = _scaled(chain)
     left, right = _narrow_sides(chain)
     grams = [multiply((side.T @ side).factors) for side in (left, right.T)]
     # Not Cholesky: a rank-deficient Gram has a root, but no such factor.
     values, vectors = decompositions.symmetric_eigen(jnp.stack(jnp.broadcast_arrays(*grams)))
     roots = safe_sqrt(values)[..., :, None] * jnp.matrix_transpose(vectors)
-    return decompositions.singular(roots[0] @ jnp.matrix_transpose(roots[1]))
+    values = decompositions.singular(roots[0] @ jnp.matrix_transpose(roots[1]))
+    return size[..., None] * values
 
 
 def thin_svd(
@@ -173,11 +200,12 @@ def thin_svd(
     Float[Array, "*batch d_in rank"], Float[Array, "*batch rank"], Float[Array, "*batch rank d_out"]
 ]:
     """``U, σ, Vᵀ`` with ``M = U diag(σ) Vᵀ`` and orthonormal thin factors."""
+    chain, size = _scaled(chain)
     left, right = (multiply(side.factors) for side in _narrow_sides(chain))
     q_left, r_left = decompositions.orthonormal(left)
     q_right, r_right = decompositions.orthonormal(jnp.matrix_transpose(right))
     u, values, v = decompositions.singular_vectors(r_left @ jnp.matrix_transpose(r_right))
-    return q_left @ u, values, v @ jnp.matrix_transpose(q_right)
+    return q_left @ u, size[..., None] * values, v @ jnp.matrix_transpose(q_right)
 
 
 def _norm_cuts(chain: Chain) -> tuple[int, int]:
@@ -213,4 +241,7 @@ def _narrow_sides(chain: Chain) -> tuple[Chain, Chain]:
 
 def _require_square(chain: Chain) -> None:
     if chain.dims[0] != chain.dims[-1]:
-        raise ValueError(f"chain has shape {chain.shape}; a trace needs a square map")
+        raise ValueError(
+            f"chain has shape {chain.shape}, must be square to have a trace and eigenvalues; "
+            "singular_values takes any"
+        )

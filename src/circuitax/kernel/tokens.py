@@ -1,7 +1,45 @@
-"""The start token: one reserved id at position 0 of every text."""
+"""Texts as token ids: what a model accepts, and the start token at position 0."""
 
+from collections.abc import Sequence
+
+import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Int
+
+# What functions of texts accept; `token_ids` says which of these are texts.
+Tokens = ArrayLike | Sequence
+
+
+def token_ids(tokens: Tokens, d_vocab: int, *, batch: bool = False) -> Int[Array, "*batch n_ctx"]:
+    """Token ids as a JAX array, checked.
+
+    Args:
+        tokens: Integers: a list, or an array of NumPy or JAX, ``[n_ctx]``.
+        d_vocab: Ids lie in ``[0, d_vocab)``. Under jit they are not known, hence not checked: JAX
+            clamps others.
+        batch: Whether ``[batch, n_ctx]`` is allowed too.
+
+    Raises:
+        ValueError: If the tokens are no integers, have another number of axes, are none at all, or
+            an id is out of range.
+    """
+    ids = jnp.asarray(tokens)
+    if ids.ndim != 1 and not (batch and ids.ndim == 2):
+        or_batch = " or a batch of them [batch, n_ctx]" if batch else "; vmap over a batch"
+        raise ValueError(f"tokens has shape {ids.shape}, must be one text [n_ctx]{or_batch}")
+    if not ids.size:
+        raise ValueError(f"tokens has shape {ids.shape}, must have at least one token")
+    if not jnp.issubdtype(ids.dtype, jnp.integer):
+        raise ValueError(f"tokens has type {ids.dtype}, must be integers")
+    if not isinstance(ids, jax.core.Tracer):
+        values = np.asarray(ids)
+        for extreme in (int(values.min()), int(values.max())):
+            if not 0 <= extreme < d_vocab:
+                raise ValueError(f"tokens has the id {extreme}, must lie in [0, d_vocab={d_vocab})")
+    # Texts on disk are often of 16 unsigned bits.
+    return ids if jnp.issubdtype(ids.dtype, jnp.signedinteger) else ids.astype(jnp.int32)
 
 
 def with_start(

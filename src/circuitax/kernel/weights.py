@@ -80,14 +80,3 @@ class Blocks(NamedTuple):
     attention_norm: NormWeights | None = None
     mlp: MLPWeights | None = None
     mlp_norm: NormWeights | None = None
-
-
-class TransformerWeights(NamedTuple):
-    """Embedding, layers and unembedding of a decoder-only transformer."""
-
-    W_E: Float[Array, "*batch d_vocab d_model"]
-    W_U: Float[Array, "*batch d_model d_vocab"]
-    blocks: Blocks
-    W_pos: Float[Array, "*batch n_ctx d_model"] | None = None
-    b_U: Float[Array, "*batch d_vocab"] | None = None
-    final_norm: NormWeights | None = None

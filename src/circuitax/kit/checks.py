@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
-from circuitax.models.specs import TransformerSpec
+from circuitax.kernel.spec import TransformerSpec
 
 Bound = int | float | str
 

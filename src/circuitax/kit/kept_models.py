@@ -13,13 +13,12 @@ import jax
 import jax.numpy as jnp
 
 from circuitax.config.schema import nearest
-from circuitax.kernel.weights import TransformerWeights
-from circuitax.kit.members import member_of, n_members
+from circuitax.kernel.model import Model
+from circuitax.kernel.spec import TransformerSpec
 from circuitax.lab.arrays import load_tree
 from circuitax.lab.lab import ARRAYS, Lab
 from circuitax.models.plain import from_plain, to_plain
-from circuitax.models.specs import TransformerSpec
-from circuitax.models.transformer import init_weights
+from circuitax.models.transformer import init_model
 from circuitax.records.record import Record
 
 MODELS, STEPS = "models", "steps_kept"
@@ -30,14 +29,14 @@ def weights_name(model: str, step: int) -> str:
     return f"{model}-step-{step}"
 
 
-def keep_model(lab: Lab, model: str, step: int, members: TransformerWeights) -> None:
+def keep_model(lab: Lab, model: str, step: int, members: Model) -> None:
     """Save the weights of all members of a model.
 
     Args:
         lab: Of the experiment that trains it.
         model: Name, letters, digits and ``_.=-``.
         step: Updates done.
-        members: Weights with an axis of members in front of every array.
+        members: Models with an axis of members in front of every weight.
     """
     lab.save_arrays(weights_name(model, step), members)
 
@@ -119,7 +118,7 @@ class KeptModels:
             raise ValueError(f"model={name} must be one of {', '.join(self.names)}{near}")
         return from_plain(self._specs[name])
 
-    def members(self, name: str, step: int | None = None) -> TransformerWeights:
+    def members(self, name: str, step: int | None = None) -> Model:
         """All members of a model, on the device, with their axis in front of every array.
 
         Args:
@@ -133,24 +132,24 @@ class KeptModels:
         step = self.steps[-1] if step is None else step
         if step not in self.steps:
             raise ValueError(f"step={step} must be one of {', '.join(map(str, self.steps))}")
-        like = jax.eval_shape(lambda: init_weights(jax.random.key(0), spec))
-        weights: TransformerWeights = self._load(weights_name(name, step), like)
-        return jax.tree.map(jnp.asarray, weights)
+        like = jax.eval_shape(lambda: init_model(jax.random.key(0), spec))
+        models: Model = self._load(weights_name(name, step), like)
+        return jax.tree.map(jnp.asarray, models)
 
-    def at_every_step(self, name: str) -> TransformerWeights:
+    def at_every_step(self, name: str) -> Model:
         """All members at all steps: axes of steps and members in front of every array."""
         return jax.tree.map(
             lambda *leaves: jnp.stack(leaves), *[self.members(name, step) for step in self.steps]
         )
 
-    def member(self, name: str, index: int, step: int | None = None) -> TransformerWeights:
+    def member(self, name: str, index: int, step: int | None = None) -> Model:
         """One member of a model.
 
         Raises:
             ValueError: As `members`, or if there is no such member.
         """
-        weights = self.members(name, step)
-        count = n_members(weights)
+        models = self.members(name, step)
+        (count,) = models.member_axes
         if not 0 <= index < count:
             raise ValueError(f"member={index} of {name} must be 0 to {count - 1}")
-        return member_of(weights, index)
+        return models.member(index)

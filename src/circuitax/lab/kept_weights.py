@@ -3,13 +3,13 @@
 import jax
 import jax.numpy as jnp
 
-from circuitax.kernel.weights import TransformerWeights
+from circuitax.kernel.model import Model
+from circuitax.kernel.spec import TransformerSpec
 from circuitax.lab.lab import Lab
-from circuitax.models.specs import TransformerSpec
-from circuitax.models.transformer import init_weights
+from circuitax.models.transformer import init_model
 
 
-def kept_weights(lab: Lab, source: str, name: str, model: TransformerSpec) -> TransformerWeights:
+def kept_weights(lab: Lab, source: str, name: str, model: TransformerSpec) -> Model:
     """What ``source`` saved as ``name``.
 
     Args:
@@ -18,7 +18,7 @@ def kept_weights(lab: Lab, source: str, name: str, model: TransformerSpec) -> Tr
         name: Of the arrays.
         model: The spec of the members, as the notes of ``source`` have it.
     """
-    like = jax.eval_shape(lambda: init_weights(jax.random.key(0), model))
-    weights: TransformerWeights = lab.load_arrays(name, source=source, like=like)
-    on_device: TransformerWeights = jax.tree.map(jnp.asarray, weights)
+    like = jax.eval_shape(lambda: init_model(jax.random.key(0), model))
+    weights: Model = lab.load_arrays(name, source=source, like=like)
+    on_device: Model = jax.tree.map(jnp.asarray, weights)
     return on_device

@@ -1,6 +1,5 @@
 """A language model that a run kept: weights, spec and tokenizer, enough to continue a text."""
 
-import re
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -11,25 +10,19 @@ import numpy as np
 from jaxtyping import Array, Int, Key
 from tokenizers import Tokenizer
 
-from circuitax.config.schema import nearest
 from circuitax.data.tokenizer import boundary_id, load_tokenizer
-from circuitax.kernel.generate import generate
 from circuitax.kernel.keys import member_keys
+from circuitax.kernel.model import Model
 from circuitax.kernel.sampling import Sampling
-from circuitax.kernel.spec import ForwardSpec
-from circuitax.kernel.weights import TransformerWeights
-from circuitax.lab.arrays import load_tree
+from circuitax.kit.kept_models import MODELS, KeptModels
 from circuitax.lab.lab import ARRAYS
 from circuitax.lab.runs import ACCEPTED, shown
-from circuitax.models.plain import from_plain
-from circuitax.models.specs import TransformerSpec
-from circuitax.models.transformer import init_weights
+from circuitax.models.extract_transformer import params_from_model
+from circuitax.models.transformer import Transformer
 from circuitax.records.record import Record
 
 # Below the run's arrays; `Lab.save_text` puts it there.
 TOKENIZER = "tokenizer.json"
-# Plain specs by name, in the notes of a run that keeps language models.
-MODELS = "models"
 
 
 class LanguageModel(NamedTuple):
@@ -38,8 +31,7 @@ class LanguageModel(NamedTuple):
     name: str
     member: int
     step: int
-    spec: TransformerSpec
-    weights: TransformerWeights
+    model: Model
     tokenizer: Tokenizer
 
 
@@ -49,9 +41,9 @@ def open_language_model(
     """Read a model from the folder of a finished run.
 
     Args:
-        run: Folder with ``arrays/tokenizer.json``, ``arrays/<name>-step-<step>.safetensors`` and
-            specs by name in the notes of its record, as ``text_models`` leaves them; ``alive`` of
-            the record says which members of a model did not diverge.
+        run: Folder with ``arrays/tokenizer.json`` and the models of `kept_models`, as
+            ``text_models`` leaves them; ``alive`` of the record says which members of a model did
+            not diverge.
         name: Which model; empty for the last.
         member: Which seed, from 0.
         step: Which of the steps kept; None for the last.
@@ -60,41 +52,27 @@ def open_language_model(
         ValueError: If the run keeps no language models, or not this one.
     """
     record = Record.load(run)
-    specs, arrays = record.notes.get(MODELS, {}), run / ARRAYS
-    if run.name == ACCEPTED or (specs and not arrays.is_dir()):
+    kept_any, arrays = bool(record.notes.get(MODELS)), run / ARRAYS
+    if run.name == ACCEPTED or (kept_any and not arrays.is_dir()):
         raise ValueError(
             f"RUN={shown(run)} keeps no weights (accepted results are small enough for git): "
             "compute the experiment again, and name the new run"
         )
-    if not specs or not (arrays / TOKENIZER).is_file():
+    if not kept_any or not (arrays / TOKENIZER).is_file():
         raise ValueError(
             f"RUN={shown(run)} keeps no language models with their tokenizer: compute a run of "
             "text_models, and name it"
         )
-    name = name or list(specs)[-1]
-    if name not in specs:
-        near = nearest(name, list(specs))
-        raise ValueError(f"model={name} must be one of {', '.join(specs)}{near}")
-    steps = _steps(arrays, name)
-    step = steps[-1] if step is None else step
-    if step not in steps:
-        raise ValueError(f"step={step} must be one of {', '.join(map(str, steps))}")
-    spec = from_plain(specs[name])
-    like = jax.eval_shape(lambda: init_weights(jax.random.key(0), spec))
-    members = load_tree(arrays / f"{name}-step-{step}.safetensors", like)
-    n_members = len(members.W_E)
-    if not 0 <= member < n_members:
-        raise ValueError(f"member={member} of {name} must be 0 to {n_members - 1}")
+    kept = KeptModels.of_run(run)
+    name, step = name or kept.names[-1], kept.steps[-1] if step is None else step
+    model = kept.member(name, member, step)
     # Its weights would not tell: a member that diverged keeps its last finite ones.
     if not record.data["alive"].sel(model=name).values[member]:
         raise ValueError(f"member={member} of {name} must be another: it diverged in training")
-    return LanguageModel(
-        name, member, step, spec, jax.tree.map(lambda leaf: jnp.asarray(leaf[member]), members),
-        load_tokenizer(arrays / TOKENIZER),
-    )  # fmt: skip
+    return LanguageModel(name, member, step, model, load_tokenizer(arrays / TOKENIZER))
 
 
-def read_prompt(model: LanguageModel, prompt: str) -> list[int]:
+def read_prompt(language: LanguageModel, prompt: str) -> list[int]:
     """The tokens of a text that begins a document: the boundary stands in front.
 
     Before that stands the start token, where the model was trained with one.
@@ -107,24 +85,26 @@ def read_prompt(model: LanguageModel, prompt: str) -> list[int]:
     except UnicodeEncodeError:  # bytes of another encoding, as the command line hands them on
         raise ValueError(f"PROMPT={prompt!r} must be UTF-8 text") from None
     # As training reads texts: without what a tokenizer's file puts around them.
-    ids = model.tokenizer.encode(prompt, add_special_tokens=False).ids
-    n_ctx, start, boundary = model.spec.n_ctx, model.spec.start_token, boundary_id(model.tokenizer)
+    ids = language.tokenizer.encode(prompt, add_special_tokens=False).ids
+    spec, boundary = language.model.spec, boundary_id(language.tokenizer)
+    n_ctx, start = spec.n_ctx, spec.start_token
     front = [boundary] if start in (None, boundary) else [start, boundary]
     if n_ctx is not None and len(front) + len(ids) > n_ctx:
         raise ValueError(
             f"PROMPT has {len(ids)} tokens, it must have at most {n_ctx - len(front)}: "
-            f"{model.name} reads n_ctx={n_ctx}, the boundary before the text included"
+            f"{language.name} reads n_ctx={n_ctx}, the boundary before the text included"
         )
     return [*front, *ids]
 
 
-def room(model: LanguageModel, n_read: int) -> int | None:
+def room(language: LanguageModel, n_read: int) -> int | None:
     """How many tokens can follow ``n_read`` ones; the last is written, never read. None: any."""
-    return None if model.spec.n_ctx is None else model.spec.n_ctx - n_read + 1
+    n_ctx = language.model.n_ctx
+    return None if n_ctx is None else n_ctx - n_read + 1
 
 
 def continuations(
-    model: LanguageModel,
+    language: LanguageModel,
     prompt: list[int],
     n_tokens: int,
     *,
@@ -138,7 +118,7 @@ def continuations(
     character, which an untrained model writes, are decoded as ``\\ufffd``.
 
     Args:
-        model: From `open_language_model`.
+        language: From `open_language_model`.
         prompt: From `read_prompt`.
         n_tokens: New tokens of each sample, at least 1 and at most `room`.
         key: Sample i is drawn by member key i, whatever their number.
@@ -148,33 +128,35 @@ def continuations(
     Raises:
         ValueError: If a number is out of its range.
     """
-    space = room(model, len(prompt))
+    space = room(language, len(prompt))
     if n_tokens < 1 or (space is not None and n_tokens > space):
         most = "" if space is None else f" and at most {space}"
         raise ValueError(
-            f"tokens={n_tokens} must be at least 1{most}: {model.name} reads "
-            f"n_ctx={model.spec.n_ctx}, and the prompt has {len(prompt)} with the boundary"
+            f"tokens={n_tokens} must be at least 1{most}: {language.name} reads "
+            f"n_ctx={language.model.n_ctx}, and the prompt has {len(prompt)} with the boundary"
         )
     if samples < 1:
         raise ValueError(f"samples={samples} must be at least 1")
-    ids = _texts(
-        model.weights, jnp.asarray(prompt), member_keys(key, samples), model.spec.forward_spec(),
-        n_tokens, sampling,
-    )  # fmt: skip
-    return [_decoded(model.tokenizer, row[len(prompt) :].tolist()) for row in np.asarray(ids)]
+    module, variables = (
+        Transformer(language.model.spec),
+        {"params": params_from_model(language.model)},
+    )
+    keys = member_keys(key, samples)
+    ids = _texts(module, variables, jnp.asarray(prompt), keys, n_tokens, sampling)
+    return [_decoded(language.tokenizer, row[len(prompt) :].tolist()) for row in np.asarray(ids)]
 
 
-@partial(jax.jit, static_argnames=("spec", "n_new", "sampling"))
+@partial(jax.jit, static_argnames=("module", "n_new", "sampling"))
 def _texts(
-    weights: TransformerWeights,
+    module: Transformer,
+    variables: dict[str, dict[str, Array]],
     prompt: Int[Array, " n_prompt"],
     keys: Key[Array, " sample"],
-    spec: ForwardSpec,
     n_new: int,
     sampling: Sampling,
 ) -> Int[Array, "sample n_text"]:
-    def one(key: Key[Array, ""]) -> Int[Array, " n_text"]:
-        return generate(weights, prompt, spec, n_new, key=key, sampling=sampling)
+    def one(key: Key[Array, ""]) -> Array:
+        return module.apply(variables, prompt, n_new, key=key, sampling=sampling, method="generate")
 
     return jax.vmap(one)(keys)
 
@@ -184,8 +166,3 @@ def _decoded(tokenizer: Tokenizer, ids: list[int]) -> str:
     if boundary in ids:
         ids = ids[: ids.index(boundary)]
     return str(tokenizer.decode(ids))
-
-
-def _steps(arrays: Path, name: str) -> list[int]:
-    files = arrays.glob(f"{name}-step-*.safetensors")
-    return sorted(int(re.findall(r"\d+", path.stem)[-1]) for path in files)

@@ -1,6 +1,6 @@
 """That a model can read its texts, asked of every language experiment's specification."""
 
-from circuitax.models.specs import TransformerSpec
+from circuitax.kernel.spec import TransformerSpec
 
 
 def require_readable(

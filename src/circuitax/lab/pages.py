@@ -8,8 +8,8 @@ from circuitax.config.catalogue import Entry
 from circuitax.lab.runs import ACCEPTED, figures, provenance, verdicts
 from circuitax.lab.settle import settle_run
 from circuitax.records.claims import FAILS, HOLDS, OUT_OF_REACH, Verdict
+from circuitax.records.claims_page import ClaimRow, render_claims_page
 from circuitax.records.gallery import GalleryItem, render_gallery
-from circuitax.records.ledger import LedgerRow, render_ledger
 from circuitax.records.store import write_text
 
 
@@ -32,7 +32,7 @@ def write_pages(
         facts = provenance(run)
         found = _settled(run, entries.get(name))
         link = _relative(run, folder)
-        rows += [LedgerRow(item, name, facts["scale"], facts["run"], link) for item in found]
+        rows += [ClaimRow(item, name, facts["scale"], facts["run"], link) for item in found]
         items.append(
             GalleryItem(
                 name,
@@ -46,10 +46,10 @@ def write_pages(
             )
         )
     missing = [name for name in sorted(entries) if name not in runs]
-    gallery, ledger = folder / "README.md", folder / "CLAIMS.md"
+    gallery, claims = folder / "README.md", folder / "CLAIMS.md"
     write_text(gallery, render_gallery(items, missing, command))
-    write_text(ledger, render_ledger(rows, command))
-    return gallery, ledger
+    write_text(claims, render_claims_page(rows, command))
+    return gallery, claims
 
 
 def _settled(run: Path, entry: Entry | None) -> list[Verdict]:

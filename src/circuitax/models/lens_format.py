@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from circuitax.kernel.activations import Activation
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
-from circuitax.models.specs import TransformerSpec
+from circuitax.kernel.spec import TransformerSpec
 
 T = TypeVar("T")
 

@@ -1,6 +1,6 @@
 """Which parameters a transformer has, by name: shape, mean and standard deviation at the start.
 
-A parameter is named by its place in the weight container, such as ``blocks.attention.W_Q``.
+A parameter is named by its place in a `Model`, such as ``blocks.attention.W_Q``.
 """
 
 import math
@@ -12,13 +12,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, DTypeLike, Key
 
 from circuitax.kernel.norm import Norm
-from circuitax.models.specs import TransformerSpec
+from circuitax.kernel.shapes import Shape, weight_shape
+from circuitax.kernel.spec import TransformerSpec
 
 
 class Parameter(NamedTuple):
     """Drawn from a normal distribution, or constant where the deviation is 0."""
 
-    shape: tuple[int, ...]
+    shape: Shape
     std: float = 0.0
     mean: float = 0.0
 
@@ -56,63 +57,51 @@ def transformer_parameters(spec: TransformerSpec) -> dict[str, Parameter]:
     Fan-ins are stated, not read off shapes: with layers and heads in front, an initialiser that
     guesses counts them in. ``W_O`` sums over all heads, so its fan-in is ``n_heads * d_value``.
     """
-    d, d_vocab, d_mlp = spec.d_model, spec.d_vocab, spec.d_mlp
-    d_head, d_value = spec.head_width, spec.value_width
-    layers, heads = (spec.n_layers,), (spec.n_layers, spec.n_heads)
-    rows = spec.init_embed / math.sqrt(d)
+    rows = spec.init_embed / math.sqrt(spec.d_model)
 
-    def matrix(shape: tuple[int, ...], fan_in: int) -> Parameter:
-        return Parameter(shape, spec.init_scale / math.sqrt(fan_in))
+    def matrix(name: str, fan_in: int) -> Parameter:
+        return Parameter(weight_shape(name, spec), spec.init_scale / math.sqrt(fan_in))
 
-    named = {"W_E": Parameter((d_vocab, d), rows), "W_U": matrix((d, d_vocab), d)}
-    if spec.positions.needs_table and spec.n_ctx is not None:
-        named["W_pos"] = Parameter((spec.n_ctx, d), rows)
-    here = "blocks.attention."
-    named |= {
-        here + "W_Q": matrix((*heads, d, d_head), d),
-        here + "W_K": matrix((*heads, d, d_head), d),
-        here + "W_V": matrix((*heads, d, d_value), d),
-        here + "W_O": matrix((*heads, d_value, d), spec.n_heads * d_value),
-    }
+    def constant(name: str, mean: float = 0.0) -> Parameter:
+        return Parameter(weight_shape(name, spec), mean=mean)
+
+    d, d_mlp, here = spec.d_model, spec.d_mlp, "blocks.attention."
+    named = {"W_E": Parameter(weight_shape("W_E", spec), rows), "W_U": matrix("W_U", d)}
+    if spec.positions.needs_table:
+        named["W_pos"] = Parameter(weight_shape("W_pos", spec), rows)
+    named |= {here + name: matrix(here + name, d) for name in ("W_Q", "W_K", "W_V")}
+    named[here + "W_O"] = matrix(here + "W_O", spec.n_heads * spec.value_width)
     if spec.biases:
-        named |= {
-            here + "b_Q": Parameter((*heads, d_head)),
-            here + "b_K": Parameter((*heads, d_head)),
-            here + "b_V": Parameter((*heads, d_value)),
-            here + "b_O": Parameter((*layers, d)),
-            "b_U": Parameter((d_vocab,)),
-        }
+        biases = [here + name for name in ("b_Q", "b_K", "b_V", "b_O")]
+        named |= {name: constant(name) for name in (*biases, "b_U")}
     if spec.smeared_keys:
         # sigmoid(2) = 0.88: mostly the key itself, and far from where the gradient vanishes.
-        named[here + "smear"] = Parameter(heads, mean=2.0)
+        named[here + "smear"] = constant(here + "smear", mean=2.0)
     if d_mlp is not None:
         here = "blocks.mlp."
-        named[here + "W_in"] = matrix((*layers, d, d_mlp), d)
-        named[here + "W_out"] = matrix((*layers, d_mlp, d), d_mlp)
+        named[here + "W_in"] = matrix(here + "W_in", d)
+        named[here + "W_out"] = matrix(here + "W_out", d_mlp)
         if spec.gated:
-            named[here + "W_gate"] = matrix((*layers, d, d_mlp), d)
+            named[here + "W_gate"] = matrix(here + "W_gate", d)
         if spec.biases:
-            named[here + "b_in"] = Parameter((*layers, d_mlp))
-            named[here + "b_out"] = Parameter((*layers, d))
+            named |= {here + name: constant(here + name) for name in ("b_in", "b_out")}
         if spec.mlp_depth > 1:
-            extra = (*layers, spec.mlp_depth - 1)
             # Drawn last, so that the other maps are those of the model of depth 1.
-            named[here + "W_hidden"] = matrix((*extra, d_mlp, d_mlp), d_mlp)
+            named[here + "W_hidden"] = matrix(here + "W_hidden", d_mlp)
             if spec.biases:
-                named[here + "b_hidden"] = Parameter((*extra, d_mlp))
+                named[here + "b_hidden"] = constant(here + "b_hidden")
     return named | _norms(spec)
 
 
 def _norms(spec: TransformerSpec) -> dict[str, Parameter]:
     if spec.norm not in (Norm.layernorm, Norm.rmsnorm):
         return {}
-    layered = (spec.n_layers, spec.d_model)
-    where: dict[str, tuple[int, ...]] = {"blocks.attention_norm.": layered}
-    if spec.d_mlp is not None:
-        where["blocks.mlp_norm."] = layered
-    if spec.final_norm:
-        where["final_norm."] = (spec.d_model,)
-    named = {place + "gain": Parameter(shape, mean=1.0) for place, shape in where.items()}
-    if spec.norm.centres:
-        named |= {place + "offset": Parameter(shape) for place, shape in where.items()}
-    return named
+    places = ["blocks.attention_norm."]
+    places += ["blocks.mlp_norm."] if spec.d_mlp is not None else []
+    places += ["final_norm."] if spec.final_norm else []
+    values = {"gain": 1.0} | ({"offset": 0.0} if spec.norm.centres else {})
+    return {
+        place + name: Parameter(weight_shape(place + name, spec), mean=mean)
+        for name, mean in values.items()
+        for place in places
+    }

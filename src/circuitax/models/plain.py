@@ -5,16 +5,7 @@ from dataclasses import asdict, fields
 from enum import Enum
 from typing import Any
 
-from circuitax.kernel.activations import Activation
-from circuitax.kernel.norm import Norm
-from circuitax.kernel.positions import Positions
-from circuitax.models.specs import TransformerSpec
-
-_ENUMS: dict[str, type[Enum]] = {
-    "activation": Activation,
-    "norm": Norm,
-    "positions": Positions,
-}
+from circuitax.kernel.spec import TransformerSpec, read_options
 
 
 def to_plain(spec: TransformerSpec) -> dict[str, Any]:
@@ -33,5 +24,4 @@ def from_plain(values: Mapping[str, Any], **changes: Any) -> TransformerSpec:
     for name in given:
         if name not in known:
             raise ValueError(f"field {name!r} must be one of TransformerSpec: {sorted(known)}")
-    read: dict[str, Any] = {k: _ENUMS[k](v) if k in _ENUMS else v for k, v in given.items()}
-    return TransformerSpec(**read)
+    return TransformerSpec(**read_options(given))

@@ -20,11 +20,11 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from circuitax.data.fingerprint import ABSENT, fingerprint
-from circuitax.kernel.weights import TransformerWeights
-from circuitax.models.extract_transformer import assemble, check_parameters, named_arrays
+from circuitax.kernel.model import Model, check_one_member
+from circuitax.kernel.spec import TransformerSpec
+from circuitax.models.extract_transformer import model_from_params, params_from_model
 from circuitax.models.lens_format import config_from_spec, spec_from_config
 from circuitax.models.parameters import transformer_parameters
-from circuitax.models.specs import TransformerSpec
 
 # TransformerLens's names inside one layer, and outside of layers, against ours.
 _LAYER = {
@@ -53,7 +53,7 @@ def load_pretrained(
     *,
     config: Mapping[str, Any] | None = None,
     dtype: DTypeLike = jnp.float32,
-) -> tuple[TransformerSpec, TransformerWeights]:
+) -> Model:
     """Read a model in TransformerLens's format.
 
     Args:
@@ -75,20 +75,25 @@ def load_pretrained(
     folder = _folder(source)
     spec = spec_from_config(_config(folder, config))
     named = named_from_state(_state(folder), spec)
-    return spec, assemble({name: jnp.asarray(array, dtype) for name, array in named.items()})
+    params = {name: jnp.asarray(array, dtype) for name, array in named.items()}
+    return model_from_params(params, spec)
 
 
-def save_pretrained(folder: Path, spec: TransformerSpec, weights: TransformerWeights) -> None:
+def save_pretrained(model: Model, folder: str | Path) -> None:
     """Write ``config.json`` and ``model.safetensors`` as TransformerLens has them.
 
+    Args:
+        model: One model.
+        folder: Made with its parents when it does not exist.
+
     Raises:
-        ValueError: If the spec has an option that the format lacks, or the weights do not fit it.
+        ValueError: If the model is an ensemble, lacks a weight, or has an option that the format
+            lacks.
     """
+    check_one_member(model)
+    spec, folder = model.spec, Path(folder)
     config = config_from_spec(spec)
-    named = {name: np.asarray(array) for name, array in named_arrays(weights).items()}
-    leading = check_parameters({name: array.shape for name, array in named.items()}, spec)
-    if leading:
-        raise ValueError(f"weights have leading axes {leading}, must be those of one model to save")
+    named = {name: np.asarray(array) for name, array in params_from_model(model).items()}
     state = {}
     for theirs, ours in _TOP.items():
         if ours in named:

@@ -1,34 +1,46 @@
-"""Linen modules of transformers: they declare parameters and call the kernel's forward pass."""
+"""The Linen module of a transformer: it declares parameters and calls the one forward pass."""
 
 import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, DTypeLike, Float, Int, Key
 
-from circuitax.kernel.forward import forward
-from circuitax.kernel.interventions import Interventions, Trace
-from circuitax.kernel.weights import TransformerWeights
-from circuitax.models.extract_transformer import assemble, weights_from_variables
+from circuitax.kernel.forward import batch_logits, forward
+from circuitax.kernel.generate import generate
+from circuitax.kernel.model import Model
+from circuitax.kernel.sampling import Sampling
+from circuitax.kernel.spec import TransformerSpec
+from circuitax.models.extract_transformer import model_from_params
 from circuitax.models.parameters import draw_parameters, transformer_parameters
-from circuitax.models.specs import SimplifiedSpec, TransformerSpec
 
 
 class Transformer(nn.Module):
-    """A decoder-only transformer: attention-only or pre-LN with MLPs, by its spec.
+    """A decoder-only transformer of a spec, for training and for generation.
 
-    Call it on one text; vmap over batches.
+    Analyses take the `Model` that its parameters make (`model_from_params`).
 
     Args:
-        spec: Sizes and options.
-        param_dtype: Of the parameters. Stated, because Linen keeps float32 even under x64.
+        spec: Sizes and options; ``TransformerSpec.simplified(...)`` for S0 Definition 12.
+        param_dtype: Of the parameters; ``float`` is the precision of the session, float32 or,
+            under ``jax.enable_x64``, float64.
 
-    Source: S0 section 2.2; S2, "The Full Transformer".
+    Source: S0 section 2.2 and Definition 12; S2, "The Full Transformer".
     """
 
     spec: TransformerSpec
-    param_dtype: DTypeLike = jnp.float32
+    param_dtype: DTypeLike = float
+
+    @property
+    def start_token(self) -> int | None:
+        """The id that training puts in front of every text."""
+        return self.spec.start_token
+
+    @property
+    def n_ctx(self) -> int | None:
+        """The longest text that it can read."""
+        return self.spec.n_ctx
 
     @nn.compact
-    def weights(self) -> TransformerWeights:
+    def model(self) -> Model:
         """Declare the parameters; as ``init``'s method it draws them without a forward pass."""
         parameters = transformer_parameters(self.spec)
         drawn: dict[str, Array] = {}
@@ -39,49 +51,38 @@ class Transformer(nn.Module):
             # All were drawn together; when the model is applied, Linen asks for shapes only.
             return drawn[name] if drawn else jnp.zeros(parameters[name].shape, self.param_dtype)
 
-        return assemble({name: self.param(name, initial, name) for name in parameters})
+        named = {name: self.param(name, initial, name) for name in parameters}
+        return model_from_params(named, self.spec)
 
-    def __call__(
+    def __call__(self, tokens: Int[Array, "*batch n_ctx"]) -> Float[Array, "*batch n_ctx d_vocab"]:
+        """The logits of one text, or of a batch of texts.
+
+        Raises:
+            ValueError: If the tokens are no text or longer than the model can read.
+        """
+        model = self.model()
+        return batch_logits(model, tokens) if tokens.ndim == 2 else forward(model, tokens)[0]
+
+    def generate(
         self,
-        tokens: Int[Array, " n_ctx"],
-        interventions: Interventions | None = None,
+        prompt: Int[Array, " n_prompt"],
+        n_new: int,
         *,
-        outputs: bool = False,
-    ) -> tuple[Float[Array, "n_ctx d_vocab"], Trace]:
-        spec = self.spec.forward_spec()
-        return forward(self.weights(), tokens, spec, interventions, outputs=outputs)
+        key: Key[Array, ""],
+        sampling: Sampling | None = None,
+    ) -> Int[Array, " n_text"]:
+        """`kernel.generate.generate`: ``module.apply(variables, prompt, 20, key=key,
+        method="generate")``."""
+        return generate(self.model(), prompt, n_new, key=key, sampling=sampling)
 
 
-class SimplifiedTransformer(nn.Module):
-    """The simplified transformer of S0 Definition 12 between embedding and unembedding.
+def init_model(key: Key[Array, ""], spec: TransformerSpec, param_dtype: DTypeLike = float) -> Model:
+    """Fresh weights of a `Transformer`; vmap over keys for an ensemble, jit to draw all at once.
 
     Args:
+        key: Decides every weight.
         spec: Sizes and options.
-        param_dtype: Of the parameters.
-
-    Source: S0 Definition 12, sections 4 and 5.
+        param_dtype: As in `Transformer`.
     """
-
-    spec: SimplifiedSpec
-    param_dtype: DTypeLike = jnp.float32
-
-    def setup(self) -> None:
-        self.general = Transformer(self.spec.general(), self.param_dtype)
-        nn.share_scope(self, self.general)
-
-    def __call__(
-        self,
-        tokens: Int[Array, " n_ctx"],
-        interventions: Interventions | None = None,
-        *,
-        outputs: bool = False,
-    ) -> tuple[Float[Array, "n_ctx d_vocab"], Trace]:
-        return self.general(tokens, interventions, outputs=outputs)
-
-
-def init_weights(
-    key: Key[Array, ""], spec: TransformerSpec, param_dtype: DTypeLike = jnp.float32
-) -> TransformerWeights:
-    """Fresh weights of a `Transformer`; vmap over keys for an ensemble, jit to draw all at once."""
-    variables = Transformer(spec, param_dtype).init(key, method="weights")
-    return weights_from_variables(variables, spec)
+    variables = Transformer(spec, param_dtype).init(key, method="model")
+    return model_from_params(variables["params"], spec)

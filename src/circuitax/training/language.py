@@ -1,24 +1,22 @@
-"""Next-token prediction as a training problem: a transformer, and where its texts come from."""
+"""Next-token prediction as a training problem: a Flax module, and where its texts come from."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
+from circuitax.circuits.in_context import token_losses
 from circuitax.data.windows import read_windows
-from circuitax.kernel.forward import final_stream, unembed
+from circuitax.kernel.forward import batch_logits
 from circuitax.kernel.keys import at_index
+from circuitax.kernel.model import Model
 from circuitax.kernel.tokens import behind_start
-from circuitax.kernel.weights import TransformerWeights
-from circuitax.models.specs import TransformerSpec
-from circuitax.models.transformer import init_weights
 from circuitax.training import ensemble
 from circuitax.training.loop import Metrics
-from circuitax.training.losses import next_token_nats
 from circuitax.training.problem import Member, TrainState
 from circuitax.training.sharding import split_samples
 
@@ -32,33 +30,54 @@ class Source(Protocol):
         ...
 
 
+@runtime_checkable
+class LanguageModule(Protocol):
+    """A Flax module, hashable by its fields, that is called with a batch of texts.
+
+    It returns logits ``[batch, n_ctx, d_vocab]``, or a tuple that begins with them. All its
+    variables are parameters. Two attributes are read where the module has them: ``start_token``,
+    an id that is put in front of every text, and ``n_ctx``, the longest text that it can read.
+    `models.transformer.Transformer` is such a module.
+    """
+
+    def init(self, rngs: Key[Array, ""], *args: Any) -> Any:
+        """The variables of the module, ``{"params": ...}``."""
+        ...
+
+    def apply(self, variables: Any, *args: Any) -> Any:
+        """The logits of a batch of texts."""
+        ...
+
+
 @dataclass(frozen=True)
 class NextToken:
     """A `Problem`: mean cross-entropy of all next tokens of a batch, nats a token.
 
-    Members differ by their keys only; ``hyper`` is not used.
+    The parameters of the problem are those of the module. Members differ by their keys only;
+    ``hyper`` is not used.
 
     Attributes:
-        model: The transformer.
+        module: The Flax module that is trained.
         source: Its texts.
     """
 
-    model: TransformerSpec
+    module: LanguageModule
     source: Source
 
-    def init(self, key: Key[Array, ""], hyper: PyTree) -> TransformerWeights:
-        """Fresh weights."""
-        return init_weights(key, self.model, float)
+    def init(self, key: Key[Array, ""], hyper: PyTree) -> PyTree:
+        """Fresh parameters."""
+        texts = jax.eval_shape(self.source, key)
+        return initial_params(self.module, key, texts.shape[-1])
 
     def batch(self, key: Key[Array, ""], step: Int[Array, ""]) -> Int[Array, "batch n_ctx"]:
-        """The texts of one step, behind the model's start token if it has one."""
-        return behind_start(self.source(at_index(key, step)), self.model.start_token)
+        """The texts of one step, behind the module's start token if it has one."""
+        return behind_start(self.source(at_index(key, step)), _start_token(self.module))
 
     def loss(
-        self, params: TransformerWeights, batch: Int[Array, "batch n_ctx"], hyper: PyTree
+        self, params: PyTree, batch: Int[Array, "batch n_ctx"], hyper: PyTree
     ) -> Float[Array, ""]:
         """The scalar that is minimised."""
-        return jnp.mean(text_losses(self.model, params, split_samples(batch)))
+        return jnp.mean(module_losses(self.module, params, split_samples(batch)))
 
 
 @dataclass(frozen=True)
@@ -68,34 +87,33 @@ class StreamedNextToken:
     ``hyper`` holds the chunk's texts, ``[chunk, batch, n_ctx]`` for a member; see `stream`.
 
     Attributes:
-        model: The transformer.
+        module: The Flax module that is trained.
+        length: Tokens of a text.
         chunk: Steps of a chunk, as in the `Plan`.
     """
 
-    model: TransformerSpec
+    module: LanguageModule
+    length: int
     chunk: int
 
-    def init(self, key: Key[Array, ""], hyper: PyTree) -> TransformerWeights:
-        """Fresh weights."""
-        return init_weights(key, self.model, float)
+    def init(self, key: Key[Array, ""], hyper: PyTree) -> PyTree:
+        """Fresh parameters."""
+        return initial_params(self.module, key, self.length)
 
     def batch(self, key: Key[Array, ""], step: Int[Array, ""]) -> Int[Array, ""]:
         """Which of the chunk's texts: that of step t is number t modulo ``chunk``, see `stream`."""
         return step % self.chunk
 
     def loss(
-        self,
-        params: TransformerWeights,
-        batch: Int[Array, ""],
-        hyper: Int[Array, "chunk batch n_ctx"],
+        self, params: PyTree, batch: Int[Array, ""], hyper: Int[Array, "chunk batch n_ctx"]
     ) -> Float[Array, ""]:
         """The scalar that is minimised."""
-        texts = behind_start(hyper[batch], self.model.start_token)
-        return jnp.mean(text_losses(self.model, params, split_samples(texts)))
+        texts = behind_start(hyper[batch], _start_token(self.module))
+        return jnp.mean(module_losses(self.module, params, split_samples(texts)))
 
 
 def stream(
-    plan: ensemble.Plan, members: Member, tokens: np.ndarray, batch: int, length: int
+    plan: ensemble.Plan, members: Member, tokens: np.ndarray, batch: int
 ) -> Callable[[TrainState], tuple[TrainState, Metrics]]:
     """`ensemble.advance` on a memory-mapped text of any size, read chunk by chunk.
 
@@ -106,21 +124,22 @@ def stream(
         members: Keys and rates; their ``hyper`` is replaced.
         tokens: The text on disk.
         batch: Windows of a step.
-        length: Tokens of a window.
 
     Raises:
-        ValueError: If the problem's chunk is not the plan's.
+        ValueError: If the problem is another one, or its chunk is not the plan's.
     """
-    ours = plan.problem.chunk if isinstance(plan.problem, StreamedNextToken) else None
-    if ours != plan.chunk:
-        raise ValueError(f"plan.chunk={plan.chunk} must equal plan.problem.chunk={ours}")
+    problem = plan.problem
+    if not isinstance(problem, StreamedNextToken):
+        raise ValueError(f"plan.problem is a {type(problem).__name__}, must be a StreamedNextToken")
+    if problem.chunk != plan.chunk:
+        raise ValueError(f"plan.chunk={plan.chunk} must equal plan.problem.chunk={problem.chunk}")
 
     def advance(state: TrainState) -> tuple[TrainState, Metrics]:
         # Diverged members stand still; the others are all at the same step.
         start = int(np.max(state.step))
         steps = range(start, start + plan.chunk)
         texts = np.stack(
-            [read_windows(key, tokens, batch, length, steps) for key in members.data_key]
+            [read_windows(key, tokens, batch, problem.length, steps) for key in members.data_key]
         )
         # Text t at t modulo the chunk, wherever the chunk starts.
         texts = np.roll(texts, start, axis=1)
@@ -129,15 +148,47 @@ def stream(
     return advance
 
 
+def initial_params(module: LanguageModule, key: Key[Array, ""], length: int) -> PyTree:
+    """Fresh parameters of a module that reads texts of a length.
+
+    Raises:
+        ValueError: If the module has variables that are no parameters, which are not trained here.
+    """
+    variables = module.init(key, jnp.zeros((1, length), jnp.int32))
+    others = sorted(set(variables) - {"params"})
+    if others or "params" not in variables:
+        raise ValueError(
+            f"module has the collections {sorted(variables)}, must have 'params' and no other"
+        )
+    return variables["params"]
+
+
+def module_losses(
+    module: LanguageModule, params: PyTree, texts: Int[Array, "batch n_ctx"]
+) -> Float[Array, "batch n_predicted"]:
+    """`text_losses` of a module that is being trained.
+
+    Raises:
+        ValueError: If the module's logits have not one row for each token.
+    """
+    found = module.apply({"params": params}, texts)
+    logits = found[0] if isinstance(found, tuple) else found
+    if logits.shape[:-1] != texts.shape:
+        raise ValueError(
+            f"module returns logits of shape {logits.shape}, must be {texts.shape} and d_vocab"
+        )
+    return token_losses(logits, texts)
+
+
 def text_losses(
-    model: TransformerSpec, weights: TransformerWeights, texts: Int[Array, "batch n_ctx"]
+    model: Model, texts: Int[Array, "batch n_ctx"]
 ) -> Float[Array, "batch n_predicted"]:
     """The loss on every token but the first of every text, nats; average over texts for a curve.
 
     Entry t is the loss on token t + 1, given tokens 0 to t.
     """
-    spec = model.forward_spec()
-    streams = jax.vmap(lambda text: final_stream(weights, text, spec)[0])(texts)
-    # All texts in one product: a vmapped one has a gradient that copies the logits.
-    logits, _ = unembed(weights, streams.reshape(-1, model.d_model), spec)
-    return next_token_nats(logits.reshape(*texts.shape, -1), texts)
+    return token_losses(batch_logits(model, texts), texts)
+
+
+def _start_token(module: LanguageModule) -> int | None:
+    return getattr(module, "start_token", None)

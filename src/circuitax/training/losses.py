@@ -1,8 +1,7 @@
-"""The losses that models are trained on: importance-weighted squared error, and cross-entropy."""
+"""The loss of toy models: importance-weighted squared error."""
 
-import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from circuitax.kernel.checks import check_range
 from circuitax.superposition.convention import Convention
@@ -45,28 +44,3 @@ def weighted_squared_error(
     error = jnp.mean(features_last, axis=tuple(range(target.ndim - 1)))
     total = jnp.sum(importance * error)
     return total / n_features if convention is Convention.mean else total
-
-
-def next_token_nats(
-    logits: Float[Array, "*batch n_ctx d_vocab"], tokens: Int[Array, "*batch n_ctx"]
-) -> Float[Array, "*batch n_predicted"]:
-    """Cross-entropy of each next token, ``-log softmax(logits_t)[token_{t+1}]``, in nats.
-
-    Args:
-        logits: Predictions at every position; those at the last one are not used.
-        tokens: The text, in [0, d_vocab).
-
-    Returns:
-        One number for each position but the last.
-
-    Raises:
-        ValueError: If the text has fewer than two tokens, so nothing is predicted.
-    """
-    if tokens.shape[-1] < 2:
-        raise ValueError(f"n_ctx={tokens.shape[-1]} must be at least 2 to have a next token")
-    # The last position has no target; to take its logits along is cheaper than to copy the others.
-    targets = jnp.roll(tokens, -1, axis=-1)
-    shift = jax.lax.stop_gradient(jnp.max(logits, axis=-1, keepdims=True))
-    log_total = jnp.log(jnp.sum(jnp.exp(logits - shift), axis=-1))
-    picked = jnp.take_along_axis(logits, targets[..., None], axis=-1) - shift
-    return (log_total - picked[..., 0])[..., :-1]

@@ -1,4 +1,4 @@
-"""An ensemble of transformers on one text, whether or not the text fits on the device."""
+"""An ensemble of language models on one text, whether or not the text fits on the device."""
 
 from collections.abc import Callable
 
@@ -8,10 +8,9 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Key
 
 from circuitax.data.windows import DEVICE_BYTES, WindowSource, fits_on_device
-from circuitax.models.specs import TransformerSpec
 from circuitax.training import ensemble
 from circuitax.training.ensemble import Plan
-from circuitax.training.language import NextToken, StreamedNextToken, stream
+from circuitax.training.language import LanguageModule, NextToken, StreamedNextToken, stream
 from circuitax.training.loop import Metrics
 from circuitax.training.optim import OptimSpec
 from circuitax.training.problem import TrainState
@@ -19,7 +18,7 @@ from circuitax.training.problem import TrainState
 
 def train_on_text(
     key: Key[Array, ""],
-    model: TransformerSpec,
+    module: LanguageModule,
     optim: OptimSpec,
     tokens: np.ndarray,
     *,
@@ -35,7 +34,7 @@ def train_on_text(
 
     Args:
         key: Member i has its own initialisation and data, both from this key.
-        model: Every member's sizes.
+        module: What every member is: ``Transformer(spec)``, or a Flax module of one's own.
         optim: Optimizer.
         tokens: The text, an array or a memory map; windows may begin anywhere in it.
         batch: Windows a step.
@@ -48,11 +47,12 @@ def train_on_text(
         mesh: Devices (`sharding.device_mesh`); their axis ``data`` must divide ``batch``.
 
     Raises:
-        ValueError: If the text is shorter than a window, or longer than the model can read; or if
+        ValueError: If the text is shorter than a window, or longer than the module can read; or if
             the rates are not as many as ``seeds``.
     """
-    if model.n_ctx is not None and length > model.n_ctx:
-        raise ValueError(f"length={length} must be at most n_ctx={model.n_ctx} of the model")
+    n_ctx = getattr(module, "n_ctx", None)
+    if n_ctx is not None and length > n_ctx:
+        raise ValueError(f"length={length} must be at most n_ctx={n_ctx} of the module")
     rates = jnp.asarray(optim.learning_rate if learning_rate is None else learning_rate, float)
     if rates.shape not in ((), (seeds,)):
         raise ValueError(
@@ -62,7 +62,7 @@ def train_on_text(
     members = ensemble.new_members(key, rates, jnp.zeros(seeds))
     if fits_on_device(tokens, device_bytes):
         source = WindowSource(batch, length, jnp.asarray(tokens))
-        plan = Plan(NextToken(model, source), optim, chunk, mesh=mesh)
+        plan = Plan(NextToken(module, source), optim, chunk, mesh=mesh)
         return ensemble.init(plan, members), ensemble.advance(plan, members)
-    plan = Plan(StreamedNextToken(model, chunk), optim, chunk, mesh=mesh)
-    return ensemble.init(plan, members), stream(plan, members, tokens, batch, length)
+    plan = Plan(StreamedNextToken(module, length, chunk), optim, chunk, mesh=mesh)
+    return ensemble.init(plan, members), stream(plan, members, tokens, batch)

@@ -3,15 +3,15 @@
 import pytest
 
 from circuitax.records.claims import Claim, near, settle
+from circuitax.records.claims_page import ClaimRow, headline, measured_text, render_claims_page
 from circuitax.records.estimate import Estimate, exact
-from circuitax.records.ledger import LedgerRow, headline, measured_text, render_ledger
 
 
-def row(name: str, value: float, kind: str = "number", **changes) -> LedgerRow:
+def row(name: str, value: float, kind: str = "number", **changes) -> ClaimRow:
     unmet = changes.pop("unmet", None)
     claim = Claim(name, "S0 | 2", f"about {name}", "q", near(1.0, 0.1), "why so", kind, **changes)
     (verdict,) = settle([claim], {"q": exact(value)}, {name: unmet} if unmet else {})
-    return LedgerRow(verdict, "toy", "quick", "abc", "../toy/abc")
+    return ClaimRow(verdict, "toy", "quick", "abc", "../toy/abc")
 
 
 ROWS = [
@@ -31,7 +31,7 @@ def test_headline_leaves_identities_out() -> None:
 
 
 def test_page_has_every_claim_once_with_its_verdict() -> None:
-    page = render_ledger(ROWS, "python -m experiments.accept")
+    page = render_claims_page(ROWS, "python -m experiments.accept")
     lines = {line.split("`")[1]: line for line in page.split("\n") if line.startswith("| `")}
     table = page.split("## Why")[0]
     for item in ROWS:
@@ -49,7 +49,7 @@ def test_page_has_every_claim_once_with_its_verdict() -> None:
 
 def test_equal_ids_are_refused() -> None:
     with pytest.raises(ValueError, match=r"claim ids \['good'\] are used twice"):
-        render_ledger([ROWS[0], ROWS[0]], "c")
+        render_claims_page([ROWS[0], ROWS[0]], "c")
 
 
 def test_measured_text() -> None:

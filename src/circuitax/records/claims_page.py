@@ -7,7 +7,7 @@ from circuitax.records.claims import FAILS, HOLDS, OUT_OF_REACH, Verdict
 from circuitax.records.estimate import Estimate
 
 
-class LedgerRow(NamedTuple):
+class ClaimRow(NamedTuple):
     """A verdict and the run that gave it.
 
     Attributes:
@@ -39,7 +39,7 @@ says so. n counts independent initialisation and data keys.
 _COLUMNS = "id", "source", "claim", "expected", "measured", "n", "verdict", "scale", "run"
 
 
-def render_ledger(rows: Sequence[LedgerRow], command: str) -> str:
+def render_claims_page(rows: Sequence[ClaimRow], command: str) -> str:
     """The page as Markdown.
 
     Args:
@@ -70,7 +70,7 @@ def render_ledger(rows: Sequence[LedgerRow], command: str) -> str:
     return "\n".join(parts)
 
 
-def headline(rows: Sequence[LedgerRow]) -> str:
+def headline(rows: Sequence[ClaimRow]) -> str:
     """The counts, with identities, which could not fail, kept apart."""
     published = [row.verdict.verdict for row in rows if row.verdict.claim.kind != "identity"]
     identities = [row.verdict.verdict for row in rows if row.verdict.claim.kind == "identity"]
@@ -96,7 +96,7 @@ def measured_text(estimate: Estimate | None) -> str:
     return f"{value} [{estimate.low:.4g}, {estimate.high:.4g}]"
 
 
-def _table(rows: Sequence[LedgerRow]) -> str:
+def _table(rows: Sequence[ClaimRow]) -> str:
     lines = [f"| {' | '.join(_COLUMNS)} |", "|" + " --- |" * len(_COLUMNS)]
     for row in rows:
         claim, estimate = row.verdict.claim, row.verdict.estimate
@@ -115,7 +115,7 @@ def _table(rows: Sequence[LedgerRow]) -> str:
     return "\n".join(lines)
 
 
-def _explanations(rows: Sequence[LedgerRow]) -> str:
+def _explanations(rows: Sequence[ClaimRow]) -> str:
     items = []
     for row in rows:
         reason = row.verdict.reason or "no explanation yet."
@@ -123,7 +123,7 @@ def _explanations(rows: Sequence[LedgerRow]) -> str:
     return "\n".join(items)
 
 
-def _grouped(rows: Sequence[LedgerRow]) -> str:
+def _grouped(rows: Sequence[ClaimRow]) -> str:
     """One item for each reason, with all claims that it stops."""
     reasons: dict[str, list[str]] = {}
     for row in rows:
@@ -131,7 +131,7 @@ def _grouped(rows: Sequence[LedgerRow]) -> str:
     return "\n".join(f"- {', '.join(ids)}: {reason}" for reason, ids in reasons.items())
 
 
-def _reasons(rows: Sequence[LedgerRow]) -> str:
+def _reasons(rows: Sequence[ClaimRow]) -> str:
     lines = ["| id | why this tolerance | selection | interval | planned n |"]
     lines.append("|" + " --- |" * 5)
     for row in rows:

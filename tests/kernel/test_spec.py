@@ -1,12 +1,10 @@
 """Impossible sizes and options are refused by name."""
 
-import dataclasses
-
 import pytest
 
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
-from circuitax.models.specs import SimplifiedSpec, TransformerSpec
+from circuitax.kernel.spec import TransformerSpec
 
 
 @pytest.mark.parametrize(
@@ -29,6 +27,8 @@ from circuitax.models.specs import SimplifiedSpec, TransformerSpec
         ({"start_token": 64}, r"start_token=64 must lie in \[0, d_vocab=64\)"),
         ({"init_scale": -1.0}, "init_scale=-1.0 must not be negative"),
         ({"norm_eps": 0.0}, "norm_eps=0.0 must be positive"),
+        ({"rotary_base": -1.0}, "rotary_base=-1.0 must be positive"),
+        ({"score_scale": float("inf")}, "score_scale=inf must be finite"),
     ],
 )
 def test_impossible_transformers(options: dict, message: str) -> None:
@@ -36,16 +36,19 @@ def test_impossible_transformers(options: dict, message: str) -> None:
         TransformerSpec(**options)
 
 
-def test_simplified_spec_is_checked_and_generalised() -> None:
+def test_S0_def_12_simplified_transformers_have_no_other_option() -> None:
     with pytest.raises(ValueError, match="n_heads=3 must divide d_model=32"):
-        SimplifiedSpec(n_heads=3)
-    general = SimplifiedSpec(d_value=5, biases=True).general()
-    assert (general.norm, general.positions, general.d_mlp) == (Norm.none, Positions.none, None)
-    assert (general.value_width, general.biases) == (5, True)
+        TransformerSpec.simplified(n_heads=3)
+    spec = TransformerSpec.simplified(d_value=5, biases=True)
+    assert (spec.norm, spec.positions, spec.d_mlp) == (Norm.none, Positions.none, None)
+    assert (spec.value_width, spec.biases, spec.n_ctx) == (5, True, None)
+    with pytest.raises(ValueError, match="d_mlp=8 must be left out: a simplified transformer has"):
+        TransformerSpec.simplified(d_mlp=8)
 
 
 def test_E13_score_scale_is_one_in_S0_and_stated_elsewhere() -> None:
-    assert SimplifiedSpec().general().forward_spec().score_scale == 1.0
+    assert TransformerSpec.simplified().scale == 1.0
+    assert TransformerSpec.simplified(score_scale=0.5).scale == 0.5
     spec = TransformerSpec(d_head=16)
-    assert spec.forward_spec().score_scale == 0.25
-    assert dataclasses.replace(spec, score_scale=0.5).forward_spec().score_scale == 0.5
+    assert spec.scale == 0.25
+    assert spec.replace(score_scale=0.5).scale == 0.5

@@ -1,0 +1,316 @@
+"""The model: named weights with one static spec, which every pass and every analysis takes."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from circuitax.kernel.norm import Norm
+from circuitax.kernel.positions import Positions
+from circuitax.kernel.shapes import AXES, implied_options, weight_shape
+from circuitax.kernel.spec import TransformerSpec, read_options
+from circuitax.kernel.weights import Blocks, HeadStack, MLPWeights, NormWeights
+
+_NORMS = ("blocks.attention_norm", "blocks.mlp_norm", "final_norm")
+_FIELDS = ("W_E", "W_U", "blocks", "W_pos", "b_U", "final_norm")
+
+
+class Model:
+    """A decoder-only transformer: its weights, and the spec that says what they mean.
+
+    A pytree, whose leaves are the weights (named ``W_E``, ``blocks.attention.W_Q``, ...) and whose
+    static part is the spec; jit, vmap and grad take it as they take an array. An ensemble is a
+    model with a leading axis of members on every weight: ``jax.vmap(f)(models)``. Weights are in
+    row form, ``y = x @ W``, with layers stacked.
+
+    Every weight is checked by name when a model is made by hand; ``Model.of`` makes one from
+    arrays alone. Transformations of JAX rebuild models without a check.
+
+    Args:
+        spec: Sizes and options.
+        W_E: Embedding ``[d_vocab, d_model]``.
+        W_U: Unembedding ``[d_model, d_vocab]``.
+        blocks: Attention, norms and MLPs of all layers, stacked.
+        W_pos: Position vectors ``[n_ctx, d_model]``, where the position scheme has a table.
+        b_U: Bias of the unembedding ``[d_vocab]``.
+        final_norm: Gain and offset of the norm before the unembedding.
+
+    Raises:
+        ValueError: If a weight is missing, has another shape than the spec says, is no array of
+            floating-point numbers, or would be ignored (norm weights beside ``norm=none``).
+    """
+
+    spec: TransformerSpec
+    W_E: Array
+    W_U: Array
+    blocks: Blocks
+    W_pos: Array | None
+    b_U: Array | None
+    final_norm: NormWeights | None
+
+    def __init__(
+        self,
+        spec: TransformerSpec,
+        W_E: Any,
+        W_U: Any,
+        blocks: Blocks,
+        W_pos: Any = None,
+        b_U: Any = None,
+        final_norm: NormWeights | None = None,
+    ) -> None:
+        fields = _as_arrays((W_E, W_U, blocks, W_pos, b_U, final_norm))
+        self._set(spec, fields)
+        _check(self)
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        W_E: Any,
+        W_U: Any,
+        attention: HeadStack,
+        attention_norm: NormWeights | None = None,
+        mlp: MLPWeights | None = None,
+        mlp_norm: NormWeights | None = None,
+        W_pos: Any = None,
+        b_U: Any = None,
+        final_norm: NormWeights | None = None,
+        **options: Any,
+    ) -> "Model":
+        """A model from arrays; all sizes are read from their shapes.
+
+        Arrays of NumPy or JAX, of any floating-point type; mixed types become the widest.
+
+        Args:
+            W_E: Embedding ``[d_vocab, d_model]``; a leading axis of members may stand in front of
+                every weight.
+            W_U: Unembedding ``[d_model, d_vocab]``.
+            attention: ``W_Q, W_K [n_layers, n_heads, d_model, d_head]``, ``W_V [n_layers, n_heads,
+                d_model, d_value]``, ``W_O [n_layers, n_heads, d_value, d_model]``, and biases.
+            attention_norm: Gains and offsets before attention.
+            mlp: ``W_in [n_layers, d_model, d_mlp]``, ``W_out [n_layers, d_mlp, d_model]``, ....
+            mlp_norm: Gains and offsets before the MLP.
+            W_pos: Position vectors; needs ``positions="learned"`` or ``"shortformer"``.
+            b_U: Bias of the unembedding.
+            final_norm: Gain and offset before the unembedding.
+            **options: Fields of `TransformerSpec` that are no sizes: ``score_scale`` (None for
+                ``1/sqrt(d_head)``), ``positions`` ("none" unless given), ``norm`` ("none"),
+                ``causal``, ``activation``, ``parallel``, ``n_ctx`` where there is no table, ....
+
+        Raises:
+            ValueError: If a weight does not fit the others, or an option does not fit them.
+        """
+        weights = (W_E, W_U, Blocks(attention, attention_norm, mlp, mlp_norm), W_pos, b_U)
+        fields = _as_arrays((*weights, final_norm))
+        shapes = {name: leaf.shape for name, leaf in _named(fields).items()}
+        decided = implied_options(shapes, has_table=True)
+        for name in decided:
+            if name in options:
+                raise ValueError(f"{name}={options[name]} must be left out: the arrays decide it")
+        given = {"positions": Positions.none, "n_ctx": None} | read_options(options) | decided
+        return cls(TransformerSpec(**given), *fields)
+
+    def _set(self, spec: TransformerSpec, fields: tuple[Any, ...]) -> None:
+        object.__setattr__(self, "spec", spec)
+        for name, value in zip(_FIELDS, fields, strict=True):
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"{name} of a Model cannot be set; use model.replace({name}=...)")
+
+    def replace(self, **changes: Any) -> "Model":
+        """The model with some weights or the spec changed, checked again.
+
+        Without ``spec`` the sizes of the new model are those of its weights, and all options stay:
+        the factor on the scores too, should ``d_head`` have changed.
+
+        Args:
+            **changes: ``spec``, or weights by field: ``W_E``, ``W_U``, ``blocks``, ``W_pos``,
+                ``b_U``, ``final_norm``.
+
+        Raises:
+            ValueError: If a name is no field, or a weight does not fit.
+        """
+        for name in changes:
+            if name != "spec" and name not in _FIELDS:
+                raise ValueError(f"{name!r} must be a field of Model: spec, {', '.join(_FIELDS)}")
+        spec = changes.pop("spec", None)
+        fields = tuple(changes.get(name, getattr(self, name)) for name in _FIELDS)
+        fields = _as_arrays(fields)
+        return Model(_refitted(self.spec, fields) if spec is None else spec, *fields)
+
+    def with_options(self, **options: Any) -> "Model":
+        """The same weights under a spec with some fields changed, such as ``causal=False``."""
+        return self.replace(spec=self.spec.replace(**options))
+
+    def member(self, index: int) -> "Model":
+        """One member of an ensemble.
+
+        Raises:
+            ValueError: If the model has no axis of members, or the index is out of its range.
+        """
+        axes = self.member_axes
+        if not axes:
+            raise ValueError("model has no axis of members; it is one model already")
+        if not 0 <= index < axes[0]:
+            raise ValueError(f"index={index} must be from 0 to {axes[0] - 1}")
+        return jax.tree.map(lambda leaf: leaf[index], self)
+
+    def named(self) -> dict[str, Array]:
+        """The weights by name, such as ``blocks.attention.W_Q``."""
+        return _named(tuple(getattr(self, name) for name in _FIELDS))
+
+    @property
+    def member_axes(self) -> tuple[int, ...]:
+        """The leading axes in front of every weight; empty for one model."""
+        return tuple(np.shape(self.W_E)[:-2])
+
+    @property
+    def n_layers(self) -> int:
+        return self.spec.n_layers
+
+    @property
+    def n_heads(self) -> int:
+        return self.spec.n_heads
+
+    @property
+    def d_model(self) -> int:
+        return self.spec.d_model
+
+    @property
+    def d_head(self) -> int:
+        return self.spec.head_width
+
+    @property
+    def d_value(self) -> int:
+        return self.spec.value_width
+
+    @property
+    def d_mlp(self) -> int | None:
+        return self.spec.d_mlp
+
+    @property
+    def d_vocab(self) -> int:
+        return self.spec.d_vocab
+
+    @property
+    def n_ctx(self) -> int | None:
+        return self.spec.n_ctx
+
+    def __repr__(self) -> str:
+        spec, leaves = self.spec, jax.tree.leaves(self)
+        parts = [
+            f"n_layers={spec.n_layers}",
+            f"n_heads={spec.n_heads}",
+            f"d_model={spec.d_model}",
+            f"d_head={spec.head_width}",
+            f"d_value={spec.value_width}",
+            f"d_mlp={spec.d_mlp}",
+            f"d_vocab={spec.d_vocab}",
+            f"n_ctx={spec.n_ctx}",
+            f"positions={spec.positions.value}",
+            f"norm={spec.norm.value}",
+        ]
+        if all(hasattr(leaf, "shape") and hasattr(leaf, "dtype") for leaf in leaves) and leaves:
+            if self.member_axes:
+                parts.append(f"members={'x'.join(map(str, self.member_axes))}")
+            parts.append(f"{sum(leaf.size for leaf in leaves):,} {leaves[0].dtype} numbers")
+        return f"Model({', '.join(parts)})"
+
+
+def check_one_member(model: Model) -> None:
+    """Refuse an ensemble where one model is wanted.
+
+    Raises:
+        ValueError: If the weights have leading axes of members.
+    """
+    if model.member_axes:
+        raise ValueError(
+            f"model has a leading axis of members, {model.member_axes}: vmap over it, or take "
+            "model.member(0)"
+        )
+
+
+def _flatten(model: Model) -> tuple[tuple[Any, ...], TransformerSpec]:
+    return tuple(getattr(model, name) for name in _FIELDS), model.spec
+
+
+def _flatten_with_keys(model: Model) -> tuple[tuple[tuple[Any, Any], ...], TransformerSpec]:
+    keys = (jax.tree_util.GetAttrKey(name) for name in _FIELDS)
+    fields, spec = _flatten(model)
+    return tuple(zip(keys, fields, strict=True)), spec
+
+
+def _unflatten(spec: TransformerSpec, fields: tuple[Any, ...]) -> Model:
+    model = object.__new__(Model)
+    model._set(spec, tuple(fields))
+    return model
+
+
+jax.tree_util.register_pytree_with_keys(Model, _flatten_with_keys, _unflatten, _flatten)
+
+
+def _named(fields: tuple[Any, ...]) -> dict[str, Any]:
+    tree = dict(zip(_FIELDS, fields, strict=True))
+    leaves = jax.tree_util.tree_flatten_with_path(tree)[0]
+    return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
+
+
+def _as_arrays(fields: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The weights as JAX arrays of one floating-point type."""
+    containers = (Blocks, NormWeights, type(None))
+    leaves = [value if isinstance(value, containers) else jnp.asarray(value) for value in fields]
+    arrays = jax.tree.map(jnp.asarray, tuple(leaves))
+    for name, array in _named(arrays).items():
+        if not jnp.issubdtype(array.dtype, jnp.floating):
+            raise ValueError(f"{name} has type {array.dtype}, must be floating-point numbers")
+    dtype = jnp.result_type(*(array.dtype for array in jax.tree.leaves(arrays)))
+    return jax.tree.map(lambda array: array.astype(dtype), arrays)
+
+
+def _refitted(spec: TransformerSpec, fields: tuple[Any, ...]) -> TransformerSpec:
+    """The spec with the sizes of the weights; the same object when it has them already."""
+    shapes = {name: leaf.shape for name, leaf in _named(fields).items()}
+    decided = implied_options(shapes, has_table=spec.positions.needs_table)
+    resolved = {"d_head": spec.head_width, "d_value": spec.value_width}
+    if all(resolved.get(name, getattr(spec, name)) == value for name, value in decided.items()):
+        return spec
+    scale = spec.score_scale if decided["d_head"] == spec.head_width else spec.scale
+    return spec.replace(**decided, score_scale=scale)
+
+
+def _check(model: Model) -> None:
+    check_options(model)
+    leading = model.member_axes
+    for name, leaf in model.named().items():
+        want = weight_shape(name, model.spec)
+        if leaf.shape != (*leading, *want):
+            behind = f" behind the leading axes {leading} of W_E" if leading else ""
+            axes = ", ".join(AXES[name])
+            raise ValueError(f"{name} has shape {leaf.shape}, must be [{axes}] = {want}{behind}")
+
+
+def check_options(model: Model) -> None:
+    """Refuse weights that the spec would ignore, and options whose weights are missing.
+
+    Raises:
+        ValueError: If norm weights stand beside a norm that has none, a position table beside a
+            scheme that has none, or a table or an MLP is missing.
+    """
+    spec, blocks = model.spec, model.blocks
+    if spec.norm in (Norm.none, Norm.layernorm_pre):
+        norms = (blocks.attention_norm, blocks.mlp_norm, model.final_norm)
+        for name, weights in zip(_NORMS, norms, strict=True):
+            if weights is not None:
+                raise ValueError(f"{name} is given, but norm={spec.norm.value} has no gain")
+    if model.final_norm is not None and not spec.final_norm:
+        raise ValueError("final_norm is given as weights, but final_norm=False in the spec")
+    if spec.positions.needs_table and model.W_pos is None:
+        raise ValueError(f"positions={spec.positions.value} needs W_pos, which is None")
+    if model.W_pos is not None and not spec.positions.needs_table:
+        raise ValueError(f"W_pos is given, but positions={spec.positions.value} has no table")
+    if (spec.d_mlp is None) != (blocks.mlp is None):
+        given = "None" if blocks.mlp is None else "given"
+        raise ValueError(f"blocks.mlp is {given}, but d_mlp={spec.d_mlp} in the spec")
