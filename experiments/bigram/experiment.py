@@ -10,6 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
+from circuitax.models.specs import TransformerSpec
+from circuitax.training.bigram import (
+    FullBatchBigrams,
+    Joint,
+    bigram_log_probs,
+    direct_path_log_probs,
+)
 from jaxtyping import Array
 
 from circuitax.data.bigrams import cross_entropy, mean_divergence, smoothed_bigrams
@@ -20,14 +27,7 @@ from circuitax.kernel.weights import TransformerWeights
 from circuitax.lab.kept_weights import kept_weights
 from circuitax.lab.lab import Lab
 from circuitax.models.plain import from_plain
-from circuitax.models.specs import TransformerSpec
 from circuitax.records.record import Record
-from circuitax.training.bigram import (
-    FullBatchBigrams,
-    Joint,
-    bigram_log_probs,
-    direct_path_log_probs,
-)
 from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.optim import OptimSpec
 from circuitax.training.selection import divergence

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
+from circuitax.models.specs import TransformerSpec
 from jaxtyping import Array
 
 from circuitax.circuits.expansion import expand
@@ -22,7 +23,6 @@ from circuitax.kernel.keys import derive
 from circuitax.kernel.weights import TransformerWeights
 from circuitax.lab.lab import Lab
 from circuitax.lab.language_sizes import require_readable
-from circuitax.models.specs import TransformerSpec
 from circuitax.records.record import Record
 from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.language import NextToken

@@ -165,9 +165,7 @@ def test_differences_and_quotients(rng: np.random.Generator, x64: None) -> None:
     np.testing.assert_allclose(halved, dense(x) / np.array([1, 2, 4])[:, None, None], **near)
 
 
-@pytest.mark.parametrize(
-    "read", [np.asarray, np.array, np.linalg.norm, np.mean, jnp.linalg.norm]
-)
+@pytest.mark.parametrize("read", [np.asarray, np.array, np.linalg.norm, np.mean, jnp.linalg.norm])
 def test_a_chain_is_no_array(rng: np.random.Generator, read) -> None:
     """Square factors would be stacked without a word: the norm of a stack is not a chain's."""
     chain = chain_of(*(rng.normal(size=(3, 3)) for _ in range(2)))
