@@ -32,7 +32,7 @@ def pair_ratios(
         ValueError: If ``difference`` is zero or ``batch`` is below 1.
     """
     check_range("batch", batch, "[1, inf)")
-    if not isinstance(difference, jax.core.Tracer) and not np.any(difference):
+    if not isinstance(difference, jax.core.Tracer) and not np.asarray(difference).any():
         raise ValueError("difference must not be zero: two equal points have no ratio")
     norm_sq = (difference * difference).sum()
 
