@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
+from circuitax.models.specs import TransformerSpec
 
 from circuitax.data.windows import WindowSource
-from circuitax.models.specs import TransformerSpec
 from circuitax.training import ensemble
 from circuitax.training.ensemble import Plan, new_members
 from circuitax.training.language import NextToken

@@ -7,13 +7,13 @@ from contextlib import ExitStack
 import jax
 import jax.numpy as jnp
 import numpy as np
+from circuitax.models.specs import TransformerSpec
 
 from circuitax.circuits.frozen import FrozenModel, frozen_model
 from circuitax.circuits.ledger import Ledger, head_ledger, position_ledger
 from circuitax.circuits.paths import n_paths
 from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive
-from circuitax.models.specs import TransformerSpec
 from circuitax.models.transformer import init_weights
 from experiments.benchmarks.case import Case
 

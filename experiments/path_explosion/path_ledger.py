@@ -4,6 +4,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from circuitax.models.specs import TransformerSpec
 from jaxtyping import Array
 
 from circuitax.circuits.expansion import path_streams
@@ -12,7 +13,6 @@ from circuitax.circuits.ledger import head_ledger, position_ledger
 from circuitax.circuits.paths import n_paths, path_name
 from circuitax.kernel.forward import forward
 from circuitax.kernel.weights import TransformerWeights
-from circuitax.models.specs import TransformerSpec
 from circuitax.training.problem import TrainState
 
 TOP_PATHS = 20

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
+from circuitax.models.specs import TransformerSpec
 from jaxtyping import Array
 
 from circuitax.circuits.in_context import repeated_pairs, token_losses
@@ -25,7 +26,6 @@ from circuitax.kernel.weights import TransformerWeights
 from circuitax.lab.lab import Lab
 from circuitax.lab.language_sizes import require_readable
 from circuitax.models.plain import to_plain
-from circuitax.models.specs import TransformerSpec
 from circuitax.records.record import Record
 from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.language import NextToken

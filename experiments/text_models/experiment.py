@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
+from circuitax.models.specs import TransformerSpec
 from jaxtyping import Array
 
 from circuitax.circuits.induction_scores import induction_scores
@@ -31,7 +32,6 @@ from circuitax.lab.language_model import (
 )
 from circuitax.lab.language_sizes import require_readable
 from circuitax.models.plain import to_plain
-from circuitax.models.specs import TransformerSpec
 from circuitax.records.claims import Claim, at_least
 from circuitax.records.estimate import Estimate, exact, mean_estimate
 from circuitax.records.record import Record

@@ -6,6 +6,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from circuitax.models.specs import TransformerSpec
 from jaxtyping import Array
 
 from circuitax.circuits.induction_scores import induction_scores
@@ -13,7 +14,6 @@ from circuitax.commands import run
 from circuitax.data.repeated import RepeatedSource
 from circuitax.kernel.weights import TransformerWeights
 from circuitax.lab.runs import finished_runs, provenance
-from circuitax.models.specs import TransformerSpec
 from circuitax.models.transformer import init_weights
 from circuitax.records.record import Record
 from experiments.induction_phase import experiment as induction_phase

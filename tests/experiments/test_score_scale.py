@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from circuitax.models.specs import TransformerSpec
 
 from circuitax.kernel.norm import Norm
-from circuitax.models.specs import TransformerSpec
 from circuitax.models.transformer import init_weights
 from experiments.score_scale.experiment import measure
 
