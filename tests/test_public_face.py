@@ -4,6 +4,7 @@ import pydoc
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import circuitax as cx
+from circuitax.kernel.norm import Norm
 
 
 def test_every_name_exists_is_typed_and_is_in_the_table_of_contents() -> None:
@@ -19,8 +21,8 @@ def test_every_name_exists_is_typed_and_is_in_the_table_of_contents() -> None:
     for name in cx.__all__:
         assert getattr(cx, name) is not None
         assert re.search(rf"\b{name}\b", cx.__doc__), f"{name} is not in the docstring"
-    text = open(cx.__file__, encoding="utf-8").read().split("if TYPE_CHECKING:")[1]
-    imported = text.split("_PLACES")[0]
+    text = Path(cx.__file__).read_text(encoding="utf-8")
+    imported = text.split("if TYPE_CHECKING:")[1].split("_PLACES")[0]
     for name in cx.__all__:
         assert re.search(rf"\b{name}\b", imported), f"{name} is unknown to type checkers"
 
@@ -53,7 +55,7 @@ def test_floors_are_namespaces_of_their_modules() -> None:
 
 def test_a_model_is_run_read_and_saved_through_the_face(tmp_path, x64: None) -> None:
     spec = cx.TransformerSpec(
-        d_vocab=11, n_ctx=8, n_layers=2, n_heads=2, d_model=8, norm="layernorm", biases=True
+        d_vocab=11, n_ctx=8, n_layers=2, n_heads=2, d_model=8, norm=Norm.layernorm, biases=True
     )
     model = cx.init(jax.random.key(1), spec)
     run = cx.run(model, [1, 4, 2, 1, 4], outputs=True)
