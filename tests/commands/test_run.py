@@ -64,7 +64,9 @@ def test_a_damaged_run_is_said_and_computed_again(
         (["-m", "n_steps=glob(*)"], "n_steps=glob(*) must sweep over values"),
         (["-m", "n_steps=range(2,2)"], "n_steps=range(2,2) sweeps over nothing"),
         (["-m", "step.size=1,0"], "step.size=0.0 must be positive"),
-        (["experiment=house_wolk"], "(did you mean 'house_walk'?)"),
+        (["seed=0", "seed=1"], "seed is given twice"),
+        (["-cn", "other"], "-cn is not offered: name an experiment, as in experiment=NAME"),
+        (["-m", "seed=range(0,1e9)"], "the sweep has 1,000,000,000 jobs, it must have at most"),
     ],
 )
 def test_mistakes_cost_one_line_and_nothing_else(
@@ -79,6 +81,12 @@ def test_mistakes_cost_one_line_and_nothing_else(
     assert said.startswith("error: ") and said.count("\n") == 1
     assert message in said
     assert not results.exists()
+
+
+def test_a_wrong_name_is_corrected(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run.main(["experiment=house_wolk"]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "(did you mean 'house_walk'?)" in said
 
 
 def test_help_lists_what_there_is(results: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,7 +1,6 @@
 """Hand a checked command line to Hydra, and read afterwards what came of each job."""
 
 import json
-import multiprocessing
 import os
 import signal
 import sys
@@ -25,7 +24,7 @@ SWEEPS = "sweeps"
 
 
 class JobStatus(NamedTuple):
-    """What a job left in its folder; ``status`` is ``"missing"`` when it died without a word."""
+    """What a job left in its folder; ``status`` is ``"missing"`` when it left nothing."""
 
     overrides: tuple[str, ...]
     status: str
@@ -49,27 +48,31 @@ def through_hydra(task: Callable[..., Any], arguments: Sequence[str]) -> int:
 
 
 @contextmanager
-def workers_stop_first() -> Iterator[None]:
-    """Within the block, a signal waits for a launcher's worker processes to save and stop.
+def stopping_in_one_line() -> Iterator[None]:
+    """Within the block, a signal raises ``Stopped`` wherever no stop flag is up.
 
-    SIGTERM is passed on to them; Ctrl-C a terminal sends to every process by itself, and a second
-    one would stop them at once. A job in this process has a flag in place of this handler.
+    Jobs and worker processes have stop flags; outside them there is nothing to save.
+
+    Raises:
+        Stopped: When a signal came.
     """
 
-    def pass_on(number: int, frame: FrameType | None) -> None:
-        workers = [child.pid for child in multiprocessing.active_children() if child.pid]
-        for worker in workers if number == signal.SIGTERM else []:
-            os.kill(worker, number)
-        if not workers:
-            raise Stopped(number)
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise Stopped(number)
 
-    before = {number: signal.signal(number, pass_on) for number in SIGNALS}
+    before = {number: signal.signal(number, stop) for number in SIGNALS}
     os.environ[LAUNCHER] = str(os.getpid())
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def forget_statuses(folder: Path) -> None:
+    """Remove what the jobs of an earlier command left in a folder that was named by hand."""
+    for path in [folder / STOPPED, folder / STATUS, *folder.glob(f"*/{STATUS}")]:
+        path.unlink(missing_ok=True)
 
 
 def job_folder(multirun: bool) -> Path:
@@ -90,7 +93,7 @@ def write_manifests(stamp: str, cells: Sequence[Cell]) -> None:
 
 
 def stopped_by(folder: Path) -> int | None:
-    """The signal that stopped workers of a sweep, or None."""
+    """The signal that stopped a job of a sweep on another machine, or None."""
     path = folder / STOPPED
     return int(path.read_text(encoding="utf-8")) if path.is_file() else None
 

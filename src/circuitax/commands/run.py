@@ -78,11 +78,12 @@ def _run(typed: list[str], entries: dict[str, Entry]) -> int:
     # Hydra and the experiment's own imports take seconds: not for --help.
     from circuitax.commands.job import compute
     from circuitax.commands.launch import (
+        forget_statuses,
         job_folder,
         statuses,
         stopped_by,
+        stopping_in_one_line,
         through_hydra,
-        workers_stop_first,
         write_manifests,
     )
     from circuitax.config.cells import plan
@@ -98,11 +99,12 @@ def _run(typed: list[str], entries: dict[str, Entry]) -> int:
     where = "hydra.sweep.dir" if line.multirun else "hydra.run.dir"
     given = [text.partition("=")[2] for text in checked if text.startswith(f"{where}=")]
     folder = Path(given[-1]) if given else job_folder(line.multirun)
+    forget_statuses(folder)
     if line.multirun:
         write_manifests(folder.name, cells)
         print(f"{len(cells)} jobs, every one checked", file=sys.stderr)
     try:
-        with workers_stop_first():
+        with stopping_in_one_line():
             status = through_hydra(compute, [*line.flags, *checked, f"{where}={folder}"])
         signal = stopped_by(folder) if line.multirun else None
         if signal is not None:
