@@ -169,8 +169,8 @@ def check(parsed: Iterable[Override], known: Mapping[str, Any], multirun: bool) 
                 )
             if not items:
                 raise ConfigError(
-                    f"{_typed(override)} sweeps over nothing, it must be {type_name(known[plain])}: "
-                    f"write {key}=a,b,..."
+                    f"{_typed(override)} sweeps over nothing, it must be "
+                    f"{type_name(known[plain])}: write {key}=a,b,..."
                 )
         if get_origin(known[plain]) is tuple:
             text = f"{key}={','.join(map(_listed, _items(override)))}"
