@@ -10,10 +10,10 @@ from circuitax.models.specs import TransformerSpec
 from jaxtyping import Array
 
 from circuitax.circuits.induction_scores import induction_scores
-from circuitax.commands import run
+from circuitax.commands import job, run
 from circuitax.data.repeated import RepeatedSource
 from circuitax.kernel.weights import TransformerWeights
-from circuitax.lab.runs import finished_runs, provenance
+from circuitax.lab.runs import VARIABLE, finished_runs, provenance
 from circuitax.models.transformer import init_weights
 from circuitax.records.record import Record
 from experiments.induction_phase import experiment as induction_phase
@@ -65,7 +65,11 @@ def test_heads_are_taken_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_double_precision_reaches_the_curves(results: Path) -> None:
+def test_double_precision_reaches_the_curves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logging_as_before: None
+) -> None:
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    monkeypatch.setattr(job, "keep_compiled_code", lambda folder: folder)
     assert run.main(["experiment=induction_phase", "scale=tiny", "dtype=float64"]) == 0
     (folder,) = finished_runs("induction_phase")
     assert provenance(folder)["dtype"] == "float64"
