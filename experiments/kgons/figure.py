@@ -33,8 +33,12 @@ def draw(record: Record) -> dict[str, Figure]:
         best = gon.potential.min("positive").values
         line = {"color": colour, "linewidth": 1, "label": f"{k}-gon"}
         potential.plot(cs[cs >= k], best[cs >= k], mark + "-", **line)
-    shape.text(ks[1], data.norm.values[1] + 0.12, "norm $l^*$", fontsize=7)
-    shape.text(ks[1], data.bias.values[1] + 0.08, "bias $b^*$", fontsize=7)
+    for label, curve, side in (
+        ("norm $l^*$", data.norm, "right"),
+        ("bias $b^*$", data.bias, "left"),
+    ):
+        where = {"xytext": (0, 5), "textcoords": "offset points", "ha": side}
+        shape.annotate(label, (ks[1], curve.values[1]), fontsize=7, **where)
     shape.set(xlabel="vertices $k$", ylabel="optimum of the $k$-gon", xticks=ks)
     potential.set(xlabel="features $c$", ylabel="lowest potential $L(k, c)$", ylim=(0, None))
     potential.legend(ncols=2)

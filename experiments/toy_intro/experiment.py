@@ -90,7 +90,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     }
     members = in_every_seed(hyper, spec.seeds)
     if spec.model.kind is ToyKind.tied and spec.model.output is Activation.relu:
-        loss = lab.stage("exact", exact_losses, trained.params, *members)
+        loss = lab.stage("exact", exact_losses, trained.models, *members)
         optimum = lab.stage("optimum", _optimum, derive(key, "optimum"), spec, hyper)
         for name, value in optimum.items():
             shape = value.shape[1:]  # of a loss, of biases, or of weights
@@ -103,14 +103,14 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
                 arrays[name] = (("importance_base", "crossover_density"), value)
     else:
         key = derive(key, "evaluation")
-        fresh = fresh_losses(problem, trained.params, members, key, n_batches=50)
+        fresh = fresh_losses(problem, trained.models, members, key, n_batches=50)
         per_feature = n if spec.convention is Convention.mean else 1
         loss = per_feature * np.asarray(fresh).mean(axis=0)
 
     alive = trained.alive.reshape(networks)
     loss = np.where(alive, loss.reshape(networks), np.nan)
     best = best_of(*(jnp.moveaxis(jnp.asarray(a), 0, -1) for a in (loss, alive)))
-    W, b = _encoder(trained.params)
+    W, b = _encoder(trained.models)
     arrays |= {
         "loss": (NETWORK, loss),
         "alive": (NETWORK, alive),

@@ -188,7 +188,7 @@ def _trained(
         seeds=spec.seeds,
         chunk=spec.chunk,
     )
-    loss = exact_losses(trained.params, *in_every_seed(cells, spec.seeds))
+    loss = exact_losses(trained.models, *in_every_seed(cells, spec.seeds))
     with jax.enable_x64(True):
 
         def by_cell(members: np.ndarray) -> Array:
@@ -196,7 +196,7 @@ def _trained(
             return jnp.moveaxis(jnp.asarray(members).reshape(shape), 0, 1)
 
         best = best_of(by_cell(loss), by_cell(trained.alive))
-        W = take(by_cell(np.asarray(trained.params.W, np.float64)), best.restart)
+        W = take(by_cell(np.asarray(trained.models.W, np.float64)), best.restart)
         found = _picture(W, best.loss, cells)
     return found, trained.divergence
 
