@@ -1,12 +1,13 @@
 # Two commands do everything: `make reproduce` and `make test`. Every target sets up .venv by itself.
 #   JAX=cuda13 or JAX=tpu installs the matching accelerator build.
-#   SCALE=tiny|quick|paper and ONLY=a,b narrow what is reproduced.
+#   SCALE=tiny|quick|paper and ONLY=a,b narrow what is reproduced; AGAIN=1 computes it again.
 .DEFAULT_GOAL := help
 .PHONY: help reproduce test lint types unit mutants accept benchmark venv constraints clean
 PY := .venv/bin/python
 JAX ?=
 SCALE ?= quick
 ONLY ?=
+AGAIN ?=
 comma := ,
 EXTRAS := dev$(if $(JAX),$(comma)$(JAX))
 
@@ -17,7 +18,7 @@ venv:  ## only make .venv, or bring it up to date
 	@.ci/venv $(EXTRAS)
 
 reproduce: venv  ## set up, run every experiment (resuming what is done), write figures and the claims ledger
-	$(PY) -m experiments.reproduce scale=$(SCALE) $(if $(ONLY),only=$(ONLY))
+	$(PY) -m experiments.reproduce scale=$(SCALE) $(if $(ONLY),only=$(ONLY)) $(if $(AGAIN),again=yes)
 
 test: venv  ## set up, lint, check types, run the test suite; says how long it took
 	@begin=$$(date +%s); status=0; $(MAKE) --no-print-directory lint types unit || status=$$?; \

@@ -12,11 +12,12 @@ from tokenizers import Tokenizer
 
 from circuitax.circuits.composition import KINDS
 from circuitax.circuits.folding import fold_norms
+from circuitax.data.fingerprint import fingerprint
 from circuitax.data.tokenizer import boundary_id, load_tokenizer
 from circuitax.kernel.keys import derive
 from circuitax.kernel.weights import TransformerWeights
 from circuitax.lab.lab import Lab
-from circuitax.models.pretrained import load_pretrained
+from circuitax.models.pretrained import load_pretrained, weights_checksum
 from circuitax.models.specs import TransformerSpec
 from circuitax.records.claims import Claim
 from circuitax.records.estimate import Estimate
@@ -106,6 +107,13 @@ class Spec:
                 f"inducers={self.inducers} must name a head or more, and previous={self.previous} "
                 "one, all from 0"
             )
+
+    def outside_inputs(self) -> dict[str, str]:
+        """Checksums of weights, tokenizer and text, so that new ones are another run."""
+        files = {name: getattr(self, name) for name in ("tokenizer", "tokens")}
+        return {name: weights_checksum(getattr(self, name)) for name in ("source", "one_layer")} | {
+            name: fingerprint(path) for name, path in files.items() if path
+        }
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:

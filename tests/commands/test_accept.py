@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from circuitax.commands import accept
-from circuitax.lab.runs import finished_runs, provenance
+from circuitax.lab.runs import DERIVED, finished_runs, provenance, verdicts
+from circuitax.records.manifest import damage, write_manifest
 
 
 def set_dirty(run: Path, dirty: bool) -> None:
     facts = provenance(run)
     (run / "provenance.json").write_text(json.dumps({**facts, "dirty": dirty}))
+    write_manifest(run, left_out=DERIVED)
 
 
 def test_the_newest_run_with_its_own_defaults_is_kept(
@@ -44,6 +46,33 @@ def test_any_run_can_be_named(walk: Callable[..., int], results: Path) -> None:
     (run,) = finished_runs("house_walk")
     assert accept.main([f"run=house_walk/{run.name}", "dirty=yes"]) == 0
     assert provenance(results / "house_walk" / "accepted")["run"] == run.name
+
+
+def test_a_damaged_run_is_refused_before_anything_is_replaced(
+    walk: Callable[..., int], results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert walk() == 0
+    (run,) = finished_runs("house_walk")
+    kept = results / "house_walk" / "accepted"
+    assert accept.main(["dirty=yes"]) == 0
+    assert damage(kept) == ""
+    before = {path: path.read_bytes() for path in kept.rglob("*") if path.is_file()}
+    for name in ("data.nc", "arrays/end.safetensors", "manifest.json"):
+        good = (run / name).read_bytes()
+        (run / name).write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
+        capsys.readouterr()
+        for arguments in (["dirty=yes"], ["dirty=yes", f"run=house_walk/{run.name}"]):
+            assert accept.main(arguments) == 2
+            (line,) = capsys.readouterr().err.splitlines()
+            assert f"must be whole, but {name} is damaged" in line
+        (run / name).write_bytes(good)
+        assert {path: path.read_bytes() for path in kept.rglob("*") if path.is_file()} == before
+    # Claims and figures are made again from the data.
+    for name in ("claims.json", "figures/path.png"):
+        (run / name).write_bytes(b"")
+        assert accept.main(["dirty=yes"]) == 0
+        assert {path: path.read_bytes() for path in kept.rglob("*") if path.is_file()} == before
+    assert [verdict.verdict for verdict in verdicts(kept)] == ["holds", "holds"]
 
 
 def test_mistakes(

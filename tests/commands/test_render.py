@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from circuitax.commands import render
-from circuitax.lab.runs import finished_runs
+from circuitax.lab.runs import DERIVED, finished_runs
+from circuitax.records.manifest import write_manifest
 
 
 def test_figures_again(
@@ -33,6 +34,9 @@ def test_what_fails_is_named(
     (run,) = finished_runs("house_walk")
     text = (run / "provenance.json").read_text()
     (run / "provenance.json").write_text(text.replace("house_walk", "gone"))
+    assert render.main([str(run)]) == 2
+    assert "must be whole, but provenance.json is damaged" in capsys.readouterr().err
+    write_manifest(run, left_out=DERIVED)
     assert render.main([str(run)]) == 2
     assert "experiment 'gone' of the run does not exist" in capsys.readouterr().err
     assert render.main(["--help"]) == 0 and render.main([]) == 2

@@ -67,6 +67,14 @@ def test_the_suite(
     assert (results / "latest" / "CLAIMS.md").is_file()
 
 
+def test_again_is_for_the_experiments_named(
+    children: list[list[str]], results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert reproduce.main(["only=house_reader", "scale=tiny", "again=yes"]) == 0
+    assert [("again=true" in command) for command in children] == [False, True]
+    assert reproduce.main(["again=often"]) == 2
+
+
 def test_a_failure_is_named_and_the_rest_goes_on(
     children: list[list[str]],
     results: Path,

@@ -28,6 +28,32 @@ def test_a_run_is_made_and_reused(
     assert finished_runs("house_walk") == [folder]
 
 
+def test_again_computes_a_finished_run(
+    walk: Callable[..., int], results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number, asked in enumerate([[], ["--again"], ["again=yes"]]):
+        assert walk(*asked) == 0
+        (folder,) = finished_runs("house_walk")
+        assert capsys.readouterr().err.count(" done in ") == 1, number
+    assert walk() == 0
+    assert "is there already" in capsys.readouterr().err
+    assert "again" not in (folder / "overrides.yaml").read_text()
+
+
+def test_a_damaged_run_is_said_and_computed_again(
+    walk: Callable[..., int], results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert walk() == 0
+    (folder,) = finished_runs("house_walk")
+    whole = (folder / "data.nc").read_bytes()
+    (folder / "data.nc").write_bytes(whole[:100])
+    capsys.readouterr()
+    assert walk() == 0
+    said = capsys.readouterr().err
+    assert f"house_walk/{folder.name} is computed again: data.nc is damaged\n" in said
+    assert " done in " in said
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from circuitax.commands import collect
-from circuitax.lab.runs import finished_runs
+from circuitax.lab.runs import DERIVED, finished_runs
+from circuitax.records.manifest import write_manifest
 from circuitax.records.record import Record
 
 
@@ -25,6 +26,18 @@ def test_a_failing_job_does_not_stop_the_others(
     assert len(finished_runs("house_walk")) == 2
     logs = list(Path(finished_runs("house_walk")[0].parents[1]).glob(".work/sweeps/*/*/*.log"))
     assert sum("told to fail" in path.read_text() for path in logs) == 2
+
+
+def test_a_damaged_run_is_not_merged(
+    walk: Callable[..., int], results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert walk("-m", "seed=0,1") == 0
+    run = finished_runs("house_walk")[-1]
+    (run / "data.nc").write_bytes(b"")
+    capsys.readouterr()
+    assert collect.main(["experiment=house_walk"]) == 2
+    assert f"{run.name} must be whole, but data.nc is damaged" in capsys.readouterr().err
+    assert not (results / "house_walk" / "collected").exists()
 
 
 def test_a_sweep_becomes_one_dataset(
@@ -89,6 +102,7 @@ def test_a_field_that_follows_another_is_no_axis(
     text = spec.read_text()
     spec.write_text(text.replace('"fail": ""', '"fail": "none"'))
     assert spec.read_text() != text
+    write_manifest(small, left_out=DERIVED)
     capsys.readouterr()
     assert collect.main(["experiment=house_walk"]) == 0
     assert "follow the axes: fail" in capsys.readouterr().out

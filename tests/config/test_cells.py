@@ -53,6 +53,32 @@ def test_a_sweep_is_composed_whole(entries: dict[str, Entry]) -> None:
         cells(entries, "step.size=1,2,-1", multirun=True)
 
 
+def test_a_changed_text_is_another_run(entries: dict[str, Entry], tmp_path: Path) -> None:
+    """The same path with another content, as when the corpus grew, or seen from another folder."""
+
+    def cell() -> Cell:
+        return plan(["experiment=text_models", "scale=tiny", f"task.path={tmp_path}"], entries)[1][
+            0
+        ]
+
+    (tmp_path / "one.txt").write_text("once upon a time")
+    first = cell()
+    assert cell().id == first.id
+    assert [field for field, _ in first.outside] == ["task.path"]
+    (tmp_path / "one.txt").write_text("once upon a tide")
+    assert cell().id != first.id
+
+
+def test_asking_again_is_no_part_of_a_run(entries: dict[str, Entry]) -> None:
+    (plain,), (again,) = cells(entries), cells(entries, "again=yes")
+    assert (plain.root.again, again.root.again) == (False, True)
+    assert (again.id, again.config, again.overrides) == (plain.id, plain.config, plain.overrides)
+    (reader,) = plan(["experiment=house_reader", "scale=tiny", "again=true"], entries)[1]
+    assert reader.root.again and not reader.inputs[0].root.again
+    with pytest.raises(ConfigError, match="again=perhaps must be true or false"):
+        cells(entries, "again=perhaps")
+
+
 def test_upstream_runs_are_part_of_the_identity(entries: dict[str, Entry]) -> None:
     def reader(*overrides: str) -> Cell:
         (cell,) = plan(["experiment=house_reader", "scale=tiny", *overrides], entries)[1]
@@ -117,3 +143,18 @@ def test_further_configuration_is_found_and_checked(
     assert plan([WALK], entries)[1][0].spec.n_steps == 5
     with pytest.raises(ConfigError, match="config folder 'nowhere' does not exist"):
         plan([WALK], entries, config_dir=str(tmp_path / "nowhere"))
+
+
+def test_weights_that_arrive_make_another_run(entries: dict[str, Entry], tmp_path: Path) -> None:
+    """Out of reach before the folder exists, and no reason to reuse that answer afterwards."""
+
+    def cell() -> Cell:
+        source = f"source={tmp_path / 'weights'}"
+        return plan(["experiment=published_weights", "scale=tiny", source], entries)[1][0]
+
+    before = cell()
+    assert dict(before.outside)["source"] == "absent"
+    (tmp_path / "weights").mkdir()
+    (tmp_path / "weights" / "model.safetensors").write_bytes(b"weights")
+    after = cell()
+    assert after.id != before.id and cell().id == after.id

@@ -21,6 +21,7 @@ def test_flags_and_overrides_are_told_apart() -> None:
     assert line == (("a=1", "b=2"), ("-m", "--cfg", "job"), True, "extra")
     assert split(["--config-dir=extra"]).config_dir == "extra"
     assert split(["a=1"]).multirun is False
+    assert split(["--again", "a=1"])[:2] == (("again=true", "a=1"), ())
     assert split(["hydra.mode=MULTIRUN"]).multirun is True
     with pytest.raises(ConfigError, match="--config-dir needs a folder"):
         split(["--config-dir"])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from circuitax.config.identity import canonical, run_id
+from circuitax.config.identity import canonical, outside_inputs, run_id
 
 
 class Act(Enum):
@@ -29,7 +29,13 @@ class Spec:
     table: Any = None
 
 
-SETTING: dict[str, Any] = {"scale": "quick", "seed": 0, "dtype": "float32", "inputs": {}}
+SETTING: dict[str, Any] = {
+    "scale": "quick",
+    "seed": 0,
+    "dtype": "float32",
+    "inputs": {},
+    "outside": {},
+}
 
 
 def test_canonical_form() -> None:
@@ -52,6 +58,7 @@ def test_everything_that_moves_a_number_moves_the_identity() -> None:
                 "seed": 1,
                 "dtype": "float64",
                 "inputs": {"up": "abc"},
+                "outside": {"task.path": "abc"},
             }.items()
         ),
     ]
@@ -60,6 +67,29 @@ def test_everything_that_moves_a_number_moves_the_identity() -> None:
 
 def test_identity_is_the_same_on_every_machine() -> None:
     assert run_id("toy", Spec(), **SETTING) == "8498f18ef439"
+
+
+@dataclass(frozen=True)
+class Text:
+    path: str = "t"
+
+    def outside_inputs(self) -> dict[str, str]:
+        return {"path": f"sum of {self.path}"}
+
+
+@dataclass(frozen=True)
+class Reader:
+    task: Text = Text()
+    inner: Inner = Inner()
+    source: str = "w"
+
+    def outside_inputs(self) -> dict[str, str]:
+        return {"source": f"sum of {self.source}"}
+
+
+def test_every_spec_says_what_it_reads_from_outside() -> None:
+    assert outside_inputs(Spec()) == {}
+    assert outside_inputs(Reader()) == {"source": "sum of w", "task.path": "sum of t"}
 
 
 def test_arrays_have_no_identity() -> None:

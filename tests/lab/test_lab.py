@@ -1,14 +1,20 @@
 """What an experiment is given: stages, tracks, arrays, inputs."""
 
 import io
+import json
+import sys
 from pathlib import Path
+from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray as xr
 
+from circuitax.lab.arrays import write_arrays
 from circuitax.lab.lab import Lab
+from circuitax.lab.stages import save_stage
 from circuitax.lab.stop import StopFlag, Stopped
 from circuitax.records.record import Record
 
@@ -25,6 +31,81 @@ def test_a_stage_is_computed_once(tmp_path: Path) -> None:
     assert calls == [2.0]
     assert isinstance(first["y"][0], np.ndarray)
     np.testing.assert_array_equal(first["y"][0], second["y"][0])
+
+
+class Pair(NamedTuple):
+    mean: object
+    rest: object
+
+
+NEST = {
+    "z": np.array([1 + 2j, 3 - 1j], np.complex64),
+    "pair": Pair(jnp.arange(6.0).reshape(2, 3), (None, [np.array([True, False]), 7])),
+    "deep": {3: {"text": np.array(["a", "bcd"])}, 1: np.zeros((0, 2))},
+    "wide": np.array(1e-300 + 2j),
+}
+
+
+def test_a_stage_of_any_nest_comes_back(tmp_path: Path) -> None:
+    first = Lab(tmp_path).stage("nest", lambda: NEST)
+    second = Lab(tmp_path).stage("nest", lambda: pytest.fail("computed twice"))
+    assert jax.tree.structure(first) == jax.tree.structure(second) == jax.tree.structure(NEST)
+    assert isinstance(second["pair"], Pair) and second["pair"].rest[0] is None
+    assert isinstance(second["pair"].rest[1], list)
+    for ours, before, given in zip(*map(jax.tree.leaves, (second, first, NEST)), strict=True):
+        assert (type(ours), ours.dtype, ours.shape) == (np.ndarray, before.dtype, before.shape)
+        np.testing.assert_array_equal(ours, given)
+
+
+def test_a_damaged_stage_is_computed_again_and_said(tmp_path: Path) -> None:
+    """Every byte matters: flipped anywhere, or cut anywhere, the file is found out."""
+    whole = Lab(tmp_path).stage("s", lambda: {"x": np.arange(4.0), "n": (1, 2)})
+    path = tmp_path / "stages" / "s.safetensors"
+    good = path.read_bytes()
+    bad = [good[:-1], good[: len(good) // 2], b""]
+    for at in range(0, len(good), 7):
+        flipped = bytearray(good)
+        flipped[at] ^= 4
+        bad.append(bytes(flipped))
+    for data in bad:
+        path.write_bytes(data)
+        stream, calls = io.StringIO(), []
+
+        def fn(calls: list[int] = calls) -> dict:
+            calls.append(1)
+            return {"x": np.arange(4.0), "n": (1, 2)}
+
+        again = Lab(tmp_path, stream=stream).stage("s", fn)
+        assert calls == [1], data
+        assert stream.getvalue().startswith("stage s is computed again: ")
+        assert len(stream.getvalue().splitlines()) == 1
+        np.testing.assert_array_equal(again["x"], whole["x"])
+        assert path.read_bytes() == good
+
+
+def test_a_crafted_stage_runs_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "stages" / "s.safetensors"
+    for module, name in (("os", "system"), ("antigravity", "x"), ("builtins", "print")):
+        nest = json.dumps([[module, name], [["dict", [["a", "value"]]]]])
+        write_arrays(path, {"value": np.ones(1)}, {"nest": nest, "types": "{}"})
+        stream = io.StringIO()
+        assert Lab(tmp_path, stream=stream).stage("s", lambda: np.zeros(2)).shape == (2,)
+        assert f"its NamedTuple {module}.{name} is not known" in stream.getvalue()
+        assert "antigravity" not in sys.modules
+
+
+def test_stages_refuse_what_they_cannot_keep(tmp_path: Path) -> None:
+    class Local(NamedTuple):
+        a: object
+
+    for name, value, message in (
+        ("object", {"a": np.array([{}])}, "'a' is ndarray with type object"),
+        ("local", Local(np.ones(1)), "must be a NamedTuple defined at the top"),
+        ("key", {1.5: np.ones(1)}, "must be text or an integer"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            save_stage(tmp_path / f"{name}.safetensors", value)
+    assert not list(tmp_path.iterdir())
 
 
 def test_names_are_used_once_and_are_file_names(tmp_path: Path) -> None:

@@ -155,3 +155,43 @@ def test_errors(tmp_path: Path) -> None:
         lab(tmp_path / "a").loop("walk", start(), chunk, 2, show="los")
     with pytest.raises(ValueError, match="n_chunks=0 of loop 'walk' must be at least 1"):
         lab(tmp_path / "b").loop("walk", start(), chunk, 0)
+
+
+@pytest.mark.parametrize("which", ["state", "metrics", "both"])
+def test_damaged_work_falls_back_and_changes_no_number(tmp_path: Path, which: str) -> None:
+    straight = lab(tmp_path / "a").loop("walk", start(), chunk, 6)
+    folder = tmp_path / "b" / "loops" / "walk"
+    stop = StopFlag()
+    with pytest.raises(Stopped):
+        # Two checkpoints: one a chunk at most, since none may be older than no time at all.
+        lab(tmp_path / "b", stop=stop, checkpoint_seconds=0.0).loop(
+            "walk", start(), interrupted_at(stop, 3), 6
+        )
+    steps = sorted(int(path.name) for path in (folder / "state").iterdir())
+    assert steps == [2, 3]
+    for step in steps if which == "both" else steps[-1:]:
+        if which == "metrics":
+            damage(folder / f"metrics-{step}.safetensors")
+        else:
+            for path in (folder / "state" / str(step) / "state" / "d").iterdir():
+                damage(path)
+    stream = io.StringIO()
+    calls = []
+
+    def counted(state: State) -> tuple[State, dict[str, jax.Array]]:
+        calls.append(1)
+        return chunk(state)
+
+    resumed = Lab(tmp_path / "b", stream=stream).loop("walk", start(), counted, 6)
+    said = stream.getvalue().splitlines()
+    assert said[0].startswith("loop walk: checkpoint 3 is left out: ")
+    assert len(said) == (2 if which == "both" else 1)
+    assert len(calls) == (6 if which == "both" else 4)
+    same(resumed, straight)
+    assert [row["chunk"] for row in lines(tmp_path / "b")] == list(range(6))
+
+
+def damage(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)

@@ -1,7 +1,10 @@
 """Pages are made from run folders alone, with links that lead there."""
 
 import re
+import shutil
 from pathlib import Path
+
+import pytest
 
 from circuitax.config.catalogue import Entry
 from circuitax.config.cells import plan
@@ -9,6 +12,7 @@ from circuitax.lab.conduct import conduct
 from circuitax.lab.pages import verdict_counts, write_pages
 from circuitax.lab.runs import verdicts
 from circuitax.lab.stop import StopFlag
+from circuitax.records.record import Record
 
 
 def test_pages(entries: dict[str, Entry], results: Path) -> None:
@@ -28,3 +32,19 @@ def test_pages(entries: dict[str, Entry], results: Path) -> None:
     page = ledger.read_text()
     assert "Of 1 published results, 0 hold, 0 fail and 1 are out of reach" in page
     assert "- `walk-spreads`: too few members" in page
+
+
+def test_an_accepted_record_may_be_older_than_its_measures(
+    entries: dict[str, Entry], results: Path
+) -> None:
+    cell = plan(["experiment=house_walk", "scale=tiny"], entries)[1][0]
+    run = conduct(cell, command="typed", stop=StopFlag(), say=lambda text: None).folder
+    accepted = run.with_name("accepted")
+    shutil.copytree(run, accepted)
+    for folder in (run, accepted):
+        record = Record.load(folder)
+        Record(record.data.drop_vars("end"), record.notes).save(folder)
+    write_pages(results / "latest", {"house_walk": accepted}, entries, "made by")
+    assert "Of 1 published results, 1 hold" in (results / "latest" / "CLAIMS.md").read_text()
+    with pytest.raises(ValueError, match=r"measure\(\) of 'house_walk' failed on the record"):
+        write_pages(results / "latest", {"house_walk": run}, entries, "made by")

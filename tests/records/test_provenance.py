@@ -57,6 +57,8 @@ def test_description_holds_no_path_and_no_host(tmp_path: Path) -> None:
         seconds=1.23456,
         source="def",
         inputs={"up": "123"},
+        input_data={"up": "abc"},
+        outside={"task.path": "def"},
     )
     text = json.dumps(found)
     assert found["seconds"] == 1.23

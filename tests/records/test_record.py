@@ -9,8 +9,8 @@ import pytest
 import xarray as xr
 
 from circuitax.records import record as record_module
-from circuitax.records.estimate import exact, mean_estimate
 from circuitax.records.record import Record, tidy_tables
+from circuitax.records.store import write_dataset
 
 
 def make() -> Record:
@@ -23,8 +23,7 @@ def make() -> Record:
         },
         {"density": [0.1, 0.7]},
     )
-    measured = {"a": mean_estimate([1.0, 2.0]), "b": exact(3), "alone": mean_estimate([1.0])}
-    return Record(data, measured, {"claim": "no head"}, {"rule": [1, None]})
+    return Record(data, {"rule": [1, None]})
 
 
 def test_comes_back(tmp_path: Path) -> None:
@@ -32,11 +31,17 @@ def test_comes_back(tmp_path: Path) -> None:
     record.save(tmp_path)
     found = Record.load(tmp_path)
     xr.testing.assert_identical(found.data, record.data)
-    assert (found.measured, found.unmet, found.notes) == (
-        record.measured,
-        record.unmet,
-        record.notes,
-    )
+    assert found.notes == record.notes
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data.nc", "tables"]
+
+
+def test_older_files_hold_more(tmp_path: Path) -> None:
+    """Records used to hold what was measured too; it is made from the data now."""
+    record = make()
+    older = {"measured": {"a": {}}, "unmet": {}, "notes": record.notes}
+    write_dataset(tmp_path / "data.nc", record.data, older)
+    xr.testing.assert_identical(Record.load(tmp_path).data, record.data)
+    assert Record.load(tmp_path).notes == record.notes
 
 
 def test_tables_are_tidy() -> None:

@@ -1,14 +1,20 @@
 """Files are whole or absent, and arrays come back as they went."""
 
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import xarray as xr
 
+from circuitax.records import store
 from circuitax.records.store import (
     publish,
     read_dataset,
+    recover,
     whole_folder,
     write_dataset,
     write_json,
@@ -55,6 +61,15 @@ def test_reading_says_what_is_wrong(tmp_path: Path) -> None:
         read_dataset(tmp_path / "foreign.nc")
 
 
+def test_a_data_file_cut_short_is_damaged(tmp_path: Path) -> None:
+    write_dataset(tmp_path / "d.nc", xr.Dataset({"x": (("a",), np.arange(100.0))}), {})
+    whole = (tmp_path / "d.nc").read_bytes()
+    for size in (0, 10, len(whole) // 2):
+        (tmp_path / "d.nc").write_bytes(whole[:size])
+        with pytest.raises(ValueError, match=r"path='d.nc' is damaged"):
+            read_dataset(tmp_path / "d.nc")
+
+
 def test_json_refuses_what_json_has_no_name_for(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
         write_json(tmp_path / "a.json", {"x": float("nan")})
@@ -82,3 +97,61 @@ def test_publish_replaces(tmp_path: Path) -> None:
     publish(tmp_path / "new", tmp_path / "old")
     assert (tmp_path / "old" / "text").read_text() == "new"
     assert [path.name for path in tmp_path.iterdir()] == ["old"]
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from circuitax.records import store
+
+folder, target, renames = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+original, done = Path.rename, []
+
+def rename(self, other):
+    if len(done) == renames:
+        os.kill(os.getpid(), signal.SIGKILL)
+    done.append(original(self, other))
+
+Path.rename = rename
+store.shutil.rmtree = lambda path, ignore_errors: os.kill(os.getpid(), signal.SIGKILL)
+store.publish(folder, target)
+"""
+
+
+@pytest.mark.parametrize(("renames", "survives"), [(0, "old"), (1, "old"), (2, "new")])
+def test_a_kill_between_the_renames_loses_nothing(
+    tmp_path: Path, renames: int, survives: str
+) -> None:
+    target = tmp_path / "runs [x]" / "run"
+    write_text(target / "text", "old")
+    write_text(tmp_path / "new" / "text", "new")
+    arguments = [str(tmp_path / "new"), str(target), str(renames)]
+    done = subprocess.run([sys.executable, "-c", KILLED, *arguments])
+    assert done.returncode == -signal.SIGKILL
+    recover(target)
+    assert (target / "text").read_text() == survives
+    assert [path.name for path in target.parent.iterdir()] == ["run"]
+
+
+def test_recovery_leaves_the_living_and_others_alone(tmp_path: Path) -> None:
+    ours, others = f".run.{os.getpid()}.tmp", ".other.999999999.tmp"
+    for name in (ours, others, "run", ".run.999999999.tmp", ".run.999999998.tmp"):
+        (tmp_path / name).mkdir()
+        if name != ".run.999999998.tmp":  # perhaps of another machine
+            os.utime(tmp_path / name, (0, 0))
+    recover(tmp_path / "run")
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"run", ours, others, ".run.999999998.tmp"}
+
+
+def test_what_is_published_is_on_the_disk_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = []
+    flush, rename = store._flush, Path.rename
+    monkeypatch.setattr(store, "_flush", lambda path: (events.append(path.name), flush(path)))
+    monkeypatch.setattr(Path, "rename", lambda a, b: (events.append("rename"), rename(a, b)))
+    write_text(tmp_path / "new" / "deep" / "file", "")
+    publish(tmp_path / "new", tmp_path / "target")
+    assert sorted(events[:3]) == ["deep", "file", "new"]
+    assert events[3:] == ["rename", tmp_path.name]

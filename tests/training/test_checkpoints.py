@@ -1,6 +1,7 @@
 """Checkpoints survive donation, a kill and a change of devices, and keep Optax's classes."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import optax
 import pytest
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
-from circuitax.training.checkpoints import Checkpoints
+from circuitax.training.checkpoints import Checkpoints, Unreadable
 
 
 class State(NamedTuple):
@@ -41,12 +42,11 @@ def equal(a: State, b: State) -> None:
         np.testing.assert_array_equal(x, y)
 
 
-def test_round_trip_keeps_classes_keys_and_extra(tmp_path: Path) -> None:
+def test_round_trip_keeps_classes_and_keys(tmp_path: Path) -> None:
     state = example()
     with Checkpoints(tmp_path / "run") as checkpoints:
         assert checkpoints.latest() is None
-        checkpoints.save(3, state, {"chunk": 3, "loss": 0.5})
-        assert checkpoints.extra(3) == {"chunk": 3, "loss": 0.5}
+        checkpoints.save(3, state)
     with Checkpoints(tmp_path / "run") as checkpoints:
         assert checkpoints.latest() == 3
         equal(checkpoints.restore(3, jax.eval_shape(example)), state)
@@ -87,7 +87,7 @@ def test_kill_in_the_middle_of_a_save_keeps_the_step_before(tmp_path: Path) -> N
     script = f"""
     import os, signal
     import jax.numpy as jnp
-    from circuitax.training.checkpoints import Checkpoints
+    from circuitax.training.checkpoints import Checkpoints, Unreadable
 
     checkpoints = Checkpoints({str(tmp_path)!r})
     checkpoints.save(0, jnp.zeros(50_000_000))
@@ -129,8 +129,7 @@ def test_keeps_the_latest_and_leaves_a_saved_step_alone(tmp_path: Path) -> None:
         np.testing.assert_array_equal(checkpoints.restore(3, leaf), [3.0, 3.0])
         with pytest.raises(ValueError, match=r"step=1 must be one of .*\[2, 3\]"):
             checkpoints.restore(1, leaf)
-        with pytest.raises(ValueError, match="step=0 must be one of"):
-            checkpoints.extra(0)
+        assert checkpoints.steps() == [2, 3]
 
 
 def test_errors_name_the_argument(tmp_path: Path) -> None:
@@ -142,5 +141,34 @@ def test_errors_name_the_argument(tmp_path: Path) -> None:
         checkpoints.save(5, jnp.zeros(2))
         with pytest.raises(ValueError, match="step=4 must not be before the latest checkpoint, 5"):
             checkpoints.save(4, jnp.zeros(2))
-        with pytest.raises(ValueError, match="shape"):
+        with pytest.raises(Unreadable, match="shape"):
             checkpoints.restore(5, jax.ShapeDtypeStruct((3,), jnp.float32))
+
+
+# Orbax leaves a read that failed to a thread of its own.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_damaged_step_is_never_restored_and_can_be_saved_again(tmp_path: Path) -> None:
+    """Every file of the step in turn, with one byte in its middle flipped, or cut in two."""
+    with Checkpoints(tmp_path / "whole") as checkpoints:
+        checkpoints.save(4, example(seed=1))
+        checkpoints.save(5, example())
+    files = sorted(p for p in (tmp_path / "whole" / "5").rglob("*") if p.is_file())
+    found_out = set()
+    for index, file in enumerate(files):
+        folder = tmp_path / str(index)
+        shutil.copytree(tmp_path / "whole", folder)
+        data = bytearray(file.read_bytes())
+        data[len(data) // 2] ^= 0x10
+        damaged = folder / file.relative_to(tmp_path / "whole")
+        damaged.write_bytes(data if index % 2 else data[: len(data) // 2])
+        with Checkpoints(folder) as checkpoints:
+            try:
+                restored = checkpoints.restore(5, jax.eval_shape(example))
+            except Unreadable:
+                found_out.add(file.parent.name)
+                checkpoints.forget(5)
+                equal(checkpoints.restore(4, jax.eval_shape(example)), example(seed=1))
+                checkpoints.save(5, example())
+                restored = checkpoints.restore(5, jax.eval_shape(example))
+            equal(restored, example())
+    assert found_out >= {"checksum", "d"}  # d: the arrays; Orbax does not read all it writes

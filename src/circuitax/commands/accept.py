@@ -6,15 +6,21 @@ from pathlib import Path
 
 from circuitax.commands.options import one_of, read_options, refuse, wanted
 from circuitax.config.catalogue import Entry, discover
+from circuitax.lab.drawing import draw_figures, up_to_date
 from circuitax.lab.pages import write_pages
 from circuitax.lab.runs import (
     ACCEPTED,
+    DERIVED,
+    FIGURES_FAILED,
     PROVENANCE,
     finished_runs,
     provenance,
+    require_whole,
     results_folder,
     shown,
 )
+from circuitax.lab.settle import settle_run
+from circuitax.records.manifest import write_manifest
 from circuitax.records.store import whole_folder
 
 HELP = """\
@@ -22,7 +28,8 @@ usage: python -m experiments.accept [only=a,b] [scale=SCALE] [run=NAME/RUN] [dir
 
 Copies the newest finished run of each experiment with its own defaults (or the run named) to
 results/NAME/accepted/, which git tracks, and writes results/README.md and results/CLAIMS.md from
-all accepted runs. Weights and logs stay behind. A run made from changed sources is refused.
+all accepted runs. Weights and logs stay behind. A damaged run is refused, and so is one made from
+changed sources.
 """
 OPTIONS = {"only": "", "scale": "", "run": "", "dirty": "no"}
 COMMAND = "python -m experiments.accept"
@@ -31,7 +38,7 @@ _NEUTRAL = {"experiment", "scale", "seed", "dtype"}
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Promote runs and write the pages; exit status 2 when a run is refused, and nothing done."""
+    """Promote runs and write the pages; exit status 2, and nothing done, if a run is refused."""
     typed = sys.argv[1:] if arguments is None else arguments
     if {"-h", "--help"} & set(typed):
         print(HELP, end="")
@@ -44,6 +51,10 @@ def main(arguments: list[str] | None = None) -> int:
         chosen = _chosen(options, entries)
         if options["dirty"] == "no":
             _refuse_dirty(chosen)
+        for name, run in chosen.items():
+            settle_run(run, entries[name])
+            if not up_to_date(run, entries[name]) and not (run / FIGURES_FAILED).exists():
+                draw_figures(run, entries[name])
     except ValueError as error:
         return refuse(error)
     for name, run in chosen.items():
@@ -59,6 +70,7 @@ def promote(run: Path, target: Path) -> None:
     with whole_folder(target) as folder:
         ignore = shutil.ignore_patterns("arrays", "log.txt", "metrics.jsonl", ".*")
         shutil.copytree(run, folder, dirs_exist_ok=True, ignore=ignore)
+        write_manifest(folder, left_out=DERIVED)
 
 
 def accepted_runs(entries: dict[str, Entry]) -> dict[str, Path]:
@@ -71,11 +83,14 @@ def accepted_runs(entries: dict[str, Entry]) -> dict[str, Path]:
 def _chosen(options: dict[str, str], entries: dict[str, Entry]) -> dict[str, Path]:
     if options["run"]:
         run = results_folder() / options["run"]
-        return {provenance(run)["experiment"]: run}
+        name = provenance(run)["experiment"]
+        require_whole(run)
+        return {name: run}
     chosen = {}
     for name in wanted(options["only"], entries):
         fitting = [run for run in finished_runs(name) if _fits(run, options["scale"])]
         if fitting:
+            require_whole(fitting[-1])
             chosen[name] = fitting[-1]
         elif options["only"]:
             raise ValueError(f"only={name} has no finished run with its own defaults")

@@ -9,9 +9,18 @@ from typing import Any, cast
 from omegaconf import OmegaConf
 
 from circuitax.commands.options import one_of, read_options, refuse, wanted
-from circuitax.config.catalogue import discover
+from circuitax.config.catalogue import Entry, discover
 from circuitax.lab.drawing import draw_figures
-from circuitax.lab.runs import finished_runs, provenance, results_folder, run_folder, shown
+from circuitax.lab.runs import (
+    finished_runs,
+    provenance,
+    require_whole,
+    results_folder,
+    run_folder,
+    scalars,
+    shown,
+)
+from circuitax.lab.settle import settle_run
 from circuitax.records.merge import Part, merge, missing_text
 from circuitax.records.record import Record
 from circuitax.records.store import whole_folder
@@ -44,7 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
             raise ValueError("experiment is missing: give experiment=NAME")
         entries = discover()
         (name,) = wanted(options["experiment"].split(",")[0], entries)
-        folder = collect(name, options)
+        folder = collect(entries[name], options)
     except ValueError as error:
         return refuse(error)
     record = Record.load(folder)
@@ -64,12 +73,14 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def collect(name: str, options: Mapping[str, str]) -> Path:
+def collect(entry: Entry, options: Mapping[str, str]) -> Path:
     """The folder of the merged dataset.
 
     Raises:
-        ValueError: If there is nothing to merge, or something is missing and may not be.
+        ValueError: If there is nothing to merge, a run is damaged, or something is missing and may
+            not be.
     """
+    name = entry.name
     label, runs, absent = _runs(name, options["sweep"])
     if options["scale"]:
         runs = [run for run in runs if provenance(run)["scale"] == options["scale"]]
@@ -78,6 +89,9 @@ def collect(name: str, options: Mapping[str, str]) -> Path:
         raise ValueError(f"{len(absent)} runs of sweep {label} are not finished: {jobs}")
     if not runs:
         raise ValueError(f"experiment={name} has no finished run to collect")
+    for run in runs:
+        require_whole(run)
+        settle_run(run, entry)
     facts = [_facts(run) for run in runs]
     typed = {key for run in runs for key in _typed(run)}
     over = [path for path in options["over"].split(",") if path]
@@ -88,7 +102,7 @@ def collect(name: str, options: Mapping[str, str]) -> Path:
         point = {path: values[path] for path in axes}
         data = record.data
         if not any(isinstance(value, list) for value in point.values()):
-            data = data.assign(_measured(record))
+            data = data.assign(_measured(run, record))
         parts.append(Part(run.name, point, data, tuple(record.notes.get("ragged", ()))))
     merged = merge(parts, [_planned(job["overrides"]) for job in absent])
     if merged.missing and options["missing"] == "fail":
@@ -181,9 +195,9 @@ def _planned(overrides: list[str]) -> dict[str, Any]:
     return _flat(cast(dict[str, Any], values))
 
 
-def _measured(record: Record) -> dict[str, Any]:
+def _measured(run: Path, record: Record) -> dict[str, Any]:
     columns: dict[str, Any] = {}
-    for name, estimate in record.measured.items():
+    for name, estimate in scalars(run).items():
         columns |= {
             name: estimate.value,
             f"{name}_low": estimate.low,

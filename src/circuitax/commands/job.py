@@ -10,9 +10,9 @@ from omegaconf import DictConfig
 from circuitax.config.catalogue import checkout, discover
 from circuitax.config.cells import Cell, from_config
 from circuitax.data.corpus import TextError
+from circuitax.lab.busy import Busy
 from circuitax.lab.compilation import keep_compiled_code
 from circuitax.lab.conduct import Outcome, conduct
-from circuitax.lab.lock import Busy
 from circuitax.lab.loop import Diverged
 from circuitax.lab.pages import verdict_counts
 from circuitax.lab.runs import shown, verdicts

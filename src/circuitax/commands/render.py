@@ -5,7 +5,7 @@ import sys
 from circuitax.commands.options import refuse
 from circuitax.config.catalogue import discover
 from circuitax.lab.drawing import draw_figures
-from circuitax.lab.runs import named_runs, provenance, shown
+from circuitax.lab.runs import named_runs, provenance, require_whole, shown
 
 HELP = """\
 usage: python -m experiments.render RUN ...
@@ -15,7 +15,7 @@ RUN is a run's folder, NAME/RUN below results/, or an experiment's NAME for all 
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Draw each run; exit status 1 when a figure fails, 2 when a run does not exist."""
+    """Draw each run; exit status 1 when a figure fails, 2 when a run is missing or damaged."""
     typed = sys.argv[1:] if arguments is None else arguments
     if not typed or {"-h", "--help"} & set(typed):
         print(HELP, end="")
@@ -23,6 +23,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         entries = discover()
         runs = [run for item in typed for run in named_runs(item)]
+        for run in runs:
+            require_whole(run)
         of = [entries[provenance(run)["experiment"]] for run in runs]
     except ValueError as error:
         return refuse(error)

@@ -16,14 +16,15 @@ from circuitax.lab.runs import results_folder, run_folder, shown, work_folder
 from circuitax.lab.stop import StopFlag
 
 HELP = """\
-usage: python -m experiments.reproduce [only=a,b] [scale=tiny|quick|paper] [seed=N]
+usage: python -m experiments.reproduce [only=a,b] [scale=tiny|quick|paper] [seed=N] [again=no|yes]
 
 Runs every experiment in increasing expected time, reuses what is finished and resumes what was
 stopped. The gallery and the claims page in results/latest/ are written anew after each.
 Without seed=, each experiment has the seed of its own configuration: 0, or another where claims
-were worded after a look at seed 0.
+were worded after a look at seed 0. again=yes computes the experiments named again, although they
+are finished.
 """
-OPTIONS = {"only": "", "scale": "quick", "seed": ""}
+OPTIONS = {"only": "", "scale": "quick", "seed": "", "again": "no"}
 COMMAND = "python -m experiments.reproduce"
 # A run that takes this many times its budget is a defect.
 TOLERATED = 1.5
@@ -48,10 +49,13 @@ def main(arguments: list[str] | None = None) -> int:
         entries = discover()
         options = read_options(typed, OPTIONS)
         one_of("scale", options["scale"], ("tiny", "quick", "paper"))
-        names = cheap_first(wanted(options["only"], entries), entries)
+        one_of("again", options["again"], ("no", "yes"))
+        asked = wanted(options["only"], entries)
+        names = cheap_first(asked, entries)
     except (ConfigError, ValueError) as error:
         return refuse(error)
-    return _suite(names, entries, options)
+    again = asked if options["again"] == "yes" else []
+    return _suite(names, entries, options, again)
 
 
 def cheap_first(names: list[str], entries: dict[str, Entry]) -> list[str]:
@@ -64,7 +68,9 @@ def cheap_first(names: list[str], entries: dict[str, Entry]) -> list[str]:
     return ordered
 
 
-def _suite(names: list[str], entries: dict[str, Entry], options: dict[str, str]) -> int:
+def _suite(
+    names: list[str], entries: dict[str, Entry], options: dict[str, str], again: list[str]
+) -> int:
     latest = results_folder() / "latest"
     results: list[Result] = []
     with StopFlag() as stop:
@@ -73,7 +79,7 @@ def _suite(names: list[str], entries: dict[str, Entry], options: dict[str, str])
             known = sum(seconds for seconds in left if seconds < float("inf"))
             hint = f", about {known / 60:.0f} min left" if options["scale"] == "quick" else ""
             _say(f"[{number + 1}/{len(names)}] {name}{hint}")
-            results.append(_run_one(name, options, stop))
+            results.append(_run_one(name, options, stop, again=name in again))
             runs = {item.name: item.run for item in results if item.run is not None}
             gallery, ledger = write_pages(latest, runs, entries, COMMAND)
             if stop.number is not None:
@@ -87,12 +93,13 @@ def _suite(names: list[str], entries: dict[str, Entry], options: dict[str, str])
     return 1 if failed else 0
 
 
-def _run_one(name: str, options: dict[str, str], stop: StopFlag) -> Result:
+def _run_one(name: str, options: dict[str, str], stop: StopFlag, *, again: bool) -> Result:
     # A process of its own: a crash, or memory not given back, does not reach the others.
     folder = work_folder() / "reproduce" / f"{name}_{time.time_ns()}"
     command = [sys.executable, "-m", "experiments.run", f"experiment={name}"]
     command += [f"scale={options['scale']}", f"hydra.run.dir={folder}"]
     command += [f"seed={options['seed']}"] if options["seed"] else []
+    command += ["again=true"] if again else []
     began = time.monotonic()
     child = subprocess.Popen(command)
     told = False

@@ -7,7 +7,7 @@ from circuitax.config.catalogue import Entry, discover
 
 HELP = """\
 usage: python -m experiments.run experiment=NAME [scale=tiny|quick|paper] [seed=0]
-                                 [dtype=float32|float64] [field=value ...] [-m]
+                                 [dtype=float32|float64] [field=value ...] [-m] [--again]
 
 experiments (expected time at quick scale on 2 cores):
 {experiments}
@@ -24,7 +24,8 @@ examples:
   python -m experiments.run -m hydra/launcher=cores experiment={example} seed=0,1,2
 launchers: local (one job after another), cores (all cores of this machine), slurm (a cluster)
 
-A finished run is reused. A run that was stopped (Ctrl-C, SIGTERM) resumes with the same command.
+A finished run is reused; --again (or again=yes) computes it again.
+A run that was stopped (Ctrl-C, SIGTERM) resumes with the same command.
 Results are in results/NAME/RUN/. Then: experiments.collect merges a sweep, experiments.render
 draws figures again, experiments.generate lets a trained model continue a text,
 experiments.reproduce runs everything, experiments.accept keeps runs in git.

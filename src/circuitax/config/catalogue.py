@@ -5,9 +5,15 @@ import importlib
 import importlib.util
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+if TYPE_CHECKING:  # --help does not wait for xarray
+    from circuitax.records.claims import Claim
+    from circuitax.records.measured import Measured
+    from circuitax.records.record import Record
 
 # Folders of further experiments, beside the built-in ones: each holds one folder an experiment, and
 # conf/experiment/<name>.yaml.
@@ -53,6 +59,19 @@ class Entry(NamedTuple):
         if "." not in self.package and place not in sys.path:
             sys.path.append(place)
         return importlib.import_module(f"{self.package}.{part}")
+
+    def load_claims(self) -> "tuple[Claim, ...]":
+        """``CLAIMS`` of ``claims.py``; none without that file."""
+        return tuple(self.load(CLAIMS).CLAIMS) if self.file(CLAIMS).is_file() else ()
+
+    def load_measure(self) -> "Callable[[Record], Measured]":
+        """``measure(record)`` of ``measures.py``, or of ``claims.py`` where it is short."""
+        for part in (MEASURES, CLAIMS):
+            if self.file(part).is_file() and hasattr(module := self.load(part), "measure"):
+                return cast("Callable[[Record], Measured]", module.measure)
+        from circuitax.records.measured import Measured
+
+        return lambda record: Measured({}, {})
 
 
 def checkout() -> Path:

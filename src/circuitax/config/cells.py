@@ -17,7 +17,7 @@ from omegaconf.errors import OmegaConfBaseException
 from circuitax.config.build import build, reject_unknown
 from circuitax.config.catalogue import Entry, checkout, extra_conf, upstream_order
 from circuitax.config.command_line import check, jobs, matching, parse, values_of
-from circuitax.config.identity import run_id
+from circuitax.config.identity import outside_inputs, run_id
 from circuitax.config.scale import Root, register_resolvers
 from circuitax.config.schema import ConfigError, fields, nearest, register, type_name
 
@@ -33,6 +33,7 @@ class Cell:
         overrides: What was typed for this run.
         config: The whole configuration as YAML, resolved.
         inputs: Upstream runs in the order of the experiment's ``requires``.
+        outside: Checksums of what it reads from outside, by field.
     """
 
     entry: Entry
@@ -41,6 +42,7 @@ class Cell:
     overrides: tuple[str, ...]
     config: str
     inputs: "tuple[Cell, ...]" = ()
+    outside: tuple[tuple[str, str], ...] = ()
 
     @property
     def id(self) -> str:
@@ -52,6 +54,7 @@ class Cell:
             seed=self.root.seed,
             dtype=self.root.dtype.name,
             inputs={cell.entry.name: cell.id for cell in self.inputs},
+            outside=dict(self.outside),
         )
 
 
@@ -107,8 +110,11 @@ def from_config(config: DictConfig, overrides: Sequence[str], entries: dict[str,
     spec = build(entry.load().Spec, config)
     upstream_order(name, entries)
     inputs = tuple(_upstream(upstream, root, entries) for upstream in entry.requires)
-    text = OmegaConf.to_yaml(config, resolve=True)
-    return Cell(entry, root, spec, tuple(overrides), text, inputs)
+    # Asking for a run again says nothing about the run.
+    asked = OmegaConf.masked_copy(config, [str(key) for key in config if key != "again"])
+    typed = tuple(text for text in overrides if not text.startswith("again="))
+    text = OmegaConf.to_yaml(asked, resolve=True)
+    return Cell(entry, root, spec, typed, text, inputs, tuple(outside_inputs(spec).items()))
 
 
 def _register(name: str, entries: dict[str, Entry]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ class CommandLine(NamedTuple):
 
 # Hydra's flags that take a value, and the one whose value we take for ourselves.
 _CONFIG_DIR = {"--config-dir", "-cd"}
+_AGAIN = "--again"
 _WITH_VALUE = {"--config-name", "-cn", "--config-path", "-cp", "--package", "-p"}
 _WITH_VALUE |= {"--cfg", "-c", "--info", "-i"}
 
@@ -44,6 +45,8 @@ def split(arguments: Sequence[str]) -> CommandLine:
                 raise ConfigError(f"{name} needs a folder: {name} FOLDER")
         elif item in _WITH_VALUE:
             flags.extend([item, *itertools.islice(items, 1)])
+        elif item == _AGAIN:
+            overrides.append("again=true")
         elif item.startswith("-"):
             flags.append(item)
         else:

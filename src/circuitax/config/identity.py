@@ -1,4 +1,4 @@
-"""The identity of a run: one hash of everything that determines its numbers but the source."""
+"""The identity of a run: one hash of all that determines its numbers, except the source."""
 
 import dataclasses
 import enum
@@ -28,10 +28,47 @@ def canonical(value: Any) -> Any:
     raise ValueError(f"value={value!r} of type {type(value).__name__} must be plain or a spec")
 
 
+def outside_inputs(spec: Any, prefix: str = "") -> dict[str, str]:
+    """Checksums of what a run will read from outside this checkout, by dotted field.
+
+    A spec that names texts, tokenizers, weights or other files defines ``outside_inputs()``, which
+    returns the checksum of each by field. This function asks a spec and all specs in its fields.
+
+    Args:
+        spec: A frozen dataclass.
+        prefix: Dotted path of ``spec``, with a dot at its end.
+    """
+    found = {}
+    if hasattr(spec, "outside_inputs"):
+        found = {f"{prefix}{field}": mark for field, mark in spec.outside_inputs().items()}
+    for field in dataclasses.fields(spec):
+        value = getattr(spec, field.name)
+        if dataclasses.is_dataclass(value):
+            found |= outside_inputs(value, f"{prefix}{field.name}.")
+    return found
+
+
 def run_id(
-    experiment: str, spec: Any, *, scale: str, seed: int, dtype: str, inputs: Mapping[str, str]
+    experiment: str,
+    spec: Any,
+    *,
+    scale: str,
+    seed: int,
+    dtype: str,
+    inputs: Mapping[str, str],
+    outside: Mapping[str, str],
 ) -> str:
-    """Twelve hexadecimal digits: equal for equal spec, scale, seed, dtype and upstream runs."""
+    """Twelve hexadecimal digits, equal when all of the following is equal.
+
+    Args:
+        experiment: Name of the experiment.
+        spec: Its own fields.
+        scale: Name of the scale.
+        seed: Root of all randomness.
+        dtype: Floating-point type.
+        inputs: Identity of each upstream run, by experiment.
+        outside: Checksums of what is read from outside, see `outside_inputs`.
+    """
     identity = {
         "experiment": experiment,
         "spec": canonical(spec),
@@ -40,5 +77,7 @@ def run_id(
         "dtype": dtype,
         "inputs": dict(inputs),
     }
+    if outside:
+        identity["outside"] = dict(outside)
     text = json.dumps(identity, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:12]

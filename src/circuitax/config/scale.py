@@ -31,12 +31,14 @@ class Root:
         scale: Size of the run.
         seed: Root of all randomness.
         dtype: Floating-point type.
+        again: Compute the run again although it is finished; no part of its identity.
     """
 
     experiment: str
     scale: Scale = Scale.quick
     seed: int = 0
     dtype: Precision = Precision.float32
+    again: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.seed < 2**31:

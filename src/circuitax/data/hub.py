@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from circuitax.data.corpus import Corpus, Document, TextError, build_corpus
+from circuitax.data.fingerprint import ABSENT, fingerprint
 
 
 def dataset_corpus(
@@ -41,6 +42,18 @@ def dataset_corpus(
     width = len(str(len(rows)))
     documents = [Document(f"{i:0{width}d}", _row(rows, i, column)) for i in range(len(rows))]
     return build_corpus(Path(name).name, documents, validation_fraction=validation_fraction)
+
+
+def dataset_fingerprint(name: str) -> str:
+    """What a cached dataset, or a folder of one, has for a checksum; ``"absent"`` without it."""
+    if Path(name).expanduser().is_dir():
+        return fingerprint(name)
+    if find_spec("datasets") is None:
+        return ABSENT
+    try:
+        return str(_load(name, None)._fingerprint)
+    except TextError:
+        return ABSENT
 
 
 def _load(name: str, cache: str | None) -> Any:

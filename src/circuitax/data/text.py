@@ -1,5 +1,6 @@
 """From a spec to tokens: which text, which tokenizer, how much is held out."""
 
+import platform
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -8,7 +9,8 @@ from tokenizers import Tokenizer
 
 from circuitax.data.cache import cache_folder
 from circuitax.data.corpus import Corpus, TextError, path_corpus, python_corpus
-from circuitax.data.hub import dataset_corpus
+from circuitax.data.fingerprint import fingerprint
+from circuitax.data.hub import dataset_corpus, dataset_fingerprint
 from circuitax.data.tokenizer import (
     SMALLEST_VOCABULARY,
     corpus_tokenizer,
@@ -47,6 +49,22 @@ class TextSpec:
             raise ValueError(
                 f"validation_fraction={self.validation_fraction} must lie between 0 and 1"
             )
+
+    def outside_inputs(self) -> dict[str, str]:
+        """Checksums of the files that it names, by field, so that a changed text is another run.
+
+        The standard library is named by the version of the running Python.
+        """
+        found = {}
+        if self.path:
+            found["path"] = fingerprint(self.path)
+        elif self.dataset:
+            found["dataset"] = dataset_fingerprint(self.dataset)
+        else:
+            found["python"] = platform.python_version()
+        if self.tokenizer:
+            found["tokenizer"] = fingerprint(self.tokenizer)
+        return found
 
 
 class Text(NamedTuple):

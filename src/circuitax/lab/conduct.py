@@ -1,12 +1,16 @@
-"""One run from its cell to its folder: upstream runs, reuse, lock, lab, record, figures."""
+"""One run from its cell to its folder: upstream runs, reuse, lock, lab, record, claims, figures.
 
+This file is part of what the reuse of a run depends on: a change here computes every run again.
+"""
+
+import json
 import logging
 import os
 import shutil
 import time
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,16 +20,25 @@ from circuitax.config.catalogue import checkout
 from circuitax.config.cells import Cell
 from circuitax.config.identity import canonical
 from circuitax.kernel.keys import derive
+from circuitax.lab.busy import Busy, held
 from circuitax.lab.drawing import draw_figures, up_to_date
 from circuitax.lab.lab import ARRAYS, Lab
-from circuitax.lab.lock import Busy, lock
-from circuitax.lab.runs import CLAIMS, PROVENANCE, provenance, run_folder, work_folder
-from circuitax.lab.source import source_hash
+from circuitax.lab.runs import (
+    DERIVED,
+    FIGURES_FAILED,
+    PROVENANCE,
+    provenance,
+    run_folder,
+    work_folder,
+)
+from circuitax.lab.session import announcement, clock, log_to
+from circuitax.lab.settle import settle_run
+from circuitax.lab.source import numbers_hash
 from circuitax.lab.stop import StopFlag
-from circuitax.records.claims import settle, verdict_to_json
+from circuitax.records.manifest import contents, damage, write_manifest
 from circuitax.records.provenance import describe
-from circuitax.records.record import Record
-from circuitax.records.store import publish, write_json, write_text
+from circuitax.records.record import DATA, Record
+from circuitax.records.store import publish, recover, write_json, write_text
 
 LOG = logging.getLogger("circuitax")
 # Between two looks at the lock of an upstream run.
@@ -48,6 +61,18 @@ class Outcome(NamedTuple):
     figure_error: str
 
 
+class Depends(NamedTuple):
+    """What the numbers of a run depend on beside its identity.
+
+    Attributes:
+        source: Hash of its source and of that of its upstream runs.
+        input_data: Checksum of the data and arrays of each upstream run, by experiment.
+    """
+
+    source: str
+    input_data: dict[str, str]
+
+
 def conduct(
     cell: Cell,
     *,
@@ -56,10 +81,14 @@ def conduct(
     say: Callable[[str], None] = LOG.info,
     wait: bool = False,
 ) -> Outcome:
-    """Compute a run, or resume it, or reuse it when it is finished and its source is the same.
+    """Compute a run, or resume it, or reuse it.
+
+    A finished run is reused when it is whole and was made from the same source, libraries and
+    upstream data; then only its claims and figures are made again, where they are out of date. A
+    run that is computed again stays as it was until the new one is whole.
 
     Args:
-        cell: What to compute.
+        cell: What to compute; ``again`` of its root asks to compute it although it is finished.
         command: What was typed, for the provenance.
         stop: Flag that a signal sets.
         say: Told what is being done, a line each.
@@ -68,58 +97,93 @@ def conduct(
     Raises:
         Busy: If another process computes the same run, unless told to wait.
         Stopped: When a signal asked for it; the same command resumes.
-        ValueError: If the experiment's record does not settle its claims.
+        ValueError: If the experiment's record does not settle its claims; the data are kept.
     """
+    outcome, unsettled = _conduct(cell, command=command, stop=stop, say=say, wait=wait)
+    if unsettled is not None:
+        raise unsettled
+    return outcome
+
+
+def _conduct(
+    cell: Cell, *, command: str, stop: StopFlag, say: Callable[[str], None], wait: bool
+) -> tuple[Outcome, Exception | None]:
+    """A run, and what its claims raised: its data are as good without them."""
     inputs = {
-        item.entry.name: conduct(item, command=command, stop=stop, say=say, wait=True).folder
+        item.entry.name: _conduct(item, command=command, stop=stop, say=say, wait=True)[0].folder
         for item in cell.inputs
     }
     target = run_folder(cell.entry.name, cell.id)
-    source = source_of(cell)
-    if _finished(target, source):
-        return Outcome(target, True, 0.0, _draw(target, cell))
+    depends = Depends(source_of(cell), {name: _read_of(run) for name, run in inputs.items()})
+    if not cell.root.again and _finished(target, depends, say):
+        return _derive(target, Outcome(target, True, 0.0, ""), cell)
     work = work_folder() / cell.id
-    with ExitStack() as held:
+    with ExitStack() as stack:
         while True:
             try:
                 name = f"run {cell.entry.name}/{cell.id}"
-                held.enter_context(lock(work.with_suffix(".lock"), name))
+                stack.enter_context(held(work.with_suffix(".lock"), name))
                 break
             except Busy:
                 if not wait:
                     raise
                 stop.raise_if_set()
                 time.sleep(WAIT_SECONDS)
-        if _finished(target, source):  # by the process that held the lock before
-            return Outcome(target, True, 0.0, _draw(target, cell))
-        if not _same_text(work / "source", source):
+        recover(target)
+        # By the process that held the lock before.
+        if not cell.root.again and _finished(target, depends, say):
+            return _derive(target, Outcome(target, True, 0.0, ""), cell)
+        stated = json.dumps(depends._asdict(), sort_keys=True)
+        if not _same_text(work / "depends.json", stated):
             shutil.rmtree(work, ignore_errors=True)
-        say(_announcement(cell, resumes=work.exists()))
-        write_text(work / "source", source)
-        with _log_to(work / "log.txt"), _clock(work / "seconds") as seconds:
+        say(announcement(cell, resumes=work.exists()))
+        write_text(work / "depends.json", stated)
+        with log_to(LOG, work / "log.txt"), clock(work / "seconds", say) as seconds:
             record = _compute(cell, Lab(work, stop=stop, inputs=inputs))
         whole = work / "whole"
         shutil.rmtree(whole, ignore_errors=True)
-        _write(whole, cell, record, inputs, command=command, source=source, seconds=seconds())
-        error = _draw(whole, cell)
+        _write(whole, cell, record, inputs, command=command, depends=depends, seconds=seconds())
+        write_manifest(whole, left_out=DERIVED)
+        outcome, unsettled = _derive(whole, Outcome(target, False, seconds(), ""), cell)
         publish(whole, target)
         shutil.rmtree(work, ignore_errors=True)
-    return Outcome(target, False, seconds(), error)
+    return outcome, unsettled
 
 
 def source_of(cell: Cell) -> str:
-    """Hash of all source that a run and its upstream runs depend on."""
+    """Hash of all source that the numbers of a run and of its upstream runs depend on."""
     starts, waiting = [], [cell]
     while waiting:
         item = waiting.pop()
         starts.append(item.entry.path)
         waiting.extend(item.inputs)
-    extra = [checkout() / "constraints.txt"]
-    return source_hash(starts, extra, ("circuitax", "experiments"))
+    return numbers_hash(starts)
 
 
-def _finished(target: Path, source: str) -> bool:
-    return (target / PROVENANCE).is_file() and provenance(target)["source"] == source
+def _read_of(run: Path) -> str:
+    return contents(run, (DATA, ARRAYS))
+
+
+def _finished(target: Path, depends: Depends, say: Callable[[str], None]) -> bool:
+    """Whether a run is there, whole, and made from what it would be made from now."""
+    if not target.is_dir():
+        return False
+    wrong = damage(target)
+    if wrong:
+        say(f"{target.parent.name}/{target.name} is computed again: {wrong}")
+        return False
+    facts = provenance(target)
+    return bool((facts["source"], facts["input_data"]) == depends)
+
+
+def _derive(folder: Path, outcome: Outcome, cell: Cell) -> tuple[Outcome, Exception | None]:
+    """Settle the claims and draw the figures; neither can lose the data, whatever it raises."""
+    unsettled: Exception | None = None
+    try:
+        settle_run(folder, cell.entry)
+    except Exception as error:
+        unsettled = error
+    return outcome._replace(figure_error=_draw(folder, cell)), unsettled
 
 
 def _compute(cell: Cell, lab: Lab) -> Record:
@@ -139,13 +203,10 @@ def _write(
     inputs: dict[str, Path],
     *,
     command: str,
-    source: str,
+    depends: Depends,
     seconds: float,
 ) -> None:
-    claims = getattr(cell.entry.load(), "CLAIMS", ())
-    verdicts = settle(claims, record.measured, record.unmet)
     record.save(folder)
-    write_json(folder / CLAIMS, [verdict_to_json(verdict) for verdict in verdicts])
     write_text(folder / "config.yaml", cell.config)
     write_json(folder / "spec.json", canonical(cell.spec))
     write_text(folder / "overrides.yaml", "".join(f"- {text}\n" for text in cell.overrides))
@@ -165,8 +226,10 @@ def _write(
         dtype=cell.root.dtype.name,
         device=device_name(),
         seconds=seconds,
-        source=source,
+        source=depends.source,
         inputs={name: path.name for name, path in inputs.items()},
+        input_data=depends.input_data,
+        outside=dict(cell.outside),
     )
     write_json(folder / PROVENANCE, facts)
 
@@ -185,64 +248,11 @@ def _draw(folder: Path, cell: Cell) -> str:
         if not up_to_date(folder, cell.entry):
             draw_figures(folder, cell.entry)
     except Exception as error:
-        write_text(folder / "figures_failed.txt", traceback.format_exc())
+        write_text(folder / FIGURES_FAILED, traceback.format_exc())
         return f"{type(error).__name__}: {error}"
-    (folder / "figures_failed.txt").unlink(missing_ok=True)
+    (folder / FIGURES_FAILED).unlink(missing_ok=True)
     return ""
-
-
-def _announcement(cell: Cell, *, resumes: bool) -> str:
-    name, scale = cell.entry.name, cell.root.scale.name
-    expected = {"quick": cell.entry.budget_seconds, "paper": cell.entry.paper_seconds}.get(scale)
-    parts = [f"{name} {cell.id} at {scale} scale" + (", resumed" if resumes else "")]
-    if expected is not None and expected != float("inf"):
-        parts.append(f"about {_duration(expected)} expected on 2 cores")
-    elif scale == "paper":
-        parts.append("no time known for this scale (PAPER_SECONDS is not stated)")
-    return ": ".join(parts)
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    if seconds < 7200:
-        return f"{seconds / 60:.0f} min"
-    hours = seconds / 3600
-    return f"{hours:.1f} h" if hours < 48 else f"{hours / 24:.0f} days"
 
 
 def _same_text(path: Path, text: str) -> bool:
     return path.is_file() and path.read_text(encoding="utf-8") == text
-
-
-@contextmanager
-def _log_to(path: Path) -> Iterator[None]:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handler = logging.FileHandler(path, encoding="utf-8")
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-    level = LOG.level
-    LOG.addHandler(handler)
-    LOG.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        LOG.removeHandler(handler)
-        LOG.setLevel(level)
-        handler.close()
-
-
-@contextmanager
-def _clock(path: Path) -> Iterator[Callable[[], float]]:
-    """Seconds over all sessions of a run, kept in a file also when the session is stopped."""
-    before = float(path.read_text()) if path.is_file() else 0.0
-    began = time.monotonic()
-    total = [before]
-
-    def seconds() -> float:
-        return total[0]
-
-    try:
-        yield seconds
-    finally:
-        total[0] = before + time.monotonic() - began
-        write_text(path, f"{total[0]:.3f}")

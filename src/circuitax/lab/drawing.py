@@ -1,14 +1,16 @@
 """A run's figures from its record on disk, without JAX."""
 
+import json
 from pathlib import Path
 
 from circuitax.config.catalogue import FIGURE, Entry
 from circuitax.figures.style import STYLE
+from circuitax.lab.runs import FIGURES
 from circuitax.lab.source import source_hash
+from circuitax.records.manifest import checksums
 from circuitax.records.record import Record
-from circuitax.records.store import whole_folder, write_text
+from circuitax.records.store import whole_folder, write_json
 
-FIGURES = "figures"
 # No dates and no program versions, so that drawing again gives the same bytes.
 _METADATA = {"pdf": {"CreationDate": None, "Producer": None, "Creator": None}}
 _METADATA["png"] = {"Software": None}
@@ -40,17 +42,24 @@ def draw_figures(run: Path, entry: Entry, function: str = "draw") -> list[Path]:
         for name, figure in figures.items():
             for suffix, metadata in _METADATA.items():
                 figure.savefig(folder / f"{name}.{suffix}", metadata=metadata, dpi=_DPI)
-        write_text(folder / _SOURCE, _hash(entry))
+        write_json(folder / _SOURCE, {"source": _hash(entry), "sha256": _files(folder)})
     return [run / FIGURES / f"{name}.png" for name in figures]
 
 
 def up_to_date(run: Path, entry: Entry) -> bool:
-    """Whether the figures of a run were drawn by the present source."""
+    """Whether the figures of a run were drawn by the present source, and are whole."""
     if not entry.file(FIGURE).is_file():
         return True
-    drawn_by = run / FIGURES / _SOURCE
-    return drawn_by.is_file() and drawn_by.read_text(encoding="utf-8") == _hash(entry)
+    try:
+        drawn = json.loads((run / FIGURES / _SOURCE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return bool(drawn == {"source": _hash(entry), "sha256": _files(run / FIGURES)})
 
 
 def _hash(entry: Entry) -> str:
-    return source_hash([entry.file(FIGURE)], [STYLE], ("circuitax", "experiments"))
+    return source_hash([entry.file(FIGURE)], alone=[STYLE])
+
+
+def _files(folder: Path) -> dict[str, str]:
+    return checksums(folder, sorted(p.name for p in folder.iterdir() if p.name[0] != "."))

@@ -1,7 +1,6 @@
 """The lab: what an experiment is given to compute with, so that it does no I/O of its own."""
 
 import logging
-import pickle
 import re
 import sys
 import time
@@ -12,9 +11,10 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 
-from circuitax.lab.arrays import load_tree, save_tree
+from circuitax.lab.arrays import Damaged, load_tree, save_tree
 from circuitax.lab.loop import Advance, ChunkLoop, State
 from circuitax.lab.progress import Progress, Stream
+from circuitax.lab.stages import load_stage, save_stage
 from circuitax.lab.stop import StopFlag
 from circuitax.records.record import Record
 from circuitax.records.store import write_text
@@ -82,7 +82,9 @@ class Lab:
         self._claim(name)
         if n_chunks < 1:
             raise ValueError(f"n_chunks={n_chunks} of loop {name!r} must be at least 1")
-        chunks = ChunkLoop(name, self.folder, self._stop, self._checkpoint_seconds, self._stream)
+        chunks = ChunkLoop(
+            name, self.folder, self._stop, self._checkpoint_seconds, self.log, self._stream
+        )
         state, metrics = chunks.run(state, advance, n_chunks, show)
         if chunks.seconds:
             first, rest = chunks.seconds[0], chunks.seconds[1:]
@@ -125,24 +127,26 @@ class Lab:
 
         Args:
             name: Name of the stage, once a run.
-            fn: Pure function; its result is a pytree of arrays.
+            fn: Pure function; its result is arrays of numbers or text in dicts, lists, tuples and
+                NamedTuples.
             *args: Its arguments.
 
         Raises:
-            ValueError: If ``name`` is used twice or is no file name.
+            ValueError: If ``name`` is used twice or is no file name, or the result holds anything
+                else.
             Stopped: Before the stage, when a signal asked for it.
         """
         self._claim(name)
-        path = self.folder / "stages" / f"{name}.pickle"
+        path = self.folder / "stages" / f"{name}.safetensors"
         if path.exists():
-            return pickle.loads(path.read_bytes())
+            try:
+                return load_stage(path)
+            except Damaged as error:
+                self.log(f"stage {name} is computed again: {error}")
         self._stop.raise_if_set()
         began = time.monotonic()
         result = jax.tree.map(np.asarray, fn(*args))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(".tmp")
-        temporary.write_bytes(pickle.dumps(result))
-        temporary.replace(path)
+        save_stage(path, result)
         LOG.info("%s: %.2f s with compilation", name, time.monotonic() - began)
         return result
 

@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from circuitax.lab.arrays import load_tree, save_tree
+from circuitax.lab.arrays import Damaged, load_tree, save_tree
 from circuitax.lab.progress import Progress, Stream
 from circuitax.lab.stop import StopFlag
 from circuitax.records.store import write_text
-from circuitax.training.checkpoints import Checkpoints
+from circuitax.training.checkpoints import Checkpoints, Unreadable
 from circuitax.training.problem import TrainState
 
 State = TypeVar("State")
@@ -34,6 +34,7 @@ class ChunkLoop:
         folder: Work folder of the run.
         stop: Asked at every border between chunks.
         checkpoint_seconds: Time between two checkpoints.
+        say: Told, a line each, which checkpoints cannot be read.
         stream: Where progress is written; standard error when None.
     """
 
@@ -43,9 +44,10 @@ class ChunkLoop:
         folder: Path,
         stop: StopFlag,
         checkpoint_seconds: float,
+        say: Callable[[str], None],
         stream: Stream | None = None,
     ) -> None:
-        self._name, self._stop, self._stream = name, stop, stream
+        self._name, self._stop, self._say, self._stream = name, stop, say, stream
         self._every = checkpoint_seconds
         self._folder = folder / "loops" / name
         self._log = folder / "metrics.jsonl"
@@ -98,14 +100,19 @@ class ChunkLoop:
     def _resume(self, state: State) -> tuple[State, int]:
         if not self._folder.exists():
             return state, 0
-        latest = self._open().latest()
-        if latest is None:
-            return state, 0
-        state = self._open().restore(latest, state)
-        kept = load_tree(self._metrics_file(latest)) if latest else {}
-        self._rows = [{key: kept[key][chunk] for key in kept} for chunk in range(latest)]
-        self._saved_at = latest
-        return state, latest
+        checkpoints = self._open()
+        for step in reversed(checkpoints.steps()):
+            try:
+                kept = load_tree(self._metrics_file(step))
+                resumed = checkpoints.restore(step, state)
+            except (Damaged, Unreadable, FileNotFoundError) as error:
+                self._say(f"loop {self._name}: checkpoint {step} is left out: {error}")
+                checkpoints.forget(step)
+                continue
+            self._rows = [{key: kept[key][chunk] for key in kept} for chunk in range(step)]
+            self._saved_at = step
+            return resumed, step
+        return state, 0
 
     def _save(self, chunk: int, state: Any) -> None:
         if chunk == self._saved_at:

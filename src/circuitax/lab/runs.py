@@ -9,11 +9,19 @@ from typing import Any
 from circuitax.config.catalogue import checkout
 from circuitax.config.schema import nearest
 from circuitax.records.claims import Verdict, verdict_from_json
+from circuitax.records.estimate import Estimate, estimate_from_json
+from circuitax.records.manifest import damage
 
 # Another place for results, such as a scratch disk.
 VARIABLE = "CIRCUITAX_RESULTS"
 PROVENANCE = "provenance.json"
 CLAIMS = "claims.json"
+SCALARS = "scalars.json"
+SETTLED = "settled.json"
+FIGURES = "figures"
+FIGURES_FAILED = "figures_failed.txt"
+# What is made again from the data of a run, when it is damaged or its source has changed.
+DERIVED = (CLAIMS, SCALARS, SETTLED, FIGURES, FIGURES_FAILED)
 ACCEPTED = "accepted"
 # Folders beside the runs of an experiment that are not runs of its own.
 _NOT_RUNS = {ACCEPTED, "collected", "sweeps"}
@@ -87,23 +95,46 @@ def provenance(run: Path) -> dict[str, Any]:
     """The provenance of a finished run.
 
     Raises:
-        ValueError: If the folder is no finished run.
+        ValueError: If the folder is no finished run, or its provenance is damaged.
     """
     path = run / PROVENANCE
     if not path.is_file():
         raise ValueError(f"run={run.name!r} must be the folder of a finished run")
-    return dict(json.loads(path.read_text(encoding="utf-8")))
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except ValueError as error:
+        raise ValueError(f"run={run.name!r} must be whole, but {PROVENANCE} is damaged") from error
+
+
+def require_whole(run: Path) -> None:
+    """Refuse a run whose data are damaged.
+
+    Raises:
+        ValueError: Naming the first file that is not as it was written.
+    """
+    wrong = damage(run)
+    if wrong:
+        raise ValueError(
+            f"RUN={shown(run)} must be whole, but {wrong}: the command that made it computes it "
+            "again"
+        )
+
+
+def scalars(run: Path) -> dict[str, Estimate]:
+    """The numbers that settled the claims of a finished run, by name."""
+    measured = json.loads((run / SCALARS).read_text(encoding="utf-8"))["measured"]
+    return {name: estimate_from_json(fields) for name, fields in measured.items()}
 
 
 def verdicts(run: Path) -> list[Verdict]:
-    """The verdicts that a finished run gave."""
+    """The verdicts that were last settled for a finished run."""
     rows = json.loads((run / CLAIMS).read_text(encoding="utf-8"))
     return [verdict_from_json(row) for row in rows]
 
 
 def figures(run: Path) -> Iterator[Path]:
     """The PNG figures of a run, by name."""
-    yield from sorted((run / "figures").glob("*.png"))
+    yield from sorted((run / FIGURES).glob("*.png"))
 
 
 def shown(path: Path) -> str:

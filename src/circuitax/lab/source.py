@@ -1,20 +1,90 @@
-"""The source that a run depends on: its module and all it imports from here, as one hash."""
+"""The source that a result depends on, as one hash: syntax trees of a file and all it imports."""
 
 import ast
 import hashlib
 import importlib.util
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import lru_cache
+from importlib import metadata
 from pathlib import Path
+from typing import NamedTuple
+
+PACKAGES = ("circuitax", "experiments")
+# The libraries whose version may move a number.
+LIBRARIES = ("jax", "jaxlib", "flax", "optax", "numpy")
+# What an experiment imports, or its lab does, that moves no number.
+NO_NUMBERS = (
+    "circuitax.config",
+    "circuitax.figures",
+    "circuitax.lab.busy",
+    "circuitax.lab.progress",
+    "circuitax.lab.runs",
+    "circuitax.records.claims",
+    "circuitax.records.measured",
+)
+# Constants of an experiment that only say how long it takes.
+_EXPECTED_TIMES = {"BUDGET_SECONDS", "PAPER_SECONDS"}
 
 
-def source_files(start: Path, roots: dict[str, Path]) -> list[Path]:
+def numbers_hash(experiments: Iterable[Path]) -> str:
+    """Hash of what the numbers of a run depend on beside its specification.
+
+    That is the syntax trees of the experiments' modules and of all modules that these import, the
+    module that conducts the run, and the versions of `LIBRARIES`. Comments, docstrings, layout,
+    claims, measures, figures and progress bars are not part of it.
+
+    Args:
+        experiments: ``experiment.py`` of the run and of every run upstream.
+    """
+    conduct = Path(__file__).with_name("conduct.py")
+    versions = [f"{name} {metadata.version(name)}" for name in LIBRARIES]
+    return source_hash(experiments, alone=[conduct], left_out=NO_NUMBERS, also=versions)
+
+
+def source_hash(
+    starts: Iterable[Path],
+    *,
+    alone: Iterable[Path] = (),
+    left_out: Collection[str] = (),
+    also: Iterable[str] = (),
+) -> str:
+    """Twelve hexadecimal digits that follow the source of files and of all that they import.
+
+    Args:
+        starts: First files; each may import the packages of `PACKAGES` and its own folder by the
+            folder's name.
+        alone: Files that count without what they import: Python, or any text.
+        left_out: Import names of modules and packages that do not count.
+        also: Further texts that count.
+    """
+    found: dict[Path, str] = {}
+    for start in starts:
+        for path in source_files(start, _roots(start), left_out):
+            found[path] = _parsed(path.read_text(encoding="utf-8")).digest
+    for path in alone:
+        text = path.read_text(encoding="utf-8")
+        python = path.suffix == ".py"
+        found[path] = _parsed(text).digest if python else hashlib.sha256(text.encode()).hexdigest()
+    digest = hashlib.sha256()
+    # By the file's name and content, so that a checkout elsewhere gives the same hash.
+    for line in [*sorted(f"{path.name} {mark}" for path, mark in found.items()), *also]:
+        digest.update(line.encode() + b"\n")
+    return digest.hexdigest()[:12]
+
+
+def source_files(
+    start: Path, roots: Mapping[str, Path], left_out: Collection[str] = ()
+) -> list[Path]:
     """A file and every file of ``roots`` that it imports, directly or through others.
 
-    Imports inside functions count; imports written as strings do not.
+    Imports inside functions count. In the root of a package, whose names may be imported when they
+    are first used, texts that name a module of it count too.
 
     Args:
         start: First file.
         roots: Folder of each package whose files count, by import name.
+        left_out: Import names of modules and packages that do not count.
     """
     seen: set[Path] = set()
     waiting = [start.resolve()]
@@ -23,57 +93,83 @@ def source_files(start: Path, roots: dict[str, Path]) -> list[Path]:
         if path in seen:
             continue
         seen.add(path)
-        for name in _imported(path):
-            waiting.extend(_files(name, roots))
+        parsed = _parsed(path.read_text(encoding="utf-8"))
+        for name in (*parsed.imports, *(parsed.named if path.name == "__init__.py" else ())):
+            if not any(name == item or name.startswith(f"{item}.") for item in left_out):
+                waiting.extend(_files(name, path, roots))
     return sorted(seen)
 
 
-def source_hash(starts: Iterable[Path], extra: Iterable[Path], packages: tuple[str, ...]) -> str:
-    """Twelve hexadecimal digits of the contents of all files that the starts depend on.
+class _Parsed(NamedTuple):
+    """What counts of one file: its digest, the names it imports, and texts that may be names."""
 
-    Args:
-        starts: The experiment's file and those of the experiments it requires.
-        extra: Further files, such as ``constraints.txt``; absent ones are left out.
-        packages: Import names of the packages whose files count.
-    """
-    roots = {}
-    for package in packages:
+    digest: str
+    imports: tuple[str, ...]
+    named: tuple[str, ...]
+
+
+@lru_cache(maxsize=1024)
+def _parsed(text: str) -> _Parsed:
+    tree = ast.parse(text)
+    imports = tuple(dict.fromkeys(_imported(tree)))
+    texts = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    named = tuple(dict.fromkeys(n for t in texts if isinstance(t, str) for n in _as_names(t)))
+    _strip(tree)
+    return _Parsed(hashlib.sha256(ast.dump(tree).encode()).hexdigest(), imports, named)
+
+
+def _imported(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = "." * node.level + (node.module or "")
+            yield module
+            dot = "" if module.endswith(".") else "."
+            yield from (f"{module}{dot}{alias.name}" for alias in node.names)
+
+
+def _as_names(text: str) -> Iterator[str]:
+    """A text as the name of a module: as it stands, and below the package that says it."""
+    if re.fullmatch(r"[\w.]*\w", text):
+        yield from (text, f".{text.lstrip('.')}")
+
+
+def _strip(tree: ast.Module) -> None:
+    """Take out docstrings and the constants that only say how long a run takes."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0] if node.body else None
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+                node.body = node.body[1:]
+    tree.body = [node for node in tree.body if not _expected_time(node)]
+
+
+def _expected_time(node: ast.stmt) -> bool:
+    targets = node.targets if isinstance(node, ast.Assign) else []
+    return any(isinstance(item, ast.Name) and item.id in _EXPECTED_TIMES for item in targets)
+
+
+def _roots(start: Path) -> dict[str, Path]:
+    roots = {start.resolve().parent.name: start.resolve().parent}
+    for package in PACKAGES:
         spec = importlib.util.find_spec(package)
         if spec is not None and spec.submodule_search_locations:
             roots[package] = Path(next(iter(spec.submodule_search_locations))).resolve()
-    files: set[Path] = set()
-    for start in starts:
-        # The files of an experiment outside the packages are imported by the folder's name.
-        local = {start.resolve().parent.name: start.resolve().parent}
-        files.update(source_files(start, {**local, **roots}))
-    files.update(path for path in extra if path.is_file())
-    digest = hashlib.sha256()
-    # By name and content, so that a checkout elsewhere gives the same hash.
-    for path in sorted(files, key=lambda path: (path.name, path.read_bytes())):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()[:12]
+    return roots
 
 
-def _imported(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module is not None:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-
-
-def _files(name: str, roots: dict[str, Path]) -> Iterator[Path]:
-    top, *rest = name.split(".")
-    root = roots.get(top)
-    if root is None:
-        return
-    if root.suffix == ".py":
-        yield root
-        return
-    for candidate in (
-        root.joinpath(*rest).with_suffix(".py") if rest else root / "__init__.py",
-        root.joinpath(*rest, "__init__.py"),
-    ):
-        if candidate.is_file():
-            yield candidate.resolve()
+def _files(name: str, importer: Path, roots: Mapping[str, Path]) -> Iterator[Path]:
+    if name.startswith("."):  # relative to the folder of the importer, a dot a level
+        level = len(name) - len(name.lstrip("."))
+        folder, rest = importer.parents[level - 1], name[level:].split(".")
+    else:
+        top, *rest = name.split(".")
+        if top not in roots:
+            return
+        folder = roots[top]
+    rest = [part for part in rest if part]
+    candidates = [folder.joinpath(*rest, "__init__.py")]
+    if rest:
+        candidates.append(folder.joinpath(*rest).with_suffix(".py"))
+    yield from (path.resolve() for path in candidates if path.is_file())

@@ -19,6 +19,7 @@ from jaxtyping import DTypeLike
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
+from circuitax.data.fingerprint import ABSENT, fingerprint
 from circuitax.kernel.weights import TransformerWeights
 from circuitax.models.extract_transformer import assemble, check_parameters, named_arrays
 from circuitax.models.lens_format import config_from_spec, spec_from_config
@@ -209,3 +210,11 @@ def _state(folder: Path) -> dict[str, np.ndarray]:
                 f"{saved[0]} holds a {type(value).__name__}, must hold tensors by name"
             )
     return {key: tensor.float().numpy() for key, tensor in loaded.items()}
+
+
+def weights_checksum(source: str | Path) -> str:
+    """Checksum of the files that `load_pretrained` would read; ``"absent"`` if there are none."""
+    try:
+        return fingerprint(_folder(source))
+    except FileNotFoundError:
+        return ABSENT

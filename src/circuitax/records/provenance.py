@@ -37,6 +37,8 @@ def describe(
     seconds: float,
     source: str,
     inputs: dict[str, str],
+    input_data: dict[str, str],
+    outside: dict[str, str],
 ) -> dict[str, Any]:
     """The contents of ``provenance.json``, which hold no path and no host name.
 
@@ -50,8 +52,10 @@ def describe(
         dtype: Type of the numbers computed with.
         device: Kind and number of devices, handed in by whoever knows JAX.
         seconds: Time the run took, over all its sessions.
-        source: Hash of the source files that the run depends on.
+        source: Hash of the source that the run depends on.
         inputs: Identity of each upstream run, by experiment.
+        input_data: Checksum of the data and arrays of each upstream run, by experiment.
+        outside: Checksums of the texts, tokenizers and weights that were read, by field.
     """
     commit, dirty = checkout_state(root)
     return {
@@ -65,6 +69,8 @@ def describe(
         "dirty": dirty,
         "source": source,
         "inputs": inputs,
+        "input_data": input_data,
+        "outside": outside,
         "device": device,
         "seconds": round(seconds, 2),
         "python": platform.python_version(),

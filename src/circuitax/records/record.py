@@ -1,4 +1,4 @@
-"""A record: everything that one run of an experiment found, as labelled arrays and numbers."""
+"""A record: everything that one run of an experiment found, as labelled arrays and notes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -7,11 +7,9 @@ from typing import Any
 
 import xarray as xr
 
-from circuitax.records.estimate import Estimate, estimate_from_json, finite_or_none
-from circuitax.records.store import read_dataset, write_dataset, write_json, write_text
+from circuitax.records.store import read_dataset, write_dataset, write_text
 
 DATA = "data.nc"
-SCALARS = "scalars.json"
 TABLES = "tables"
 # Longer tables are no use as text; the arrays are in the data file.
 LONGEST_TABLE = 100_000
@@ -23,24 +21,15 @@ class Record:
 
     Attributes:
         data: Arrays with named dimensions and coordinates (density, member, layer, ...).
-        measured: Numbers with their intervals, by the names that the claims use.
-        unmet: Claims whose precondition was not met, by id, with the reason.
-        notes: Plain JSON values worth keeping (selection rule, diverged members, conventions).
+        notes: Plain JSON values worth keeping (sizes, diverged members, conventions).
     """
 
     data: xr.Dataset = field(default_factory=xr.Dataset)
-    measured: dict[str, Estimate] = field(default_factory=dict)
-    unmet: dict[str, str] = field(default_factory=dict)
     notes: dict[str, Any] = field(default_factory=dict)
 
     def save(self, folder: Path) -> None:
-        """Write ``data.nc``, ``scalars.json`` and tidy tables; ``load`` needs the first only."""
-        scalars = {
-            name: finite_or_none(estimate._asdict()) for name, estimate in self.measured.items()
-        }
-        attributes = {"measured": scalars, "unmet": self.unmet, "notes": self.notes}
-        write_dataset(folder / DATA, self.data, attributes)
-        write_json(folder / SCALARS, attributes)
+        """Write ``data.nc``, which ``load`` reads, and a tidy CSV table for each set of axes."""
+        write_dataset(folder / DATA, self.data, {"notes": self.notes})
         for name, text in tidy_tables(self.data):
             write_text(folder / TABLES / f"{name}.csv", text)
 
@@ -52,10 +41,7 @@ class Record:
             ValueError: If the folder holds no whole record.
         """
         data, attributes = read_dataset(Path(folder) / DATA)
-        measured = {
-            name: estimate_from_json(fields) for name, fields in attributes["measured"].items()
-        }
-        return cls(data, measured, attributes["unmet"], attributes["notes"])
+        return cls(data, attributes["notes"])
 
 
 def tidy_tables(data: xr.Dataset) -> Iterator[tuple[str, str]]:

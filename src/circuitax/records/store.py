@@ -1,8 +1,10 @@
-"""Files written whole or not at all, and labelled arrays in the one format that records use."""
+"""Files and folders that are written whole or not at all, and labelled arrays in one format."""
 
 import json
 import os
+import re
 import shutil
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +15,8 @@ import xarray as xr
 
 # NetCDF attributes hold neither None nor dicts nor booleans, so all of them travel as one string.
 _ATTRIBUTE = "circuitax"
+# Beyond this age an unfinished folder is abandoned: its process may live on another machine.
+_ABANDONED_SECONDS = 24 * 3600.0
 
 
 def write_text(path: Path, text: str) -> None:
@@ -50,16 +54,63 @@ def whole_folder(target: Path) -> Iterator[Path]:
 
 
 def publish(folder: Path, target: Path) -> None:
-    """Rename ``folder`` to ``target``, replacing what stood there."""
+    """Rename ``folder`` to ``target``, replacing what stood there; it survives a power failure.
+
+    Everything is on the disk before the rename. A process that is killed in between leaves what
+    stood there under a hidden name, from which `recover` brings it back.
+    """
     target.parent.mkdir(parents=True, exist_ok=True)
+    recover(target)
+    for path in (*folder.rglob("*"), folder):
+        _flush(path)
     if target.exists():
         # Two renames: a folder that is not empty cannot be replaced in one.
         old = target.with_name(f".{target.name}.{os.getpid()}.old")
         target.rename(old)
         folder.rename(target)
-        shutil.rmtree(old)
+        _flush(target.parent)
+        shutil.rmtree(old, ignore_errors=True)
     else:
         folder.rename(target)
+        _flush(target.parent)
+
+
+def recover(target: Path) -> None:
+    """Undo what a killed process left of replacing ``target``: no folder is lost or left behind.
+
+    If it was killed between the two renames of `publish`, the folder that stood at ``target`` is
+    brought back; otherwise what it left beside ``target`` is removed.
+    """
+    if not target.parent.is_dir():
+        return
+    pattern = re.compile(rf"\.{re.escape(target.name)}\.(\d+)\.(old|tmp)")
+    for path in sorted(target.parent.iterdir()):
+        found = pattern.fullmatch(path.name)
+        if found is None or not path.is_dir() or _is_alive(int(found[1])):
+            continue
+        if found[2] == "old" and not target.exists():
+            path.rename(target)
+        elif found[2] == "old" or time.time() - path.stat().st_mtime > _ABANDONED_SECONDS:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # it belongs to another user
+        return True
+    return True
+
+
+def _flush(path: Path) -> None:
+    """Ask the operating system to write a file, or the names in a folder, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def write_dataset(path: Path, data: xr.Dataset, attributes: Mapping[str, Any]) -> None:
@@ -92,12 +143,16 @@ def read_dataset(path: Path) -> tuple[xr.Dataset, dict[str, Any]]:
     """The labelled arrays and the attributes that ``write_dataset`` wrote, in memory.
 
     Raises:
-        ValueError: If the file does not exist or was not written by ``write_dataset``.
+        ValueError: If the file does not exist, is damaged, or was not written by
+            ``write_dataset``.
     """
     if not path.is_file():
         raise ValueError(f"path={path.name!r} in {path.parent.name!r} must be a record's data file")
-    with xr.open_dataset(path, engine="h5netcdf") as opened:
-        data = opened.load()
+    try:
+        with xr.open_dataset(path, engine="h5netcdf") as opened:
+            data = opened.load()
+    except OSError as error:
+        raise ValueError(f"path={path.name!r} is damaged: {error}") from error
     if _ATTRIBUTE not in data.attrs:
         raise ValueError(f"path={path.name!r} lacks the attribute {_ATTRIBUTE!r} of a record")
     packed = json.loads(data.attrs[_ATTRIBUTE])

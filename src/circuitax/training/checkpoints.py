@@ -1,17 +1,23 @@
 """Checkpoints of training states: the one module that knows Orbax."""
 
+import hashlib
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import orbax.checkpoint as ocp
 from jax.sharding import SingleDeviceSharding
 from jaxtyping import PyTree
 
-# Items of one Orbax step: the arrays, and what the caller wants to know without reading them.
-_STATE, _EXTRA = "state", "extra"
+# Items of one Orbax step: the arrays, and the checksum that they had.
+_STATE, _CHECKSUM = "state", "checksum"
+
+
+class Unreadable(ValueError):
+    """A checkpoint that is damaged, or that holds another state than the one asked for."""
 
 
 class Checkpoints:
@@ -37,16 +43,15 @@ class Checkpoints:
         # leftovers carry a suffix, are never read, and go when the step is written again.
         options = ocp.CheckpointManagerOptions(preservation_policy=latest_n, create=True)
         self._manager = ocp.CheckpointManager(
-            Path(folder).absolute(), options=options, item_names=(_STATE, _EXTRA)
+            Path(folder).absolute(), options=options, item_names=(_STATE, _CHECKSUM)
         )
 
-    def save(self, step: int, state: PyTree, extra: dict[str, Any] | None = None) -> None:
+    def save(self, step: int, state: PyTree) -> None:
         """Write ``state`` as ``step``; a step already on disk is left as it is.
 
         Args:
             step: Number of the checkpoint, 0 or more, and not before the latest one.
             state: A pytree of JAX or NumPy arrays; typed keys and Optax states are welcome.
-            extra: JSON values kept beside it, read back by ``extra``.
 
         Raises:
             ValueError: If ``step`` is negative or before the latest step on disk.
@@ -60,8 +65,13 @@ class Checkpoints:
             return
         # Wrapped, since Orbax refuses a tree that is a single array.
         saves = {_STATE: ocp.args.StandardSave({_STATE: _without_empty(state)})}
-        saves[_EXTRA] = ocp.args.JsonSave(extra or {})
+        saves[_CHECKSUM] = ocp.args.JsonSave({_CHECKSUM: _checksum(state)})
         self._manager.save(step, args=ocp.args.Composite(**saves))
+
+    def steps(self) -> list[int]:
+        """The numbers of all whole checkpoints on disk, the earliest first."""
+        self.wait()  # a save under way is not yet listed
+        return sorted(self._manager.all_steps())
 
     def latest(self) -> int | None:
         """The number of the last whole checkpoint, or None when there is none."""
@@ -77,26 +87,33 @@ class Checkpoints:
                 it goes to the default device.
 
         Raises:
-            ValueError: If ``step`` is not on disk, or a shape or name there differs.
+            ValueError: If ``step`` is not on disk.
+            Unreadable: If its files are damaged, or a shape or name in it differs.
         """
-        self._require(step)
+        if step not in self.steps():
+            raise ValueError(f"step={step} must be one of the checkpoints on disk, {self.steps()}")
         target = {_STATE: jax.tree.map(_placed, _without_empty(abstract))}
-        args = ocp.args.Composite(**{_STATE: ocp.args.StandardRestore(target)})
-        restored = self._manager.restore(step, args=args)[_STATE][_STATE]
+        args = {_STATE: ocp.args.StandardRestore(target), _CHECKSUM: ocp.args.JsonRestore()}
+        try:
+            items = self._manager.restore(step, args=ocp.args.Composite(**args))
+            restored, expected = items[_STATE][_STATE], items[_CHECKSUM][_CHECKSUM]
+        except (MemoryError, jax.errors.JaxRuntimeError):
+            raise
+        except Exception as error:  # Orbax and its stores raise many kinds for a damaged file
+            text = " ".join(str(error).split())
+            raise Unreadable(
+                f"step={step} cannot be read: {type(error).__name__}: {text}"
+            ) from error
+        if _checksum(restored) != expected:
+            raise Unreadable(f"step={step} is damaged: its checksum is another")
         found = iter(jax.tree.leaves(restored))
         return jax.tree.map(
             lambda leaf: next(found) if leaf.size else jnp.zeros(leaf.shape, leaf.dtype), abstract
         )
 
-    def extra(self, step: int) -> dict[str, Any]:
-        """The JSON values saved beside ``step``.
-
-        Raises:
-            ValueError: If ``step`` is not on disk.
-        """
-        self._require(step)
-        args = ocp.args.Composite(**{_EXTRA: ocp.args.JsonRestore()})
-        return self._manager.restore(step, args=args)[_EXTRA]
+    def forget(self, step: int) -> None:
+        """Remove a step from the disk, one that cannot be read, so that it can be saved again."""
+        self._manager.delete(step)
 
     def wait(self) -> None:
         """Return when every save so far is on disk."""
@@ -118,12 +135,6 @@ class Checkpoints:
     ) -> None:
         self.close()
 
-    def _require(self, step: int) -> None:
-        self.wait()  # a save under way is not yet listed
-        steps = sorted(self._manager.all_steps())
-        if step not in steps:
-            raise ValueError(f"step={step} must be one of the checkpoints on disk, {steps}")
-
 
 def _without_empty(state: PyTree) -> PyTree:
     # Orbax refuses arrays without entries, which a model without layers has.
@@ -136,3 +147,14 @@ def _placed(leaf: Any) -> jax.ShapeDtypeStruct:
     if sharding is None:
         sharding = SingleDeviceSharding(jax.devices()[0])
     return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)
+
+
+def _checksum(state: PyTree) -> str:
+    """SHA-256 of the values of all leaves, whatever devices they are on."""
+    digest = hashlib.sha256()
+    for leaf in jax.tree.leaves(state):
+        if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            leaf = jax.random.key_data(leaf)
+        if leaf.size:
+            digest.update(np.ascontiguousarray(leaf).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()

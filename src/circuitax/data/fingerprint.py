@@ -1,0 +1,36 @@
+"""The checksum of a file or a folder that somebody else may change."""
+
+import hashlib
+from pathlib import Path
+
+ABSENT = "absent"
+
+
+def fingerprint(path: str | Path) -> str:
+    """SHA-256 of the content of a file, or of the names and contents of all files of a folder.
+
+    Hidden files and folders do not count. A path that does not exist, or that cannot be read, has
+    the fingerprint ``"absent"``.
+
+    Args:
+        path: A file or a folder; ``~`` is the user's home.
+    """
+    place = Path(path).expanduser()
+    try:
+        if place.is_file():
+            return _of_file(place)
+        if not place.is_dir():
+            return ABSENT
+        digest = hashlib.sha256()
+        for item in sorted(place.rglob("*")):
+            name = item.relative_to(place)
+            if item.is_file() and not any(part.startswith(".") for part in name.parts):
+                digest.update(f"{name.as_posix()}\0{_of_file(item)}\n".encode())
+        return digest.hexdigest()
+    except OSError:
+        return ABSENT
+
+
+def _of_file(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,91 @@
+"""One session of a run: what is said at its start, its log file, and its time."""
+
+import hashlib
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from circuitax.config.cells import Cell
+from circuitax.records.store import write_text
+
+
+def announcement(cell: Cell, *, resumes: bool) -> str:
+    """The line that begins a session: which run, and how long it may take.
+
+    Args:
+        cell: The run.
+        resumes: Whether an earlier session left work that is resumed.
+    """
+    name, scale = cell.entry.name, cell.root.scale.name
+    expected = {"quick": cell.entry.budget_seconds, "paper": cell.entry.paper_seconds}.get(scale)
+    parts = [f"{name} {cell.id} at {scale} scale" + (", resumed" if resumes else "")]
+    if expected is not None and expected != float("inf"):
+        parts.append(f"about {_duration(expected)} expected on 2 cores")
+    elif scale == "paper":
+        parts.append("no time known for this scale (PAPER_SECONDS is not stated)")
+    return ": ".join(parts)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    hours = seconds / 3600
+    return f"{hours:.1f} h" if hours < 48 else f"{hours / 24:.0f} days"
+
+
+@contextmanager
+def log_to(logger: logging.Logger, path: Path) -> Iterator[None]:
+    """Within the block, the messages of a logger are written to a file too."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handler = logging.FileHandler(path, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        handler.close()
+
+
+@contextmanager
+def clock(path: Path, say: Callable[[str], None]) -> Iterator[Callable[[], float]]:
+    """Seconds over all sessions of a run, kept in a file also when the session is stopped.
+
+    Args:
+        path: The file; a damaged one counts as no time.
+        say: Told if the file is damaged.
+    """
+    before = _seconds(path, say)
+    began = time.monotonic()
+    total = [before]
+
+    def seconds() -> float:
+        return total[0]
+
+    try:
+        yield seconds
+    finally:
+        total[0] = before + time.monotonic() - began
+        write_text(path, _checked(f"{total[0]:.3f}"))
+
+
+def _seconds(path: Path, say: Callable[[str], None]) -> float:
+    if not path.is_file():
+        return 0.0
+    text = path.read_text(encoding="utf-8", errors="replace")
+    number = text.partition(" ")[0]
+    if text != _checked(number):
+        say(f"file {path.name!r} is damaged: the time of earlier sessions is not counted")
+        return 0.0
+    return float(number)
+
+
+def _checked(number: str) -> str:
+    return f"{number} {hashlib.sha256(number.encode()).hexdigest()}\n"

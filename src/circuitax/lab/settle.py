@@ -1,0 +1,63 @@
+"""The claims of a finished run, settled from its saved record alone and kept beside it."""
+
+import json
+from pathlib import Path
+
+from circuitax.config.catalogue import CLAIMS as CLAIMS_MODULE
+from circuitax.config.catalogue import MEASURES, Entry
+from circuitax.lab.runs import CLAIMS, SCALARS, SETTLED, verdicts
+from circuitax.lab.source import source_hash
+from circuitax.records.claims import Verdict, settle, verdict_to_json
+from circuitax.records.manifest import checksums
+from circuitax.records.record import DATA, Record
+from circuitax.records.store import write_json
+
+
+def settle_run(folder: Path, entry: Entry) -> list[Verdict]:
+    """The verdict on every claim of an experiment, from the record of one run.
+
+    The record is loaded, the experiment measures it, and its claims are settled by what was
+    measured; nothing is computed with JAX. ``claims.json`` and ``scalars.json`` keep the outcome.
+    They are made again when the source of the claims or of the measures has changed, when the data
+    have, or when one of the files is damaged.
+
+    Args:
+        folder: Folder of the run; only its data file is read.
+        entry: Its experiment.
+
+    Raises:
+        ValueError: If the folder holds no whole record, or the record does not settle a claim.
+    """
+    source = _source(entry)
+    if _is_settled(folder, source):
+        return verdicts(folder)
+    record = Record.load(folder)
+    try:
+        measured = entry.load_measure()(record)
+    except Exception as error:
+        raise ValueError(
+            f"measure() of {entry.name!r} failed on the record of run {folder.name!r}: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    found = settle(entry.load_claims(), measured.estimates, measured.unmet)
+    write_json(folder / SCALARS, measured.to_json())
+    write_json(folder / CLAIMS, [verdict_to_json(verdict) for verdict in found])
+    write_json(folder / SETTLED, {"source": source, "sha256": _files(folder)})
+    return found
+
+
+def _is_settled(folder: Path, source: str) -> bool:
+    try:
+        kept = json.loads((folder / SETTLED).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return bool(kept == {"source": source, "sha256": _files(folder)})
+
+
+def _files(folder: Path) -> dict[str, str]:
+    return checksums(folder, (DATA, SCALARS, CLAIMS))
+
+
+def _source(entry: Entry) -> str:
+    files = (entry.file(CLAIMS_MODULE), entry.file(MEASURES))
+    return source_hash([path for path in files if path.is_file()])

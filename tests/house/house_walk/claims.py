@@ -1,0 +1,16 @@
+"""What is expected of the walk."""
+
+from circuitax.records.claims import Claim, at_least, near
+
+CLAIMS = (
+    Claim("walk-starts", "S0", "It starts at 0", "start", near(0.0, 0.0), "exact", "identity"),
+    Claim(
+        "walk-spreads",
+        "S0",
+        "It spreads",
+        "spread",
+        at_least(0.0, whole_interval=False),
+        "a square",
+        "shape",
+    ),
+)
