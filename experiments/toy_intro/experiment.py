@@ -21,9 +21,9 @@ from circuitax.kit.checks import require_at_least, require_divides
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToyKind, ToySpec
 from circuitax.records.record import Record
+from circuitax.superposition.convention import Convention
 from circuitax.superposition.crossover import branch_losses
 from circuitax.superposition.exact_losses import exact_losses
-from circuitax.superposition.expected_loss import Convention
 from circuitax.superposition.optimum import find_optimum
 from circuitax.training.evaluation import fresh_losses
 from circuitax.training.optim import OptimSpec
@@ -138,7 +138,8 @@ def _cells(spec: Spec) -> ToyHyper:
     n = spec.model.n_features
     density = np.asarray(spec.task.density)[None, :, None]
     importance = np.asarray(spec.task.importance(n))[:, None, :]
-    return ToyHyper(*(a.reshape(-1, n) for a in np.broadcast_arrays(density, importance)))
+    cells = np.broadcast_arrays(density, importance)
+    return ToyHyper(*(jnp.asarray(a.reshape(-1, n)) for a in cells))
 
 
 def _encoder(params: TiedWeights | DenseWeights) -> tuple[np.ndarray, np.ndarray]:
