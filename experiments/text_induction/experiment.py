@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,12 +21,14 @@ from circuitax.data.text import TextSpec, open_text
 from circuitax.data.windows import WindowSource, device_tokens, spaced_windows
 from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive
-from circuitax.kernel.spec import ForwardSpec
+from circuitax.kernel.model import Model
+from circuitax.kernel.spec import TransformerSpec
 from circuitax.kernel.tokens import behind_start
-from circuitax.kernel.weights import TransformerWeights
 from circuitax.lab.lab import Lab
 from circuitax.lab.language_sizes import require_readable
+from circuitax.models.extract_transformer import model_from_params
 from circuitax.models.plain import to_plain
+from circuitax.models.transformer import Transformer
 from circuitax.records.record import Record
 from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.language import NextToken
@@ -117,15 +120,19 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     n_chunks = spec.optim.steps // spec.measure_every
     found, divergences = {}, {}
     for arm, (n_layers, primed) in ARMS.items():
-        model = replace(spec.model, n_layers=n_layers)
+        sizes = replace(spec.model, n_layers=n_layers)
+        as_models = partial(model_from_params, spec=sizes)
         members = new_members(derive(key, arm), spec.optim.learning_rate, jnp.zeros(spec.seeds))
-        examine = jax.jit(jax.vmap(partial(measure, model.forward_spec()), (0, None, None)))
-        look = partial(_look, examine, held_out, exam)
-        plans = [Plan(NextToken(model, source), spec.optim, spec.measure_every)
+        examine = jax.jit(jax.vmap(measure, (0, None, None)))
+
+        def look(params: Any, examine: Callable = examine, as_models: Callable = as_models) -> dict:
+            return examine(as_models(params), held_out, exam)
+
+        plans = [Plan(NextToken(Transformer(sizes), source), spec.optim, spec.measure_every)
                  for source in (primer, after)]  # fmt: skip
         name = arm.replace(", ", "-").replace(" ", "-")
         state = init(plans[1], members)
-        lab.save_arrays(f"{name}-step-0", state.params)
+        lab.save_arrays(f"{name}-step-0", as_models(state.params))
         parts = [jax.tree.map(lambda x: x[None], look(state.params))]
         if primed:
             train = _with_look(advance(plans[0], members), look)
@@ -135,11 +142,11 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         left = n_chunks - n_primer if primed else n_chunks
         state, curves = lab.loop(f"{name}-text", state, train, left, show="loss")
         parts.append(curves)
-        lab.save_arrays(name, state.params)
-        remove = jax.jit(partial(ablated, model.forward_spec()))
+        members = as_models(state.params)
+        lab.save_arrays(name, members)
         found[arm] = {k: np.concatenate([np.asarray(p[k]) for p in parts]) for k in parts[0]}
-        found[arm] |= lab.stage(f"{name}-ablated", jax.vmap(remove, (0, None)), state.params,
-                                held_out)  # fmt: skip
+        remove = jax.vmap(jax.jit(ablated), (0, None))
+        found[arm] |= lab.stage(f"{name}-ablated", remove, members, held_out)
         found[arm]["alive"] = np.asarray(state.alive)
         divergences[arm] = divergence(state.alive, state.step)
     lab.save_arrays("held-out", {"windows": held_out})
@@ -150,11 +157,6 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     return Record(data=data, measured=estimates(data), unmet=unmet, notes=notes)
 
 
-def _look(examine: Callable, windows: Array, exam: Array, weights: TransformerWeights) -> dict:
-    # vmap takes its axes by position.
-    return examine(weights, windows, exam)
-
-
 def _with_look(train: Callable, look: Callable) -> Callable:
     def both(state: TrainState) -> tuple[TrainState, dict[str, Array]]:
         state, _ = train(state)
@@ -163,24 +165,22 @@ def _with_look(train: Callable, look: Callable) -> Callable:
     return both
 
 
-def measure(
-    spec: ForwardSpec, weights: TransformerWeights, windows: Array, exam: Array
-) -> dict[str, Array]:
+def measure(model: Model, windows: Array, exam: Array) -> dict[str, Array]:
     """Losses of one member on held-out text, and what its heads do on random repeats."""
-    scores = induction_scores(weights, exam, spec)
-    losses = jax.lax.map(lambda text: token_losses(forward(weights, text, spec)[0], text), windows)
+    scores = induction_scores(model, exam)
+    losses = jax.lax.map(lambda text: token_losses(forward(model, text)[0], text), windows)
     return _losses(losses, repeated_pairs(windows)) | {
         "prefix": scores.prefix, "previous": scores.previous, "chance": scores.chance,
     }  # fmt: skip
 
 
-def ablated(spec: ForwardSpec, weights: TransformerWeights, windows: Array) -> dict[str, Array]:
+def ablated(model: Model, windows: Array) -> dict[str, Array]:
     """Losses without each head in turn, patterns kept as they were."""
-    cells = each_component(weights)
+    cells = each_component(model)
 
     def one(text: Array) -> Array:
-        _, trace = forward(weights, text, spec)
-        return ablate(weights, text, spec, cells, lambda z: token_losses(z, text), preserved=trace)
+        _, trace = forward(model, text)
+        return ablate(model, text, cells, lambda z: token_losses(z, text), preserved=trace)
 
     losses = jnp.moveaxis(jax.lax.map(one, windows), 1, 0)
     each = jax.vmap(partial(_losses, seen=repeated_pairs(windows)))(losses)

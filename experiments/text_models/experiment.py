@@ -19,9 +19,10 @@ from circuitax.data.text import Text, TextSpec, open_text
 from circuitax.data.tokenizer import token_names
 from circuitax.data.windows import spaced_windows
 from circuitax.kernel.keys import derive
+from circuitax.kernel.model import Model
 from circuitax.kernel.sampling import Sampling
+from circuitax.kernel.spec import TransformerSpec
 from circuitax.kernel.tokens import behind_start
-from circuitax.kernel.weights import TransformerWeights
 from circuitax.lab.lab import Lab
 from circuitax.lab.language_model import (
     MODELS,
@@ -31,7 +32,9 @@ from circuitax.lab.language_model import (
     read_prompt,
 )
 from circuitax.lab.language_sizes import require_readable
+from circuitax.models.extract_transformer import model_from_params
 from circuitax.models.plain import to_plain
+from circuitax.models.transformer import Transformer
 from circuitax.records.claims import Claim, at_least
 from circuitax.records.estimate import Estimate, exact, mean_estimate
 from circuitax.records.record import Record
@@ -155,12 +158,11 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
                               max_period=length // 2, distinct=True)  # fmt: skip
     exam = behind_start(repeated(derive(key, "repeats")), spec.model.start_token)
     found, samples, divergences = {}, {}, {}
-    for name, model in models(spec):
-        weights, found[name], divergences[name] = _train(
-            spec, name, model, text, held_out, exam, derive(key, name), lab
+    for name, sizes in models(spec):
+        members, found[name], divergences[name] = _train(
+            spec, name, sizes, text, held_out, exam, derive(key, name), lab
         )
-        first = jax.tree.map(lambda leaf: leaf[0], weights)
-        writer = LanguageModel(name, 0, spec.optim.steps, model, first, text.tokenizer)
+        writer = LanguageModel(name, 0, spec.optim.steps, members.member(0), text.tokenizer)
         (continuation,) = continuations(
             writer, read_prompt(writer, spec.prompt), spec.sample_tokens,
             key=derive(key, "samples"), sampling=Sampling(temperature=0.8),
@@ -186,44 +188,46 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
 
 
 def _train(
-    spec: Spec, name: str, model: TransformerSpec, text: Text, held_out: list[Array], exam: Array,
+    spec: Spec, name: str, sizes: TransformerSpec, text: Text, held_out: list[Array], exam: Array,
     key: jax.Array, lab: Lab,
-) -> tuple[TransformerWeights, dict[str, np.ndarray], dict[str, Any]]:  # fmt: skip
+) -> tuple[Model, dict[str, np.ndarray], dict[str, Any]]:  # fmt: skip
     length, kept = spec.model.n_ctx or 0, _steps_kept(spec)
     seeds, optim = spec.seeds, spec.optim
     if name == "full":
         seeds, optim = spec.full_seeds, replace(optim, learning_rate=spec.full_learning_rate)
     state, train = train_on_text(
-        key, model, optim, text.tokens.train, batch=spec.batch,
+        key, Transformer(sizes), optim, text.tokens.train, batch=spec.batch,
         length=length, seeds=seeds, chunk=spec.measure_every,
     )  # fmt: skip
 
     @jax.jit
-    def by_position(weights: TransformerWeights, windows: Array) -> Array:
-        return jax.vmap(lambda w: text_losses(model, w, windows).mean(axis=0))(weights)
+    def by_position(members: Model, windows: Array) -> Array:
+        return jax.vmap(lambda model: text_losses(model, windows).mean(axis=0))(members)
 
     def advance(state: TrainState) -> tuple[TrainState, dict[str, Array]]:
         state, metrics = train(state)
         step = int(np.max(state.step))
+        members = model_from_params(state.params, sizes)
         if step in kept:
-            lab.save_arrays(f"{name}-step-{step}", state.params)
-        loss = by_position(state.params, held_out[0]).mean(axis=1)
+            lab.save_arrays(f"{name}-step-{step}", members)
+        loss = by_position(members, held_out[0]).mean(axis=1)
         return state, {"loss": loss, "training_loss": metrics["loss"]}
 
-    lab.save_arrays(f"{name}-step-0", state.params)
-    first = np.asarray(by_position(state.params, held_out[0]).mean(axis=1))
+    members = model_from_params(state.params, sizes)
+    lab.save_arrays(f"{name}-step-0", members)
+    first = np.asarray(by_position(members, held_out[0]).mean(axis=1))
     state, curves = lab.loop(name, state, advance, spec.optim.steps // spec.measure_every,
                              show="loss")  # fmt: skip
-    scores = jax.jit(jax.vmap(lambda w: induction_scores(w, exam, model.forward_spec())))
-    repeats = scores(state.params)
+    members = model_from_params(state.params, sizes)
+    repeats = jax.jit(jax.vmap(lambda model: induction_scores(model, exam)))(members)
     arrays = {
         "loss": np.concatenate([first[None], curves["loss"]]),
-        "loss_by_position": np.asarray(by_position(state.params, held_out[1])),
+        "loss_by_position": np.asarray(by_position(members, held_out[1])),
         "repeats_by_position": np.asarray(repeats.loss_by_position),
         "best_prefix": np.asarray(repeats.prefix.reshape(seeds, -1).max(1, initial=0)),
         "alive": np.asarray(state.alive),
     }
-    return state.params, arrays, divergence(state.alive, state.step)
+    return members, arrays, divergence(state.alive, state.step)
 
 
 def models(spec: Spec) -> Iterator[tuple[str, TransformerSpec]]:

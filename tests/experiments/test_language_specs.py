@@ -5,6 +5,7 @@ from circuitax.models.specs import TransformerSpec
 
 from circuitax.data.repeated import RepeatedSource
 from circuitax.data.text import TextSpec
+from circuitax.kernel.spec import TransformerSpec
 from circuitax.training.optim import OptimSpec
 from experiments.bigram import experiment as bigram
 from experiments.induction_phase import experiment as induction_phase
