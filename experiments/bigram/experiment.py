@@ -1,7 +1,4 @@
-"""Remark 21 of S0, the project's source note: a model without layers is the bigram table.
-
-A one-layer direct path is not.
-"""
+"""S0 Remark 21: a zero-layer transformer is the bigram table; a one-layer direct path is not."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,25 +7,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from circuitax.models.specs import TransformerSpec
-from circuitax.training.bigram import (
-    FullBatchBigrams,
-    Joint,
-    bigram_log_probs,
-    direct_path_log_probs,
-)
 from jaxtyping import Array
 
+from circuitax.circuits.bigrams import bigram_log_probs, direct_path_log_probs
 from circuitax.data.bigrams import cross_entropy, mean_divergence, smoothed_bigrams
 from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive
-from circuitax.kernel.positions import Positions
-from circuitax.kernel.weights import TransformerWeights
-from circuitax.lab.kept_weights import kept_weights
+from circuitax.kernel.model import Model
+from circuitax.kernel.spec import TransformerSpec
+from circuitax.kit.kept_models import KeptModels
 from circuitax.lab.lab import Lab
-from circuitax.models.plain import from_plain
+from circuitax.models.extract_transformer import model_from_params
+from circuitax.models.transformer import Transformer
+from circuitax.records.claims import Claim, Expected, at_least, at_most, between
+from circuitax.records.estimate import Estimate, exact, mean_estimate
 from circuitax.records.record import Record
 from circuitax.training.ensemble import Plan, advance, init, new_members
+from circuitax.training.full_batch import FullBatchBigrams, Joint
 from circuitax.training.optim import OptimSpec
 from circuitax.training.selection import divergence
 
@@ -67,6 +62,31 @@ class Spec:
             raise ValueError(f"strength={self.strength} must be positive")
 
 
+def _claim(id: str, statement: str, expected: Expected, why: str, source: str, n: int) -> Claim:
+    return Claim(id=id, source=source, statement=statement, quantity=id, expected=expected, why=why,
+                 kind="shape", n=n, selection="all seeds that stayed finite")  # fmt: skip
+
+
+REMARK, TEXT_BOUND = "S0 Remark 21", "a relation: the corpus changes with the Python version"
+CLAIMS = (
+    _claim("bigram-full-width", "A zero-layer model as wide as the vocabulary is the bigram table: "
+           "mean KL divergence from the smoothed table, nats", at_most(0.01),
+           "0 at the optimum; training stops early, pilot runs with other keys gave 0.002",
+           REMARK, 5),
+    _claim("bigram-held-out", "... and predicts held-out text as well: its cross-entropy minus the "
+           "table's, nats", between(-0.03, 0.03, whole_interval=True),
+           "the two smooth rare pairs differently", REMARK, 5),
+    _claim("bigram-bottleneck", "A narrow model cannot hold the table: KL at the smallest width "
+           "minus KL at full width, nats", at_least(0.1), TEXT_BOUND, REMARK, 5),
+    _claim("bigram-direct-path", "The direct path of a one-layer model is not the bigram model: "
+           "its KL from the table minus that of a zero-layer model trained alike, nats",
+           at_least(0), TEXT_BOUND, "S0 Theorem 25, erratum E24", 5),
+    _claim("bigram-marginal", "The whole one-layer model, averaged over contexts, is nearer to the "
+           "table than its direct path is: difference of KL, nats", at_least(0), TEXT_BOUND,
+           "S0 Theorem 25, erratum E24", 5),
+)  # fmt: skip
+
+
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     """Fit the table at every width; then read the direct paths of the trained text models."""
     upstream = lab.input("text_models")
@@ -80,7 +100,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     data["table_held_out_loss"] = cross_entropy(held_out, np.log(table))
     notes = {"text": upstream.notes["text"], "divergence": divergences,
              "smoothing": f"Dirichlet around the unigram, strength {spec.strength}"}  # fmt: skip
-    return Record(data=data, notes=notes)
+    return Record(data=data, measured=_estimates(data), notes=notes)
 
 
 def _fit(
@@ -94,13 +114,13 @@ def _fit(
     drawn = np.random.default_rng(0).choice(seen, min(PAIRS_DRAWN, seen.size), replace=False)
     rows, tables, alive, divergences = [], [], [], {}
     for d_model in widths:
-        model = TransformerSpec(d_vocab=d_vocab, n_ctx=None, n_layers=0, n_heads=1, d_model=d_model,
-                                positions=Positions.none)  # fmt: skip
-        plan = Plan(FullBatchBigrams(model), spec.optim, _chunk(spec.optim.steps))
+        sizes = TransformerSpec.simplified(d_vocab=d_vocab, n_layers=0, n_heads=1, d_model=d_model)
+        plan = Plan(FullBatchBigrams(Transformer(sizes)), spec.optim, _chunk(spec.optim.steps))
         members = new_members(derive(key, str(d_model)), spec.optim.learning_rate, Joint(joint))
         state, _ = lab.loop(f"width-{d_model}", init(plan, members), advance(plan, members),
                             spec.optim.steps // plan.chunk, show="loss")  # fmt: skip
-        log_p = np.asarray(jax.vmap(lambda w, m=model: bigram_log_probs(w, m))(state.params), float)
+        fitted = model_from_params(state.params, sizes)
+        log_p = np.asarray(jax.vmap(bigram_log_probs)(fitted), float)
         rows.append([
             [mean_divergence(table, p, weight), cross_entropy(train, p), cross_entropy(held_out, p)]
             for p in log_p
@@ -139,22 +159,21 @@ def _low_rank(table: np.ndarray, rank: int) -> np.ndarray:
 def _paths(upstream: Record, table: np.ndarray, lab: Lab) -> xr.Dataset:
     """KL from the table of the zero-layer model, the one-layer direct path, and its mean."""
     windows = lab.load_arrays("held-out", source="text_models")["windows"]
-    step = max(upstream.notes["steps_kept"])
+    kept = KeptModels.of_input(lab, "text_models")
     weight = np.bincount(windows[:, :-1].ravel(), minlength=len(table)).astype(float)
     weight[weight < FEWEST] = 0
     if not weight.any():
         weight[:] = 1
     kinds: dict[str, list[float]] = {"zero layers": [], "direct path": [], "whole, mean": []}
     for name, n_layers in (("layers-0", 0), ("layers-1", 1)):
-        model = from_plain(upstream.notes["model"], n_layers=n_layers)
-        weights = kept_weights(lab, "text_models", f"{name}-step-{step}", model)
-        direct = np.asarray(jax.vmap(direct_path_log_probs)(weights), float)
+        models = kept.members(name)
+        direct = np.asarray(jax.vmap(direct_path_log_probs)(models), float)
         found = [mean_divergence(table, p, weight) for p in direct]
         kinds["direct path" if n_layers else "zero layers"] = found
         if n_layers:
-            mean = jax.jit(lambda w, m=model: _mean_prediction(w, m, jnp.asarray(windows)))
-            members = range(len(direct))
-            whole = [mean(jax.tree.map(lambda leaf, i=i: leaf[i], weights)) for i in members]
+            mean = jax.jit(_mean_prediction)
+            texts = jnp.asarray(windows)
+            whole = [mean(models.member(i), texts) for i in range(len(direct))]
             kinds["whole, mean"] = [
                 mean_divergence(table, np.log(np.asarray(p, float)), weight) for p in whole
             ]
@@ -166,14 +185,29 @@ def _paths(upstream: Record, table: np.ndarray, lab: Lab) -> xr.Dataset:
     )
 
 
-def _mean_prediction(weights: TransformerWeights, model: TransformerSpec, texts: Array) -> Array:
+def _mean_prediction(model: Model, texts: Array) -> Array:
     """P(next | current token) of the model, averaged over the contexts of held-out text."""
-    spec = model.forward_spec()
 
     def add(total: Array, text: Array) -> tuple[Array, None]:
-        probs = jax.nn.softmax(forward(weights, text, spec)[0][:-1], axis=-1)
+        probs = jax.nn.softmax(forward(model, text)[0][:-1], axis=-1)
         return total.at[text[:-1]].add(probs), None
 
     start = jnp.full((model.d_vocab, model.d_vocab), 1e-9)
     total, _ = jax.lax.scan(add, start, texts)
     return total / total.sum(axis=1, keepdims=True)
+
+
+def _estimates(data: xr.Dataset) -> dict[str, Estimate]:
+    both = data.alive.isel(width=[0, -1]).all("width").values
+    full, narrow = (data.isel(width=i, member=both) for i in (-1, 0))
+    paths = data.isel(seed=data.path_alive.values)
+    path = {str(kind): paths.path_kl.sel(kind=kind).values for kind in data.kind.values}
+    difference = path["direct path"] - path["zero layers"]
+    return {
+        "bigram-full-width": mean_estimate(full.kl.values),
+        "bigram-held-out": mean_estimate(full.held_out.values - float(data.table_held_out_loss)),
+        "bigram-bottleneck": mean_estimate(narrow.kl.values - full.kl.values),
+        "bigram-direct-path": mean_estimate(difference),
+        "bigram-marginal": mean_estimate(path["direct path"] - path["whole, mean"]),
+        "table-held-out": exact(float(data.table_held_out_loss)),
+    }

@@ -6,18 +6,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from circuitax.models.specs import TransformerSpec
 from jaxtyping import Array
 
 from circuitax.circuits.saturation import jacobian_norm, row_entropy
 from circuitax.circuits.score_terms import head_scores
 from circuitax.data.repeated import RepeatedSource
 from circuitax.kernel.attention import causal_mask
-from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive
-from circuitax.kernel.weights import TransformerWeights
+from circuitax.kernel.model import Model
+from circuitax.kernel.run import run as run_model
+from circuitax.kernel.spec import TransformerSpec
 from circuitax.lab.lab import Lab
 from circuitax.lab.language_sizes import require_readable
+from circuitax.models.extract_transformer import model_from_params
+from circuitax.models.transformer import Transformer
+from circuitax.records.claims import Claim, Expected, at_least, at_most, near
+from circuitax.records.difference import difference_estimate
+from circuitax.records.estimate import Estimate, mean_estimate
 from circuitax.records.record import Record
 from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.language import NextToken, text_losses
@@ -63,6 +68,26 @@ class Spec:
         require_readable(self.model, d_vocab=self.task.d_vocab, length=self.task.length)
 
 
+def _claim(id: str, statement: str, expected: Expected, why: str) -> Claim:
+    return Claim(id=id, source="S1 and S2, scaling of scores", statement=statement, quantity=id,
+                 expected=expected, why=why, kind="shape", n=8,
+                 selection="all seeds that stayed finite; each its own data")  # fmt: skip
+
+
+CLAIMS = (
+    _claim("scale-growth", "Without the scale the variance of scores grows in proportion to d_k: "
+           "slope of log variance over log d_k at initialisation", near(1, 0.1),
+           "1 in expectation; a few percent of noise from finite widths"),
+    _claim("scale-constant", "With the scale it does not grow: the same slope", near(0, 0.1),
+           "0 in expectation; likewise"),
+    _claim("scale-saturates", "At the widest head the softmax's Jacobian without the scale is less "
+           "than half of that with it, at initialisation: ratio of mean norms", at_most(0.5),
+           "the sources say near zero; a half is far from both"),
+    _claim("scale-trains", "After training the widest heads have a higher loss without the scale: "
+           "difference, nats", at_least(0), "a relation"),
+)  # fmt: skip
+
+
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     """Measure every width and scale at initialisation, train, and measure again."""
     exam = replace(spec.task, batch=spec.texts)(derive(key, "evaluation"))
@@ -70,43 +95,48 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     for scale in SCALES:
         for width in spec.widths:
             factor = width**-0.5 if scale == SCALES[0] else 1.0
-            model = replace(spec.model, d_head=width, d_value=spec.model.head_width,
+            sizes = replace(spec.model, d_head=width, d_value=spec.model.head_width,
                             score_scale=factor)  # fmt: skip
             members = new_members(derive(key, f"{scale} {width}"), spec.optim.learning_rate,
                                   jnp.zeros(spec.seeds))  # fmt: skip
             chunk = _chunk(spec.optim.steps)
-            plan = Plan(NextToken(model, spec.task), spec.optim, chunk)
+            plan = Plan(NextToken(Transformer(sizes), spec.task), spec.optim, chunk)
             state = init(plan, members)
-            examine = jax.jit(jax.vmap(lambda w, m=model: measure(m, w, exam)))
-            before = jax.tree.map(np.asarray, examine(state.params))
+            examine = jax.jit(jax.vmap(measure, in_axes=(0, None)))
+            models = model_from_params(state.params, sizes)
+            before = jax.tree.map(np.asarray, examine(models, exam))
             name = f"{'scaled' if scale == SCALES[0] else 'raw'}-{width}"
             state, curves = lab.loop(name, state, advance(plan, members),
                                      spec.optim.steps // chunk, show="loss")  # fmt: skip
-            after = jax.tree.map(np.asarray, examine(state.params))
+            models = model_from_params(state.params, sizes)
+            after = jax.tree.map(np.asarray, examine(models, exam))
             cell = {k: np.stack([before[k], after[k]]) for k in before}
             cell |= {"training_loss": curves["loss"], "alive": np.asarray(state.alive)}
             cells.append(cell)
             divergences[name] = divergence(state.alive, state.step)
     data = _dataset(spec, cells)
-    return Record(data=data, notes={"divergence": divergences})
+    return Record(data=data, measured=_estimates(data), notes={"divergence": divergences})
 
 
-def measure(model: TransformerSpec, weights: TransformerWeights, texts: Array) -> dict[str, Array]:
+def measure(model: Model, texts: Array) -> dict[str, Array]:
     """Spread of the first layer's scores, and saturation and loss of the whole model."""
-    spec = model.forward_spec()
-    trace = jax.vmap(lambda text: forward(weights, text, spec)[1])(texts)
-    of_head = jax.vmap(head_scores, (None, None, None, None, 0))
     heads = jnp.arange(model.n_heads)
-    scores = jax.vmap(lambda trace: of_head(weights, spec, trace, 0, heads))(trace)
+
+    def one(text: Array) -> tuple[Array, Array]:
+        found = run_model(model, text)
+        scores = jax.vmap(lambda head: head_scores(found, 0, head))(heads)
+        return scores, found.trace.patterns
+
+    scores, patterns = jax.vmap(one)(texts)
     place = jnp.arange(texts.shape[1])
-    seen = causal_mask(place, place, spec.causal)
+    seen = causal_mask(place, place, model.spec.causal)
     # The first rows can attend to little; the last quarter says what a full context does.
-    late = trace.patterns[..., -texts.shape[1] // 4 :, :]
+    late = patterns[..., -texts.shape[1] // 4 :, :]
     return {
         "variance": jnp.var(scores, axis=(0, 2, 3), where=seen).mean(),
         "entropy": row_entropy(late).mean(),
         "jacobian": jacobian_norm(late).mean(),
-        "loss": text_losses(model, weights, texts).mean(),
+        "loss": text_losses(model, texts).mean(),
     }
 
 
@@ -135,3 +165,24 @@ def _dataset(spec: Spec, cells: list[dict[str, np.ndarray]]) -> xr.Dataset:
             "step": np.arange(chunk, spec.optim.steps + 1, chunk),
         },
     )
+
+
+def _estimates(data: xr.Dataset) -> dict[str, Estimate]:
+    scaled, raw = (data.sel(scale=name) for name in SCALES)
+
+    def slope(part: xr.Dataset) -> Estimate:
+        log_variance = np.log(part.variance.sel(time="initial").transpose("width", "member").values)
+        return mean_estimate(np.polyfit(np.log(data.width.values), log_variance, 1)[0])
+
+    widest = {"width": -1}
+    ratio = (raw.jacobian / scaled.jacobian.mean("member")).sel(time="initial").isel(widest)
+    losses = [
+        part.loss.sel(time="trained").isel(widest).values[part.alive.isel(widest).values]
+        for part in (raw, scaled)
+    ]
+    return {
+        "scale-growth": slope(raw),
+        "scale-constant": slope(scaled),
+        "scale-saturates": mean_estimate(ratio.values),
+        "scale-trains": difference_estimate(*losses),
+    }
