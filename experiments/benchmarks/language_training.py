@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
-from circuitax.models.specs import TransformerSpec
 
 from circuitax.data.windows import WindowSource
 from circuitax.kernel.spec import TransformerSpec

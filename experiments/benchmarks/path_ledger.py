@@ -7,7 +7,6 @@ from contextlib import ExitStack
 import jax
 import jax.numpy as jnp
 import numpy as np
-from circuitax.models.specs import TransformerSpec
 
 from circuitax.circuits.frozen import FrozenModel, frozen_model
 from circuitax.circuits.ledger import Ledger, head_ledger, position_ledger

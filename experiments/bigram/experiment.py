@@ -10,13 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from circuitax.models.specs import TransformerSpec
-from circuitax.training.bigram import (
-    FullBatchBigrams,
-    Joint,
-    bigram_log_probs,
-    direct_path_log_probs,
-)
 from jaxtyping import Array
 
 from circuitax.circuits.bigrams import bigram_log_probs, direct_path_log_probs

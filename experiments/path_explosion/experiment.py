@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from circuitax.models.specs import TransformerSpec
 from jaxtyping import Array
 
 from circuitax.circuits.expansion import expand
@@ -30,6 +29,8 @@ from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.language import NextToken
 from circuitax.training.optim import OptimSpec
 from circuitax.training.selection import divergence
+from experiments.path_explosion.claims import CLAIMS as CLAIMS
+from experiments.path_explosion.claims import estimates
 from experiments.path_explosion.path_ledger import rank, ranks
 
 BUDGET_SECONDS = 75
@@ -118,7 +119,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         _arrays(spec, arms) | ledgers,
         coords={"depth": list(arms), "rank": ranks(n_paths(models.n_layers, models.n_heads))},
     )
-    return Record(data=data, notes={"divergence": divergences})
+    return Record(data=data, measured=estimates(data), notes={"divergence": divergences})
 
 
 def measure(model: Model, texts: Array) -> dict[str, Array]:

@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from circuitax.models.specs import TransformerSpec
 from jaxtyping import Array
 
 from circuitax.circuits.saturation import jacobian_norm, row_entropy

@@ -6,7 +6,6 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from circuitax.models.specs import TransformerSpec
 from jaxtyping import Array
 
 from circuitax.circuits.induction_scores import induction_scores
@@ -14,7 +13,7 @@ from circuitax.commands import job, run
 from circuitax.data.repeated import RepeatedSource
 from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.lab.runs import finished_runs, provenance
+from circuitax.lab.runs import VARIABLE, finished_runs, provenance
 from circuitax.models.transformer import init_model
 from circuitax.records.record import Record
 from experiments.induction_phase import experiment as induction_phase

@@ -1,7 +1,6 @@
 """Impossible values of the language experiments are refused by name, before anything runs."""
 
 import pytest
-from circuitax.models.specs import TransformerSpec
 
 from circuitax.data.repeated import RepeatedSource
 from circuitax.data.text import TextSpec

@@ -4,7 +4,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from circuitax.models.specs import TransformerSpec
 
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.spec import TransformerSpec
