@@ -29,8 +29,6 @@ from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.language import NextToken
 from circuitax.training.optim import OptimSpec
 from circuitax.training.selection import divergence
-from experiments.path_explosion.claims import CLAIMS as CLAIMS
-from experiments.path_explosion.claims import estimates
 from experiments.path_explosion.path_ledger import rank, ranks
 
 BUDGET_SECONDS = 75
@@ -119,7 +117,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         _arrays(spec, arms) | ledgers,
         coords={"depth": list(arms), "rank": ranks(n_paths(models.n_layers, models.n_heads))},
     )
-    return Record(data=data, measured=estimates(data), notes={"divergence": divergences})
+    return Record(data=data, notes={"divergence": divergences})
 
 
 def measure(model: Model, texts: Array) -> dict[str, Array]:
