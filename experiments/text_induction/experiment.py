@@ -141,11 +141,11 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         left = n_chunks - n_primer if primed else n_chunks
         state, curves = lab.loop(f"{name}-text", state, train, left, show="loss")
         parts.append(curves)
-        members = as_models(state.params)
-        lab.save_arrays(name, members)
+        models = as_models(state.params)
+        lab.save_arrays(name, models)
         found[arm] = {k: np.concatenate([np.asarray(p[k]) for p in parts]) for k in parts[0]}
         remove = jax.vmap(jax.jit(ablated), (0, None))
-        found[arm] |= lab.stage(f"{name}-ablated", remove, members, held_out)
+        found[arm] |= lab.stage(f"{name}-ablated", remove, models, held_out)
         found[arm]["alive"] = np.asarray(state.alive)
         divergences[arm] = divergence(state.alive, state.step)
     lab.save_arrays("held-out", {"windows": held_out})

@@ -22,9 +22,9 @@ from circuitax.kernel.model import Model
 from circuitax.kernel.sampling import Sampling
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kernel.tokens import behind_start
+from circuitax.kit.kept_models import MODELS
 from circuitax.lab.lab import Lab
 from circuitax.lab.language_model import (
-    MODELS,
     TOKENIZER,
     LanguageModel,
     continuations,

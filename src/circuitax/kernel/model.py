@@ -1,5 +1,6 @@
 """The model: named weights with one static spec, which every pass and every analysis takes."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -243,7 +244,7 @@ def _flatten_with_keys(model: Model) -> tuple[tuple[tuple[Any, Any], ...], Trans
     return tuple(zip(keys, fields, strict=True)), spec
 
 
-def _unflatten(spec: TransformerSpec, fields: tuple[Any, ...]) -> Model:
+def _unflatten(spec: TransformerSpec, fields: Iterable[Any]) -> Model:
     model = object.__new__(Model)
     model._set(spec, tuple(fields))
     return model
