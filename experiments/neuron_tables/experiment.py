@@ -17,6 +17,7 @@ from circuitax.circuits.token_tables import NeuronTable, neuron_tables
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import norm_scale
 from circuitax.kernel.run import run as run_model
+from circuitax.kernel.weights import MLPWeights
 from circuitax.lab.kept_weights import kept_weights
 from circuitax.lab.lab import Lab
 from circuitax.models.plain import from_plain
@@ -106,7 +107,7 @@ def of_member(model: Model, windows: Array, settings: Spec) -> dict[str, Array]:
 
     active = jax.lax.map(one, windows)  # [window, layer, position, unit]
     active = jnp.moveaxis(active, 1, 0).reshape(active.shape[1], -1, active.shape[-1])
-    table = of_layers(model, k)
+    table = of_layers(model, mlp, k)
     values = jax.nn.one_hot(table.values.columns, d_vocab, dtype=bool).any(axis=-2)
     n_firing = max(1, round(settings.firing * active.shape[1]))
     true = values_come_true(active, windows[:, 1:].ravel(), values, n_firing)
@@ -129,9 +130,9 @@ def of_member(model: Model, windows: Array, settings: Spec) -> dict[str, Array]:
     }
 
 
-def of_layers(model: Model, k: int) -> NeuronTable:
+def of_layers(model: Model, mlp: MLPWeights, k: int) -> NeuronTable:
     """`neuron_tables` of every layer, norms folded; keys are read from tokens that stand alone."""
-    spec, mlp = model.spec, model.blocks.mlp
+    spec = model.spec
     tokens = model.W_E / norm_scale(model.W_E, spec.norm, spec.norm_eps)[:, None]
     W_U = unembedding(model)
     W_in, _ = fold_read(mlp.W_in, None, spec.norm, model.blocks.mlp_norm)
