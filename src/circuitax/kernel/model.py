@@ -1,5 +1,7 @@
 """The model: named weights with one static spec, which every pass and every analysis takes."""
 
+import importlib
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -161,6 +163,15 @@ class Model:
     def named(self) -> dict[str, Array]:
         """The weights by name, such as ``blocks.attention.W_Q``."""
         return _named(tuple(getattr(self, name) for name in _FIELDS))
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write ``config.json`` and ``model.safetensors`` as TransformerLens has them.
+
+        Raises:
+            ValueError: If the model is an ensemble, or has an option that the format lacks.
+        """
+        # The one door from the kernel to files: formats live on a floor above.
+        importlib.import_module("circuitax.models.pretrained").save_pretrained(self, folder)
 
     @property
     def member_axes(self) -> tuple[int, ...]:
