@@ -7,6 +7,7 @@ settled claims say which command fetches it.
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -81,10 +82,9 @@ class Spec:
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     """Measure what is at hand: each part of the data needs a model, a text or a tokenizer."""
-    notes = {"previous": spec.previous, "inducers": list(spec.inducers)}
-    models = {}
-    for name in NAMES:
-        models[name] = model = _open(spec, name)
+    notes: dict[str, Any] = {"previous": spec.previous, "inducers": list(spec.inducers)}
+    models = {name: _open(spec, name) for name in NAMES}
+    for name, model in models.items():
         if model is None:
             lab.log(f"{name}={getattr(spec, name)} is not at hand: its claims are out of reach")
         else:

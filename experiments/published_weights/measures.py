@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from circuitax.records.claims import Claim, unmet_rest
-from circuitax.records.estimate import exact
+from circuitax.records.estimate import Estimate, exact
 from circuitax.records.measured import Measured
 from circuitax.records.record import Record
 from experiments.published_weights.claims import NEVER, ONE_LAYER, TEXT, TWO_LAYERS, WORDS

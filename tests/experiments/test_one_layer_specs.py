@@ -1,7 +1,10 @@
-"""Impossible values of the one-layer and neuron experiments are refused by name."""
+"""The one-layer and neuron experiments: what they refuse, and how their records settle claims."""
+
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 import xarray as xr
 
@@ -10,9 +13,13 @@ from circuitax.kernel.spec import TransformerSpec
 from circuitax.models.transformer import init_model
 from circuitax.records.record import Record
 from experiments.neuron_tables import experiment as neuron_tables
+from experiments.neuron_tables.claims import measure as measure_neurons
 from experiments.one_layer_circuits import experiment as one_layer_circuits
 from experiments.one_layer_circuits.additive import AdditiveTask
+from experiments.one_layer_circuits.measures import measure
 from experiments.one_layer_circuits.unless import UnlessTask
+
+RESULTS = Path(__file__).parents[2] / "results"
 
 
 @pytest.mark.parametrize(
@@ -100,3 +107,33 @@ def test_text_models_without_full_ones_have_no_neuron_tables() -> None:
 
     with pytest.raises(ValueError, match="full_seeds=0 of text_models must be at least 1"):
         neuron_tables.run(neuron_tables.Spec(), jax.random.key(0), WithoutFull())
+
+
+@pytest.mark.parametrize(
+    ("change", "unmet"),
+    [
+        ({"gap_alive": False}, {"additivity-gap"}),
+        ({"p_out": 0.75}, {"additivity-gap"}),
+        ({"bug_said": np.nan}, {"bugs-said"}),
+        ({"text_sum_end": np.nan}, {"text-additivity-gap", "text-ensemble"}),
+    ],
+)
+def test_one_layer_claims_without_their_precondition(
+    change: dict[str, float], unmet: set[str]
+) -> None:
+    record = Record.load(RESULTS / "one_layer_circuits" / "accepted")
+    for name, value in change.items():
+        record.data[name] = xr.full_like(record.data[name], value)
+    found = measure(record)
+    assert set(found.unmet) == unmet
+    assert not unmet & set(found.estimates)
+
+
+def test_a_unit_that_fires_for_nothing_counts_half() -> None:
+    record = Record.load(RESULTS / "neuron_tables" / "accepted")
+    record.data["fired"] = record.data.everywhere
+    found = measure_neurons(record).estimates
+    assert found["neuron-values"].value == 0.5
+    assert found["neuron-lift"].value == 1
+    before = found["neuron-values-null"].value
+    assert found["neuron-values-rise"].value == pytest.approx(0.5 - before)

@@ -131,6 +131,18 @@ def test_named_skip_trigrams_and_their_bugs(tmp_path: Path) -> None:
     assert found.estimates["published-copying-pattern"].value < 0.1
 
 
+def test_words_that_are_no_tokens_settle_nothing(tmp_path: Path) -> None:
+    words = {"<|endoftext|>": 0, " keep": 1, " in": 2}
+    Tokenizer(WordLevel(words, unk_token="<|endoftext|>")).save(str(tmp_path / "words.json"))
+    save_one_layer(skip_trigram_model(*jnp.zeros((3, 3, 3))), tmp_path / "one")
+    found = measured(
+        tmp_path, one_layer=str(tmp_path / "one"), tokenizer=str(tmp_path / "words.json")
+    )
+    assert {found.unmet[claim.id] for claim in claims.WORDS} == {
+        "the named words are not whole tokens of this tokenizer"
+    }
+
+
 def test_a_model_that_copies_has_the_copying_pattern(tmp_path: Path) -> None:
     n = 12
     scores = jnp.full((n, n), 1.0) - 0.5 * jnp.eye(n, k=1)  # some sources preferred
