@@ -1,5 +1,178 @@
 """circuitax: differentiable circuit experiments in JAX.
 
-Import what you need from the floor it lives on, for example
-``from circuitax.kernel.kron import Kron``. This file imports nothing.
+    import circuitax as cx
+
+    model = cx.load_pretrained("folder")        # or cx.init(key, cx.TransformerSpec(...))
+    run = cx.run(model, tokens, outputs=True)   # logits, and a trace of the whole forward pass
+    print(cx.ledger(run, token=5))              # the paths that raise token 5, with a proof
+
+A model is a pytree: ``jit``, ``vmap`` and ``grad`` take it as they take an array. Every function
+takes the model or the run first, then what is asked, then options by name. A name is imported when
+it is first used.
+
+Models
+    Model             named weights with one static spec; ``Model.of(...)`` makes one from arrays
+    TransformerSpec   sizes and options of a model
+    init              fresh weights from a key and a spec
+    load_pretrained   a folder in TransformerLens's format; ``model.save_pretrained`` writes one
+    forward           the forward pass of one text: logits and trace
+    run               the same for a text or a batch, kept together as a ``Run``
+    Run               model, tokens, logits, trace
+    Interventions     edits of a forward pass and frozen values
+    generate          a text continued by a model
+    fold_norms        the same model with gains and offsets of its norms in its weights
+
+Analyses of a run
+    expand            all paths from tokens to logits, whose sum is the logits
+    ledger            the largest paths to one logit, and a bound on all others
+    components        what every head and MLP adds to every logit
+    term_losses       the loss of the paths of each order
+    token_losses      next-token losses in nats
+    patch             the stream of one text put into another, everywhere
+    ablate_each       what removing each head or MLP costs
+
+Analyses of a model
+    composition        Q-, K- and V-composition of all pairs of heads, each beside its exact null
+    composition_scores the scores alone
+    induction_scores   prefix matching and previous-token scores on repeated texts
+    token_qk, token_ov the full QK and OV circuits of every head, factored
+
+Algebra
+    Kron              A ⊗ W, a map of where to look and what to write
+    Chain             a low-rank map kept as its factors
+
+Superposition and projection
+    TiedWeights       the toy model of superposition
+    expected_loss     its expected loss, exactly
+    find_optimum      the optimum over many starts
+    dimensionality    D_i, the share of a dimension that each feature has
+    project           points through a random map
+    all_pairs         the distortion of all distances, in blocks
+
+Results
+    Record            labelled data of a run of an experiment
+    Estimate          a number with its interval and n
+    Claim             a published statement with what is expected of it
+
+Whole floors, with their modules as attributes: ``cx.circuits``, ``cx.superposition``,
+``cx.projection``, ``cx.train``.
 """
+
+from typing import TYPE_CHECKING
+
+from circuitax.lazy import lazy_names
+
+if TYPE_CHECKING:
+    import circuitax.circuits as circuits
+    import circuitax.projection as projection
+    import circuitax.superposition as superposition
+    import circuitax.training as train
+    from circuitax.circuits.components import component_logits as components
+    from circuitax.circuits.composition import composition, composition_scores
+    from circuitax.circuits.expansion import expand
+    from circuitax.circuits.folding import fold_norms
+    from circuitax.circuits.heads import token_ov, token_qk
+    from circuitax.circuits.in_context import token_losses
+    from circuitax.circuits.induction_scores import induction_scores
+    from circuitax.circuits.ledger import ledger
+    from circuitax.circuits.patching import ablate_each, patch
+    from circuitax.circuits.term_losses import term_losses
+    from circuitax.kernel.chain import Chain
+    from circuitax.kernel.forward import forward
+    from circuitax.kernel.generate import generate
+    from circuitax.kernel.interventions import Interventions
+    from circuitax.kernel.kron import Kron
+    from circuitax.kernel.model import Model
+    from circuitax.kernel.run import Run, run
+    from circuitax.kernel.spec import TransformerSpec
+    from circuitax.kernel.weights import TiedWeights
+    from circuitax.models.pretrained import load_pretrained
+    from circuitax.models.transformer import init_model as init
+    from circuitax.projection.distortion import all_pairs
+    from circuitax.projection.maps import project
+    from circuitax.records.claims import Claim
+    from circuitax.records.estimate import Estimate
+    from circuitax.records.record import Record
+    from circuitax.superposition.expected_loss import expected_loss
+    from circuitax.superposition.geometry import dimensionality
+    from circuitax.superposition.optimum import find_optimum
+
+_PLACES = {
+    "Chain": "circuitax.kernel.chain",
+    "Claim": "circuitax.records.claims",
+    "Estimate": "circuitax.records.estimate",
+    "Interventions": "circuitax.kernel.interventions",
+    "Kron": "circuitax.kernel.kron",
+    "Model": "circuitax.kernel.model",
+    "Record": "circuitax.records.record",
+    "Run": "circuitax.kernel.run",
+    "TiedWeights": "circuitax.kernel.weights",
+    "TransformerSpec": "circuitax.kernel.spec",
+    "ablate_each": "circuitax.circuits.patching",
+    "all_pairs": "circuitax.projection.distortion",
+    "circuits": "circuitax.circuits.*",
+    "components": "circuitax.circuits.components:component_logits",
+    "composition": "circuitax.circuits.composition",
+    "composition_scores": "circuitax.circuits.composition",
+    "dimensionality": "circuitax.superposition.geometry",
+    "expand": "circuitax.circuits.expansion",
+    "expected_loss": "circuitax.superposition.expected_loss",
+    "find_optimum": "circuitax.superposition.optimum",
+    "fold_norms": "circuitax.circuits.folding",
+    "forward": "circuitax.kernel.forward",
+    "generate": "circuitax.kernel.generate",
+    "induction_scores": "circuitax.circuits.induction_scores",
+    "init": "circuitax.models.transformer:init_model",
+    "ledger": "circuitax.circuits.ledger",
+    "load_pretrained": "circuitax.models.pretrained",
+    "patch": "circuitax.circuits.patching",
+    "project": "circuitax.projection.maps",
+    "projection": "circuitax.projection.*",
+    "run": "circuitax.kernel.run",
+    "superposition": "circuitax.superposition.*",
+    "term_losses": "circuitax.circuits.term_losses",
+    "token_losses": "circuitax.circuits.in_context",
+    "token_ov": "circuitax.circuits.heads",
+    "token_qk": "circuitax.circuits.heads",
+    "train": "circuitax.training.*",
+}
+__all__ = [
+    "Chain",
+    "Claim",
+    "Estimate",
+    "Interventions",
+    "Kron",
+    "Model",
+    "Record",
+    "Run",
+    "TiedWeights",
+    "TransformerSpec",
+    "ablate_each",
+    "all_pairs",
+    "circuits",
+    "components",
+    "composition",
+    "composition_scores",
+    "dimensionality",
+    "expand",
+    "expected_loss",
+    "find_optimum",
+    "fold_norms",
+    "forward",
+    "generate",
+    "induction_scores",
+    "init",
+    "ledger",
+    "load_pretrained",
+    "patch",
+    "project",
+    "projection",
+    "run",
+    "superposition",
+    "term_losses",
+    "token_losses",
+    "token_ov",
+    "token_qk",
+    "train",
+]
+__getattr__, __dir__ = lazy_names(__name__, _PLACES)

@@ -4,7 +4,7 @@ import pytest
 
 from circuitax.data.repeated import RepeatedSource
 from circuitax.data.text import TextSpec
-from circuitax.models.specs import TransformerSpec
+from circuitax.kernel.spec import TransformerSpec
 from circuitax.training.optim import OptimSpec
 from experiments.bigram import experiment as bigram
 from experiments.induction_phase import experiment as induction_phase

@@ -55,3 +55,15 @@ def test_traced_values_pass():
     assert jax.vmap(checked)(jnp.array([3.0, -4.0])).tolist() == [6, -8]
     with pytest.raises(ValueError, match=r"p=3\.0 must be in"):
         checked(3.0)
+
+
+def test_a_known_array_inside_a_traced_function_is_checked():
+    known = jnp.array([0.5, 2.0])
+
+    def checked(x, interval):
+        check_range("p", known, interval)
+        return x * known
+
+    assert jax.jit(lambda x: checked(x, "[0, 2]"))(3.0).tolist() == [1.5, 6]
+    with pytest.raises(ValueError, match=r"p\[1\]=2.0 must be in \[0, 1\]"):
+        jax.jit(lambda x: checked(x, "[0, 1]"))(3.0)

@@ -186,6 +186,29 @@ MUTANTS = (
         ("tests/kernel/test_features.py::test_moments_are_p_over_2_and_p_over_3",),
     ),
     Mutant(
+        "only_one_end_of_an_interval_is_checked",
+        "kernel/checks.py",
+        "outside = ~(above & below)",
+        "outside = ~(above | below)",
+        ("tests/kernel/test_checks.py::test_traced_values_pass",),
+    ),
+    Mutant(
+        "no_series_is_no_error",  # a loss of five features without its cosine series
+        "superposition/expected_loss.py",
+        "if n_terms < (n_features > 2):",
+        "if n_terms < 0:",
+        (
+            "tests/superposition/test_expected_loss.py::test_too_few_terms_are_refused_also_under_jit",
+        ),
+    ),
+    Mutant(
+        "k_gons_are_polished_from_the_plateau",  # where the gradient is zero
+        "superposition/kgons.py",
+        "starts = _grid_minima(k)",
+        "starts = [(0.364, -1.0)]",
+        ("tests/superposition/test_kgons.py::test_polygons_that_once_ended_on_the_plateau",),
+    ),
+    Mutant(
         "one_key_for_all_members",
         "kernel/keys.py",
         "in_axes=(None, 0))(key, indices)",

@@ -158,3 +158,10 @@ def test_refused(name):
 
 def test_a_dimension_that_no_map_reached_has_no_constant():
     assert np.isnan(tails.implied_constant(np.nan, 5, 0.5))
+
+
+def test_a_difference_is_known_inside_a_traced_function():
+    z = jnp.array([3.0, 0.0, 0.0, 4.0])
+    keys = jax.random.split(KEY, 2)
+    traced = jax.jit(lambda keys: pair_ratios(keys, z, SPEC))(keys)
+    np.testing.assert_allclose(traced, pair_ratios(keys, 2 * z, SPEC), rtol=1e-5)

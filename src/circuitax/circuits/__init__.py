@@ -1,1 +1,5 @@
-"""Floor 2: circuit analysis of weight containers, as pure functions."""
+"""Floor 2: analyses of transformers as sums of paths: pure functions of models and runs."""
+
+from circuitax.lazy import lazy_modules
+
+__getattr__, __dir__ = lazy_modules(__name__)

@@ -1,8 +1,10 @@
-"""Heads without a softmax: the same weights, summed over sources that know nothing of each other.
+"""Heads without a softmax: the same weights, but each source adds to the logits on its own.
 
-A head's denominator is all that couples its sources. With a factor of the destination and of both
-places in its stead, a one-layer transformer is a bigram table and a sum of skip-trigrams (S0
-Theorem 25, taken at its word), of the same ranks and with the same positions.
+Only the denominator of the softmax makes the sources of a head depend on each other. Replaced by a
+factor of the destination and one of both places, it leaves a bigram table and a sum of
+skip-trigrams, as S0 Theorem 25 states, of the same ranks and with the same positions.
+
+S0 to S4 are documents of the bibliography; codes such as E24 are entries of docs/errata.md.
 """
 
 from typing import NamedTuple

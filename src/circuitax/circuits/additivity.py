@@ -2,6 +2,8 @@
 
 A one-layer model is exactly a sum over sources only for frozen patterns; the pattern itself couples
 the sources. The gap is the held-out loss of the best *additive* model minus the transformer's.
+
+Codes such as E24 are entries of docs/errata.md.
 """
 
 from collections.abc import Callable

@@ -3,6 +3,8 @@
 One head says ``f(source, destination) · g(source, out)``: it cannot make ``keep … in → mind`` and
 ``keep … at → bay`` likely without ``keep … in → bay``. A bug is the forced fourth corner; its price
 is what the loss falls by when each (source, destination) pair gets a free vector of logits.
+
+S0 to S4 are documents of the bibliography.
 """
 
 from typing import NamedTuple

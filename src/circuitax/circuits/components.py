@@ -2,6 +2,8 @@
 
 Embedding, positions, every head, every MLP and every output bias write to the stream once; the
 sum needs no freezing except the final norm's scale, at read-out.
+
+S0 to S4 are documents of the bibliography.
 """
 
 from typing import NamedTuple

@@ -16,7 +16,7 @@ from circuitax.kernel.linalg import safe_divide
 
 
 class Detection(NamedTuple):
-    """How much of the attention lies on a mask, and how much would lie there by no choice."""
+    """How much of the attention lies on a mask, and what even attention would put there."""
 
     score: Float[Array, "*heads"]
     """Mean over destinations with a marked source of ``Σ_src A · mask``, in [0, 1]."""

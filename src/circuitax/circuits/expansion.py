@@ -1,7 +1,9 @@
 """The path expansion: logits as a sum over paths, with patterns and norm scales frozen.
 
-``T = (I ⊗ W_U) Π_l (I + Σ_h A^h ⊗ W_OV^h) (I ⊗ W_E)``, multiplied out. It comes with its remainder,
-so that nobody has to trust that it closes.
+``T = (I ⊗ W_U) Π_l (I + Σ_h A^h ⊗ W_OV^h) (I ⊗ W_E)``, multiplied out. An `Expansion`
+holds the remainder too, which shows whether the paths sum to the logits.
+
+S0 to S4 are documents of the bibliography; codes such as E24 are entries of docs/errata.md.
 """
 
 from typing import NamedTuple
@@ -69,8 +71,7 @@ def expand(run: Run, *, max_paths: int = PATH_LIMIT) -> Expansion:
         ValueError: If the run is of several texts, the model has an MLP, or there are more than
             ``max_paths`` paths.
 
-    Source: framework paper, "path expansion trick"; S0 (the first source in the bibliography)
-        Proposition 22 for one layer.
+    Source: framework paper, "path expansion trick"; S0 Proposition 22 for one layer.
     """
     frozen, logits = frozen_model(run), run.logits
     terms = logits_of(path_streams(frozen, max_paths), frozen.read_out)

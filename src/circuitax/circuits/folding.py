@@ -2,6 +2,8 @@
 
 ``((x - μ)/σ · γ + β) W + b = (1/σ) x [(I - 1 1ᵀ/d) diag(γ) W] + [β W + b]``. What is left of a
 norm is one divisor for each position, σ, which no weight can absorb.
+
+S0 to S4 are documents of the bibliography.
 """
 
 import jax.numpy as jnp

@@ -2,6 +2,8 @@
 
 With both frozen, layer l is ``x ↦ x + Σ_h (A^h ⊗ W_OV^h) x + const``, and the logits multiply out
 into paths. Everything that expands, ranks or counts paths starts from a `FrozenModel`.
+
+S0 to S4 are documents of the bibliography.
 """
 
 from typing import NamedTuple

@@ -2,6 +2,8 @@
 
 Each is a `Model`, sharp enough that its mechanism is exact to
 rounding where attention should be all or nothing.
+
+S0 to S4 are documents of the bibliography; codes such as E11 are entries of docs/errata.md.
 """
 
 import math

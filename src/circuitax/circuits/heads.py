@@ -3,6 +3,8 @@
 All are factored and batched over ``[n_layers, n_heads]``; nothing vocabulary-sized is multiplied.
 The score scale is folded in, and tables are in the gauge that makes them readable: QK centred over
 sources, OV over the vocabulary.
+
+S0 to S4 are documents of the bibliography; codes such as E3 are entries of docs/errata.md.
 """
 
 from typing import NamedTuple

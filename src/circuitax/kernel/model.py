@@ -1,5 +1,8 @@
 """The model: named weights with one static spec, which every pass and every analysis takes."""
 
+import importlib
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -162,6 +165,15 @@ class Model:
         """The weights by name, such as ``blocks.attention.W_Q``."""
         return _named(tuple(getattr(self, name) for name in _FIELDS))
 
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write ``config.json`` and ``model.safetensors`` as TransformerLens has them.
+
+        Raises:
+            ValueError: If the model is an ensemble, or has an option that the format lacks.
+        """
+        # The one door from the kernel to files: formats live on a floor above.
+        importlib.import_module("circuitax.models.pretrained").save_pretrained(self, folder)
+
     @property
     def member_axes(self) -> tuple[int, ...]:
         """The leading axes in front of every weight; empty for one model."""
@@ -243,7 +255,7 @@ def _flatten_with_keys(model: Model) -> tuple[tuple[tuple[Any, Any], ...], Trans
     return tuple(zip(keys, fields, strict=True)), spec
 
 
-def _unflatten(spec: TransformerSpec, fields: tuple[Any, ...]) -> Model:
+def _unflatten(spec: TransformerSpec, fields: Iterable[Any]) -> Model:
     model = object.__new__(Model)
     model._set(spec, tuple(fields))
     return model
