@@ -82,7 +82,7 @@ def own_share(frozen: FrozenModel) -> Float[Array, "n_layers n_heads"]:
     """The share of what a head adds to the logits that it reads at its own position.
 
     ``‖own‖ / (‖own‖ + ‖earlier‖)`` of `split_own_position`: the part of a "skip-trigram" term that
-    is a bigram (E24).
+    is a bigram (E24 of docs/errata.md).
     """
     n_layers, n_heads, n_ctx, _ = frozen.A.shape
 

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from circuitax.figures.marks import mean_curve, spread, zero_line
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE
 from circuitax.figures.style import letter_panels, new_figure, styled
-from circuitax.figures.term_panels import LAYERS, ORDERS, distance, terms
+from circuitax.figures.term_panels import LAYERS, distance, terms
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
 
@@ -64,8 +64,8 @@ def training(data: xr.Dataset) -> Figure:
     """Means over seeds with intervals at every step kept."""
     figure, axes = new_figure(1, 3, height=2.5)
     losses, copying, composing = axes[0]
-    for i, (colour, label) in enumerate(zip((GREY, BLUE, ORANGE), ORDERS, strict=True)):
-        _over_steps(losses, data.order_loss_by_step.isel(order=i), colour, label)
+    for i, (colour, most) in enumerate(((GREY, "0"), (BLUE, "≤ 1"), (ORANGE, "≤ 2"))):
+        _over_steps(losses, data.order_loss_by_step.isel(order=i), colour, f"order {most}")
     losses.set(ylabel="held-out loss, nats a token", title="paths of")
     for layer, (name, dark, _) in enumerate(LAYERS):
         mean = data.copying_by_step.isel(layer=layer).mean("head")
