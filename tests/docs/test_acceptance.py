@@ -32,5 +32,5 @@ def test_named_claims_exist(row: list[str]) -> None:
     assert named, "a row without a claim"
     entries = discover()
     for experiment, claim in named:
-        known = {c.id for c in entries[experiment].load().CLAIMS}
+        known = {c.id for c in entries[experiment].load_claims()}
         assert claim in known, f"{experiment} makes no claim {claim}"

@@ -2,6 +2,8 @@
 
 import ast
 import re
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +35,14 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The names that the script has at its end; it runs beside a link to the checkout's tests."""
     folder = tmp_path_factory.mktemp("newcomer")
     (folder / "tests").symlink_to(ROOT / "tests")
-    found: dict[str, Any] = {"__folder__": folder}
+    found: dict[str, Any] = {}
+    out = StringIO()
     with pytest.MonkeyPatch.context() as patch, matplotlib.rc_context({"backend": "agg"}):
         patch.chdir(folder)
-        exec(compile(SCRIPT, "README.md", "exec"), found)
+        with redirect_stdout(out):
+            exec(compile(SCRIPT, "README.md", "exec"), found)
         found["plt"].close("all")
-    return found
+    return found | {"folder": folder, "printed": out.getvalue()}
 
 
 def test_paths_sum_to_the_logits_of_the_model_as_it_was_loaded(names: dict[str, Any]) -> None:
@@ -53,6 +57,20 @@ def test_paths_sum_to_the_logits_of_the_model_as_it_was_loaded(names: dict[str, 
     assert np.abs(want).max() > 0.1
 
 
+def test_the_ledger_prints_paths_whose_sum_is_the_lead_of_the_likeliest_token(
+    names: dict[str, Any],
+) -> None:
+    count, *table = names["printed"].splitlines()
+    assert count.startswith("25 paths") and float(count.split(":")[1]) < 1e-5
+    values = [float(line.split()[-1]) for line in table]
+    logits = np.asarray(names["run"].logits)[-1]
+    assert logits.argmax() == names["first"]
+    lead = logits[names["first"]] - logits[names["second"]]
+    assert lead > 0.01 and values[-1] == pytest.approx(lead, abs=2e-4)
+    assert sum(values[:5]) == pytest.approx(values[5], abs=1e-3)
+    assert values[5] + values[6] + values[7] == pytest.approx(lead, abs=1e-3)
+
+
 def test_the_picture_shows_scores_and_effects_that_are_not_the_same_everywhere(
     names: dict[str, Any],
 ) -> None:
@@ -64,5 +82,5 @@ def test_the_picture_shows_scores_and_effects_that_are_not_the_same_everywhere(
     shown = [image.get_array() for axes in names["figure"].axes[:2] for image in axes.images]
     np.testing.assert_allclose(shown[0], scores)
     np.testing.assert_allclose(shown[1], effect)
-    png = (names["__folder__"] / "newcomer.png").read_bytes()
+    png = (names["folder"] / "newcomer.png").read_bytes()
     assert png[:4] == b"\x89PNG" and len(png) > 5000

@@ -1,4 +1,4 @@
-"""What the README shows works: code runs, numbers are those of the results, links and commands exist."""
+"""What the README shows works: code, links and commands; its numbers are those of the results."""
 
 import re
 from contextlib import redirect_stdout
