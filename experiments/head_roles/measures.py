@@ -21,7 +21,8 @@ def measure(record: Record) -> Measured:
     """Measured values over the seeds that have the circuit, and over the full transformers."""
     members = members_where(record.data, "has_induction")
     full = members_where(record.data, "full_alive")
-    measured, unmet = {}, {}
+    measured: dict[str, Estimate] = {}
+    unmet: dict[str, str] = {}
     if members.sizes["member"] < 2:
         why = f"only {members.sizes['member']} seeds have an induction head"
         unmet |= {claim.id: why for claim in CLAIMS if claim.selection == FOUND}

@@ -135,7 +135,7 @@ def text_gap(
     """Held-out loss of each arm while it goes on, ``[step, member]``, from the start on."""
     texts = WindowSource(task.average, source.length, source.tokens)
     begin = starts(models, task, texts(derive(key, "average")))
-    found = {}
+    found: dict[str, np.ndarray] = {}
     for arm, params in begin._asdict().items():
         problem = Continued(arm, source)
         # One data key for all arms: the batches of a member are the same in each.

@@ -84,11 +84,11 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     notes = {"previous": spec.previous, "inducers": list(spec.inducers)}
     models = {}
     for name in NAMES:
-        models[name] = _open(spec, name)
-        if models[name] is None:
+        models[name] = model = _open(spec, name)
+        if model is None:
             lab.log(f"{name}={getattr(spec, name)} is not at hand: its claims are out of reach")
         else:
-            notes[name] = sizes(models[name].spec)
+            notes[name] = sizes(model.spec)
     two, one = models["source"], models["one_layer"]
     parts = [xr.Dataset({"printed": ("table", list(PRINTED.values()))}, {"table": list(PRINTED)})]
     if two is not None:

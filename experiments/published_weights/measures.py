@@ -24,7 +24,8 @@ REMOVALS = {"arena-without-previous", "arena-without-others"}
 def measure(record: Record) -> Measured:
     """One number for each claim, without an interval: there is one model of each kind."""
     parts = (_two_layers(record), _text(record), _one_layer(record), _words(record))
-    measured, unmet = {}, unmet_rest(NEVER, {}, UNPUBLISHED)
+    measured: dict[str, Estimate] = {}
+    unmet = unmet_rest(NEVER, {}, UNPUBLISHED)
     for part in parts:
         measured |= part.estimates
         unmet |= part.unmet

@@ -62,8 +62,8 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         f"{name}_by_step": (("step", *AXES[name]), over_training[name])
         for name in ("copying", "composition_z", "order_loss")
     }
-    data = circuit_data(before, after, runs | {"prefix": found["prefix"]}).assign(
-        **by_step,
+    data = circuit_data(before, after, runs | {"prefix": found["prefix"]}).assign(by_step)
+    data = data.assign(
         alive=upstream.alive.sel(model=MODEL, drop=True),
         uniform=np.log(model.d_vocab),
         n_ctx=n_ctx,

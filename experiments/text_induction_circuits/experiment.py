@@ -74,8 +74,8 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         score: (("where", *HEADS), np.stack([found[score] for found in seen.values()]))
         for score in ("stripes", "top_is_match", "raises")
     }
-    data = circuit_data(before, after, runs | detected).assign(
-        **at_repeats,
+    data = circuit_data(before, after, runs | detected).assign(at_repeats)
+    data = data.assign(
         pattern=((*HEADS, "dest", "src"), np.asarray(patterns)),
         text=("dest", np.asarray(exam[0])),
         alive=lab.input("text_induction").data.alive.sel(arm=ARM, drop=True),
