@@ -16,7 +16,7 @@ from circuitax.figures.style import (
 
 
 def composition(data: xr.Dataset) -> Figure:
-    """z of every pair in one seed, three kinds, and of the marked pair in all seeds."""
+    """Composition z of every pair in one seed, by kind, and of one marked pair in all seeds."""
     member = _example(data)
     one = data.isel(member=member)
     figure, axes = new_figure(1, 4, height=2.1, width_ratios=(1, 1, 1, 1.25))
@@ -60,7 +60,7 @@ def patterns(data: xr.Dataset) -> Figure:
 
 
 def eigenvalues(data: xr.Dataset) -> Figure:
-    """Each head of layer 1: copying against matching with its seed's previous-token head."""
+    """Copying of each head of layer 1 against its matching with its seed's previous-token head."""
     alive = data.isel(member=np.flatnonzero(data.alive.values))
     figure, axes = new_figure(1, 2, height=2.8, sharey=True, sharex=True)
     for ax, suffix, title in zip(
@@ -94,12 +94,12 @@ def _token_ticks(ax: Axes, text: np.ndarray) -> None:
 
 
 def _example(data: xr.Dataset) -> int:
-    """The seed with the largest prefix score, by rule."""
+    """The seed shown as an example: the one with the largest prefix score."""
     return int(data.prefix.isel(layer=1).max("head").where(data.alive, -1).argmax("member"))
 
 
 def _strip(ax: Axes, members: xr.Dataset) -> None:
-    """z of the marked pair, a dot a seed."""
+    """z of the marked pair, one dot for each seed."""
     pair = {"writer": members.previous_head, "reader": members.induction_head}
     for i, kind in enumerate(members.kind.values):
         z = members.composition_z.sel(kind=kind).isel(pair).values
