@@ -5,7 +5,7 @@ One head raises triples by ``f(source, destination) · g(source, out)``: it cann
 forced triple is a bug. Its price is how much the loss falls when each (source, destination) pair
 gets a free vector of logits.
 
-S4 is the notes on the framework paper (docs/bibliography.md).
+S4 are the notes on the framework paper (docs/bibliography.md).
 """
 
 from typing import NamedTuple

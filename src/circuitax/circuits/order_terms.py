@@ -4,7 +4,7 @@ Give every head output a factor e: the frozen model becomes a polynomial in e, a
 of e^k is the sum of all paths through k heads. With one variable e_l for each layer, there is one
 coefficient for each subset of layers.
 
-S4 is the notes on the framework paper (docs/bibliography.md). E34 is an erratum of the
+S4 are the notes on the framework paper (docs/bibliography.md). E34 is an erratum of the
 sources (docs/errata.md).
 """
 

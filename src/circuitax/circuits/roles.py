@@ -2,7 +2,7 @@
 
 Each score comes with its value by chance. The module `detectors` scores where heads attend.
 
-S4 is the notes on the framework paper (docs/bibliography.md).
+S4 are the notes on the framework paper (docs/bibliography.md).
 """
 
 from typing import NamedTuple

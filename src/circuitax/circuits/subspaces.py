@@ -5,7 +5,7 @@ depend on the basis inside a head. They are defined for maps of full column rank
 numerically rank-deficient has fewer directions than columns, and an orthonormal basis of "its
 column space" would contain arbitrary ones.
 
-S4 is the notes on the framework paper (docs/bibliography.md).
+S4 are the notes on the framework paper (docs/bibliography.md).
 """
 
 from typing import NamedTuple
