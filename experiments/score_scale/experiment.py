@@ -16,8 +16,8 @@ from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as run_model
 from circuitax.kernel.spec import TransformerSpec
+from circuitax.kit.checks import require_readable
 from circuitax.lab.lab import Lab
-from circuitax.lab.language_sizes import require_readable
 from circuitax.models.extract_transformer import model_from_params
 from circuitax.models.transformer import Transformer
 from circuitax.records.record import Record

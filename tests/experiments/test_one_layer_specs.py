@@ -21,9 +21,13 @@ from experiments.one_layer_circuits.unless import UnlessTask
         ({"windows": 0}, "windows=0"),
         ({"windows": 1}, "windows=1 must be at least 2"),
         ({"bugs": 0}, "bugs=0"),
-        ({"bug_tokens": 513}, "bug_tokens=513 must be at most 1024 and at most task.d_vocab=512"),
-        ({"bug_tokens": 2000, "task": TextSpec(d_vocab=4096)}, "bug_tokens=2000 must be at most"),
+        ({"bug_tokens": 513}, "bug_tokens=513 must be at most task.d_vocab=512"),
+        (
+            {"bug_tokens": 2000, "task": TextSpec(d_vocab=4096)},
+            "bug_tokens=2000 must be at most 1024",
+        ),
         ({"bug_tokens": 8}, "bug_sources=32 must be at most bug_tokens=8"),
+        ({"unless": UnlessTask(chunk=30)}, "unless.chunk=30 must divide optim.steps=10000"),
     ],
 )
 def test_one_layer_circuits(change: dict[str, object], message: str) -> None:
