@@ -102,7 +102,7 @@ def eigenvalues(data: xr.Dataset) -> Figure:
 
 
 def repeats(columns: Mapping[str, xr.Dataset]) -> Figure:
-    """Attention, value-weighted attention and logit effect at repeats, a dot a head.
+    """Attention, value-weighted attention and logit effect at repeats, one dot for each head.
 
     Args:
         columns: What stands above each place of the x axis, by its label; heads of layer 0 are

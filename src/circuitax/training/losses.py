@@ -36,7 +36,7 @@ def weighted_squared_error(
     n_features = target.shape[feature_axis]
     if importance.shape[0] != n_features:
         raise ValueError(
-            f"importance has {importance.shape[0]} entries, must have one a feature, {n_features}"
+            f"importance has {importance.shape[0]} entries, must have one per feature, {n_features}"
         )
     check_range("importance", importance, "[0, inf)")
     convention = Convention(convention)
