@@ -3,7 +3,8 @@
 ``T = (I ⊗ W_U) Π_l (I + Σ_h A^h ⊗ W_OV^h) (I ⊗ W_E)``, multiplied out. An `Expansion`
 holds the remainder too, which shows whether the paths sum to the logits.
 
-S0 to S4 are documents of the bibliography; codes such as E24 are entries of docs/errata.md.
+S0 is "Some Structures in Transformer Architectures" (docs/bibliography.md). E24 is an
+erratum of the sources (docs/errata.md).
 """
 
 from typing import NamedTuple
@@ -64,7 +65,8 @@ def expand(run: Run, *, max_paths: int = PATH_LIMIT) -> Expansion:
     """All paths' logits, in the order of `paths.all_paths`, and what they leave unexplained.
 
     Args:
-        run: Of one text and a model of attention only; the remainder is taken against its logits.
+        run: A run of an attention-only model on one text; the remainder is taken against its
+            logits.
         max_paths: As in `path_streams`.
 
     Raises:
@@ -107,7 +109,7 @@ def path_term(frozen: FrozenModel, path: Path) -> Kron:
     position factor. It acts on ``[n_ctx, d_model]`` rows; biases are not part of it.
 
     Args:
-        frozen: Of one text.
+        frozen: The frozen model of one text.
         path: Heads in the order in which they act, static.
 
     Raises:
@@ -129,7 +131,7 @@ def head_term(frozen: FrozenModel, layer: int, head: int) -> Kron:
     """One head on the stream: ``A^h ⊗ W_OV^h`` (S0 Claim 18).
 
     Args:
-        frozen: Of one text.
+        frozen: The frozen model of one text.
         layer: From 0 to ``n_layers - 1``; a traced index is not checked.
         head: From 0 to ``n_heads - 1``; a traced index is not checked.
 

@@ -20,7 +20,7 @@ REPEATS = {
 
 
 def composition(data: xr.Dataset) -> Figure:
-    """z of every pair in one seed, three kinds, and of the marked pair in all seeds."""
+    """Composition z of every pair in one seed, by kind, and of one marked pair in all seeds."""
     member = _example(data)
     one = data.isel(member=member)
     figure, axes = new_figure(1, 4, height=2.1, width_ratios=(1, 1, 1, 1.25))
@@ -64,7 +64,7 @@ def patterns(data: xr.Dataset) -> Figure:
 
 
 def eigenvalues(data: xr.Dataset) -> Figure:
-    """Each head of layer 1: copying against matching with its seed's previous-token head."""
+    """Copying of each head of layer 1 against its matching with its seed's previous-token head."""
     alive = members_where(data)
     figure, axes = new_figure(1, 2, height=2.8, sharey=True, sharex=True)
     for ax, suffix, title in zip(
@@ -102,7 +102,7 @@ def eigenvalues(data: xr.Dataset) -> Figure:
 
 
 def repeats(columns: Mapping[str, xr.Dataset]) -> Figure:
-    """Attention, value-weighted attention and logit effect at repeats, a dot a head.
+    """Attention, value-weighted attention and logit effect at repeats, one dot for each head.
 
     Args:
         columns: What stands above each place of the x axis, by its label; heads of layer 0 are
@@ -136,12 +136,12 @@ def _token_ticks(ax: Axes, text: np.ndarray) -> None:
 
 
 def _example(data: xr.Dataset) -> int:
-    """The seed with the largest prefix score, by rule."""
+    """The seed shown as an example: the one with the largest prefix score."""
     return int(data.prefix.isel(layer=1).max("head").where(data.alive, -1).argmax("member"))
 
 
 def _strip(ax: Axes, members: xr.Dataset) -> None:
-    """z of the marked pair, a dot a seed."""
+    """z of the marked pair, one dot for each seed."""
     pair = {"writer": members.previous_head, "reader": members.induction_head}
     for i, kind in enumerate(members.kind.values):
         z = members.composition_z.sel(kind=kind).isel(pair).values

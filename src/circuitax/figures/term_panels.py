@@ -52,7 +52,7 @@ def terms(data: xr.Dataset) -> Figure:
 
 
 def distance(data: xr.Dataset) -> Figure:
-    """Mean attention at each distance: one line a head, all seeds, and the mean."""
+    """Mean attention at each distance: one line for each head of every seed, and the mean."""
     figure, axes = new_figure(1, 2, height=2.4, sharey=True)
     back = np.arange(data.sizes["offset"])
     n_ctx = int(data.n_ctx)

@@ -1,6 +1,6 @@
 """Which head of a two-layer model has which role, read from a record.
 
-The scores that name a head are thresholds of the claims, hence fixed before their runs.
+A head gets a role when a score passes a threshold that the claims fixed before their runs.
 """
 
 import xarray as xr
