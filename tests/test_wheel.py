@@ -76,6 +76,8 @@ def test_the_readme_runs_from_the_wheel(python: Path, tmp_path: Path) -> None:
         "print(importlib.util.find_spec('experiments'))",
     ]
     script.write_text("\n".join([*blocks, *where]) + "\n")
+    models = "tests/fixtures/transformer_lens"  # one of them is loaded
+    copytree(ROOT / models, tmp_path / models)
     # -I: neither PYTHONPATH nor the folder of the script counts
     *printed, package, experiments = checked(python, "-I", script, cwd=tmp_path).splitlines()
     assert len(printed) >= len(BLOCKS) >= 2

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
-from circuitax.models.specs import TransformerSpec
 
 from circuitax.data.windows import WindowSource
+from circuitax.kernel.spec import TransformerSpec
+from circuitax.models.transformer import Transformer
 from circuitax.training import ensemble
 from circuitax.training.ensemble import Plan, new_members
 from circuitax.training.language import NextToken
@@ -72,7 +73,7 @@ def text(vocabulary: int) -> np.ndarray:
 
 def training_problem(size: Size) -> NextToken:
     """Random windows of the text, and a model without norm with shortformer positions."""
-    model = TransformerSpec(
+    spec = TransformerSpec(
         d_vocab=size.vocabulary,
         n_ctx=size.context,
         n_layers=LAYERS,
@@ -81,7 +82,7 @@ def training_problem(size: Size) -> NextToken:
         final_norm=False,
     )
     tokens = jnp.asarray(text(size.vocabulary), jnp.int32)
-    return NextToken(model, WindowSource(BATCH, size.context, tokens))
+    return NextToken(Transformer(spec), WindowSource(BATCH, size.context, tokens))
 
 
 def our_round(size: Size, n_members: int) -> Callable[[], float]:

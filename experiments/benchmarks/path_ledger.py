@@ -7,14 +7,14 @@ from contextlib import ExitStack
 import jax
 import jax.numpy as jnp
 import numpy as np
-from circuitax.models.specs import TransformerSpec
 
 from circuitax.circuits.frozen import FrozenModel, frozen_model
 from circuitax.circuits.ledger import Ledger, head_ledger, position_ledger
 from circuitax.circuits.paths import n_paths
-from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive
-from circuitax.models.transformer import init_weights
+from circuitax.kernel.run import run
+from circuitax.kernel.spec import TransformerSpec
+from circuitax.models.transformer import init_model
 from experiments.benchmarks.case import Case
 
 K, N_CTX, D_HEAD, BUDGET = 20, 32, 16, 300_000
@@ -37,15 +37,17 @@ def cases(stack: ExitStack) -> list[Case]:
                 theirs=_their_round(model, direction),
                 peer=PEER,
                 target=1.0,
-                note=_certificate(head_ledger(model, N_CTX - 1, direction, K, BUDGET), 6, 8),
+                note=_certificate(
+                    head_ledger(model, N_CTX - 1, direction, k=K, budget=BUDGET), 6, 8
+                ),
             )
         )
     model, direction = frozen(8, 12, TAILS["heavy-tailed heads"])
-    note = _certificate(head_ledger(model, N_CTX - 1, direction, K, BUDGET), 8, 12)
+    note = _certificate(head_ledger(model, N_CTX - 1, direction, k=K, budget=BUDGET), 8, 12)
     name = f"path ledger, 8 layers × 12 heads, top {K}, heavy-tailed heads"
     found.append(Case(name, "s", _timed(head_ledger, model, direction), note=note))
     model, direction = frozen(6, 8, TAILS["heavy-tailed heads"])
-    note = _certificate(position_ledger(model, N_CTX - 1, direction, K, BUDGET), 6, 8)
+    note = _certificate(position_ledger(model, N_CTX - 1, direction, k=K, budget=BUDGET), 6, 8)
     name = f"path ledger, 6 layers × 8 heads × {N_CTX} positions, top {K}, heavy-tailed heads"
     found.append(Case(name, "s", _timed(position_ledger, model, direction), note=note))
     return found
@@ -58,15 +60,14 @@ def frozen(
     key = jax.random.key(0)
     spec = TransformerSpec(d_vocab=64, n_ctx=n_ctx, n_layers=n_layers, n_heads=n_heads,
                            d_model=n_heads * D_HEAD, init_embed=2.0)  # fmt: skip
-    weights = init_weights(derive(key, "weights"), spec)
-    heads = weights.blocks.attention
+    model = init_model(derive(key, "weights"), spec)
+    heads = model.blocks.attention
     size = jnp.exp(tail * jax.random.normal(derive(key, "size"), heads.W_O.shape[:2]))
     heads = heads._replace(W_O=heads.W_O * size[:, :, None, None])
-    weights = weights._replace(blocks=weights.blocks._replace(attention=heads))
+    model = model.replace(blocks=model.blocks._replace(attention=heads))
     tokens = jax.random.randint(derive(key, "text"), (n_ctx,), 0, spec.d_vocab)
-    _, trace = forward(weights, tokens, spec.forward_spec())
-    model = frozen_model(weights, tokens, spec.forward_spec(), trace)
-    return model, model.read_out.W_U[:, 3]
+    linear = frozen_model(run(model, tokens))
+    return linear, linear.read_out.W_U[:, 3]
 
 
 def meet_in_the_middle(model: FrozenModel, position: int, direction: np.ndarray) -> np.ndarray:
@@ -94,7 +95,7 @@ def meet_in_the_middle(model: FrozenModel, position: int, direction: np.ndarray)
 
 
 def _their_round(model: FrozenModel, direction: jax.Array) -> Callable[[], float]:
-    want = np.abs(head_ledger(model, N_CTX - 1, direction, K).values)
+    want = np.abs(head_ledger(model, N_CTX - 1, direction, k=K).values)
 
     def theirs() -> float:
         start = time.perf_counter()
@@ -115,7 +116,7 @@ def _timed(
 ) -> Callable[[], float]:
     def ours() -> float:
         start = time.perf_counter()
-        ledger(model, N_CTX - 1, direction, K, BUDGET)
+        ledger(model, N_CTX - 1, direction, k=K, budget=BUDGET)
         return time.perf_counter() - start
 
     return ours

@@ -10,25 +10,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from circuitax.models.specs import TransformerSpec
-from circuitax.training.bigram import (
-    FullBatchBigrams,
-    Joint,
-    bigram_log_probs,
-    direct_path_log_probs,
-)
 from jaxtyping import Array
 
+from circuitax.circuits.bigrams import bigram_log_probs, direct_path_log_probs
 from circuitax.data.bigrams import cross_entropy, mean_divergence, smoothed_bigrams
 from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive
-from circuitax.kernel.positions import Positions
-from circuitax.kernel.weights import TransformerWeights
-from circuitax.lab.kept_weights import kept_weights
+from circuitax.kernel.model import Model
+from circuitax.kernel.spec import TransformerSpec
+from circuitax.kit.kept_models import KeptModels
 from circuitax.lab.lab import Lab
-from circuitax.models.plain import from_plain
+from circuitax.models.extract_transformer import model_from_params
+from circuitax.models.transformer import Transformer
 from circuitax.records.record import Record
 from circuitax.training.ensemble import Plan, advance, init, new_members
+from circuitax.training.full_batch import FullBatchBigrams, Joint
 from circuitax.training.optim import OptimSpec
 from circuitax.training.selection import divergence
 
@@ -94,13 +90,13 @@ def _fit(
     drawn = np.random.default_rng(0).choice(seen, min(PAIRS_DRAWN, seen.size), replace=False)
     rows, tables, alive, divergences = [], [], [], {}
     for d_model in widths:
-        model = TransformerSpec(d_vocab=d_vocab, n_ctx=None, n_layers=0, n_heads=1, d_model=d_model,
-                                positions=Positions.none)  # fmt: skip
-        plan = Plan(FullBatchBigrams(model), spec.optim, _chunk(spec.optim.steps))
+        sizes = TransformerSpec.simplified(d_vocab=d_vocab, n_layers=0, n_heads=1, d_model=d_model)
+        plan = Plan(FullBatchBigrams(Transformer(sizes)), spec.optim, _chunk(spec.optim.steps))
         members = new_members(derive(key, str(d_model)), spec.optim.learning_rate, Joint(joint))
         state, _ = lab.loop(f"width-{d_model}", init(plan, members), advance(plan, members),
                             spec.optim.steps // plan.chunk, show="loss")  # fmt: skip
-        log_p = np.asarray(jax.vmap(lambda w, m=model: bigram_log_probs(w, m))(state.params), float)
+        fitted = model_from_params(state.params, sizes)
+        log_p = np.asarray(jax.vmap(bigram_log_probs)(fitted), float)
         rows.append([
             [mean_divergence(table, p, weight), cross_entropy(train, p), cross_entropy(held_out, p)]
             for p in log_p
@@ -139,22 +135,21 @@ def _low_rank(table: np.ndarray, rank: int) -> np.ndarray:
 def _paths(upstream: Record, table: np.ndarray, lab: Lab) -> xr.Dataset:
     """KL from the table of the zero-layer model, the one-layer direct path, and its mean."""
     windows = lab.load_arrays("held-out", source="text_models")["windows"]
-    step = max(upstream.notes["steps_kept"])
+    kept = KeptModels.of_input(lab, "text_models")
     weight = np.bincount(windows[:, :-1].ravel(), minlength=len(table)).astype(float)
     weight[weight < FEWEST] = 0
     if not weight.any():
         weight[:] = 1
     kinds: dict[str, list[float]] = {"zero layers": [], "direct path": [], "whole, mean": []}
     for name, n_layers in (("layers-0", 0), ("layers-1", 1)):
-        model = from_plain(upstream.notes["model"], n_layers=n_layers)
-        weights = kept_weights(lab, "text_models", f"{name}-step-{step}", model)
-        direct = np.asarray(jax.vmap(direct_path_log_probs)(weights), float)
+        models = kept.members(name)
+        direct = np.asarray(jax.vmap(direct_path_log_probs)(models), float)
         found = [mean_divergence(table, p, weight) for p in direct]
         kinds["direct path" if n_layers else "zero layers"] = found
         if n_layers:
-            mean = jax.jit(lambda w, m=model: _mean_prediction(w, m, jnp.asarray(windows)))
-            members = range(len(direct))
-            whole = [mean(jax.tree.map(lambda leaf, i=i: leaf[i], weights)) for i in members]
+            mean = jax.jit(_mean_prediction)
+            texts = jnp.asarray(windows)
+            whole = [mean(models.member(i), texts) for i in range(len(direct))]
             kinds["whole, mean"] = [
                 mean_divergence(table, np.log(np.asarray(p, float)), weight) for p in whole
             ]
@@ -166,12 +161,11 @@ def _paths(upstream: Record, table: np.ndarray, lab: Lab) -> xr.Dataset:
     )
 
 
-def _mean_prediction(weights: TransformerWeights, model: TransformerSpec, texts: Array) -> Array:
+def _mean_prediction(model: Model, texts: Array) -> Array:
     """P(next | current token) of the model, averaged over the contexts of held-out text."""
-    spec = model.forward_spec()
 
     def add(total: Array, text: Array) -> tuple[Array, None]:
-        probs = jax.nn.softmax(forward(weights, text, spec)[0][:-1], axis=-1)
+        probs = jax.nn.softmax(forward(model, text)[0][:-1], axis=-1)
         return total.at[text[:-1]].add(probs), None
 
     start = jnp.full((model.d_vocab, model.d_vocab), 1e-9)

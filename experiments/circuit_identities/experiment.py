@@ -1,4 +1,9 @@
-"""Identities and nulls of circuits: paths, scores, spectra and ablations on random models."""
+"""Identities of circuits on random models, and what scores are before any training.
+
+The framework paper takes a model apart: logits into paths, scores of a head into terms by their
+sources, circuits into low-rank spectra. Each decomposition is an identity, whose greatest error is
+measured. Composition and OV eigenvalue scores of untrained models are the nulls of trained ones.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -18,11 +23,11 @@ from circuitax.kernel.positions import Positions
 from circuitax.kernel.run import Run
 from circuitax.kernel.run import run as run_model
 from circuitax.kernel.spec import TransformerSpec
+from circuitax.kit.checks import require_at_least, require_equal, require_in
+from circuitax.kit.members import one_by_one
 from circuitax.lab.lab import Lab
 from circuitax.models.transformer import init_model
 from circuitax.records.record import Record
-from experiments.circuit_identities.claims import CLAIMS as CLAIMS
-from experiments.circuit_identities.claims import estimates
 from experiments.circuit_identities.readings import (
     of_paths,
     of_scores,
@@ -55,21 +60,20 @@ class Spec:
     seeds: int = 8
 
     def __post_init__(self) -> None:
-        if not 2 <= self.max_depth <= 5:
-            raise ValueError(f"max_depth={self.max_depth} must be from 2 to 5")
-        for name in ("seeds", "score_heads"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
-        if self.model.biases or self.model.d_mlp is not None:
-            raise ValueError("model.biases and model.d_mlp must be absent: paths are compared bare")
-        if self.model.n_ctx is None:
-            raise ValueError("model.n_ctx=None must be a number: it is the length of the texts")
-        if self.random.n_layers != 2:
-            raise ValueError(f"random.n_layers={self.random.n_layers} must be 2")
+        require_in(self, "[2, 5]", "max_depth")
+        require_at_least(self, 1, "seeds", "score_heads")
+        require_equal(self, False, "model.biases", why="paths are compared bare")
+        require_equal(self, None, "model.d_mlp", why="paths are compared bare")
+        require_at_least(self, 1, "model.n_ctx", why="it is the length of the texts")
+        require_equal(self, 2, "random.n_layers")
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
-    """Draw models, take them apart, put them together again, and look at what is left."""
+    """Errors of every identity on random models, and scores of random models of real width.
+
+    Models are drawn and taken apart into paths, score terms and spectra; what these add up to is
+    compared with the models' own logits, scores and dense circuits.
+    """
     double = jnp.result_type(float)
     named = dict(arms(spec))
     errors, spectral = {}, []
@@ -83,15 +87,24 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         spectral.append([found[check] for check in SPECTRAL])
     scores = {}
     for positions in (Positions.none, Positions.shortformer):
-        model = replace(spec.model, n_layers=2, n_heads=spec.score_heads, d_model=spec.score_heads
-                        * spec.model.head_width, d_head=None, positions=positions)  # fmt: skip
+        model = replace(
+            spec.model,
+            n_layers=2,
+            n_heads=spec.score_heads,
+            d_model=spec.score_heads * spec.model.head_width,
+            d_head=None,
+            positions=positions,
+        )
         scores[positions.value] = _over_seeds(
             of_scores, model, derive(key, f"scores, {positions.value}"), spec.seeds, double
         )
     random = _random_models(spec, derive(key, "random"))
     data = xr.Dataset(
         {
-            "path_error": (("arm", "check", "member"), [_stacked(errors[arm]) for arm in named]),
+            "path_error": (
+                ("arm", "check", "member"),
+                [[errors[arm][check] for check in CHECKS] for arm in named],
+            ),
             "path_error_float32": ("member", single["paths"]),
             "spectral_error": (("member", "check_spectral"), np.array(spectral)),
             "score_error": (("positions", "member"), [s["scores"] for s in scores.values()]),
@@ -109,8 +122,8 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
             "kind": list(KINDS),
         },
     )
-    measured, unmet = estimates(data, spec.score_heads, spec.random.head_width)
-    return Record(data=data, measured=measured, unmet=unmet)
+    notes = {"score_heads": spec.score_heads, "random_d_head": spec.random.head_width}
+    return Record(data=data, notes=notes)
 
 
 def arms(spec: Spec) -> Iterator[tuple[str, TransformerSpec]]:
@@ -149,9 +162,4 @@ def _random_models(spec: Spec, key: jax.Array) -> dict[str, np.ndarray]:
         copying = copying_score(token_ov(model))
         return {"composition": found, "copying": copying.ravel()}
 
-    rows = [one(seed) for seed in member_keys(key, spec.seeds)]
-    return {name: np.stack([np.asarray(row[name]) for row in rows]) for name in rows[0]}
-
-
-def _stacked(errors: dict[str, np.ndarray]) -> np.ndarray:
-    return np.stack([errors[check] for check in CHECKS])
+    return one_by_one(one, member_keys(key, spec.seeds))

@@ -1,4 +1,4 @@
-"""Decompositions of random models close to rounding, and random heads already compose.
+"""Decompositions of random models close up to rounding, and random heads already compose.
 
 closing   The greatest error of every identity, for every depth. Refuted by a mark above its line.
 nulls     Composition and OV eigenvalue scores before training. Refuted if composition does not
@@ -9,19 +9,9 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from circuitax.figures.style import (
-    BLACK,
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    PINK,
-    SKY,
-    YELLOW,
-    letter_panels,
-    new_figure,
-    styled,
-)
+from circuitax.figures.marks import reference_line, tilted_labels
+from circuitax.figures.palette import BLACK, BLUE, COLOURS, GREEN, GREY, ORANGE
+from circuitax.figures.style import letter_panels, new_figure, styled
 from circuitax.records.record import Record
 
 LABELS = {
@@ -32,7 +22,7 @@ LABELS = {
     "kronecker": "Kronecker matrix is $A\\,x\\,W$",
     "ablation": "ablation removes its paths",
 }
-LOOKS = list(zip((BLUE, ORANGE, GREEN, PINK, YELLOW, SKY), "os^vDP", strict=True))
+LOOKS = list(zip(COLOURS, "os^vDP", strict=True))
 FLOOR = 1e-17  # where an error of exactly 0 is drawn
 
 
@@ -50,14 +40,28 @@ def closing(data: xr.Dataset) -> Figure:
     shift = np.linspace(-0.25, 0.25, worst.sizes["check"])
     for (name, label), (colour, marker), dx in zip(LABELS.items(), LOOKS, shift, strict=True):
         error = np.maximum(worst.sel(check=name).values, FLOOR)
-        by_depth.plot(np.arange(len(error)) + dx, error, marker, color=colour, markersize=4,
-                      label=label)  # fmt: skip
+        by_depth.plot(
+            np.arange(len(error)) + dx, error, marker, color=colour, markersize=4, label=label
+        )
     arms = [str(arm).replace(" layers", "").replace(", ", ",\n") for arm in data.arm.values]
-    by_depth.set(yscale="log", ylim=(FLOOR / 8, 1e-9), xticks=range(len(arms)), xticklabels=arms,
-                 xlabel="layers", ylabel="greatest relative error (float64)")  # fmt: skip
-    by_depth.axhline(1e-12, color=BLACK, linewidth=0.8, linestyle=":", label="tolerance")
-    by_depth.annotate("exactly 0", (0, FLOOR), (0, -3), textcoords="offset points", ha="center",
-                      va="top", fontsize=6)  # fmt: skip
+    by_depth.set(
+        yscale="log",
+        ylim=(FLOOR / 8, 1e-9),
+        xticks=range(len(arms)),
+        xticklabels=arms,
+        xlabel="layers",
+        ylabel="greatest relative error (float64)",
+    )
+    reference_line(by_depth, y=1e-12, label="tolerance")
+    by_depth.annotate(
+        "exactly 0",
+        (0, FLOOR),
+        (0, -3),
+        textcoords="offset points",
+        ha="center",
+        va="top",
+        fontsize=6,
+    )
     by_depth.legend(loc="upper left", ncols=2)
     spectral = data.spectral_error.max("member")
     rows = {
@@ -71,7 +75,7 @@ def closing(data: xr.Dataset) -> Figure:
     for x, (value, line) in enumerate(zip(rows.values(), lines, strict=True)):
         others.plot(x, max(value, FLOOR), "o", color=BLUE, markersize=4)
         others.plot([x - 0.4, x + 0.4], [line, line], color=BLACK, linewidth=0.8, linestyle=":")
-    others.set_xticks(range(len(rows)), rows, rotation=30, ha="right", rotation_mode="anchor")
+    tilted_labels(others, list(rows))
     others.set_xlim(-0.6, len(rows) - 0.4)
     letter_panels(axes[0])
     return figure
@@ -85,16 +89,21 @@ def nulls(data: xr.Dataset) -> Figure:
     scores = data.random_composition * root
     bins = np.linspace(float(scores.min()), float(scores.max()), 41)
     for kind, colour in zip(data.kind.values, (BLUE, ORANGE, GREEN), strict=True):
-        composing.hist(scores.sel(kind=kind).values.ravel(), bins, histtype="step", color=colour,
-                       label=f"{kind}, {scores.sel(kind=kind).size} pairs")  # fmt: skip
-    composing.axvline(1, color=BLACK, linewidth=0.8, linestyle=":")
+        composing.hist(
+            scores.sel(kind=kind).values.ravel(),
+            bins,
+            histtype="step",
+            color=colour,
+            label=f"{kind}, {scores.sel(kind=kind).size} pairs",
+        )
+    reference_line(composing, x=1)
     composing.set(xlabel=r"composition score $\times\,\sqrt{d_{model}}$", ylabel="pairs")
     composing.legend()
     values = data.random_copying.values.ravel()
     copying.hist(values, 24, color=BLUE, alpha=0.8)
     for x in (-0.1, 0.1):
-        copying.axvline(x, color=GREY, linewidth=0.8, linestyle="--")
-    copying.axvline(0, color=BLACK, linewidth=0.8, linestyle=":")
+        reference_line(copying, x=x, style="dashed", colour=GREY)
+    reference_line(copying, x=0)
     copying.set(xlabel="OV eigenvalue score", ylabel=f"heads, of {values.size}")
     letter_panels(axes[0])
     return figure

@@ -43,19 +43,19 @@ def of_windows(model: Model, windows: Array) -> dict[str, Array]:
             return token_losses(logits, text).mean()
 
         def without(replacement: Components | None, preserved: Trace | None = None) -> Array:
-            return ablate(model, text, each_component(model), loss,
-                          replacement=replacement, preserved=preserved)  # fmt: skip
+            cells = each_component(model)
+            return ablate(model, text, cells, loss, replacement=replacement, preserved=preserved)
 
+        lost = [without(None), without(mean), without(other), without(None, seen.trace)]
         centred = over_mean_token(seen)
         split = attribute(centred, jnp.roll(text, -1))
         effects = jnp.concatenate([stacked(split.parts), split.bias[None]])
         return {
             "loss": loss(seen.logits),
-            "ablated": jnp.stack([without(None), without(mean), without(other),
-                                  without(None, seen.trace)]),
+            "ablated": jnp.stack(lost),
             "direct": effects[:, :-1].mean(axis=1),
             "remainder": jnp.abs(split.remainder).max() / jnp.abs(centred.logits).max(),
-        }  # fmt: skip
+        }
 
     found = jax.lax.map(one, jnp.arange(len(windows)))
     worst = found.pop("remainder").max()

@@ -1,11 +1,15 @@
 """The components of a full transformer: direct effects, nats, alignment, norms, bandwidth."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from circuitax.figures.style import BLACK, BLUE, GREEN, GREY, ORANGE, PAGE, PINK, letter_panels
+from circuitax.figures.marks import interval_bars, mean_bars, reference_line
+from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PINK
+from circuitax.figures.style import PAGE, letter_panels
 from circuitax.records.estimate import mean_estimate
 
 
@@ -14,70 +18,72 @@ def components(full: xr.Dataset) -> Figure:
     figure = Figure(figsize=(PAGE, 4.2))
     panels = figure.subplot_mosaic("ABCD;ABCE", width_ratios=(1.3, 1.4, 1.2, 1.0))
     direct, lost, aligned, price, used = (panels[name] for name in "ABCDE")
-    names = list(full.full_component.values)
+    names = [str(name) for name in full.full_component.values]
     y = np.arange(len(names))[::-1]
-    _rows(direct, y, full.direct_full.transpose("full_member", ...).values, BLUE, "o", "")
-    direct.set(title="direct effect", xlabel="logits of the next token\nover the mean token")
     cells = np.array([y[names.index(cell)] for cell in full.cell.values])
-    kinds = zip(full.replaced.values, (BLUE, ORANGE, GREEN, PINK), "osD^", strict=True)
-    for i, (kind, colour, marker) in enumerate(kinds):
-        nats = full.nats_lost.sel(replaced=kind).transpose("full_member", "cell").values
-        _rows(lost, cells + 0.27 - 0.18 * i, nats, colour, marker, str(kind))
-    lost.set(title="nats lost without it", xlabel="nats a token")
-    lost.legend(loc="upper left", bbox_to_anchor=(0, 0.22))
-    for ax, ticks in ((direct, (-1, 0, 0.1, 1, 10)), (lost, (0, 0.1, 1))):
-        ax.set_xscale("symlog", linthresh=0.1)  # linear between the ticks beside 0
-        ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-        ax.minorticks_off()
-    lost.set_xlim(-0.12, 8)
-    for when, colour, marker, shift in (("_at_init", GREY, "s", 0.12), ("", BLUE, "o", -0.12)):
-        values = full[f"alignment_full{when}"].transpose("full_member", "cell").values
-        label = "before training" if when else "after"
-        _rows(aligned, cells + shift, values, colour, marker, label)
-    aligned.set(title="alignment", xlabel="cosine with the stream,\nmean over tokens")
-    aligned.legend(loc="lower left")
+    _direct(direct, full, y)
+    _lost(lost, full, cells)
+    _aligned(aligned, full, cells)
     for ax in (direct, lost, aligned):
         ax.axvline(0, color=BLACK, linewidth=0.5)
         ax.set_yticks(y, names if ax is direct else [""] * len(names))
         ax.set_ylim(-0.7, len(names) - 0.3)
-    bars(price, np.stack([full.loss.values, full.norm_constant.values], axis=1), BLUE)
-    price.axhline(float(full.full_uniform), color=BLACK, linewidth=0.7, linestyle=":",
-                  label="uniform")  # fmt: skip
-    price.set_xticks((0, 1), ("model", "constant\nnorms"))
-    price.set(title="linear norms", ylabel="nats a token",
-              ylim=(0, 1.3 * float(full.full_uniform)))  # fmt: skip
-    price.legend(loc="upper left")
-    values = np.stack([full.bandwidth_effective.values, full.bandwidth_reused.values], axis=1)
-    bars(used, values, BLUE)
-    used.plot((0.6, 1.4), [float(full.bandwidth_null)] * 2, color=BLACK, linewidth=0.8,
-              linestyle="--", label="random")  # fmt: skip
-    used.set_xticks((0, 1), ("used", "shared by\ntwo heads"))
-    used.set(title="heads together", ylabel="share of the stream", ylim=(0, 1.2))
-    used.legend(loc="upper right")
+    _price(price, full)
+    _used(used, full)
     letter_panels([direct, lost, aligned, price, used])
     return figure
 
 
-def bars(
-    ax: Axes, values: np.ndarray, colour: str, shift: float = 0.0, width: float = 0.7,
-    label: str | None = None,
-) -> None:  # fmt: skip
-    """Means over the first axis as bars, with their 95 % intervals."""
-    middle, spread = _interval(values)
-    ax.bar(np.arange(len(middle)) + shift, middle, width, yerr=spread, color=colour, label=label,
-           error_kw={"linewidth": 0.8})  # fmt: skip
+def _direct(ax: Axes, full: xr.Dataset, y: np.ndarray) -> None:
+    _rows(ax, y, full.direct_full, BLUE, "o")
+    ax.set(title="direct effect", xlabel="logits of the next token\nover the mean token")
+    _linear_near_zero(ax, (-1, 0, 0.1, 1, 10))
+
+
+def _lost(ax: Axes, full: xr.Dataset, y: np.ndarray) -> None:
+    kinds = zip(full.replaced.values, (BLUE, ORANGE, GREEN, PINK), "osD^", strict=True)
+    for i, (kind, colour, marker) in enumerate(kinds):
+        _rows(ax, y + 0.27 - 0.18 * i, full.nats_lost.sel(replaced=kind), colour, marker, str(kind))
+    ax.set(title="nats lost without it", xlabel="nats a token")
+    ax.legend(loc="upper left", bbox_to_anchor=(0, 0.22))
+    _linear_near_zero(ax, (0, 0.1, 1))
+    ax.set_xlim(-0.12, 8)
+
+
+def _aligned(ax: Axes, full: xr.Dataset, y: np.ndarray) -> None:
+    _rows(ax, y + 0.12, full.alignment_full_at_init, GREY, "s", "before training")
+    _rows(ax, y - 0.12, full.alignment_full, BLUE, "o", "after")
+    ax.set(title="alignment", xlabel="cosine with the stream,\nmean over tokens")
+    ax.legend(loc="lower left")
+
+
+def _price(ax: Axes, full: xr.Dataset) -> None:
+    mean_bars(ax, np.stack([full.loss, full.norm_constant]), BLUE, width=0.7)
+    reference_line(ax, y=full.full_uniform, label="uniform")
+    ax.set_xticks((0, 1), ("model", "constant\nnorms"))
+    ax.set(title="linear norms", ylabel="nats a token", ylim=(0, 1.3 * float(full.full_uniform)))
+    ax.legend(loc="upper left")
+
+
+def _used(ax: Axes, full: xr.Dataset) -> None:
+    mean_bars(ax, np.stack([full.bandwidth_effective, full.bandwidth_reused]), BLUE, width=0.7)
+    null = [float(full.bandwidth_null)] * 2
+    ax.plot((0.6, 1.4), null, color=BLACK, linewidth=0.8, linestyle="--", label="random")
+    ax.set_xticks((0, 1), ("used", "shared by\ntwo heads"))
+    ax.set(title="heads together", ylabel="share of the stream", ylim=(0, 1.2))
+    ax.legend(loc="upper right")
+
+
+def _linear_near_zero(ax: Axes, ticks: Sequence[float]) -> None:
+    ax.set_xscale("symlog", linthresh=0.1)  # linear between the ticks beside 0
+    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    ax.minorticks_off()
 
 
 def _rows(
-    ax: Axes, y: np.ndarray, values: np.ndarray, colour: str, marker: str, label: str
+    ax: Axes, y: np.ndarray, values: xr.DataArray, colour: str, marker: str, label: str = ""
 ) -> None:
-    middle, spread = _interval(values)
-    ax.errorbar(middle, y, xerr=spread, fmt=marker, color=colour, markersize=2.5, linewidth=0.7,
-                label=label or None)  # fmt: skip
-
-
-def _interval(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Means over the first axis, and how far their 95 % intervals reach; 0 for a single seed."""
-    found = [mean_estimate(column) for column in values.T]
-    spread = np.array([[e.value - e.low for e in found], [e.high - e.value for e in found]])
-    return np.array([e.value for e in found]), np.where(np.isfinite(spread), spread, 0)
+    """A mean over members with its interval at each height."""
+    found = [mean_estimate(row) for row in values.transpose(..., "full_member").values]
+    how = {"markersize": 2.5, "linewidth": 0.7, "capsize": 0, "label": label or None}
+    interval_bars(ax, y, found, colour=colour, horizontal=True, fmt=marker, **how)

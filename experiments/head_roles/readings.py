@@ -44,7 +44,7 @@ def of_weights(model: Model) -> dict[str, Array]:
 
 
 def of_texts(model: Model, texts: Array, key: Key[Array, ""], shuffles: int) -> dict[str, Array]:
-    """Detector scores with their nulls, memory management, and what is read at home.
+    """Detector scores with their nulls, memory management, and shares of the own position.
 
     Token masks have the null of shuffled tokens (patterns kept), positions that of even attention.
     """
@@ -79,10 +79,10 @@ def of_texts(model: Model, texts: Array, key: Key[Array, ""], shuffles: int) -> 
 
 
 def own_share(frozen: FrozenModel) -> Float[Array, "n_layers n_heads"]:
-    """How much of what a head adds to the logits, read from the embedding, stands at home.
+    """The share of what a head adds to the logits that it reads at its own position.
 
     ``‖own‖ / (‖own‖ + ‖earlier‖)`` of `split_own_position`: the part of a "skip-trigram" term that
-    is a bigram (E24).
+    is a bigram (E24 of docs/errata.md).
     """
     n_layers, n_heads, n_ctx, _ = frozen.A.shape
 

@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from circuitax.models.specs import TransformerSpec
 from jaxtyping import Array
 
 from circuitax.circuits.in_context import token_losses
@@ -20,9 +19,12 @@ from circuitax.circuits.phase_change import change_window, speed_up, steepest_st
 from circuitax.data.repeated import RepeatedSource
 from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive
-from circuitax.kernel.weights import TransformerWeights
+from circuitax.kernel.model import Model
+from circuitax.kernel.spec import TransformerSpec
+from circuitax.kit.checks import require_readable
 from circuitax.lab.lab import Lab
-from circuitax.lab.language_sizes import require_readable
+from circuitax.models.extract_transformer import model_from_params
+from circuitax.models.transformer import Transformer
 from circuitax.records.record import Record
 from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.language import NextToken
@@ -90,37 +92,42 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     steps = np.arange(n_chunks + 1) * spec.measure_every
     curves, ablated, divergences = {}, {}, {}
     for arm, (n_layers, smeared) in ARMS.items():
-        model = replace(spec.model, n_layers=n_layers, smeared_keys=smeared)
-        plan = Plan(NextToken(model, spec.task), spec.optim, spec.measure_every)
+        sizes = replace(spec.model, n_layers=n_layers, smeared_keys=smeared)
+        as_models = partial(model_from_params, spec=sizes)
+        plan = Plan(NextToken(Transformer(sizes), spec.task), spec.optim, spec.measure_every)
         members = new_members(derive(key, arm), spec.optim.learning_rate, jnp.zeros(spec.seeds))
         state, train = init(plan, members), advance(plan, members)
-        examine = jax.jit(jax.vmap(partial(measure, model, spec.task), in_axes=(0, None)))
-        first = jax.tree.map(np.asarray, examine(state.params, exam))
+        measured = jax.jit(jax.vmap(partial(measure, task=spec.task), in_axes=(0, None)))
+
+        def examine(
+            params: Any, measured: Callable = measured, as_models: Callable = as_models
+        ) -> dict[str, Array]:
+            return measured(as_models(params), exam)
+
+        first = jax.tree.map(np.asarray, examine(state.params))
         state, later = lab.loop(
             arm.replace(", ", "-").replace(" ", "-"),
             state,
-            _with_exam(train, lambda params, examine=examine: examine(params, exam)),
+            _with_exam(train, examine),
             n_chunks,
             show="loss",
         )
         curves[arm] = {name: np.concatenate([first[name][None], later[name]]) for name in first}
         curves[arm]["alive"] = np.asarray(state.alive)
-        take_out = jax.jit(jax.vmap(partial(without_heads, model, spec.task), in_axes=(0, None)))
-        ablated[arm] = jax.tree.map(np.asarray, take_out(state.params, exam))
+        take_out = jax.jit(jax.vmap(partial(without_heads, task=spec.task), in_axes=(0, None)))
+        ablated[arm] = jax.tree.map(np.asarray, take_out(as_models(state.params), exam))
         divergences[arm] = divergence(state.alive, state.step)
     data = _dataset(spec, steps, curves, ablated)
     notes = {"divergence": divergences, "prefix_score": PREFIX_SCORE}
     return Record(data=data, notes=notes)
 
 
-def measure(
-    model: TransformerSpec, task: RepeatedSource, weights: TransformerWeights, texts: Array
-) -> dict[str, Array]:
+def measure(model: Model, texts: Array, task: RepeatedSource) -> dict[str, Array]:
     """Scores of one member; the in-context score is late losses minus early ones, as in the paper.
 
     Before position ``min_period - 1`` no token can be known, from ``max_period`` on all can.
     """
-    scores = induction_scores(weights, texts, model.forward_spec())
+    scores = induction_scores(model, texts)
     losses = scores.loss_by_position
     return scores._asdict() | {"loss": losses.mean(), "in_context": in_context(task, losses)}
 
@@ -131,26 +138,24 @@ def in_context(task: RepeatedSource, losses: Array) -> Array:
     return late.mean(axis=-1) - early.mean(axis=-1)
 
 
-def without_heads(
-    model: TransformerSpec, task: RepeatedSource, weights: TransformerWeights, texts: Array
-) -> dict[str, Array]:
+def without_heads(model: Model, texts: Array, task: RepeatedSource) -> dict[str, Array]:
     """In-context score of one member without each head, and without two groups of heads.
 
     "Patterns held" is the paper's pattern-preserving ablation: only what heads write is missed.
     """
-    spec = model.forward_spec()
-    scores = induction_scores(weights, texts, spec)
+    scores = induction_scores(model, texts)
     matching = (scores.prefix >= PREFIX_SCORE).astype(float)
-    each = each_component(weights).heads
+    each = each_component(model).heads
     cells = Ablation(jnp.concatenate([each, jnp.stack([matching, 1 - matching])]))
 
     def one(text: Array) -> Array:
-        trace = forward(weights, text, spec)[1]
+        trace = forward(model, text)[1]
         found = [
-            ablate(weights, text, spec, cells, lambda logits: token_losses(logits, text),
-                   preserved=preserved)
+            ablate(
+                model, text, cells, lambda logits: token_losses(logits, text), preserved=preserved
+            )
             for preserved in (trace, None)
-        ]  # fmt: skip
+        ]
         return jnp.stack(found)
 
     left = in_context(task, jax.vmap(one)(texts).mean(axis=0))

@@ -113,8 +113,7 @@ def families(record: Record) -> Figure:
         for family, (colour, line, label) in FAMILY_STYLE.items():
             found = data.worst.sel(cloud=cloud, family=family)
             rows = found.transpose("dim_out", "map")
-            how = {"linestyle": line, "linewidth": 1.2, "opacity": 0.2, "least": 0.01}
-            mean_curve(ax, dims, rows, colour, label=label, **how)
+            mean_curve(ax, dims, rows, colour, label=label, opacity=0.2, least=0.01, linestyle=line)
         ax.set(title=CLOUD_TITLE[str(cloud)], xlabel="dimensions $m$", yscale="log", xscale="log")
         ax.set_xticks([8, 32, 128], [8, 32, 128])
         ax.set_yticks([0.2, 0.5, 1, 2, 5], [0.2, 0.5, 1, 2, 5])

@@ -1,7 +1,8 @@
 """One-hot data: up to seven features one polygon holds them all; at eight one is better left out.
 
-kgons       The k-gon of all c = k features starts below every smaller polygon, until k = 8.
-            Refuted if a curve of k up to 7 starts above another one, or that of 8 does not.
+kgons       Up to k = 7, the k-gon of all c = k features has a lower potential than every smaller
+            polygon; the 8-gon has not. This is refuted if a curve of k up to 7 starts above another
+            one, or that of k = 8 does not.
 """
 
 import matplotlib
@@ -33,8 +34,9 @@ def draw(record: Record) -> dict[str, Figure]:
         best = gon.potential.min("positive").values
         line = {"color": colour, "linewidth": 1, "label": f"{k}-gon"}
         potential.plot(cs[cs >= k], best[cs >= k], mark + "-", **line)
-    shape.text(ks[1], data.norm.values[1] + 0.12, "norm $l^*$", fontsize=7)
-    shape.text(ks[1], data.bias.values[1] + 0.08, "bias $b^*$", fontsize=7)
+    for label, name, side in (("norm $l^*$", "norm", "right"), ("bias $b^*$", "bias", "left")):
+        where = {"xytext": (0, 5), "textcoords": "offset points", "ha": side}
+        shape.annotate(label, (ks[2], data[name].values[2]), fontsize=7, **where)
     shape.set(xlabel="vertices $k$", ylabel="optimum of the $k$-gon", xticks=ks)
     potential.set(xlabel="features $c$", ylabel="lowest potential $L(k, c)$", ylim=(0, None))
     potential.legend(ncols=2)

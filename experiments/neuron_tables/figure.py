@@ -11,16 +11,10 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from circuitax.figures.style import (
-    BLACK,
-    BLUE,
-    GREY,
-    ORANGE,
-    letter_panels,
-    new_figure,
-    styled,
-)
+from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE
+from circuitax.figures.style import letter_panels, new_figure, styled
 from circuitax.figures.token_text import shown
+from circuitax.records.members import members_where
 from circuitax.records.record import Record
 
 SHOWN = 5  # tokens of a list
@@ -37,8 +31,9 @@ def units(data: xr.Dataset) -> Figure:
     first = data.isel(member=0)
     n_layers, n_units = first.sizes["layer"], first.sizes["place"]
     n_rows = n_layers * n_units
-    figure, axes = new_figure(1, 2, height=0.5 + 0.2 * (n_rows + n_layers), width_ratios=[5.2, 1],
-                              sharey=True)  # fmt: skip
+    figure, axes = new_figure(
+        1, 2, height=0.5 + 0.2 * (n_rows + n_layers), width_ratios=[5.2, 1], sharey=True
+    )
     table, bars = axes[0]
     names = [shown(str(name), 7) for name in data.token.values]
     row = 0.0
@@ -52,10 +47,20 @@ def units(data: xr.Dataset) -> Figure:
                 tokens = first[name].values[layer, place, :SHOWN]
                 _list(table, 0.6 + 5.6 * column, row, [names[int(t)] for t in tokens])
             at = first.isel(layer=layer, unit=unit)
-            bars.barh(row + 0.35, 100 * at.fired, 0.35, color=ORANGE,
-                      label="where it fires" if row == 1 else None)  # fmt: skip
-            bars.barh(row + 0.7, 100 * at.everywhere, 0.35, color=GREY,
-                      label="everywhere" if row == 1 else None)  # fmt: skip
+            bars.barh(
+                row + 0.35,
+                100 * at.fired,
+                0.35,
+                color=ORANGE,
+                label="where it fires" if row == 1 else None,
+            )
+            bars.barh(
+                row + 0.7,
+                100 * at.everywhere,
+                0.35,
+                color=GREY,
+                label="everywhere" if row == 1 else None,
+            )
             row += 1
     table.set(xlim=(0, 17.2), ylim=(row, 0), yticks=[])
     titles = ("reads (weights)", "fires on (text)", "raises (weights)")
@@ -71,10 +76,11 @@ def units(data: xr.Dataset) -> Figure:
 
 def come_true(data: xr.Dataset) -> Figure:
     """Every unit of every seed: share of its values among next tokens, firing against not."""
-    alive = data.isel(member=np.flatnonzero(data.alive.values))
+    alive = members_where(data)
     figure, axes = new_figure(1, 2, height=2.9, sharex=True, sharey=True)
-    for ax, when, title in zip(axes[0], ("_at_init", ""), ("before training", "after"),
-                               strict=True):  # fmt: skip
+    for ax, when, title in zip(
+        axes[0], ("_at_init", ""), ("before training", "after"), strict=True
+    ):
         _scatter(ax, alive, when)
         fired, everywhere = (alive[f"{name}{when}"].values for name in ("fired", "everywhere"))
         above = np.mean((fired > everywhere) + 0.5 * (fired == everywhere))
@@ -89,8 +95,10 @@ def _scatter(ax: Axes, data: xr.Dataset, when: str) -> None:
     floor = 0.03  # per cent: shares of none are drawn here
     for layer, colour in zip(range(data.sizes["layer"]), (BLUE, ORANGE), strict=False):
         one = data.isel(layer=layer)
-        x, y = (np.maximum(100 * one[f"{name}{when}"].values.ravel(), floor)
-                for name in ("everywhere", "fired"))  # fmt: skip
+        x, y = (
+            np.maximum(100 * one[f"{name}{when}"].values.ravel(), floor)
+            for name in ("everywhere", "fired")
+        )
         ax.scatter(x, y, s=4, color=colour, alpha=0.45, linewidths=0, label=f"layer {layer}")
     ax.plot([floor, 100], [floor, 100], color=BLACK, linewidth=0.7)
     ax.set(xscale="log", yscale="log", xlim=(floor * 0.8, 100), ylim=(floor * 0.8, 100))
@@ -101,5 +109,12 @@ def _scatter(ax: Axes, data: xr.Dataset, when: str) -> None:
 
 def _list(ax: Axes, x: float, row: float, tokens: list[str]) -> None:
     for i, token in enumerate(tokens):
-        ax.text(x + 1.07 * i, row + 0.5, token, va="center", fontsize=5.5, family="monospace",
-                parse_math=False)  # fmt: skip
+        ax.text(
+            x + 1.07 * i,
+            row + 0.5,
+            token,
+            va="center",
+            fontsize=5.5,
+            family="monospace",
+            parse_math=False,
+        )

@@ -1,7 +1,8 @@
-"""The additivity gap on text: the same heads with and without a softmax, trained on alike."""
+"""The additivity gap on text: heads with and without a softmax, trained on in the same way."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -16,10 +17,12 @@ from circuitax.data.windows import WindowSource
 from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import at_index, derive
 from circuitax.kernel.model import Model
+from circuitax.kit.checks import require_at_least, require_divides
+from circuitax.kit.measured_training import measured_training
+from circuitax.kit.ragged import padded
 from circuitax.lab.lab import Lab
 from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.optim import Optimizer, OptimSpec, Schedule
-from circuitax.training.problem import TrainState
 
 LOOK_EVERY = 4  # held-out windows between two that the curves are measured on
 
@@ -45,17 +48,21 @@ class AdditiveTask:
     average: int = 256
 
     def __post_init__(self) -> None:
-        for name in ("members", "batch", "average"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
-        if self.chunk < 1 or self.steps % self.chunk:
-            raise ValueError(f"chunk={self.chunk} must divide steps={self.steps}")
+        require_at_least(self, 1, "members", "batch", "average")
+        require_divides(self, "chunk", "steps")
 
     def optim(self) -> OptimSpec:
         """Adam without decay; gradients are clipped, since nothing normalises the gates."""
-        return OptimSpec(name=Optimizer.adam, learning_rate=self.learning_rate,
-                         weight_decay=0.0, schedule=Schedule.cosine, end_fraction=0.02,
-                         warmup_steps=self.chunk, steps=self.steps, clip_norm=1.0)  # fmt: skip
+        return OptimSpec(
+            name=Optimizer.adam,
+            learning_rate=self.learning_rate,
+            weight_decay=0.0,
+            schedule=Schedule.cosine,
+            end_fraction=0.02,
+            warmup_steps=self.chunk,
+            steps=self.steps,
+            clip_norm=1.0,
+        )
 
 
 @dataclass(frozen=True)
@@ -81,6 +88,14 @@ class Continued:
         """Every prediction of every text, nats."""
         logits = jax.vmap(lambda text: LOGITS[self.arm](params, text))(texts)
         return token_losses(logits, texts)
+
+    def mean_losses(self, members: PyTree, texts: Array) -> Array:
+        """Mean loss of each member over some texts; one text of one member at a time."""
+
+        def of_member(params: PyTree) -> Array:
+            return jax.lax.map(lambda text: self.losses(params, text[None]).mean(), texts)
+
+        return jax.lax.map(of_member, members).mean(axis=1)
 
 
 LOGITS: dict[str, Callable[[PyTree, Array], Array]] = {
@@ -120,32 +135,28 @@ def text_gap(
     """Held-out loss of each arm while it goes on, ``[step, member]``, from the start on."""
     texts = WindowSource(task.average, source.length, source.tokens)
     begin = starts(models, task, texts(derive(key, "average")))
-    found = {}
+    found: dict[str, np.ndarray] = {}
     for arm, params in begin._asdict().items():
         problem = Continued(arm, source)
-        n_members = jax.tree.leaves(params)[0].shape[0]
         # One data key for all arms: the batches of a member are the same in each.
         members = new_members(derive(key, "batches"), task.learning_rate, params)
         plan = Plan(problem, task.optim(), task.chunk)
-        measure = jax.jit(lambda params, texts, problem=problem: jax.lax.map(
-            lambda one: jax.lax.map(lambda text: problem.losses(one, text[None]).mean(), texts),
-            params).mean(axis=1))  # fmt: skip
-        train = advance(plan, members)
-
-        def look(
-            state: TrainState, train: Callable = train, measure: Callable = measure
-        ) -> tuple[TrainState, dict[str, Array]]:
-            state, _ = train(state)
-            return state, {"loss": measure(state.params, held_out[::LOOK_EVERY])}
-
-        first = measure(params, held_out)
-        began = measure(params, held_out[::LOOK_EVERY])
-        state = init(plan, members)
-        state, curve = lab.loop(f"text-{arm}", state, look, task.steps // task.chunk, show="loss")
-        last = np.where(state.alive, measure(state.params, held_out), np.nan)
-        ends = {"start": first, "end": last, "curve": np.concatenate([began[None], curve["loss"]])}
-        for name, values in ends.items():
-            short = task.members - n_members
-            widths = [(0, 0)] * (values.ndim - 1) + [(0, short)]
-            found[f"{arm}_{name}"] = np.pad(np.asarray(values), widths, constant_values=np.nan)
+        losses = jax.jit(problem.mean_losses)
+        at_start = losses(params, held_out)
+        trained = measured_training(
+            lab,
+            f"text-{arm}",
+            init(plan, members),
+            advance(plan, members),
+            steps=task.steps,
+            every=task.chunk,
+            measure=partial(_curve, losses, held_out[::LOOK_EVERY]),
+        )
+        at_end = np.where(trained.alive, losses(trained.models, held_out), np.nan)
+        ends = {"start": at_start, "end": at_end, "curve": trained.curves["loss"]}
+        found |= {f"{arm}_{name}": padded(values, task.members) for name, values in ends.items()}
     return found
+
+
+def _curve(losses: Callable[..., Array], texts: Array, params: PyTree) -> dict[str, Array]:
+    return {"loss": losses(params, texts)}

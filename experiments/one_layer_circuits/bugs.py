@@ -1,4 +1,8 @@
-"""Skip-trigram bugs of one-layer models on a text: forced corners that the text never has."""
+"""Skip-trigram bugs of one-layer models on a text.
+
+A head that attends from two destinations to one source, and raises two outs there, does so in all
+four combinations. A bug is a combination that it raises although the text never has it.
+"""
 
 from functools import partial
 from typing import NamedTuple
@@ -17,6 +21,7 @@ from circuitax.kernel.chain import columns, materialise, rows
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import ablate_heads
 from circuitax.kernel.model import Model
+from circuitax.kit.members import one_by_one
 
 
 class Search(NamedTuple):
@@ -51,16 +56,16 @@ def text_bugs(models: Model, tokens: np.ndarray, search: Search) -> dict[str, np
     windows = jnp.asarray(spaced_windows(tokens, search.n_windows, search.length))
     pairs = np.asarray(jax.jit(_pairs, static_argnums=1)(windows, d_vocab))[np.ix_(chosen, chosen)]
     seen &= (pairs >= search.often)[:, :, None]
-    find = jax.jit(partial(_of_member, n_sources=search.n_sources, k=CANDIDATES * search.k))
+    find = jax.jit(partial(_strongest, n_sources=search.n_sources, k=CANDIDATES * search.k))
     ask = jax.jit(_said)
-    found = []
-    for member in range(models.member_axes[0]):
-        one = models.member(member)
-        candidates = find(one, jnp.asarray(seen), jnp.asarray(chosen))
+
+    def of_member(model: Model) -> dict[str, Array]:
+        candidates = find(model, jnp.asarray(seen), jnp.asarray(chosen))
         first = jnp.asarray(_first_of_kind(candidates, search.k))
         bugs = {name: values[first] for name, values in candidates.items()}
-        found.append(bugs | ask(one, bugs, windows))
-    all_of = {name: np.stack([np.asarray(f[name]) for f in found]) for name in found[0]}
+        return bugs | ask(model, bugs, windows)
+
+    all_of = one_by_one(of_member, models)
     counts = bigram_counts(tokens, d_vocab)
     # How often the out follows the destination, whatever came before.
     all_of["bigram"] = counts[all_of["destination"], all_of["out"]] / np.maximum(
@@ -89,9 +94,10 @@ def _first_of_kind(bugs: dict[str, Array], k: int) -> np.ndarray:
     return np.concatenate([np.sort(first), rest])[:k]
 
 
-def _of_member(
+def _strongest(
     model: Model, seen: Array, chosen: Array, n_sources: int, k: int
 ) -> dict[str, Array]:
+    """The strongest bugs of a one-layer model among the chosen tokens, over all heads."""
     qk, ov = token_qk(model), token_ov(model)
     scores = materialise(columns(rows(qk.T, chosen), chosen))[0]
     raises = materialise(columns(rows(ov, chosen), chosen))[0]

@@ -1,4 +1,10 @@
-"""One layer: skip-trigrams read from real-text weights, copying, positions, bugs, additivity."""
+"""One layer on real text: skip-trigrams read from weights, copying, positions, bugs, additivity.
+
+The framework paper reads a one-layer model as bigrams and skip-trigrams: tables of its QK and OV
+circuits, heads that copy, pairs that one head ties together against the text (bugs). S0, "Some
+Structures in Transformer Architectures", calls the model a sum of them (Theorem 25); a softmax does
+more, and how much is measured on the text and on the language "a unless b".
+"""
 
 from dataclasses import dataclass, field
 from functools import partial
@@ -7,28 +13,28 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jaxtyping import Array
 
 from circuitax.data.corpus import TextError
 from circuitax.data.text import TextSpec, open_text
 from circuitax.data.triples import MOST_TOKENS
 from circuitax.data.windows import WindowSource, device_tokens, spaced_windows
 from circuitax.kernel.keys import derive
-from circuitax.lab.kept_weights import kept_weights
+from circuitax.kit.checks import require_at_least, require_at_most, require_divides
+from circuitax.kit.kept_models import KeptModels
+from circuitax.kit.members import each_member
 from circuitax.lab.lab import Lab
-from circuitax.models.plain import from_plain
 from circuitax.records.record import Record
 from circuitax.training.optim import OptimSpec
 from experiments.one_layer_circuits.additive import AdditiveTask, text_gap
 from experiments.one_layer_circuits.bugs import Search, text_bugs
-from experiments.one_layer_circuits.claims import CLAIMS as CLAIMS
-from experiments.one_layer_circuits.claims import estimates, learned
 from experiments.one_layer_circuits.readings import bug_price, head_tables, of_weights
 from experiments.one_layer_circuits.unless import UnlessTask, additivity_gap
 
 BUDGET_SECONDS = 110
 PAPER_SECONDS = 650_000  # by its work against quick scale; not run
 requires = ("text_models",)
+
+Arrays = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -65,35 +71,21 @@ class Spec:
     optim: OptimSpec = field(default_factory=OptimSpec)
 
     def __post_init__(self) -> None:
-        counts = ("windows", "pairs", "sources", "entries", "bugs", "bug_tokens", "bug_places",
-                  "bug_sources")  # fmt: skip
-        for name in counts:
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
-        if self.windows < 2:
-            raise ValueError(f"windows={self.windows} must be at least 2: even ones fit, odd price")
-        if self.bug_tokens > min(self.task.d_vocab, MOST_TOKENS):
-            raise ValueError(
-                f"bug_tokens={self.bug_tokens} must be at most {MOST_TOKENS} and at most "
-                f"task.d_vocab={self.task.d_vocab}"
-            )
-        if self.bug_sources > self.bug_tokens:
-            raise ValueError(
-                f"bug_sources={self.bug_sources} must be at most bug_tokens={self.bug_tokens}"
-            )
+        require_at_least(self, 2, "windows", why="even ones fit the vectors, odd ones price them")
+        require_at_least(self, 1, "pairs", "sources", "entries", "bugs", "bug_places")
+        require_at_least(self, 1, "bug_tokens", "bug_sources")
+        require_at_most(self, "task.d_vocab", "bug_tokens")
+        require_at_most(self, MOST_TOKENS, "bug_tokens", why="triples of them are tabled")
+        require_at_most(self, "bug_tokens", "bug_sources")
+        require_divides(self, "unless.chunk", "optim.steps")
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     """Tables and scores of every head before and after training; bugs; what sums cannot do."""
-    upstream = lab.input("text_models")
-    model_spec = from_plain(upstream.notes["model"], n_layers=1)
-    length = model_spec.n_ctx or 0
-    steps = upstream.notes["steps_kept"]
-    first, last = (
-        kept_weights(lab, "text_models", f"layers-1-step-{step}", model_spec)
-        for step in (steps[0], steps[-1])
-    )
-    read = jax.jit(jax.vmap(partial(of_weights, n_ctx=length)))
+    upstream, kept = lab.input("text_models"), KeptModels.of_input(lab, "text_models")
+    length = kept.spec("layers-1").n_ctx or 0
+    first, last = (kept.members("layers-1", step) for step in (kept.steps[0], kept.steps[-1]))
+    read = each_member(partial(of_weights, n_ctx=length))
     before, after = lab.stage("before", read, first), lab.stage("after", read, last)
     tables = jax.jit(partial(head_tables, n=spec.sources, k=spec.entries))
     table = lab.stage("tables", tables, last.member(0))
@@ -107,10 +99,11 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     tokens = device_tokens(text.tokens.train)
     train = np.asarray(tokens)
     held_out = jnp.asarray(spaced_windows(text.tokens.validation, spec.windows, length))
-    price = jax.jit(jax.vmap(partial(bug_price, n_pairs=spec.pairs), (0, None)))
-    bugs = lab.stage("price", price, last, held_out)
-    search = Search(spec.bug_tokens, spec.bug_sources, spec.bugs, spec.windows, length,
-                    spec.bug_places)  # fmt: skip
+    price = each_member(partial(bug_price, n_pairs=spec.pairs), held_out)
+    bugs = lab.stage("price", price, last)
+    search = Search(
+        spec.bug_tokens, spec.bug_sources, spec.bugs, spec.windows, length, spec.bug_places
+    )
     listed = lab.stage("bugs", text_bugs, last, train, search)
     source = WindowSource(spec.additive.batch, length, tokens)
     sums = text_gap(last, spec.additive, source, held_out, derive(key, "text"), lab)
@@ -119,16 +112,13 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     looks = np.arange(data.sizes["look"]) * spec.additive.chunk
     data = data.assign_coords(token=upstream.data.token, look=looks)
     data["alive"] = upstream.data.alive.sel(model="layers-1", drop=True)
-    data["learned"] = learned(data)
     data["bigram_loss"] = upstream.data.bigram_loss
-    measured, unmet = estimates(data)
-    return Record(data=data, measured=measured, unmet=unmet)
+    return Record(data=data)
 
 
 def _dataset(
-    before: dict[str, np.ndarray], after: dict[str, np.ndarray], table: dict[str, np.ndarray],
-    bugs: dict[str, np.ndarray], sums: dict[str, np.ndarray], gap: dict[str, np.ndarray],
-) -> xr.Dataset:  # fmt: skip
+    before: Arrays, after: Arrays, table: Arrays, bugs: Arrays, sums: Arrays, gap: Arrays
+) -> xr.Dataset:
     heads = ("member", "head")
     axes: dict[str, tuple[str, ...]] = {
         "copying": heads,
@@ -147,7 +137,7 @@ def _dataset(
         "outs": ("head", "row", "entry"),
         "raises": ("head", "row", "entry"),
     }
-    arrays: dict[str, tuple[tuple[str, ...], Array | np.ndarray]] = {}
+    arrays: dict[str, tuple[tuple[str, ...], np.ndarray]] = {}
     for name, dims in axes.items():
         arrays[name] = (dims, after[name])
         arrays[f"{name}_at_init"] = (dims, before[name])

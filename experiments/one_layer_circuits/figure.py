@@ -1,11 +1,13 @@
 """One layer on real text: what heads copy, where they look, and which skip-trigrams they hold.
 
-trigrams     S0's Table 1 for every head of the first seed: sources, who looks at them, what they
-             raise. Top entries by rule.
+trigrams     Table 1 of S0 ("Some Structures in Transformer Architectures") for every head of the
+             first seed: sources, which destinations look at them, and which outs they raise. The
+             entries are the largest by a stated rule.
 eigenvalues  OV eigenvalues of all heads and seeds in the complex plane, before and after training.
              Refuted if the trained ones do not lean to the right.
 scores       Copying scores of heads and their preference for offsets, against untrained heads.
-bugs         Corners that a head is forced to raise and the text never has, and what they cost.
+bugs         Skip-trigrams that a head is forced to raise though the text never has them, and their
+             price.
 additivity   What a softmax buys over any sum over sources: on the text, and on "a unless b".
              Refuted if the sum's curve ends below the softmax's, or its bars reach the rule's.
 """
@@ -15,19 +17,20 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from circuitax.figures.style import (
-    BLACK,
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    letter_panels,
-    new_figure,
-    styled,
+from circuitax.figures.marks import (
+    interval_bars,
+    mean_bars,
+    reference_line,
+    seed_dots,
+    zero_line,
 )
+from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE
+from circuitax.figures.style import letter_panels, new_figure, styled
 from circuitax.records.estimate import mean_estimate
+from circuitax.records.members import members_where
 from circuitax.records.record import Record
 from experiments.one_layer_circuits.figure_tables import bugs, trigrams
+from experiments.one_layer_circuits.measures import learned
 
 
 @styled
@@ -45,7 +48,7 @@ def draw(record: Record) -> dict[str, Figure]:
 
 def eigenvalues(data: xr.Dataset) -> Figure:
     """Angle and size of every eigenvalue, size on a logarithmic radius."""
-    alive = _alive(data)
+    alive = members_where(data)
     figure = Figure(figsize=(6.75, 3.2))
     for i, (suffix, title) in enumerate((("_at_init", "before training"), ("", "after"))):
         ax = figure.add_subplot(1, 2, i + 1, projection="polar")
@@ -53,11 +56,16 @@ def eigenvalues(data: xr.Dataset) -> Figure:
         half = both.shape[-1] // 2
         values = (both[..., :half] + 1j * both[..., half:]).ravel()
         radius = np.log10(np.maximum(np.abs(values), 1e-12) / np.abs(values).max()) + 3
-        ax.scatter(np.angle(values), np.maximum(radius, 0), s=4, color=BLUE, alpha=0.4,
-                   linewidths=0)  # fmt: skip
+        ax.scatter(
+            np.angle(values), np.maximum(radius, 0), s=4, color=BLUE, alpha=0.4, linewidths=0
+        )
         mean = float(alive[f"copying{suffix}"].mean())
-        ax.set(title=f"{title}: mean score {mean:.2f}", ylim=(0, 3.05), yticks=[1, 2, 3],
-               yticklabels=["1 %", "10 %", "100 % of\nlargest |λ|"])  # fmt: skip
+        ax.set(
+            title=f"{title}: mean score {mean:.2f}",
+            ylim=(0, 3.05),
+            yticks=[1, 2, 3],
+            yticklabels=["1 %", "10 %", "100 % of\nlargest |λ|"],
+        )
         ax.tick_params(axis="y", labelrotation=0)
         ax.set_xticks(np.pi * np.arange(4) / 2, ["0", "π/2", "π", "3π/2"])
         ax.tick_params(labelsize=6)
@@ -67,13 +75,14 @@ def eigenvalues(data: xr.Dataset) -> Figure:
 
 def scores(data: xr.Dataset) -> Figure:
     """Histogram of copying scores, copying accuracy, and scores by offset."""
-    alive = _alive(data)
+    alive = members_where(data)
     figure, axes = new_figure(1, 3, height=2.5)
     copying, accuracy, offsets = axes[0]
     bins = np.linspace(-1, 1, 21)
     for suffix, colour, label in (("_at_init", GREY, "before training"), ("", BLUE, "after")):
-        copying.hist(alive[f"copying{suffix}"].values.ravel(), bins, color=colour, alpha=0.85,
-                     label=label)  # fmt: skip
+        copying.hist(
+            alive[f"copying{suffix}"].values.ravel(), bins, color=colour, alpha=0.85, label=label
+        )
         found = 100 * alive[f"top_5{suffix}"].values.ravel()
         jitter = np.linspace(-0.25, 0.25, found.size)
         x = 0.0 if suffix else 1.0
@@ -82,16 +91,24 @@ def scores(data: xr.Dataset) -> Figure:
     copying.set_ylim(top=1.3 * copying.get_ylim()[1])
     copying.legend(loc="upper left", ncols=2, columnspacing=0.8, handlelength=1.2, fontsize=6)
     chance = 500 / data.sizes["token"]
-    accuracy.axhline(chance, color=BLACK, linewidth=0.6, linestyle=":")
-    accuracy.annotate("chance", (0.5, chance), xytext=(0, 2), textcoords="offset points",
-                      fontsize=6, ha="center")  # fmt: skip
+    reference_line(accuracy, y=chance)
+    accuracy.annotate(
+        "chance", (0.5, chance), xytext=(0, 2), textcoords="offset points", fontsize=6, ha="center"
+    )
     accuracy.set(ylabel="tokens among the five they\nraise most, %", xlim=(-0.5, 1.5))
     accuracy.set_xticks([0, 1], ["before", "after"])
     for suffix, colour in (("_at_init", GREY), ("", BLUE)):
         rows = alive[f"position_scores{suffix}"].values.reshape(-1, alive.sizes["offset"])
         offsets.plot(rows.T, color=colour, linewidth=0.5, alpha=0.6)
-    offsets.annotate("before training", (offsets.get_xlim()[1] / 2, 0), xytext=(0, 3), color=GREY,
-                     textcoords="offset points", fontsize=6, ha="center")  # fmt: skip
+    offsets.annotate(
+        "before training",
+        (offsets.get_xlim()[1] / 2, 0),
+        xytext=(0, 3),
+        color=GREY,
+        textcoords="offset points",
+        fontsize=6,
+        ha="center",
+    )
     offsets.set(xlabel="tokens back", ylabel="score from positions alone")
     letter_panels(axes[0])
     return figure
@@ -102,28 +119,32 @@ def additivity(data: xr.Dataset) -> Figure:
     figure, axes = new_figure(1, 3, height=2.7, width_ratios=[1.5, 0.8, 1.3])
     curves, gaps, unless = axes[0]
     x = data.look.values
-    arms = (("softmax", BLUE, "softmax"), ("sum", ORANGE, "sum, same ranks"),
-            ("tables", GREEN, "sum, free tables"))  # fmt: skip
+    arms = (
+        ("softmax", BLUE, "softmax"),
+        ("sum", ORANGE, "sum, same ranks"),
+        ("tables", GREEN, "sum, free tables"),
+    )
     for arm, colour, label in arms:
         values = data[f"text_{arm}_curve"].transpose("look", "continued").values
         values = values[:, np.isfinite(values).all(axis=0)]
         for i, column in enumerate(values.T):
             curves.plot(x, column, color=colour, linewidth=0.9, label=None if i else label)
     bigram = float(data.bigram_loss)
-    curves.axhline(bigram, color=BLACK, linewidth=0.7, linestyle="--", label="bigram table")
+    reference_line(curves, y=bigram, label="bigram table", style="dashed")
     ends = np.concatenate([data[f"text_{arm}_curve"].values.ravel() for arm, *_ in arms[:2]])
-    curves.set(xlabel="steps from the trained model on", ylabel="held-out loss, nats a token",
-               ylim=(np.nanmin(ends) - 0.05, bigram + 0.25))  # fmt: skip
+    curves.set(
+        xlabel="steps from the trained model on",
+        ylabel="held-out loss, nats a token",
+        ylim=(np.nanmin(ends) - 0.05, bigram + 0.25),
+    )
     curves.legend(loc="upper right", fontsize=6)
     for i, (arm, colour) in enumerate((("sum", ORANGE), ("tables", GREEN))):
         gap = (data[f"text_{arm}_end"] - data.text_softmax_end).values
         gap = gap[np.isfinite(gap)]
-        gaps.scatter(i + np.linspace(-0.15, 0.15, gap.size), gap, s=12, color=colour, linewidths=0)
+        seed_dots(gaps, i, gap, colour, size=12, opacity=1)
         if gap.size > 1:
-            e = mean_estimate(gap)
-            gaps.errorbar(i + 0.28, e.value, [[e.value - e.low], [e.high - e.value]], color=BLACK,
-                          fmt="_", capsize=2, linewidth=0.8)  # fmt: skip
-    gaps.axhline(0, color=BLACK, linewidth=0.6)
+            interval_bars(gaps, [i + 0.28], [mean_estimate(gap)], fmt="_", linewidth=0.8)
+    zero_line(gaps)
     gaps.set(xlim=(-0.5, 1.6), ylabel="loss above the softmax's, nats")
     gaps.set_xticks([0, 1], ["same\nranks", "free\ntables"])
     _unless(unless, data)
@@ -132,25 +153,29 @@ def additivity(data: xr.Dataset) -> Figure:
 
 
 def _unless(ax: Axes, data: xr.Dataset) -> None:
-    chosen = data.learned if bool(data.learned.any()) else data.gap_alive
-    runs = data.isel(run=np.flatnonzero(chosen.values))
+    runs = members_where(data, learned(data), otherwise="gap_alive")
     x = np.arange(4)
     kinds = (("p_out", BLUE, "one head"), ("additive_p_out", ORANGE, "best sum"))
     for shift, (name, colour, label) in zip((-0.2, 0.2), kinds, strict=True):
-        columns = runs[name].transpose("run", "cell").values.T
-        found = [mean_estimate(column) for column in columns]
-        spread = np.array([[e.value - e.low, e.high - e.value] for e in found]).T
-        spread = np.where(np.isfinite(spread), spread, 0)
-        ax.bar(x + shift, [e.value for e in found], 0.38, color=colour, label=label, yerr=spread,
-               error_kw={"linewidth": 0.8})  # fmt: skip
+        rows = runs[name].transpose("cell", "run")
+        mean_bars(ax, rows, colour, shift=shift, width=0.38, label=label)
     # The language itself: P(out) is 1/2 but where a stands without b.
-    ax.hlines([0.5, 0.9, 0.5, 0.5], x - 0.45, x + 0.45, color=BLACK, linewidth=0.9,
-              linestyle=":", label="the rule")  # fmt: skip
+    ax.hlines(
+        [0.5, 0.9, 0.5, 0.5],
+        x - 0.45,
+        x + 0.45,
+        color=BLACK,
+        linewidth=0.9,
+        linestyle=":",
+        label="the rule",
+    )
     gap = float(runs.gap.mean())
-    ax.set(xticks=x, xticklabels=["neither", "a", "b", "both"], ylim=(0, 1.25), ylabel="P(out)",
-           yticks=[0, 0.5, 1], title=f"“a unless b”: {gap:+.3f} nats")  # fmt: skip
+    ax.set(
+        xticks=x,
+        xticklabels=["neither", "a", "b", "both"],
+        ylim=(0, 1.25),
+        ylabel="P(out)",
+        yticks=[0, 0.5, 1],
+        title=f"“a unless b”: {gap:+.3f} nats",
+    )
     ax.legend(loc="upper center", ncols=3, fontsize=6, columnspacing=0.8, handlelength=1.2)
-
-
-def _alive(data: xr.Dataset) -> xr.Dataset:
-    return data.isel(member=np.flatnonzero(data.alive.values))

@@ -1,17 +1,23 @@
-"""The tables of the one-layer experiment: skip-trigrams by rule, and bugs."""
+"""The tables of the one-layer experiment: the largest skip-trigrams, and bugs."""
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from circuitax.figures.style import BLUE, GREY, ORANGE, new_figure
+from circuitax.figures.marks import interval_bars, seed_dots, zero_line
+from circuitax.figures.palette import BLUE, GREY, ORANGE
+from circuitax.figures.style import new_figure
 from circuitax.figures.token_text import shown
 from circuitax.records.estimate import mean_estimate
+from circuitax.records.members import members_where
 
 
 def trigrams(data: xr.Dataset) -> Figure:
-    """S0 Table 1 for the first seed: the top sources of each head; shades are scores and raises."""
+    """S0's Table 1 for the first seed: the top sources of each head; shades are scores and raises.
+
+    S0 is "Some Structures in Transformer Architectures".
+    """
     names = [shown(str(name), 8) for name in data.token.values]
     n_heads, n_rows = data.sizes["head"], data.sizes["row"]
     n = data.sizes["entry"]
@@ -22,11 +28,24 @@ def trigrams(data: xr.Dataset) -> Figure:
     row = 0.0
     for head in range(n_heads):
         table = data.isel(head=head)
-        ax.text(-0.12, row + n_rows / 2, f"head 0.{head}", rotation=90, va="center", ha="right",
-                fontsize=7)  # fmt: skip
+        ax.text(
+            -0.12,
+            row + n_rows / 2,
+            f"head 0.{head}",
+            rotation=90,
+            va="center",
+            ha="right",
+            fontsize=7,
+        )
         for name, cmap, x in (("scores", "Blues", 1), ("raises", "Oranges", n + 1)):
-            ax.imshow(table[name].values, cmap=cmap, vmin=0, vmax=1.6 * tops[name],
-                      aspect="auto", extent=(x, x + n, row + n_rows, row))  # fmt: skip
+            ax.imshow(
+                table[name].values,
+                cmap=cmap,
+                vmin=0,
+                vmax=1.6 * tops[name],
+                aspect="auto",
+                extent=(x, x + n, row + n_rows, row),
+            )
         for i in range(n_rows):
             source = names[int(table.sources[i])]
             _cell(ax, 0.5, row + i, source, weight="bold")
@@ -36,12 +55,22 @@ def trigrams(data: xr.Dataset) -> Figure:
                 _cell(ax, 1.5 + entry, row + i, dests[entry])
                 _cell(ax, n + 1.5 + entry, row + i, outs[entry])
             example = f"{source} … {dests[0]} {outs[0]}"
-            ax.text(examples, row + i + 0.5, example, va="center", fontsize=5.5, color="#333333",
-                    family="monospace", parse_math=False)  # fmt: skip
+            ax.text(
+                examples,
+                row + i + 0.5,
+                example,
+                va="center",
+                fontsize=5.5,
+                color="#333333",
+                family="monospace",
+                parse_math=False,
+            )
         row += n_rows + 0.35
     ax.set(xlim=(-0.5, 2 * n + 4.6), ylim=(row, 0), yticks=[])
-    ax.set_xticks([0.5, 1 + n / 2, 1 + 1.5 * n, examples + 1.7],
-                  ["source", "… destination", "→ out", "strongest skip-trigram"])  # fmt: skip
+    ax.set_xticks(
+        [0.5, 1 + n / 2, 1 + 1.5 * n, examples + 1.7],
+        ["source", "… destination", "→ out", "strongest skip-trigram"],
+    )
     _bare(ax)
     for x in (1, n + 1):
         ax.axvline(x, color="white", linewidth=2)
@@ -59,19 +88,25 @@ def bugs(data: xr.Dataset) -> Figure:
     for i in range(n):
         words = [names[int(first[f"bug_{w}"][i])] for w in ("source", "destination", "out")]
         head, strength = int(first.bug_head[i]), float(first.bug_strength[i])
-        for x, text in zip((0, 3.6, 7.2, 9.6, 11.2), (words[0], f"… {words[1]}", f"→ {words[2]}",
-                           f"0.{head}", f"{strength:.0f}"), strict=True):  # fmt: skip
-            table.text(x, i + 0.5, text, va="center", fontsize=6, family="monospace",
-                       parse_math=False)  # fmt: skip
+        for x, text in zip(
+            (0, 3.6, 7.2, 9.6, 11.2),
+            (words[0], f"… {words[1]}", f"→ {words[2]}", f"0.{head}", f"{strength:.0f}"),
+            strict=True,
+        ):
+            table.text(
+                x, i + 0.5, text, va="center", fontsize=6, family="monospace", parse_math=False
+            )
     table.set(xlim=(0, 12.5), ylim=(n, 0), yticks=[])
     heads = ["source", "destination", "out", "head", "strength"]
     table.set_xticks([1.2, 4.8, 8.0, 10, 11.6], heads)
     _bare(table)
     table.tick_params(labelsize=6)
     floor = 1e-6
-    kinds = (("bug_bigram", GREY, "s", "in the text after the destination"),
-             ("bug_without", BLUE, "o", "model without the head"),
-             ("bug_said", ORANGE, "D", "model"))  # fmt: skip
+    kinds = (
+        ("bug_bigram", GREY, "s", "in the text after the destination"),
+        ("bug_without", BLUE, "o", "model without the head"),
+        ("bug_said", ORANGE, "D", "model"),
+    )
     for name, colour, marker, label in kinds:
         values = np.maximum(first[name].values, floor)
         said.scatter(values, y, s=14, color=colour, marker=marker, label=label, linewidths=0)
@@ -81,21 +116,29 @@ def bugs(data: xr.Dataset) -> Figure:
     said.set_xlabel("P(out) where the pair stands;\nin the text itself it is 0")
     said.minorticks_off()
     said.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), fontsize=6, ncols=1)
-    alive = data.isel(member=np.flatnonzero(data.alive.values)).bug_price.values
-    price.scatter(np.linspace(-0.2, 0.2, alive.size), alive, s=10, color=BLUE, linewidths=0)
-    e = mean_estimate(alive)
-    if np.isfinite(e.low):
-        price.errorbar(0.35, e.value, [[e.value - e.low], [e.high - e.value]], color="black",
-                       fmt="_", capsize=2, linewidth=0.8)  # fmt: skip
-    price.axhline(0, color="black", linewidth=0.6)
+    alive = members_where(data).bug_price.values
+    seed_dots(price, 0, alive, BLUE, half_width=0.2, size=10, opacity=1)
+    mean = mean_estimate(alive)
+    if np.isfinite(mean.low):
+        interval_bars(price, [0.35], [mean], fmt="_", linewidth=0.8)
+    zero_line(price)
     price.set(xlim=(-0.5, 0.6), xticks=[], ylabel="price, nats an event", xlabel="seeds")
     price.set_ylim(bottom=min(0, alive.min() * 1.1), top=max(alive.max() * 1.15, 0.01))
     return figure
 
 
 def _cell(ax: Axes, x: float, row: float, text: str, weight: str = "normal") -> None:
-    ax.text(x, row + 0.5, text, ha="center", va="center", fontsize=5.8, family="monospace",
-            weight=weight, parse_math=False)  # fmt: skip
+    ax.text(
+        x,
+        row + 0.5,
+        text,
+        ha="center",
+        va="center",
+        fontsize=5.8,
+        family="monospace",
+        weight=weight,
+        parse_math=False,
+    )
 
 
 def _bare(ax: Axes) -> None:

@@ -1,4 +1,8 @@
-"""The additivity gap on "a unless b": one trained head against any sum over sources."""
+"""The additivity gap on "a unless b": one trained head against the best sum over sources.
+
+In this language the answer is likely "out" where a stands in the text and b does not. A softmax can
+let b take the attention from a; a sum over sources adds up what each of them says.
+"""
 
 from dataclasses import dataclass, field
 
@@ -13,6 +17,8 @@ from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive, member_keys
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
+from circuitax.kit.checks import require_at_least, require_equal
+from circuitax.kit.measured_training import measured_training
 from circuitax.lab.lab import Lab
 from circuitax.models.extract_transformer import model_from_params
 from circuitax.models.transformer import Transformer
@@ -48,13 +54,9 @@ class UnlessTask:
     chunk: int = 100
 
     def __post_init__(self) -> None:
-        for name in ("batch", "texts", "seeds", "chunk"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
-        if self.model.n_layers != 1:
-            raise ValueError(f"model.n_layers={self.model.n_layers} must be 1")
-        if self.model.d_vocab < 6:
-            raise ValueError(f"model.d_vocab={self.model.d_vocab} must be at least 6")
+        require_at_least(self, 1, "batch", "texts", "seeds", "chunk")
+        require_equal(self, 1, "model.n_layers")
+        require_at_least(self, 6, "model.d_vocab")
 
     def __call__(self, key: jax.Array) -> Array:
         """One batch, a pure function of the key."""
@@ -82,8 +84,14 @@ def additivity_gap(
     """Held-out losses on the answer of the trained head and of the best sum over sources."""
     plan = Plan(Answers(Transformer(task.model), task), optim, task.chunk)
     members = new_members(derive(key, "training"), optim.learning_rate, jnp.zeros(task.seeds))
-    state, train = init(plan, members), advance(plan, members)
-    state, _ = lab.loop("unless", state, train, max(1, optim.steps // task.chunk), show="loss")
+    trained = measured_training(
+        lab,
+        "unless",
+        init(plan, members),
+        advance(plan, members),
+        steps=optim.steps,
+        every=task.chunk,
+    )
     last = slice(-1, None)
 
     def one(params: PyTree, key: jax.Array) -> dict[str, Array]:
@@ -113,6 +121,6 @@ def additivity_gap(
         }
 
     examine = jax.jit(jax.vmap(one))
-    found = lab.stage("gap", examine, state.params, member_keys(derive(key, "exam"), task.seeds))
+    found = lab.stage("gap", examine, trained.models, member_keys(derive(key, "exam"), task.seeds))
     floor = np.full(task.seeds, optimal_loss(task.high))
-    return found | {"optimal_loss": floor, "gap_alive": np.asarray(state.alive)}
+    return found | {"optimal_loss": floor, "gap_alive": trained.alive}

@@ -1,14 +1,12 @@
 """Paths multiply with depth; the loss comes from the shortest ones: counts, terms, nats, proof."""
 
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from circuitax.models.specs import TransformerSpec
 from jaxtyping import Array
 
 from circuitax.circuits.expansion import expand
@@ -18,11 +16,14 @@ from circuitax.circuits.order_terms import layer_subset_streams, order_streams, 
 from circuitax.circuits.paths import all_paths, n_paths
 from circuitax.circuits.read_out import logits_of
 from circuitax.data.in_context_bigrams import random_bigrams, sample_in_context_bigrams
-from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive
-from circuitax.kernel.weights import TransformerWeights
+from circuitax.kernel.model import Model
+from circuitax.kernel.run import run as run_model
+from circuitax.kernel.spec import TransformerSpec
+from circuitax.kit.checks import require_readable
 from circuitax.lab.lab import Lab
-from circuitax.lab.language_sizes import require_readable
+from circuitax.models.extract_transformer import model_from_params
+from circuitax.models.transformer import Transformer
 from circuitax.records.record import Record
 from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.language import NextToken
@@ -95,8 +96,8 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     exam = replace(spec.task, batch=spec.texts)(derive(key, "evaluation"))
     arms, divergences = {}, {}
     for depth in range(1, spec.max_depth + 1):
-        model = replace(spec.model, n_layers=depth)
-        plan = Plan(NextToken(model, spec.task), spec.optim, spec.chunk)
+        sizes = replace(spec.model, n_layers=depth)
+        plan = Plan(NextToken(Transformer(sizes), spec.task), spec.optim, spec.chunk)
         members = new_members(
             derive(key, f"{depth} layers"), spec.optim.learning_rate, jnp.zeros(spec.seeds)
         )
@@ -104,31 +105,31 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         train = advance(plan, members)
         n_chunks = spec.optim.steps // spec.chunk
         state, _ = lab.loop(f"depth-{depth}", state, train, n_chunks, show="loss")
-        examine = jax.jit(jax.vmap(partial(measure, model), in_axes=(0, None)))
-        found = lab.stage(f"terms-{depth}", examine, state.params, exam)
+        models = model_from_params(state.params, sizes)
+        examine = jax.jit(jax.vmap(measure, in_axes=(0, None)))
+        found = lab.stage(f"terms-{depth}", examine, models, exam)
         arms[depth] = found | {"alive": np.asarray(state.alive)}
         divergences[depth] = divergence(state.alive, state.step)
-    found = lab.stage("ledger", partial(rank, model), state, exam[: spec.ledgers])
+    found = lab.stage("ledger", rank, models, state.alive, exam[: spec.ledgers])
     last = {"top": ("place",), "top_path": ("place",), "all_sizes": ("rank",)}
     ledgers = {name: (("member", "text", *last.get(name, ())), x) for name, x in found.items()}
     data = xr.Dataset(
         _arrays(spec, arms) | ledgers,
-        coords={"depth": list(arms), "rank": ranks(n_paths(model.n_layers, model.n_heads))},
+        coords={"depth": list(arms), "rank": ranks(n_paths(models.n_layers, models.n_heads))},
     )
     return Record(data=data, notes={"divergence": divergences})
 
 
-def measure(model: TransformerSpec, weights: TransformerWeights, texts: Array) -> dict[str, Array]:
+def measure(model: Model, texts: Array) -> dict[str, Array]:
     """Losses by order and by layer, sizes of the orders, and how well all paths close."""
-    spec = model.forward_spec()
 
     def one(text: Array) -> dict[str, Array]:
-        _, trace = forward(weights, text, spec)
-        frozen = frozen_model(weights, text, spec, trace)
+        found = run_model(model, text)
+        frozen = frozen_model(found)
         orders = order_streams(frozen)
-        losses = selection_losses(orders, cumulative(model.n_layers + 1), frozen.read_out, text)
+        losses = selection_losses(found, orders, cumulative(model.n_layers + 1))
         subsets = over_subsets(layer_subset_streams(frozen))
-        by_subset = selection_losses(subsets, jnp.eye(len(subsets)), frozen.read_out, text)
+        by_subset = selection_losses(found, subsets, jnp.eye(len(subsets)))
         read = logits_of(orders, frozen.read_out)
         read = read - read.mean(axis=-1, keepdims=True)
         return {
@@ -138,9 +139,8 @@ def measure(model: TransformerSpec, weights: TransformerWeights, texts: Array) -
         }
 
     found = jax.tree.map(lambda x: x.mean(axis=0), jax.lax.map(one, texts))
-    logits, trace = forward(weights, texts[0], spec)
-    paths = expand(frozen_model(weights, texts[0], spec, trace), logits)
-    closing = jnp.abs(paths.remainder).max() / jnp.abs(logits).max()
+    first = run_model(model, texts[0])
+    closing = jnp.abs(expand(first).remainder).max() / jnp.abs(first.logits).max()
     return found | {"size": jnp.sqrt(found["size"]), "remainder": closing}
 
 

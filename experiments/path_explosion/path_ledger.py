@@ -4,40 +4,38 @@ from typing import Any
 
 import jax
 import numpy as np
-from circuitax.models.specs import TransformerSpec
 from jaxtyping import Array
 
 from circuitax.circuits.expansion import path_streams
 from circuitax.circuits.frozen import FrozenModel, frozen_model
 from circuitax.circuits.ledger import head_ledger, position_ledger
 from circuitax.circuits.paths import n_paths, path_name
-from circuitax.kernel.forward import forward
-from circuitax.kernel.weights import TransformerWeights
-from circuitax.training.problem import TrainState
+from circuitax.kernel.model import Model
+from circuitax.kernel.run import run
 
 TOP_PATHS = 20
 RANKS = 100  # at which sizes of all paths are kept
 
 
-def rank(model: TransformerSpec, state: TrainState, texts: Array) -> dict[str, np.ndarray]:
+def rank(models: Model, alive: Array, texts: Array) -> dict[str, np.ndarray]:
     """Both rankings for every member and text, NaN for members that diverged.
 
     Of the logit of the last token less the mean logit, at the position before it.
     """
-    spec, position = model.forward_spec(), texts.shape[1] - 2
-    count = n_paths(model.n_layers, model.n_heads)
+    position = texts.shape[1] - 2
+    count = n_paths(models.n_layers, models.n_heads)
     places = min(TOP_PATHS, count)
 
     @jax.jit
-    def all_of(weights: TransformerWeights, text: Array) -> tuple[FrozenModel, Array, Array]:
-        frozen = frozen_model(weights, text, spec, forward(weights, text, spec)[1])
+    def all_of(model: Model, text: Array) -> tuple[FrozenModel, Array, Array]:
+        frozen = frozen_model(run(model, text))
         direction = frozen.read_out.W_U[:, text[-1]] - frozen.read_out.W_U.mean(axis=1)
         scale = frozen.read_out.scale
         along = direction if scale is None else direction / scale[position]
         return frozen, direction, path_streams(frozen)[:, position] @ along
 
-    def one(weights: TransformerWeights, text: Array) -> dict[str, Any]:
-        frozen, direction, every = all_of(weights, text)
+    def one(model: Model, text: Array) -> dict[str, Any]:
+        frozen, direction, every = all_of(model, text)
         sizes = np.sort(np.abs(np.asarray(every)))[::-1]
         found = head_ledger(frozen, position, direction, k=places)
         placed = position_ledger(frozen, position, direction, k=places)
@@ -55,18 +53,15 @@ def rank(model: TransformerSpec, state: TrainState, texts: Array) -> dict[str, n
             "position_evaluated": placed.n_evaluated,
         }
 
-    alive = np.flatnonzero(state.alive)
-    rows = [
-        [one(jax.tree.map(lambda x, i=i: x[i], state.params), text) for text in texts]
-        for i in alive
-    ]
+    living = np.flatnonzero(alive)
+    rows = [[one(models.member(int(i)), text) for text in texts] for i in living]
     arrays = {}
     for name in rows[0][0]:
         measured = np.array([[cell[name] for cell in row] for row in rows])
         missing = "" if name == "top_path" else np.nan
         kind = measured.dtype if name == "top_path" else float
-        arrays[name] = np.full((len(state.alive), *measured.shape[1:]), missing, kind)
-        arrays[name][alive] = measured
+        arrays[name] = np.full((len(alive), *measured.shape[1:]), missing, kind)
+        arrays[name][living] = measured
     return arrays
 
 

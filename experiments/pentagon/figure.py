@@ -11,6 +11,8 @@ pairs      No pair of features is recovered: each is amplified, clipped, or repl
 S0 is "Some Structures in Transformer Architectures", the project's source note.
 """
 
+from typing import Any
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -45,9 +47,9 @@ def pipeline(record: Record) -> Figure:
         _embedding(middle, directions, x)
         _bars(right, output, r"output $\hat{x}$")
         for k in np.flatnonzero((output > 1e-9) & (x == 0)):
-            _note(right, "invented", k + 1, output[k], 8, ORANGE)
+            _note(right, "invented", int(k) + 1, output[k], 8, ORANGE)
         for k in np.flatnonzero((output <= 1e-9) & (x > 0)):
-            _note(right, "erased", k + 1, 0, 3, GREY)
+            _note(right, "erased", int(k) + 1, 0, 3, GREY)
     letter_panels(axes[:, 0])
     return figure
 
@@ -147,5 +149,5 @@ def _arrow(ax: Axes, tip: np.ndarray, colour: str, width: float) -> None:
 
 def _note(ax: Axes, text: str, x: float, y: float, up: float, colour: str) -> None:
     """A word above a bar, ``up`` points higher."""
-    where = {"xytext": (0, up), "textcoords": "offset points", "ha": "center"}
+    where: dict[str, Any] = {"xytext": (0, up), "textcoords": "offset points", "ha": "center"}
     ax.annotate(text, (x, y), color=colour, fontsize=7, **where)

@@ -1,26 +1,19 @@
-"""Published numbers and what the models at hand give.
+"""Published numbers, and what the models at hand give.
 
-copying   Share of tokens that heads raise most, or among five: printed, and measured where the
-          weights are at hand. Refuted by a cross beside its bar's end.
-heads     Composition of all pairs, and what is left of induction without each head of layer 0; only
-          with weights. Refuted if other cells of the K panel are as bright as the marked ones.
+copying   Share of tokens that heads raise most, or have among the five they raise most: as printed,
+          and as measured where the weights are at hand. Refuted by a cross beside its bar's end.
+heads     Composition of all pairs, and what is left of induction without each head of layer 0; it
+          is drawn only where the weights are at hand. Refuted if other cells of the K panel are as
+          bright as those of the previous-token head with the induction heads.
 """
 
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from circuitax.figures.style import (
-    BLACK,
-    BLUE,
-    GREY,
-    ORANGE,
-    SEQUENTIAL,
-    SKY,
-    letter_panels,
-    new_figure,
-    styled,
-)
+from circuitax.figures.marks import reference_line
+from circuitax.figures.palette import BLUE, GREY, ORANGE, SEQUENTIAL, SKY
+from circuitax.figures.style import letter_panels, new_figure, styled
 from circuitax.records.record import Record
 
 ROWS = ("1.4, first", "1.4, first five", "1.4 + 1.10, first", "1.4 + 1.10, first five")
@@ -48,10 +41,20 @@ def copying(data: xr.Dataset) -> Figure:
         found = 100 * data.copied.transpose("heads", "k").values.ravel()
         ax.plot(found, y, "x", color=ORANGE, label="measured")
     else:
-        ax.annotate("no weights at hand: not measured", (0.98, 0.94), xycoords="axes fraction",
-                    ha="right", va="top", color=GREY)  # fmt: skip
-    ax.set(xlim=(0, 104), xlabel="tokens that the heads' OV circuit raises most, %", yticks=y,
-           yticklabels=ROWS)  # fmt: skip
+        ax.annotate(
+            "no weights at hand: not measured",
+            (0.98, 0.94),
+            xycoords="axes fraction",
+            ha="right",
+            va="top",
+            color=GREY,
+        )
+    ax.set(
+        xlim=(0, 104),
+        xlabel="tokens that the heads' OV circuit raises most, %",
+        yticks=y,
+        yticklabels=ROWS,
+    )
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
     return figure
 
@@ -70,10 +73,15 @@ def heads(data: xr.Dataset) -> Figure:
     removed = np.arange(data.sizes["removed"])
     inducing = data.prefix.isel(layer=1) > 0.4
     for i, head in enumerate(np.flatnonzero(inducing.values)):
-        ax.plot(removed, data.prefix_without.isel(head=head), "os^v"[i % 4], markersize=3,
-                color=(BLUE, ORANGE)[i % 2], label=f"head 1.{head}")  # fmt: skip
-        ax.axhline(float(data.prefix.isel(layer=1, head=head)), color=BLACK, linewidth=0.6,
-                   linestyle=":")  # fmt: skip
+        ax.plot(
+            removed,
+            data.prefix_without.isel(head=head),
+            "os^v"[i % 4],
+            markersize=3,
+            color=(BLUE, ORANGE)[i % 2],
+            label=f"head 1.{head}",
+        )
+        reference_line(ax, y=data.prefix.isel(layer=1, head=head))
     ax.set(xlabel="head of layer 0 removed", ylabel="prefix score", ylim=(0, 1.05))
     if inducing.any():
         ax.legend(title="dotted: none removed")

@@ -29,8 +29,9 @@ def repeated_texts(
 ) -> Int[Array, "batch length"]:
     """Token 0 as start, then random tokens twice; shorter where the model is small."""
     period = min(period, (n_ctx - 1) // 2, d_vocab - 1)
-    twice = sample_repeated(key, batch, 2 * period, d_vocab - 1, min_period=period,
-                            max_period=period, distinct=True)  # fmt: skip
+    twice = sample_repeated(
+        key, batch, 2 * period, d_vocab - 1, min_period=period, max_period=period, distinct=True
+    )
     return jnp.pad(twice.tokens + 1, ((0, 0), (1, 0)))
 
 

@@ -6,18 +6,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from circuitax.models.specs import TransformerSpec
 from jaxtyping import Array
 
 from circuitax.circuits.saturation import jacobian_norm, row_entropy
 from circuitax.circuits.score_terms import head_scores
 from circuitax.data.repeated import RepeatedSource
 from circuitax.kernel.attention import causal_mask
-from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive
-from circuitax.kernel.weights import TransformerWeights
+from circuitax.kernel.model import Model
+from circuitax.kernel.run import run as run_model
+from circuitax.kernel.spec import TransformerSpec
+from circuitax.kit.checks import require_readable
 from circuitax.lab.lab import Lab
-from circuitax.lab.language_sizes import require_readable
+from circuitax.models.extract_transformer import model_from_params
+from circuitax.models.transformer import Transformer
 from circuitax.records.record import Record
 from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.language import NextToken, text_losses
@@ -70,19 +72,21 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     for scale in SCALES:
         for width in spec.widths:
             factor = width**-0.5 if scale == SCALES[0] else 1.0
-            model = replace(spec.model, d_head=width, d_value=spec.model.head_width,
+            sizes = replace(spec.model, d_head=width, d_value=spec.model.head_width,
                             score_scale=factor)  # fmt: skip
             members = new_members(derive(key, f"{scale} {width}"), spec.optim.learning_rate,
                                   jnp.zeros(spec.seeds))  # fmt: skip
             chunk = _chunk(spec.optim.steps)
-            plan = Plan(NextToken(model, spec.task), spec.optim, chunk)
+            plan = Plan(NextToken(Transformer(sizes), spec.task), spec.optim, chunk)
             state = init(plan, members)
-            examine = jax.jit(jax.vmap(lambda w, m=model: measure(m, w, exam)))
-            before = jax.tree.map(np.asarray, examine(state.params))
+            examine = jax.jit(jax.vmap(measure, in_axes=(0, None)))
+            models = model_from_params(state.params, sizes)
+            before = jax.tree.map(np.asarray, examine(models, exam))
             name = f"{'scaled' if scale == SCALES[0] else 'raw'}-{width}"
             state, curves = lab.loop(name, state, advance(plan, members),
                                      spec.optim.steps // chunk, show="loss")  # fmt: skip
-            after = jax.tree.map(np.asarray, examine(state.params))
+            models = model_from_params(state.params, sizes)
+            after = jax.tree.map(np.asarray, examine(models, exam))
             cell = {k: np.stack([before[k], after[k]]) for k in before}
             cell |= {"training_loss": curves["loss"], "alive": np.asarray(state.alive)}
             cells.append(cell)
@@ -91,22 +95,25 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     return Record(data=data, notes={"divergence": divergences})
 
 
-def measure(model: TransformerSpec, weights: TransformerWeights, texts: Array) -> dict[str, Array]:
+def measure(model: Model, texts: Array) -> dict[str, Array]:
     """Spread of the first layer's scores, and saturation and loss of the whole model."""
-    spec = model.forward_spec()
-    trace = jax.vmap(lambda text: forward(weights, text, spec)[1])(texts)
-    of_head = jax.vmap(head_scores, (None, None, None, None, 0))
     heads = jnp.arange(model.n_heads)
-    scores = jax.vmap(lambda trace: of_head(weights, spec, trace, 0, heads))(trace)
+
+    def one(text: Array) -> tuple[Array, Array]:
+        found = run_model(model, text)
+        scores = jax.vmap(lambda head: head_scores(found, 0, head))(heads)
+        return scores, found.trace.patterns
+
+    scores, patterns = jax.vmap(one)(texts)
     place = jnp.arange(texts.shape[1])
-    seen = causal_mask(place, place, spec.causal)
+    seen = causal_mask(place, place, model.spec.causal)
     # The first rows can attend to little; the last quarter says what a full context does.
-    late = trace.patterns[..., -texts.shape[1] // 4 :, :]
+    late = patterns[..., -texts.shape[1] // 4 :, :]
     return {
         "variance": jnp.var(scores, axis=(0, 2, 3), where=seen).mean(),
         "entropy": row_entropy(late).mean(),
         "jacobian": jacobian_norm(late).mean(),
-        "loss": text_losses(model, weights, texts).mean(),
+        "loss": text_losses(model, texts).mean(),
     }
 
 

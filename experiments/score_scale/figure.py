@@ -35,14 +35,14 @@ def widths(record: Record) -> Figure:
     """Three measures of saturation over the width of a head."""
     data = record.data
     figure, axes = new_figure(1, 3, height=2.5)
-    for ax, (name, label) in zip(axes[0], PANELS.items(), strict=True):
+    for ax, (name, quantity) in zip(axes[0], PANELS.items(), strict=True):
         for time, (colour, when) in TIMES.items():
             for scale, (line, mark, how) in LINES.items():
                 part = data[name].sel(time=time, scale=scale).transpose("width", "member")
                 label = f"{how}, {when}"
                 mean_curve(ax, part.width, part, colour, label=label, linestyle=line, marker=mark)
         _width_axis(ax, data)
-        ax.set_ylabel(label)
+        ax.set_ylabel(quantity)
     x = data.width.values
     axes[0, 0].plot(x, x, color=BLACK, linewidth=0.8, linestyle=":", label=r"$d_k$")
     axes[0, 0].set_yscale("log")

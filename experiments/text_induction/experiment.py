@@ -1,6 +1,5 @@
 """An induction head on real text: what it takes, what it is worth there, and what it costs."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -8,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from circuitax.models.specs import TransformerSpec
 from jaxtyping import Array
 
 from circuitax.circuits.in_context import repeated_pairs, token_losses
@@ -20,23 +18,40 @@ from circuitax.data.text import TextSpec, open_text
 from circuitax.data.windows import WindowSource, device_tokens, spaced_windows
 from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive
-from circuitax.kernel.spec import ForwardSpec
+from circuitax.kernel.model import Model
+from circuitax.kernel.spec import TransformerSpec
 from circuitax.kernel.tokens import behind_start
-from circuitax.kernel.weights import TransformerWeights
+from circuitax.kit.arms import file_name_of
+from circuitax.kit.checks import (
+    require_at_least,
+    require_at_most,
+    require_below,
+    require_divides,
+    require_in,
+    require_readable,
+)
+from circuitax.kit.kept_models import notes_of_kept
+from circuitax.kit.measured_training import Trained, joined, measured_training
+from circuitax.kit.members import each_member
+from circuitax.kit.ragged import stack_named
 from circuitax.lab.lab import Lab
-from circuitax.lab.language_sizes import require_readable
+from circuitax.models.extract_transformer import model_from_params
 from circuitax.models.plain import to_plain
+from circuitax.models.transformer import Transformer
 from circuitax.records.record import Record
 from circuitax.training.ensemble import Plan, advance, init, new_members
-from circuitax.training.language import NextToken
+from circuitax.training.language import NextToken, Source
 from circuitax.training.optim import OptimSpec
-from circuitax.training.problem import TrainState
-from circuitax.training.selection import divergence
-from experiments.text_induction.claims import ARMS, estimates
-from experiments.text_induction.claims import CLAIMS as CLAIMS
 
 BUDGET_SECONDS = 180
 PAPER_SECONDS = 2_800_000  # by its work against quick scale; not run
+
+# Layers, and whether training begins with windows that repeat themselves.
+ARMS = {
+    "2 layers": (2, False),
+    "2 layers, primed": (2, True),
+    "1 layer, primed": (1, True),
+}
 
 
 @dataclass(frozen=True)
@@ -73,14 +88,9 @@ class Spec:
     texts: int = 32
 
     def __post_init__(self) -> None:
-        for name in ("batch", "seeds", "primer", "measure_every", "windows", "texts"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
-        if self.primer >= self.optim.steps:
-            raise ValueError(f"primer={self.primer} must be below optim.steps={self.optim.steps}")
-        for name, steps in (("primer", self.primer), ("optim.steps", self.optim.steps)):
-            if steps % self.measure_every:
-                raise ValueError(f"measure_every={self.measure_every} must divide {name}={steps}")
+        require_at_least(self, 1, "batch", "seeds", "primer", "measure_every", "windows", "texts")
+        require_below(self, "optim.steps", "primer")
+        require_divides(self, "measure_every", "primer", "optim.steps")
         if self.model.n_ctx is None or not (
             1 <= self.min_period <= self.max_period < self.model.n_ctx
         ):
@@ -88,13 +98,9 @@ class Spec:
                 f"min_period={self.min_period} and max_period={self.max_period} must satisfy "
                 f"1 <= min_period <= max_period < model.n_ctx={self.model.n_ctx}"
             )
-        if not 0 <= self.repeated_share <= 1:
-            raise ValueError(f"repeated_share={self.repeated_share} must be from 0 to 1")
-        if self.max_period > self.model.d_vocab:
-            raise ValueError(
-                f"max_period={self.max_period} must be at most model.d_vocab={self.model.d_vocab}, "
-                "since the random texts repeat distinct tokens"
-            )
+        require_in(self, "[0, 1]", "repeated_share")
+        why = "since the random texts repeat distinct tokens"
+        require_at_most(self, "model.d_vocab", "max_period", why=why)
         require_readable(self.model, d_vocab=self.task.d_vocab)
 
 
@@ -104,8 +110,9 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     plain = WindowSource(spec.batch, length, device_tokens(text.tokens.train))
     primer = RepeatedWindowSource(plain, spec.min_period, spec.max_period)
     after = replace(primer, share=spec.repeated_share) if spec.repeated_share else plain
-    repeated = RepeatedSource(spec.texts, length, spec.model.d_vocab, spec.min_period,
-                              spec.max_period, distinct=True)  # fmt: skip
+    repeated = RepeatedSource(
+        spec.texts, length, spec.model.d_vocab, spec.min_period, spec.max_period, distinct=True
+    )
     held_out, exam = (
         behind_start(texts, spec.model.start_token)
         for texts in (
@@ -113,74 +120,88 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
             repeated(derive(key, "repeats")),
         )
     )
-    n_primer = spec.primer // spec.measure_every
-    n_chunks = spec.optim.steps // spec.measure_every
     found, divergences = {}, {}
-    for arm, (n_layers, primed) in ARMS.items():
-        model = replace(spec.model, n_layers=n_layers)
-        members = new_members(derive(key, arm), spec.optim.learning_rate, jnp.zeros(spec.seeds))
-        examine = jax.jit(jax.vmap(partial(measure, model.forward_spec()), (0, None, None)))
-        look = partial(_look, examine, held_out, exam)
-        plans = [Plan(NextToken(model, source), spec.optim, spec.measure_every)
-                 for source in (primer, after)]  # fmt: skip
-        name = arm.replace(", ", "-").replace(" ", "-")
-        state = init(plans[1], members)
-        lab.save_arrays(f"{name}-step-0", state.params)
-        parts = [jax.tree.map(lambda x: x[None], look(state.params))]
-        if primed:
-            train = _with_look(advance(plans[0], members), look)
-            state, curves = lab.loop(f"{name}-primer", state, train, n_primer, show="loss")
-            parts.append(curves)
-        train = _with_look(advance(plans[1], members), look)
-        left = n_chunks - n_primer if primed else n_chunks
-        state, curves = lab.loop(f"{name}-text", state, train, left, show="loss")
-        parts.append(curves)
-        lab.save_arrays(name, state.params)
-        remove = jax.jit(partial(ablated, model.forward_spec()))
-        found[arm] = {k: np.concatenate([np.asarray(p[k]) for p in parts]) for k in parts[0]}
-        found[arm] |= lab.stage(f"{name}-ablated", jax.vmap(remove, (0, None)), state.params,
-                                held_out)  # fmt: skip
-        found[arm]["alive"] = np.asarray(state.alive)
-        divergences[arm] = divergence(state.alive, state.step)
+    for arm, (n_layers, _) in ARMS.items():
+        sizes = replace(spec.model, n_layers=n_layers)
+        trained = _train(spec, arm, sizes, primer, after, (held_out, exam), derive(key, arm), lab)
+        remove = jax.vmap(jax.jit(ablated), (0, None))
+        lost = lab.stage(f"{file_name_of(arm)}-ablated", remove, trained.models, held_out)
+        found[arm] = trained.curves | lost | {"alive": trained.alive}
+        divergences[arm] = trained.divergence
     lab.save_arrays("held-out", {"windows": held_out})
     data = _dataset(spec, found, np.asarray(repeated_pairs(held_out)))
-    notes = {"text": text.about(), "divergence": divergences, "model": to_plain(spec.model)}
-    mixed = f"repeated_share={spec.repeated_share}: no arm ends on plain text"
-    unmet = {claim.id: mixed for claim in CLAIMS} if spec.repeated_share else {}
-    return Record(data=data, measured=estimates(data), unmet=unmet, notes=notes)
+    models = {
+        file_name_of(arm): replace(spec.model, n_layers=layers) for arm, (layers, _) in ARMS.items()
+    }
+    notes = {
+        "text": text.about(),
+        "divergence": divergences,
+        "model": to_plain(spec.model),
+        "repeated_share": spec.repeated_share,
+    }
+    return Record(data=data, notes=notes | notes_of_kept(models, (0, spec.optim.steps)))
 
 
-def _look(examine: Callable, windows: Array, exam: Array, weights: TransformerWeights) -> dict:
-    # vmap takes its axes by position.
-    return examine(weights, windows, exam)
+def _train(
+    spec: Spec,
+    arm: str,
+    sizes: TransformerSpec,
+    primer: Source,
+    after: Source,
+    texts: tuple[Array, Array],
+    key: jax.Array,
+    lab: Lab,
+) -> Trained:
+    """Train all members of one arm: on the primer first if it is a primed one, then on text."""
+    members = new_members(key, spec.optim.learning_rate, jnp.zeros(spec.seeds))
+    name, primed = file_name_of(arm), ARMS[arm][1]
+    plans = [
+        Plan(NextToken(Transformer(sizes), source), spec.optim, spec.measure_every)
+        for source in (primer, after)
+    ]
+    train = partial(
+        measured_training,
+        lab,
+        every=spec.measure_every,
+        measure=each_member(measure, *texts),
+        as_models=partial(model_from_params, spec=sizes),
+        keep_as=name,
+    )
+    state, steps = init(plans[1], members), spec.optim.steps
+    if not primed:
+        return train(
+            f"{name}-text", state, advance(plans[1], members), steps=steps, keep_at=(0, steps)
+        )
+    first = train(
+        f"{name}-primer", state, advance(plans[0], members), steps=spec.primer, keep_at=(0,)
+    )
+    second = train(
+        f"{name}-text",
+        first.state,
+        advance(plans[1], members),
+        steps=steps - spec.primer,
+        at_start=False,
+        keep_at=(steps,),
+    )
+    return joined(first, second)
 
 
-def _with_look(train: Callable, look: Callable) -> Callable:
-    def both(state: TrainState) -> tuple[TrainState, dict[str, Array]]:
-        state, _ = train(state)
-        return state, look(state.params)
-
-    return both
-
-
-def measure(
-    spec: ForwardSpec, weights: TransformerWeights, windows: Array, exam: Array
-) -> dict[str, Array]:
+def measure(model: Model, windows: Array, exam: Array) -> dict[str, Array]:
     """Losses of one member on held-out text, and what its heads do on random repeats."""
-    scores = induction_scores(weights, exam, spec)
-    losses = jax.lax.map(lambda text: token_losses(forward(weights, text, spec)[0], text), windows)
+    scores = induction_scores(model, exam)
+    losses = jax.lax.map(lambda text: token_losses(forward(model, text)[0], text), windows)
     return _losses(losses, repeated_pairs(windows)) | {
         "prefix": scores.prefix, "previous": scores.previous, "chance": scores.chance,
     }  # fmt: skip
 
 
-def ablated(spec: ForwardSpec, weights: TransformerWeights, windows: Array) -> dict[str, Array]:
+def ablated(model: Model, windows: Array) -> dict[str, Array]:
     """Losses without each head in turn, patterns kept as they were."""
-    cells = each_component(weights)
+    cells = each_component(model)
 
     def one(text: Array) -> Array:
-        _, trace = forward(weights, text, spec)
-        return ablate(weights, text, spec, cells, lambda z: token_losses(z, text), preserved=trace)
+        _, trace = forward(model, text)
+        return ablate(model, text, cells, lambda z: token_losses(z, text), preserved=trace)
 
     losses = jnp.moveaxis(jax.lax.map(one, windows), 1, 0)
     each = jax.vmap(partial(_losses, seen=repeated_pairs(windows)))(losses)
@@ -200,24 +221,22 @@ def _losses(losses: Array, seen: Array) -> dict[str, Array]:
 def _dataset(spec: Spec, found: dict[str, dict[str, np.ndarray]], seen: np.ndarray) -> xr.Dataset:
     def stack(name: str, axis: int | None = None) -> np.ndarray:
         """Arms one above the other; arms with fewer layers get NaN for those they lack."""
-        arrays = [each[name] for each in found.values()]
-        if axis is not None:
-            most = max(a.shape[axis] for a in arrays)
-            widths = [[(0, most - n if i == axis else 0) for i, n in enumerate(a.shape)]
-                      for a in arrays]  # fmt: skip
-            arrays = [np.pad(a, w, constant_values=np.nan)
-                      for a, w in zip(arrays, widths, strict=True)]  # fmt: skip
-        return np.stack(arrays)
+        return stack_named(found.values(), name, axis)
 
     over, heads = ("arm", "step", "member"), ("layer", "head")
     steps = np.arange(0, spec.optim.steps + 1, spec.measure_every)
     losses = ("loss", "loss_repeated", "loss_new")
+    curves = {name: (over, stack(name)) for name in losses}
+    scores = {name: ((*over, *heads), stack(name, 2)) for name in ("prefix", "previous")}
+    without = {
+        f"ablated_{name}": (("arm", "member", *heads), stack(f"ablated_{name}", 1))
+        for name in losses
+    }
     return xr.Dataset(
-        {name: (over, stack(name)) for name in losses}
-        | {name: ((*over, *heads), stack(name, 2)) for name in ("prefix", "previous")}
-        | {f"ablated_{name}": (("arm", "member", *heads), stack(f"ablated_{name}", 1))
-           for name in losses}
-        | {
+        {
+            **curves,
+            **scores,
+            **without,
             "alive": (("arm", "member"), stack("alive")),
             "chance": float(found["2 layers, primed"]["chance"][0, 0]),
             "share_repeated": float(seen.mean()),
@@ -228,4 +247,4 @@ def _dataset(spec: Spec, found: dict[str, dict[str, np.ndarray]], seen: np.ndarr
             "step": steps,
             "tokens": ("step", steps * spec.batch * ((spec.model.n_ctx or 1) - 1)),
         },
-    )  # fmt: skip
+    )

@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from circuitax.models.specs import TransformerSpec
 from jaxtyping import Array
 
 from circuitax.circuits.induction_scores import induction_scores
@@ -19,26 +18,35 @@ from circuitax.data.text import Text, TextSpec, open_text
 from circuitax.data.tokenizer import token_names
 from circuitax.data.windows import spaced_windows
 from circuitax.kernel.keys import derive
+from circuitax.kernel.model import Model
 from circuitax.kernel.sampling import Sampling
+from circuitax.kernel.spec import TransformerSpec
 from circuitax.kernel.tokens import behind_start
-from circuitax.kernel.weights import TransformerWeights
+from circuitax.kit.checks import (
+    require_at_least,
+    require_divides,
+    require_equal,
+    require_in,
+    require_positive,
+    require_readable,
+)
+from circuitax.kit.kept_models import log_spaced_steps, notes_of_kept
+from circuitax.kit.measured_training import Trained, measured_training
+from circuitax.kit.members import each_member
+from circuitax.kit.ragged import stack_named
 from circuitax.lab.lab import Lab
 from circuitax.lab.language_model import (
-    MODELS,
     TOKENIZER,
     LanguageModel,
     continuations,
     read_prompt,
 )
-from circuitax.lab.language_sizes import require_readable
+from circuitax.models.extract_transformer import model_from_params
 from circuitax.models.plain import to_plain
-from circuitax.records.claims import Claim, at_least
-from circuitax.records.estimate import Estimate, exact, mean_estimate
+from circuitax.models.transformer import Transformer
 from circuitax.records.record import Record
 from circuitax.training.language import text_losses
 from circuitax.training.optim import OptimSpec
-from circuitax.training.problem import TrainState
-from circuitax.training.selection import divergence
 from circuitax.training.text import train_on_text
 
 BUDGET_SECONDS = 210
@@ -78,17 +86,10 @@ class Spec:
     prompt: str = ""
 
     def __post_init__(self) -> None:
-        for name in ("batch", "seeds", "windows", "sample_tokens"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
-        if not 0 <= self.full_seeds <= self.seeds:
-            raise ValueError(f"full_seeds={self.full_seeds} must be 0 to seeds={self.seeds}")
-        if not self.full_learning_rate > 0:
-            raise ValueError(f"full_learning_rate={self.full_learning_rate} must be positive")
-        if self.measure_every < 1 or self.optim.steps % self.measure_every:
-            raise ValueError(
-                f"measure_every={self.measure_every} must divide optim.steps={self.optim.steps}"
-            )
+        require_at_least(self, 1, "batch", "seeds", "windows", "sample_tokens", "model.n_layers")
+        require_in(self, "[0, seeds]", "full_seeds")
+        require_positive(self, "full_learning_rate")
+        require_divides(self, "measure_every", "optim.steps")
         for name in ("model", "full"):
             model: TransformerSpec = getattr(self, name)
             require_readable(model, d_vocab=self.task.d_vocab, name=name)
@@ -100,38 +101,14 @@ class Spec:
                     f"{len(self.prompt.encode())} bytes of the prompt and "
                     f"sample_tokens={self.sample_tokens} but the last"
                 )
-        if self.full.start_token != self.model.start_token:
-            raise ValueError(
-                f"full.start_token={self.full.start_token} must equal model.start_token="
-                f"{self.model.start_token}: both read the same windows"
-            )
-        if (self.full.n_ctx or 0) < (self.model.n_ctx or 0):
-            raise ValueError(
-                f"full.n_ctx={self.full.n_ctx} must be at least model.n_ctx={self.model.n_ctx}: "
-                "both read the same windows"
-            )
+        why = "both read the same windows"
+        require_equal(self, "model.start_token", "full.start_token", why=why)
+        require_at_least(self, "model.n_ctx", "full.n_ctx", why=why)
         if (self.model.n_ctx or 0) // 2 > self.model.d_vocab:
             raise ValueError(
                 f"model.n_ctx={self.model.n_ctx} must be at most 2 d_vocab + 1 = "
                 f"{2 * self.model.d_vocab + 1}, since half of it is tokens that all differ"
             )
-        if self.model.n_layers < 1:
-            raise ValueError(f"model.n_layers={self.model.n_layers} must be at least 1")
-
-
-def _claim(id: str, statement: str) -> Claim:
-    return Claim(id=id, source="induction-heads paper, loss curves (O4); framework paper",
-                 statement=statement, quantity=id, expected=at_least(0), n=5, kind="shape",
-                 why="a relation: the corpus changes with the Python version",
-                 selection="all seeds that stayed finite; each its own data")  # fmt: skip
-
-
-CLAIMS = (
-    _claim("text-one-layer", "On real text one layer beats zero: gap between the 95 % intervals of "
-           "held-out loss over seeds, nats"),
-    _claim("text-two-layers", "On real text two layers beat one: gap between the 95 % intervals of "
-           "held-out loss over seeds, nats"),
-)  # fmt: skip
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
@@ -151,21 +128,17 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         )
         for n in (spec.windows, 4 * spec.windows)
     ]
-    repeated = RepeatedSource(64, length, spec.task.d_vocab, min_period=length // 4,
-                              max_period=length // 2, distinct=True)  # fmt: skip
+    repeated = RepeatedSource(
+        64, length, spec.task.d_vocab, length // 4, length // 2, distinct=True
+    )
     exam = behind_start(repeated(derive(key, "repeats")), spec.model.start_token)
     found, samples, divergences = {}, {}, {}
-    for name, model in models(spec):
-        weights, found[name], divergences[name] = _train(
-            spec, name, model, text, held_out, exam, derive(key, name), lab
-        )
-        first = jax.tree.map(lambda leaf: leaf[0], weights)
-        writer = LanguageModel(name, 0, spec.optim.steps, model, first, text.tokenizer)
-        (continuation,) = continuations(
-            writer, read_prompt(writer, spec.prompt), spec.sample_tokens,
-            key=derive(key, "samples"), sampling=Sampling(temperature=0.8),
-        )  # fmt: skip
-        samples[name] = spec.prompt + continuation
+    for name, sizes in models(spec):
+        trained = _train(spec, name, sizes, text, held_out[0], derive(key, name), lab)
+        found[name] = _measured(trained, held_out[1], exam)
+        divergences[name] = trained.divergence
+        first = trained.models.member(0)
+        samples[name] = _sample(spec, name, first, text, derive(key, "samples"))
     counts = {
         split: bigram_counts(getattr(text.tokens, split), spec.task.d_vocab).astype(np.int32)
         for split in ("train", "validation")
@@ -174,56 +147,88 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     lab.save_arrays("bigram-counts", counts)
     lab.save_arrays("held-out", {"windows": held_out[1]})
     lab.save_text(TOKENIZER, text.tokenizer.to_str())
+    kept = log_spaced_steps(spec.optim.steps, spec.measure_every)
+    notes = {
+        "text": text.about(),
+        "samples": samples,
+        "divergence": divergences,
+        "model": to_plain(spec.model),
+        "full": to_plain(spec.full),
+        # A deeper family has models that another run of a sweep lacks.
+        "ragged": ["model"],
+    }
     data = _dataset(spec, text, found, counts["train"], np.asarray(held_out[1]))
-    notes = {"text": text.about(), "samples": samples, "divergence": divergences,
-             "model": to_plain(spec.model), "full": to_plain(spec.full),
-             MODELS: {name: to_plain(model) for name, model in models(spec)},
-             "steps_kept": _steps_kept(spec),
-             # A deeper family has models that another run of a sweep lacks.
-             "ragged": ["model"]}  # fmt: skip
-    unmet = {} if spec.model.n_layers > 1 else {"text-two-layers": "model.n_layers=1 is one layer"}
-    return Record(data=data, measured=_estimates(data), unmet=unmet, notes=notes)
+    return Record(data=data, notes=notes | notes_of_kept(dict(models(spec)), kept))
 
 
 def _train(
-    spec: Spec, name: str, model: TransformerSpec, text: Text, held_out: list[Array], exam: Array,
-    key: jax.Array, lab: Lab,
-) -> tuple[TransformerWeights, dict[str, np.ndarray], dict[str, Any]]:  # fmt: skip
-    length, kept = spec.model.n_ctx or 0, _steps_kept(spec)
+    spec: Spec,
+    name: str,
+    sizes: TransformerSpec,
+    text: Text,
+    windows: Array,
+    key: jax.Array,
+    lab: Lab,
+) -> Trained:
+    """Train all members of one model, and follow their loss on held-out windows."""
     seeds, optim = spec.seeds, spec.optim
     if name == "full":
         seeds, optim = spec.full_seeds, replace(optim, learning_rate=spec.full_learning_rate)
     state, train = train_on_text(
-        key, model, optim, text.tokens.train, batch=spec.batch,
-        length=length, seeds=seeds, chunk=spec.measure_every,
-    )  # fmt: skip
+        key,
+        Transformer(sizes),
+        optim,
+        text.tokens.train,
+        batch=spec.batch,
+        length=spec.model.n_ctx or 0,
+        seeds=seeds,
+        chunk=spec.measure_every,
+    )
 
-    @jax.jit
-    def by_position(weights: TransformerWeights, windows: Array) -> Array:
-        return jax.vmap(lambda w: text_losses(model, w, windows).mean(axis=0))(weights)
+    def measure(members: Model) -> dict[str, Array]:
+        return {"loss": _by_position(members, windows).mean(axis=1)}
 
-    def advance(state: TrainState) -> tuple[TrainState, dict[str, Array]]:
-        state, metrics = train(state)
-        step = int(np.max(state.step))
-        if step in kept:
-            lab.save_arrays(f"{name}-step-{step}", state.params)
-        loss = by_position(state.params, held_out[0]).mean(axis=1)
-        return state, {"loss": loss, "training_loss": metrics["loss"]}
+    return measured_training(
+        lab,
+        name,
+        state,
+        train,
+        steps=spec.optim.steps,
+        every=spec.measure_every,
+        measure=measure,
+        as_models=partial(model_from_params, spec=sizes),
+        keep_at=log_spaced_steps(spec.optim.steps, spec.measure_every),
+    )
 
-    lab.save_arrays(f"{name}-step-0", state.params)
-    first = np.asarray(by_position(state.params, held_out[0]).mean(axis=1))
-    state, curves = lab.loop(name, state, advance, spec.optim.steps // spec.measure_every,
-                             show="loss")  # fmt: skip
-    scores = jax.jit(jax.vmap(lambda w: induction_scores(w, exam, model.forward_spec())))
-    repeats = scores(state.params)
-    arrays = {
-        "loss": np.concatenate([first[None], curves["loss"]]),
-        "loss_by_position": np.asarray(by_position(state.params, held_out[1])),
+
+@jax.jit
+def _by_position(members: Model, windows: Array) -> Array:
+    return jax.vmap(lambda model: text_losses(model, windows).mean(axis=0))(members)
+
+
+def _measured(trained: Trained, windows: Array, exam: Array) -> dict[str, np.ndarray]:
+    """Arrays of one model: losses along training and along the text, and scores on repeats."""
+    repeats = each_member(induction_scores, exam)(trained.models)
+    return {
+        "loss": trained.curves["loss"],
+        "loss_by_position": np.asarray(_by_position(trained.models, windows)),
         "repeats_by_position": np.asarray(repeats.loss_by_position),
-        "best_prefix": np.asarray(repeats.prefix.reshape(seeds, -1).max(1, initial=0)),
-        "alive": np.asarray(state.alive),
+        "best_prefix": np.asarray(repeats.prefix.reshape(len(trained.alive), -1).max(1, initial=0)),
+        "alive": trained.alive,
     }
-    return state.params, arrays, divergence(state.alive, state.step)
+
+
+def _sample(spec: Spec, name: str, model: Model, text: Text, key: jax.Array) -> str:
+    """The prompt, and what the first member of a model writes behind it."""
+    writer = LanguageModel(name, 0, spec.optim.steps, model, text.tokenizer)
+    (continuation,) = continuations(
+        writer,
+        read_prompt(writer, spec.prompt),
+        spec.sample_tokens,
+        key=key,
+        sampling=Sampling(temperature=0.8),
+    )
+    return spec.prompt + continuation
 
 
 def models(spec: Spec) -> Iterator[tuple[str, TransformerSpec]]:
@@ -234,25 +239,16 @@ def models(spec: Spec) -> Iterator[tuple[str, TransformerSpec]]:
         yield "full", spec.full
 
 
-def _steps_kept(spec: Spec) -> list[int]:
-    """Powers of two of the measuring interval, and both ends."""
-    n_chunks = spec.optim.steps // spec.measure_every
-    chunks = {0, n_chunks} | {2**i for i in range(n_chunks.bit_length())}
-    return sorted(chunk * spec.measure_every for chunk in chunks)
-
-
 def _dataset(
-    spec: Spec, text: Text, found: dict[str, dict[str, np.ndarray]], counts: np.ndarray,
+    spec: Spec,
+    text: Text,
+    found: dict[str, dict[str, np.ndarray]],
+    counts: np.ndarray,
     windows: np.ndarray,
-) -> xr.Dataset:  # fmt: skip
+) -> xr.Dataset:
     def stack(name: str) -> np.ndarray:
-        # Members that a model does not have count as not alive.
-        axis = 1 if name == "loss" else 0
-        arrays = [np.moveaxis(a[name], axis, 0) for a in found.values()]
-        whole = np.full((len(arrays), spec.seeds, *arrays[0].shape[1:]), np.nan)
-        for row, array in zip(whole, arrays, strict=True):
-            row[: len(array)] = array
-        return np.moveaxis(whole, 1, 1 + axis)
+        # Members that a model does not have are NaN, and count as not alive.
+        return stack_named(found.values(), name, 1 if name == "loss" else 0, dtype=float)
 
     table = smoothed_bigrams(counts.astype(np.int64))
     unigram = counts.sum(axis=0) + 1.0
@@ -279,17 +275,3 @@ def _dataset(
             "token": list(token_names(text.tokenizer)),
         },
     )
-
-
-def _estimates(data: xr.Dataset) -> dict[str, Estimate]:
-    last: dict[str, Estimate] = {}
-    for name in data.model.values:
-        members = data.sel(model=name)
-        losses = members.loss_by_position.mean("position").values[members.alive.values]
-        last[str(name)] = mean_estimate(losses)
-    gaps = {
-        claim: exact(last[f"layers-{n - 1}"].low - last[f"layers-{n}"].high, last[f"layers-{n}"].n)
-        for n, claim in ((1, "text-one-layer"), (2, "text-two-layers"))
-        if f"layers-{n}" in last
-    }
-    return {f"loss-{name}": estimate for name, estimate in last.items()} | gaps

@@ -34,6 +34,7 @@ from circuitax.figures.style import (
 from circuitax.records.estimate import mean_estimate
 from circuitax.records.merge import axis_names
 from circuitax.records.record import Record
+from experiments.text_models.measures import measure
 
 COLOURS = (BLUE, ORANGE, GREEN, PINK, SKY, YELLOW)
 
@@ -101,13 +102,13 @@ def positions(record: Record) -> Figure:
 
 def samples(record: Record) -> Figure:
     """What the first seed of each model writes after the prompt, at temperature 0.8."""
-    texts = record.notes["samples"]
+    texts, losses = record.notes["samples"], measure(record).estimates
     columns = 2
     figure, axes = new_figure(-(-len(texts) // columns), columns, width=PAGE, height=2.4)
     for ax in axes.flat:
         ax.set_axis_off()
     for ax, (name, text) in zip(axes.flat, texts.items(), strict=False):
-        loss = record.measured.get(f"loss-{name}")
+        loss = losses.get(f"loss-{name}")
         nats = f", {loss.value:.2f} nats a token" if loss else ""
         ax.set_title(f"{_label(name)}{nats}", loc="left")
         ax.text(0, 0.98, _wrapped(text), va="top", fontsize=6.5, family="monospace",

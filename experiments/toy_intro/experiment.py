@@ -90,7 +90,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     }
     members = in_every_seed(hyper, spec.seeds)
     if spec.model.kind is ToyKind.tied and spec.model.output is Activation.relu:
-        loss = lab.stage("exact", exact_losses, trained.params, *members)
+        loss = lab.stage("exact", exact_losses, trained.models, *members)
         optimum = lab.stage("optimum", _optimum, derive(key, "optimum"), spec, hyper)
         for name, value in optimum.items():
             shape = value.shape[1:]  # of a loss, of biases, or of weights
@@ -103,14 +103,14 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
                 arrays[name] = (("importance_base", "crossover_density"), value)
     else:
         key = derive(key, "evaluation")
-        fresh = fresh_losses(problem, trained.params, members, key, n_batches=50)
+        fresh = fresh_losses(problem, trained.models, members, key, n_batches=50)
         per_feature = n if spec.convention is Convention.mean else 1
         loss = per_feature * np.asarray(fresh).mean(axis=0)
 
     alive = trained.alive.reshape(networks)
     loss = np.where(alive, loss.reshape(networks), np.nan)
     best = best_of(*(jnp.moveaxis(jnp.asarray(a), 0, -1) for a in (loss, alive)))
-    W, b = _encoder(trained.params)
+    W, b = _encoder(trained.models)
     arrays |= {
         "loss": (NETWORK, loss),
         "alive": (NETWORK, alive),
@@ -138,7 +138,8 @@ def _cells(spec: Spec) -> ToyHyper:
     n = spec.model.n_features
     density = np.asarray(spec.task.density)[None, :, None]
     importance = np.asarray(spec.task.importance(n))[:, None, :]
-    return ToyHyper(*(a.reshape(-1, n) for a in np.broadcast_arrays(density, importance)))
+    cells = np.broadcast_arrays(density, importance)
+    return ToyHyper(*(jnp.asarray(a.reshape(-1, n)) for a in cells))
 
 
 def _encoder(params: TiedWeights | DenseWeights) -> tuple[np.ndarray, np.ndarray]:

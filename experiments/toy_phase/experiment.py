@@ -108,12 +108,12 @@ def _axis(name: str, size: int) -> np.ndarray:
     return np.geomspace(*RANGES[name], size)
 
 
-def _cells(size: int, n: int) -> ToyHyper:
+def _cells(size: int, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Density and importance of every feature in every cell, ``[cell, n]``, density fastest."""
     last, density = np.meshgrid(*(_axis(name, size) for name in RANGES), indexing="ij")
     importance = np.ones((size * size, n))
     importance[:, -1] = last.ravel()
-    return ToyHyper(np.repeat(density.reshape(-1, 1), n, axis=1), importance)
+    return np.repeat(density.reshape(-1, 1), n, axis=1), importance
 
 
 def _theory(spec: Spec, name: str) -> dict[str, np.ndarray]:
@@ -133,18 +133,18 @@ def _optimum(
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """The exact optimum on the grid, and at the points that claims name."""
     n, m = MODELS[name]
-    grid = _cells(spec.exact_grid, n)
-    density = np.concatenate([grid.density, [[p] * n for _, p in SPOTS[name]]])
-    importance = np.concatenate([grid.importance, [[*[1.0] * (n - 1), r] for r, _ in SPOTS[name]]])
+    density, importance = _cells(spec.exact_grid, n)
+    first_spot = len(density)
+    density = np.concatenate([density, [[p] * n for _, p in SPOTS[name]]])
+    importance = np.concatenate([importance, [[*[1.0] * (n - 1), r] for r, _ in SPOTS[name]]])
     with jax.enable_x64(True):
-        cells = ToyHyper(jnp.asarray(density), jnp.asarray(importance))
-        found = find_optimum(key, *cells, n_hidden=m, n_restarts=spec.restarts)
+        p, weight = jnp.asarray(density), jnp.asarray(importance)
+        found = find_optimum(key, p, weight, n_hidden=m, n_restarts=spec.restarts)
         W = found.weights.W
-        every = _picture(W, found.loss, cells) | {
+        every: dict[str, Any] = _picture(W, found.loss, density, importance) | {
             "error": found.error,
             "reached": np.asarray(found.n_reached) / spec.restarts,
         }
-        first_spot = len(grid.density)
         spots = {"W": W, "dimensionality": jax.vmap(dimensionality)(W)} | {
             name: every[name] for name in ("loss", "interference")
         }
@@ -176,7 +176,8 @@ def _trained(
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """All cells and seeds in one ensemble; the best seed of each cell by exact expected loss."""
     n, m = MODELS[name]
-    cells = _cells(spec.trained_grid, n)
+    density, importance = _cells(spec.trained_grid, n)
+    cells = ToyHyper(jnp.asarray(density, float), jnp.asarray(importance, float))
     problem = ToyProblem(ToySpec(n, m), spec.batch_size, Convention.sum)
     trained = crossed_training(
         lab,
@@ -188,7 +189,7 @@ def _trained(
         seeds=spec.seeds,
         chunk=spec.chunk,
     )
-    loss = exact_losses(trained.params, *in_every_seed(cells, spec.seeds))
+    loss = exact_losses(trained.models, *in_every_seed(cells, spec.seeds))
     with jax.enable_x64(True):
 
         def by_cell(members: np.ndarray) -> Array:
@@ -196,15 +197,17 @@ def _trained(
             return jnp.moveaxis(jnp.asarray(members).reshape(shape), 0, 1)
 
         best = best_of(by_cell(loss), by_cell(trained.alive))
-        W = take(by_cell(np.asarray(trained.params.W, np.float64)), best.restart)
-        found = _picture(W, best.loss, cells)
+        W = take(by_cell(np.asarray(trained.models.W, np.float64)), best.restart)
+        found = _picture(W, best.loss, density, importance)
     return found, trained.divergence
 
 
-def _picture(W: Array, loss: Array, cells: ToyHyper) -> dict[str, np.ndarray]:
+def _picture(
+    W: Array, loss: Array, density: np.ndarray, importance: np.ndarray
+) -> dict[str, np.ndarray]:
     """The last feature in every cell, with the loss of the network and of the best closed form."""
-    density, importance = (jnp.asarray(a[:, -1]) for a in cells)
-    _, closed_form = best_configuration(density, importance, W.shape[-1])
+    p, r = jnp.asarray(density[:, -1]), jnp.asarray(importance[:, -1])
+    _, closed_form = best_configuration(p, r, W.shape[-1])
     return {
         "norm": np.asarray(jax.vmap(norms)(W)[:, -1]),
         "interference": np.asarray(jax.vmap(interference_sq)(W)[:, -1]),

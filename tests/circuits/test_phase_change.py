@@ -72,7 +72,7 @@ def test_impossible_arguments() -> None:
         change_window(STEPS, curve, 0.5)
     with pytest.raises(ValueError, match=r"width=101\.0"):
         steepest_stretch(STEPS, curve, 101.0)
-    with pytest.raises(ValueError, match="curve has 20 measurements, must have one a step, 21"):
+    with pytest.raises(ValueError, match="curve has 20 measurements, must have one per step, 21"):
         reached(STEPS, curve[:20], 0.5)
     with pytest.raises(ValueError, match="steps must increase"):
         reached(STEPS[::-1], curve, 0.5)

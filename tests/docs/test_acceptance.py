@@ -8,18 +8,28 @@ import pytest
 from circuitax.config.catalogue import discover
 
 PAGE = Path(__file__).parents[2] / "docs" / "acceptance.md"
-CLAIMS = re.compile(r"`(\w+): ([\w, -]+)`")
+CLAIMS = re.compile(r"`(\w+): ([\w., -]+)`")
 ROWS = [
     [cell.strip() for cell in line.strip("|").split(" | ")]
     for line in PAGE.read_text().splitlines()
-    if line.startswith("| ") and not line.startswith(("| figure", "| check"))
+    if line.startswith("| ") and not line.startswith(("| figure", "| result", "| check"))
 ]
 
 
 def test_every_figure_has_one_row() -> None:
     figures = [row[0] for row in ROWS if re.fullmatch(r"F\d+", row[0])]
     assert figures == [f"F{i}" for i in range(1, 19)]
-    assert len(ROWS) == len(figures) + 15, "the acceptance table has 15 checks"
+    others = [row[0] for row in ROWS if re.fullmatch(r"[OT]\d+", row[0])]
+    assert others == ["O1", "O2", "O3", "O4", "O6", "O7", "O8", "T1", "T2", "T3", "T4", "T9"]
+    assert len(ROWS) == len(figures) + len(others) + 15, "the acceptance table has 15 checks"
+
+
+def test_every_claim_named_after_a_result_of_the_toy_models_paper_is_in_its_row() -> None:
+    listed = {row[0]: row[2] for row in ROWS}
+    claims = [claim.id for entry in discover().values() for claim in entry.load_claims()]
+    named = [claim for claim in claims if re.match(r"T\d+-", claim)]
+    assert len(named) > 20
+    assert [claim for claim in named if claim not in listed[claim.split("-")[0]]] == []
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
@@ -32,5 +42,5 @@ def test_named_claims_exist(row: list[str]) -> None:
     assert named, "a row without a claim"
     entries = discover()
     for experiment, claim in named:
-        known = {c.id for c in entries[experiment].load().CLAIMS}
+        known = {c.id for c in entries[experiment].load_claims()}
         assert claim in known, f"{experiment} makes no claim {claim}"

@@ -11,8 +11,11 @@ from circuitax.kernel.positions import Positions
 from circuitax.kernel.run import run as run_model
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.models.transformer import init_model
+from circuitax.records.record import Record
 from experiments.circuit_identities import experiment as circuit_identities
-from experiments.circuit_identities import readings as measures
+from experiments.circuit_identities import readings
+from experiments.circuit_identities.claims import CLAIMS
+from experiments.circuit_identities.measures import measure
 
 MODEL = TransformerSpec(d_vocab=9, n_ctx=5, n_layers=2, n_heads=2, d_model=8)
 
@@ -38,30 +41,30 @@ def test_refusals(change: dict[str, object], message: str) -> None:
 def test_a_wrong_term_shows_in_every_sum(x64: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """One head's values doubled in the frozen model, but not in the forward pass."""
     seen = run_model(init_model(jax.random.key(0), MODEL, jnp.float64), [1, 4, 2, 4, 8])
-    errors = jax.jit(measures.of_paths)(seen)
+    errors = jax.jit(readings.of_paths)(seen)
     assert set(errors) == set(circuit_identities.CHECKS)
     assert max(float(error) for error in errors.values()) < 1e-14
-    original = measures.frozen_model
+    original = readings.frozen_model
 
     def planted(*args):
         model = original(*args)
         return model._replace(W_V=model.W_V.at[0, 0].multiply(2))
 
-    for module in (measures, expansion):
+    for module in (readings, expansion):
         monkeypatch.setattr(module, "frozen_model", planted)
-    planted_errors = measures.of_paths(seen)
+    planted_errors = readings.of_paths(seen)
     for name in ("paths", "orders", "ablation"):
         assert planted_errors[name] > 1e-3, name
 
 
 def test_spectra_are_paired_whatever_their_order() -> None:
     small = np.array([1 + 1j, 1 - 1j])
-    assert measures._spectra_apart(small, np.array([0, 1 - 1j, 0, 1 + 1j])) == 0
-    assert measures._spectra_apart(small, np.array([0, 1 - 1j, 0.5, 1 + 1j])) == 0.5
+    assert readings._spectra_apart(small, np.array([0, 1 - 1j, 0, 1 + 1j])) == 0
+    assert readings._spectra_apart(small, np.array([0, 1 - 1j, 0.5, 1 + 1j])) == 0.5
 
 
 def test_float32_settles_no_float64_identity() -> None:
-    claims = {claim.id for claim in circuit_identities.CLAIMS if claim.kind == "identity"}
+    claims = {claim.id for claim in CLAIMS if claim.kind == "identity"}
     ones = xr.DataArray(np.zeros((1, 6, 2)), dims=("arm", "check", "member"))
     data = xr.Dataset(
         {
@@ -84,6 +87,6 @@ def test_float32_settles_no_float64_identity() -> None:
             "positions": ["none", "shortformer"],
         },
     )
-    measured, unmet = circuit_identities.estimates(data, 2, 4)
+    measured, unmet = measure(Record(data, {"score_heads": 2, "random_d_head": 4}))
     assert set(unmet) == claims - {"identity-paths-float32"}
     assert measured["identity-score-count"].value == 7  # 9 terms where positions make it 16

@@ -1,5 +1,7 @@
 """Roles and patches of the hand-made induction model, whose heads are known; what is refused."""
 
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,12 +16,16 @@ from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.run import run
 from circuitax.kernel.spec import TransformerSpec
+from circuitax.kit.kept_models import notes_of_kept
+from circuitax.lab.lab import Lab
 from circuitax.models.transformer import init_model
+from circuitax.records.head_roles import INDUCTION, NEITHER, PREVIOUS, role_of_each, roles
 from circuitax.records.record import Record
-from experiments.head_roles import experiment as head_roles
-from experiments.head_roles.claims import FULL, estimates, named
+from experiments.head_roles.claims import CLAIMS, FULL
 from experiments.head_roles.components import REPLACED, alignments, of_windows
-from experiments.head_roles.experiment import CLAIMS, Spec
+from experiments.head_roles.experiment import AXES, Spec
+from experiments.head_roles.experiment import full as read_full
+from experiments.head_roles.measures import measure
 from experiments.head_roles.path_patching import ROUTES, of_pairs, swapped_pairs, swapped_places
 from experiments.head_roles.readings import centred, of_texts, of_weights, own_share
 
@@ -40,13 +46,12 @@ def test_periods_without_room_for_two_pairs_are_refused() -> None:
         swapped_places(5)
 
 
-def test_text_models_without_full_ones_are_refused() -> None:
-    class Lab:
-        def input(self, name: str) -> Record:
-            return Record(xr.Dataset(coords={"model": ["layers-0"]}))
-
+def test_text_models_without_full_ones_are_refused(tmp_path: Path) -> None:
+    upstream = Record(notes=notes_of_kept({"layers-0": TransformerSpec(n_layers=0)}, [0]))
+    upstream.save(tmp_path / "models")
+    lab = Lab(tmp_path / "work", inputs={"text_models": tmp_path / "models"})
     with pytest.raises(ValueError, match="full_seeds=0 of text_models must be at least 1"):
-        head_roles._full(Spec(), Lab())
+        read_full(Spec(), lab)
 
 
 def test_pairs_differ_in_what_the_last_token_was_followed_by() -> None:
@@ -123,9 +128,16 @@ def test_the_own_share_of_even_attention_by_hand(x64: None) -> None:
 @pytest.fixture
 def full() -> Model:
     spec = TransformerSpec(
-        d_vocab=11, n_ctx=8, n_layers=2, n_heads=2, d_model=8, d_mlp=16, norm=Norm.layernorm,
-        positions=Positions.rotary, biases=True,
-    )  # fmt: skip
+        d_vocab=11,
+        n_ctx=8,
+        n_layers=2,
+        n_heads=2,
+        d_model=8,
+        d_mlp=16,
+        norm=Norm.layernorm,
+        positions=Positions.rotary,
+        biases=True,
+    )
     model = init_model(jax.random.key(0), spec)
     noise = jax.random.normal(jax.random.key(1), model.blocks.attention.b_O.shape)
     attention = model.blocks.attention._replace(b_O=noise)
@@ -169,32 +181,49 @@ def test_alignment_of_mlps_is_with_the_stream_behind_the_heads(full: Model) -> N
 
 def dataset(known: dict[str, np.ndarray], prefix: float, full_alive: bool = True) -> xr.Dataset:
     """The known model eight times over, its induction score overwritten, and a made-up full one."""
-    arrays = {name: (dims, np.stack([known[name]] * 8))
-              for name, dims in head_roles._axes().items()}  # fmt: skip
-    members, cells = "full_member", ["head 0.0", "mlp 0"]
-    component = ["tokens", "positions", "head 0.0", "head 0.1", "head 1.0", "head 1.1"]
+    arrays = {name: (axes, np.stack([known[name]] * 8)) for name, axes in AXES.items()}
+    each = {
+        "loss": 3.0,
+        "norm_price": 0.3,
+        "bandwidth_reused": 0.2,
+        "bandwidth_effective": 0.7,
+        "remainder_full": 1e-6,
+    }
+    lost = np.tile([[0.4], [0.1], [0.2], [0.3]], (3, 1, 2))
+    cells = ["head 0.0", "mlp 0"]
     data = xr.Dataset(
-        arrays
-        | {name: (members, np.full(3, value)) for name, value in
-           {"loss": 3.0, "norm_price": 0.3, "bandwidth_reused": 0.2, "bandwidth_effective": 0.7,
-            "remainder_full": 1e-6}.items()}
-        | {"alignment_full": ((members, "cell"), np.tile([-0.2, 0.3], (3, 1))),
-           "alignment_full_at_init": ((members, "cell"), np.zeros((3, 2))),
-           "nats_lost": ((members, "replaced", "cell"),
-                         np.tile([[0.4], [0.1], [0.2], [0.3]], (3, 1, 2))),
-           "full_alive": (members, np.full(3, full_alive)), "full_uniform": 5.0,
-           "bandwidth_null": 0.25, "alive": ("member", np.ones(8, bool)),
-           "swapped": ("swap", np.array([A, Z]))},
-        coords={"kind": list("QKV"), "place": ["into layer 0", "into layer 1", "final"],
-                "route": list(ROUTES), "component": component, "head": range(2), "cell": cells,
-                "replaced": list(REPLACED)},
-    )  # fmt: skip
+        arrays | {name: ("full_member", np.full(3, value)) for name, value in each.items()},
+        coords={
+            "kind": list("QKV"),
+            "place": ["into layer 0", "into layer 1", "final"],
+            "route": list(ROUTES),
+            "component": ["tokens", "positions", "head 0.0", "head 0.1", "head 1.0", "head 1.1"],
+            "head": range(2),
+            "cell": cells,
+            "replaced": list(REPLACED),
+        },
+    ).assign(
+        alignment_full=(("full_member", "cell"), np.tile([-0.2, 0.3], (3, 1))),
+        alignment_full_at_init=(("full_member", "cell"), np.zeros((3, 2))),
+        nats_lost=(("full_member", "replaced", "cell"), lost),
+        full_alive=("full_member", np.full(3, full_alive)),
+        full_uniform=5.0,
+        bandwidth_null=0.25,
+        alive=("member", np.ones(8, bool)),
+        swapped=("swap", np.array([A, Z])),
+    )
     data.prefix[:, 1, 0] = prefix
-    return named(data)
+    return roles(data).assign(role=role_of_each(data))
+
+
+def test_heads_are_named_by_layer_and_score(known: dict[str, np.ndarray]) -> None:
+    data = dataset(known, 0.9)
+    assert data.role.values[0].tolist() == [[PREVIOUS, NEITHER], [INDUCTION, NEITHER]]
+    assert dataset(known, 0.1).role.values[0].tolist() == [[PREVIOUS, NEITHER], [NEITHER, NEITHER]]
 
 
 def test_preconditions(known: dict[str, np.ndarray]) -> None:
-    measured, unmet = estimates(dataset(known, 0.9))
+    measured, unmet = measure(Record(dataset(known, 0.9)))
     assert {claim.id for claim in CLAIMS} <= set(measured) and not unmet
     assert measured["previous-through-keys"].value == pytest.approx(1, abs=0.02)
     assert measured["patching-moves"].value == pytest.approx(1, abs=0.02)
@@ -202,8 +231,8 @@ def test_preconditions(known: dict[str, np.ndarray]) -> None:
     assert measured["norm-absorbed"].value == pytest.approx(0.3 / (5 - 3))
     assert measured["memory-writes-against"].value == pytest.approx(-0.2)
     assert measured["zero-above-mean"].value == pytest.approx(0.4 - 0.1)
-    measured, unmet = estimates(dataset(known, 0.1, full_alive=False))
+    measured, unmet = measure(Record(dataset(known, 0.1, full_alive=False)))
     assert not measured and set(unmet) == {claim.id for claim in CLAIMS}
     assert "only 0 seeds have an induction head" in unmet["edge-largest"]
-    assert all(unmet[c.id] == "every full transformer has diverged" for c in CLAIMS
-               if c.selection == FULL)  # fmt: skip
+    diverged = [unmet[claim.id] for claim in CLAIMS if claim.selection == FULL]
+    assert set(diverged) == {"every full transformer has diverged"}

@@ -6,32 +6,32 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from circuitax.models.specs import TransformerSpec
 from jaxtyping import Array
 
 from circuitax.circuits.induction_scores import induction_scores
-from circuitax.commands import run
+from circuitax.commands import job, run
 from circuitax.data.repeated import RepeatedSource
-from circuitax.kernel.weights import TransformerWeights
-from circuitax.lab.runs import finished_runs, provenance
-from circuitax.models.transformer import init_weights
+from circuitax.kernel.model import Model
+from circuitax.kernel.spec import TransformerSpec
+from circuitax.lab.runs import VARIABLE, finished_runs, provenance
+from circuitax.models.transformer import init_model
 from circuitax.records.record import Record
 from experiments.induction_phase import experiment as induction_phase
 from experiments.induction_phase.experiment import in_context, without_heads
 
-MODEL = TransformerSpec(d_vocab=8, n_ctx=12, n_layers=2, n_heads=2, d_model=8, init_scale=3.0)
+SIZES = TransformerSpec(d_vocab=8, n_ctx=12, n_layers=2, n_heads=2, d_model=8, init_scale=3.0)
 TASK = RepeatedSource(4, 12, 8, min_period=3, max_period=6, distinct=True)
 
 
-def score(weights: TransformerWeights, texts: Array) -> float:
-    losses = induction_scores(weights, texts, MODEL.forward_spec()).loss_by_position
+def score(model: Model, texts: Array) -> float:
+    losses = induction_scores(model, texts).loss_by_position
     return float(in_context(TASK, losses))
 
 
-def silenced(weights: TransformerWeights, layer: int, head: int) -> TransformerWeights:
-    heads = weights.blocks.attention
+def silenced(model: Model, layer: int, head: int) -> Model:
+    heads = model.blocks.attention
     silent = heads._replace(W_O=heads.W_O.at[layer, head].set(0))
-    return weights._replace(blocks=weights.blocks._replace(attention=silent))
+    return model.replace(blocks=model.blocks._replace(attention=silent))
 
 
 def test_in_context_is_late_minus_early() -> None:
@@ -41,23 +41,23 @@ def test_in_context_is_late_minus_early() -> None:
 
 
 def test_heads_are_taken_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    weights, texts = init_weights(jax.random.key(1), MODEL), TASK(jax.random.key(2))
-    prefix = induction_scores(weights, texts, MODEL.forward_spec()).prefix
+    model, texts = init_model(jax.random.key(1), SIZES), TASK(jax.random.key(2))
+    prefix = induction_scores(model, texts).prefix
     # Random heads: call the one that matches prefixes best the induction head.
     monkeypatch.setattr(induction_phase, "PREFIX_SCORE", float(prefix.max()))
     layer, head = np.unravel_index(int(prefix.argmax()), prefix.shape)
-    found = jax.jit(partial(without_heads, MODEL, TASK))(weights, texts)
+    found = jax.jit(partial(without_heads, task=TASK))(model, texts)
     assert found["each"].shape == (2, 2, 2) and found["groups"].shape == (2, 2)
     held, reacts = found["each"]
     for i in range(2):
         for j in range(2):
-            wanted = score(silenced(weights, i, j), texts)
+            wanted = score(silenced(model, i, j), texts)
             np.testing.assert_allclose(reacts[i, j], wanted, rtol=1e-4, atol=1e-5)
     # Nothing reads the last layer's patterns again, and much reads the first one's output.
     np.testing.assert_allclose(held[1], reacts[1], rtol=1e-4, atol=1e-5)
     assert np.abs(held[0] - reacts[0]).max() > 1e-3
     np.testing.assert_allclose(found["groups"][:, 0], found["each"][:, layer, head], rtol=1e-4)
-    everything = weights
+    everything = model
     for i, j in [(0, 0), (0, 1), (1, 0), (1, 1)]:
         if (i, j) != (layer, head):
             everything = silenced(everything, i, j)
@@ -65,7 +65,11 @@ def test_heads_are_taken_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_double_precision_reaches_the_curves(results: Path) -> None:
+def test_double_precision_reaches_the_curves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logging_as_before: None
+) -> None:
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    monkeypatch.setattr(job, "keep_compiled_code", lambda folder: folder)
     assert run.main(["experiment=induction_phase", "scale=tiny", "dtype=float64"]) == 0
     (folder,) = finished_runs("induction_phase")
     assert provenance(folder)["dtype"] == "float64"

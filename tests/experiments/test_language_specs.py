@@ -1,10 +1,10 @@
 """Impossible values of the language experiments are refused by name, before anything runs."""
 
 import pytest
-from circuitax.models.specs import TransformerSpec
 
 from circuitax.data.repeated import RepeatedSource
 from circuitax.data.text import TextSpec
+from circuitax.kernel.spec import TransformerSpec
 from circuitax.training.optim import OptimSpec
 from experiments.bigram import experiment as bigram
 from experiments.induction_phase import experiment as induction_phase

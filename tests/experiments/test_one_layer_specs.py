@@ -1,7 +1,10 @@
-"""Impossible values of the one-layer and neuron experiments are refused by name."""
+"""The one-layer and neuron experiments: what they refuse, and how their records settle claims."""
+
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 import xarray as xr
 
@@ -10,9 +13,13 @@ from circuitax.kernel.spec import TransformerSpec
 from circuitax.models.transformer import init_model
 from circuitax.records.record import Record
 from experiments.neuron_tables import experiment as neuron_tables
+from experiments.neuron_tables.claims import measure as measure_neurons
 from experiments.one_layer_circuits import experiment as one_layer_circuits
 from experiments.one_layer_circuits.additive import AdditiveTask
+from experiments.one_layer_circuits.measures import measure
 from experiments.one_layer_circuits.unless import UnlessTask
+
+RESULTS = Path(__file__).parents[2] / "results"
 
 
 @pytest.mark.parametrize(
@@ -21,9 +28,13 @@ from experiments.one_layer_circuits.unless import UnlessTask
         ({"windows": 0}, "windows=0"),
         ({"windows": 1}, "windows=1 must be at least 2"),
         ({"bugs": 0}, "bugs=0"),
-        ({"bug_tokens": 513}, "bug_tokens=513 must be at most 1024 and at most task.d_vocab=512"),
-        ({"bug_tokens": 2000, "task": TextSpec(d_vocab=4096)}, "bug_tokens=2000 must be at most"),
+        ({"bug_tokens": 513}, "bug_tokens=513 must be at most task.d_vocab=512"),
+        (
+            {"bug_tokens": 2000, "task": TextSpec(d_vocab=4096)},
+            "bug_tokens=2000 must be at most 1024",
+        ),
         ({"bug_tokens": 8}, "bug_sources=32 must be at most bug_tokens=8"),
+        ({"unless": UnlessTask(chunk=30)}, "unless.chunk=30 must divide optim.steps=10000"),
     ],
 )
 def test_one_layer_circuits(change: dict[str, object], message: str) -> None:
@@ -96,3 +107,33 @@ def test_text_models_without_full_ones_have_no_neuron_tables() -> None:
 
     with pytest.raises(ValueError, match="full_seeds=0 of text_models must be at least 1"):
         neuron_tables.run(neuron_tables.Spec(), jax.random.key(0), WithoutFull())
+
+
+@pytest.mark.parametrize(
+    ("change", "unmet"),
+    [
+        ({"gap_alive": False}, {"additivity-gap"}),
+        ({"p_out": 0.75}, {"additivity-gap"}),
+        ({"bug_said": np.nan}, {"bugs-said"}),
+        ({"text_sum_end": np.nan}, {"text-additivity-gap", "text-ensemble"}),
+    ],
+)
+def test_one_layer_claims_without_their_precondition(
+    change: dict[str, float], unmet: set[str]
+) -> None:
+    record = Record.load(RESULTS / "one_layer_circuits" / "accepted")
+    for name, value in change.items():
+        record.data[name] = xr.full_like(record.data[name], value)
+    found = measure(record)
+    assert set(found.unmet) == unmet
+    assert not unmet & set(found.estimates)
+
+
+def test_a_unit_that_fires_for_nothing_counts_half() -> None:
+    record = Record.load(RESULTS / "neuron_tables" / "accepted")
+    record.data["fired"] = record.data.everywhere
+    found = measure_neurons(record).estimates
+    assert found["neuron-values"].value == 0.5
+    assert found["neuron-lift"].value == 1
+    before = found["neuron-values-null"].value
+    assert found["neuron-values-rise"].value == pytest.approx(0.5 - before)

@@ -19,18 +19,25 @@ from circuitax.lab.lab import Lab
 from circuitax.models.lens_format import spec_from_config
 from circuitax.models.pretrained import save_pretrained
 from circuitax.records.claims import OUT_OF_REACH, settle
+from circuitax.records.measured import Measured
 from circuitax.records.record import Record
 from experiments.published_weights import claims
 from experiments.published_weights import experiment as published_weights
-from experiments.published_weights.experiment import CLAIMS, Spec, _other
+from experiments.published_weights.claims import CLAIMS
+from experiments.published_weights.experiment import Spec, sizes
+from experiments.published_weights.measures import REMOVALS, measure, unpublished
+from experiments.published_weights.sources import SETTINGS
 
 V, N = 12, 13
 NOWHERE = {"source": "nobody/nothing", "one_layer": "nobody/nothing"}
 
 
-def run(tmp_path: Path, **fields: object) -> Record:
+def measured(tmp_path: Path, **fields: object) -> Measured:
+    """What the saved record of a run settles."""
     spec = Spec(**NOWHERE | {"previous": 0, "inducers": (0,)} | fields)
-    return published_weights.run(spec, jax.random.key(3), Lab(tmp_path / "work"))
+    record = published_weights.run(spec, jax.random.key(3), Lab(tmp_path / "work"))
+    record.save(tmp_path / "run")
+    return measure(Record.load(tmp_path / "run"))
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +64,8 @@ def save_one_layer(model: Model, folder: Path) -> None:
 
 
 def test_without_weights_every_claim_is_out_of_reach_with_a_command(tmp_path: Path) -> None:
-    record = run(tmp_path)
-    verdicts = settle(CLAIMS, record.measured, record.unmet)
+    found = measured(tmp_path)
+    verdicts = settle(CLAIMS, *found)
     assert {verdict.verdict for verdict in verdicts} == {OUT_OF_REACH}
     for verdict in verdicts:
         if verdict.claim not in claims.NEVER:
@@ -70,8 +77,8 @@ def test_a_known_induction_model_is_read_from_its_folder(induction: Path, tmp_pa
     tokens = tmp_path / "tokens.npy"
     block = np.random.default_rng(0).permuted(np.tile(np.arange(1, V), (3, 1)), axis=1)[:, :6]
     np.save(tokens, np.concatenate([np.zeros((3, 1), int), block, block], axis=1))
-    record = run(tmp_path, source=str(induction), tokens=str(tokens))
-    value = {name: estimate.value for name, estimate in record.measured.items()}
+    found = measured(tmp_path, source=str(induction), tokens=str(tokens))
+    value = {name: estimate.value for name, estimate in found.estimates.items()}
     assert value["arena-previous"] == 0
     assert value["arena-induction"] == 0, "no other head induces"
     assert value["arena-copying-top-1"] == 1 == value["arena-both-top-5"]
@@ -85,17 +92,17 @@ def test_a_known_induction_model_is_read_from_its_folder(induction: Path, tmp_pa
     assert value["published-layer-1"] > value["published-layer-0"]
     assert value["published-text-induction"] > 0.5
     # Nothing is settled by a model that is not the published one, whatever it scores.
-    verdicts = settle(CLAIMS, record.measured, record.unmet)
+    verdicts = settle(CLAIMS, *found)
     assert {verdict.verdict for verdict in verdicts} == {OUT_OF_REACH}
     reasons = {v.claim.id: v.reason for v in verdicts}
     assert "the model at hand has 2 layers, 4 heads of 13" in reasons["arena-previous"]
 
 
 def test_removals_need_something_to_remove(induction: Path, tmp_path: Path) -> None:
-    record = run(tmp_path, source=str(induction), inducers=(1,))
-    assert not claims.REMOVALS & set(record.measured)
-    assert set(record.unmet) >= claims.REMOVALS
-    assert record.measured["arena-induction"].value == 2, "one missing, one not expected"
+    found = measured(tmp_path, source=str(induction), inducers=(1,))
+    assert not REMOVALS & set(found.estimates)
+    assert set(found.unmet) >= REMOVALS
+    assert found.estimates["arena-induction"].value == 2, "one missing, one not expected"
 
 
 def test_named_skip_trigrams_and_their_bugs(tmp_path: Path) -> None:
@@ -115,13 +122,25 @@ def test_named_skip_trigrams_and_their_bugs(tmp_path: Path) -> None:
     model = skip_trigram_model(jnp.asarray(scores), jnp.asarray(raises), jnp.zeros((21, 21)))
     save_one_layer(model, tmp_path / "one")
     assert model.d_value == 21
-    record = run(
+    found = measured(
         tmp_path, one_layer=str(tmp_path / "one"), tokenizer=str(tmp_path / "tokenizer.json")
     )
-    assert record.measured["published-skip-trigrams"].value == 1
-    assert record.measured["published-bug"].value == 1, "bilinear: both bugs are forced"
-    assert record.measured["published-most-copy"].value == 0
-    assert record.measured["published-copying-pattern"].value < 0.1
+    assert found.estimates["published-skip-trigrams"].value == 1
+    assert found.estimates["published-bug"].value == 1, "bilinear: both bugs are forced"
+    assert found.estimates["published-most-copy"].value == 0
+    assert found.estimates["published-copying-pattern"].value < 0.1
+
+
+def test_words_that_are_no_tokens_settle_nothing(tmp_path: Path) -> None:
+    words = {"<|endoftext|>": 0, " keep": 1, " in": 2}
+    Tokenizer(WordLevel(words, unk_token="<|endoftext|>")).save(str(tmp_path / "words.json"))
+    save_one_layer(skip_trigram_model(*jnp.zeros((3, 3, 3))), tmp_path / "one")
+    found = measured(
+        tmp_path, one_layer=str(tmp_path / "one"), tokenizer=str(tmp_path / "words.json")
+    )
+    assert {found.unmet[claim.id] for claim in claims.WORDS} == {
+        "the named words are not whole tokens of this tokenizer"
+    }
 
 
 def test_a_model_that_copies_has_the_copying_pattern(tmp_path: Path) -> None:
@@ -129,9 +148,9 @@ def test_a_model_that_copies_has_the_copying_pattern(tmp_path: Path) -> None:
     scores = jnp.full((n, n), 1.0) - 0.5 * jnp.eye(n, k=1)  # some sources preferred
     model = skip_trigram_model(scores, 3 * jnp.eye(n), jnp.zeros((n, n)))
     save_one_layer(model, tmp_path / "one")
-    record = run(tmp_path, one_layer=str(tmp_path / "one"))
-    assert record.measured["published-copying-pattern"].value > 0.9
-    assert record.measured["published-most-copy"].value == 1
+    found = measured(tmp_path, one_layer=str(tmp_path / "one"))
+    assert found.estimates["published-copying-pattern"].value > 0.9
+    assert found.estimates["published-most-copy"].value == 1
 
 
 @pytest.mark.parametrize(
@@ -141,6 +160,7 @@ def test_a_model_that_copies_has_the_copying_pattern(tmp_path: Path) -> None:
         ({"period": 0}, "period=0"),
         ({"inducers": ()}, r"inducers=\(\) must name a head"),
         ({"previous": -1}, "previous=-1"),
+        ({"inducers": (4, -1)}, r"inducers=\(4, -1\)"),
     ],
 )
 def test_refusals(change: dict[str, object], message: str) -> None:
@@ -150,25 +170,25 @@ def test_refusals(change: dict[str, object], message: str) -> None:
 
 def test_what_does_not_fit_the_model_is_refused(induction: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="n_heads=4, must have 2 layers and heads previous=7"):
-        run(tmp_path, source=str(induction), previous=7)
+        measured(tmp_path, source=str(induction), previous=7)
     with pytest.raises(ValueError, match="one_layer has n_layers=2, must be 1"):
-        run(tmp_path / "two", one_layer=str(induction))
+        measured(tmp_path / "two", one_layer=str(induction))
     np.save(tmp_path / "long.npy", np.zeros((2, N + 1), int))
     with pytest.raises(ValueError, match=r"tokens='long.npy' has shape \(2, 14\)"):
-        run(tmp_path / "again", source=str(induction), tokens=str(tmp_path / "long.npy"))
+        measured(tmp_path / "again", source=str(induction), tokens=str(tmp_path / "long.npy"))
 
 
 def test_models_of_the_published_sizes_settle_their_claims() -> None:
     arena = TransformerSpec(d_vocab=50_278, n_ctx=2048, n_layers=2, n_heads=12, d_model=768)
-    assert _other(claims.TWO_LAYERS, arena, 2) == {}
-    assert len(_other(claims.ONE_LAYER, arena, 1)) == len(claims.ONE_LAYER)
+    assert unpublished(claims.TWO_LAYERS, sizes(arena), 2) == {}
+    assert len(unpublished(claims.ONE_LAYER, sizes(arena), 1)) == len(claims.ONE_LAYER)
 
 
 def test_the_published_two_layer_model_comes_without_settings() -> None:
-    sizes = spec_from_config(published_weights.SETTINGS["source"])
-    assert (sizes.n_layers, sizes.n_heads, sizes.head_width, sizes.d_mlp) == (2, 12, 64, None)
-    assert (sizes.positions, sizes.norm) == (Positions.shortformer, Norm.none)
-    assert not _other(claims.TWO_LAYERS, sizes, 2), "it is the published one"
+    spec = spec_from_config(SETTINGS["source"])
+    assert (spec.n_layers, spec.n_heads, spec.head_width, spec.d_mlp) == (2, 12, 64, None)
+    assert (spec.positions, spec.norm) == (Positions.shortformer, Norm.none)
+    assert not unpublished(claims.TWO_LAYERS, sizes(spec), 2), "it is the published one"
 
 
 def test_a_model_at_hand_that_cannot_be_read_is_no_absent_one(
@@ -178,4 +198,4 @@ def test_a_model_at_hand_that_cannot_be_read_is_no_absent_one(
     shutil.copytree(induction, folder)
     (folder / "model.safetensors").unlink()
     with pytest.raises(ValueError, match=r"must hold one \.safetensors or \.pth file"):
-        run(tmp_path, source=str(folder))
+        measured(tmp_path, source=str(folder))

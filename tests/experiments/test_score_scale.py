@@ -4,25 +4,25 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from circuitax.models.specs import TransformerSpec
 
 from circuitax.kernel.norm import Norm
-from circuitax.models.transformer import init_weights
+from circuitax.kernel.spec import TransformerSpec
+from circuitax.models.transformer import init_model
 from experiments.score_scale.experiment import measure
 
 
 @pytest.mark.parametrize("options", [{}, {"norm": Norm.layernorm, "biases": True}])
 def test_variance_counts_positions_norms_and_what_the_mask_leaves(options: dict) -> None:
-    model = TransformerSpec(d_vocab=7, n_ctx=6, n_layers=2, n_heads=2, d_model=8, **options)
-    weights = init_weights(jax.random.key(0), model)
+    spec = TransformerSpec(d_vocab=7, n_ctx=6, n_layers=2, n_heads=2, d_model=8, **options)
+    model = init_model(jax.random.key(0), spec)
     texts = np.random.default_rng(0).integers(0, 7, (3, 6))
-    found = measure(model, weights, jnp.asarray(texts))["variance"]
-    heads = jax.tree.map(lambda leaf: np.asarray(leaf[0], float), weights.blocks.attention)
-    x = np.asarray(weights.W_E, float)[texts]
+    found = measure(model, jnp.asarray(texts))["variance"]
+    heads = jax.tree.map(lambda leaf: np.asarray(leaf[0], float), model.blocks.attention)
+    x = np.asarray(model.W_E, float)[texts]
     if options:  # a layer norm at its start: neither gain nor offset
         x = x - x.mean(axis=-1, keepdims=True)
-        x = x / np.sqrt((x**2).mean(axis=-1, keepdims=True) + model.norm_eps)
-    x = x + np.asarray(weights.W_pos, float)[:6]
+        x = x / np.sqrt((x**2).mean(axis=-1, keepdims=True) + spec.norm_eps)
+    x = x + np.asarray(model.W_pos, float)[:6]
     seen = np.tril(np.ones((6, 6), bool))
     spread = []
     for head in range(2):

@@ -1,5 +1,7 @@
 """Circuits on text: what is refused, what a known circuit measures, and preconditions of claims."""
 
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,15 +11,15 @@ import xarray as xr
 from circuitax.circuits.ground_truth import induction_model
 from circuitax.circuits.window_readings import order_losses, window_readings
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.kit.two_layers import two_layer_spec
+from circuitax.kit.kept_models import notes_of_kept
+from circuitax.kit.two_layers import n_ctx_for
+from circuitax.lab.lab import Lab
 from circuitax.records.claims import HOLDS, OUT_OF_REACH, settle
 from circuitax.records.record import Record
 from experiments.text_circuits import experiment as text_circuits
-from experiments.text_circuits.claims import estimates
-from experiments.text_circuits.experiment import (
-    CLAIMS,
-    Spec,
-)
+from experiments.text_circuits.claims import CLAIMS
+from experiments.text_circuits.experiment import Spec
+from experiments.text_circuits.measures import measure
 
 
 @pytest.mark.parametrize("name", ["windows", "offsets", "repeats"])
@@ -26,21 +28,18 @@ def test_refusals(name: str) -> None:
         Spec(**{name: 0})
 
 
-def test_models_of_one_layer_are_refused() -> None:
-    upstream = Record(xr.Dataset(), {}, {}, {"model": {"n_layers": 1}})
-    with pytest.raises(ValueError, match=r"model\.n_layers=1, must be at least 2"):
-        two_layer_spec(upstream)
+def test_models_of_one_layer_are_refused(tmp_path: Path) -> None:
+    upstream = Record(notes=notes_of_kept({"layers-1": TransformerSpec(n_layers=1)}, [0]))
+    upstream.save(tmp_path / "models")
+    lab = Lab(tmp_path / "work", inputs={"text_models": tmp_path / "models"})
+    with pytest.raises(ValueError, match="model=layers-2 must be one of layers-1"):
+        text_circuits.run(Spec(), jax.random.key(0), lab)
 
 
-def test_distances_longer_than_half_the_text_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Lab:
-        def input(self, name: str) -> Record:
-            return Record(xr.Dataset(), {}, {}, {})
-
-    model = TransformerSpec(n_ctx=8)
-    monkeypatch.setattr(text_circuits, "two_layer_spec", lambda upstream: model)
+def test_distances_longer_than_half_the_text_are_refused() -> None:
+    assert n_ctx_for(TransformerSpec(n_ctx=8), 4) == 8
     with pytest.raises(ValueError, match="offsets=5 must be at most half of n_ctx=8"):
-        text_circuits.run(Spec(offsets=5), jax.random.key(0), Lab())
+        n_ctx_for(TransformerSpec(n_ctx=8), 5)
 
 
 def test_a_known_circuit_on_windows() -> None:
@@ -108,7 +107,7 @@ def dataset(previous: float, prefix: float) -> xr.Dataset:
 
 
 def test_marginals_are_what_terms_take_off_the_loss() -> None:
-    measured, _ = estimates(dataset(0.9, 0.9))
+    measured, _ = measure(Record(dataset(0.9, 0.9)))
     values = {name: estimate.value for name, estimate in measured.items()}
     assert values["text-order-1-above-0"] == pytest.approx(2 - 1, abs=0.02)
     assert values["text-order-1-above-2"] == pytest.approx(2 - 0.5, abs=0.02)
@@ -120,8 +119,8 @@ def test_marginals_are_what_terms_take_off_the_loss() -> None:
 
 
 def test_claims_about_heads_need_the_heads() -> None:
-    with_heads = settle(CLAIMS, *estimates(dataset(0.9, 0.9)))
-    without = settle(CLAIMS, *estimates(dataset(0.2, 0.1)))
+    with_heads = settle(CLAIMS, *measure(Record(dataset(0.9, 0.9))))
+    without = settle(CLAIMS, *measure(Record(dataset(0.2, 0.1))))
     named = {"text-k-composition", "text-corner"}
     assert {v.verdict for v in with_heads if v.claim.id in named} == {HOLDS}
     reasons = {v.claim.id: v.reason for v in without if v.verdict == OUT_OF_REACH}

@@ -5,8 +5,10 @@ import pytest
 import xarray as xr
 
 from circuitax.records.estimate import Estimate
-from experiments.text_induction import claims as text_induction_claims
-from experiments.text_induction.claims import ARMS
+from circuitax.records.record import Record
+from experiments.text_induction.claims import CLAIMS
+from experiments.text_induction.experiment import ARMS
+from experiments.text_induction.measures import measure
 
 
 @pytest.fixture
@@ -38,7 +40,14 @@ def data() -> xr.Dataset:
 
 
 def found(data: xr.Dataset) -> dict[str, Estimate]:
-    return text_induction_claims.estimates(data)
+    return measure(Record(data)).estimates
+
+
+def test_arms_that_end_on_mixed_windows_settle_nothing(data: xr.Dataset) -> None:
+    mixed = measure(Record(data, notes={"repeated_share": 0.5})).unmet
+    assert set(mixed) == {claim.id for claim in CLAIMS}
+    assert "repeated_share=0.5" in mixed["text-induction-plain"]
+    assert not measure(Record(data, notes={"repeated_share": 0.0})).unmet
 
 
 def test_values_of_each_claim(data: xr.Dataset) -> None:
@@ -50,7 +59,7 @@ def test_values_of_each_claim(data: xr.Dataset) -> None:
     assert measured["text-induction-ablation"].value == pytest.approx((1.3 + 1.5) / 2)
     expected = data.loss.values[0, -1].mean() - 2.2
     assert measured["text-induction-repeats"].value == pytest.approx(expected)
-    assert {claim.quantity for claim in text_induction_claims.CLAIMS} <= set(measured)
+    assert {claim.quantity for claim in CLAIMS} <= set(measured)
 
 
 def test_a_head_that_other_tokens_need_more_makes_the_margin_negative(data: xr.Dataset) -> None:

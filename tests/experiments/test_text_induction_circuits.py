@@ -1,5 +1,7 @@
 """The induction circuit on text: refusals, precondition, and a hand-made circuit in its corner."""
 
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,12 +12,16 @@ from circuitax.circuits.ground_truth import induction_model
 from circuitax.circuits.induction_scores import induction_scores
 from circuitax.circuits.weight_readings import weight_readings
 from circuitax.circuits.window_readings import window_readings
+from circuitax.kernel.spec import TransformerSpec
+from circuitax.kit.kept_models import notes_of_kept
 from circuitax.kit.two_layers import circuit_data
+from circuitax.lab.lab import Lab
 from circuitax.records.head_roles import roles
 from circuitax.records.record import Record
 from experiments.text_induction_circuits import experiment as text_induction_circuits
-from experiments.text_induction_circuits.claims import estimates
-from experiments.text_induction_circuits.experiment import CLAIMS, Spec, _at_repeats
+from experiments.text_induction_circuits.claims import CLAIMS
+from experiments.text_induction_circuits.experiment import Spec, _at_repeats
+from experiments.text_induction_circuits.measures import measure
 
 
 @pytest.mark.parametrize("name", ["windows", "offsets", "repeats"])
@@ -24,18 +30,12 @@ def test_refusals(name: str) -> None:
         Spec(**{name: 0})
 
 
-def test_distances_longer_than_half_the_text_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Lab:
-        def input(self, name: str) -> Record:
-            return Record(xr.Dataset(), {}, {}, {})
-
-    model = text_induction_circuits.two_layer_spec(
-        Record(xr.Dataset(), {}, {}, {"model": {"n_layers": 2, "n_ctx": 8, "positions": "none",
-                                                "norm": "none", "activation": "gelu"}})
-    )  # fmt: skip
-    monkeypatch.setattr(text_induction_circuits, "two_layer_spec", lambda upstream: model)
+def test_distances_longer_than_half_the_text_are_refused(tmp_path: Path) -> None:
+    kept = notes_of_kept({"2-layers-primed": TransformerSpec(n_layers=2, n_ctx=8)}, [0, 10])
+    Record(notes=kept).save(tmp_path / "models")
+    lab = Lab(tmp_path / "work", inputs={"text_induction": tmp_path / "models"})
     with pytest.raises(ValueError, match="offsets=5 must be at most half of n_ctx=8"):
-        text_induction_circuits.run(Spec(offsets=5), jax.random.key(0), Lab())
+        text_induction_circuits.run(Spec(offsets=5), jax.random.key(0), lab)
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def data() -> xr.Dataset:
 
 
 def test_a_known_circuit_is_found(data: xr.Dataset) -> None:
-    measured, unmet = estimates(data)
+    measured, unmet = measure(Record(data))
     assert set(measured) == {claim.id for claim in CLAIMS} and not unmet
     value = {name: estimate.value for name, estimate in measured.items()}
     assert value["primed-previous"] > 0.99
@@ -82,12 +82,12 @@ def test_a_head_that_copies_and_matches_without_induction_is_in_the_corner(
     data: xr.Dataset,
 ) -> None:
     everywhere = data.assign(copying=data.copying * 0 + 0.9, matching=data.matching * 0 + 0.9)
-    assert estimates(everywhere)[0]["primed-corner-alone"].value == 0
+    assert measure(Record(everywhere)).estimates["primed-corner-alone"].value == 0
     all_induce = data.assign(prefix=data.prefix * 0 + 0.9)
-    assert "only 0 of 2 seeds" in estimates(all_induce)[1]["primed-corner-alone"]
+    assert "only 0 of 2 seeds" in measure(Record(all_induce)).unmet["primed-corner-alone"]
 
 
 def test_without_the_head_every_claim_is_out_of_reach(data: xr.Dataset) -> None:
-    measured, unmet = estimates(roles(data.assign(prefix=0.1 * data.prefix)))
+    measured, unmet = measure(Record(roles(data.assign(prefix=0.1 * data.prefix))))
     assert measured == {} and set(unmet) == {claim.id for claim in CLAIMS}
     assert "only 0 of 2 primed seeds" in unmet["primed-copying"]

@@ -11,10 +11,13 @@ from circuitax.circuits.text_readings import text_readings
 from circuitax.circuits.weight_readings import weight_readings
 from circuitax.data.repeated import RepeatedSource
 from circuitax.kernel.spec import TransformerSpec
+from circuitax.kit.two_layers import AXES
 from circuitax.records.head_roles import roles
+from circuitax.records.record import Record
 from circuitax.training.optim import OptimSpec
-from experiments.two_layer_circuits.claims import estimates
-from experiments.two_layer_circuits.experiment import CLAIMS, Spec
+from experiments.two_layer_circuits.claims import CLAIMS
+from experiments.two_layer_circuits.experiment import Spec
+from experiments.two_layer_circuits.measures import measure
 
 MODEL = TransformerSpec(d_vocab=32, n_ctx=32)
 
@@ -56,16 +59,8 @@ def known() -> dict[str, np.ndarray]:
 
 def members(prefix: float, known: dict[str, np.ndarray]) -> xr.Dataset:
     """The known model eight times over, its induction score overwritten."""
-    heads, pairs = ("member", "layer", "head"), ("member", "writer", "reader")
-    axes = {
-        "composition_z": ("member", "kind", "writer", "reader"), "copying": heads,
-        "matching": pairs, "order_loss": ("member", "order"), "identity": ("member",),
-        "first_order_loss": ("member", "selection"), "ablated": heads, "loss": ("member",),
-        "ablated_preserving": heads, "stripes": heads, "top_is_match": heads, "raises": heads,
-        "prefix": heads, "previous": heads, "score_loss": ("member", "score_selection"),
-    }  # fmt: skip
     data = xr.Dataset(
-        {name: (dims, np.stack([known[name]] * 8)) for name, dims in axes.items()},
+        {name: (AXES[name], np.stack([values] * 8)) for name, values in known.items()},
         coords={"kind": list("QKV")},
     )
     data["alive"] = ("member", np.ones(8, bool))
@@ -75,15 +70,15 @@ def members(prefix: float, known: dict[str, np.ndarray]) -> xr.Dataset:
 
 
 def test_preconditions(known: dict[str, np.ndarray]) -> None:
-    measured, unmet = estimates(members(0.1, known))
+    measured, unmet = measure(Record(members(0.1, known)))
     assert set(measured) == {"ablation-identity"}
     assert set(unmet) == {claim.id for claim in CLAIMS} - {"ablation-identity"}
     assert "only 0 of 8 seeds" in unmet["k-composition-z"]
-    measured, unmet = estimates(members(0.9, known))
+    measured, unmet = measure(Record(members(0.9, known)))
     assert set(measured) == {claim.id for claim in CLAIMS} and not unmet
     assert measured["k-composition-first"].value == 1
     assert measured["corner-alone"].value > 0
     crowded = members(0.9, known)
     crowded.prefix[:, 1] = 0.9  # every head of layer 1 is an induction head
-    _, unmet = estimates(roles(crowded))
+    _, unmet = measure(Record(roles(crowded)))
     assert set(unmet) == {"corner-alone"}

@@ -43,9 +43,9 @@ def test_crossed_training_is_the_training_of_crossed_members(tmp_path: Path) -> 
     state, step = init(plan, members), advance(plan, members)
     for _ in range(2):
         state, _ = step(state)
-    np.testing.assert_array_equal(found.params.W, state.params.W)
+    np.testing.assert_array_equal(found.models.W, state.params.W)
     assert found.training_loss.shape == (2, 4) and found.alive.all()
-    W = np.asarray(found.params.W)
+    W = np.asarray(found.models.W)
     assert not np.allclose(W[0], W[1]) and not np.allclose(W[0], W[2])
 
 

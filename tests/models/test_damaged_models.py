@@ -73,6 +73,22 @@ def test_damaged_weights_are_named(tmp_path: Path) -> None:
 def test_damaged_pth_files_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: object, message: str
 ) -> None:
+    torch_reads(held, tmp_path, monkeypatch)
+    with pytest.raises(ValueError, match=rf"model_final\.pth {message}"):
+        load_pretrained(tmp_path)
+
+
+def test_a_file_that_cannot_be_opened_is_not_called_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch_reads(PermissionError("not yours"), tmp_path, monkeypatch)
+    with pytest.raises(PermissionError, match="not yours"):
+        load_pretrained(tmp_path)
+
+
+def torch_reads(held: object, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with a .pth file, of which a stand-in for torch reads ``held``, or raises it."""
+
     def load(path: Path, *, weights_only: bool, map_location: str) -> object:
         if isinstance(held, Exception):
             raise held
@@ -80,7 +96,5 @@ def test_damaged_pth_files_are_named(
 
     monkeypatch.setattr(pretrained, "find_spec", lambda name: object())
     monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(load=load))
-    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
-    (tmp_path / "model_final.pth").write_bytes(b"")
-    with pytest.raises(ValueError, match=rf"model_final\.pth {message}"):
-        load_pretrained(tmp_path)
+    (folder / "config.json").write_text(json.dumps(CONFIG))
+    (folder / "model_final.pth").write_bytes(b"")

@@ -11,9 +11,9 @@ from circuitax.superposition.exact_losses import exact_losses
 def test_every_member_by_enumeration_of_all_patterns(rng: np.random.Generator) -> None:
     W = rng.normal(size=(3, 2, 4)).astype(np.float32)
     b = rng.normal(size=(3, 4)).astype(np.float32) / 4
-    density, importance = rng.uniform(0.1, 0.9, (3, 4)), rng.uniform(0.2, 1, (3, 4))
+    density, importance = (rng.uniform(0.2, 0.9, (3, 4)).astype(np.float32) for _ in "pI")
     weights = TiedWeights(jnp.asarray(W), jnp.asarray(b))
-    found = exact_losses(weights, density, importance)
+    found = exact_losses(weights, jnp.asarray(density), jnp.asarray(importance))
     assert found.dtype == np.float64
     wanted = [
         enumerated_loss(*(np.asarray(a[i], np.float64) for a in (W, b, density, importance)))

@@ -11,7 +11,7 @@ def test_the_corners_of_the_phase_diagram() -> None:
     norm = np.array([[0.0, 0.49], [0.5, 1.2]])
     found = phases(norm, np.array([[0.0, 3.0], [0.49, 0.5]]))
     assert found.tolist() == [["ignored", "ignored"], ["dedicated", "superposed"]]
-    assert phases(0.4, 0.3, represented=0.3, shared=0.2).item() == "superposed"
+    assert phases([0.4], [0.3], represented=0.3, shared=0.2).tolist() == ["superposed"]
 
 
 def test_one_feature_of_a_model_has_the_phase_of_its_numbers(rng: np.random.Generator) -> None:
@@ -29,4 +29,4 @@ def test_one_feature_of_a_model_has_the_phase_of_its_numbers(rng: np.random.Gene
 @pytest.mark.parametrize("name", ["represented", "shared"])
 def test_thresholds_are_positive(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name}=0.0 must be above 0"):
-        phases(1.0, 1.0, **{name: 0.0})
+        phases(np.ones(1), np.ones(1), **{name: 0.0})

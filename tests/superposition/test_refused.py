@@ -12,6 +12,7 @@ from circuitax.kernel.weights import DenseLayer, DenseWeights, TiedWeights
 from circuitax.superposition import characteristic, enumeration, kgons, unit_error
 from circuitax.superposition import phase_theory as theory
 from circuitax.superposition.crossover import branch_losses
+from circuitax.superposition.directions import angles
 from circuitax.superposition.feature_graph import components
 from circuitax.superposition.optimum import find_optimum
 from circuitax.superposition.response import onsets

@@ -54,10 +54,11 @@ def test_E6_onsets(x64: None) -> None:
 def test_E7_all_ten_pairs(x64: None) -> None:
     table = pair_table(pentagon_weights())
     seen = {}
-    for i, j, output, clipped in zip(*map(np.asarray, table), strict=True):
+    for i, j, output, pre_activation, clipped in zip(*map(np.asarray, table), strict=True):
         expected, hidden = numpy_pentagon(np.eye(5)[i] + np.eye(5)[j])
         np.testing.assert_allclose(output, expected, atol=1e-12)
         np.testing.assert_array_equal(clipped, hidden < 0)
+        np.testing.assert_allclose(np.maximum(pre_activation, 0), expected, atol=1e-12)
         seen[i + 1, j + 1] = output
     for i, j in [(1, 2), (1, 5), (4, 5)]:  # amplified
         np.testing.assert_allclose(seen[i, j][[i - 1, j - 1]], 1.464, atol=5e-4)

@@ -46,7 +46,7 @@ def test_feature_axis_first_is_the_transpose(rng: np.random.Generator) -> None:
 
 def test_errors_name_the_argument() -> None:
     x = jnp.ones((2, 3))
-    with pytest.raises(ValueError, match="importance has 2 entries, must have one a feature, 3"):
+    with pytest.raises(ValueError, match="importance has 2 entries, must have one per feature, 3"):
         weighted_squared_error(x, x, jnp.ones(2), "sum")
     with pytest.raises(ValueError, match=r"importance\[1\]=-1.0 must be at least 0"):
         weighted_squared_error(x, x, jnp.array([1.0, -1.0, 1.0]), "sum")

@@ -1,8 +1,12 @@
-"""Heads without a softmax: the same weights, summed over sources that know nothing of each other.
+"""Heads without a softmax: the same weights, but each source adds to the logits on its own.
 
-A head's denominator is all that couples its sources. With a factor of the destination and of both
-places in its stead, a one-layer transformer is a bigram table and a sum of skip-trigrams (S0
-Theorem 25, taken at its word), of the same ranks and with the same positions.
+Only the denominator of the softmax makes the sources of a head depend on each other. This
+module replaces it by one factor that depends on the destination token and one that depends on the
+two positions. The model is then a bigram table plus a sum of skip-trigrams, as S0 Theorem 25
+states, of the same ranks and with the same positions.
+
+S0 is "Some Structures in Transformer Architectures" (docs/bibliography.md). E24 is an
+erratum of the sources (docs/errata.md).
 """
 
 from typing import NamedTuple
@@ -37,12 +41,12 @@ def start_from(model: Model, texts: Int[Array, "batch n_ctx"]) -> AdditiveHeads:
     makes the mean sum of gates 1 for each destination token.
 
     Args:
-        model: One member's; one layer, no norm, no MLP.
-        texts: What the averages are over.
+        model: One model, not an ensemble, of one layer without norm and MLP.
+        texts: Texts that the averages are taken over.
 
     Raises:
-        ValueError: If the model is an ensemble, or its scores are not those of tokens and places
-            alone.
+        ValueError: If the model is an ensemble, or its scores depend on more than two tokens
+            and two positions.
     """
     scores = jax.vmap(lambda text: pair_scores(model, text))(texts)
     return AdditiveHeads(model, *_factors(model, scores, texts))
@@ -51,7 +55,7 @@ def start_from(model: Model, texts: Int[Array, "batch n_ctx"]) -> AdditiveHeads:
 def additive_heads_logits(
     heads: AdditiveHeads, tokens: Int[Array, " n_ctx"]
 ) -> Float[Array, "n_ctx d_vocab"]:
-    """Logits of one text: the one forward pass, with gates where the patterns would be."""
+    """Logits of one text: the forward pass, with gates in place of the patterns."""
     n_ctx = tokens.shape[0]
     logs = heads.dest[:, tokens][:, :, None] + heads.place[:, :n_ctx, :n_ctx]
     gates = jnp.exp(pair_scores(heads.model, tokens) + logs) * _allowed(heads.model, n_ctx)
@@ -59,12 +63,12 @@ def additive_heads_logits(
 
 
 def tables_from(model: Model, texts: Int[Array, "batch n_ctx"]) -> Additive:
-    """A sum in free tables of full rank, to be fitted on from a trained model.
+    """Free tables of full rank that start at a trained model, to be fitted further.
 
     ``gate`` is a logarithm here, which fits faster: exponentiate it before `additive_logits`. It
-    starts as the token-token scores, and those of each token averaged over the other's places;
-    what depends on token and place together is left out, and so is the own position, which a
-    bigram table has no place for (E24). Arguments and errors as `start_from`.
+    starts as the scores between tokens, with the mean position vector added to each. What depends
+    on token and position together is left out, and so is the own position, which a bigram table
+    cannot hold (E24). Arguments and errors are those of `start_from`.
     """
     spec, heads = model.spec, model.blocks.attention
     x = model.W_E
@@ -78,7 +82,7 @@ def tables_from(model: Model, texts: Int[Array, "batch n_ctx"]) -> Additive:
 
 
 def pair_scores(model: Model, tokens: Int[Array, " n_ctx"]) -> Float[Array, "n_heads n_ctx n_ctx"]:
-    """Scores of the only layer, before the mask: each knows two tokens and two places.
+    """Scores of the only layer, before the mask; each depends on two tokens and two positions.
 
     Raises:
         ValueError: If the model is an ensemble, or there are more layers, an MLP, a norm, or
@@ -113,7 +117,7 @@ def _factors(model: Model, scores: Array, texts: Array) -> tuple[Array, Array]:
     total = jnp.moveaxis((gates * jnp.exp(place)[None]).sum(axis=-1), 1, -1).reshape(-1, n_heads)
     mass = jax.ops.segment_sum(total, texts.ravel(), d_vocab)
     seen = jax.ops.segment_sum(jnp.ones(texts.size, total.dtype), texts.ravel(), d_vocab)
-    # As if each token had been seen three times more with the sum 1: some hardly ever are.
+    # A prior, since some tokens are rare: each counts as seen three more times with sum 1.
     dest = -jnp.log((mass + 3) / (seen + 3)[:, None]).T
     return dest, place
 

@@ -2,6 +2,8 @@
 
 A one-layer model is exactly a sum over sources only for frozen patterns; the pattern itself couples
 the sources. The gap is the held-out loss of the best *additive* model minus the transformer's.
+
+E24 is an erratum of the sources (docs/errata.md).
 """
 
 from collections.abc import Callable
@@ -19,8 +21,8 @@ EVERY = slice(None)
 class Additive(NamedTuple):
     """``bigram[x_i] + Σ_{j<i} Σ_h gate_h[x_i, x_j] place_h[i, j] raises_h[x_j]``: no softmax.
 
-    No term knows any source but its own. ``place`` is stored as its logarithm; without it, sources
-    count alike wherever they stand.
+    No term depends on any source but its own. ``place`` is stored as its logarithm; without it, a
+    source counts alike at every position.
     """
 
     bigram: Float[Array, "d_vocab d_vocab"]
@@ -56,18 +58,18 @@ def init_full(d_vocab: int) -> FullTable:
 def additive_logits(
     model: Additive | FullTable, tokens: Int[Array, " n_ctx"], at: slice = EVERY
 ) -> Float[Array, "n_at d_vocab"]:
-    """Logits of one text. Sources are strictly earlier: an own-position term is a bigram (E24).
+    """Logits of one text from strictly earlier sources; an own-position term is a bigram (E24).
 
     Args:
         model: Additive tables.
         tokens: Token ids.
-        at: Destinations wanted, static; all by default.
+        at: Which destinations to compute, a static slice; all by default.
     """
     n_ctx, d_vocab = tokens.shape[0], model.bigram.shape[0]
     earlier = jnp.tril(jnp.ones((n_ctx, n_ctx), model.bigram.dtype), k=-1)[at]
     dest = tokens[at]
     if isinstance(model, FullTable):
-        # Tokens counted, since the sum only sees how often each stood before.
+        # The sum depends on earlier tokens only through how often each occurred.
         counts = earlier @ jax.nn.one_hot(tokens, d_vocab, dtype=earlier.dtype)
         added = jnp.einsum("iv,ivo->io", counts, model.table[dest])
     else:
@@ -86,8 +88,8 @@ def additive_loss(
     Args:
         model: Additive tables.
         texts: Token ids.
-        at: Which of the ``n_ctx - 1`` predictions count, static, such as ``slice(-1, None)`` for
-            an answer at the end; all by default.
+        at: Which of the ``n_ctx - 1`` predictions count: a static slice, such as
+            ``slice(-1, None)`` for an answer at the end; all by default.
     """
 
     chosen = range(texts.shape[1] - 1)[at]
@@ -98,7 +100,7 @@ def additive_loss(
 
 
 class Fit(NamedTuple):
-    """A fitted model, with what says whether it has converged."""
+    """A fitted model, and the gradient norm that says whether the fit has converged."""
 
     model: Additive | FullTable
     loss: Float[Array, ""]
@@ -113,7 +115,7 @@ def fit(
     n_steps: int = 200,
     decay: float = 1e-6,
 ) -> Fit:
-    """Full-batch L-BFGS on the mean loss plus ``decay/2 ‖θ‖²``; under jit and vmap.
+    """Minimise the mean loss plus ``decay/2 ‖θ‖²`` by full-batch L-BFGS; works under jit and vmap.
 
     Args:
         start: From `init_additive` or `init_full`.

@@ -19,10 +19,10 @@ class Attribution(NamedTuple):
     """Logits (or differences) at each position, by component."""
 
     parts: Components
-    """Each field without its ``d_model`` axis."""
+    """The fields of `Components`, each without its ``d_model`` axis."""
     bias: Float[Array, " n_ctx"]
     remainder: Float[Array, " n_ctx"]
-    """Logit minus parts and bias: rounding."""
+    """Logit minus parts and bias: rounding errors only."""
 
 
 def attribute(
@@ -33,7 +33,7 @@ def attribute(
     """The logit of one token at each position, or its lead over another, split by component.
 
     Args:
-        run: Of one text, with ``outputs``; any transformer.
+        run: A run on one text, made with ``outputs=True``; any transformer.
         chosen: Token whose logit is explained, such as the next one.
         against: Token whose logit is subtracted.
 
@@ -60,7 +60,7 @@ def over_mean_token(run: Run) -> Run:
     `attribute` and `components.component_logits` of it split the logit over the mean token.
 
     Args:
-        run: Of any transformer on one text or more.
+        run: A run of any transformer on one text or more.
     """
     model = run.model
     b_U = None if model.b_U is None else centre_last(model.b_U)
@@ -71,12 +71,12 @@ def over_mean_token(run: Run) -> Run:
 def attribute_sources(
     run: Run, directions: Float[Array, "n_ctx d_model"]
 ) -> Float[Array, "n_layers n_heads dest src"]:
-    """The same for heads, by the position that the head read: ``A_ts (v_s W_O) · w_t``.
+    """The heads' share of a logit, by the position each head read: ``A_ts (v_s W_O) · w_t``.
 
-    Summed over sources it is the head's entry of `attribute`: value biases go with the attention.
+    Its sum over sources is the head's entry of `attribute`: value biases go with the attention.
 
     Args:
-        run: Of one text; any transformer.
+        run: A run of any transformer on one text.
         directions: From `read_out.token_directions`, one for each destination.
 
     Raises:
@@ -92,13 +92,13 @@ def value_weighted(run: Run) -> Float[Array, "n_layers n_heads dest src"]:
     """``A_ts ‖v_s W_O‖``: attention weighted by how much it moves.
 
     Args:
-        run: Of one text; any transformer.
+        run: A run of any transformer on one text.
 
     Raises:
         ValueError: If the run is of several texts.
 
     Source: framework paper, attention viewers ("value-weighted patterns").
-    Differs: the norm is taken of what is written, which no basis inside the head changes.
+    Differs: this is the norm of what is written, which does not depend on the head's basis.
     """
     values = _values(run)
     written = jnp.einsum("lhsk,lhkd->lhsd", values, run.model.blocks.attention.W_O)

@@ -1,4 +1,7 @@
-"""The bigram table of a model: what it predicts after each token, without any context."""
+"""The bigram table of a model: what it predicts after each token, without any context.
+
+S0 is "Some Structures in Transformer Architectures" (docs/bibliography.md).
+"""
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +22,7 @@ def bigram_log_probs(model: Model) -> Float[Array, "d_vocab d_vocab"]:
     Raises:
         ValueError: If the model has layers, which read more than one token.
 
-    Source: S0 (circuits notes) Remark 21.
+    Source: S0 Remark 21.
     """
     if model.n_layers:
         raise ValueError(f"model has n_layers={model.n_layers}, must have 0: layers read context")
@@ -35,7 +38,7 @@ def direct_path_log_probs(model: Model) -> Float[Array, "d_vocab d_vocab"]:
     Args:
         model: One model, of any number of layers.
 
-    Source: S0 (circuits notes) Theorem 25; framework paper, "The Path Expansion Trick".
+    Source: S0 Theorem 25; framework paper, "The Path Expansion Trick".
     """
     logits = model.W_E @ model.W_U
     if model.b_U is not None:

@@ -1,8 +1,11 @@
 """Skip-trigram bugs, found in tables and priced in nats.
 
-One head says ``f(source, destination) · g(source, out)``: it cannot make ``keep … in → mind`` and
-``keep … at → bay`` likely without ``keep … in → bay``. A bug is the forced fourth corner; its price
-is what the loss falls by when each (source, destination) pair gets a free vector of logits.
+One head raises triples by ``f(source, destination) · g(source, out)``: it cannot make
+``keep … in → mind`` and ``keep … at → bay`` likely without also raising ``keep … in → bay``. Such a
+forced triple is a bug. Its price is how much the loss falls when each (source, destination) pair
+gets a free vector of logits.
+
+S4 are the notes on the framework paper (docs/bibliography.md).
 """
 
 from typing import NamedTuple
@@ -15,13 +18,13 @@ from circuitax.circuits.additivity import minimise
 
 
 class Bugs(NamedTuple):
-    """Corners (source, destination, out) that the data does not have and the head must raise."""
+    """Triples (source, destination, out) that the head raises and the data does not have."""
 
     source: Int[Array, " k"]
     destination: Int[Array, " k"]
     out: Int[Array, " k"]
     strength: Float[Array, " k"]
-    """Positive score times positive raise at the corner, 0 where there is no further bug."""
+    """Positive score times positive raise of the triple; 0 where there is no further bug."""
 
 
 def find_bugs(
@@ -53,7 +56,7 @@ def find_bugs(
 
 
 class Price(NamedTuple):
-    """Held-out nats a token that one free vector for each pair would save."""
+    """Held-out nats per token that one free vector of logits for each pair would save."""
 
     saved: Float[Array, ""]
     """Mean over held-out events of the loss before minus after; negative if the refit overfits."""
@@ -74,18 +77,19 @@ def price_bugs(
     """What bilinearity costs: refit ``logits + θ[pair]`` on one part, measure on the other.
 
     Args:
-        logits: Of the model, at positions where a pair of interest is active.
+        logits: Logits of the model at positions where a pair of interest is active.
         targets: The tokens that came next.
         pair: Which (source, destination) pair each event belongs to.
         held_out: 1 for events that the refit does not see, 0 for those it is fitted on.
         n_pairs: Number of pairs.
-        precision: Of a Gaussian prior on θ, in events: it keeps rare pairs from fitting noise.
+        precision: Precision of a Gaussian prior on θ, in events; it keeps rare pairs from fitting
+            noise.
         n_steps: L-BFGS steps; the problem is convex.
 
     Raises:
-        ValueError: If nothing or everything is held out; a traced ``held_out`` is not looked at.
+        ValueError: If nothing or everything is held out; a traced ``held_out`` is not checked.
 
-    Source: design section 11, "bugs in nats": KL removed by one free vector for each pair.
+    Source: ours; the price is the divergence that one free vector for each pair removes.
     """
     if not isinstance(held_out, jax.core.Tracer):
         n_held, n = int((held_out > 0).sum()), held_out.shape[0]

@@ -1,7 +1,9 @@
 """The final stream as a sum of components, for any pre-LN transformer, MLPs included.
 
-Embedding, positions, every head, every MLP and every output bias write to the stream once; the
-sum needs no freezing except the final norm's scale, at read-out.
+Embedding, positions, every head, every MLP and every output bias write to the stream once, and the
+stream is exactly their sum. Only reading logits from it freezes a scale, that of the final norm.
+
+S0 is "Some Structures in Transformer Architectures" (docs/bibliography.md).
 """
 
 from typing import NamedTuple
@@ -38,7 +40,7 @@ def components_of(run: Run) -> Components:
     """The components of one run.
 
     Args:
-        run: Of one text, with ``outputs``; any transformer.
+        run: A run on one text, made with ``outputs=True``; any transformer.
 
     Raises:
         ValueError: If the run is of several texts, or was made without ``outputs``.
@@ -86,7 +88,8 @@ def component_logits(run: Run) -> ComponentLogits:
     """Every component read through the frozen final norm and the unembedding.
 
     Args:
-        run: Of one text, with ``outputs``; the remainder is taken against its logits.
+        run: A run on one text, made with ``outputs=True``; the remainder is taken against its
+            logits.
 
     Raises:
         ValueError: As `components_of`.

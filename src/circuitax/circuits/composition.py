@@ -2,7 +2,9 @@
 
 ``score = ‖W_OV^1 R‖ / (‖W_OV^1‖ ‖R‖)`` with R the later head's ``W_QK``, ``W_QKᵀ`` or ``W_OV``.
 Random heads score ``1/√d_model``, not 0, so every score comes with what random heads would score
-and with the most that these two heads could. (E15 and E16 are entries of docs/errata.md.)
+and with the most that these two heads could.
+
+E15 and E16 are errata of the sources (docs/errata.md).
 """
 
 import itertools
@@ -22,8 +24,8 @@ from circuitax.kernel.spectrum import gram_singular_values
 from circuitax.kernel.weights import HeadStack
 
 KINDS = ("Q", "K", "V")
-BLOCK_ENTRIES = 2**22  # of all heads' Grams held at once, 16 MiB in float32: more leaves the cache
-READER_GROUPS = 4  # more would skip more pairs that cannot compose, in smaller products
+BLOCK_ENTRIES = 2**22  # Gram entries held at once: 16 MiB in float32, about a CPU's cache
+READER_GROUPS = 4  # more groups skip more pairs that cannot compose, but need smaller products
 
 
 class Composition(NamedTuple):
@@ -52,9 +54,9 @@ def composition(model: Model, *, block_entries: int = BLOCK_ENTRIES) -> Composit
     halves only: ``N² d²`` operations at most, instead of ``N² d_head² d``.
 
     Args:
-        model: One member's; fold norms first (`folding.fold_norms`). Maps of any scale and of half
-            precision are read in single precision or better.
-        block_entries: Bounds the memory.
+        model: One model, not an ensemble; fold norms first (`folding.fold_norms`). Maps may have
+            any scale; those of half precision are read in single precision.
+        block_entries: Largest number of entries held at once; it bounds the memory.
 
     Raises:
         ValueError: If the model is an ensemble.
@@ -87,8 +89,8 @@ def composition_scores(
     """The scores of `composition` alone; NaN where the reader is not in a later layer.
 
     Args:
-        model: One member's; fold norms first (`folding.fold_norms`).
-        block_entries: Bounds the memory.
+        model: One model, not an ensemble; fold norms first (`folding.fold_norms`).
+        block_entries: Largest number of entries held at once; it bounds the memory.
 
     Raises:
         ValueError: If the model is an ensemble.
@@ -109,7 +111,7 @@ def rotation_null(model: Model, key: Key[Array, ""], *, n_samples: int = 100) ->
     The closed form of `composition` needs no sampling; this is its independent check.
 
     Args:
-        model: One member's.
+        model: One model, not an ensemble.
         key: Random key.
         n_samples: Rotations, at least 2.
 
@@ -162,12 +164,12 @@ def _circuits(heads: HeadStack) -> _Circuits:
 def _squared_scores(circuits: _Circuits, block_entries: int) -> Array:
     """``tr(P Q) / (tr P · tr Q)`` of all pairs; 0 where the reader is not in a later layer."""
     n_layers, n_heads, d, _ = circuits.near[0].shape
-    # Grams are symmetric. On a ring of an odd number of tiles, each with itself and with the half
-    # of the ring that follows, every pair of tiles is met once, in steps of equal shape.
+    # Grams are symmetric. The tiles form a ring of odd length, and each is paired with itself and
+    # with the half of the ring after it: every pair occurs once, in steps of equal shape.
     most = max(1, math.isqrt(block_entries // max(1, 4 * n_layers * n_heads)))
     n_tiles = -(-d // most) | 1
     size = -(-d // n_tiles)
-    # Readers in groups of layers, each against the writers before it.
+    # Readers are grouped by layers; each group meets the writers before it only.
     bounds = [1 + (n_layers - 1) * i // READER_GROUPS for i in range(READER_GROUPS + 1)]
     groups = [(start, stop) for start, stop in itertools.pairwise(bounds) if start < stop]
 
@@ -247,7 +249,7 @@ def composed(model: Model, kind: str, writer: tuple[int, int], reader: tuple[int
     """The product whose norm a score is: ``W_OV W_QK`` (Q), ``W_OV W_QKᵀ`` (K), ``W_OV W_OV`` (V).
 
     Args:
-        model: One member's.
+        model: One model, not an ensemble.
         kind: "Q", "K" or "V".
         writer: (layer, head).
         reader: (layer, head) of a later layer.

@@ -2,7 +2,7 @@
 
 A mask is a boolean ``[dest, src]`` table, made from positions or tokens; the score of a head is the
 attention it puts on the mask. Nothing assumes a repeat of fixed period: the masks compare tokens.
-For one sequence; vmap over texts, and average with ``n_dest`` as weights.
+The functions take one sequence; vmap over texts, and average with ``n_dest`` as weights.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from circuitax.kernel.linalg import safe_divide
 
 
 class Detection(NamedTuple):
-    """How much of the attention lies on a mask, and how much would lie there by no choice."""
+    """How much attention lies on a mask, and how much uniform attention would put there."""
 
     score: Float[Array, "*heads"]
     """Mean over destinations with a marked source of ``Σ_src A · mask``, in [0, 1]."""
@@ -87,7 +87,7 @@ def prefix_mask(tokens: Int[Array, " n_ctx"]) -> Bool[Array, "n_ctx n_ctx"]:
 
 
 def induction_mask(tokens: Int[Array, " n_ctx"]) -> Bool[Array, "n_ctx n_ctx"]:
-    """Prefix matches that hold the token which does come next: also ``x_s = x_{t+1}``.
+    """Prefix matches that hold the true next token: also ``x_s = x_{t+1}``.
 
     Attention there is both a match and the right guess; on exact repeats it is `prefix_mask`. The
     last position, whose next token is unknown, has none.
@@ -115,8 +115,8 @@ def shuffled_null(
 ) -> ShuffledNull:
     """What a head scores on token masks when its pattern has nothing to do with the tokens.
 
-    Keeps the pattern, and with it all positional preference, and permutes the tokens that the mask
-    is made from.
+    The pattern stays, and with it all positional preference; the tokens from which the mask is made
+    are permuted.
 
     Args:
         key: Random key.

@@ -1,7 +1,10 @@
 """The path expansion: logits as a sum over paths, with patterns and norm scales frozen.
 
-``T = (I ⊗ W_U) Π_l (I + Σ_h A^h ⊗ W_OV^h) (I ⊗ W_E)``, multiplied out. It comes with its remainder,
-so that nobody has to trust that it closes.
+``T = (I ⊗ W_U) Π_l (I + Σ_h A^h ⊗ W_OV^h) (I ⊗ W_E)``, multiplied out. An `Expansion`
+holds the remainder too, which shows whether the paths sum to the logits.
+
+S0 is "Some Structures in Transformer Architectures" (docs/bibliography.md). E24 is an
+erratum of the sources (docs/errata.md).
 """
 
 from typing import NamedTuple
@@ -62,15 +65,15 @@ def expand(run: Run, *, max_paths: int = PATH_LIMIT) -> Expansion:
     """All paths' logits, in the order of `paths.all_paths`, and what they leave unexplained.
 
     Args:
-        run: Of one text and a model of attention only; the remainder is taken against its logits.
+        run: A run of an attention-only model on one text; the remainder is taken against its
+            logits.
         max_paths: As in `path_streams`.
 
     Raises:
         ValueError: If the run is of several texts, the model has an MLP, or there are more than
             ``max_paths`` paths.
 
-    Source: framework paper, "path expansion trick"; S0 (the first source in the bibliography)
-        Proposition 22 for one layer.
+    Source: framework paper, "path expansion trick"; S0 Proposition 22 for one layer.
     """
     frozen, logits = frozen_model(run), run.logits
     terms = logits_of(path_streams(frozen, max_paths), frozen.read_out)
@@ -106,7 +109,7 @@ def path_term(frozen: FrozenModel, path: Path) -> Kron:
     position factor. It acts on ``[n_ctx, d_model]`` rows; biases are not part of it.
 
     Args:
-        frozen: Of one text.
+        frozen: The frozen model of one text.
         path: Heads in the order in which they act, static.
 
     Raises:
@@ -128,7 +131,7 @@ def head_term(frozen: FrozenModel, layer: int, head: int) -> Kron:
     """One head on the stream: ``A^h ⊗ W_OV^h`` (S0 Claim 18).
 
     Args:
-        frozen: Of one text.
+        frozen: The frozen model of one text.
         layer: From 0 to ``n_layers - 1``; a traced index is not checked.
         head: From 0 to ``n_heads - 1``; a traced index is not checked.
 

@@ -2,6 +2,8 @@
 
 ``((x - μ)/σ · γ + β) W + b = (1/σ) x [(I - 1 1ᵀ/d) diag(γ) W] + [β W + b]``. What is left of a
 norm is one divisor for each position, σ, which no weight can absorb.
+
+S0 is "Some Structures in Transformer Architectures" (docs/bibliography.md).
 """
 
 import jax.numpy as jnp
@@ -40,7 +42,7 @@ def fold_read(
 
 
 def over_heads(norm: NormWeights | None) -> NormWeights | None:
-    """A layer's norm with an axis for its heads, as `fold_read` wants it."""
+    """A layer's norm with an axis for its heads, as `fold_read` needs it."""
     if norm is None:
         return None
     offset = None if norm.offset is None else norm.offset[..., None, :]
@@ -50,13 +52,13 @@ def over_heads(norm: NormWeights | None) -> NormWeights | None:
 def fold_norms(model: Model) -> Model:
     """The same model with bare norms, without gain and offset, and where possible without centring.
 
-    Readers take gain and offset. Under a final norm, writers (embeddings, ``W_O``, ``W_out``,
-    biases) are centred as well, so that the stream has mean 0 by itself and an RMS norm is enough;
-    an unembedding without a norm would see the mean that this removes. The norm keeps its centring
-    too where sinusoids, which are no weights, are in the stream.
+    Gain and offset move into the weights that read. Under a final norm, the weights that write
+    (embeddings, ``W_O``, ``W_out``, biases) are centred as well, so that the stream has mean 0 by
+    itself and an RMS norm is enough. Without a final norm the unembedding would see the mean that
+    this removes, and sinusoidal positions are no weights: the norm then keeps its centring.
 
     Args:
-        model: One member's; any transformer.
+        model: Any transformer; one model, not an ensemble.
 
     Returns:
         A model with the same logits, patterns and norm scales.
@@ -79,7 +81,7 @@ def fold_norms(model: Model) -> Model:
     per_head = over_heads(blocks.attention_norm)
     W_V, b_V = fold_read(heads.W_V, heads.b_V, spec.norm, per_head)
     heads = heads._replace(W_V=W_V, b_V=b_V)
-    # Positions that follow the norm are not centred; what it hands to queries and keys is.
+    # Positions added after the norm are not centred, its output is: these reads stay as they are.
     if not spec.positions.in_queries_and_keys:
         W_Q, b_Q = fold_read(heads.W_Q, heads.b_Q, spec.norm, per_head)
         W_K, b_K = fold_read(heads.W_K, heads.b_K, spec.norm, per_head)

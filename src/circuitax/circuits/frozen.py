@@ -2,6 +2,8 @@
 
 With both frozen, layer l is ``x ↦ x + Σ_h (A^h ⊗ W_OV^h) x + const``, and the logits multiply out
 into paths. Everything that expands, ranks or counts paths starts from a `FrozenModel`.
+
+S0 is "Some Structures in Transformer Architectures" (docs/bibliography.md).
 """
 
 from typing import NamedTuple
@@ -18,7 +20,7 @@ from circuitax.kernel.run import Run, one_text
 
 
 class FrozenModel(NamedTuple):
-    """One text's linear model; norms are folded, so that a head reads the bare stream.
+    """The linear model of one text; norms are folded, so that a head reads the bare stream.
 
     Biases are constants that enter the stream where they are written: a head's value bias travels
     with the head, ``b_O`` with the stream.
@@ -47,7 +49,7 @@ def frozen_model(run: Run) -> FrozenModel:
     """The linear model that a run defines: its patterns and norm scales are kept.
 
     Args:
-        run: Of one text and a model of attention only.
+        run: A run of an attention-only model on one text.
 
     Raises:
         ValueError: If the run is of several texts, or the model has an MLP, which frozen patterns
@@ -55,7 +57,7 @@ def frozen_model(run: Run) -> FrozenModel:
 
     Source: framework paper, "freezing attention patterns"; S0 Remark 20.
     """
-    run = jax.tree.map(jnp.asarray, one_text(run))  # a model of NumPy arrays is one too
+    run = jax.tree.map(jnp.asarray, one_text(run))  # the weights may be NumPy arrays
     spec, blocks, trace = run.model.spec, run.model.blocks, run.trace
     if blocks.mlp is not None:
         raise ValueError(
@@ -87,7 +89,7 @@ def only(frozen: FrozenModel, source: str) -> FrozenModel:
     """The model with one kind of source kept and the others set to 0; the three sum to the whole.
 
     Args:
-        frozen: Of one text.
+        frozen: The frozen model of one text.
         source: ``"tokens"``, ``"positions"`` or ``"biases"`` (of heads, layers and unembedding).
 
     Raises:
@@ -113,7 +115,7 @@ def head_writes(
     """``A^h x W_V^h W_O^h`` of one layer's heads on any stack of streams, without biases.
 
     Args:
-        frozen: Of one text.
+        frozen: The frozen model of one text.
         layer: Which layer, in ``[0, n_layers)``.
         streams: What the heads read.
         summed: Whether the heads are added up.

@@ -1,7 +1,10 @@
 """Models made by hand, whose circuits are known: what detectors and searches are scored against.
 
-Each is a `Model`, sharp enough that its mechanism is exact to
-rounding where attention should be all or nothing.
+Each is a `Model` with scores so large that attention which should be all or nothing is so up to
+rounding.
+
+Sources (docs/bibliography.md): S0 is "Some Structures in Transformer Architectures" and S4 the
+notes on the framework paper. E11 is an erratum of the sources (docs/errata.md).
 """
 
 import math
@@ -35,11 +38,11 @@ def induction_model(
     does not recur.
 
     Args:
-        key: For the distractors.
+        key: Random key of the distractors.
         d_vocab: Vocabulary.
         n_ctx: Longest text.
         n_distractors: Random heads in each layer.
-        size: Standard deviation of their score- and write-matrices' entries, relative.
+        size: Relative standard deviation of the entries of their score and write matrices.
         raise_logit: What a found match adds to its logit.
 
     Source: framework paper, "how induction heads work" (K-composition with a previous-token head).
@@ -128,7 +131,7 @@ def unless_model(
         d_vocab: Vocabulary.
         a: Token that raises ``out``.
         b: Token that prevents it.
-        query: Token after which the answer stands.
+        query: Token that the answer follows.
         out: First answer.
         other: Second answer, the rest of the probability.
         high: P(out) with a alone, in (½, 1).

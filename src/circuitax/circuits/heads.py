@@ -1,8 +1,11 @@
-"""The QK and OV circuits of every head, over features, tokens and positions, as chains.
+"""The QK and OV circuits of every head, over features, tokens and positions, as chains of factors.
 
-All are factored and batched over ``[n_layers, n_heads]``; nothing vocabulary-sized is multiplied.
-The score scale is folded in, and tables are in the gauge that makes them readable: QK centred over
+All are batched over ``[n_layers, n_heads]``, and no vocabulary-sized matrix is multiplied out. The
+score scale is folded in. Tables are in the gauge that makes them readable: QK is centred over
 sources, OV over the vocabulary.
+
+S0 is "Some Structures in Transformer Architectures" (docs/bibliography.md). Codes such
+as E1 are errata of the sources (docs/errata.md).
 """
 
 from typing import NamedTuple
@@ -46,7 +49,7 @@ def token_qk(model: Model, *, offset: int = 0, centred: bool = True) -> Chain:
     it stands alone in the stream, which is exact for layer 0 without positions in the stream.
 
     Args:
-        model: One member's; any transformer.
+        model: Any transformer; one model, not an ensemble.
         offset: ``dest - src`` in steps, for rotary positions, whose ``W_QK`` depends on it.
         centred: Whether each row has mean 0, which no softmax can see, unless positions are rotary:
             sources at other offsets then have other tables, whose means differ.
@@ -71,7 +74,7 @@ def token_ov(model: Model, *, centred: bool = True) -> Chain:
     is attended and are left out; norms are as in `token_qk`, with the final scale left out.
 
     Args:
-        model: One member's; any transformer.
+        model: Any transformer; one model, not an ensemble.
         centred: Whether ``W_U`` is centred over the vocabulary, which no softmax can see.
 
     Raises:
@@ -97,7 +100,7 @@ def unembedding(model: Model, *, centred: bool = True) -> Float[Array, "d_model 
 class PositionBlocks(NamedTuple):
     """The scores of layer 0 by token and position: their sum is the score before the mask.
 
-    Each is ``[n_layers, n_heads, ...]`` in front, destination × source.
+    The axes of each are ``[n_layers, n_heads, destination, source]``.
     """
 
     token_token: Chain
@@ -118,7 +121,7 @@ def position_blocks(model: Model, n_ctx: int) -> PositionBlocks:
         ValueError: If the model is an ensemble, it has no position vectors or fewer than
             ``n_ctx``, a norm reads tokens and positions together, or keys are smeared.
 
-    Source: framework paper, positional heads; section 1.2 of our reference page.
+    Source: framework paper, positional heads; the score is bilinear in the two streams.
     """
     check_one_member(model)
     spec = model.spec
@@ -145,7 +148,8 @@ def positional_share(blocks: PositionBlocks) -> Float[Array, "n_layers n_heads"]
     """How much of the scores' variance over sources comes from positions alone, in [0, 1].
 
     Variance over sources of the position-position block, over that plus the variance of the
-    token-token block; sources uniform, destinations averaged. Near 1 for a positional head.
+    token-token block, for uniform sources and averaged over destinations. Near 1 for a positional
+    head.
     """
     by_position = _variance_over_sources(blocks.position_position)
     by_token = _variance_over_sources(blocks.token_token)

@@ -16,7 +16,7 @@ def ablation_error(run: Run) -> Float[Array, "head n_ctx d_vocab"]:
     paths that contain it.
 
     Args:
-        run: Of one text and a model of attention only.
+        run: A run of an attention-only model on one text.
 
     Raises:
         ValueError: If the run is of several texts, the model has an MLP, or it has more paths than

@@ -1,4 +1,4 @@
-"""What terms are worth in nats: losses of selections, marginals in a stated order, Shapley.
+"""What terms are worth in nats: losses of selections, marginals in a stated order, Shapley values.
 
 A loss is not additive over terms, so a term has no worth of its own: it has one given what is
 already there (a marginal), or on average over all orders of arrival (Shapley).
@@ -24,7 +24,7 @@ def selection_losses(
     """Next-token losses in nats when only some terms reach the unembedding, ``b_U`` included.
 
     Args:
-        run: Of one text; its final norm is frozen.
+        run: A run on one text; its final norm is frozen.
         streams: What each term adds to the final stream: paths, orders, or layer subsets.
         selections: Weights on the terms, usually 0 or 1; one row for each question.
 

@@ -12,7 +12,7 @@ def token_losses(
 ) -> Float[Array, "*batch n_ctx-1"]:
     """Cross-entropy of each next token, ``-log softmax(logits_t)[x_{t+1}]``, in nats.
 
-    The one next-token loss: of training and of every analysis.
+    Training and every analysis take their loss from here.
 
     Args:
         logits: Predictions at every position; those at the last one are not used.
@@ -26,7 +26,7 @@ def token_losses(
     """
     if tokens.shape[-1] < 2:
         raise ValueError(f"n_ctx={tokens.shape[-1]} must be at least 2 to have a next token")
-    # The last position has no target; to take its logits along is cheaper than to copy the others.
+    # The last position has no target; carrying its logits along is cheaper than copying the rest.
     targets = jnp.roll(tokens, -1, axis=-1)
     shift = jax.lax.stop_gradient(jnp.max(logits, axis=-1, keepdims=True))
     log_total = jnp.log(jnp.sum(jnp.exp(logits - shift), axis=-1))
@@ -58,7 +58,7 @@ def in_context_score(
 
 
 def repeated_pairs(tokens: Int[Array, "*batch n_ctx"]) -> Bool[Array, "*batch n_ctx-1"]:
-    """Where a pair of neighbours ``(x_t, x_{t+1})`` stood earlier in the text already.
+    """Where a pair of neighbours ``(x_t, x_{t+1})`` has occurred earlier in the text.
 
     Those are the next tokens that an induction head can know; entry t belongs to the loss on token
     t + 1, as in `token_losses`.
@@ -75,7 +75,7 @@ def repeat_gain(
 ) -> Float[Array, "*batch"]:
     """Mean loss where a pair of tokens occurs for the first time, minus where it is a repeat.
 
-    On random text repeated at any period this is first copy against later ones.
+    On random text repeated at any period it compares the first copy with the later ones.
     """
     seen = repeated_pairs(tokens)
     return _mean(losses, ~seen) - _mean(losses, seen)

@@ -31,7 +31,7 @@ def induction_scores(model: Model, texts: Any) -> InductionScores:
     """Losses, prefix-matching and previous-token scores of one model on repeated texts.
 
     Args:
-        model: One member's; vmap over an ensemble.
+        model: One model, not an ensemble; vmap over its members.
         texts: Random texts that repeat themselves, best of distinct symbols, so that only one
             earlier position matches; ``[batch, n_ctx]``, at least one of two tokens.
 

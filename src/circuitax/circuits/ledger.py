@@ -1,4 +1,4 @@
-"""The path ledger: the largest paths to one logit, and a proof about all the others.
+"""The path ledger: the largest paths to one logit, and a proven bound on all the others.
 
 `ledger` is the entry. The search goes from the logit backwards, best first. A partial path is a row
 over positions and a direction; `second_moments` bounds whatever can precede it, so that the search
@@ -54,12 +54,12 @@ class Ledger(NamedTuple):
     omitted_bound: float
     """No path left out is larger than this in absolute value: proven, up to rounding."""
     complete: bool
-    """Whether it is at most the k-th value, so that these are the k largest paths."""
+    """Whether that bound is at most the k-th value, so that these are the k largest paths."""
     n_evaluated: int
     """Paths whose value was computed."""
     bias: float = 0.0
     """What belongs to no path: ``b_U`` and the final norm's offset. 0 from `head_ledger` and
-    `position_ledger`, which know a direction and no token."""
+    `position_ledger`, which take a direction instead of a token."""
 
     def __str__(self) -> str:
         names = [
@@ -97,20 +97,20 @@ def ledger(
     the unembedding, and the divisor is that of the position.
 
     Args:
-        run: Of an attention-only model on one text.
+        run: A run of an attention-only model on one text.
         token: Id whose logit is explained.
         minus: Id whose logit is subtracted; None for none.
         position: Where the logit is read; negative positions count from the end.
         k: How many paths, at least 1.
         by_position: Whether a path also says which position each head reads (`position_ledger`);
             otherwise it is summed over positions (`head_ledger`).
-        budget: Stop after this many evaluations; the gap is then in ``omitted_bound``.
+        budget: Stop after this many evaluations; ``omitted_bound`` then tells what may be missing.
 
     Raises:
         ValueError: If the call is inside jit, vmap or grad, the run is of a batch, of an ensemble,
             of a model with MLPs, or not finite, or another argument is out of range.
 
-    Source: leap 1 of our reference page; bound of design section 11.
+    Source: ours; the search and its bound are derived in docs/methods/path-ledger.md.
     """
     n_ctx, d_vocab = one_text(run).tokens.shape[0], run.model.d_vocab
     _check_host("ledger", (run, token, minus, position))
@@ -144,20 +144,20 @@ def head_ledger(
     """The k largest head paths along a direction; `ledger` takes a token instead.
 
     Args:
-        frozen: Of one text.
+        frozen: The frozen model of one text.
         position: Where the logit is read.
-        direction: Of the folded unembedding, ``frozen.read_out.W_U[:, token]``, or a difference of
-            two of its columns. Columns of a model's own ``W_U`` lack the gain and the centring of
-            its final norm. The norm's divisor is applied here.
+        direction: A column of the folded unembedding, ``frozen.read_out.W_U[:, token]``, or a
+            difference of two of its columns. Columns of a model's own ``W_U`` lack the gain and the
+            centring of its final norm. The norm's divisor is applied here.
         k: How many paths, at least 1.
-        budget: Stop after this many evaluations; the gap is then in ``omitted_bound``.
+        budget: Stop after this many evaluations; ``omitted_bound`` then tells what may be missing.
 
     Raises:
         ValueError: If an argument is traced (inside jit, vmap or grad), ``position`` is out of
             range, k or the budget is less than 1, the direction has another length than the stream,
             or it or the model is not finite.
 
-    Source: leap 1 of our reference page; bound of design section 11.
+    Source: ours; the search and its bound are derived in docs/methods/path-ledger.md.
     """
     host, w, whole = _prepare("head_ledger", frozen, position, direction, k, budget)
     steps = HeadSteps(host, head_path_moments(host, position), position, w)
@@ -179,9 +179,9 @@ def position_ledger(
     before a path's first head count to the token it starts from.
 
     Args:
-        frozen: Of one text.
+        frozen: The frozen model of one text.
         position: Where the logit is read.
-        direction: Of the folded unembedding.
+        direction: As in `head_ledger`.
         k: How many paths, at least 1.
         budget: Stop after this many evaluations.
 
@@ -210,14 +210,14 @@ def head_path_values(
     """The values of chosen head paths, pure and differentiable.
 
     Args:
-        frozen: Of one text.
+        frozen: The frozen model of one text.
         paths: Static, as in `Ledger.paths`.
         position: Where the logit is read, static.
         direction: As in `head_ledger`.
 
     Raises:
-        ValueError: If ``position`` is out of range, there is no path, or one is none of this
-            model's.
+        ValueError: If ``position`` is out of range, there is no path, or the model lacks
+            one of them.
     """
     check_index("position", position, frozen.tokens.shape[0])
     if not paths:
@@ -256,7 +256,7 @@ def _search(
         runner_up = max(runner_up, np.abs(values[order[k:]]).max(initial=0.0))
         best, best_ids = values[order[:k]], all_ids[order[:k]]
         rest = np.delete(np.arange(ids.size), chosen)
-        # The root's direction is wider than all others; it is the first to go, and goes alone.
+        # The root's direction is wider than all others; it is expanded first, and alone.
         front = join([take(front, rest), new]) if rest.size else new
         ids = np.concatenate([ids[rest], new_ids])
     omitted = float(max(runner_up, dropped, front.bound.max(initial=0.0)))
@@ -285,7 +285,7 @@ def _kth(best: np.ndarray, k: int) -> float:
 def _prepare(
     name: str, frozen: FrozenModel, position: int, direction: Array, k: int, budget: int
 ) -> tuple[HostModel, np.ndarray, float]:
-    """The host's model, the direction on the final stream, the sum of all paths along it."""
+    """The model on the host, the direction on the final stream, the sum of all paths along it."""
     _check_host(name, (frozen, direction))
     check_index("position", position, frozen.tokens.shape[0])
     for option, value in (("k", k), ("budget", budget)):

@@ -40,7 +40,7 @@ def join(batches: list[Batch]) -> Batch:
 
 
 class HeadSteps:
-    """State: head index, row over positions ``[n_ctx]``, direction in value space ``[d_value]``."""
+    """Steps of head paths: head index, row over positions ``[n_ctx]``, direction in value space."""
 
     def __init__(self, model: HostModel, moments: Moments, position: int, w: np.ndarray) -> None:
         self.model, self.moments, self.w, self.position = model, moments, w, position
@@ -84,7 +84,7 @@ class HeadSteps:
 
 
 class PositionSteps:
-    """State: head index, source position, coefficient, direction in value space ``[d_value]``.
+    """Steps of position paths: head index, source position, coefficient, value-space direction.
 
     A hop is coded as ``head · (n_ctx + 1) + source``, with source n_ctx for the head's bias.
     """

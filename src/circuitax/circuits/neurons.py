@@ -3,6 +3,8 @@
 An MLP can be read as a memory: a unit's key is the pattern it fires on, its value is the set of
 tokens it raises. `token_tables.neuron_tables` lists both; this module compares them with a text. In
 an MLP of several hidden layers, "units" are those of the last one, which write to the stream.
+
+S2 is the attention chapter (docs/bibliography.md).
 """
 
 from typing import NamedTuple
@@ -21,7 +23,7 @@ def neuron_activations(run: Run) -> Float[Array, "n_layers n_ctx d_mlp"]:
     """What each unit of the last hidden layer put out: the factor on its row of ``W_out``.
 
     Args:
-        run: Of any transformer with MLPs on one text, without interventions on its MLPs.
+        run: A run of any transformer with MLPs on one text, without interventions on its MLPs.
 
     Raises:
         ValueError: If the model has no MLP, the trace does not hold what MLPs wrote, or the run is
@@ -33,8 +35,8 @@ def neuron_activations(run: Run) -> Float[Array, "n_layers n_ctx d_mlp"]:
         raise ValueError("run.model.blocks.mlp is None: the model has no neurons")
     if trace.mlp_outputs is None:
         raise ValueError("run.trace.mlp_outputs is None: call forward with outputs=True")
-    # What the MLP read is what it wrote to, before it did; the parallel form reads the layer's
-    # input instead.
+    # An MLP reads the stream as it was before its own output was added; in the parallel form it
+    # reads the layer's input.
     entering, leaving = trace.streams[:-1], trace.streams[1:]
     source = entering if spec.parallel else leaving - trace.mlp_outputs
     read = jax.vmap(lambda x, norm: apply_norm(x, spec.norm, spec.norm_eps, norm)[0])(
@@ -44,7 +46,7 @@ def neuron_activations(run: Run) -> Float[Array, "n_layers n_ctx d_mlp"]:
 
 
 class Firing(NamedTuple):
-    """Each unit where it fires, against everywhere."""
+    """How often a unit's values come next: where it fires, and everywhere."""
 
     fired: Float[Array, "n_layers d_mlp"]
     """Share of next tokens among the unit's values, where it fires."""
@@ -61,10 +63,10 @@ def values_come_true(
     """How often the next token is one of a unit's values where it is most active.
 
     Args:
-        activations: Over many positions.
+        activations: Activations at many positions.
         coming: The next token at each.
         values: Which tokens a unit raises most, from `token_tables.neuron_tables`.
-        n_firing: A unit fires at the positions of its so many largest activations; from 1 to n.
+        n_firing: A unit fires at the positions of its ``n_firing`` largest activations; 1 to n.
 
     Raises:
         ValueError: If ``n_firing`` is out of range.
@@ -90,7 +92,7 @@ def values_come_true(
 def mean_by_token(
     activations: Float[Array, "n_layers n d_mlp"], present: Int[Array, " n"], d_vocab: int
 ) -> Float[Array, "n_layers d_mlp d_vocab"]:
-    """Mean activation of each unit by the token that stands there; 0 for tokens that never do."""
+    """Mean activation of each unit by the token at the position; 0 for tokens that never occur."""
     counts = jnp.zeros(d_vocab, activations.dtype).at[present].add(1)
     total = jax.vmap(lambda a: jax.ops.segment_sum(a, present, d_vocab))(activations)
     return jnp.matrix_transpose(safe_divide(total, counts[None, :, None]))

@@ -1,4 +1,7 @@
-"""What it costs to pretend that a norm is linear: 1/σ replaced by one constant for each read."""
+"""What it costs to pretend that a norm is linear: 1/σ replaced by one constant for each read.
+
+S0 is "Some Structures in Transformer Architectures" (docs/bibliography.md).
+"""
 
 from typing import NamedTuple
 
@@ -16,11 +19,11 @@ class NormPrice(NamedTuple):
     """Mean next-token losses in nats."""
 
     loss: Float[Array, ""]
-    """Of the model."""
+    """Loss of the model."""
     constant: Float[Array, ""]
-    """With every norm's divisor at its mean over positions and texts."""
+    """Loss with every norm's divisor at its mean over positions and texts."""
     price: Float[Array, ""]
-    """What ignoring the variation costs."""
+    """Their difference: what it costs to ignore that the divisor varies."""
 
 
 def norm_price(model: Model, texts: Int[Array, "*batch n_ctx"]) -> NormPrice:

@@ -1,8 +1,11 @@
-"""Sums of paths by order and by layer, each from one pass instead of one run an order.
+"""Sums of paths by order and by layer, each from one pass instead of one run per order.
 
 Give every head output a factor e: the frozen model becomes a polynomial in e, and its coefficient
 of e^k is the sum of all paths through k heads. With one variable e_l for each layer, there is one
 coefficient for each subset of layers.
+
+S4 are the notes on the framework paper (docs/bibliography.md). E34 is an erratum of the
+sources (docs/errata.md).
 """
 
 import jax.numpy as jnp
@@ -10,7 +13,7 @@ from jaxtyping import Array, Float
 
 from circuitax.circuits.frozen import FrozenModel, head_constants, head_writes
 
-MAX_LAYERS = 8  # 2^L streams; beyond, combine layers or use `order_streams`
+MAX_LAYERS = 8  # 2^L streams; for more layers, combine some or use `order_streams`
 
 
 def order_streams(frozen: FrozenModel) -> Float[Array, "order n_ctx d_model"]:
@@ -21,7 +24,7 @@ def order_streams(frozen: FrozenModel) -> Float[Array, "order n_ctx d_model"]:
     head.
 
     Args:
-        frozen: Of one text.
+        frozen: The frozen model of one text.
 
     Source: framework paper, "term importance analysis" (V-composition, patterns frozen).
     Differs: the paper runs the model once for each order; S4's step 1 also forgets to save what
@@ -46,7 +49,7 @@ def layer_subset_streams(frozen: FrozenModel) -> Float[Array, "subset n_ctx d_mo
     bit counts.
 
     Args:
-        frozen: Of one text.
+        frozen: The frozen model of one text.
 
     Raises:
         ValueError: If there are more than 8 layers.
@@ -69,7 +72,7 @@ def layer_subset_streams(frozen: FrozenModel) -> Float[Array, "subset n_ctx d_mo
 def over_subsets(terms: Float[Array, "subset *rest"]) -> Float[Array, "subset *rest"]:
     """``Σ_{S ⊆ T} terms_S`` for every set T of layers: the frozen model with the others removed.
 
-    In L additions of halves, so that terms are combined before anything is unembedded.
+    It takes L additions of half the terms, and combines them before anything is unembedded.
 
     Raises:
         ValueError: If the first axis is not a power of two.

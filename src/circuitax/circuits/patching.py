@@ -26,7 +26,7 @@ Metric = Callable[[Float[Array, "n_ctx d_vocab"]], Float[Array, "*metric"]]
 
 
 class Ablation(NamedTuple):
-    """How much of each component is replaced: 0 leaves it, 1 replaces it, between interpolates."""
+    """How much of each component is replaced: 0 leaves it, 1 replaces it, fractions mix."""
 
     heads: Float[Array, "*cells n_layers n_heads"]
     mlps: Float[Array, "*cells n_layers"] | None = None
@@ -50,7 +50,7 @@ def ablate_each(
     """What every head and every MLP is worth: the change of a metric when it alone is removed.
 
     Args:
-        run: Of one text.
+        run: A run on one text.
         metric: From logits to an array; None for the mean next-token loss on the text, in nats.
         donor: Run of another text of equal length, made with ``outputs=True``, whose outputs take
             their place (resample ablation); None for zeros.
@@ -85,10 +85,10 @@ def patch(
 ) -> Float[Array, "place n_ctx *metric"]:
     """The change of a metric when the stream at one layer and position is the donor run's.
 
-    Entry ``[l, t]`` puts in the stream before layer l, and ``[n_layers, t]`` the final stream.
+    Entry ``[l, t]`` replaces the stream before layer l, and ``[n_layers, t]`` the final stream.
 
     Args:
-        run: Of one text.
+        run: A run on one text.
         donor: Run of the same model on another text of equal length.
         metric: From logits to an array; None for the mean next-token loss on the run's text.
 
@@ -120,7 +120,7 @@ def ablation_edit(
     """The edit that replaces ``y`` by ``(1 - a) y + a r``.
 
     Args:
-        ablation: a, for one cell.
+        ablation: The shares a, for one cell.
         replacement: r, what to put instead: another run's components (resample), or their mean over
             data; None for zero.
         preserved: A trace whose patterns and norm scales are held; None lets them react.
@@ -152,7 +152,7 @@ def ablate(
     Args:
         model: One model.
         tokens: One text.
-        ablation: With one axis of cells, such as `each_component`.
+        ablation: One axis of cells in front, as from `each_component`.
         metric: From logits to an array, such as a loss; what it returns is all that is kept.
         replacement: As in `ablation_edit`.
         preserved: As in `ablation_edit`.
@@ -188,12 +188,12 @@ def patch_stream(
     donor: Trace,
     metric: Metric,
 ) -> Float[Array, "place n_ctx *metric"]:
-    """The metric when the stream before one layer, at one position, is another run's.
+    """The metric when the stream before one layer, at one position, comes from another run.
 
     Args:
         model: One model.
         tokens: The text that is run.
-        donor: Trace of the text whose stream is put in, equally long.
+        donor: Trace of another text of equal length, whose stream is put in.
         metric: As in `ablate`.
 
     Raises:
@@ -230,14 +230,14 @@ def patch_paths(
 ) -> Interventions:
     """The edit by which a change of one component reaches some readers directly, and only those.
 
-    Everything behind the readers reacts. A reader sees the change through its norm with the scale
+    Everything after the readers reacts. A reader sees the change through its norm with the scale
     held, which makes it linear in the change. The returned edit holds these scales everywhere, so
     that patching all edges of a component equals patching the component.
 
     Args:
-        run: The run that is edited, of one text.
-        change: New minus old output of the sender, a head or an MLP; readers that act before it
-            are the caller's to leave out. An MLP reads the heads of its own layer, unless the two
+        run: The run that is edited, on one text.
+        change: New minus old output of the sender, a head or an MLP; the caller leaves out readers
+            that act before it. An MLP reads the heads of its own layer, unless the two
             are parallel.
         edges: Receivers.
 

@@ -1,7 +1,9 @@
-"""Which paths an attention-only model has: every choice of at most one head a layer.
+"""Which paths an attention-only model has: every choice of at most one head per layer.
 
-``Π_l (1 + Σ_h H_lh)`` multiplied out: a path picks the 1 or one head in each layer. Combinatorics
-on the host, no arrays.
+When ``Π_l (1 + Σ_h H_lh)`` is multiplied out, a path picks the 1 or one head in each layer. This is
+combinatorics on the host, without arrays.
+
+S0 is "Some Structures in Transformer Architectures" (docs/bibliography.md).
 """
 
 import itertools

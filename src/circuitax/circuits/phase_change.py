@@ -143,7 +143,7 @@ def _check_steps(steps: Num[Array, " n_steps"], curve: Float[Array, "*batch step
         raise ValueError(f"steps has {n_steps} entries, a change needs at least 2")
     if curve.shape[-1] != n_steps:
         raise ValueError(
-            f"curve has {curve.shape[-1]} measurements, must have one a step, {n_steps}"
+            f"curve has {curve.shape[-1]} measurements, must have one per step, {n_steps}"
         )
     if _known(steps) and not (np.diff(np.asarray(steps)) > 0).all():
         raise ValueError("steps must increase")

@@ -24,7 +24,7 @@ def read_out_of(run: Run) -> ReadOut:
     """The read-out of one text; exact for the run's own final scale.
 
     Args:
-        run: Of any transformer on one text.
+        run: A run of any transformer on one text.
 
     Raises:
         ValueError: If the run is of a batch or an ensemble.
@@ -51,9 +51,9 @@ def logits_along(
     """`logits_of` along one direction for each position, without work on the whole vocabulary.
 
     Args:
-        parts: Of the final stream.
-        directions: Such as `token_directions`; they already hold the gain of the final norm.
-        read_out: Of the same text.
+        parts: Parts of the final stream.
+        directions: As from `token_directions`, which hold the gain of the final norm already.
+        read_out: Read-out of the same text.
     """
     return jnp.einsum("...td,td->...t", _scaled(parts, read_out), directions)
 
@@ -63,10 +63,10 @@ def token_directions(
     chosen: Int[Array, " n_ctx"],
     against: Int[Array, " n_ctx"] | None = None,
 ) -> Float[Array, "n_ctx d_model"]:
-    """Directions that read the logit of one token a position, or a difference of two.
+    """Directions that read the logit of one token at each position, or a difference of two.
 
     Args:
-        read_out: Of the text.
+        read_out: Read-out of the text.
         chosen: Token ids whose logits are read, one for each position.
         against: Token ids whose logits are subtracted.
 

@@ -1,7 +1,7 @@
-"""What heads do where a pair of tokens comes again: attend to the match, and raise what follows.
+"""What heads do where a pair of tokens recurs: attend to the match, and raise what follows.
 
 `sums_at_repeats` reads one text; its results are added over texts before `shares_at_repeats`
-divides, so that every repeat counts alike in whatever text it stands.
+divides, so that every repeat counts alike, whichever text it is in.
 """
 
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ def sums_at_repeats(run: Run, repeats: Bool[Array, " n_losses"]) -> dict[str, Ar
     """Sums over the predictions that repeat an earlier pair, for each head.
 
     Args:
-        run: Of one text.
+        run: A run on one text.
         repeats: Which predictions count, such as `in_context.repeated_pairs`.
 
     Returns:

@@ -1,6 +1,8 @@
 """What heads do with what they attend to: copying, name moving, memory management.
 
 Each score comes with its value by chance. The module `detectors` scores where heads attend.
+
+S4 are the notes on the framework paper (docs/bibliography.md).
 """
 
 from typing import NamedTuple
@@ -24,9 +26,9 @@ class Role(NamedTuple):
 def copying(ov: Chain, tokens: Int[Array, " n_tokens"]) -> Role:
     """How much of what a token raises is the token itself, in [-1, 1].
 
-    For each token of a set, the OV row over the set is centred and its positive part taken; the
-    share of the token itself, averaged over the set and weighted by size of the raise, times two
-    less one.
+    For each token of a set, the OV row over the set is centred and its positive part taken. The
+    share of the token itself is averaged over the set, weighted by the size of the raise; the score
+    is twice this mean, less one.
 
     Args:
         ov: `heads.token_ov`, ``[*heads, d_vocab, d_vocab]``.
@@ -37,7 +39,8 @@ def copying(ov: Chain, tokens: Int[Array, " n_tokens"]) -> Role:
 
     Source: induction-heads paper, "copying" evaluator, with its later remark (ReLU on mean-centred
         logits).
-    Differs: over the set and not the vocabulary, so that chance is ``2/n - 1`` at any vocabulary.
+    Differs: it is taken over the set and not the vocabulary, so that chance is ``2/n - 1`` at any
+        vocabulary.
     """
     if tokens.shape[0] < 2:
         raise ValueError(f"tokens has {tokens.shape[0]} entries, must have at least 2")
@@ -84,7 +87,7 @@ def name_moving(
 
 
 class MemoryManagement(NamedTuple):
-    """Signs that a head deletes: both negative for one that clears what is there."""
+    """Signs that a head erases: both are negative for one that clears what is in the stream."""
 
     alignment: Float[Array, "n_layers n_heads"]
     """Mean cosine between what the head writes and the stream it is added to; 0 by chance."""
@@ -96,7 +99,7 @@ def memory_management(run: Run, ov: Chain) -> MemoryManagement:
     """Whether each head writes against the stream and lowers the logit of the present token.
 
     Args:
-        run: Of one text.
+        run: A run on one text.
         ov: `heads.token_ov` of the same model.
 
     Raises:

@@ -1,4 +1,7 @@
-"""How saturated a softmax is: entropy of its rows, and how much they still answer to scores."""
+"""How saturated a softmax is: entropy of its rows, and how much they still answer to scores.
+
+Sources (docs/bibliography.md): S1 is the linear-algebra post and S2 the attention chapter.
+"""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float

@@ -22,7 +22,7 @@ SELECTIONS = ("all", "without Q", "without K", "without both")
 def composition_selections(
     sources: tuple[str, ...],
 ) -> Bool[Array, "n_selections n_sources n_sources"]:
-    """Which terms remain without Q-composition, without K-composition, without either.
+    """Which terms remain without Q-composition, without K-composition, and without both.
 
     A term composes on the side where its source is an earlier head. Rows are those of `SELECTIONS`;
     columns are ``[query source, key source]``.
@@ -55,12 +55,12 @@ def score_selection_losses(
 ) -> Float[Array, "n_selections n_losses"]:
     """Next-token losses in nats when one layer attends by some terms of its scores only.
 
-    Later layers react, earlier ones are as they were, and the layer's values too: a marginal is
-    what the terms do through this layer's patterns.
+    Later layers react; earlier layers, and the values of this one, stay as they were. A marginal is
+    therefore what the terms do through this layer's patterns.
 
     Args:
-        run: Of any transformer on one text, made with ``outputs=True``.
-        layer: Whose heads; static, in ``[0, n_layers)``.
+        run: A run of any transformer on one text, made with ``outputs=True``.
+        layer: Layer of the heads; static, in ``[0, n_layers)``.
         selections: From `composition_selections`, or any weights on the terms.
 
     Raises:

@@ -1,7 +1,7 @@
 """A head's scores by source: which earlier component its queries and its keys were built from.
 
 ``s_ts = scale · ⟨q_t, k_s⟩`` is bilinear, and with the norm scale frozen both sides are sums over
-whatever wrote to the stream. A second-layer head of a model with H heads a layer has
+whatever wrote to the stream. A second-layer head of a model with H heads per layer has
 ``(1 + H)²`` terms without positions and biases.
 """
 
@@ -34,8 +34,8 @@ def score_sources(run: Run, layer: int) -> tuple[str, ...]:
     """Names of the sources that a layer's queries and keys can be built from.
 
     Args:
-        run: Of any transformer on one text, made with ``outputs=True``.
-        layer: Whose queries and keys; static.
+        run: A run of any transformer on one text, made with ``outputs=True``.
+        layer: Layer of the queries and keys; static.
 
     Raises:
         ValueError: If ``layer`` is out of range, or the trace was made without ``outputs``.
@@ -62,8 +62,8 @@ def score_terms(run: Run, layer: int, head: int | Int[Array, ""]) -> ScoreTerms:
     (head 0.a, head 0.b) is both.
 
     Args:
-        run: Of any transformer on one text, made with ``outputs=True``; its norm scale at this
-            layer is kept.
+        run: A run of any transformer on one text, made with ``outputs=True``; its norm scale at
+            this layer is kept.
         layer: Layer of the head, static.
         head: Which head.
 
@@ -85,7 +85,7 @@ def head_scores(run: Run, layer: int, head: int | Int[Array, ""]) -> Float[Array
     """The scores of one head before mask and softmax, undivided.
 
     Args:
-        run: Of any transformer on one text.
+        run: A run of any transformer on one text.
         layer: Layer of the head, static.
         head: Which head.
 

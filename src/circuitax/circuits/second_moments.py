@@ -1,8 +1,8 @@
-"""Second moments of everything that paths can still bring: what bounds the path ledger.
+"""Second moments of all that paths can still contribute, which bound the path ledger's search.
 
 ``N_l(s) = Σ_q y_q(s) y_q(s)ᵀ`` over the paths q that end at position s and use at least one head,
 all in layers below l. For a direction w, ``wᵀ N_l(s) w`` is then the sum of squares of everything
-that can follow. Products of norms, in contrast, never come near the truth.
+that can follow. Products of norms would bound it far more loosely.
 """
 
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from circuitax.circuits.frozen import FrozenModel
 class HostModel(NamedTuple):
     """A frozen model on the host in double precision, heads of all layers in one axis.
 
-    Searches run there. ``V`` is what each head reads from a direct path, embedding and the ``b_O``
+    Searches use it. ``V`` is what each head reads from a direct path, embedding and the ``b_O``
     of earlier layers included; ``b_V`` what its bias adds at each destination.
     """
 
@@ -32,7 +32,7 @@ def host_model(frozen: FrozenModel) -> HostModel:
     """Copy a frozen model to the host.
 
     Args:
-        frozen: Of one text.
+        frozen: The frozen model of one text.
 
     Raises:
         ValueError: If anything in it is not finite, as in a model that diverged.
@@ -58,7 +58,7 @@ def host_model(frozen: FrozenModel) -> HostModel:
         embedding + before[-1],
     )
     for name, array in host._asdict().items():
-        # No comparison with NaN holds, so a search among NaNs would drop them all, as if proven.
+        # Comparisons with NaN are false: a search would drop all such paths as if proven small.
         if not np.isfinite(array).all():
             raise ValueError(f"frozen.{name} must be finite; a path ledger is no proof otherwise")
     return host
@@ -92,7 +92,7 @@ def head_path_moments(model: HostModel, position: int) -> Moments:
     first, whose vector is known exactly. Patterns of a softmax are not negative; others may be.
 
     Args:
-        model: On the host.
+        model: The model on the host.
         position: Where the completions may end.
     """
     size = np.abs(model.A)
@@ -103,10 +103,10 @@ def head_path_moments(model: HostModel, position: int) -> Moments:
 
 
 def position_path_moments(model: HostModel, position: int) -> Moments:
-    """Moments over paths of heads and positions; exact, no two of them share a term.
+    """Moments over paths of heads and positions; exact, since no two of them share a term.
 
     Args:
-        model: On the host.
+        model: The model on the host.
         position: Where the completions may end.
     """
     squared = model.A**2

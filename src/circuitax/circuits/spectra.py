@@ -30,7 +30,8 @@ def eigenvalue_score(values: Complex[Array, "*batch k"]) -> Float[Array, "*batch
 def copying_score(ov: Chain) -> Float[Array, "*batch"]:
     """`eigenvalue_score` of an OV circuit: near 1 where heads copy what they attend to.
 
-    General eigenvalues: CPU and NVIDIA devices (JAX 0.10). `spectrum.trace_cosine` needs none.
+    It needs general eigenvalues, which JAX has on CPUs and NVIDIA GPUs only (as of 0.10);
+    `spectrum.trace_cosine` needs none.
 
     Args:
         ov: Such as `heads.token_ov`, or `heads.head_ov` for a model without embeddings.
@@ -67,7 +68,7 @@ def composed_keys(model: Model, writer: tuple[int, int], reader_layer: int) -> t
     """Arguments of `same_matching` for one writer and all heads of a later layer.
 
     Args:
-        model: One member's; fold norms first (`folding.fold_norms`).
+        model: One model, not an ensemble; fold norms first (`folding.fold_norms`).
         writer: (layer, head) of the head that writes the marker.
         reader_layer: Layer of the heads whose keys read it, after the writer's.
 
@@ -98,8 +99,8 @@ class RandomScore(NamedTuple):
 def random_score(key: Key[Array, ""], rank: int, n_samples: int = 100) -> RandomScore:
     """The eigenvalue score of a real Ginibre matrix of the circuit's rank.
 
-    A product of independent Gaussian factors with a wide middle is one, near enough: at rank 64 the
-    score is 0 with deviation 0.02, so anything above 0.1 is a fact about training.
+    A product of independent Gaussian factors with a wide middle is close to such a matrix. At rank
+    64 the score is 0 with deviation 0.02, so anything above 0.1 comes from training.
 
     Args:
         key: Random key.

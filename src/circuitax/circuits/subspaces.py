@@ -4,6 +4,8 @@ Unlike composition scores, these measures ignore how strongly a direction is use
 depend on the basis inside a head. They are defined for maps of full column rank only: a map that is
 numerically rank-deficient has fewer directions than columns, and an orthonormal basis of "its
 column space" would contain arbitrary ones.
+
+S4 are the notes on the framework paper (docs/bibliography.md).
 """
 
 from typing import NamedTuple
@@ -31,10 +33,10 @@ def basis(W: Float[Array, "*batch d_model k"], name: str = "W") -> Float[Array, 
     """Orthonormal columns with the span of W's columns.
 
     Args:
-        W: Of full column rank: its smallest singular value exceeds ``d_model ε`` times its largest,
-            where ε is the spacing of its numbers at 1. Inside ``jit``, ``vmap`` or ``grad``, where
-            values cannot be looked at, the basis of a map of lower rank is NaN.
-        name: Of the argument in messages.
+        W: Has full column rank: its smallest singular value exceeds ``d_model ε`` times its
+            largest, where ε is the spacing of its numbers at 1. Inside ``jit``, ``vmap`` or
+            ``grad``, where values are unknown, the basis of a map of lower rank is NaN.
+        name: Name of the argument, for messages.
 
     Raises:
         ValueError: If ``k`` is 0 or more than d_model, or the columns are not independent.

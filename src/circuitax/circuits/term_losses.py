@@ -31,7 +31,7 @@ def term_losses(run: Run) -> TermLosses:
     """Losses of the terms of the path expansion, by order and by the layers of the first order.
 
     Args:
-        run: Of one text and a model of attention only, of at most 8 layers.
+        run: A run of an attention-only model on one text, of at most 8 layers.
 
     Raises:
         ValueError: If the run is of several texts, or the model has an MLP or more than 8 layers.
@@ -69,13 +69,13 @@ def first_order_selections(n_layers: int) -> Bool[np.ndarray, "selection subset"
 
 
 def score_losses(run: Run, layer: int = 1) -> Float[Array, "n_selections n_losses"]:
-    """Losses when a layer attends with all its scores, without Q-composition, without K, neither.
+    """Losses when a layer attends with all its scores, without Q-, without K-, without either one.
 
     Rows are those of `score_importance.SELECTIONS`.
 
     Args:
-        run: Of any transformer on one text, made with ``outputs=True``.
-        layer: Whose heads attend so; static. In layer 0 nothing composes, and all rows agree.
+        run: A run of any transformer on one text, made with ``outputs=True``.
+        layer: Layer whose heads attend so; static. In layer 0 nothing composes, and all rows agree.
 
     Raises:
         ValueError: If the run is of several texts or was made without ``outputs``, or ``layer`` is

@@ -1,4 +1,4 @@
-"""What runs on repeated texts say of an attention-only model: heads, terms and ablations."""
+"""What runs on repeated texts show about an attention-only model: heads, terms and ablations."""
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ def text_readings(model: Model, texts: Int[Array, "batch n_ctx"], late: int) -> 
     """Detector scores, losses of terms, and losses under every single ablation.
 
     Args:
-        model: One member's, attention only, of 2 to 8 layers.
+        model: One attention-only model of 2 to 8 layers, not an ensemble.
         texts: Texts that repeat themselves.
         late: Losses are means over the tokens from this index on, all of which earlier tokens
             decide; from 1 to ``n_ctx - 1``.

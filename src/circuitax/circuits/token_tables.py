@@ -2,6 +2,9 @@
 
 All of them go through the vocabulary block by block (`kernel.streaming`) and use the gauge of
 `heads`: they read centred scores before the softmax, not probabilities. Call them under jit.
+
+Sources (docs/bibliography.md): S0 is "Some Structures in Transformer Architectures", S1 the
+linear-algebra post and S2 the attention chapter.
 """
 
 from typing import NamedTuple
@@ -28,7 +31,7 @@ def copying_accuracy(
     Args:
         ov: `heads.token_ov`, or a sum of several as a longer chain.
         k: From 1 to d_vocab, usually 1 or 5.
-        block_entries: Bounds the memory.
+        block_entries: Largest number of entries held at once; it bounds the memory.
 
     Raises:
         ValueError: If k is out of range, or the circuit is not of tokens to tokens.
@@ -45,7 +48,7 @@ def copying_accuracy(
 
 
 class SkipTrigrams(NamedTuple):
-    """For some sources, the destinations that look at them and the outs that they raise."""
+    """For some sources, the destinations that attend to them and the output tokens they raise."""
 
     sources: Int[Array, " n_sources"]
     weight: Float[Array, " n_sources"]
@@ -59,23 +62,23 @@ class SkipTrigrams(NamedTuple):
 def skip_trigrams(
     qk: Chain, ov: Chain, n_sources: int, k: int, *, block_entries: int = BLOCK_ENTRIES
 ) -> SkipTrigrams:
-    """S0's Table 1 by a stated rule: the sources of largest score times raise, for one head.
+    """The strongest skip-trigrams of one head, by source: largest score times largest raise.
 
     A triple's strength, positive score times positive raise, is separable for each source, so the
-    best destinations and the best outs of a source are found apart.
+    best destinations and the best output tokens of a source are found separately.
 
     Args:
         qk: One head's `heads.token_qk`, destination × source, centred.
         ov: The same head's `heads.token_ov`, source × out, centred.
         n_sources: Rows of the table, from 1 to d_vocab.
-        k: Destinations and outs in each row, from 1 to d_vocab.
-        block_entries: Bounds the memory.
+        k: Destinations and output tokens in each row, from 1 to d_vocab.
+        block_entries: Largest number of entries held at once; it bounds the memory.
 
     Raises:
         ValueError: If a chain is of several heads, or ``n_sources`` or ``k`` is out of range.
 
     Source: S0 Table 1 and section 5 ("large entries in the joint matrices"); framework paper.
-    Differs: top entries by rule, not by choice.
+    Differs: the entries are the largest by this rule, not chosen by hand.
     """
     _check_one_head(qk, ov)
     d_vocab = qk.shape[-1]
@@ -117,7 +120,7 @@ def top_triples(qk: Chain, ov: Chain, k: int, *, block_entries: int = BLOCK_ENTR
         qk: One head's centred QK circuit.
         ov: One head's centred OV circuit.
         k: From 1 to d_vocab.
-        block_entries: Bounds the memory.
+        block_entries: Largest number of entries held at once; it bounds the memory.
 
     Raises:
         ValueError: If a chain is of several heads, or ``k`` is out of range.
@@ -158,7 +161,7 @@ def neuron_tables(
         W_E: Token rows as the MLP reads them.
         W_U: Centred unembedding.
         k: Tokens for each unit, from 1 to d_vocab.
-        block_entries: Bounds the memory.
+        block_entries: Largest number of entries held at once; it bounds the memory.
 
     Raises:
         ValueError: If the MLP is of several layers of a model, or has several hidden layers, so

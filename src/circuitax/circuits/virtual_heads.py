@@ -24,7 +24,7 @@ def virtual_patterns(
     looks at what its first head brought.
 
     Args:
-        frozen: Of one text.
+        frozen: The frozen model of one text.
         first: Layer that acts first.
         second: A later layer.
 
@@ -65,7 +65,7 @@ def virtual_sizes(
     """Euclidean norms of the logits that each virtual head adds at each position.
 
     Args:
-        frozen: Of one text.
+        frozen: The frozen model of one text.
         first: Layer that acts first.
         second: A later layer.
 

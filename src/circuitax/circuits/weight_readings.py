@@ -13,7 +13,7 @@ def weight_readings(model: Model) -> dict[str, Array]:
     """Q-, K- and V-composition between the two layers, copying, and same-matching.
 
     Args:
-        model: One member's, of two layers; fold norms first (`folding.fold_norms`).
+        model: One two-layer model, not an ensemble; fold norms first (`folding.fold_norms`).
 
     Returns:
         ``composition``, ``composition_z`` and ``composition_most``, the score, its deviation from

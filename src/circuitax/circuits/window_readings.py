@@ -1,4 +1,4 @@
-"""What runs on windows of real text say of an attention-only model: terms, ablations, distances."""
+"""What windows of real text show about an attention-only model: terms, ablations, distances."""
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ def window_readings(
     """Losses of terms, losses without each head, and attention by distance.
 
     Args:
-        model: One member's, attention only, with position vectors.
+        model: One attention-only model with position vectors, not an ensemble.
         windows: Texts of one length.
         offsets: Distances at which attention is averaged, from the present token back; from 1 to
             half of ``n_ctx``.
@@ -69,7 +69,7 @@ def order_losses(model: Model, windows: Int[Array, "batch n_ctx"]) -> Float[Arra
     """Mean losses with paths of order 0, at most 1, and so on, patterns frozen.
 
     Args:
-        model: One member's, attention only.
+        model: One attention-only model, not an ensemble.
         windows: Texts of one length.
 
     Raises:

@@ -33,7 +33,7 @@ changed sources.
 """
 OPTIONS = {"only": "", "scale": "", "run": "", "dirty": "no"}
 COMMAND = "python -m experiments.accept"
-# Overrides that leave an experiment what it is.
+# Overrides under which a run still counts as one with the experiment's own defaults.
 _NEUTRAL = {"experiment", "scale", "seed", "dtype"}
 
 

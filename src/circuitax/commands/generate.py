@@ -35,7 +35,7 @@ The prompt is read as the beginning of a document, after the boundary token; wit
 begins. A text ends where the document does, or where the context is full. A prompt that begins
 with -- goes after a lone --.
 """
-# New tokens when nobody says how many.
+# New tokens when the command does not say how many.
 MOST = 100
 DEFAULTS = {
     "model": "", "member": "0", "step": None, "tokens": None, "samples": "1", "seed": "0",
@@ -100,7 +100,7 @@ def _run(item: str) -> Path:
 
 def _write(options: argparse.Namespace) -> None:
     run = _run(options.RUN)
-    # JAX takes a second: not for a mistyped option or run.
+    # Importing JAX takes a second, which a mistyped option or run should not cost.
     import jax
 
     from circuitax.kernel.keys import derive
@@ -144,7 +144,7 @@ def _write(options: argparse.Namespace) -> None:
 
 
 def _printable(text: str) -> str:
-    """Without control characters, which a terminal obeys, and what the terminal cannot show."""
+    """The text without control characters, and without what the terminal cannot show."""
     shown = "".join(c if c in "\n\t" or c.isprintable() else "\ufffd" for c in text)
     encoding = sys.stdout.encoding or "utf-8"
     return shown.encode(encoding, "replace").decode(encoding)

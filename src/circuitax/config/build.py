@@ -1,4 +1,4 @@
-"""From a composed configuration to frozen specs: tuples for lists, every check run."""
+"""Frozen specs from a composed configuration: lists become tuples, and every check is run."""
 
 import dataclasses
 import typing
@@ -30,7 +30,7 @@ def build(spec: type, config: DictConfig, prefix: str = "") -> Any:
         return spec(**values)
     except ValueError as error:
         text = _one_line(error)
-        if text.split("=")[0] in values:  # the message begins with the field: say its full path
+        if text.split("=")[0] in values:  # the message begins with a field: name its full path
             raise ConfigError(f"{prefix}{text}") from error
         raise ConfigError(f"{prefix[:-1]}: {text}" if prefix else text) from error
 

@@ -1,4 +1,4 @@
-"""The identity of a run: one hash of all that determines its numbers, except the source."""
+"""The identity of a run: one hash of all that determines its numbers, except source code."""
 
 import dataclasses
 import enum

@@ -24,14 +24,14 @@ class Precision(enum.Enum):
 
 @dataclass(frozen=True)
 class Root:
-    """The keys that every run has beside its experiment's own.
+    """The settings that every run has besides those of its experiment.
 
     Attributes:
         experiment: Name of the experiment.
         scale: Size of the run.
         seed: Root of all randomness.
         dtype: Floating-point type.
-        again: Compute the run again although it is finished; no part of its identity.
+        again: Whether a finished run is computed again; not part of its identity.
     """
 
     experiment: str

@@ -1,4 +1,4 @@
-"""An experiment's Spec as Hydra's schema: the frozen dataclass says every key and its type."""
+"""An experiment's Spec as Hydra's schema: the frozen dataclass declares every key and its type."""
 
 import dataclasses
 import difflib

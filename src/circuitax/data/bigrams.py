@@ -9,10 +9,10 @@ _BLOCK = 1 << 22
 def bigram_counts(tokens: Integer[np.ndarray, " n_tokens"], d_vocab: int) -> Int[np.ndarray, "v v"]:
     """How often token b follows token a: ``counts[a, b]``, over the whole text.
 
-    Works through memory maps in blocks.
+    Memory maps are read in blocks.
 
     Args:
-        tokens: In [0, d_vocab), at least two.
+        tokens: Token ids in [0, d_vocab), at least two.
         d_vocab: Number of tokens.
 
     Raises:
@@ -40,7 +40,7 @@ def smoothed_bigrams(
 
     Args:
         counts: From `bigram_counts`.
-        strength: k, in pseudo-counts a row, positive.
+        strength: k, in pseudo-counts per row, positive.
 
     Raises:
         ValueError: If ``strength`` is not positive.

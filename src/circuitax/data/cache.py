@@ -1,4 +1,4 @@
-"""A user's folder for what is dear to compute and safe to lose: tokenizers and token arrays."""
+"""A user's folder for what is expensive to compute and safe to delete: tokenizers, token arrays."""
 
 import os
 import shutil
@@ -16,11 +16,11 @@ def cache_folder() -> Path:
 
 
 def write_once(target: Path, write: Callable[[Path], None]) -> Path:
-    """Make ``target`` unless it is there; readers see all of it or nothing.
+    """Make ``target`` unless it exists; readers see all of it or nothing.
 
     ``write`` fills a fresh temporary path (a file or a folder) beside the target, which is then
-    renamed. Threads and processes may race: each writes its own copy, the first rename wins, and
-    since contents are named by their hash the copies are equal.
+    renamed. Threads and processes may do so at once: each writes its own copy, the first rename
+    wins, and the copies are equal since contents are named by their hash.
 
     Args:
         target: Where the result goes; its parents are made.
@@ -45,6 +45,6 @@ def _move(new: Path, target: Path) -> None:
     try:
         os.replace(new, target)
     except OSError:
-        # A folder cannot replace a folder that is not empty: someone else was first.
+        # A folder cannot replace a folder that is not empty: another process was first.
         if not target.is_dir():
             raise

@@ -1,9 +1,8 @@
 """A text corpus: named documents read lazily, split by document, identified by a hash.
 
 The default corpus is the running Python's own standard library (source with its docstrings) and
-language reference (`pydoc` topics): about 10 MB of real language, there wherever Python is. Its
-content follows the Python version, so the version is part of the title and the hash tells corpora
-apart.
+language reference (`pydoc` topics): about 10 MB of real language that every Python has. Its content
+depends on the Python version, so the title names the version and the hash tells corpora apart.
 """
 
 import hashlib
@@ -17,14 +16,14 @@ from pydoc_data.topics import topics
 from typing import NamedTuple
 
 PIECE_BYTES = 1 << 20
-# Not the library, or not language: other people's packages, bundled wheels, generated code tables,
-# and the topics, which are taken as prose instead.
+# What is not part of the library, or not language: installed packages, bundled wheels, generated
+# tables, and the topics, which are read as prose instead.
 _LEFT_OUT = {"site-packages", "dist-packages", "_bundled", "encodings", "pydoc_data"}
 _TESTS = {"test", "tests", "idle_test"}
 
 
 class TextError(ValueError):
-    """A text that cannot be used; one line for the person who named it, and no bug of ours."""
+    """A text that cannot be used; the message is one line for the person who named it."""
 
 
 class Document(NamedTuple):
@@ -77,8 +76,8 @@ def python_corpus(validation_fraction: float = 0.1) -> Corpus:
 def path_corpus(path: str | Path, validation_fraction: float = 0.1) -> Corpus:
     """A text file, or every text file under a folder, in UTF-8.
 
-    In a folder hidden files and files with a zero byte (binary) are left out; each other file is a
-    document. A file alone is cut at line ends into about 64 documents, so that it can be split.
+    In a folder hidden files and files with a zero byte (binary) are left out; every other file is a
+    document. A single file is cut at line ends into about 64 documents, so that it can be split.
 
     Raises:
         TextError: If there is no such path, nothing but binary or empty files, a file that is not
@@ -125,7 +124,7 @@ def build_corpus(
     """Read every document once, drop the empty ones, hash, and split by document.
 
     Validation takes the ``round(validation_fraction * n)`` documents (at least 1, at most n - 1)
-    whose names hash lowest: the same in every run and on every machine, unrelated to name order.
+    with the lowest hashes of their names: the same on every machine, and unrelated to their order.
 
     Raises:
         TextError: If fewer than two documents hold text.

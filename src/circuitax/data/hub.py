@@ -1,4 +1,4 @@
-"""A Hugging Face dataset that is already in the local cache, as a corpus; never the network."""
+"""A Hugging Face dataset that is already in the local cache, as a corpus; never downloaded."""
 
 from collections.abc import Callable, Iterator
 from importlib import import_module
@@ -15,7 +15,7 @@ def dataset_corpus(
 ) -> Corpus:
     """The ``train`` split of a cached dataset; every row is a document, read when needed.
 
-    The dataset's own validation split is not used: ours is by row and by hash, as for any corpus.
+    The dataset's own validation split is not used: rows are divided by hash, as in any corpus.
 
     Args:
         name: As in the cache, ``"roneneldan/TinyStories"``; or a folder written by
@@ -45,7 +45,7 @@ def dataset_corpus(
 
 
 def dataset_fingerprint(name: str) -> str:
-    """What a cached dataset, or a folder of one, has for a checksum; ``"absent"`` without it."""
+    """The checksum of a cached dataset, or of a folder with one; ``"absent"`` if there is none."""
     if Path(name).expanduser().is_dir():
         return fingerprint(name)
     if find_spec("datasets") is None:

@@ -1,8 +1,8 @@
 """In-context bigrams: a few trigger tokens whose successor is fixed anew in every sequence.
 
-Tokens follow a global bigram table, except after a trigger: there comes the trigger's output, drawn
-once for the sequence. Weights can learn the table but not the outputs; those have to be read from
-the context, by induction.
+Tokens follow a global bigram table, except after a trigger, which is followed by its output, drawn
+once for the sequence. Weights can learn the table but not the outputs, which have to be read from
+the context by induction.
 """
 
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from circuitax.kernel.keys import derive
 
 
 class BigramSample(NamedTuple):
-    """Sequences with their triggers and the outputs these have in each sequence."""
+    """Sequences with their triggers, and the output of each trigger in each sequence."""
 
     tokens: Int[Array, "batch length"]
     triggers: Int[Array, "batch n_triggers"]
@@ -45,7 +45,7 @@ def sample_in_context_bigrams(
     """Sequences of the task.
 
     Args:
-        key: Consumed.
+        key: Random key, not to be used again.
         log_bigram: Log probabilities of the next token, ``[current, next]``.
         batch: Number of sequences, at least 1.
         length: Tokens in a sequence, at least 2.

@@ -1,7 +1,8 @@
 """Random sequences that repeat themselves: nothing but induction predicts the second copy.
 
-With a fixed period p one layer can cheat: "attend p - 1 positions back" is a function of position
-alone. Here every sequence draws its own period, so the earlier copy has to be found by content.
+With a fixed period p one layer needs no induction: "attend p - 1 positions back" is a function of
+position alone. Here every sequence draws its own period, so the earlier copy has to be found by
+content.
 """
 
 from dataclasses import dataclass
@@ -67,19 +68,19 @@ def sample_repeated(
     """Repeated random sequences, each with its own period, uniform on ``[min, max]``.
 
     Args:
-        key: Consumed.
+        key: Random key, not to be used again.
         batch: Number of sequences, at least 1.
         length: Tokens in a sequence.
         d_vocab: Number of symbols; tokens are ``0 ... d_vocab - 1``, uniform and independent.
         min_period: At least 1.
         max_period: At least ``min_period`` and below ``length``; equal to it fixes the period.
-        distinct: Let no symbol occur twice in a period, so that what followed it before is
+        distinct: Whether no symbol occurs twice in a period, so that what followed it before is
             unambiguous (the evaluators of the induction-heads paper); ``max_period <= d_vocab``.
 
     Raises:
         ValueError: If a size is out of its range.
 
-    Source: induction-heads paper, "repeated random sequences"; design of circuitax for the period.
+    Source: induction-heads paper, "repeated random sequences"; the random periods are ours.
     """
     _check(batch, length, d_vocab, min_period, max_period, distinct)
     period = jax.random.randint(derive(key, "period"), (batch,), min_period, max_period + 1)
@@ -97,8 +98,8 @@ def is_repeat(period: Int[Array, " batch"], length: int) -> Bool[Array, "batch p
     """Where the next token is decided by the past: predictions at positions ``i >= period``.
 
     The prediction at position i is of token i + 1. From ``i = period`` on, token i has been seen
-    one period before together with its successor; at ``i = period - 1`` the repeat begins, and
-    nothing tells so.
+    one period before together with its successor; at ``i = period - 1`` the repeat begins, which
+    nothing announces.
     """
     return jnp.arange(length)[None, :] >= period[:, None]
 

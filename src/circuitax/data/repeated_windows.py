@@ -1,4 +1,4 @@
-"""Windows of a text that repeat themselves: real tokens, which only induction can predict twice."""
+"""Windows of a text that repeat themselves: real tokens in repeats that only induction predicts."""
 
 from dataclasses import dataclass
 
@@ -12,17 +12,17 @@ from circuitax.kernel.keys import derive
 
 @dataclass(frozen=True)
 class RepeatedWindowSource:
-    """The beginning of each window over and over, each with its own period; or of some windows.
+    """Windows, all or some of which repeat their beginning, each with a period of its own.
 
     ``tokens[i] = window[i mod period]``, the period uniform on ``[min_period, max_period]``. Unlike
     repeats of random symbols, these have the statistics of the text, so bigrams are learned too.
 
     Attributes:
-        windows: Where the stretches come from.
+        windows: Source of the windows.
         min_period: At least 1.
-        max_period: At least ``min_period`` and below the length of a window; equal to it, one
-            layer can cheat by position.
-        share: Of a batch's windows, those that repeat, in (0, 1]; the others stay whole.
+        max_period: At least ``min_period`` and below the length of a window; if they are
+            equal, one layer can predict the repeats by position.
+        share: Share of a batch's windows that repeat, in (0, 1]; the others stay whole.
     """
 
     windows: WindowSource

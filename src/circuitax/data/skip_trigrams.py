@@ -1,11 +1,11 @@
-"""A language with known bigram and skip-trigram tables, by which recovered ones can be judged.
+"""A language with known bigram and skip-trigram tables, to compare recovered tables with.
 
 Tokens ``0 ... n_sources - 1`` are sources; each sequence holds exactly one, at a random place.
 Every other token is drawn given the current token and whether the source has been passed:
 
     logits of the next token = bigram[current] + (source s passed) * skip[s, current]
 
-which is the statement "s ... current -> next", exactly and with no other dependence.
+which states "s ... current -> next" exactly, without any other dependence.
 """
 
 from typing import NamedTuple
@@ -44,7 +44,7 @@ def random_language(
     """Random tables: normal bigram logits, and sparse skip-trigrams of one strength.
 
     Args:
-        key: Consumed.
+        key: Random key, not to be used again.
         d_vocab: Number of tokens, the sources included.
         n_sources: Number of sources, at least 1 and at most ``d_vocab - 2``.
         bigram_scale: Standard deviation of the bigram logits, nats, at least 0.

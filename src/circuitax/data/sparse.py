@@ -1,4 +1,4 @@
-"""The task of the toy models: sparse features with a density and an importance each."""
+"""The task of the toy models: sparse features, each with a density and an importance."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +16,8 @@ class SparseTask:
 
     Attributes:
         sparsity: S, the probability that a feature is zero, in [0, 1); the density is 1 − S.
-        importance_base: Feature i counts ``base ** i`` in the loss, i from 0; 1 is uniform.
-        batch_size: Fresh samples a step, at least 1.
+        importance_base: Feature i has the weight ``base ** i`` in the loss, i from 0; 1 is uniform.
+        batch_size: Fresh samples for each step, at least 1.
 
     Raises:
         ValueError: If a field is out of its range.

@@ -23,11 +23,11 @@ from circuitax.data.tokens import TokenArrays, corpus_tokens
 
 @dataclass(frozen=True)
 class TextSpec:
-    """Which text. ``path`` and ``dataset`` empty: the standard library of the running Python.
+    """Which text; the running Python's standard library if ``path`` and ``dataset`` are empty.
 
-    ``tokenizer`` names a ``tokenizer.json``, whose ids must then be 0 to ``d_vocab - 1``; empty
-    trains one on the text. ``cache`` is the folder for tokenizers and token arrays; empty is the
-    user's.
+    ``tokenizer`` names a ``tokenizer.json``, whose ids must be 0 to ``d_vocab - 1``; if empty, one
+    is trained on the text. ``cache`` is the folder for tokenizers and token arrays; if empty, it is
+    that of the user.
     """
 
     d_vocab: int = 512
@@ -51,7 +51,7 @@ class TextSpec:
             )
 
     def outside_inputs(self) -> dict[str, str]:
-        """Checksums of the files that it names, by field, so that a changed text is another run.
+        """Checksums of the files that the spec names, by field: a changed text makes another run.
 
         The standard library is named by the version of the running Python.
         """

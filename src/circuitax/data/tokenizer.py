@@ -1,7 +1,7 @@
 """Byte-level BPE: trained once on a corpus and cached, or loaded from a file.
 
 Every string has a token sequence, since the 256 bytes are in the vocabulary, and decoding gives the
-string back. Token 0 is the boundary, set before each document; no text can spell it.
+string back. Token 0 is the boundary, which is set before each document; no text contains it.
 """
 
 import hashlib
@@ -20,8 +20,8 @@ SMALLEST_VOCABULARY = 257  # the bytes and the boundary
 def corpus_tokenizer(corpus: Corpus, d_vocab: int, folder: Path | None = None) -> Tokenizer:
     """The corpus's own tokenizer with ``d_vocab`` tokens, trained on its training documents.
 
-    Kept in ``folder`` (the user's cache by default) under the corpus hash and the size. A file
-    there that cannot be read is made again.
+    It is kept in ``folder`` (the user's cache by default) under the corpus hash and the size. A
+    file there that cannot be read is made again.
 
     Raises:
         ValueError: If ``d_vocab`` is below 257.
@@ -122,9 +122,9 @@ def _texts(corpus: Corpus) -> Iterator[str]:
 
 
 def _plain(tokenizer: Tokenizer) -> Tokenizer:
-    # Text that happens to spell the boundary is encoded as the letters it is.
+    # Text that contains the boundary's name is encoded as ordinary letters.
     tokenizer.encode_special_tokens = True
-    # A file may ask for sentences of one length; a corpus is a stream.
+    # A tokenizer file may ask for padding or truncation, which a corpus must not have.
     tokenizer.no_padding()
     tokenizer.no_truncation()
     return tokenizer

@@ -2,7 +2,8 @@
 
 Each array is, document after document in name order, the boundary token followed by the document's
 tokens. Windows are cut anywhere, so a window may hold the end of one document and the beginning of
-the next with the boundary between them; attention is not reset there, a model has to learn it.
+the next with the boundary between them; attention is not reset there, so that a model has to learn
+it.
 """
 
 import json

@@ -1,9 +1,9 @@
-"""Which skip-trigrams a text holds: source, somewhere before it the destination, and the out."""
+"""Which skip-trigrams a text holds: a source, a destination later on, and what follows it."""
 
 import numpy as np
 from jaxtyping import Bool, Int, Integer
 
-MOST_TOKENS = 1024  # a table of a gigabyte
+MOST_TOKENS = 1024  # then the table has about a gigabyte
 
 
 def most_frequent(
@@ -19,13 +19,13 @@ def seen_triples(
 ) -> Bool[np.ndarray, "source dest out"]:
     """Whether each triple of chosen tokens occurs: source … destination, out.
 
-    ``out`` follows the destination at once; the source stands 1 to ``reach`` tokens before the
-    destination. Documents are not told apart, as windows of the text do not either.
+    ``out`` directly follows the destination, and the source is 1 to ``reach`` tokens before the
+    destination. Boundaries of documents are ignored, as in windows of the text.
 
     Args:
         tokens: The text.
         chosen: Different tokens, at most 1,024; the axes of the result are in their order.
-        reach: Farthest source, at least 1: ``n_ctx - 2`` for a window that predicts the out too.
+        reach: Farthest source, at least 1: ``n_ctx - 2`` for a window that also predicts ``out``.
 
     Raises:
         ValueError: If ``reach`` is less than 1 or there are more than 1,024 tokens.

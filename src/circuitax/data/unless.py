@@ -4,9 +4,12 @@ A sequence is filler, perhaps an ``a``, perhaps a ``b``, then the query, then ``
 
     P(out | neither, a, b, both) = 1/2, high, 1/2, 1/2
 
-In logits a sum of skip-trigrams gives "both" the sum of the raises of ``a`` and ``b``; the language
-asks for 0 where ``a`` alone gets a raise and ``b`` alone none. A head's softmax can do it: the
-attention that goes to ``b`` is taken from ``a``. The four cells are equally frequent.
+A sum of skip-trigrams gives "both" the sum of the logits that ``a`` and ``b`` add alone, which is a
+raise; the language asks for none. A head's softmax can do it: the attention that goes to ``b`` is
+taken from ``a``. The four cells are equally frequent.
+
+S4 are the notes on the framework paper (docs/bibliography.md). E11 is an erratum of the sources
+(docs/errata.md).
 """
 
 from typing import NamedTuple
@@ -45,7 +48,7 @@ def sample_unless(
     """Sequences of the language.
 
     Args:
-        key: Consumed.
+        key: Random key, not to be used again.
         batch: Number of sequences, at least 1.
         length: Tokens in a sequence, at least 4: two places for a and b, the query, the answer.
         n_filler: Number of filler tokens, at least 1; the vocabulary is ``5 + n_filler``.
@@ -55,7 +58,7 @@ def sample_unless(
         ValueError: If an argument is out of its range.
 
     Source: Shlegeris, "One-layer transformers aren't equivalent to a set of skip-trigrams" (2023);
-        S4. Docs: errata E11.
+        S4; erratum E11.
     """
     if batch < 1:
         raise ValueError(f"batch={batch} must be at least 1")
@@ -70,7 +73,7 @@ def sample_unless(
     filler = jax.random.randint(
         derive(key, "filler"), (batch, n_places), FIRST_FILLER, FIRST_FILLER + n_filler
     )
-    # Two different places: the second is uniform over those that are left.
+    # Two different places: the second is uniform over the remaining ones.
     place_a = jax.random.randint(derive(key, "place a"), (batch,), 0, n_places)
     gap = jax.random.randint(derive(key, "gap"), (batch,), 1, n_places)
     place_b = (place_a + gap) % n_places

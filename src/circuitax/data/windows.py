@@ -2,7 +2,7 @@
 
 A batch is a pure function of its key (the training loop gives ``at_index(data_key, step)``), so a
 resumed run sees the same data without saving more than the step. The array may be on the device,
-where drawing is part of the compiled step, or a memory map on disk; both give the same windows.
+where windows are drawn in the compiled step, or a memory map on disk; both give the same windows.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from circuitax.kernel.keys import at_index
 
 # Device indices are int32.
 _MOST_ON_DEVICE = 2**31 - 1
-# Each compiled step holds the text as a constant, and its compiler several copies.
+# A compiled step holds the text as a constant, and its compilation several copies.
 DEVICE_BYTES = 1 << 27
 
 
@@ -26,8 +26,8 @@ DEVICE_BYTES = 1 << 27
 class WindowSource:
     """Windows of a text on the device, for training: called with a key it returns a batch.
 
-    Equal and hashable by a hash of the tokens in their place: equal sources share a compiled step,
-    which holds the tokens as a constant.
+    Equality and hash use a hash of the tokens instead of the tokens: equal sources share a compiled
+    step, which holds the tokens as a constant.
 
     Attributes:
         batch: Windows in a batch, at least 1.
@@ -60,7 +60,7 @@ def draw_windows(
     """``batch`` windows at independent uniform starts, from an array on the device.
 
     Args:
-        key: Consumed.
+        key: Random key, not to be used again.
         tokens: The corpus, any integer type; the windows come as int32.
         batch: Number of windows, at least 1.
         length: Tokens in a window: the context and, to predict the next token at each, one more.
@@ -101,7 +101,7 @@ def read_windows(
 def spaced_windows(tokens: np.ndarray, n_windows: int, length: int) -> Int[np.ndarray, "n length"]:
     """``n_windows`` windows that do not overlap, evenly spaced over the whole array.
 
-    Measured on these, two models see the same text; no key is involved.
+    Two models that are measured on them see the same text; no key is involved.
 
     Raises:
         TextError: If the array cannot hold that many windows.
@@ -122,7 +122,7 @@ def spaced_windows(tokens: np.ndarray, n_windows: int, length: int) -> Int[np.nd
 
 
 def fits_on_device(tokens: np.ndarray, limit_bytes: int = DEVICE_BYTES) -> bool:
-    """Whether the array may be placed on the device: int32 indices reach it, bytes allow it."""
+    """Whether the array may be placed on the device: int32 can index it, and it is small enough."""
     return len(tokens) <= _MOST_ON_DEVICE and tokens.nbytes <= limit_bytes
 
 

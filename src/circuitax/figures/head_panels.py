@@ -1,22 +1,26 @@
-"""Figures that experiments on two-layer models share: composition, patterns, eigenvalues."""
+"""Figures that experiments on two-layer models share: heads that compose, copy, match, repeat."""
+
+from collections.abc import Mapping
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from circuitax.figures.style import (
-    BLACK,
-    GREY,
-    ORANGE,
-    SEQUENTIAL,
-    letter_panels,
-    new_figure,
-)
+from circuitax.figures.marks import spread, zero_line
+from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE, SEQUENTIAL
+from circuitax.figures.style import letter_panels, new_figure
+from circuitax.records.members import members_where
+
+REPEATS = {
+    "top_is_match": ("looks most at the match", "share of repeats"),
+    "stripes": ("value-weighted attention there", "share"),
+    "raises": ("added to the right logit", "logits over the mean token"),
+}
 
 
 def composition(data: xr.Dataset) -> Figure:
-    """z of every pair in one seed, three kinds, and of the marked pair in all seeds."""
+    """Composition z of every pair in one seed, by kind, and of one marked pair in all seeds."""
     member = _example(data)
     one = data.isel(member=member)
     figure, axes = new_figure(1, 4, height=2.1, width_ratios=(1, 1, 1, 1.25))
@@ -24,13 +28,13 @@ def composition(data: xr.Dataset) -> Figure:
     for ax, kind in zip(axes[0], data.kind.values, strict=False):
         z = one.composition_z.sel(kind=kind).transpose("reader", "writer")
         image = ax.imshow(z, vmin=-top, vmax=top, cmap="RdBu_r", origin="lower")
-        ax.plot(int(one.previous_head), int(one.induction_head), "s", color=BLACK, fillstyle="none",
-                markersize=11)  # fmt: skip
-        ax.set(title=f"{kind}-composition", xlabel="head of layer 0",
-               xticks=range(z.shape[1]), yticks=range(z.shape[0]))  # fmt: skip
+        marked = int(one.previous_head), int(one.induction_head)
+        ax.plot(*marked, "s", color=BLACK, fillstyle="none", markersize=11)
+        ax.set(title=f"{kind}-composition", xlabel="head of layer 0")
+        ax.set(xticks=range(z.shape[1]), yticks=range(z.shape[0]))
     axes[0, 0].set_ylabel("head of layer 1")
     figure.colorbar(image, ax=axes[0, :3].tolist(), label="z against the exact null", shrink=0.8)
-    _strip(axes[0, 3], inducing(data))
+    _strip(axes[0, 3], members_where(data, "has_induction", otherwise="alive"))
     letter_panels(axes[0])
     return figure
 
@@ -60,8 +64,8 @@ def patterns(data: xr.Dataset) -> Figure:
 
 
 def eigenvalues(data: xr.Dataset) -> Figure:
-    """Each head of layer 1: copying against matching with its seed's previous-token head."""
-    alive = data.isel(member=np.flatnonzero(data.alive.values))
+    """Copying of each head of layer 1 against its matching with its seed's previous-token head."""
+    alive = members_where(data)
     figure, axes = new_figure(1, 2, height=2.8, sharey=True, sharex=True)
     for ax, suffix, title in zip(
         axes[0], ("_at_init", ""), ("before training", "after"), strict=True
@@ -72,17 +76,55 @@ def eigenvalues(data: xr.Dataset) -> Figure:
         if not suffix:
             least = alive.previous.isel(layer=0).argmin("head")
             other = alive.matching.isel(writer=least)
-            ax.plot(other.values.ravel(), copying.values.ravel(), "x", color=GREY, markersize=4,
-                    label="with the head that looks\nleast at the previous token")  # fmt: skip
+            label = "with the head that looks\nleast at the previous token"
+            crosses = other.values.ravel(), copying.values.ravel()
+            ax.plot(*crosses, "x", color=GREY, markersize=4, label=label)
             ax.legend(loc="lower left")
-        dots = ax.scatter(matching, copying, c=strength, vmin=0, vmax=1, cmap=SEQUENTIAL, s=16,
-                          edgecolors=BLACK, linewidths=0.3)  # fmt: skip
-        ax.axhline(0, color=GREY, linewidth=0.5)
-        ax.axvline(0, color=GREY, linewidth=0.5)
-        ax.set(title=title, xlim=(-1.05, 1.05), ylim=(-1.05, 1.05),
-               xlabel="same-matching, composed QK")  # fmt: skip
+        dots = ax.scatter(
+            matching,
+            copying,
+            c=strength,
+            vmin=0,
+            vmax=1,
+            cmap=SEQUENTIAL,
+            s=16,
+            edgecolors=BLACK,
+            linewidths=0.3,
+        )
+        zero_line(ax)
+        zero_line(ax, vertical=True)
+        ax.set(title=title, xlabel="same-matching, composed QK")
+        ax.set(xlim=(-1.05, 1.05), ylim=(-1.05, 1.05))
     axes[0, 0].set_ylabel("copying, OV")
     figure.colorbar(dots, ax=axes[0].tolist(), label="prefix score after training", shrink=0.9)
+    letter_panels(axes[0])
+    return figure
+
+
+def repeats(columns: Mapping[str, xr.Dataset]) -> Figure:
+    """Attention, value-weighted attention and logit effect at repeats, one dot for each head.
+
+    Args:
+        columns: What stands above each place of the x axis, by its label; heads of layer 0 are
+            squares, those of layer 1 dots. Only part of the layers needs to be there, if ``layer``
+            has a coordinate.
+    """
+    figure, axes = new_figure(1, 3, height=2.4)
+    for ax, (name, (title, label)) in zip(axes[0], REPEATS.items(), strict=True):
+        for place, part in enumerate(columns.values()):
+            for layer in part.layer.values:
+                values = part[name].sel(layer=layer).transpose("member", "head").values
+                at = np.broadcast_to(place + spread(len(values), 0.25)[:, None], values.shape)
+                colour, marker = ((BLUE, "s"), (ORANGE, "o"))[layer]
+                ax.plot(at.ravel(), values.ravel(), marker, color=colour, markersize=3, alpha=0.7)
+        zero_line(ax)
+        ax.set(title=title, ylabel=label, xlim=(-0.5, len(columns) - 0.5))
+        ax.set_xticks(range(len(columns)), list(columns))
+    for ax in axes[0, :2]:
+        ax.set_ylim(-0.03, 1.03)
+    axes[0, 2].plot([], [], "s", color=BLUE, markersize=3, label="layer 0")
+    axes[0, 2].plot([], [], "o", color=ORANGE, markersize=3, label="layer 1")
+    axes[0, 2].legend()
     letter_panels(axes[0])
     return figure
 
@@ -94,22 +136,16 @@ def _token_ticks(ax: Axes, text: np.ndarray) -> None:
 
 
 def _example(data: xr.Dataset) -> int:
-    """The seed with the largest prefix score, by rule."""
+    """The seed shown as an example: the one with the largest prefix score."""
     return int(data.prefix.isel(layer=1).max("head").where(data.alive, -1).argmax("member"))
 
 
 def _strip(ax: Axes, members: xr.Dataset) -> None:
-    """z of the marked pair, a dot a seed."""
+    """z of the marked pair, one dot for each seed."""
     pair = {"writer": members.previous_head, "reader": members.induction_head}
     for i, kind in enumerate(members.kind.values):
         z = members.composition_z.sel(kind=kind).isel(pair).values
         ax.plot(np.full(len(z), i), z, "o", color=ORANGE, markersize=3, alpha=0.7)
-    ax.axhline(0, color=GREY, linewidth=0.5)
-    ax.set(xticks=range(3), xticklabels=list(members.kind.values), xlim=(-0.5, 2.5),
-           title="marked pair, all seeds", ylabel="z")  # fmt: skip
-
-
-def inducing(data: xr.Dataset) -> xr.Dataset:
-    """Seeds with an induction head, or all that stayed finite if there is none."""
-    chosen = data.has_induction if bool(data.has_induction.any()) else data.alive
-    return data.isel(member=np.flatnonzero(chosen.values))
+    zero_line(ax)
+    ax.set_xticks(range(3), list(members.kind.values))
+    ax.set(xlim=(-0.5, 2.5), title="marked pair, all seeds", ylabel="z")

@@ -33,14 +33,14 @@ def mean_curve(
     """The mean over members at each x, and a band that is its 95 % interval.
 
     Args:
-        ax: Where.
+        ax: Axes to draw on.
         x: One number for each row.
         rows: ``[x, member]``; numbers that are not finite are left out of their row's mean.
-        colour: Of line and band.
-        label: For the legend.
+        colour: Colour of line and band.
+        label: Text in the legend.
         each: Whether every member is drawn too, as a thin line.
-        opacity: Of the band, in (0, 1].
-        least: Where a band is cut off below, for logarithmic axes.
+        opacity: Opacity of the band, in (0, 1].
+        least: Value at which a band is cut off below, for logarithmic axes.
         **line: Passed to the line of means, such as ``linestyle`` or ``marker``.
     """
     places, values = np.asarray(x), np.asarray(rows, float)
@@ -73,10 +73,10 @@ def interval_bars(
     """Values with their intervals as error bars.
 
     Args:
-        ax: Where.
+        ax: Axes to draw on.
         x: One place for each estimate; heights where ``horizontal``.
-        estimates: What is drawn.
-        colour: Of everything.
+        estimates: The values and intervals.
+        colour: Colour of all marks.
         horizontal: Whether intervals lie along the x axis.
         **how: Passed to ``Axes.errorbar``, such as ``fmt``, ``marker`` or ``label``.
     """
@@ -100,12 +100,12 @@ def mean_bars(
     """Means as bars at 0, 1, 2, ..., with their 95 % intervals.
 
     Args:
-        ax: Where.
+        ax: Axes to draw on.
         rows: ``[bar, member]``.
-        colour: Of the bars.
+        colour: Colour of the bars.
         shift: Moves all bars to the right, so that groups stand side by side.
-        width: Of a bar.
-        label: For the legend.
+        width: Width of a bar.
+        label: Text in the legend.
     """
     found = [mean_estimate(row) for row in np.asarray(rows, float)]
     ax.bar(
@@ -143,14 +143,14 @@ def seed_dots(
     """A dot for each seed around one place of the x axis.
 
     Args:
-        ax: Where.
+        ax: Axes to draw on.
         x: The place.
         values: One number for each seed.
-        colour: Of the dots.
+        colour: Colour of the dots.
         half_width: How far the dots spread to either side.
         size: Area of a dot, in points squared.
-        opacity: In (0, 1].
-        label: For the legend.
+        opacity: Opacity of the dots, in (0, 1].
+        label: Text in the legend.
     """
     samples = np.asarray(values, float).ravel()
     places = float(x) + spread(samples.size, half_width)
@@ -163,10 +163,10 @@ def seed_column(
     """A dot for each seed, their mean with its interval, and the mean as a number above them.
 
     Args:
-        ax: Where.
+        ax: Axes to draw on.
         x: Place on the x axis.
         values: One finite number for each seed.
-        colour: Of the dots.
+        colour: Colour of the dots.
         form: Format of the number.
         **dots: Passed to `seed_dots`.
 
@@ -200,15 +200,15 @@ def reference_line(
     style: str = "dotted",
     colour: str = BLACK,
 ) -> Line2D:
-    """A line across the panel to compare with: chance, a bound, what another model reaches.
+    """A line across the panel to compare with, such as chance, a bound, or another model's value.
 
     Args:
-        ax: Where.
+        ax: Axes to draw on.
         y: Height of a horizontal line; give this or ``x``.
         x: Place of a vertical line.
-        label: For the legend.
+        label: Text in the legend.
         style: ``"solid"``, ``"dashed"`` or ``"dotted"``.
-        colour: Of the line.
+        colour: Colour of the line.
 
     Raises:
         ValueError: If not exactly one of ``x`` and ``y`` is given, or ``style`` is unknown.

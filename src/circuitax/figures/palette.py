@@ -9,8 +9,8 @@ SKY = "#56B4E9"
 BLACK = "#000000"
 GREY = "#8A8A8A"
 
-# In the order in which the lines of one panel take them.
+# The order in which the lines of a panel use them.
 COLOURS = (BLUE, ORANGE, GREEN, PINK, YELLOW, SKY)
 
-DIVERGING = "RdBu_r"  # centred at zero by the caller
+DIVERGING = "RdBu_r"  # the caller centres it at zero
 SEQUENTIAL = "viridis"

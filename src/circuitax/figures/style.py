@@ -1,4 +1,4 @@
-"""The one look of all figures: sizes, style, and panel letters."""
+"""The common style of all figures: sizes, fonts, and panel letters."""
 
 import functools
 import string
@@ -31,7 +31,7 @@ Result = TypeVar("Result")
 
 
 def styled(draw: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Decorates ``draw`` so that everything made inside it has the house style.
+    """Decorates ``draw`` so that everything made inside it has the common style.
 
     Texts, legends and colour bars take their size when they are made, not when they are saved.
     """

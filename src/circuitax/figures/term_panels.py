@@ -1,47 +1,50 @@
 """Figures that two experiments on text share: losses of terms, and heads by distance."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from circuitax.figures.style import (
-    BLACK,
-    BLUE,
-    ORANGE,
-    SKY,
-    YELLOW,
-    letter_panels,
-    new_figure,
-)
-from circuitax.records.estimate import mean_estimate
+from circuitax.figures.marks import mean_bars, reference_line, tilted_labels
+from circuitax.figures.palette import BLUE, ORANGE, SKY, YELLOW
+from circuitax.figures.style import letter_panels, new_figure
 
 LAYERS = (("layer 0", BLUE, SKY), ("layer 1", ORANGE, YELLOW))
+ORDERS = ("order 0", "≤ 1", "≤ 2")
+SELECTIONS = ("direct", "+ layer 0", "+ layer 1", "+ both", "all")
 
 
 def terms(data: xr.Dataset) -> Figure:
     """Loss by order, by layer of order 1, and what single heads cost."""
     figure, axes = new_figure(1, 3, height=2.6, width_ratios=(1, 1.4, 1.4))
     by_order, by_layer, removed = axes[0]
-    bars(by_order, ["order 0", "≤ 1", "≤ 2"], data.order_loss.transpose("member", ...).values)
-    labels = ["direct", "+ layer 0", "+ layer 1", "+ both", "all"]
-    bars(by_layer, labels, data.first_order_loss.transpose("member", ...).values)
-    for ax, title in ((by_order, "paths of order"), (by_layer, "order-1 terms of")):
-        ax.axhline(float(data.uniform), color=BLACK, linewidth=0.7, linestyle=":", label="uniform")
+    loss_bars(by_order, ORDERS, data.order_loss, "paths of order")
+    loss_bars(by_layer, SELECTIONS, data.first_order_loss, "order-1 terms of")
+    for ax in (by_order, by_layer):
+        reference_line(ax, y=data.uniform, label="uniform")
         if "bigram_loss" in data:
-            ax.axhline(float(data.bigram_loss), color=BLACK, linewidth=0.7, linestyle="--",
-                       label="bigram table")  # fmt: skip
-        ax.set(ylabel="held-out loss, nats a token", title=title, ylim=(0, 1.25 * data.uniform))
+            reference_line(ax, y=data.bigram_loss, label="bigram table", style="dashed")
+        ax.set(ylabel="held-out loss, nats a token", ylim=(0, 1.25 * data.uniform))
     by_layer.legend(loc="upper right", ncols=2)
-    cost = {"patterns react": data.ablated, "patterns kept": data.ablated_preserving}
-    for shift, colour, marker, (name, loss) in zip((-0.13, 0.13), (BLUE, ORANGE), "os",
-                                                   cost.items(), strict=True):  # fmt: skip
-        lost = (loss - data.loss).transpose("layer", "member", "head").values
-        for layer, values in enumerate(lost):
-            removed.plot(np.full(values.size, layer + shift), values.ravel(), marker, color=colour,
-                         markersize=3, alpha=0.6, label=name if layer == 0 else None)  # fmt: skip
-    removed.set(xticks=(0, 1), xticklabels=[name for name, *_ in LAYERS], xlim=(-0.5, 1.5),
-                ylabel="nats lost", title="one head removed")  # fmt: skip
+    costs = (
+        (-0.13, BLUE, "o", "patterns react", data.ablated),
+        (0.13, ORANGE, "s", "patterns kept", data.ablated_preserving),
+    )
+    for shift, colour, marker, label, loss in costs:
+        lost = (loss - data.loss).transpose("layer", ...).values
+        at = np.broadcast_to(np.arange(2.0)[:, None, None] + shift, lost.shape)
+        removed.plot(
+            at.ravel(), lost.ravel(), marker, color=colour, markersize=3, alpha=0.6, label=label
+        )
+    removed.set(
+        xticks=(0, 1),
+        xticklabels=[name for name, *_ in LAYERS],
+        xlim=(-0.5, 1.5),
+        ylabel="nats lost",
+        title="one head removed",
+    )
     removed.set_ylim(0, 1.3 * removed.get_ylim()[1])
     removed.legend(loc="upper left", ncols=2)
     letter_panels(axes[0])
@@ -49,7 +52,7 @@ def terms(data: xr.Dataset) -> Figure:
 
 
 def distance(data: xr.Dataset) -> Figure:
-    """Mean attention at each distance: one line a head, all seeds, and the mean."""
+    """Mean attention at each distance: one line for each head of every seed, and the mean."""
     figure, axes = new_figure(1, 2, height=2.4, sharey=True)
     back = np.arange(data.sizes["offset"])
     n_ctx = int(data.n_ctx)
@@ -58,9 +61,9 @@ def distance(data: xr.Dataset) -> Figure:
         curves = data.attention.isel(layer=layer).transpose("member", "head", "offset").values
         curves = curves.reshape(-1, len(back))
         ax.plot(back, curves.T, color=light, linewidth=0.5, alpha=0.7)
-        ax.plot(back, curves.mean(0), "o-", color=dark, markersize=3,
-                label=f"mean of {len(curves)} heads")  # fmt: skip
-        ax.axhline(even, color=BLACK, linewidth=0.7, linestyle=":", label="even attention")
+        label = f"mean of {len(curves)} heads"
+        ax.plot(back, curves.mean(0), "o-", color=dark, markersize=3, label=label)
+        reference_line(ax, y=even, label="even attention")
         ax.set(title=name, xlabel="tokens back", xticks=back, ylim=(0, 1))
         ax.legend()
     axes[0, 0].set_ylabel("attention")
@@ -68,11 +71,15 @@ def distance(data: xr.Dataset) -> Figure:
     return figure
 
 
-def bars(ax: Axes, labels: list[str], rows: np.ndarray) -> None:
-    """A bar for each column: its mean over the rows, with a 95 % interval."""
-    estimates = [mean_estimate(column) for column in rows.T]
-    spread = np.array([[e.value - e.low for e in estimates], [e.high - e.value for e in estimates]])
-    x = np.arange(len(labels))
-    ax.bar(x, [e.value for e in estimates], 0.65, yerr=np.where(np.isfinite(spread), spread, 0),
-           color=BLUE, error_kw={"linewidth": 0.8})  # fmt: skip
-    ax.set_xticks(x, labels, rotation=30, ha="right", rotation_mode="anchor")
+def loss_bars(ax: Axes, labels: Sequence[str], losses: xr.DataArray, title: str) -> None:
+    """A bar for each selection of terms: the mean loss over members, with a 95 % interval.
+
+    Args:
+        ax: Where.
+        labels: Below the bars.
+        losses: ``[member, selection]``, in any order.
+        title: Of the panel.
+    """
+    mean_bars(ax, losses.transpose(..., "member"), BLUE)
+    tilted_labels(ax, labels)
+    ax.set_title(title)

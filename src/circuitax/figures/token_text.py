@@ -1,9 +1,9 @@
-"""Tokens as a reader can tell them apart."""
+"""The text of tokens, in a form in which readers can tell them apart."""
 
 from itertools import groupby
 
 _MARKS = {" ": "␣", "\n": "⏎", "\t": "⇥"}
-_WHOLE = {"<|endoftext|>": "‹text›"}  # where a document begins
+_WHOLE = {"<|endoftext|>": "‹text›"}  # the boundary before a document
 
 
 def shown(token: str, most: int = 9) -> str:

@@ -1,4 +1,8 @@
-"""Pointwise nonlinear maps, by name."""
+"""Pointwise nonlinear maps, by name.
+
+S0 is "Some Structures in Transformer Architectures" (docs/bibliography.md). E26 is an erratum of
+the sources (docs/errata.md).
+"""
 
 from enum import StrEnum
 
@@ -8,7 +12,7 @@ from jaxtyping import Array, Float
 
 
 class Activation(StrEnum):
-    """Names as typed in a config; `linear` is the identity."""
+    """Names as written in a config; `linear` is the identity."""
 
     relu = "relu"
     gelu = "gelu"

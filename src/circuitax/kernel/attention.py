@@ -1,6 +1,10 @@
 """Attention of one sequence, step by step: project, score, mask, softmax, mix, write.
 
-All functions take heads first, ``[n_heads, n_ctx, ...]``, and hold for one sequence; vmap them.
+All functions take one sequence with heads first, ``[n_heads, n_ctx, ...]``; vmap over sequences.
+
+Sources (docs/bibliography.md): S0 is "Some Structures in Transformer Architectures", S2 the
+attention chapter and S3 the Kronecker note. Codes such as E4 are errata of the sources
+(docs/errata.md).
 """
 
 import jax
@@ -101,8 +105,8 @@ def attend(
 ) -> tuple[Float[Array, "n_heads dest d_value"], Float[Array, "n_heads dest src"]]:
     """`mix_values` with the `attention_pattern` of the scores, and that pattern.
 
-    Softmax's division comes after the mixing: its gradient then needs no sum over sources, and a
-    pattern that nobody reads is never written.
+    The softmax divides after the mixing: its gradient then needs no sum over sources, and a pattern
+    that nobody reads is never written to memory.
 
     Source: S0 Definition 7 and Remark 11.
     """
@@ -113,7 +117,7 @@ def attend(
 def head_outputs(
     mixed: Float[Array, "n_heads n_ctx d_value"], W_O: Float[Array, "n_heads d_value d_model"]
 ) -> Float[Array, "n_heads n_ctx d_model"]:
-    """What each head writes to the stream, ``A[h] @ x @ W_V[h] @ W_O[h]``, one head a row.
+    """What each head writes to the stream, ``A[h] @ x @ W_V[h] @ W_O[h]``.
 
     Source: S0 Claim 18, ``(A ⊗ W_O W_V) X``.
     """

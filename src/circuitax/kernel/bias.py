@@ -1,8 +1,11 @@
-"""Biases as weights: fold them into one more coordinate that is always 1.
+"""Biases as weights, folded into one more coordinate of the stream that is always 1.
 
 S0 footnote 2 appends a constant coordinate and folds an affine map into a linear one whose bottom
 row hands the constant on. Inside a residual block that row must be 0: the stream already carries
 the constant, and a block that writes it again doubles it at every layer (E25).
+
+S0 is "Some Structures in Transformer Architectures" (docs/bibliography.md). E25 is an erratum of
+the sources (docs/errata.md).
 """
 
 import jax.numpy as jnp
@@ -46,9 +49,10 @@ def fold_affine(
 def fold_biases(model: Model) -> Model:
     """The same attention-only model without biases, on a stream with one more coordinate.
 
-    Reads get their bias as one more row. ``b_O`` needs one more value coordinate, constant 1: a
-    pattern's rows sum to 1, so any head that reads the constant hands it on, and head 0 writes
-    ``b_O`` from it. Nothing writes to the constant coordinate itself (E25).
+    Weights that read get their bias as one more row. ``b_O`` needs one more value coordinate, which
+    is constant 1: the rows of a pattern sum to 1, so that any head which reads the constant passes
+    it on, and head 0 writes ``b_O`` from it. Nothing writes to the constant coordinate itself
+    (E25).
 
     Args:
         model: Attention only, and without norm, which would rescale the constant.

@@ -10,7 +10,7 @@ from circuitax.kernel.model import Model
 
 
 class LayerCache(NamedTuple):
-    """Room for ``n_max`` keys and values; in front of them, in a `Cache`, one axis of layers."""
+    """Room for ``n_max`` keys and values; a `Cache` has an axis of layers in front of them."""
 
     keys: Float[Array, "*n_layers n_heads n_max d_head"]
     """As projected: smearing and rotation come after, since both need neighbours or positions."""
@@ -22,11 +22,11 @@ class Cache(NamedTuple):
 
     layers: LayerCache
     length: Int[Array, ""]
-    """Positions filled; the next token sits at this position."""
+    """Number of positions filled, which is the position of the next token."""
 
 
 def empty_cache(model: Model, n_max: int) -> Cache:
-    """A cache for at most ``n_max`` positions; writing more is the caller's error.
+    """A cache for at most ``n_max`` positions; the caller must not write more.
 
     Raises:
         ValueError: If ``n_max`` is less than 1.
@@ -50,7 +50,7 @@ def append(
     k: Float[Array, "n_heads n_ctx d_head"],
     v: Float[Array, "n_heads n_ctx d_value"],
 ) -> LayerCache:
-    """One layer's cache with the keys and values of new positions written behind the old ones."""
+    """One layer's cache with the keys and values of new positions after the old ones."""
     start = (jnp.zeros_like(length), length, jnp.zeros_like(length))
     return LayerCache(
         jax.lax.dynamic_update_slice(cache.keys, k, start),

@@ -68,7 +68,7 @@ class Chain(NamedTuple):
     def __mul__(self, factor: ArrayLike) -> "Chain":  # type: ignore[override]
         return scale(self, factor)
 
-    def __rmul__(self, factor: ArrayLike) -> "Chain":  # type: ignore[override]
+    def __rmul__(self, factor: ArrayLike) -> "Chain":  # type: ignore[misc, override]
         return scale(self, factor)
 
     def __array__(self, *args: Any, **options: Any) -> NoReturn:

@@ -21,7 +21,7 @@ def check_range(name: str, value: ArrayLike, interval: str) -> None:
     Raises:
         ValueError: If an entry is outside the interval; the message gives the first such entry.
     """
-    # Records are read without JAX: where it has not been imported, nothing can be traced.
+    # Records are read without JAX; as long as it is not imported, nothing can be traced.
     jax = sys.modules.get("jax")
     if jax is not None and isinstance(value, jax.core.Tracer):
         return

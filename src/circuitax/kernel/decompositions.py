@@ -1,7 +1,7 @@
 """LAPACK's decompositions, one matrix at a time on a CPU.
 
-There jaxlib (0.10) splits a batch over the threads of XLA's pool and waits inside one of them, so
-that two decompositions side by side in one program can wait for each other for ever. Batches go
+On CPUs jaxlib (0.10) splits a batch over the threads of XLA's pool and waits inside one of them, so
+that two decompositions in one program can deadlock. Batches go
 through a loop instead, which is as fast at the sizes of heads. Derivatives are JAX's own.
 """
 

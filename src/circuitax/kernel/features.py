@@ -19,8 +19,8 @@ def feature_columns(
 
     One uniform u serves as mask and value: given ``u < p``, ``u / p`` is uniform again. Hence
     ``E x = p/2`` and ``E x^2 = p/3``. Random numbers are most of the time of a toy training step,
-    so members with different densities share them. A float32 uniform has 2^23 levels, so values
-    come on a grid of ``2^-23 / p``.
+    so ensemble members with different densities share them. A float32 uniform has 2^23 levels, so
+    values come on a grid of ``2^-23 / p``.
 
     Args:
         u: Uniforms on [0, 1), one for each feature and sample. Samples are columns, as in the
@@ -52,7 +52,7 @@ def sample_correlated(
     Set s holds the features ``s * set_size, ..., (s + 1) * set_size - 1``.
 
     Args:
-        key: Consumed.
+        key: Random key, not to be used again.
         density: P(set is on), in [0, 1]; also the density of each member.
         batch: Number of samples, at least 1.
         set_size: Members of a set, at least 1.
@@ -82,7 +82,7 @@ def sample_anticorrelated(
     `sample_correlated`.
 
     Args:
-        key: Consumed.
+        key: Random key, not to be used again.
         density: P(set is on), in [0, 1].
         batch: Number of samples, at least 1.
         set_size: Members of a set, at least 1.

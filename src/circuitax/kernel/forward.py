@@ -1,7 +1,10 @@
 """The one forward pass of every transformer in this library.
 
 Models declare parameters and call it; analyses call it with `Interventions`; generation calls it
-with a `Cache`. There is no second one.
+with a `Cache`. No other forward pass exists.
+
+Sources (docs/bibliography.md): S0 is "Some Structures in Transformer Architectures", S2 the
+attention chapter and S3 the Kronecker note. E5 is an erratum of the sources (docs/errata.md).
 """
 
 import jax
@@ -16,8 +19,8 @@ from circuitax.kernel.norm import Norm, apply_norm
 from circuitax.kernel.positions import sinusoidal
 from circuitax.kernel.tokens import Tokens, token_ids
 
-# Layers are scanned; up to this many at a time are written out, which small models need to be fast
-# on CPU, while the compile time of deep ones stays bounded.
+# Layers are scanned, with up to this many unrolled: small models need that to be fast on a CPU, and
+# the compile time of deep ones stays bounded.
 _UNROLL = 4
 
 
@@ -68,12 +71,12 @@ def final_stream(
 ) -> tuple[Float[Array, "n_ctx d_model"], Trace]:
     """`forward` up to its last step, `unembed`: the stream after all layers, and the trace.
 
-    The stream is the last of ``trace.streams``; taken from there its gradient would visit all.
+    The stream is also the last of ``trace.streams``, but a gradient through that would visit all.
 
     Args:
-        model: As in `forward`, like all else.
+        model: As in `forward`; so are the other arguments.
         tokens: Token ids.
-        interventions: Edits and frozen values; the final norm is not of this part.
+        interventions: Edits and frozen values; those of the final norm are not used.
         cache: Keys and values of earlier positions.
         outputs: Also record what each head and each MLP writes.
 
@@ -95,7 +98,7 @@ def final_stream(
     dest = start + jnp.arange(n_ctx, dtype=jnp.int32)
     place = Place(dest, start, _position_vectors(model, dest))
 
-    # An array of NumPy could not be indexed by a traced one.
+    # A traced array cannot index a NumPy array.
     stream = jnp.asarray(model.W_E)[ids]
     if spec.positions.in_stream and place.vectors is not None:
         stream = stream + place.vectors
@@ -128,7 +131,7 @@ def batch_logits(
 ) -> Float[Array, "batch n_ctx d_vocab"]:
     """The logits of `forward` on each of many texts, as training wants them.
 
-    All rows meet ``W_U`` in one product: a vmapped one has a gradient that copies the logits.
+    All rows are multiplied by ``W_U`` at once: the gradient of a vmapped product copies logits.
 
     Args:
         model: One model.

@@ -1,8 +1,8 @@
 """Changes of weights that change no output, and the choice among them that makes tables readable.
 
 Scores enter a softmax over sources and logits one over the vocabulary, so a constant along that
-axis is invisible; the inside of a head may be turned by any invertible matrix. A table read
-before the first freedom is fixed shows numbers that the model cannot see.
+axis is invisible; the inside of a head may be turned by any invertible matrix. Before the first
+freedom is fixed, a table shows numbers that do not affect the model.
 """
 
 import jax.numpy as jnp

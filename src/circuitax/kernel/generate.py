@@ -1,4 +1,7 @@
-"""Text generation: read the prompt once, then one token at a time through a cache."""
+"""Text generation: read the prompt once, then one token at a time through a cache.
+
+S0 is "Some Structures in Transformer Architectures" (docs/bibliography.md).
+"""
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +24,7 @@ def generate(
     key: Key[Array, ""],
     sampling: Sampling | None = None,
 ) -> Int[Array, " n_text"]:
-    """The prompt followed by ``n_new`` tokens, a pure function of the key; jit it, vmap it.
+    """The prompt followed by ``n_new`` tokens, a pure function of the key, for jit and vmap.
 
     Token j is drawn with ``fold_in(key, j)``, so a longer text begins with the shorter one.
 
@@ -45,7 +48,7 @@ def generate(
         raise ValueError("prompt has 0 tokens, must have at least 1")
     if n_new < 1:
         raise ValueError(f"n_new={n_new} must be at least 1")
-    n_read = n_prompt + n_new - 1  # the last token is written, never read
+    n_read = n_prompt + n_new - 1  # the last token is returned but never read by the model
     if model.spec.positions.needs_table and model.W_pos is not None:
         n_ctx = model.W_pos.shape[0]
         if n_read > n_ctx:

@@ -1,16 +1,16 @@
-"""Indices checked before JAX clamps them: a wrong layer or head would pass for another."""
+"""Checks of indices, since JAX clamps a wrong layer or head and silently uses another."""
 
 import numpy as np
 from jaxtyping import Array, Int
 
 
 def check_index(name: str, index: int | np.integer | Int[Array, ""], size: int) -> None:
-    """Refuse a static index outside ``[0, size)``; an array, which may be traced, is not looked at.
+    """Refuse a static index outside ``[0, size)``; arrays, which may be traced, pass.
 
     Args:
-        name: Of the argument, for the message.
-        index: What the caller was given; negative ones do not count from the end.
-        size: Of the axis.
+        name: Name of the argument, for the message.
+        index: The index given; negative ones do not count from the end.
+        size: Size of the axis.
 
     Raises:
         ValueError: If the index is out of range.

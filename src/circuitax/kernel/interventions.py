@@ -82,7 +82,7 @@ def ablate_heads(
 
     Args:
         ablated: 1 for a head to be replaced, 0 for one left alone.
-        replacement: r; None for zero ablation. Means over data or another run's outputs.
+        replacement: r, such as means over data or another run's outputs; None for zeros.
 
     Source: induction-heads paper, "ablations".
     """

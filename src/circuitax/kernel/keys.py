@@ -1,4 +1,4 @@
-"""Random keys, derived by purpose, step and member; never reused, never stored in a module."""
+"""Random keys, derived by purpose, step and member; no key is used twice or stored in a module."""
 
 import zlib
 

@@ -47,7 +47,7 @@ class Kron(NamedTuple):
     def __mul__(self, factor: ArrayLike) -> "Kron":  # type: ignore[override]
         return scale(self, factor)
 
-    def __rmul__(self, factor: ArrayLike) -> "Kron":  # type: ignore[override]
+    def __rmul__(self, factor: ArrayLike) -> "Kron":  # type: ignore[misc, override]
         return scale(self, factor)
 
     def __truediv__(self, divisor: ArrayLike) -> "Kron":
@@ -76,7 +76,7 @@ class KronSum(NamedTuple):
     def __mul__(self, factor: ArrayLike) -> "KronSum":  # type: ignore[override]
         return scale(self, factor)
 
-    def __rmul__(self, factor: ArrayLike) -> "KronSum":  # type: ignore[override]
+    def __rmul__(self, factor: ArrayLike) -> "KronSum":  # type: ignore[misc, override]
         return scale(self, factor)
 
     def __truediv__(self, divisor: ArrayLike) -> "KronSum":
@@ -90,9 +90,9 @@ class KronSum(NamedTuple):
         raise ValueError("a Kronecker operator is no array: use materialise(operator), or norm")
 
 
-for _kind in (Kron, KronSum):
-    # Without it, NumPy would turn an operator beside a number of its own into an array.
-    _kind.__array_ufunc__ = None  # type: ignore[attr-defined]
+# Without it, NumPy would turn an operator beside a number of its own into an array.
+Kron.__array_ufunc__ = None  # type: ignore[attr-defined]
+KronSum.__array_ufunc__ = None  # type: ignore[attr-defined]
 
 
 def move(A: Float[Array, "*batch n_dest n_src"]) -> Kron:

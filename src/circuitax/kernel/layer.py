@@ -1,4 +1,7 @@
-"""One layer of the forward pass: norm, attention, write, norm, MLP, write."""
+"""One layer of the forward pass: norm, attention, write, norm, MLP, write.
+
+S0 is "Some Structures in Transformer Architectures" (docs/bibliography.md).
+"""
 
 from typing import NamedTuple
 
@@ -24,7 +27,7 @@ class Layer(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where the rows of this pass sit in the text; the same for every layer."""
+    """Which positions of the text this pass computes; the same for every layer."""
 
     dest: Int[Array, " n_ctx"]
     start: Int[Array, ""]
@@ -33,7 +36,7 @@ class Place(NamedTuple):
 
 
 class LayerTrace(NamedTuple):
-    """One layer's share of the trace, and its cache."""
+    """What one layer adds to the trace, and its cache."""
 
     entering: Float[Array, "n_ctx d_model"]
     pattern: Float[Array, "n_heads dest src"]
@@ -110,7 +113,7 @@ def _attend(
     v = _read(read, weights.W_V, weights.b_V, edit.value_add)
     if edit.patterns is not None and edit.pattern_frozen is None:
         return attention.mix_values(edit.patterns, v), edit.patterns, None
-    # Shortformer: after the norm, and never into the values or the stream.
+    # Shortformer adds positions after the norm, and not to the values or the stream.
     matched = read
     if spec.positions.in_queries_and_keys and place.vectors is not None:
         matched = read + place.vectors
@@ -142,5 +145,5 @@ def _read(
     add: Float[Array, "n_heads #n_ctx d_model"] | None,
 ) -> Float[Array, "n_heads n_ctx d_out"]:
     y = attention.project(x, W, b)
-    # Linear, so that the shared part is projected once for all heads.
+    # The map is linear, so the part that heads share is projected once.
     return y if add is None else y + jnp.einsum("htd,hdk->htk", add, W)

@@ -1,4 +1,4 @@
-"""Norms whose gradients are finite at zero, Gram matrices, and what is read from them."""
+"""Norms whose gradients are finite at zero, Gram matrices, and measures computed from them."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,8 @@
-"""The position-wise MLP of a transformer layer, plain, gated or deeper."""
+"""The position-wise MLP of a transformer layer, plain, gated or deeper.
+
+Sources (docs/bibliography.md): S0 is "Some Structures in Transformer Architectures", S1 the
+linear-algebra post and S2 the attention chapter. E30 is an erratum of the sources (docs/errata.md).
+"""
 
 import jax
 from jaxtyping import Array, Float

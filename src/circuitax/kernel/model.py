@@ -1,6 +1,7 @@
 """The model: named weights with one static spec, which every pass and every analysis takes."""
 
 import importlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -254,7 +255,7 @@ def _flatten_with_keys(model: Model) -> tuple[tuple[tuple[Any, Any], ...], Trans
     return tuple(zip(keys, fields, strict=True)), spec
 
 
-def _unflatten(spec: TransformerSpec, fields: tuple[Any, ...]) -> Model:
+def _unflatten(spec: TransformerSpec, fields: Iterable[Any]) -> Model:
     model = object.__new__(Model)
     model._set(spec, tuple(fields))
     return model

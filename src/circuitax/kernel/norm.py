@@ -1,4 +1,8 @@
-"""Layer norm and RMS norm, with the scale handed out so that paths can be taken through it."""
+"""Layer norm and RMS norm, which return their scale so that it can be frozen.
+
+S0 is "Some Structures in Transformer Architectures" (docs/bibliography.md). E27 is an erratum of
+the sources (docs/errata.md).
+"""
 
 from enum import StrEnum
 
@@ -9,7 +13,7 @@ from circuitax.kernel.weights import NormWeights
 
 
 class Norm(StrEnum):
-    """Names as typed in a config. `layernorm_pre` centres and scales, without gain or offset."""
+    """Names as written in a config. `layernorm_pre` centres and scales, without gain or offset."""
 
     none = "none"
     layernorm = "layernorm"

@@ -1,4 +1,7 @@
-"""Position schemes: what is added to the stream, added to queries and keys only, or rotated."""
+"""Position schemes: what is added to the stream, added to queries and keys only, or rotated.
+
+S2 is the attention chapter (docs/bibliography.md).
+"""
 
 from enum import StrEnum
 
@@ -7,7 +10,7 @@ from jaxtyping import Array, Float, Int
 
 
 class Positions(StrEnum):
-    """Names as typed in a config.
+    """Names as written in a config.
 
     `learned` and `sinusoidal` add a vector to the residual stream at the start. The two
     `shortformer` schemes add it, after the norm, to the inputs of queries and keys only: values and

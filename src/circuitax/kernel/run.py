@@ -1,4 +1,4 @@
-"""A run: a model, a text or a batch of texts, and what one forward pass gave."""
+"""A run: a model, a text or a batch of texts, and the results of one forward pass."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ _FIELDS = ("model", "tokens", "logits", "trace")
 class Run:
     """What an analysis of texts takes: a pytree of model, tokens, logits and trace.
 
-    Made by `run`. Of a batch, tokens, logits and trace have a leading axis of texts, and
+    `run` makes it. For a batch, tokens, logits and trace have a leading axis of texts, and
     ``run[i]`` is the run of text i alone.
 
     Args:
@@ -57,7 +57,7 @@ class Run:
         """
         if not self.is_batch:
             raise ValueError("run has one text already, there are none to take from it")
-        # An IndexError, by which Python ends a loop over the texts of a run.
+        # Python ends a loop over the texts of a run by an IndexError.
         if not -self.n_texts <= index < self.n_texts:
             raise IndexError(f"index={index} must be from 0 to {self.n_texts - 1}")
         parts = (self.tokens, self.logits, self.trace)

@@ -1,4 +1,7 @@
-"""From one row of logits to the next token: greedy, temperature, top-k, top-p."""
+"""From one row of logits to the next token: greedy, temperature, top-k, top-p.
+
+S0 is "Some Structures in Transformer Architectures" (docs/bibliography.md).
+"""
 
 import math
 from dataclasses import dataclass
@@ -46,8 +49,8 @@ def token_distribution(
     """
     if sampling.temperature == 0:
         return jax.nn.one_hot(jnp.argmax(logits), logits.shape[0], dtype=logits.dtype)
-    # Differences, since quotients by a small temperature lose the largest logit to rounding, or
-    # overflow. A temperature below the normal numbers of this precision would be taken for 0.
+    # Differences come first: quotients by a small temperature would round or overflow. A subnormal
+    # temperature would be taken for 0.
     temperature = max(sampling.temperature, float(jnp.finfo(logits.dtype).tiny))
     p = softmax((logits - logits.max()) / temperature)
     order = jnp.argsort(-logits, stable=True)

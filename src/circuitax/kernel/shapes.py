@@ -11,7 +11,7 @@ from circuitax.kernel.spec import TransformerSpec
 Shape = tuple[int, ...]
 
 _HEADS, _MLP = "blocks.attention.", "blocks.mlp."
-# In front of them all, an ensemble has its members.
+# An ensemble has an axis of members in front of these.
 AXES: dict[str, tuple[str, ...]] = {
     "W_E": ("d_vocab", "d_model"),
     "W_U": ("d_model", "d_vocab"),
@@ -40,7 +40,7 @@ AXES: dict[str, tuple[str, ...]] = {
     "final_norm.gain": ("d_model",),
     "final_norm.offset": ("d_model",),
 }
-# The weights that decide sizes; all others are held against them.
+# The weights that decide sizes; all others are checked against them.
 _DECIDE = ("W_E", "W_pos", _HEADS + "W_Q", _HEADS + "W_V", _MLP + "W_in", _MLP + "W_hidden")
 
 

@@ -1,4 +1,8 @@
-"""Softmax along one stated axis, with and without a mask."""
+"""Softmax along one stated axis, with and without a mask.
+
+Sources (docs/bibliography.md): S0 is "Some Structures in Transformer Architectures" and S2 the
+attention chapter. E20, E21 and E22 are errata of the sources (docs/errata.md).
+"""
 
 import jax
 import jax.numpy as jnp
@@ -8,8 +12,8 @@ from jaxtyping import Array, Bool, Float
 def softmax(z: Float[Array, "*shape"], axis: int = -1) -> Float[Array, "*shape"]:
     """``softmax(z)_i = exp(z_i) / Σ_j exp(z_j)`` along one axis.
 
-    Invariant under adding the *same* constant to all entries of that axis, and under nothing else:
-    S0 Definition 1 prints "any c in R^K" (E20).
+    It is invariant under adding the *same* constant to all entries of that axis, not under adding
+    any vector c, as S0 Definition 1 prints (E20).
 
     Args:
         z: Scores or logits.
@@ -44,8 +48,8 @@ def masked_exponentials(
 ) -> tuple[Float[Array, "*batch dest src"], Float[Array, "*batch dest"]]:
     """`masked_softmax` before its division: ``exp(s - max s)``, and the sum of each row.
 
-    Whoever mixes with the exponentials and divides the mixture, which is smaller, saves a pass over
-    all scores, and in the gradient two more.
+    Mixing values with the exponentials and dividing the mixture, which is smaller, saves one pass
+    over all scores, and two more in the gradient.
 
     Args:
         scores: Any finite scores.

@@ -1,4 +1,8 @@
-"""Sizes and options of a transformer: everything about it that is not an array."""
+"""Sizes and options of a transformer: everything about it that is not an array.
+
+Sources (docs/bibliography.md): S0 is "Some Structures in Transformer Architectures" and S2 the
+attention chapter. E12, E13 and E29 are errata of the sources (docs/errata.md).
+"""
 
 import dataclasses
 import math
@@ -24,14 +28,13 @@ class TransformerSpec:
 
     The defaults are the attention-only family of the circuits papers at small size: shortformer
     positions and no norm. ``positions=learned, norm=layernorm, d_mlp=...`` gives the transformer
-    of source S2. A spec is hashable, hence a static argument under jit. (S0 to S4 are the sources
-    in the bibliography, and codes such as E12 are entries of docs/errata.md.)
+    of S2. A spec is hashable, hence a static argument under jit.
 
     Args:
         d_vocab: Tokens, the start token included.
-        n_ctx: Longest text; size of ``W_pos`` where the scheme has one. None without limit.
+        n_ctx: Longest text, and size of ``W_pos`` where the scheme has one; None for no limit.
         n_layers: Number of layers, 0 or more.
-        n_heads: Heads of a layer.
+        n_heads: Heads in each layer.
         d_model: Width of the stream.
         d_head: Width of queries and keys; None for ``d_model / n_heads``.
         d_value: Width of values; None for ``d_head``.
@@ -44,7 +47,7 @@ class TransformerSpec:
         norm_eps: ε inside its root, positive.
         final_norm: Whether the unembedding reads through a norm.
         parallel: MLP and attention read the same stream, ``r + Attn(r) + MLP(r)``, as S2 prints
-            while its pipeline is sequential (E29). Only for models built so.
+            although its pipeline is sequential (E29). Only for models built this way.
         score_scale: Factor on ``⟨q, k⟩``, finite; None for ``1/sqrt(d_head)``, which `scale`
             resolves. S0 drops it, so it is 1 there (E13).
         causal: Whether a position reads only itself and earlier ones (E12).

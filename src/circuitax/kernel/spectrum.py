@@ -66,9 +66,9 @@ def trace(chain: Chain) -> Float[Array, "*batch"]:
 def eigenvalues(cycle: Cycle) -> Complex[Array, "*batch rank"]:
     """The eigenvalues of the narrow core, in no particular order.
 
-    Where it runs: LAPACK on the CPU, cuSOLVER on NVIDIA GPUs, nowhere on TPUs (JAX 0.10).
-    Gradients exist where the eigenvalues are distinct; eigenvectors' are opt-in in JAX and not
-    offered here. :func:`power_sums` and :func:`trace_cosine` run and differentiate everywhere.
+    It runs on CPUs (LAPACK) and NVIDIA GPUs (cuSOLVER), not on TPUs (JAX 0.10). Gradients exist
+    where the eigenvalues are distinct; those of eigenvectors are not offered here.
+    :func:`power_sums` and :func:`trace_cosine` run and differentiate everywhere.
     """
     return decompositions.eigenvalues(cycle.core)
 
@@ -111,7 +111,7 @@ def norm(chain: Chain) -> Float[Array, "*batch"]:
     ``‖L C R‖² = Σ (LᵀL C) ∘ (C RRᵀ)``, cut where it is cheapest, so that the core C between two
     heads is multiplied once and the Gram of a shared embedding once for all heads.
 
-    Rounding: the squared norm is exact to about ``eps · Π ‖F_i‖²``, which matters only where the
+    The squared norm is exact to about ``eps · Π ‖F_i‖²``, which matters only where the
     factors nearly annihilate each other; :func:`singular_values` is exact there too.
     """
     scaled, size = _scaled(chain)
@@ -181,13 +181,13 @@ def gram_singular_values(chain: Chain) -> Float[Array, "*batch rank"]:
     """Singular values from the Gram matrices of the halves: cheap at ``d_vocab × d_vocab``.
 
     The vocabulary-sized Grams of unbatched factors are computed once for all heads, and no
-    ``[d_vocab, rank]`` array is made for each head. The price: values below about ``√eps`` of the
-    largest are noise (3e-4 in float32), and gradients need distinct Gram eigenvalues.
+    ``[d_vocab, rank]`` array is made for each head. The price is that values below about ``√eps``
+    of the largest are noise (3e-4 in float32), and that gradients need distinct Gram eigenvalues.
     """
     chain, size = _scaled(chain)
     left, right = _narrow_sides(chain)
     grams = [multiply((side.T @ side).factors) for side in (left, right.T)]
-    # Not Cholesky: a rank-deficient Gram has a root, but no such factor.
+    # Cholesky would fail: a rank-deficient Gram has a root, but no such factor.
     values, vectors = decompositions.symmetric_eigen(jnp.stack(jnp.broadcast_arrays(*grams)))
     roots = safe_sqrt(values)[..., :, None] * jnp.matrix_transpose(vectors)
     values = decompositions.singular(roots[0] @ jnp.matrix_transpose(roots[1]))

@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from circuitax.kernel.chain import Chain, entries, halves, rows
 
 Result = TypeVar("Result")
-BLOCK_ENTRIES = 2**22  # entries held at a time, 16 MiB in float32: larger blocks leave the cache
+BLOCK_ENTRIES = 2**22  # entries held at a time: 16 MiB in float32, about a CPU's cache
 _TILE = 512  # columns that one maximum stands for in the search along a row
 
 
@@ -36,8 +36,8 @@ class TopColumns(NamedTuple):
 def top_k(chain: Chain, k: int, *, block_entries: int = BLOCK_ENTRIES) -> TopEntries:
     """The k largest entries of the whole matrix.
 
-    Two passes, by a pigeonhole: the k largest entries lie in the k rows of largest maximum. The
-    first pass keeps one maximum a row, the second searches those k rows only. Memory is
+    There are two passes, since the k largest entries lie in the k rows of largest maximum. The
+    first pass keeps one maximum per row, the second searches those k rows only. Memory is
     ``block_entries`` plus ``k²``; leading axes are looped over, not vmapped.
     For the k smallest, take ``top_k(scale(chain, -1.0), k)``.
 
@@ -67,8 +67,8 @@ def top_k(chain: Chain, k: int, *, block_entries: int = BLOCK_ENTRIES) -> TopEnt
 def top_k_columns(chain: Chain, k: int, *, block_entries: int = BLOCK_ENTRIES) -> TopColumns:
     """The k largest entries of every row.
 
-    A row is folded to a grid, and the grid's columns of largest maximum are searched (the same
-    pigeonhole), which costs little beside the matrix product; a plain ``top_k`` costs thrice it.
+    A row is folded to a grid, and the grid's columns of largest maximum are searched (as in
+    `top_k`). That costs little beside the matrix product; a plain ``top_k`` costs three times it.
 
     Args:
         chain: ``[*batch, n, m]``.

@@ -17,8 +17,8 @@ def token_ids(tokens: Tokens, d_vocab: int, *, batch: bool = False) -> Int[Array
 
     Args:
         tokens: Integers: a list, or an array of NumPy or JAX, ``[n_ctx]``.
-        d_vocab: Ids lie in ``[0, d_vocab)``. Under jit they are not known, hence not checked: JAX
-            clamps others.
+        d_vocab: Ids lie in ``[0, d_vocab)``. Under jit they are unknown and not checked, and JAX
+            clamps those out of range.
         batch: Whether ``[batch, n_ctx]`` is allowed too.
 
     Raises:
@@ -47,8 +47,8 @@ def with_start(
 ) -> Int[Array, "*batch n_ctx+1"]:
     """The texts with the start token in front.
 
-    Heads with nothing to say rest on it; trained without one, scores are known only up to a shift
-    for each query. Data adds it, the forward pass does not: a trace then has one row a token.
+    Heads that find nothing attend to it. The data adds it and the forward pass does not, so that a
+    trace has one row for each token.
 
     Args:
         tokens: Texts of one length.
@@ -63,7 +63,7 @@ def with_start(
 def behind_start(
     texts: Int[Array, "*batch n_ctx"], start_token: int | None
 ) -> Int[Array, "*batch n_ctx"]:
-    """Texts of the same length behind the start token, which takes the place of their last token.
+    """Texts of the same length with the start token in front; each loses its last token.
 
     Args:
         texts: Texts of one length.

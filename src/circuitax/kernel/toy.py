@@ -25,7 +25,7 @@ def tied_forward(
         weights: ``W [n_hidden, n_features]`` and ``b [n_features]``.
         x: Feature vectors.
         activation: Output map: ``relu`` or ``linear`` in the sources.
-        hidden_relu: Put a ReLU on the hidden layer too (the privileged-basis model).
+        hidden_relu: Whether the hidden layer has a ReLU too (the privileged-basis model).
 
     Source: toy-models paper, sections "Mathematical Framework" and "Superposition in a Privileged
         Basis".

@@ -1,4 +1,4 @@
-"""Weight containers: what every analysis reads, whatever library trained the model.
+"""Containers of weights, which every analysis reads whatever library trained the model.
 
 All are NamedTuples of arrays in row form, ``y = x @ W``, and any leading batch axes (a stack of
 layers, an ensemble of members) are allowed in front of the shapes written here. The sources write
@@ -31,7 +31,7 @@ class DenseWeights(NamedTuple):
 
 
 class HeadStack(NamedTuple):
-    """Attention weights, heads first, usually with ``[n_layers]`` in front (as TransformerLens).
+    """Attention weights, heads first, usually with ``[n_layers]`` in front, as in TransformerLens.
 
     Head h reads with ``W_V[h]`` and writes with ``W_O[h]``: the sources' ``W_OV = W_O W_V`` is
     ``(W_V @ W_O).T``, and their ``W_QK = W_Q^T W_K`` equals ``W_Q @ W_K.T``. ``d_value`` may differ

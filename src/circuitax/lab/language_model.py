@@ -156,7 +156,8 @@ def _texts(
     sampling: Sampling,
 ) -> Int[Array, "sample n_text"]:
     def one(key: Key[Array, ""]) -> Array:
-        return module.apply(variables, prompt, n_new, key=key, sampling=sampling, method="generate")
+        text = module.apply(variables, prompt, n_new, key=key, sampling=sampling, method="generate")
+        return jnp.asarray(text)
 
     return jax.vmap(one)(keys)
 

@@ -1,4 +1,8 @@
-"""S1's single value matrix and the usual pair (W_V, W_O), converted both ways."""
+"""Conversion between a single value matrix, as S1 writes it, and the usual pair (W_V, W_O).
+
+S1 is the linear-algebra post (docs/bibliography.md). E31 is an erratum of the sources
+(docs/errata.md).
+"""
 
 import jax.numpy as jnp
 import numpy as np
@@ -8,7 +12,7 @@ from jaxtyping import Array, Float
 def collapse_values(
     W_V: Float[Array, "*batch d_model d_value"], W_O: Float[Array, "*batch d_value d_model"]
 ) -> Float[Array, "*batch d_model d_model"]:
-    """S1's ``W_V`` as one map of the stream, ``W_V @ W_O``; of rank d_value at most.
+    """The single map of the stream that S1 calls ``W_V``: ``W_V @ W_O``, of rank d_value at most.
 
     Source: S1 section 4, "What really happens with W_V".
     """
@@ -23,7 +27,8 @@ def factor_values(
     """The pair ``(W_V, W_O)`` with ``W_V @ W_O = collapsed``, balanced; d_value bounds the rank.
 
     ``W_V = U sqrt(S)``, ``W_O = sqrt(S) V^T`` from the singular values. The pair is unique up to an
-    invertible map between the two. Reads the singular values on the host, so it cannot be jitted.
+    invertible map between the two. The function reads singular values on the host, so it does not
+    run under jit.
 
     Args:
         collapsed: Maps of the stream.

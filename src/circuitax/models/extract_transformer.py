@@ -1,4 +1,4 @@
-"""Between the parameters of a Linen module and a `Model`, by the names that both use."""
+"""Conversion between the parameters of a Linen module and a `Model`, by their common names."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +18,7 @@ def model_from_params(params: Mapping[str, Any], spec: TransformerSpec) -> Model
         params: Arrays by name, such as ``blocks.attention.W_Q``: ``variables["params"]`` of the
             module, or ``params`` of a training state. Leading axes, such as members of an
             ensemble, may stand in front of every shape.
-        spec: Of the module.
+        spec: Spec of the module.
 
     Raises:
         ValueError: If a parameter is missing, unexpected, or of the wrong shape.
@@ -44,8 +44,8 @@ def params_from_model(model: Model) -> dict[str, Array]:
     """The parameters with which a `Transformer` of the model's spec computes what the model does.
 
     Raises:
-        ValueError: If the model lacks a weight that the module declares: one made by hand may have
-            some biases only.
+        ValueError: If the model lacks a weight that the module declares: a model made by hand
+            may have only some biases.
     """
     params = model.named()
     check_names(params, model.spec)
@@ -53,7 +53,7 @@ def params_from_model(model: Model) -> dict[str, Array]:
 
 
 def check_names(params: Mapping[str, Any], spec: TransformerSpec) -> None:
-    """Refuse parameters that are not those which a module of this spec declares.
+    """Refuse parameters other than those that a module of this spec declares.
 
     Raises:
         ValueError: If a parameter is missing or unexpected.

@@ -1,4 +1,4 @@
-"""TransformerLens's ``config.json`` against our `TransformerSpec`."""
+"""Conversion between TransformerLens's ``config.json`` and our `TransformerSpec`."""
 
 import json
 import math
@@ -26,7 +26,7 @@ _POSITIONS = {
 }
 _DIRECTIONS = {"causal": True, "bidirectional": False}
 _SIZES = ("n_layers", "d_model", "d_head", "n_heads", "n_ctx", "d_vocab")
-# What TransformerLens takes for a key that is absent.
+# The values that TransformerLens uses for absent keys.
 _DEFAULTS = {
     "attn_only": False,
     "attention_dir": "causal",
@@ -37,14 +37,14 @@ _DEFAULTS = {
     "rotary_adjacent_pairs": False,
     "rotary_base": 10_000,
 }
-# Options that our forward pass lacks, with the value that leaves them out.
+# Options that our forward pass lacks, with the value that switches them off.
 _ABSENT = {
     "attn_scores_soft_cap": -1.0,
     "attn_types": None,
     "clip_qkv": None,
     "experts_per_token": None,
     "final_rms": False,
-    # Its gated MLP adds b_in after the product with the gate; ours, before.
+    # Its gated MLP adds b_in after the product with the gate, and ours before.
     "gated_mlp": False,
     "load_in_4bit": False,
     "n_key_value_heads": None,

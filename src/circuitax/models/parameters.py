@@ -17,7 +17,7 @@ from circuitax.kernel.spec import TransformerSpec
 
 
 class Parameter(NamedTuple):
-    """Drawn from a normal distribution, or constant where the deviation is 0."""
+    """A parameter drawn from a normal distribution, or constant where the deviation is 0."""
 
     shape: Shape
     std: float = 0.0
@@ -29,12 +29,12 @@ def draw_parameters(
 ) -> dict[str, Array]:
     """One sample of each parameter, all cut from a single row of normal numbers.
 
-    Compiling the generator once for each shape took most of the time of an initialisation.
+    Compiling a generator for each shape would take most of the time of an initialisation.
 
     Args:
-        key: Consumed.
-        parameters: Their order decides who gets which numbers; constants take none.
-        dtype: Of the numbers drawn and of the result.
+        key: Random key, not to be used again.
+        parameters: Their order decides which numbers each gets; constants take none.
+        dtype: Type of the numbers drawn and of the result.
     """
     sizes = {name: math.prod(p.shape) for name, p in parameters.items() if p.std > 0}
     row = jax.random.normal(key, (sum(sizes.values()),), dtype)
@@ -54,8 +54,9 @@ def draw_parameters(
 def transformer_parameters(spec: TransformerSpec) -> dict[str, Parameter]:
     """Every parameter of the model, in a fixed order.
 
-    Fan-ins are stated, not read off shapes: with layers and heads in front, an initialiser that
-    guesses counts them in. ``W_O`` sums over all heads, so its fan-in is ``n_heads * d_value``.
+    Fan-ins are stated and not read from shapes, because an initialiser that guesses them would
+    count the leading axes of layers and heads too. ``W_O`` sums over all heads, so its fan-in is
+    ``n_heads * d_value``.
     """
     rows = spec.init_embed / math.sqrt(spec.d_model)
 
@@ -75,7 +76,7 @@ def transformer_parameters(spec: TransformerSpec) -> dict[str, Parameter]:
         biases = [here + name for name in ("b_Q", "b_K", "b_V", "b_O")]
         named |= {name: constant(name) for name in (*biases, "b_U")}
     if spec.smeared_keys:
-        # sigmoid(2) = 0.88: mostly the key itself, and far from where the gradient vanishes.
+        # sigmoid(2) = 0.88: mostly the key itself, but far from a vanishing gradient.
         named[here + "smear"] = constant(here + "smear", mean=2.0)
     if d_mlp is not None:
         here = "blocks.mlp."
@@ -86,7 +87,7 @@ def transformer_parameters(spec: TransformerSpec) -> dict[str, Parameter]:
         if spec.biases:
             named |= {here + name: constant(here + name) for name in ("b_in", "b_out")}
         if spec.mlp_depth > 1:
-            # Drawn last, so that the other maps are those of the model of depth 1.
+            # Drawn last, so that the other maps equal those of the model of depth 1.
             named[here + "W_hidden"] = matrix(here + "W_hidden", d_mlp)
             if spec.biases:
                 named[here + "b_hidden"] = constant(here + "b_hidden")

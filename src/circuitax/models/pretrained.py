@@ -1,7 +1,7 @@
 """Models saved by TransformerLens: ``config.json`` and one state dict, read and written.
 
-TransformerLens 4 no longer reads shortformer models; this does. Weights come from
-``.safetensors``; from ``.pth`` only where torch is installed.
+TransformerLens 4 no longer reads shortformer models; this module does. It reads ``.safetensors``,
+and ``.pth`` where torch is installed.
 """
 
 import json
@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
 import jax.numpy as jnp
@@ -26,7 +25,7 @@ from circuitax.models.extract_transformer import model_from_params, params_from_
 from circuitax.models.lens_format import config_from_spec, spec_from_config
 from circuitax.models.parameters import transformer_parameters
 
-# TransformerLens's names inside one layer, and outside of layers, against ours.
+# TransformerLens's names inside one layer, and outside of layers, and ours.
 _LAYER = {
     **{f"attn.{name}": f"blocks.attention.{name}" for name in ("W_Q", "W_K", "W_V", "W_O")},
     **{f"attn.{name}": f"blocks.attention.{name}" for name in ("b_Q", "b_K", "b_V", "b_O")},
@@ -60,7 +59,7 @@ def load_pretrained(
         source: A folder with ``config.json`` and one weight file, or the name of a Hugging Face
             repository that is already in the local cache.
         config: TransformerLens's settings, for a source that has no ``config.json``.
-        dtype: Of the result; half precision in the file is cast.
+        dtype: Type of the result; half precision in the file is cast.
 
     Raises:
         ValueError: If a file is missing or damaged, torch is needed and missing, the config asks
@@ -206,7 +205,9 @@ def _state(folder: Path) -> dict[str, np.ndarray]:
     torch = import_module("torch")
     try:
         loaded = torch.load(saved[0], weights_only=True, map_location="cpu")
-    except (RuntimeError, EOFError, UnpicklingError) as error:
+    except (OSError, MemoryError):
+        raise  # the file may be whole
+    except Exception as error:  # torch has no one error for a damaged file
         raise ValueError(f"{saved[0]} must be a state dict saved by torch: {error}") from None
     values = loaded.values() if isinstance(loaded, Mapping) else [loaded]
     for value in values:

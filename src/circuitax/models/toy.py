@@ -1,4 +1,7 @@
-"""Toy models of superposition: their spec, thin Linen modules, and weights in and out."""
+"""Toy models of superposition: their spec, Linen modules, and conversion of weights.
+
+E17 is an erratum of the sources (docs/errata.md).
+"""
 
 import math
 from collections.abc import Mapping
@@ -18,7 +21,7 @@ Variables = Mapping[str, Any]
 
 
 class ToyKind(Enum):
-    """Which toy model; names as typed in a config."""
+    """Which toy model; names as written in a config."""
 
     tied = "tied"
     """``out(W^T W x + b)``: linear hidden layer, decoder tied to the encoder."""
@@ -70,7 +73,7 @@ class ToySpec:
         return (self.n_features, *[self.n_hidden] * self.depth, self.n_features)
 
     def weight_std(self, d_in: int, d_out: int) -> float:
-        """Standard deviation of one initial weight matrix; a record says this number."""
+        """Standard deviation of one initial weight matrix; records hold this number."""
         return xavier_std(d_in, d_out) if self.init_std is None else self.init_std
 
 
@@ -80,7 +83,7 @@ def xavier_std(d_in: int, d_out: int) -> float:
 
 
 def notebook_std(n_features: int, n_hidden: int, n_instances: int) -> float:
-    """``sqrt(2 / (m (n + instances)))``: what the official notebook's initialisation comes to.
+    """``sqrt(2 / (m (n + instances)))``: the scale of the official notebook's weights.
 
     PyTorch's Xavier takes axis 0 (the instances) and axis 1 (the features) of its stacked weights
     for the fans and the rest for a receptive field, so the scale depends on how many models are
@@ -133,7 +136,7 @@ def init_weights(spec: ToySpec, key: Key[Array, ""]) -> TiedWeights | DenseWeigh
 
 
 def extract(variables: Variables) -> TiedWeights | DenseWeights:
-    """The kernel's container from a module's variables; `restore` is its inverse."""
+    """The kernel's container of weights from a module's variables; `restore` is its inverse."""
     params = variables["params"]
     if "W" in params:
         return TiedWeights(params["W"], params["b"])

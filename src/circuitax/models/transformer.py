@@ -1,4 +1,8 @@
-"""The Linen module of a transformer: it declares parameters and calls the one forward pass."""
+"""The Linen module of a transformer: it declares parameters and calls `kernel.forward`.
+
+Sources (docs/bibliography.md): S0 is "Some Structures in Transformer Architectures" and S2 the
+attention chapter.
+"""
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -20,7 +24,7 @@ class Transformer(nn.Module):
 
     Args:
         spec: Sizes and options; ``TransformerSpec.simplified(...)`` for S0 Definition 12.
-        param_dtype: Of the parameters; ``float`` is the precision of the session, float32 or,
+        param_dtype: Type of the parameters; ``float`` is the precision of the session, float32 or,
             under ``jax.enable_x64``, float64.
 
     Source: S0 section 2.2 and Definition 12; S2, "The Full Transformer".
@@ -36,7 +40,7 @@ class Transformer(nn.Module):
 
     @property
     def n_ctx(self) -> int | None:
-        """The longest text that it can read."""
+        """The longest text that the module can read."""
         return self.spec.n_ctx
 
     @nn.compact
@@ -48,7 +52,7 @@ class Transformer(nn.Module):
             drawn = draw_parameters(self.make_rng("params"), parameters, self.param_dtype)
 
         def initial(_: Array, name: str) -> Array:
-            # All were drawn together; when the model is applied, Linen asks for shapes only.
+            # All were drawn together; Linen asks for shapes only when the model is applied.
             return drawn[name] if drawn else jnp.zeros(parameters[name].shape, self.param_dtype)
 
         named = {name: self.param(name, initial, name) for name in parameters}

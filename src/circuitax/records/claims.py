@@ -19,7 +19,7 @@ class Expected(NamedTuple):
     Attributes:
         low: Least value allowed, -inf for none.
         high: Greatest value allowed, inf for none.
-        text: The interval as a reader wants it, such as ``"0.75 ± 0.02"``.
+        text: The interval in words, such as ``"0.75 ± 0.02"``.
         whole_interval: Whether the whole interval of the estimate must lie inside (relations),
             or its value only (numbers with a stated tolerance).
     """
@@ -73,7 +73,7 @@ class Claim:
     """One published statement, with everything fixed before the first run.
 
     Attributes:
-        id: Short name, unique over all experiments, such as ``"S0-ex26-hit-rate"``.
+        id: Short name, unique over all experiments, such as ``"pentagon-hit-rate"``.
         source: Where it is published, with section or number.
         statement: The statement in the source's sense, one sentence.
         quantity: Name of the measured value that settles it.
@@ -122,7 +122,7 @@ class ClaimSource:
         kind: As in `Claim`.
         selection: As in `Claim`.
         n: As in `Claim`.
-        why: Of claims that give no reason of their own.
+        why: Reason for the tolerance of claims that give none of their own.
         opening: What every statement begins with, such as ``"On real text, "``.
     """
 
@@ -147,18 +147,18 @@ class ClaimSource:
         n: int | None = None,
         explanation: str = "",
     ) -> Claim:
-        """One claim of this source; what is not given is as the source has it.
+        """One claim of this source, with the source's values for what is not given.
 
         Args:
             id: As in `Claim`.
             statement: As in `Claim`, without the ``opening``.
             expected: As in `Claim`.
-            why: As in `Claim`; that of the source when None.
-            section: Section or number, written behind the source and a comma.
+            why: As in `Claim`; the source's when None.
+            section: Section or number, written after the source and a comma.
             quantity: Name of the measured value; ``id`` when None.
-            kind: As in `Claim`; that of the source when None.
-            selection: As in `Claim`; that of the source when None.
-            n: As in `Claim`; that of the source when None.
+            kind: As in `Claim`; the source's when None.
+            selection: As in `Claim`; the source's when None.
+            n: As in `Claim`; the source's when None.
             explanation: As in `Claim`.
 
         Raises:
@@ -181,7 +181,7 @@ class ClaimSource:
 def unmet_rest(
     claims: Iterable[Claim], measured: Mapping[str, Estimate], why: str
 ) -> dict[str, str]:
-    """The same reason for every claim whose quantity was not measured, by the claim's id."""
+    """One reason for every claim whose quantity was not measured, by the claim's id."""
     return {claim.id: why for claim in claims if claim.quantity not in measured}
 
 

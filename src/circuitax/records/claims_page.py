@@ -44,7 +44,7 @@ def render_claims_page(rows: Sequence[ClaimRow], command: str) -> str:
 
     Args:
         rows: Every verdict of every run shown.
-        command: What makes the page.
+        command: Command that makes the page.
 
     Raises:
         ValueError: If two experiments make a claim of one id.
@@ -71,7 +71,7 @@ def render_claims_page(rows: Sequence[ClaimRow], command: str) -> str:
 
 
 def headline(rows: Sequence[ClaimRow]) -> str:
-    """The counts, with identities, which could not fail, kept apart."""
+    """The counts of verdicts; identities, which cannot fail, are counted apart."""
     published = [row.verdict.verdict for row in rows if row.verdict.claim.kind != "identity"]
     identities = [row.verdict.verdict for row in rows if row.verdict.claim.kind == "identity"]
     text = (
@@ -124,7 +124,7 @@ def _explanations(rows: Sequence[ClaimRow]) -> str:
 
 
 def _grouped(rows: Sequence[ClaimRow]) -> str:
-    """One item for each reason, with all claims that it stops."""
+    """One item for each reason, with all claims that it keeps from a verdict."""
     reasons: dict[str, list[str]] = {}
     for row in rows:
         reasons.setdefault(_cell(row.verdict.reason), []).append(f"`{row.verdict.claim.id}`")

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 
 class Estimate(NamedTuple):
-    """One number, the interval it lies in, and how many independent replicates stand behind it.
+    """One number, its interval, and the number of independent replicates it is based on.
 
     Attributes:
         value: The point estimate.
@@ -26,7 +26,7 @@ class Estimate(NamedTuple):
 
 
 def exact(value: SupportsFloat, n: SupportsInt = 1) -> Estimate:
-    """A number computed, not sampled: its interval is the number itself."""
+    """A number that is computed and not sampled: its interval is the number itself."""
     number = float(value)
     return Estimate(number, number, number, int(n), "exact")
 
@@ -107,10 +107,10 @@ def share_estimate(yes: ArrayLike, level: float = 0.95, method: str = "wilson") 
 
 
 def mean_of_finite(samples: ArrayLike, level: float = 0.95) -> Estimate:
-    """`mean_estimate` of the samples that are finite; the others have nothing to say.
+    """`mean_estimate` of the samples that are finite.
 
-    For samples that a replicate may lack, such as a mean over events of which it has none. Members
-    that diverged are left out beforehand, by `members.members_where`.
+    Use it where a replicate may have no sample, such as a mean over events that it does not have.
+    Leave out members that diverged beforehand, by `members.members_where`.
 
     Raises:
         ValueError: If no sample is finite.
@@ -150,7 +150,7 @@ def bootstrap_estimate(
         samples: One number for each independent replicate, all finite, at least 2 different.
         statistic: Function of the samples with an ``axis`` argument, such as ``np.median``.
         level: Coverage of the interval, in (0, 1).
-        seed: Seed of the resampling, so that a record is the same when made again.
+        seed: Seed of the resampling, so that the same samples give the same interval.
         n_resamples: Resamples drawn.
 
     Raises:

@@ -5,14 +5,14 @@ from typing import NamedTuple
 
 
 class GalleryItem(NamedTuple):
-    """One experiment's run as the page shows it.
+    """One run of an experiment, as the page shows it.
 
     Attributes:
         experiment: Name of the experiment.
         message: What it shows, one line.
         scale: Scale of the run.
         seconds: Time it took.
-        command: What was typed.
+        command: Command that made the run.
         link: Address of the run's folder, relative to the page.
         figures: Addresses of its PNG figures, relative to the page.
         verdicts: Counts of its claims, such as ``"3 hold, 1 fails"``; may be empty.
@@ -34,7 +34,7 @@ def render_gallery(items: Sequence[GalleryItem], missing: Sequence[str], command
     Args:
         items: Runs in the order shown.
         missing: Experiments without a run.
-        command: What makes the page.
+        command: Command that makes the page.
     """
     parts = [
         "# Results\n",

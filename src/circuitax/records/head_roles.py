@@ -1,6 +1,6 @@
 """Which head of a two-layer model has which role, read from a record.
 
-The scores that name a head are thresholds of the claims, hence fixed before their runs.
+A head gets a role when a score passes a threshold that the claims fixed before their runs.
 """
 
 import xarray as xr
@@ -9,6 +9,8 @@ PREFIX_SCORE = 0.4
 PREVIOUS_SCORE = 0.4
 FOUND = "seeds that stayed finite and have an induction head (prefix score over 0.4)"
 MOST = "95 % interval of a proportion; 8 of 8 give a lower end of 0.68"
+# Values of ``role``.
+NEITHER, PREVIOUS, INDUCTION = range(3)
 
 
 def roles(data: xr.Dataset) -> xr.Dataset:
@@ -18,6 +20,13 @@ def roles(data: xr.Dataset) -> xr.Dataset:
         induction_head=data.prefix.isel(layer=1).argmax("head"),
         has_induction=(data.prefix.isel(layer=1).max("head") > PREFIX_SCORE) & data.alive,
     )
+
+
+def role_of_each(data: xr.Dataset) -> xr.DataArray:
+    """The role of every head: `PREVIOUS` in the first layer, `INDUCTION` in the second, or none."""
+    role = xr.where((data.layer == 0) & (data.previous > PREVIOUS_SCORE), PREVIOUS, NEITHER)
+    role = xr.where((data.layer == 1) & (data.prefix > PREFIX_SCORE), INDUCTION, role)
+    return role.transpose(*data.prefix.dims)
 
 
 def beyond(members: xr.Dataset, when: str) -> xr.DataArray:

@@ -26,7 +26,7 @@ def write_manifest(folder: Path, left_out: Iterable[str] = ()) -> None:
     """Write the checksum of every file of a folder to ``manifest.json``.
 
     Args:
-        folder: Its hidden files do not count.
+        folder: Folder to write about; its hidden files do not count.
         left_out: Files and folders below it that do not count, because they are made again from
             the others.
     """

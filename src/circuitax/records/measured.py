@@ -1,4 +1,4 @@
-"""What an experiment measured of its record: the numbers that settle its claims."""
+"""The numbers that an experiment measured from its record, which settle its claims."""
 
 from typing import Any, NamedTuple
 

@@ -1,4 +1,4 @@
-"""The members of a labelled array that count: those that stayed finite, or have what is asked."""
+"""Selecting members of a labelled array, such as those whose training stayed finite."""
 
 from typing import TypeVar
 
@@ -14,7 +14,7 @@ def members_where(
     """The part of the data whose members satisfy a mask, in their order.
 
     ``members_where(data.sel(arm="2 layers"))`` are the members of one arm that stayed finite. The
-    axis is that of the mask: ``member``, or another one such as ``run`` or ``full_member``.
+    mask decides the axis: ``member``, or another one such as ``run`` or ``full_member``.
 
     Args:
         data: Labelled arrays.

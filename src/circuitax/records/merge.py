@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-# Coordinates closer than this, relatively, are one: 0.7 went through float32 on its way.
+# Coordinates relatively closer than this are the same: 0.7 may have passed through float32.
 SAME = 1e-6
-# Two runs that cover one cell must agree to this, relatively.
+# Two runs that cover the same cell must agree to this relative error.
 EQUAL = 1e-5
-# Missing cells named in a message; the rest are counted.
+# How many missing cells a message names; it counts the others.
 NAMED = 12
 
 
@@ -48,14 +48,14 @@ class Merged(NamedTuple):
 
 
 def merge(parts: Sequence[Part], planned: Sequence[Mapping[str, Any]] = ()) -> Merged:
-    """Merge runs whose swept fields are jobs (a scalar a run) or axes inside the runs (a list).
+    """Merge runs whose swept fields are jobs (one value per run) or axes inside runs (a list).
 
     A scalar field becomes a dimension named by the last part of its path, unless the run's
     arrays have that dimension already. Dimensions without coordinates count from 0.
 
     Args:
         parts: The runs, at least one.
-        planned: Points of runs that should exist and do not; their values join the axes.
+        planned: Points of runs that should exist and do not; the axes include their values.
 
     Raises:
         ValueError: If ``parts`` is empty, two runs differ where they overlap, or a list was
@@ -105,7 +105,7 @@ def missing_text(missing: Sequence[str]) -> str:
 
 
 def _free_of(parts: Sequence[Part], names: Mapping[str, str]) -> dict[str, set[str]]:
-    """For each swept dimension, the variables that a run swept inside has without it."""
+    """For each swept dimension, the variables without it in a run that sweeps it inside."""
     free: dict[str, set[str]] = {dim: set() for dim in names.values()}
     for part in parts:
         for path, value in part.point.items():
@@ -125,7 +125,7 @@ def _excuse(
     part: Part,
     swept: set[str],
 ) -> None:
-    """Mark as covered what this run lacks by design: a whole variable, or a ragged rest."""
+    """Mark as covered what a run lacks by design: a whole variable, or part of a ragged one."""
     absent = name not in data
     if not absent and not set(part.ragged) & set(map(str, dims)):
         return
@@ -198,7 +198,7 @@ def _distinct(values: np.ndarray) -> np.ndarray:
     if values.dtype.kind not in "iuf":
         return np.asarray(list(dict.fromkeys(values.tolist())))
     kept: list[Any] = []
-    # The shortest decimal first: 0.7 stands for 0.699999988.
+    # The shortest decimal comes first: 0.7 is kept for 0.699999988.
     for value in sorted(np.unique(values).tolist(), key=lambda value: (len(repr(value)), value)):
         if not any(_same(np.asarray(value), np.asarray(other)).all() for other in kept):
             kept.append(value)
@@ -251,7 +251,7 @@ def _filled(
 
 
 def _equal_or_nan(a: np.ndarray, b: np.ndarray) -> bool:
-    if a.dtype.kind in "fc":  # the same cell, computed in a batch of another size
+    if a.dtype.kind in "fc":  # the same cell may come from a batch of another size
         return bool(np.allclose(a, b, rtol=EQUAL, atol=0.0, equal_nan=True))
     return bool(np.array_equal(a, b))
 

@@ -1,4 +1,4 @@
-"""Where a run comes from: commit, command, versions, device, seed, seconds; no machine's name."""
+"""Where a run comes from: commit, command, versions, device, seed and seconds, but no host name."""
 
 import platform
 import subprocess
@@ -7,7 +7,7 @@ from importlib import metadata
 from pathlib import Path, PurePath
 from typing import Any
 
-# What a result depends on; a changed README does not make a run dirty.
+# Files that a result depends on: a changed README does not make a run dirty.
 WATCHED = ("src", "experiments", "conf", "pyproject.toml", "constraints.txt")
 PACKAGES = (
     "circuitax",
@@ -43,14 +43,14 @@ def describe(
     """The contents of ``provenance.json``, which hold no path and no host name.
 
     Args:
-        root: The checkout, asked for its commit.
+        root: The checkout whose commit is recorded.
         command: What was typed (``typed_command``).
         experiment: Name of the experiment.
         run: Identity of the run.
         scale: ``tiny``, ``quick`` or ``paper``.
         seed: Root of all randomness.
         dtype: Type of the numbers computed with.
-        device: Kind and number of devices, handed in by whoever knows JAX.
+        device: Kind and number of devices; the caller knows them, since this module has no JAX.
         seconds: Time the run took, over all its sessions.
         source: Hash of the source that the run depends on.
         inputs: Identity of each upstream run, by experiment.

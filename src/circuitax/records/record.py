@@ -11,7 +11,7 @@ from circuitax.records.store import read_dataset, write_dataset, write_text
 
 DATA = "data.nc"
 TABLES = "tables"
-# Longer tables are no use as text; the arrays are in the data file.
+# Longer tables are of no use as text; all arrays are in the data file.
 LONGEST_TABLE = 100_000
 
 
@@ -45,7 +45,7 @@ class Record:
 
 
 def tidy_tables(data: xr.Dataset) -> Iterator[tuple[str, str]]:
-    """One CSV text for each set of dimensions: a row a cell, a column a variable.
+    """One CSV text for each set of dimensions: one row per cell, one column per variable.
 
     Tables of more than ``LONGEST_TABLE`` rows are left out.
     """

@@ -1,4 +1,4 @@
-"""Files and folders that are written whole or not at all, and labelled arrays in one format."""
+"""Files and folders written completely or not at all, and labelled arrays in one format."""
 
 import json
 import os
@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-# NetCDF attributes hold neither None nor dicts nor booleans, so all of them travel as one string.
+# NetCDF attributes hold neither None nor dicts nor booleans, so all are saved as one string.
 _ATTRIBUTE = "circuitax"
-# Beyond this age an unfinished folder is abandoned: its process may live on another machine.
+# An unfinished folder older than this is abandoned; a younger one may belong to another machine.
 _ABANDONED_SECONDS = 24 * 3600.0
 
 
@@ -28,7 +28,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write plain values as JSON, whole; numbers that are not finite are refused.
+    """Write plain values as JSON, completely; numbers that are not finite are refused.
 
     Raises:
         ValueError: If a number is not finite (JSON has no name for it).
@@ -40,7 +40,7 @@ def write_json(path: Path, value: Any) -> None:
 def whole_folder(target: Path) -> Iterator[Path]:
     """A folder to write into that becomes ``target`` when the block ends without an error.
 
-    What stood at ``target`` before is replaced; after an error, or a kill, it is untouched.
+    A folder at ``target`` is replaced; after an error or a kill it is unchanged.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
@@ -54,10 +54,10 @@ def whole_folder(target: Path) -> Iterator[Path]:
 
 
 def publish(folder: Path, target: Path) -> None:
-    """Rename ``folder`` to ``target``, replacing what stood there; it survives a power failure.
+    """Rename ``folder`` to ``target`` and replace what was there; it survives a power failure.
 
-    Everything is on the disk before the rename. A process that is killed in between leaves what
-    stood there under a hidden name, from which `recover` brings it back.
+    Everything is on the disk before the rename. A process that is killed in between leaves the old
+    folder under a hidden name, from which `recover` restores it.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     recover(target)
@@ -78,8 +78,8 @@ def publish(folder: Path, target: Path) -> None:
 def recover(target: Path) -> None:
     """Undo what a killed process left of replacing ``target``: no folder is lost or left behind.
 
-    If it was killed between the two renames of `publish`, the folder that stood at ``target`` is
-    brought back; otherwise what it left beside ``target`` is removed.
+    If it was killed between the two renames of `publish`, the old folder is restored to
+    ``target``; otherwise what it left beside ``target`` is removed.
     """
     if not target.parent.is_dir():
         return

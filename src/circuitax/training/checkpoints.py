@@ -21,14 +21,14 @@ class Unreadable(ValueError):
 
 
 class Checkpoints:
-    """Numbered checkpoints of one pytree in a folder, written whole or not at all.
+    """Numbered checkpoints of one pytree in a folder, written completely or not at all.
 
     A save copies the arrays before it returns, so the caller may donate them at once, and writes
     in the background; it is on disk after ``wait`` or ``close``. A process killed in the middle of
     a save leaves the steps before it intact. Use as a context manager, or call ``close``.
 
     Args:
-        folder: Where the steps live; made with its parents when it does not exist.
+        folder: Where the steps are kept; made with its parents when it does not exist.
         keep: How many of the latest steps stay on disk, at least 1.
 
     Raises:
@@ -39,8 +39,8 @@ class Checkpoints:
         if keep < 1:
             raise ValueError(f"keep={keep} must be at least 1, or nothing could be resumed")
         latest_n = ocp.checkpoint_managers.LatestN(keep)
-        # Orbax's own clean-up of what a kill left runs in a thread that outlives short processes;
-        # leftovers carry a suffix, are never read, and go when the step is written again.
+        # After a kill Orbax would clean up in a thread that outlives short processes. What is left
+        # carries a suffix, is never read, and goes when the step is written again.
         options = ocp.CheckpointManagerOptions(preservation_policy=latest_n, create=True)
         self._manager = ocp.CheckpointManager(
             Path(folder).absolute(), options=options, item_names=(_STATE, _CHECKSUM)
@@ -51,7 +51,7 @@ class Checkpoints:
 
         Args:
             step: Number of the checkpoint, 0 or more, and not before the latest one.
-            state: A pytree of JAX or NumPy arrays; typed keys and Optax states are welcome.
+            state: A pytree of JAX or NumPy arrays; it may hold typed keys and Optax states.
 
         Raises:
             ValueError: If ``step`` is negative or before the latest step on disk.
@@ -82,9 +82,9 @@ class Checkpoints:
 
         Args:
             step: A step on disk, normally ``latest()``.
-            abstract: What ``state`` looked like: arrays, or ``jax.ShapeDtypeStruct`` leaves as
-                ``jax.eval_shape`` gives them. A leaf's sharding is where it is put; without one
-                it goes to the default device.
+            abstract: The structure of ``state``: arrays, or ``jax.ShapeDtypeStruct`` leaves as
+                ``jax.eval_shape`` gives them. A leaf is put where its sharding says; without one it
+                goes to the default device.
 
         Raises:
             ValueError: If ``step`` is not on disk.
@@ -112,7 +112,7 @@ class Checkpoints:
         )
 
     def forget(self, step: int) -> None:
-        """Remove a step from the disk, one that cannot be read, so that it can be saved again."""
+        """Remove a step that cannot be read from the disk, so that it can be saved again."""
         self._manager.delete(step)
 
     def wait(self) -> None:
@@ -142,7 +142,7 @@ def _without_empty(state: PyTree) -> PyTree:
 
 
 def _placed(leaf: Any) -> jax.ShapeDtypeStruct:
-    # Orbax would otherwise place a leaf as it was when saved, on devices this run may not have.
+    # Otherwise Orbax would use the devices of the saved leaf, which this run may not have.
     sharding = getattr(leaf, "sharding", None)
     if sharding is None:
         sharding = SingleDeviceSharding(jax.devices()[0])

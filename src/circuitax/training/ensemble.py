@@ -19,7 +19,7 @@ from circuitax.training.sharding import AXES, over_members, place
 
 
 class Mapping(Enum):
-    """How members share the machine; the numbers are the same up to rounding."""
+    """How members share the machine; all choices give equal numbers up to rounding."""
 
     auto = "auto"
     """``loop`` on a CPU, ``vmap`` elsewhere."""
@@ -35,12 +35,12 @@ class Plan:
 
     Attributes:
         problem: Model, data and loss of one member.
-        optim: Optimizer; the members' own learning rates are used, not its.
+        optim: Optimizer; its learning rate is not used, since members have their own.
         chunk: Steps between two returns to Python, at least 1.
         mapping: How members are run.
-        common: How many consecutive members see the same batches, at least 1 (each its own). One
-            draw then serves them all: much faster, and differences between them are paired, but
-            for an interval they count as one sample of the data.
+        common: How many consecutive members see the same batches; 1 gives each its own. Sharing is
+            much faster, and differences between members are paired, but for an interval they count
+            as one sample of the data.
         mesh: Devices to spread over (`sharding.device_mesh`), or None for one: members along its
             axis ``member``, and along ``data`` each batch of problems that split theirs
             (`sharding.split_samples`).
@@ -78,11 +78,12 @@ def new_members(
     Args:
         key: Member i is initialised by key i of ``derive(key, "init")``, whatever else is in the
             ensemble, and group g draws its data by key g of ``derive(key, "data")``.
-        learning_rate: One rate, or one a member.
+        learning_rate: One rate, or one for each member.
         hyper: Numbers of the problem, every leaf with a leading axis of members.
         common: Consecutive members that share a data key; the `Plan` must have the same.
-        impl: Generator of the data, that of ``key`` when None. ``unsafe_rbg`` may draw faster on
-            an accelerator, with other numbers on each; on CPUs threefry was five times as fast.
+        impl: Random generator of the data; that of ``key`` when None. ``unsafe_rbg`` may be faster
+            on an accelerator, with numbers that depend on it; on a CPU it took five times as long
+            as threefry.
 
     Raises:
         ValueError: If ``hyper`` has no leaf or leaves of unequal length, or ``common`` does not
@@ -148,13 +149,13 @@ def _chunk(
 ) -> tuple[TrainState, Metrics]:
     n_members = members.init_key.shape[0]
     shared = n_members if one_group else plan.common
-    # Not -1: a model without layers has arrays without entries.
+    # -1 would fail: a model without layers has arrays without entries.
     n_groups = n_members // shared
     groups = jax.tree.map(lambda leaf: leaf.reshape(n_groups, shared, *leaf.shape[1:]), members)
     over = _over(plan.mapping)
 
     def one_group_step(state: TrainState, group: Member) -> tuple[TrainState, Metrics]:
-        # Diverged members stand still, the others are all at the same step.
+        # Diverged members keep their step, and all others are at the same one.
         batch = plan.problem.batch(group.data_key[0], jnp.max(state.step))
         one_member = partial(solo.step, plan.problem, plan.optim, batch=batch)
         if shared == 1:

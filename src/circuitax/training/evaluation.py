@@ -15,10 +15,10 @@ def fresh_losses(
 ) -> Float[Array, "n_batches member"]:
     """The loss of every member on ``n_batches`` common batches that none was trained on.
 
-    A training loss is noisy and belongs to its own data; members are compared on these.
+    A training loss is noisy and depends on the member's own data; these losses can be compared.
 
     Args:
-        problem: Draws the batches and has the loss.
+        problem: Defines the batches and the loss.
         params: Parameters with a leading axis of members.
         hyper: The members' numbers, likewise.
         key: Must not be a key that data were drawn from: ``derive(key, "evaluation")``.

@@ -49,7 +49,7 @@ class FullBatchBigrams:
 
     def loss(self, params: PyTree, batch: PyTree, hyper: Joint) -> Float[Array, ""]:
         """The scalar that is minimised."""
-        logits = self.module.apply({"params": params}, self._every_token())
+        logits = jnp.asarray(self.module.apply({"params": params}, self._every_token()))
         return -jnp.sum(hyper.joint * jax.nn.log_softmax(logits, axis=-1))
 
     def _every_token(self) -> Int[Array, " d_vocab"]:

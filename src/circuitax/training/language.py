@@ -51,14 +51,14 @@ class LanguageModule(Protocol):
 
 @dataclass(frozen=True)
 class NextToken:
-    """A `Problem`: mean cross-entropy of all next tokens of a batch, nats a token.
+    """A `Problem`: mean cross-entropy of all next tokens of a batch, nats per token.
 
     The parameters of the problem are those of the module. Members differ by their keys only;
     ``hyper`` is not used.
 
     Attributes:
         module: The Flax module that is trained.
-        source: Its texts.
+        source: Source of its texts.
     """
 
     module: LanguageModule
@@ -82,14 +82,14 @@ class NextToken:
 
 @dataclass(frozen=True)
 class StreamedNextToken:
-    """`NextToken` on texts that do not fit on the device: each chunk of steps brings its own.
+    """`NextToken` on texts that do not fit on the device: each chunk of steps gets its own texts.
 
-    ``hyper`` holds the chunk's texts, ``[chunk, batch, n_ctx]`` for a member; see `stream`.
+    ``hyper`` holds the chunk's texts, ``[chunk, batch, n_ctx]`` for each member; see `stream`.
 
     Attributes:
         module: The Flax module that is trained.
-        length: Tokens of a text.
-        chunk: Steps of a chunk, as in the `Plan`.
+        length: Number of tokens in a text.
+        chunk: Number of steps in a chunk, as in the `Plan`.
     """
 
     module: LanguageModule
@@ -123,7 +123,7 @@ def stream(
         plan: Its problem is a `StreamedNextToken` with the plan's chunk.
         members: Keys and rates; their ``hyper`` is replaced.
         tokens: The text on disk.
-        batch: Windows of a step.
+        batch: Windows in each step.
 
     Raises:
         ValueError: If the problem is another one, or its chunk is not the plan's.
@@ -135,13 +135,13 @@ def stream(
         raise ValueError(f"plan.chunk={plan.chunk} must equal plan.problem.chunk={problem.chunk}")
 
     def advance(state: TrainState) -> tuple[TrainState, Metrics]:
-        # Diverged members stand still; the others are all at the same step.
+        # Diverged members keep their step; all others are at the same one.
         start = int(np.max(state.step))
         steps = range(start, start + plan.chunk)
         texts = np.stack(
             [read_windows(key, tokens, batch, problem.length, steps) for key in members.data_key]
         )
-        # Text t at t modulo the chunk, wherever the chunk starts.
+        # Text t is number t modulo the chunk, wherever the chunk starts.
         texts = np.roll(texts, start, axis=1)
         return ensemble.advance(plan, members._replace(hyper=jnp.asarray(texts)))(state)
 

@@ -1,4 +1,4 @@
-"""Many steps of one member in a compiled scan; the ensemble maps what is here."""
+"""Many steps of one member in a compiled scan; `ensemble` maps these functions over members."""
 
 from collections.abc import Callable
 from functools import partial
@@ -17,7 +17,7 @@ Metrics = dict[str, Array]
 def scan_steps(
     one_step: Callable[[TrainState], tuple[TrainState, Metrics]], state: TrainState, n_steps: int
 ) -> tuple[TrainState, Metrics]:
-    """``n_steps`` of any step; metrics are means over them, and ``alive`` at the end.
+    """Repeat a step ``n_steps`` times; metrics are means over the steps, ``alive`` is the last one.
 
     Raises:
         ValueError: If ``n_steps`` is less than 1.
@@ -32,7 +32,7 @@ def scan_steps(
 def chunk(
     problem: Problem, optim: OptimSpec, n_steps: int, state: TrainState, member: Member
 ) -> tuple[TrainState, Metrics]:
-    """``n_steps`` of one member, each on the batch of its own key and step; pure."""
+    """``n_steps`` steps of one member, each on the batch of its own key and step; pure."""
 
     def one_step(state: TrainState) -> tuple[TrainState, Metrics]:
         batch = problem.batch(member.data_key, state.step)

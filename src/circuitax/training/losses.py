@@ -20,8 +20,8 @@ def weighted_squared_error(
     ``L = mean_samples sum_i I_i (x_i - x_hat_i)^2``, divided by n_features under ``mean``.
 
     Args:
-        target: What should be put out, with any axes of samples.
-        output: What was.
+        target: The outputs wanted, with any axes of samples.
+        output: The outputs of the model.
         importance: I_i, 0 or more; outside the square.
         convention: ``sum`` (the paper's text) or ``mean`` (the official notebook).
         feature_axis: The axis of features; all others are samples.
@@ -36,7 +36,7 @@ def weighted_squared_error(
     n_features = target.shape[feature_axis]
     if importance.shape[0] != n_features:
         raise ValueError(
-            f"importance has {importance.shape[0]} entries, must have one a feature, {n_features}"
+            f"importance has {importance.shape[0]} entries, must have one per feature, {n_features}"
         )
     check_range("importance", importance, "[0, inf)")
     convention = Convention(convention)

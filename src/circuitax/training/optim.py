@@ -1,4 +1,7 @@
-"""Optimizers from a spec, with PyTorch's semantics and a learning rate that stays dynamic."""
+"""Optimizers from a spec, with PyTorch's semantics and a learning rate that stays dynamic.
+
+E17 is an erratum of the sources (docs/errata.md).
+"""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -9,7 +12,7 @@ from jaxtyping import Array, Float, Int
 
 
 class Optimizer(Enum):
-    """Which direction is taken; names as typed in a config."""
+    """How the step's direction is found; names as written in a config."""
 
     sgd = "sgd"
     adam = "adam"
@@ -26,7 +29,7 @@ class Schedule(Enum):
 
 @dataclass(frozen=True)
 class OptimSpec:
-    """An optimizer with everything said, so that no library's default enters a result.
+    """An optimizer with every setting stated, so that no library's default enters a result.
 
     Attributes:
         name: ``sgd``, ``adam`` or ``adamw``.
@@ -36,7 +39,7 @@ class OptimSpec:
         b1: Decay of the mean of gradients (Adam), in [0, 1).
         b2: Decay of the mean of their squares (Adam), in [0, 1).
         eps: Added to the root of that mean, positive.
-        momentum: Of ``sgd``, in [0, 1).
+        momentum: Momentum of ``sgd``, in [0, 1).
         schedule: Shape after the warm-up.
         end_fraction: The last rate over the peak rate (linear, cosine), in [0, 1].
         warmup_steps: Steps of linear rise; the first one is at ``learning_rate / warmup_steps``.
@@ -86,7 +89,7 @@ class OptimSpec:
 
 
 def direction(spec: OptimSpec) -> optax.GradientTransformation:
-    """Gradient to step direction d, without the rate: an update is ``-rate d``.
+    """The map from gradients to a step direction d, without the rate: an update is ``-rate d``.
 
     The rate is left out so that it can differ between the members of one compiled ensemble.
 
@@ -107,11 +110,12 @@ def direction(spec: OptimSpec) -> optax.GradientTransformation:
 def rate_factor(spec: OptimSpec, step: Int[Array, ""]) -> Float[Array, ""]:
     """The learning rate at ``step`` over its peak.
 
-    ``(t + 1) / warmup`` while it rises; then, with s in [0, 1] the share of the rest that is done
-    and e the end fraction, 1, ``1 - (1 - e) s`` or ``e + (1 - e) (1 + cos π s) / 2``.
+    ``(t + 1) / warmup`` while it rises; then 1, ``1 - (1 - e) s`` or
+    ``e + (1 - e) (1 + cos π s) / 2``, where s in [0, 1] is the share of the remaining steps that
+    is done and e is the end fraction.
 
     Args:
-        spec: Gives the shape.
+        spec: Gives the schedule.
         step: Updates done so far, from 0.
 
     Differs: the notebook's unused ``cosine`` is a quarter wave, ``cos(π t / 2(T - 1))``.

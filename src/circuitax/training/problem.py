@@ -1,4 +1,4 @@
-"""What is trained: three pure functions, and what may differ between members."""
+"""A training problem: three pure functions, and the numbers that may differ between members."""
 
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -21,10 +21,10 @@ class Problem(Protocol):
         ...
 
     def batch(self, key: Key[Array, ""], step: Int[Array, ""]) -> PyTree:
-        """The data of one step, a pure function of key and step: nothing to save or to seek.
+        """The data of one step, a pure function of key and step: nothing about it must be saved.
 
-        It must not depend on ``hyper``, so that one draw can serve many members; what does (the
-        density that a uniform is compared with) is done in ``loss``.
+        It must not depend on ``hyper``, so that one draw can serve many members; what depends on
+        it (such as a comparison of uniforms with the density) is done in ``loss``.
         """
         ...
 
@@ -48,7 +48,7 @@ class TrainState(NamedTuple):
     params: PyTree
     opt_state: PyTree
     step: Int[Array, "*member"]
-    """Updates done; of a diverged member, those before it diverged."""
+    """Updates done; for a diverged member, those before it diverged."""
     alive: jax.Array
     """False once a loss or a gradient was not finite."""
 

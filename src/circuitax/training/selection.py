@@ -1,4 +1,4 @@
-"""Best of N restarts, by a rule that is written down with the result."""
+"""The best of N restarts, by a rule that is recorded with the result."""
 
 from typing import Any, NamedTuple
 

@@ -1,6 +1,6 @@
 """Training on several devices: members side by side, and each batch split among devices.
 
-A mesh has two axes. Along ``member`` each device trains its own members, and none waits for
+A mesh has two axes. Along ``member`` each device trains its own members, and no device waits for
 another. Along ``data`` devices hold the same members and share their batches: the compiler sums
 the gradient over them, so one large model uses them all.
 """
@@ -34,7 +34,7 @@ def device_mesh(n_devices: int | None = None, *, data: int = 1) -> Mesh:
         raise ValueError(f"n_devices={n} must be in [1, {len(devices)}], the devices at hand")
     if data < 1 or n % data:
         raise ValueError(f"data={data} must divide the number of devices, {n}")
-    # The default would be Explicit axes, which refuse the plain code inside.
+    # By default axes would be Explicit, which the functions here are not written for.
     types = (AxisType.Auto,) * 2
     return jax.make_mesh((n // data, data), AXES, axis_types=types, devices=devices[:n])
 
@@ -79,7 +79,8 @@ def over_members(
 def split_samples(samples: Array, axis: int = 0) -> Array:
     """The same samples, split along ``data``; no change where the mesh has no such axis.
 
-    It only says where samples are. Numbers are those of one device, up to the order of sums.
+    This decides only where samples are placed: results are those of one device, up to the order of
+    sums.
 
     Args:
         samples: Data of one step.

@@ -21,7 +21,7 @@ def step(
     """One update of one member: ``params - rate d``, d the optimizer's direction.
 
     A loss or gradient that is not finite clears ``alive``; from then on nothing changes, so the
-    member can be reported with its last finite parameters, and vmapped neighbours never notice.
+    member can be reported with its last finite parameters, and vmapped neighbours are unaffected.
 
     Returns:
         The next state, and ``loss`` and ``grad_norm`` at the parameters before the update, NaN

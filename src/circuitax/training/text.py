@@ -30,18 +30,18 @@ def train_on_text(
     device_bytes: int = DEVICE_BYTES,
     mesh: Mesh | None = None,
 ) -> tuple[TrainState, Callable[[TrainState], tuple[TrainState, Metrics]]]:
-    """The state before the first step, and one chunk of training: what `Lab.loop` takes.
+    """The state before the first step, and the function of one chunk, as `Lab.loop` takes it.
 
     Args:
         key: Member i has its own initialisation and data, both from this key.
-        module: What every member is: ``Transformer(spec)``, or a Flax module of one's own.
+        module: The module of every member: ``Transformer(spec)``, or a Flax module of your own.
         optim: Optimizer.
         tokens: The text, an array or a memory map; windows may begin anywhere in it.
-        batch: Windows a step.
-        length: Tokens of a window; ``length - 1`` of them are predicted.
-        seeds: Members.
-        chunk: Steps of a chunk.
-        learning_rate: One peak rate, or one a member; None for that of ``optim``.
+        batch: Windows in each step.
+        length: Number of tokens in a window; ``length - 1`` of them are predicted.
+        seeds: Number of members.
+        chunk: Number of steps in a chunk.
+        learning_rate: One peak rate, or one for each member; None for that of ``optim``.
         device_bytes: Texts up to this size are placed on the device and windows drawn there;
             larger ones are read from disk chunk by chunk, with the same windows.
         mesh: Devices (`sharding.device_mesh`); their axis ``data`` must divide ``batch``.

@@ -1,4 +1,4 @@
-"""The toy models as a training problem: they take sparse features and put the same ones out."""
+"""The toy models as a training problem: the outputs should equal the sparse input features."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -37,7 +37,7 @@ class Features(Enum):
 
 
 class Target(Enum):
-    """What the model has to put out."""
+    """What the outputs of the model should be."""
 
     identity = "identity"
     absolute = "absolute"
@@ -49,14 +49,14 @@ class ToyProblem:
     """A toy model, its sparse features, and its importance-weighted squared error.
 
     Samples are columns here, ``x [n_features, batch]``, as in the paper. The last axis is then long
-    whatever the model, so every pass is a few vector instructions: a step at ``n_features=5`` is
-    about twice as fast as with samples in rows, and the arithmetic is the same.
+    whatever the model, so that every pass is a few vector instructions: a step at ``n_features=5``
+    is about twice as fast as with samples in rows, and the arithmetic is the same.
 
     Attributes:
         model: The model.
         batch_size: Fresh samples in each step, at least 1.
         convention: Sum or mean over features.
-        target: What has to be put out.
+        target: What the outputs should be.
         features: How features occur together.
         set_size: Features in a set; 1 for independent ones, which have no sets.
 

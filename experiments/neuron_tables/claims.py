@@ -1,0 +1,79 @@
+"""What reading neurons as a memory is held against, fixed before the run, and how it is settled.
+
+S1 is the linear-algebra post and S2 the attention chapter, two of the project's sources. A unit's
+keys are the tokens it reads, its values the tokens it raises.
+"""
+
+import xarray as xr
+
+from circuitax.records.claims import ClaimSource, at_least, between
+from circuitax.records.estimate import Estimate, mean_estimate
+from circuitax.records.measured import Measured
+from circuitax.records.members import members_where
+from circuitax.records.record import Record
+
+MEMORY = ClaimSource(
+    "S2, feed-forward layers (Geva et al. 2021); S1 section 5",
+    kind="shape",
+    n=3,
+    selection="all seeds that stayed finite, all units of all layers; seeds are the replicates",
+)
+CLAIMS = (
+    MEMORY.claim(
+        "neuron-lift",
+        "What a unit writes comes true where it fires: its ten most raised tokens "
+        "among the next ones there, over everywhere, ratio of the mean shares",
+        at_least(1.5),
+        "1 by chance; 2.9 and 3.3 in a pilot on other seeds",
+    ),
+    MEMORY.claim(
+        "neuron-lift-null",
+        "... and does not before training",
+        between(0.8, 1.2),
+        "1 by chance; within 0.01 in a pilot on other seeds",
+        kind="number",
+    ),
+    MEMORY.claim(
+        "neuron-values-rise",
+        "Share of units whose values come next more often where they fire, after "
+        "training minus before",
+        at_least(0.2),
+        "not 0.5 by chance, since shares are skewed; 0.4 and 0.5 in a pilot on other seeds",
+    ),
+    MEMORY.claim(
+        "neuron-keys",
+        "Keys read from weights are what a unit fires on: tokens that its ten keys "
+        "in the first layer share with the ten it is most active on, over chance",
+        at_least(2),
+        "1 by chance; 11 and 35 in a pilot on other seeds, and as much before "
+        "training: a fact about the reading, not about learning",
+    ),
+)
+
+
+def measure(record: Record) -> Measured:
+    """Means over seeds, all units of all layers alike, before training and after."""
+    alive = members_where(record.data)
+    measured = _at(alive, "", "") | _at(alive, "_at_init", "-null")
+    measured["neuron-values-rise"] = mean_estimate(_truer(alive, "") - _truer(alive, "_at_init"))
+    return Measured(measured, {})
+
+
+def _at(alive: xr.Dataset, when: str, end: str) -> dict[str, Estimate]:
+    """Estimates at one end of training; keys are compared layer by layer."""
+    units = ("layer", "unit")
+    lift = alive[f"fired{when}"].mean(units) / alive[f"everywhere{when}"].mean(units)
+    found = {
+        f"neuron-values{end}": mean_estimate(_truer(alive, when)),
+        f"neuron-lift{end}": mean_estimate(lift),
+    }
+    for layer, name in enumerate(("", *(f"-{i}" for i in range(1, alive.sizes["layer"])))):
+        shared = alive[f"shared{when}"].isel(layer=layer).mean("unit") / alive.chance
+        found[f"neuron-keys{name}{end}"] = mean_estimate(shared)
+    return found
+
+
+def _truer(alive: xr.Dataset, when: str) -> xr.DataArray:
+    """Share of units whose values come next more often where they fire; a tie counts half."""
+    fired, everywhere = alive[f"fired{when}"], alive[f"everywhere{when}"]
+    return ((fired > everywhere) + 0.5 * (fired == everywhere)).mean(("layer", "unit"))

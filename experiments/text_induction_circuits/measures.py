@@ -1,0 +1,75 @@
+"""How the record of the induction circuit on text settles its claims."""
+
+import numpy as np
+import xarray as xr
+
+from circuitax.records.claims import unmet_rest
+from circuitax.records.estimate import mean_estimate, mean_estimates
+from circuitax.records.head_roles import PREFIX_SCORE, beyond
+from circuitax.records.measured import Measured
+from circuitax.records.members import members_where
+from circuitax.records.record import Record
+from experiments.text_induction_circuits.claims import CLAIMS, CORNER
+
+
+def measure(record: Record) -> Measured:
+    """Means over the seeds that have the circuit, or why there are none."""
+    members = members_where(record.data, "has_induction")
+    n = members.sizes["member"]
+    if n < 2:
+        why = f"only {n} of {record.data.sizes['member']} primed seeds have an induction head"
+        return Measured({}, unmet_rest(CLAIMS, {}, why))
+    measured = mean_estimates(_samples(members))
+    outside = _outside_corner(members)
+    if len(outside) < 2:
+        why = f"only {len(outside)} of {n} seeds have a second-layer head that is no induction head"
+        return Measured(measured, {"primed-corner-alone": why})
+    return Measured(measured | {"primed-corner-alone": mean_estimate(outside)}, {})
+
+
+def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
+    """One number for each seed, by the claim whose mean it is."""
+    previous, induction = members.previous_head, members.induction_head
+    z = members.composition_z.isel(writer=previous, reader=induction)
+    matching = members.matching.isel(reader=induction)
+    through_previous = matching.isel(writer=previous)
+    least = members.previous.isel(layer=0).argmin("head")
+    order, first = members.order_loss, members.first_order_loss
+    direct, layer_0, layer_1, both = (first.isel(selection=i) for i in range(4))
+    given_direct, given_both = direct - layer_0, layer_1 - both
+    first_head = {"layer": 0, "head": previous}
+    raised = (members.ablated - members.ablated_preserving).isel(first_head)
+    on_text, on_random = (members.sel(where=where) for where in ("text", "random"))
+    in_layer_0 = on_random.stripes.isel(layer=0).max("head")
+
+    def of_induction(part: xr.Dataset, name: str) -> xr.DataArray:
+        return part[name].isel(layer=1, head=induction)
+
+    return {
+        "primed-previous": members.attention.isel(first_head).isel(offset=1),
+        "primed-k-composition": z.sel(kind="K"),
+        "primed-k-above-v": z.sel(kind="K") - z.sel(kind="V"),
+        "primed-composition-overall": beyond(members, "") - beyond(members, "_at_init"),
+        "primed-copying": of_induction(members, "copying"),
+        "primed-matching": through_previous,
+        "primed-matching-by-writer": through_previous - matching.isel(writer=least),
+        "primed-attends": of_induction(on_text, "top_is_match"),
+        "primed-raises": of_induction(on_text, "raises"),
+        "primed-stripes": of_induction(on_random, "stripes") - in_layer_0,
+        "primed-order-1-above-2": order.isel(order=0)
+        - 2 * order.isel(order=1)
+        + order.isel(order=2),
+        "primed-layer-0-redundant": given_direct - given_both,
+        "primed-layer-0-nearly-redundant": given_both / given_direct,
+        "primed-layer-1-above-0": layer_0 - layer_1,
+        "primed-previous-through-patterns": raised,
+    }
+
+
+def _outside_corner(members: xr.Dataset) -> np.ndarray:
+    """Share of a seed's other second-layer heads outside the corner, of seeds that have some."""
+    second = members.isel(layer=1)
+    matching = members.matching.isel(writer=members.previous_head).rename(reader="head")
+    outside = np.minimum(second.copying, matching) < CORNER
+    share = outside.where(second.prefix < PREFIX_SCORE).mean("head").values
+    return share[np.isfinite(share)]
