@@ -3,12 +3,16 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 
 from circuitax.commands import run
-from circuitax.lab import conduct
+from circuitax.config import catalogue
+from circuitax.lab import conduct, runs
 from circuitax.lab.runs import finished_runs, provenance
+
+HOUSE = Path(__file__).parent.parent / "house"
 
 
 def test_a_run_is_made_and_reused(
@@ -143,3 +147,19 @@ def test_the_paper_estimate_comes_first(
     monkeypatch.setattr(conduct, "_compute", lambda cell, lab: said.append(capsys.readouterr().err))
     run.main(["experiment=house_walk", "scale=paper"])
     assert "at paper scale: about 2.0 h expected on 2 cores" in said[0]
+
+
+@pytest.mark.parametrize("multirun", [(), ("-m", "hydra/launcher=basic")], ids=["one", "sweep"])
+def test_folders_may_have_any_name(
+    walk: Callable[..., int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    multirun: tuple[str, ...],
+) -> None:
+    place = tmp_path / "Müller & Søn, [x]={1}~(2)!#;'\"$ \\"
+    monkeypatch.setenv(runs.VARIABLE, str(place / "results"))
+    copytree(HOUSE, place / "house")
+    monkeypatch.setenv(catalogue.VARIABLE, str(place / "house"))
+    assert walk(*multirun) == 0
+    assert len(finished_runs("house_walk")) == 1
+    assert len(list((place / "results").glob(".work/*/*/**/status.json"))) == 1

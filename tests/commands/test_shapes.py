@@ -26,7 +26,7 @@ def test_memory_stays_flat_over_60_shapes(
     start: Callable[..., subprocess.Popen], results: Path, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
-    status, said = sweep(start, "width=range(2,62)", "functions=15", HOUSE_SHAPES_LOG=str(log))
+    status, said = sweep(start, "width=range(2,62)", "functions=8", HOUSE_SHAPES_LOG=str(log))
     assert status == 0, said
     assert "60 of 60 jobs done" in said
     rows = [line.split() for line in log.read_text().splitlines()]

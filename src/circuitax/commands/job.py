@@ -3,13 +3,13 @@
 import os
 import sys
 import time
-from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
+from circuitax.commands.status import BUSY, STATUS, STOPPED, leave
 from circuitax.config.catalogue import checkout, discover
 from circuitax.config.cells import Cell, from_config
 from circuitax.data.corpus import TextError
@@ -21,11 +21,8 @@ from circuitax.lab.pages import verdict_counts
 from circuitax.lab.runs import shown, verdicts
 from circuitax.lab.stop import StopFlag, Stopped
 from circuitax.records.provenance import typed_command
-from circuitax.records.store import write_json, write_text
+from circuitax.records.store import write_text
 
-STATUS = "status.json"
-# Beside the jobs of a sweep: the number of the signal that stopped it.
-STOPPED = "stopped"
 # Number of the process that reads the command line; workers of a launcher have others.
 LAUNCHER = "CIRCUITAX_LAUNCHER"
 
@@ -58,7 +55,7 @@ def compute(config: DictConfig, stop: StopFlag | None = None) -> None:
         _say(_summary(cell, outcome))
     except Busy as error:
         _say(f"error: {error}")
-        leave(status, overrides, "busy", str(error))
+        leave(status, overrides, BUSY, str(error))
         return
     except (TextError, Diverged) as error:  # one line, where an exception would print its traceback
         _say(f"error: {error}")
@@ -80,23 +77,6 @@ def compute(config: DictConfig, stop: StopFlag | None = None) -> None:
         leave(status, overrides, how, "", outcome.folder.name)
     if flag.number is not None:  # the signal came after the last chunk
         _obey(Stopped(flag.number), marker, alone=alone)
-
-
-def leave(
-    path: Path, overrides: Sequence[str], status: str, reason: str, run: str | None = None
-) -> None:
-    """Leave word of a job.
-
-    Args:
-        path: ``status.json`` in the job's folder.
-        overrides: What was typed for the job.
-        status: ``done``, ``reused``, ``failed``, ``stopped``, or ``busy`` when another process
-            computes the run.
-        reason: Why it is neither done nor reused.
-        run: Identity of the run, where it is finished.
-    """
-    left = {"overrides": list(overrides), "status": status, "reason": reason, "run": run}
-    write_json(path, left)
 
 
 def _conduct(cell: Cell, command: str, stop: StopFlag, *, wait: bool) -> Outcome:

@@ -1,6 +1,5 @@
 """Hand a checked command line to Hydra, and read afterwards what came of each job."""
 
-import json
 import os
 import signal
 import sys
@@ -9,11 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 import hydra
 
-from circuitax.commands.job import LAUNCHER, STATUS, STOPPED
+from circuitax.commands.job import LAUNCHER
 from circuitax.config.catalogue import checkout
 from circuitax.config.cells import Cell
 from circuitax.lab.runs import results_folder, work_folder
@@ -21,14 +20,6 @@ from circuitax.lab.stop import SIGNALS, Stopped
 from circuitax.records.store import write_json
 
 SWEEPS = "sweeps"
-
-
-class JobStatus(NamedTuple):
-    """What a job left in its folder; ``status`` is ``"missing"`` when it left nothing."""
-
-    overrides: tuple[str, ...]
-    status: str
-    reason: str
 
 
 def through_hydra(task: Callable[..., Any], arguments: Sequence[str]) -> int:
@@ -69,15 +60,9 @@ def stopping_in_one_line() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def forget_statuses(folder: Path) -> None:
-    """Remove what the jobs of an earlier command left in a folder that was named by hand."""
-    for path in [folder / STOPPED, folder / STATUS, *folder.glob(f"*/{STATUS}")]:
-        path.unlink(missing_ok=True)
-
-
 def job_folder(multirun: bool) -> Path:
-    """A new folder for what Hydra writes, named by the time."""
-    stamp = f"{time.strftime('%Y-%m-%d_%H-%M-%S')}_{os.getpid()}"
+    """A new folder for what Hydra writes, named by the time (UTC, so that names sort by age)."""
+    stamp = f"{time.strftime('%Y-%m-%d_%H-%M-%S', time.gmtime())}_{os.getpid()}"
     return work_folder() / (SWEEPS if multirun else "hydra") / stamp
 
 
@@ -90,20 +75,3 @@ def write_manifests(stamp: str, cells: Sequence[Cell]) -> None:
             if cell.entry.name == name
         ]
         write_json(results_folder() / name / SWEEPS / f"{stamp}.json", {"jobs": jobs})
-
-
-def stopped_by(folder: Path) -> int | None:
-    """The signal that stopped a job of a sweep on another machine, or None."""
-    path = folder / STOPPED
-    return int(path.read_text(encoding="utf-8")) if path.is_file() else None
-
-
-def statuses(folder: Path, cells: Sequence[Cell], multirun: bool) -> Iterator[JobStatus]:
-    """What every job of the command line left behind."""
-    for number, cell in enumerate(cells):
-        path = (folder / str(number) if multirun else folder) / STATUS
-        if path.is_file():
-            left = json.loads(path.read_text(encoding="utf-8"))
-            yield JobStatus(tuple(left["overrides"]), left["status"], left["reason"])
-        else:
-            yield JobStatus(cell.overrides, "missing", "ended without a word, or never started")

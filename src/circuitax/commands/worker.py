@@ -22,7 +22,7 @@ from circuitax.lab.stop import StopFlag, receive
 
 # Growth since the first job at which compiled code is released; jobs of one shape share theirs and
 # stay below. A worker that is larger than this after a release leaves, and another takes its place.
-GROWTH = Footprint(maps=1000, megabytes=150.0)
+GROWTH = Footprint(maps=1000, megabytes=250.0)
 
 
 class Job(NamedTuple):

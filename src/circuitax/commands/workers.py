@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 from omegaconf import DictConfig
 
-from circuitax.commands.job import STATUS, leave
+from circuitax.commands.status import STATUS, leave
 from circuitax.commands.worker import Answer, Job, serve
+from circuitax.config.command_line import quoted
 from circuitax.lab.stop import SIGNALS, StopFlag, withheld
 
 # Between two looks at the stop flag.
@@ -49,7 +50,7 @@ def run_jobs(
     kept = [o for o in config.hydra.overrides.hydra if not o.lstrip("+~").startswith(_OF_THE_SWEEP)]
     folder = Path(config.hydra.sweep.dir)
     waiting = deque(
-        Job(number, tuple(typed), (*kept, _folder_override(folder / str(number))))
+        Job(number, tuple(typed), (*kept, quoted("hydra.run.dir", str(folder / str(number)))))
         for number, typed in enumerate(overrides, first)
     )
     most = min(len(waiting), _cores() if n_workers == -1 else n_workers)
@@ -133,11 +134,6 @@ def _failed(folder: Path, job: Job, reason: str) -> None:
     if not path.exists():
         print(f"error: job {job.number}: {reason}", file=sys.stderr, flush=True)
         leave(path, job.overrides, "failed", reason)
-
-
-def _folder_override(folder: Path) -> str:
-    text = str(folder).replace("\\", "\\\\").replace("'", "\\'")
-    return f"hydra.run.dir='{text}'"
 
 
 def _cores() -> int:

@@ -16,7 +16,15 @@ from omegaconf.errors import OmegaConfBaseException
 
 from circuitax.config.build import build, reject_unknown
 from circuitax.config.catalogue import Entry, checkout, extra_conf, upstream_order
-from circuitax.config.command_line import check, count_jobs, jobs, matching, parse, values_of
+from circuitax.config.command_line import (
+    check,
+    count_jobs,
+    jobs,
+    matching,
+    parse,
+    quoted_list,
+    values_of,
+)
 from circuitax.config.identity import outside_inputs, run_id
 from circuitax.config.scale import Root, register_resolvers
 from circuitax.config.schema import ConfigError, fields, nearest, register, type_name
@@ -190,7 +198,7 @@ def _searchpath(parsed: Sequence[Any], entries: dict[str, Entry], given: str | N
         raise ConfigError(f"config folder {Path(missing[0]).name!r} does not exist")
     if not folders:
         return []
-    return [f"hydra.searchpath=[{','.join(f'file://{folder}' for folder in folders)}]"]
+    return [quoted_list("hydra.searchpath", [f"file://{folder}" for folder in folders])]
 
 
 def _explain(error: Exception, job: list[str], known: dict[str, Any]) -> str:

@@ -6,7 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, get_origin
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import ChoiceSweep, Glob, Override, RangeSweep
+from hydra.core.override_parser.types import (
+    ChoiceSweep,
+    Glob,
+    Override,
+    Quote,
+    QuotedString,
+    RangeSweep,
+)
 from hydra.errors import HydraException
 
 from circuitax.config.schema import ConfigError, nearest, type_name
@@ -76,6 +83,20 @@ def parse(overrides: Iterable[str]) -> list[Override]:
         except HydraException as error:
             raise ConfigError(f"{_cut(text)!r} cannot be read: {_first_line(error)}") from error
     return parsed
+
+
+def quoted(key: str, text: str) -> str:
+    """The override ``key='text'``, for text that may hold characters of Hydra's grammar."""
+    return f"{key}={_quotes(text)}"
+
+
+def quoted_list(key: str, texts: Iterable[str]) -> str:
+    """The override ``key=['text',...]``, for texts as those of ``quoted``."""
+    return f"{key}=[{','.join(map(_quotes, texts))}]"
+
+
+def _quotes(text: str) -> str:
+    return QuotedString(text, Quote.single).with_quotes()
 
 
 def matching(parsed: Iterable[Override], key: str, names: Iterable[str]) -> list[Override]:
