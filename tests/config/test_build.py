@@ -6,7 +6,9 @@ import pytest
 from omegaconf import DictConfig, OmegaConf
 
 from circuitax.config.build import build, reject_unknown
-from circuitax.config.schema import ConfigError, writable
+from circuitax.config.catalogue import discover
+from circuitax.config.cells import plan
+from circuitax.config.schema import ConfigError, fields, writable
 
 
 @dataclass(frozen=True)
@@ -79,3 +81,28 @@ def test_a_missing_value_is_named() -> None:
     node.inner.width = "???"  # merging it would leave the default in place
     with pytest.raises(ConfigError, match=r"inner.width is missing, it must be an integer"):
         build(Outer, node)
+
+
+@pytest.mark.parametrize("name", sorted(discover()))
+def test_no_number_of_any_experiment_may_be_beyond_bounds(name: str) -> None:
+    entries = discover()
+    wrong = {float: "inf", int: str(2**63)}
+    for path, hint in fields(entries[name].load().Spec):
+        if hint in wrong:
+            with pytest.raises(ConfigError, match="must ") as caught:
+                plan([f"experiment={name}", "scale=tiny", f"{path}={wrong[hint]}"], entries)
+            text = str(caught.value)
+            assert path.rpartition(".")[2] in text, text
+            assert "\n" not in text and len(text) < 400, text
+
+
+@pytest.mark.parametrize("typed", [".nan", "-.inf", f"1{400 * '0'}.5"])
+def test_numbers_are_finite(typed: str) -> None:
+    @dataclass(frozen=True)
+    class Rate:
+        rate: float = 1.0
+
+    node = writable(Rate)
+    node.merge_with(OmegaConf.create(f"{{rate: {typed}}}"))
+    with pytest.raises(ConfigError, match=r"^rate=(nan|-?inf) must be a finite number$"):
+        build(Rate, node)

@@ -1,6 +1,7 @@
 """Frozen specs from a composed configuration: lists become tuples, and every check is run."""
 
 import dataclasses
+import math
 import typing
 from typing import Any
 
@@ -8,6 +9,9 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from circuitax.config.schema import ConfigError, nearest, type_name
+
+# Integers from here on are no longer those of the arrays.
+LARGEST = 2**63
 
 
 def build(spec: type, config: DictConfig, prefix: str = "") -> Any:
@@ -73,6 +77,11 @@ def _plain(value: Any, path: str) -> Any:
         if dataclasses.is_dataclass(kind):
             return build(kind, value, f"{path}.")
         return OmegaConf.to_container(value, resolve=True)
+    if isinstance(value, float) and not math.isfinite(value):
+        # No record could say it, and no run with it could be published.
+        raise ConfigError(f"{path}={value} must be a finite number")
+    if isinstance(value, int) and abs(value) >= LARGEST:
+        raise ConfigError(f"{path}={str(value)[:12]}... must be smaller than 2^63")
     return value
 
 
