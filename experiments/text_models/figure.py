@@ -72,7 +72,7 @@ def training(record: Record) -> Figure:
                    label="bigram table")  # fmt: skip
     left.axhline(float(data.unigram_loss), color=GREY, linewidth=0.8, linestyle=":",
                  label="unigram table")  # fmt: skip
-    left.set(xlabel="tokens trained on, millions", ylabel="held-out loss, nats a token")
+    left.set(xlabel="tokens trained on, millions", ylabel="held-out loss, nats per token")
     left.legend(loc="upper right", frameon=True, facecolor="white", edgecolor="none", framealpha=1)
     right.set(ylabel="held-out loss at the end, nats")
     right.set_xticks(range(data.sizes["model"]), [_label(n) for n, _ in _models(data)], rotation=20)
@@ -109,7 +109,7 @@ def samples(record: Record) -> Figure:
         ax.set_axis_off()
     for ax, (name, text) in zip(axes.flat, texts.items(), strict=False):
         loss = losses.get(f"loss-{name}")
-        nats = f", {loss.value:.2f} nats a token" if loss else ""
+        nats = f", {loss.value:.2f} nats per token" if loss else ""
         ax.set_title(f"{_label(name)}{nats}", loc="left")
         ax.text(0, 0.98, _wrapped(text), va="top", fontsize=6.5, family="monospace",
                 transform=ax.transAxes, parse_math=False)  # fmt: skip
