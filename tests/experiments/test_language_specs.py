@@ -50,7 +50,7 @@ def test_induction_phase(change: dict[str, object], message: str) -> None:
     [
         ({"batch": 0}, "batch=0"),
         ({"seeds": 0}, "seeds=0"),
-        ({"full_seeds": 9}, "full_seeds=9 must be 0 to seeds=8"),
+        ({"full_seeds": 9}, "full_seeds=9 must be from 0 to seeds=8"),
         ({"full_learning_rate": 0.0}, "full_learning_rate=0.0 must be positive"),
         ({"sample_tokens": 62, "prompt": "def"}, "hold the boundary, the 3 bytes of the prompt"),
         ({"windows": 0}, "windows=0"),
