@@ -74,8 +74,11 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     data = xr.merge([fitted, paths])
     data["table_train_loss"] = cross_entropy(train, np.log(table))
     data["table_held_out_loss"] = cross_entropy(held_out, np.log(table))
-    notes = {"text": upstream.notes["text"], "divergence": divergences,
-             "smoothing": f"Dirichlet around the unigram, strength {spec.strength}"}  # fmt: skip
+    notes = {
+        "text": upstream.notes["text"],
+        "divergence": divergences,
+        "smoothing": f"Dirichlet around the unigram, strength {spec.strength}",
+    }
     return Record(data=data, notes=notes)
 
 
@@ -93,14 +96,25 @@ def _fit(
         sizes = TransformerSpec.simplified(d_vocab=d_vocab, n_layers=0, n_heads=1, d_model=d_model)
         plan = Plan(FullBatchBigrams(Transformer(sizes)), spec.optim, _chunk(spec.optim.steps))
         members = new_members(derive(key, str(d_model)), spec.optim.learning_rate, Joint(joint))
-        state, _ = lab.loop(f"width-{d_model}", init(plan, members), advance(plan, members),
-                            spec.optim.steps // plan.chunk, show="loss")  # fmt: skip
+        state, _ = lab.loop(
+            f"width-{d_model}",
+            init(plan, members),
+            advance(plan, members),
+            spec.optim.steps // plan.chunk,
+            show="loss",
+        )
         fitted = model_from_params(state.params, sizes)
         log_p = np.asarray(jax.vmap(bigram_log_probs)(fitted), float)
-        rows.append([
-            [mean_divergence(table, p, weight), cross_entropy(train, p), cross_entropy(held_out, p)]
-            for p in log_p
-        ])  # fmt: skip
+        rows.append(
+            [
+                [
+                    mean_divergence(table, p, weight),
+                    cross_entropy(train, p),
+                    cross_entropy(held_out, p),
+                ]
+                for p in log_p
+            ]
+        )
         tables.append(log_p[0].ravel()[drawn])
         alive.append(np.asarray(state.alive))
         divergences[str(d_model)] = divergence(state.alive, state.step)
