@@ -1,5 +1,7 @@
 """The suite: cheap first, nothing stops the rest, pages after each."""
 
+import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +12,8 @@ import pytest
 
 from circuitax.commands import reproduce, run
 from circuitax.config.catalogue import discover
+from circuitax.lab.busy import held
+from circuitax.lab.runs import finished_runs, provenance, run_folder
 
 
 class Child:
@@ -75,6 +79,34 @@ def test_again_is_for_the_experiments_named(
     assert reproduce.main(["again=often"]) == 2
 
 
+def test_pages_keep_what_was_reproduced_before(children: list[list[str]], results: Path) -> None:
+    assert reproduce.main(["only=house_reader", "scale=tiny"]) == 0
+    assert reproduce.main(["only=house_walk", "scale=tiny", "seed=5"]) == 0
+    page = (results / "latest" / "README.md").read_text()
+    assert page.index("## house_walk") < page.index("## house_reader")
+    shown = json.loads((results / "latest" / reproduce.RUNS).read_text())
+    seeds = {name: provenance(run_folder(name, run))["seed"] for name, run in shown.items()}
+    assert seeds == {"house_walk": 5, "house_reader": 0}
+    shutil.rmtree(run_folder("house_reader", shown["house_reader"]))
+    (results / "latest" / reproduce.RUNS).write_text("{")  # cut off: only the pages suffer
+    assert reproduce.main(["only=house_walk", "scale=tiny"]) == 0
+    assert "## house_reader" not in (results / "latest" / "README.md").read_text()
+
+
+def test_busy_is_not_failed(
+    children: list[list[str]], results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    walk = ["experiment=house_walk", "scale=tiny"]
+    assert run.main(walk) == 0
+    (done,) = finished_runs("house_walk")
+    shutil.rmtree(done)
+    with held(results / ".work" / f"{done.name}.lock", "the walk"):
+        assert reproduce.main(["only=house_walk", "scale=tiny"]) == 1
+    out = capsys.readouterr().out
+    assert "house_walk  busy" in out and "failed" not in out and "FAILED" not in out
+    assert "run this again to take the results: house_walk" in out
+
+
 def test_a_failure_is_named_and_the_rest_goes_on(
     children: list[list[str]],
     results: Path,
@@ -114,8 +146,8 @@ def test_a_signal_is_passed_on(results: Path, monkeypatch: pytest.MonkeyPatch) -
             flags[0].number = 15
             raise subprocess.TimeoutExpired("run", timeout)
 
-        def send_signal(self, number: int) -> None:
-            sent.append(number)
+        def terminate(self) -> None:
+            sent.append(15)
 
     monkeypatch.setattr(reproduce, "StopFlag", Flag)
     monkeypatch.setattr(reproduce, "subprocess", stand_in(Slow))

@@ -3,12 +3,16 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 
 from circuitax.commands import run
-from circuitax.lab import conduct
+from circuitax.config import catalogue
+from circuitax.lab import conduct, runs
 from circuitax.lab.runs import finished_runs, provenance
+
+HOUSE = Path(__file__).parent.parent / "house"
 
 
 def test_a_run_is_made_and_reused(
@@ -64,7 +68,9 @@ def test_a_damaged_run_is_said_and_computed_again(
         (["-m", "n_steps=glob(*)"], "n_steps=glob(*) must sweep over values"),
         (["-m", "n_steps=range(2,2)"], "n_steps=range(2,2) sweeps over nothing"),
         (["-m", "step.size=1,0"], "step.size=0.0 must be positive"),
-        (["experiment=house_wolk"], "(did you mean 'house_walk'?)"),
+        (["seed=0", "seed=1"], "seed is given twice"),
+        (["-cn", "other"], "-cn is not offered: name an experiment, as in experiment=NAME"),
+        (["-m", "seed=range(0,1e9)"], "the sweep has 1,000,000,000 jobs, it must have at most"),
     ],
 )
 def test_mistakes_cost_one_line_and_nothing_else(
@@ -79,6 +85,12 @@ def test_mistakes_cost_one_line_and_nothing_else(
     assert said.startswith("error: ") and said.count("\n") == 1
     assert message in said
     assert not results.exists()
+
+
+def test_a_wrong_name_is_corrected(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run.main(["experiment=house_wolk"]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "(did you mean 'house_walk'?)" in said
 
 
 def test_help_lists_what_there_is(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -135,3 +147,19 @@ def test_the_paper_estimate_comes_first(
     monkeypatch.setattr(conduct, "_compute", lambda cell, lab: said.append(capsys.readouterr().err))
     run.main(["experiment=house_walk", "scale=paper"])
     assert "at paper scale: about 2.0 h expected on 2 cores" in said[0]
+
+
+@pytest.mark.parametrize("multirun", [(), ("-m", "hydra/launcher=basic")], ids=["one", "sweep"])
+def test_folders_may_have_any_name(
+    walk: Callable[..., int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    multirun: tuple[str, ...],
+) -> None:
+    place = tmp_path / "Müller & Søn, [x]={1}~(2)!#;'\"$ \\"
+    monkeypatch.setenv(runs.VARIABLE, str(place / "results"))
+    copytree(HOUSE, place / "house")
+    monkeypatch.setenv(catalogue.VARIABLE, str(place / "house"))
+    assert walk(*multirun) == 0
+    assert len(finished_runs("house_walk")) == 1
+    assert len(list((place / "results").glob(".work/*/*/**/status.json"))) == 1

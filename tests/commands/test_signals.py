@@ -30,7 +30,7 @@ def wait_for_chunks(results: Path, process: subprocess.Popen, chunks: int, runs:
 def test_stop_busy_and_resume(
     start: Callable[..., subprocess.Popen], results: Path, walk: Callable[..., int]
 ) -> None:
-    first = start(*ARGUMENTS, HOUSE_WALK_DELAY="0.5")
+    first = start(*ARGUMENTS, HOUSE_WALK_DELAY="1")
     wait_for_chunks(results, first, 3)
     second = start(*ARGUMENTS)
     _, said = second.communicate(timeout=120)

@@ -8,9 +8,13 @@ import numpy as np
 import pytest
 
 from circuitax.commands import collect
+from circuitax.commands.run import main
 from circuitax.lab.runs import DERIVED, finished_runs
 from circuitax.records.manifest import write_manifest
 from circuitax.records.record import Record
+
+# Hydra's own launcher, which starts no worker: jobs that are merged are as good from here.
+IN_THIS_PROCESS = ("hydra/launcher=basic",)
 
 
 def test_a_failing_job_does_not_stop_the_others(
@@ -31,7 +35,7 @@ def test_a_failing_job_does_not_stop_the_others(
 def test_a_damaged_run_is_not_merged(
     walk: Callable[..., int], results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert walk("-m", "seed=0,1") == 0
+    assert walk("-m", *IN_THIS_PROCESS, "seed=0,1") == 0
     run = finished_runs("house_walk")[-1]
     (run / "data.nc").write_bytes(b"")
     capsys.readouterr()
@@ -43,7 +47,7 @@ def test_a_damaged_run_is_not_merged(
 def test_a_sweep_becomes_one_dataset(
     walk: Callable[..., int], results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert walk("-m", "step.size=1,2", "seed=0,1,2") == 0
+    assert walk("-m", *IN_THIS_PROCESS, "step.size=1,2", "seed=0,1,2") == 0
     assert collect.main(["experiment=house_walk"]) == 0
     assert "6 runs" in capsys.readouterr().out
     (folder,) = (results / "house_walk" / "collected").iterdir()
@@ -61,7 +65,7 @@ def test_a_sweep_becomes_one_dataset(
 def test_jobs_and_an_axis_inside_a_run_are_one_dataset(
     walk: Callable[..., int], results: Path
 ) -> None:
-    assert walk("-m", "rate=0.1,0.2,0.4") == 0
+    assert walk("-m", *IN_THIS_PROCESS, "rate=0.1,0.2,0.4") == 0
     assert collect.main(["experiment=house_walk"]) == 0
     (as_jobs,) = (results / "house_walk" / "collected").iterdir()
     jobs = Record.load(as_jobs).data
@@ -72,10 +76,25 @@ def test_jobs_and_an_axis_inside_a_run_are_one_dataset(
     assert collect.main(["experiment=house_walk", "sweep=nothing"]) == 2
 
 
+@pytest.mark.slow
+def test_seeds_of_runs_that_hold_seeds_are_collected(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # The sweep that --help shows: networks inside a run are counted by seed too.
+    arguments = ["experiment=toy_intro", "scale=tiny", "model.kind=dense", "task.sparsity=0.5"]
+    assert main(["-m", *IN_THIS_PROCESS, *arguments, "optim.steps=50", "seed=0,1,2"]) == 0
+    assert collect.main(["experiment=toy_intro"]) == 0
+    (folder,) = (results / "toy_intro" / "collected").iterdir()
+    data = Record.load(folder).data
+    assert data.sizes["run_seed"] == 3 and data.sizes["seed"] == 2
+    first, second, _ = (data["loss"].isel(run_seed=i).values for i in range(3))
+    assert not np.allclose(first, second)
+
+
 def test_missing_runs_and_members_are_named(
     walk: Callable[..., int], results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert walk("-m", "seed=0,1", "fail='',error") == 1
+    assert walk("-m", *IN_THIS_PROCESS, "seed=0,1", "fail='',error") == 1
     capsys.readouterr()
     assert collect.main(["experiment=house_walk"]) == 2
     said = capsys.readouterr().err
@@ -83,7 +102,7 @@ def test_missing_runs_and_members_are_named(
     assert collect.main(["experiment=house_walk", "missing=allow"]) == 0
     assert "missing: " in capsys.readouterr().out
 
-    assert walk("-m", "members=2,4") == 0
+    assert walk("-m", *IN_THIS_PROCESS, "members=2,4") == 0
     capsys.readouterr()
     assert collect.main(["experiment=house_walk"]) == 2
     assert "missing: members=2, member=2; members=2, member=3" in capsys.readouterr().err
@@ -96,7 +115,7 @@ def test_a_field_that_follows_another_is_no_axis(
     walk: Callable[..., int], results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # As a configuration does that says fail: ${...} of the size.
-    assert walk("-m", "step.size=1,2") == 0
+    assert walk("-m", *IN_THIS_PROCESS, "step.size=1,2") == 0
     small, _ = finished_runs("house_walk")
     spec = small / "spec.json"
     text = spec.read_text()
@@ -116,7 +135,7 @@ def test_a_field_that_follows_another_is_no_axis(
 def test_a_sweep_is_drawn_and_kept_when_drawing_fails(
     walk: Callable[..., int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert walk("-m", "seed=0,1") == 0
+    assert walk("-m", *IN_THIS_PROCESS, "seed=0,1") == 0
     capsys.readouterr()
     monkeypatch.setattr(collect, "draw_figures", lambda run, module, function: [run / function])
     assert collect.main(["experiment=house_walk"]) == 0
@@ -135,7 +154,7 @@ def test_collect_says_what_it_cannot_do(
     walk: Callable[..., int], results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert collect.main(["--help"]) == 0
-    assert walk("-m", "seed=0,1", "step.size=1,2") == 0
+    assert walk("-m", *IN_THIS_PROCESS, "seed=0,1", "step.size=1,2") == 0
     for arguments, message in (
         (["over=sede"], "over=sede must be one of"),
         (["over=seed"], "over=seed leaves out step.size, in which the runs differ too"),

@@ -4,7 +4,16 @@ from typing import Any
 
 import pytest
 
-from circuitax.config.command_line import check, jobs, matching, parse, split, values_of
+from circuitax.config.command_line import (
+    MOST_JOBS,
+    check,
+    count_jobs,
+    jobs,
+    matching,
+    parse,
+    split,
+    values_of,
+)
 from circuitax.config.schema import ConfigError
 
 KNOWN: dict[str, Any] = {
@@ -23,6 +32,9 @@ def test_flags_and_overrides_are_told_apart() -> None:
     assert split(["a=1"]).multirun is False
     assert split(["--again", "a=1"])[:2] == (("again=true", "a=1"), ())
     assert split(["hydra.mode=MULTIRUN"]).multirun is True
+    for typed in ("-cn", "--config-name=other", "--config-path"):
+        with pytest.raises(ConfigError, match="is not offered"):
+            split([typed, "other"])
     with pytest.raises(ConfigError, match="--config-dir needs a folder"):
         split(["--config-dir"])
 
@@ -77,6 +89,50 @@ def test_jobs_unfold_as_hydra_does() -> None:
     assert len(expected) == 8
     with pytest.raises(ConfigError, match="sweeps over nothing"):
         jobs(["hydra.x=range(1,1)"])
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        ["seed=0"],
+        ["seed=0,1,2", "rates=[0.5],[0.7]", "model.width=[1,2]"],
+        ["seed=range(2,9)", "model.width=range(9,2,-2)"],
+        ["rates=range(0,1,0.3)", "seed=range(3,3)"],
+        ["seed=shuffle(range(1,4))", "rates=sort(3,1,2)", "a=choice(1,2)"],
+        ["seed=range(5)"],
+        ["seed=interval(0,1)"],
+    ],
+)
+def test_jobs_are_counted_as_they_unfold(typed: list[str]) -> None:
+    parsed = parse(typed)
+    expected = 1
+    for override in parsed:
+        if override.is_discrete_sweep():
+            expected *= len(list(override.sweep_string_iterator()))
+    assert count_jobs(parsed) == expected
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        (["seed=range(0,1e9)"], "has 1,000,000,000 jobs, .* at most 10,000: seed alone"),
+        (["seed=shuffle(range(0,1000000000))"], "has 1,000,000,000 jobs"),
+        (["seed=range(0,101)", "x=range(0,100)"], "has 10,100 jobs, .*: seed alone has 101"),
+        (["seed=range(0,inf)"], "has infinitely many jobs"),
+        (["seed=range(0,5,0)"], r"seed=range\(0,5,0\) must have a step other than 0"),
+        (["seed=0", "seed=1"], "seed is given twice; write one seed="),
+    ],
+)
+def test_too_many_jobs_are_refused_before_they_unfold(typed: list[str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        count_jobs(parse(typed))
+    assert count_jobs(parse([f"seed=range(0,{MOST_JOBS})"])) == MOST_JOBS
+
+
+def test_long_lists_are_cut_in_messages() -> None:
+    with pytest.raises(ConfigError, match=r"sede=0,1,2.*\.\.\. names no field") as caught:
+        check(parse(["sede=" + ",".join(map(str, range(5000)))]), KNOWN, multirun=True)
+    assert len(str(caught.value)) < 400
 
 
 def test_globs_are_for_experiments() -> None:

@@ -70,6 +70,22 @@ def test_a_list_field_may_name_its_dimension_otherwise() -> None:
         merge([run._replace(point={"task.rates": [0.1, 0.8]})])
 
 
+def test_a_swept_field_and_another_dimension_of_its_name_stay_apart() -> None:
+    # The swept member is a field of the run; every run has two members of its own.
+    parts = [
+        part(str(m), {"member": m, "task.density": d}, [2, 3], d)._replace(name=f"{m}{d}")
+        for m in (0, 1, 5)
+        for d in (0.1, 0.7)
+    ]
+    shifted = [p._replace(data=p.data + 1000 * p.point["member"]) for p in parts]
+    for swept in (shifted, [p._replace(data=p.data.assign_coords(member=[0, 1])) for p in shifted]):
+        found = merge(swept)
+        assert dict(found.data.sizes) == {"run_member": 3, "density": 2, "width": 2, "member": 2}
+        assert found.data["run_member"].values.tolist() == [0, 1, 5] and found.missing == []
+        for m in (0, 1, 5):
+            check(found.data.sel(run_member=m) - 1000 * m, [2, 3], [0.1, 0.7])
+
+
 def test_missing_cells_are_named_and_not_a_number() -> None:
     cells = [(2, 0.1), (2, 0.7), (3, 0.1)]
     parts = [part(f"{w}{d}", {"width": w, "density": d}, w, d) for w, d in cells]

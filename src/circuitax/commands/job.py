@@ -2,33 +2,37 @@
 
 import os
 import sys
+import time
+from contextlib import ExitStack
 from pathlib import Path
 
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
+from circuitax.commands.status import BUSY, STATUS, STOPPED, leave
 from circuitax.config.catalogue import checkout, discover
 from circuitax.config.cells import Cell, from_config
 from circuitax.data.corpus import TextError
 from circuitax.lab.busy import Busy
 from circuitax.lab.compilation import keep_compiled_code
-from circuitax.lab.conduct import Outcome, conduct
+from circuitax.lab.conduct import WAIT_SECONDS, Outcome, conduct
 from circuitax.lab.loop import Diverged
 from circuitax.lab.pages import verdict_counts
 from circuitax.lab.runs import shown, verdicts
 from circuitax.lab.stop import StopFlag, Stopped
 from circuitax.records.provenance import typed_command
-from circuitax.records.store import write_json, write_text
+from circuitax.records.store import write_text
 
-STATUS = "status.json"
-# Beside the jobs of a sweep: the number of the signal that stopped it.
-STOPPED = "stopped"
 # Number of the process that reads the command line; workers of a launcher have others.
 LAUNCHER = "CIRCUITAX_LAUNCHER"
 
 
-def compute(config: DictConfig) -> None:
+def compute(config: DictConfig, stop: StopFlag | None = None) -> None:
     """Compute the run that Hydra composed, and leave word of it in the job's own folder.
+
+    Args:
+        config: The configuration of the job.
+        stop: The flag of the process, where it outlives the job; without it the job has its own.
 
     Raises:
         Stopped: When a signal asked for it.
@@ -38,48 +42,65 @@ def compute(config: DictConfig) -> None:
     overrides = list(hydra_config.overrides.task)
     marker = status.parent.parent / STOPPED
     if marker.exists():  # a job before this one was told to stop, and meant the sweep
-        _leave(status, overrides, "stopped", "before it began")
+        leave(status, overrides, "stopped", "before it began")
         return
+    alone = os.environ.get(LAUNCHER) == str(os.getpid())
     try:
         cell = from_config(config, overrides, discover())
         keep_compiled_code(checkout() / ".cache")
         command = typed_command("experiments.run", overrides)
-        with StopFlag() as stop:
-            outcome = conduct(cell, command=command, stop=stop, say=_say)
+        with ExitStack() as stack:
+            flag = stack.enter_context(StopFlag()) if stop is None else stop
+            outcome = _conduct(cell, command, flag, wait=not alone)
         _say(_summary(cell, outcome))
-    except (
-        Busy,
-        TextError,
-        Diverged,
-    ) as error:  # one line, where an exception would print its traceback
+    except Busy as error:
         _say(f"error: {error}")
-        _leave(status, overrides, "failed", str(error))
+        leave(status, overrides, BUSY, str(error))
+        return
+    except (TextError, Diverged) as error:  # one line, where an exception would print its traceback
+        _say(f"error: {error}")
+        leave(status, overrides, "failed", str(error))
         return
     except Stopped as stopped:
-        _leave(status, overrides, "stopped", "by a signal")
-        if os.environ.get(LAUNCHER) == str(os.getpid()):
-            raise
-        # In a worker process an exception would make the launcher kill its other workers, which
-        # are saving too; the one that launched reads the marker.
-        write_text(marker, str(stopped.number))
+        leave(status, overrides, "stopped", "by a signal")
+        _obey(stopped, marker, alone=alone)
         return
     except Exception as error:
-        _leave(status, overrides, "failed", f"{type(error).__name__}: {error}")
+        leave(status, overrides, "failed", f"{type(error).__name__}: {error}")
         raise
     if outcome.figure_error:
         reason = f"the data are kept, but figures failed: {outcome.figure_error}"
         _say(f"error: {reason}")
-        _leave(status, overrides, "failed", reason, outcome.folder.name)
-        return
-    how = "reused" if outcome.reused else "done"
-    _leave(status, overrides, how, "", outcome.folder.name)
+        leave(status, overrides, "failed", reason, outcome.folder.name)
+    else:
+        how = "reused" if outcome.reused else "done"
+        leave(status, overrides, how, "", outcome.folder.name)
+    if flag.number is not None:  # the signal came after the last chunk
+        _obey(Stopped(flag.number), marker, alone=alone)
 
 
-def _leave(
-    path: Path, overrides: list[str], status: str, reason: str, run: str | None = None
-) -> None:
-    left = {"overrides": overrides, "status": status, "reason": reason, "run": run}
-    write_json(path, left)
+def _conduct(cell: Cell, command: str, stop: StopFlag, *, wait: bool) -> Outcome:
+    """The run; a job of a sweep waits for another process that computes the same one."""
+    said = False
+    while True:
+        try:
+            return conduct(cell, command=command, stop=stop, say=_say)
+        except Busy as error:
+            if not wait:
+                raise
+            if not said:
+                _say(f"waiting: {error}")
+                said = True
+            stop.raise_if_set()
+            time.sleep(WAIT_SECONDS)
+
+
+def _obey(stopped: Stopped, marker: Path, *, alone: bool) -> None:
+    if alone:
+        raise stopped
+    # In a worker process an exception would make the launcher end its other workers, which are
+    # saving too; the one that launched reads the marker.
+    write_text(marker, str(stopped.number))
 
 
 def _summary(cell: Cell, outcome: Outcome) -> str:

@@ -9,17 +9,21 @@ from pathlib import Path
 from typing import NamedTuple
 
 from circuitax.commands.options import one_of, read_options, refuse, wanted
+from circuitax.commands.status import BUSY, STATUS
 from circuitax.config.catalogue import Entry, discover, upstream_order
+from circuitax.config.command_line import quoted
 from circuitax.config.schema import ConfigError
 from circuitax.lab.pages import write_pages
-from circuitax.lab.runs import results_folder, run_folder, shown, work_folder
-from circuitax.lab.stop import StopFlag
+from circuitax.lab.runs import finished_runs, results_folder, run_folder, shown, work_folder
+from circuitax.lab.stop import StopFlag, withheld
+from circuitax.records.store import write_json
 
 HELP = """\
 usage: python -m experiments.reproduce [only=a,b] [scale=tiny|quick|paper] [seed=N] [again=no|yes]
 
 Runs every experiment in increasing expected time, reuses what is finished and resumes what was
-stopped. The gallery and the claims page in results/latest/ are written anew after each.
+stopped. The gallery and the claims page in results/latest/ are written anew after each; they keep
+the runs of experiments that were reproduced before and are not named now.
 Without seed=, each experiment has the seed of its own configuration: 0, or another where claims
 were worded after a look at seed 0. again=yes computes the experiments named again, although they
 are finished.
@@ -28,15 +32,18 @@ OPTIONS = {"only": "", "scale": "quick", "seed": "", "again": "no"}
 COMMAND = "python -m experiments.reproduce"
 # A run that takes this many times its budget is a defect.
 TOLERATED = 1.5
+# In results/latest/: the runs that its pages show.
+RUNS = "runs.json"
 
 
 class Result(NamedTuple):
-    """What came of one experiment."""
+    """What came of one experiment: its exit status, and whether another process computes it."""
 
     name: str
     status: int
     seconds: float
     run: Path | None
+    busy: bool
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -72,6 +79,7 @@ def _suite(
     names: list[str], entries: dict[str, Entry], options: dict[str, str], again: list[str]
 ) -> int:
     latest = results_folder() / "latest"
+    shown_before = _shown_before(latest)
     results: list[Result] = []
     with StopFlag() as stop:
         for number, name in enumerate(names):
@@ -80,42 +88,69 @@ def _suite(
             hint = f", about {known / 60:.0f} min left" if options["scale"] == "quick" else ""
             _say(f"[{number + 1}/{len(names)}] {name}{hint}")
             results.append(_run_one(name, options, stop, again=name in again))
-            runs = {item.name: item.run for item in results if item.run is not None}
+            runs = _shown_now(shown_before, results, entries)
             gallery, ledger = write_pages(latest, runs, entries, COMMAND)
+            write_json(latest / RUNS, {name: run.name for name, run in runs.items()})
             if stop.number is not None:
                 _say("stopped; the same command resumes")
                 return 128 + stop.number
     _report(results, entries, options["scale"])
     _say(f"gallery: {shown(gallery)}\nclaims:  {shown(ledger)}")
-    failed = [item.name for item in results if item.status != 0]
+    busy = [item.name for item in results if item.busy]
+    failed = [item.name for item in results if item.status != 0 and not item.busy]
+    if busy:
+        _say(f"computed by another process, run this again to take the results: {', '.join(busy)}")
     if failed:
         _say(f"failed: {', '.join(failed)}")
-    return 1 if failed else 0
+    return 1 if busy or failed else 0
+
+
+def _shown_before(latest: Path) -> dict[str, Path]:
+    """The runs that an earlier command showed, as far as they are still there."""
+    try:
+        named = json.loads((latest / RUNS).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    folders = {name: run_folder(name, run) for name, run in named.items()}
+    return {name: run for name, run in folders.items() if run in finished_runs(name)}
+
+
+def _shown_now(
+    before: dict[str, Path], results: list[Result], entries: dict[str, Entry]
+) -> dict[str, Path]:
+    known = before | {item.name: item.run for item in results if item.run is not None}
+    return {name: known[name] for name in cheap_first(sorted(entries), entries) if name in known}
 
 
 def _run_one(name: str, options: dict[str, str], stop: StopFlag, *, again: bool) -> Result:
     # A process of its own: a crash, or memory not given back, does not reach the others.
     folder = work_folder() / "reproduce" / f"{name}_{time.time_ns()}"
     command = [sys.executable, "-m", "experiments.run", f"experiment={name}"]
-    command += [f"scale={options['scale']}", f"hydra.run.dir={folder}"]
+    command += [f"scale={options['scale']}", quoted("hydra.run.dir", str(folder))]
     command += [f"seed={options['seed']}"] if options["seed"] else []
     command += ["again=true"] if again else []
     began = time.monotonic()
-    child = subprocess.Popen(command)
+    # A terminal's Ctrl-C reaches this process alone, which passes every signal on as SIGTERM.
+    with withheld([signal.SIGINT]):
+        child = subprocess.Popen(command)
     told = False
-    while True:
-        try:
-            status = child.wait(timeout=0.2)
-            break
-        except subprocess.TimeoutExpired:
-            # A terminal's Ctrl-C reaches the child by itself, SIGTERM does not.
-            if stop.number == signal.SIGTERM and not told:
-                child.send_signal(signal.SIGTERM)
-                told = True
-    left = folder / "status.json"
-    run = json.loads(left.read_text(encoding="utf-8"))["run"] if left.is_file() else None
-    where = run_folder(name, run) if run else None
-    return Result(name, status, time.monotonic() - began, where)
+    try:
+        while True:
+            try:
+                status = child.wait(timeout=0.2)
+                break
+            except subprocess.TimeoutExpired:
+                if stop.number is not None and not told:
+                    child.terminate()
+                    told = True
+    except BaseException:  # a second signal: at once
+        child.kill()
+        raise
+    path = folder / STATUS
+    left = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    where = run_folder(name, left["run"]) if left.get("run") else None
+    busy = left.get("status") == BUSY
+    return Result(name, status, time.monotonic() - began, where, busy)
 
 
 def _report(results: list[Result], entries: dict[str, Entry], scale: str) -> None:
@@ -124,7 +159,7 @@ def _report(results: list[Result], entries: dict[str, Entry], scale: str) -> Non
         budget = entries[item.name].budget_seconds
         slow = scale == "quick" and item.seconds > TOLERATED * budget
         note = f"over its budget of {budget:.0f} s" if slow else ""
-        word = "done" if item.status == 0 else "FAILED"
+        word = "done" if item.status == 0 else "busy" if item.busy else "FAILED"
         _say(f"  {item.name:{width}}  {word:6}  {item.seconds:7.1f} s  {note}".rstrip())
 
 

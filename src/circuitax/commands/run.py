@@ -79,14 +79,13 @@ def _run(typed: list[str], entries: dict[str, Entry]) -> int:
     from circuitax.commands.job import compute
     from circuitax.commands.launch import (
         job_folder,
-        statuses,
-        stopped_by,
+        stopping_in_one_line,
         through_hydra,
-        workers_stop_first,
         write_manifests,
     )
+    from circuitax.commands.status import forget_statuses, statuses, stopped_by
     from circuitax.config.cells import plan
-    from circuitax.config.command_line import split
+    from circuitax.config.command_line import parse, quoted, split
     from circuitax.lab.stop import Stopped
 
     line = split(typed)
@@ -96,21 +95,23 @@ def _run(typed: list[str], entries: dict[str, Entry]) -> int:
     if _QUESTIONS & set(line.flags):
         return through_hydra(compute, [*line.flags, *checked])
     where = "hydra.sweep.dir" if line.multirun else "hydra.run.dir"
-    given = [text.partition("=")[2] for text in checked if text.startswith(f"{where}=")]
-    folder = Path(given[-1]) if given else job_folder(line.multirun)
+    given = [item.value() for item in parse(checked) if item.get_key_element() == where]
+    folder = Path(str(given[-1])) if given else job_folder(line.multirun)
+    named = [] if given else [quoted(where, str(folder))]
+    forget_statuses(folder)
     if line.multirun:
         write_manifests(folder.name, cells)
         print(f"{len(cells)} jobs, every one checked", file=sys.stderr)
     try:
-        with workers_stop_first():
-            status = through_hydra(compute, [*line.flags, *checked, f"{where}={folder}"])
+        with stopping_in_one_line():
+            status = through_hydra(compute, [*line.flags, *checked, *named])
         signal = stopped_by(folder) if line.multirun else None
         if signal is not None:
             raise Stopped(signal)
     except Stopped as stopped:
         print("stopped; the same command resumes", file=sys.stderr)
         return stopped.exit_status
-    left = list(statuses(folder, cells, line.multirun))
+    left = list(statuses(folder, [cell.overrides for cell in cells], line.multirun))
     bad = [item for item in left if item.status not in {"done", "reused"}]
     if line.multirun:
         print(f"{len(left) - len(bad)} of {len(left)} jobs done", file=sys.stderr)

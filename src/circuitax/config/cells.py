@@ -16,7 +16,15 @@ from omegaconf.errors import OmegaConfBaseException
 
 from circuitax.config.build import build, reject_unknown
 from circuitax.config.catalogue import Entry, checkout, extra_conf, upstream_order
-from circuitax.config.command_line import check, jobs, matching, parse, values_of
+from circuitax.config.command_line import (
+    check,
+    count_jobs,
+    jobs,
+    matching,
+    parse,
+    quoted_list,
+    values_of,
+)
 from circuitax.config.identity import outside_inputs, run_id
 from circuitax.config.scale import Root, register_resolvers
 from circuitax.config.schema import ConfigError, fields, nearest, register, type_name
@@ -80,6 +88,7 @@ def plan(
         ConfigError: One line about the first thing that is wrong.
     """
     parsed = matching(parse(overrides), "experiment", entries)
+    count_jobs(parsed)
     names = values_of(parsed, "experiment")
     if not names:
         raise ConfigError(f"experiment is missing: give experiment=..., one of {_listing(entries)}")
@@ -115,6 +124,19 @@ def from_config(config: DictConfig, overrides: Sequence[str], entries: dict[str,
     typed = tuple(text for text in overrides if not text.startswith("again="))
     text = OmegaConf.to_yaml(asked, resolve=True)
     return Cell(entry, root, spec, typed, text, inputs, tuple(outside_inputs(spec).items()))
+
+
+@contextmanager
+def hydra_of_jobs(overrides: Sequence[str], entries: dict[str, Entry]) -> Iterator[None]:
+    """Within the block, ``hydra.compose`` can compose the job of these overrides.
+
+    Raises:
+        ConfigError: If the experiment does not exist.
+    """
+    for name in values_of(parse(overrides), "experiment"):
+        _register(name, entries)
+    with _hydra():
+        yield
 
 
 def _register(name: str, entries: dict[str, Entry]) -> dict[str, Any]:
@@ -176,7 +198,7 @@ def _searchpath(parsed: Sequence[Any], entries: dict[str, Entry], given: str | N
         raise ConfigError(f"config folder {Path(missing[0]).name!r} does not exist")
     if not folders:
         return []
-    return [f"hydra.searchpath=[{','.join(f'file://{folder}' for folder in folders)}]"]
+    return [quoted_list("hydra.searchpath", [f"file://{folder}" for folder in folders])]
 
 
 def _explain(error: Exception, job: list[str], known: dict[str, Any]) -> str:

@@ -1,11 +1,19 @@
 """The command line before Hydra sees it: every override checked, sweeps unfolded into jobs."""
 
 import itertools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, get_origin
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Glob, Override
+from hydra.core.override_parser.types import (
+    ChoiceSweep,
+    Glob,
+    Override,
+    Quote,
+    QuotedString,
+    RangeSweep,
+)
 from hydra.errors import HydraException
 
 from circuitax.config.schema import ConfigError, nearest, type_name
@@ -21,18 +29,23 @@ class CommandLine(NamedTuple):
     config_dir: str | None
 
 
+# Every job of a sweep is composed and checked before the first one starts, which takes a while.
+MOST_JOBS = 10_000
+# Beyond this many characters, what was typed is cut in messages.
+_SHOWN = 200
 # Hydra's flags that take a value, and the one whose value we take for ourselves.
 _CONFIG_DIR = {"--config-dir", "-cd"}
 _AGAIN = "--again"
-_WITH_VALUE = {"--config-name", "-cn", "--config-path", "-cp", "--package", "-p"}
-_WITH_VALUE |= {"--cfg", "-c", "--info", "-i"}
+_WITH_VALUE = {"--package", "-p", "--cfg", "-c", "--info", "-i"}
+# The configuration has one name and place: experiments add to it, and nothing replaces it.
+_REFUSED = {"--config-name", "-cn", "--config-path", "-cp"}
 
 
 def split(arguments: Sequence[str]) -> CommandLine:
     """Separate Hydra's flags from overrides.
 
     Raises:
-        ConfigError: If ``--config-dir`` has no value.
+        ConfigError: If ``--config-dir`` has no value, or another configuration is asked for.
     """
     overrides, flags = [], []
     config_dir = None
@@ -43,6 +56,8 @@ def split(arguments: Sequence[str]) -> CommandLine:
             config_dir = value if equals else next(items, None)
             if not config_dir:
                 raise ConfigError(f"{name} needs a folder: {name} FOLDER")
+        elif name in _REFUSED:
+            raise ConfigError(f"{name} is not offered: name an experiment, as in experiment=NAME")
         elif item in _WITH_VALUE:
             flags.extend([item, *itertools.islice(items, 1)])
         elif item == _AGAIN:
@@ -66,8 +81,22 @@ def parse(overrides: Iterable[str]) -> list[Override]:
         try:
             parsed.append(OverridesParser.create().parse_override(text))
         except HydraException as error:
-            raise ConfigError(f"{text!r} cannot be read: {_first_line(error)}") from error
+            raise ConfigError(f"{_cut(text)!r} cannot be read: {_first_line(error)}") from error
     return parsed
+
+
+def quoted(key: str, text: str) -> str:
+    """The override ``key='text'``, for text that may hold characters of Hydra's grammar."""
+    return f"{key}={_quotes(text)}"
+
+
+def quoted_list(key: str, texts: Iterable[str]) -> str:
+    """The override ``key=['text',...]``, for texts as those of ``quoted``."""
+    return f"{key}=[{','.join(map(_quotes, texts))}]"
+
+
+def _quotes(text: str) -> str:
+    return QuotedString(text, Quote.single).with_quotes()
 
 
 def matching(parsed: Iterable[Override], key: str, names: Iterable[str]) -> list[Override]:
@@ -82,11 +111,34 @@ def matching(parsed: Iterable[Override], key: str, names: Iterable[str]) -> list
         if override.get_key_element() == key and isinstance(value, Glob):
             found = value.filter(sorted(names))
             if not found:
-                raise ConfigError(f"{override.input_line} matches none of {', '.join(names)}")
+                raise ConfigError(f"{_typed(override)} matches none of {', '.join(names)}")
             replaced.extend(parse([f"{key}={','.join(found)}"]))
         else:
             replaced.append(override)
     return replaced
+
+
+def count_jobs(parsed: Iterable[Override]) -> int:
+    """How many jobs these overrides unfold to, found without unfolding them.
+
+    Raises:
+        ConfigError: If there are more than ``MOST_JOBS``, or a key is given twice.
+    """
+    counts: dict[str, int | float] = {}
+    for override in parsed:
+        key = override.get_key_element()
+        if key in counts:
+            raise ConfigError(f"{key} is given twice; write one {key}=..., a sweep as {key}=a,b")
+        counts[key] = _count(override)
+    total = math.prod(counts.values())
+    if not total <= MOST_JOBS:
+        largest = max(counts, key=lambda key: counts[key])
+        number = f"{total:,.0f}" if math.isfinite(total) else "infinitely many"
+        raise ConfigError(
+            f"the sweep has {number} jobs, it must have at most {MOST_JOBS:,}: "
+            f"{largest} alone has {counts[largest]:,.0f} values"
+        )
+    return int(total)
 
 
 def values_of(parsed: Iterable[Override], key: str) -> list[str]:
@@ -122,18 +174,24 @@ def check(parsed: Iterable[Override], known: Mapping[str, Any], multirun: bool) 
             continue
         plain = key.lstrip("+~")
         if plain not in known:
-            message = f"{text} names no field{nearest(plain, sorted(known))}; fields are "
+            message = (
+                f"{_typed(override)} names no field{nearest(plain, sorted(known))}; fields are "
+            )
             raise ConfigError(message + ", ".join(sorted(known)))
         if plain != key:
-            raise ConfigError(f"{text}: fields are set, not added or deleted; write {plain}=...")
+            raise ConfigError(
+                f"{_typed(override)}: fields are set, not added or deleted; write {plain}=..."
+            )
         if override.is_sweep_override():
             items = _items(override)
             if not multirun:
-                raise ConfigError(f"{text} is a sweep: add -m, or write a list as {key}=[...]")
+                raise ConfigError(
+                    f"{_typed(override)} is a sweep: add -m, or write a list as {key}=[...]"
+                )
             if not items:
                 raise ConfigError(
-                    f"{text} sweeps over nothing, it must be {type_name(known[plain])}: "
-                    f"write {key}=a,b,..."
+                    f"{_typed(override)} sweeps over nothing, it must be "
+                    f"{type_name(known[plain])}: write {key}=a,b,..."
                 )
         if get_origin(known[plain]) is tuple:
             text = f"{key}={','.join(map(_listed, _items(override)))}"
@@ -152,8 +210,29 @@ def jobs(checked: Iterable[str]) -> list[list[str]]:
         key = override.get_key_element()
         choices[key] = [f"{key}={value}" for value in _items(override)]
         if not choices[key]:
-            raise ConfigError(f"{override.input_line} sweeps over nothing: write {key}=a,b,...")
+            raise ConfigError(f"{_typed(override)} sweeps over nothing: write {key}=a,b,...")
     return [list(job) for job in itertools.product(*choices.values())]
+
+
+def _count(override: Override) -> int | float:
+    value = override.value()
+    if isinstance(value, ChoiceSweep):
+        return len(value.list)
+    if not isinstance(value, RangeSweep):
+        return 1
+    start, stop, step = (float(x) for x in (value.start or 0, value.stop or 0, value.step or 0))
+    if step == 0:
+        raise ConfigError(f"{_typed(override)} must have a step other than 0")
+    count = (stop - start) / step
+    return max(0, math.ceil(count)) if math.isfinite(count) else math.inf
+
+
+def _typed(override: Override) -> str:
+    return _cut(override.input_line or "")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def _items(override: Override) -> list[str]:
@@ -161,7 +240,7 @@ def _items(override: Override) -> list[str]:
         return [override.get_value_element_as_str()]
     if not override.is_discrete_sweep() or isinstance(override.value(), Glob):
         raise ConfigError(
-            f"{override.input_line} must sweep over values or a range: "
+            f"{_typed(override)} must sweep over values or a range: "
             f"{override.get_key_element()}=a,b,... (glob is for experiment= only)"
         )
     return list(override.sweep_string_iterator())

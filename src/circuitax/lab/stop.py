@@ -3,6 +3,8 @@
 import os
 import signal
 import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -34,15 +36,22 @@ class StopFlag:
 
     The handler runs in the middle of a chunk, while the state is donated: there is nothing to
     save there. A second signal acts as it would have without the flag.
+
+    Args:
+        signals: The signals that set the flag.
+        announce: Whether to tell the person who sent the signal what happens now. A process that
+            was stopped by the one that started it stays silent.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, signals: Sequence[signal.Signals] = SIGNALS, announce: bool = True) -> None:
         self.number: int | None = None
+        self._signals = signals
+        self._announce = announce
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> "StopFlag":
         if threading.current_thread() is threading.main_thread():
-            for number in SIGNALS:
+            for number in self._signals:
                 self._before[number] = signal.signal(number, self._note)
         return self
 
@@ -62,9 +71,31 @@ class StopFlag:
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.number = number
         self._restore()
-        os.write(2, b"\nstopping at the next border between chunks; once more to stop at once\n")
+        if self._announce:
+            text = b"\nstopping at the next border between chunks; once more to stop at once\n"
+            os.write(2, text)
 
     def _restore(self) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
         self._before = {}
+
+
+@contextmanager
+def withheld(signals: Sequence[signal.Signals] = SIGNALS) -> Iterator[None]:
+    """Processes started within the block do not receive these signals until they ask for them.
+
+    A terminal sends Ctrl-C to every process of a command. One that was started in this block is
+    left alone, so that the process that started it alone decides what to stop, and when. Signals
+    that reach this process in the meantime are delivered at the end of the block.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def receive(signals: Sequence[signal.Signals]) -> None:
+    """Ask for signals that were withheld from this process; one that has come is delivered now."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)

@@ -50,8 +50,10 @@ class Merged(NamedTuple):
 def merge(parts: Sequence[Part], planned: Sequence[Mapping[str, Any]] = ()) -> Merged:
     """Merge runs whose swept fields are jobs (one value per run) or axes inside runs (a list).
 
-    A scalar field becomes a dimension named by the last part of its path, unless the run's
-    arrays have that dimension already. Dimensions without coordinates count from 0.
+    A scalar field becomes a dimension named by the last part of its path. Where the run's arrays
+    have another dimension of that name (``seed`` counts networks inside a run, and is the root of
+    its randomness), the swept field's dimension is ``run_<name>``. Dimensions without coordinates
+    count from 0.
 
     Args:
         parts: The runs, at least one.
@@ -63,7 +65,7 @@ def merge(parts: Sequence[Part], planned: Sequence[Mapping[str, Any]] = ()) -> M
     """
     if not parts:
         raise ValueError("parts is empty, there must be at least one run to merge")
-    names = axis_names({path for part in parts for path in part.point})
+    names = _apart(axis_names({path for part in parts for path in part.point}), parts)
     free = _free_of(parts, names)
     expanded = [_expanded(part, names, free) for part in parts]
     coords = _union(expanded, planned, names)
@@ -96,6 +98,21 @@ def axis_names(paths: set[str]) -> dict[str, str]:
         for path in sorted(paths)
         for leaf in [path.rpartition(".")[2]]
     }
+
+
+def _apart(names: Mapping[str, str], parts: Sequence[Part]) -> dict[str, str]:
+    """The dimensions, renamed where runs have another one of that name inside."""
+    return {
+        path: f"run_{dim}" if any(_clashes(part, path, dim) for part in parts) else dim
+        for path, dim in names.items()
+    }
+
+
+def _clashes(part: Part, path: str, dim: str) -> bool:
+    value = part.point.get(path)
+    if value is None or isinstance(value, (list, tuple)) or dim not in part.data.dims:
+        return False
+    return not _is_axis(part.data, dim, [value])
 
 
 def missing_text(missing: Sequence[str]) -> str:

@@ -1,0 +1,68 @@
+"""What each job of a command line leaves in its folder, and how it is read afterwards."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from circuitax.records.store import write_json
+
+STATUS = "status.json"
+# The status of a job whose run another process computes.
+BUSY = "busy"
+# Beside the jobs of a sweep: the number of the signal that stopped it.
+STOPPED = "stopped"
+
+
+class JobStatus(NamedTuple):
+    """What a job left in its folder; ``status`` is ``"missing"`` when it left nothing."""
+
+    overrides: tuple[str, ...]
+    status: str
+    reason: str
+
+
+def leave(
+    path: Path, overrides: Sequence[str], status: str, reason: str, run: str | None = None
+) -> None:
+    """Leave word of a job.
+
+    Args:
+        path: ``status.json`` in the job's folder.
+        overrides: What was typed for the job.
+        status: ``done``, ``reused``, ``failed``, ``stopped``, or ``busy`` when another process
+            computes the run.
+        reason: Why it is neither done nor reused.
+        run: Identity of the run, where it is finished.
+    """
+    left = {"overrides": list(overrides), "status": status, "reason": reason, "run": run}
+    write_json(path, left)
+
+
+def forget_statuses(folder: Path) -> None:
+    """Remove what the jobs of an earlier command left in a folder that was named by hand."""
+    for path in [folder / STOPPED, folder / STATUS, *folder.glob(f"*/{STATUS}")]:
+        path.unlink(missing_ok=True)
+
+
+def stopped_by(folder: Path) -> int | None:
+    """The signal that stopped a job of a sweep on another machine, or None."""
+    path = folder / STOPPED
+    return int(path.read_text(encoding="utf-8")) if path.is_file() else None
+
+
+def statuses(folder: Path, jobs: Sequence[Sequence[str]], multirun: bool) -> Iterator[JobStatus]:
+    """What every job of the command line left behind.
+
+    Args:
+        folder: Of the command line; the jobs of a sweep have numbered folders in it.
+        jobs: What was typed for each job.
+        multirun: Whether it is a sweep.
+    """
+    for number, typed in enumerate(jobs):
+        path = (folder / str(number) if multirun else folder) / STATUS
+        if path.is_file():
+            left = json.loads(path.read_text(encoding="utf-8"))
+            yield JobStatus(tuple(left["overrides"]), left["status"], left["reason"])
+        else:
+            yield JobStatus(tuple(typed), "missing", "it left no word, or was never started")

@@ -1,0 +1,102 @@
+"""A worker process: it computes one job of a sweep after another, and leaves when it has grown."""
+
+import os
+import signal
+import threading
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import parent_process
+from typing import NamedTuple
+
+import hydra
+from hydra._internal.callbacks import Callbacks
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.utils import run_job, setup_globals
+from hydra.types import HydraContext
+from omegaconf import DictConfig
+
+from circuitax.commands.job import compute
+from circuitax.config.catalogue import discover
+from circuitax.config.cells import hydra_of_jobs
+from circuitax.lab.compilation import Footprint, footprint, release_compiled_code
+from circuitax.lab.stop import StopFlag, receive
+
+# Growth since the first job at which compiled code is released; jobs of one shape share theirs and
+# stay below. A worker that is larger than this after a release leaves, and another takes its place.
+GROWTH = Footprint(maps=1000, megabytes=250.0)
+
+
+class Job(NamedTuple):
+    """One job of a sweep: its number, what was typed for it, and options of Hydra's own."""
+
+    number: int
+    overrides: tuple[str, ...]
+    hydra_overrides: tuple[str, ...]
+
+
+class Answer(NamedTuple):
+    """What a worker says after a job.
+
+    Attributes:
+        error: Why the job could not be started; empty when it has left its status in its folder.
+        stopped: Number of the signal that told the worker to stop, or None.
+        leaves: Whether the worker has ended with this job.
+    """
+
+    error: str
+    stopped: int | None
+    leaves: bool
+
+
+def serve(jobs: Connection) -> None:
+    """Compute the jobs that come through a connection, until it is closed or the worker leaves."""
+    with StopFlag([signal.SIGTERM], announce=False) as stop:
+        threading.Thread(target=_stop_with_parent, daemon=True).start()
+        receive([signal.SIGTERM])
+        setup_globals()
+        smallest: Footprint | None = None
+        leaves = False
+        while not leaves:
+            try:
+                job: Job = jobs.recv()
+            except EOFError:
+                return
+            error = ""
+            try:
+                _compute(job, stop)
+            except Exception as raised:  # before the job's own code, which leaves word of its own
+                error = f"{type(raised).__name__}: {raised}"
+            smallest = smallest or footprint()
+            leaves = stop.number is not None or not _small_again(smallest)
+            jobs.send(Answer(error, stop.number, leaves))
+
+
+def _compute(job: Job, stop: StopFlag) -> None:
+    def task(config: DictConfig) -> None:
+        compute(config, stop)
+
+    typed = [*job.overrides, *job.hydra_overrides]
+    with hydra_of_jobs(job.overrides, discover()):
+        config = hydra.compose("config", overrides=typed, return_hydra_config=True)
+        context = HydraContext(GlobalHydra.instance().config_loader(), Callbacks(config))
+        run_job(task, config, "hydra.run.dir", None, context)
+
+
+def _small_again(first: Footprint) -> bool:
+    """Whether the worker is about as small as after its first job, if need be after a release."""
+    if _is_near(footprint(), first):
+        return True
+    release_compiled_code()
+    return _is_near(footprint(), first)
+
+
+def _is_near(now: Footprint, first: Footprint) -> bool:
+    maps, megabytes = now.maps - first.maps, now.megabytes - first.megabytes
+    return maps <= GROWTH.maps and megabytes <= GROWTH.megabytes
+
+
+def _stop_with_parent() -> None:
+    """A worker whose parent was killed saves its state and ends."""
+    parent = parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os.kill(os.getpid(), signal.SIGTERM)
