@@ -102,32 +102,6 @@ def _fit(
         sizes = TransformerSpec.simplified(d_vocab=d_vocab, n_layers=0, n_heads=1, d_model=d_model)
         plan = Plan(FullBatchBigrams(Transformer(sizes)), spec.optim, chunk)
         members = new_members(derive(key, str(d_model)), spec.optim.learning_rate, Joint(joint))
-<<<<<<< HEAD
-        state, _ = lab.loop(
-            f"width-{d_model}",
-            init(plan, members),
-            advance(plan, members),
-            spec.optim.steps // plan.chunk,
-            show="loss",
-        )
-        fitted = model_from_params(state.params, sizes)
-        log_p = np.asarray(jax.vmap(bigram_log_probs)(fitted), float)
-        rows.append(
-            [
-                [
-                    mean_divergence(table, p, weight),
-                    cross_entropy(train, p),
-                    cross_entropy(held_out, p),
-                ]
-                for p in log_p
-            ]
-        )
-        tables.append(log_p[0].ravel()[drawn])
-        alive.append(np.asarray(state.alive))
-        divergences[str(d_model)] = divergence(state.alive, state.step)
-    numbers = np.array(rows)
-    over = ("width", "member")
-=======
         trained = measured_training(
             lab,
             f"width-{d_model}",
@@ -148,7 +122,6 @@ def _fit(
             }
         )
         divergences[str(d_model)] = trained.divergence
->>>>>>> g5
     data: dict[str, Any] = {
         name: (("width", "member"), stack_named(found, name))
         for name in ("kl", "train", "held_out", "alive")
