@@ -1,1 +1,1 @@
-"""One file an experiment; the entries are run, reproduce, collect, render and benchmark."""
+"""One folder per experiment; the entries are run, reproduce, collect, render and benchmark."""

@@ -36,11 +36,16 @@ def cases(stack: ExitStack) -> list[Case]:
     """Ours takes all statistics in its pass; the peer distances only, or statistics too."""
     ours = our_round()
     return [
-        *(_time_case(stack, ours, *setting) for setting in (
-            ("float32", False, TARGET), ("float64", False, None), ("float64", True, None)
-        )),
+        *(
+            _time_case(stack, ours, *setting)
+            for setting in (
+                ("float32", False, TARGET),
+                ("float64", False, None),
+                ("float64", True, None),
+            )
+        ),
         _memory_case(stack),
-    ]  # fmt: skip
+    ]
 
 
 def our_round() -> Callable[[], float]:
@@ -66,8 +71,15 @@ def our_round() -> Callable[[], float]:
 
 
 def _ask(peer: Peer, dtype: str, statistics: bool, seed: int) -> dict[str, float]:
-    return peer.ask(n_points=N_POINTS, dim_in=DIM_IN, dim_out=DIM_OUT, dtype=dtype,
-                    statistics=statistics, levels=LEVELS, seed=seed)  # fmt: skip
+    return peer.ask(
+        n_points=N_POINTS,
+        dim_in=DIM_IN,
+        dim_out=DIM_OUT,
+        dtype=dtype,
+        statistics=statistics,
+        levels=LEVELS,
+        seed=seed,
+    )
 
 
 def _time_case(

@@ -58,8 +58,14 @@ def frozen(
 ) -> tuple[FrozenModel, jax.Array]:
     """A random model frozen on a random text, and the direction of one logit."""
     key = jax.random.key(0)
-    spec = TransformerSpec(d_vocab=64, n_ctx=n_ctx, n_layers=n_layers, n_heads=n_heads,
-                           d_model=n_heads * D_HEAD, init_embed=2.0)  # fmt: skip
+    spec = TransformerSpec(
+        d_vocab=64,
+        n_ctx=n_ctx,
+        n_layers=n_layers,
+        n_heads=n_heads,
+        d_model=n_heads * D_HEAD,
+        init_embed=2.0,
+    )
     model = init_model(derive(key, "weights"), spec)
     heads = model.blocks.attention
     size = jnp.exp(tail * jax.random.normal(derive(key, "size"), heads.W_O.shape[:2]))

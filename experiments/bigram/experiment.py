@@ -1,9 +1,10 @@
-"""Remark 21 of S0, the project's source note: a model without layers is the bigram table.
+"""A model without layers learns the bigram table; the direct path of a one-layer model does not.
 
-A one-layer direct path is not.
+This is Remark 21 of S0, the project's source note.
 """
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import jax
@@ -18,7 +19,11 @@ from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec
+from circuitax.kit.checks import require_at_least, require_in, require_increasing, require_positive
 from circuitax.kit.kept_models import KeptModels
+from circuitax.kit.measured_training import chunk_size, measured_training
+from circuitax.kit.members import split_members
+from circuitax.kit.ragged import stack_named
 from circuitax.lab.lab import Lab
 from circuitax.models.extract_transformer import model_from_params
 from circuitax.models.transformer import Transformer
@@ -26,7 +31,6 @@ from circuitax.records.record import Record
 from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.full_batch import FullBatchBigrams, Joint
 from circuitax.training.optim import OptimSpec
-from circuitax.training.selection import divergence
 
 BUDGET_SECONDS = 60
 PAPER_SECONDS = 150_000  # by its work against quick scale; not run
@@ -53,14 +57,13 @@ class Spec:
     strength: float = 1.0
 
     def __post_init__(self) -> None:
-        widths = tuple(float(w) for w in self.widths)
-        object.__setattr__(self, "widths", widths)
-        if not widths or widths[-1] != 1 or not widths[0] > 0 or sorted(set(widths)) != [*widths]:
-            raise ValueError(f"widths={widths} must increase from above 0 to 1")
-        if self.seeds < 1:
-            raise ValueError(f"seeds={self.seeds} must be at least 1")
-        if not self.strength > 0:
-            raise ValueError(f"strength={self.strength} must be positive")
+        object.__setattr__(self, "widths", tuple(float(width) for width in self.widths))
+        require_increasing(self, "widths", length=1)
+        require_in(self, "(0, 1]", "widths")
+        if self.widths[-1] != 1:
+            raise ValueError(f"widths={self.widths} must end with 1, the whole vocabulary")
+        require_at_least(self, 1, "seeds")
+        require_positive(self, "strength")
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
@@ -74,57 +77,69 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     data = xr.merge([fitted, paths])
     data["table_train_loss"] = cross_entropy(train, np.log(table))
     data["table_held_out_loss"] = cross_entropy(held_out, np.log(table))
-    notes = {"text": upstream.notes["text"], "divergence": divergences,
-             "smoothing": f"Dirichlet around the unigram, strength {spec.strength}"}  # fmt: skip
+    notes = {
+        "text": upstream.notes["text"],
+        "divergence": divergences,
+        "smoothing": f"Dirichlet around the unigram, strength {spec.strength}",
+    }
     return Record(data=data, notes=notes)
 
 
 def _fit(
     spec: Spec, train: np.ndarray, held_out: np.ndarray, table: np.ndarray, key: jax.Array, lab: Lab
 ) -> tuple[xr.Dataset, dict[str, Any]]:
+    """Fit zero-layer models of every width, and compare their predictions with the table."""
     d_vocab = len(train)
     weight = train.sum(axis=1).astype(float)
     joint = jnp.broadcast_to(jnp.asarray(train / train.sum(), float), (spec.seeds, *train.shape))
     widths = sorted({max(1, round(share * d_vocab)) for share in spec.widths})
     seen = np.flatnonzero(train)
     drawn = np.random.default_rng(0).choice(seen, min(PAIRS_DRAWN, seen.size), replace=False)
-    rows, tables, alive, divergences = [], [], [], {}
+    chunk = chunk_size(spec.optim.steps, most=20)
+    found: list[dict[str, Any]] = []
+    divergences = {}
     for d_model in widths:
         sizes = TransformerSpec.simplified(d_vocab=d_vocab, n_layers=0, n_heads=1, d_model=d_model)
-        plan = Plan(FullBatchBigrams(Transformer(sizes)), spec.optim, _chunk(spec.optim.steps))
+        plan = Plan(FullBatchBigrams(Transformer(sizes)), spec.optim, chunk)
         members = new_members(derive(key, str(d_model)), spec.optim.learning_rate, Joint(joint))
-        state, _ = lab.loop(f"width-{d_model}", init(plan, members), advance(plan, members),
-                            spec.optim.steps // plan.chunk, show="loss")  # fmt: skip
-        fitted = model_from_params(state.params, sizes)
-        log_p = np.asarray(jax.vmap(bigram_log_probs)(fitted), float)
-        rows.append([
-            [mean_divergence(table, p, weight), cross_entropy(train, p), cross_entropy(held_out, p)]
-            for p in log_p
-        ])  # fmt: skip
-        tables.append(log_p[0].ravel()[drawn])
-        alive.append(np.asarray(state.alive))
-        divergences[str(d_model)] = divergence(state.alive, state.step)
-    numbers = np.array(rows)
-    over = ("width", "member")
+        trained = measured_training(
+            lab,
+            f"width-{d_model}",
+            init(plan, members),
+            advance(plan, members),
+            steps=spec.optim.steps,
+            every=chunk,
+            as_models=partial(model_from_params, spec=sizes),
+        )
+        log_p = np.asarray(jax.vmap(bigram_log_probs)(trained.models), float)
+        found.append(
+            {
+                "kl": [mean_divergence(table, p, weight) for p in log_p],
+                "train": [cross_entropy(train, p) for p in log_p],
+                "held_out": [cross_entropy(held_out, p) for p in log_p],
+                "alive": trained.alive,
+                "pair_model": log_p[0].ravel()[drawn],
+            }
+        )
+        divergences[str(d_model)] = trained.divergence
     data: dict[str, Any] = {
-        "kl": (over, numbers[..., 0]),
-        "train": (over, numbers[..., 1]),
-        "held_out": (over, numbers[..., 2]),
-        "alive": (over, np.array(alive)),
+        name: (("width", "member"), stack_named(found, name))
+        for name in ("kl", "train", "held_out", "alive")
+    }
+    data |= {
         "rank_kl": ("width", [mean_divergence(table, _low_rank(table, w), weight) for w in widths]),
-        "pair_model": (("width", "pair"), np.array(tables)),
+        "pair_model": (("width", "pair"), stack_named(found, "pair_model")),
         "pair_table": ("pair", np.log(table).ravel()[drawn]),
         "pair_count": ("pair", train.ravel()[drawn]),
     }
     return xr.Dataset(data, coords={"width": widths}), divergences
 
 
-def _chunk(steps: int) -> int:
-    return next(c for c in (20, 10, 5, 2, 1) if steps % c == 0)
-
-
 def _low_rank(table: np.ndarray, rank: int) -> np.ndarray:
-    """The log table cut to a rank by SVD, rows centred: what the width alone would allow to PCA."""
+    """Log-probabilities of a table whose centred logits have a given rank.
+
+    Of all logits of that rank they are the closest to the table's own in squared error.
+    """
     logits = np.log(table)
     u, s, v = np.linalg.svd(logits - logits.mean(axis=1, keepdims=True))
     cut = (u[:, :rank] * s[:rank]) @ v[:rank]
@@ -133,31 +148,32 @@ def _low_rank(table: np.ndarray, rank: int) -> np.ndarray:
 
 
 def _paths(upstream: Record, table: np.ndarray, lab: Lab) -> xr.Dataset:
-    """KL from the table of the zero-layer model, the one-layer direct path, and its mean."""
+    """How far three predictions of the trained text models are from the table, by KL divergence.
+
+    They are that of the model without layers, the direct path of the one-layer model, and the mean
+    prediction of the whole one-layer model.
+    """
     windows = lab.load_arrays("held-out", source="text_models")["windows"]
     kept = KeptModels.of_input(lab, "text_models")
     weight = np.bincount(windows[:, :-1].ravel(), minlength=len(table)).astype(float)
     weight[weight < FEWEST] = 0
     if not weight.any():
         weight[:] = 1
-    kinds: dict[str, list[float]] = {"zero layers": [], "direct path": [], "whole, mean": []}
-    for name, n_layers in (("layers-0", 0), ("layers-1", 1)):
-        models = kept.members(name)
-        direct = np.asarray(jax.vmap(direct_path_log_probs)(models), float)
-        found = [mean_divergence(table, p, weight) for p in direct]
-        kinds["direct path" if n_layers else "zero layers"] = found
-        if n_layers:
-            mean = jax.jit(_mean_prediction)
-            texts = jnp.asarray(windows)
-            whole = [mean(models.member(i), texts) for i in range(len(direct))]
-            kinds["whole, mean"] = [
-                mean_divergence(table, np.log(np.asarray(p, float)), weight) for p in whole
-            ]
-    numbers = np.array(list(kinds.values()))
+    none, one = kept.members("layers-0"), kept.members("layers-1")
+    mean, texts = jax.jit(_mean_prediction), jnp.asarray(windows)
+    log_probs = {
+        "zero layers": jax.vmap(direct_path_log_probs)(none),
+        "direct path": jax.vmap(direct_path_log_probs)(one),
+        "whole, mean": [np.log(np.asarray(mean(m, texts), float)) for m in split_members(one)],
+    }
+    numbers = [
+        [mean_divergence(table, p, weight) for p in np.asarray(members, float)]
+        for members in log_probs.values()
+    ]
     alive = upstream.data.alive.sel(model=["layers-0", "layers-1"]).all("model").values
     return xr.Dataset(
         {"path_kl": (("kind", "seed"), numbers), "path_alive": ("seed", alive)},
-        coords={"kind": list(kinds)},
+        coords={"kind": list(log_probs)},
     )
 
 

@@ -43,7 +43,7 @@ def widths(record: Record) -> Figure:
         mean_curve(right, x, data[name], colour, label=label, least=1e-6, marker="o")
         table = data[f"table_{name}_loss"]
         reference_line(right, y=table, colour=colour, style="dashed", label=f"table, {label}")
-    right.set(ylabel="cross-entropy, nats a token")
+    right.set(ylabel="cross-entropy, nats per token")
     for ax in (left, right):
         ax.set_xscale("log", base=2)
         ax.set_xticks(x, [f"{w}" for w in x])

@@ -44,7 +44,7 @@ def _lost(ax: Axes, full: xr.Dataset, y: np.ndarray) -> None:
     kinds = zip(full.replaced.values, (BLUE, ORANGE, GREEN, PINK), "osD^", strict=True)
     for i, (kind, colour, marker) in enumerate(kinds):
         _rows(ax, y + 0.27 - 0.18 * i, full.nats_lost.sel(replaced=kind), colour, marker, str(kind))
-    ax.set(title="nats lost without it", xlabel="nats a token")
+    ax.set(title="nats lost without it", xlabel="nats per token")
     ax.legend(loc="upper left", bbox_to_anchor=(0, 0.22))
     _linear_near_zero(ax, (0, 0.1, 1))
     ax.set_xlim(-0.12, 8)
@@ -61,7 +61,7 @@ def _price(ax: Axes, full: xr.Dataset) -> None:
     mean_bars(ax, np.stack([full.loss, full.norm_constant]), BLUE, width=0.7)
     reference_line(ax, y=full.full_uniform, label="uniform")
     ax.set_xticks((0, 1), ("model", "constant\nnorms"))
-    ax.set(title="linear norms", ylabel="nats a token", ylim=(0, 1.3 * float(full.full_uniform)))
+    ax.set(title="linear norms", ylabel="nats per token", ylim=(0, 1.3 * float(full.full_uniform)))
     ax.legend(loc="upper left")
 
 

@@ -1,4 +1,4 @@
-"""Induction heads appear in a phase change: two layers or smeared keys, never one plain layer."""
+"""Induction heads form in a phase change, with two layers or smeared keys, not with one layer."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -21,7 +21,11 @@ from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.kit.checks import require_readable
+from circuitax.kit.arms import file_name_of
+from circuitax.kit.checks import require_at_least, require_divides, require_readable
+from circuitax.kit.measured_training import measured_training
+from circuitax.kit.members import each_member
+from circuitax.kit.ragged import stack_named
 from circuitax.lab.lab import Lab
 from circuitax.models.extract_transformer import model_from_params
 from circuitax.models.transformer import Transformer
@@ -29,7 +33,6 @@ from circuitax.records.record import Record
 from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.language import NextToken
 from circuitax.training.optim import OptimSpec
-from circuitax.training.selection import divergence
 
 BUDGET_SECONDS = 120
 PAPER_SECONDS = 6_000  # by its work against quick scale; not run
@@ -68,14 +71,8 @@ class Spec:
     texts: int = 64
 
     def __post_init__(self) -> None:
-        if self.seeds < 1:
-            raise ValueError(f"seeds={self.seeds} must be at least 1")
-        if self.texts < 1:
-            raise ValueError(f"texts={self.texts} must be at least 1")
-        if self.measure_every < 1 or self.optim.steps % self.measure_every:
-            raise ValueError(
-                f"measure_every={self.measure_every} must divide optim.steps={self.optim.steps}"
-            )
+        require_at_least(self, 1, "seeds", "texts")
+        require_divides(self, "measure_every", "optim.steps")
         require_readable(self.model, d_vocab=self.task.d_vocab, length=self.task.length)
         if self.task.min_period < 2 or self.task.max_period > self.task.length - 2:
             raise ValueError(
@@ -88,36 +85,26 @@ class Spec:
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     """Train the four arms and measure every curve of every seed."""
     exam = replace(spec.task, batch=spec.texts, distinct=True)(derive(key, "evaluation"))
-    n_chunks = spec.optim.steps // spec.measure_every
-    steps = np.arange(n_chunks + 1) * spec.measure_every
-    curves, ablated, divergences = {}, {}, {}
+    examine = each_member(partial(measure, task=spec.task), exam)
+    take_out = each_member(partial(without_heads, task=spec.task), exam)
+    found, divergences = {}, {}
     for arm, (n_layers, smeared) in ARMS.items():
         sizes = replace(spec.model, n_layers=n_layers, smeared_keys=smeared)
-        as_models = partial(model_from_params, spec=sizes)
         plan = Plan(NextToken(Transformer(sizes), spec.task), spec.optim, spec.measure_every)
         members = new_members(derive(key, arm), spec.optim.learning_rate, jnp.zeros(spec.seeds))
-        state, train = init(plan, members), advance(plan, members)
-        measured = jax.jit(jax.vmap(partial(measure, task=spec.task), in_axes=(0, None)))
-
-        def examine(
-            params: Any, measured: Callable = measured, as_models: Callable = as_models
-        ) -> dict[str, Array]:
-            return measured(as_models(params), exam)
-
-        first = jax.tree.map(np.asarray, examine(state.params))
-        state, later = lab.loop(
-            arm.replace(", ", "-").replace(" ", "-"),
-            state,
-            _with_exam(train, examine),
-            n_chunks,
-            show="loss",
+        trained = measured_training(
+            lab,
+            file_name_of(arm),
+            init(plan, members),
+            advance(plan, members),
+            steps=spec.optim.steps,
+            every=spec.measure_every,
+            measure=examine,
+            as_models=partial(model_from_params, spec=sizes),
         )
-        curves[arm] = {name: np.concatenate([first[name][None], later[name]]) for name in first}
-        curves[arm]["alive"] = np.asarray(state.alive)
-        take_out = jax.jit(jax.vmap(partial(without_heads, task=spec.task), in_axes=(0, None)))
-        ablated[arm] = jax.tree.map(np.asarray, take_out(as_models(state.params), exam))
-        divergences[arm] = divergence(state.alive, state.step)
-    data = _dataset(spec, steps, curves, ablated)
+        found[arm] = trained.curves | take_out(trained.models) | {"alive": trained.alive}
+        divergences[arm] = trained.divergence
+    data = _dataset(spec, trained.steps, found)
     notes = {"divergence": divergences, "prefix_score": PREFIX_SCORE}
     return Record(data=data, notes=notes)
 
@@ -141,7 +128,8 @@ def in_context(task: RepeatedSource, losses: Array) -> Array:
 def without_heads(model: Model, texts: Array, task: RepeatedSource) -> dict[str, Array]:
     """In-context score of one member without each head, and without two groups of heads.
 
-    "Patterns held" is the paper's pattern-preserving ablation: only what heads write is missed.
+    "Patterns held" is the paper's pattern-preserving ablation: attention patterns stay as they
+    were, and only what the head writes is gone.
     """
     scores = induction_scores(model, texts)
     matching = (scores.prefix >= PREFIX_SCORE).astype(float)
@@ -163,48 +151,28 @@ def without_heads(model: Model, texts: Array, task: RepeatedSource) -> dict[str,
     return {"each": left[:, :n].reshape(-1, *each.shape[1:]), "groups": left[:, n:]}
 
 
-def _with_exam(train: Callable, examine: Callable) -> Callable:
-    def both(state: Any) -> tuple[Any, dict[str, Array]]:
-        state, metrics = train(state)
-        return state, examine(state.params) | {"training_loss": metrics["loss"]}
-
-    return both
-
-
-def _dataset(
-    spec: Spec,
-    steps: np.ndarray,
-    curves: dict[str, dict[str, np.ndarray]],
-    ablated: dict[str, dict[str, np.ndarray]],
-) -> xr.Dataset:
-    def stack(name: str) -> np.ndarray:
-        return np.stack([arm[name] for arm in curves.values()])
-
-    def stack_heads(name: str, found: dict[str, dict[str, np.ndarray]] = curves) -> np.ndarray:
-        arrays = [arm[name] for arm in found.values()]
-        most = max(a.shape[-2] for a in arrays)
-        widths = [[*[(0, 0)] * (a.ndim - 2), (0, most - a.shape[-2]), (0, 0)] for a in arrays]
-        padded = [np.pad(a, w, constant_values=np.nan) for a, w in zip(arrays, widths, strict=True)]
-        return np.stack(padded)
+def _dataset(spec: Spec, steps: np.ndarray, found: dict[str, dict[str, Any]]) -> xr.Dataset:
+    def stack(name: str, axis: int | None = None) -> np.ndarray:
+        """One array of all arms; those with fewer layers get NaN for the layers they lack."""
+        return stack_named(found.values(), name, axis)
 
     over, each_arm = ("arm", "step", "member"), ("arm", "member")
     by_position = stack("loss_by_position")
-    groups = np.stack([arm["groups"] for arm in ablated.values()])
     data = xr.Dataset(
         {
             "loss": (over, stack("loss")),
             "in_context": (over, stack("in_context")),
             "loss_by_position": ((*over, "position"), by_position),
             "slope": ((*over, "position"), np.asarray(loss_slope(jnp.asarray(by_position)))),
-            "prefix": ((*over, "layer", "head"), stack_heads("prefix")),
-            "previous": ((*over, "layer", "head"), stack_heads("previous")),
-            "ablated": ((*each_arm, "ablation", "layer", "head"), stack_heads("each", ablated)),
-            "ablated_group": ((*each_arm, "ablation", "group"), groups),
+            "prefix": ((*over, "layer", "head"), stack("prefix", -2)),
+            "previous": ((*over, "layer", "head"), stack("previous", -2)),
+            "ablated": ((*each_arm, "ablation", "layer", "head"), stack("each", -2)),
+            "ablated_group": ((*each_arm, "ablation", "group"), stack("groups")),
             "alive": (each_arm, stack("alive")),
-            "chance": float(curves["2 layers"]["chance"][0, 0]),
+            "chance": float(found["2 layers"]["chance"][0, 0]),
         },
         coords={
-            "arm": list(curves),
+            "arm": list(found),
             "step": steps,
             "ablation": list(KINDS),
             "group": list(GROUPS),

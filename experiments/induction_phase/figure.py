@@ -31,7 +31,7 @@ ARMS = {
     "2 layers, smeared": (GREEN, "--"),
 }
 CURVES = {
-    "loss": "loss, nats a token",
+    "loss": "loss, nats per token",
     "in_context": "in-context score, nats",
     "best_prefix": "prefix matching, best head",
     "best_previous": "previous token, best head",

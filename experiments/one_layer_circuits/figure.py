@@ -134,7 +134,7 @@ def additivity(data: xr.Dataset) -> Figure:
     ends = np.concatenate([data[f"text_{arm}_curve"].values.ravel() for arm, *_ in arms[:2]])
     curves.set(
         xlabel="steps from the trained model on",
-        ylabel="held-out loss, nats a token",
+        ylabel="held-out loss, nats per token",
         ylim=(np.nanmin(ends) - 0.05, bigram + 0.25),
     )
     curves.legend(loc="upper right", fontsize=6)

@@ -1,6 +1,7 @@
-"""Paths multiply with depth; the loss comes from the shortest ones: counts, terms, nats, proof."""
+"""The number of paths multiplies with depth, but the shortest paths explain most of the loss."""
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -20,7 +21,16 @@ from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as run_model
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.kit.checks import require_readable
+from circuitax.kit.checks import (
+    require_at_least,
+    require_at_most,
+    require_divides,
+    require_in,
+    require_readable,
+)
+from circuitax.kit.measured_training import measured_training
+from circuitax.kit.members import each_member
+from circuitax.kit.ragged import stack_named
 from circuitax.lab.lab import Lab
 from circuitax.models.extract_transformer import model_from_params
 from circuitax.models.transformer import Transformer
@@ -28,7 +38,6 @@ from circuitax.records.record import Record
 from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.language import NextToken
 from circuitax.training.optim import OptimSpec
-from circuitax.training.selection import divergence
 from experiments.path_explosion.path_ledger import rank, ranks
 
 BUDGET_SECONDS = 75
@@ -79,21 +88,17 @@ class Spec:
     chunk: int = 100
 
     def __post_init__(self) -> None:
-        if not 2 <= self.max_depth <= 8:
-            raise ValueError(f"max_depth={self.max_depth} must be from 2 to 8")
-        for name in ("seeds", "texts", "ledgers"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
-        if self.ledgers > self.texts:
-            raise ValueError(f"ledgers={self.ledgers} must be at most texts={self.texts}")
-        if self.chunk < 1 or self.optim.steps % self.chunk:
-            raise ValueError(f"chunk={self.chunk} must divide optim.steps={self.optim.steps}")
+        require_in(self, "[2, 8]", "max_depth")
+        require_at_least(self, 1, "seeds", "texts", "ledgers")
+        require_at_most(self, "texts", "ledgers")
+        require_divides(self, "chunk", "optim.steps")
         require_readable(self.model, d_vocab=self.task.d_vocab, length=self.task.length)
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
-    """Train every depth, expand every model, and price what the expansion finds."""
+    """Train models of every depth, expand them into paths, and measure the loss of each order."""
     exam = replace(spec.task, batch=spec.texts)(derive(key, "evaluation"))
+    examine = each_member(measure, exam)
     arms, divergences = {}, {}
     for depth in range(1, spec.max_depth + 1):
         sizes = replace(spec.model, n_layers=depth)
@@ -101,16 +106,20 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         members = new_members(
             derive(key, f"{depth} layers"), spec.optim.learning_rate, jnp.zeros(spec.seeds)
         )
-        state = init(plan, members)
-        train = advance(plan, members)
-        n_chunks = spec.optim.steps // spec.chunk
-        state, _ = lab.loop(f"depth-{depth}", state, train, n_chunks, show="loss")
-        models = model_from_params(state.params, sizes)
-        examine = jax.jit(jax.vmap(measure, in_axes=(0, None)))
-        found = lab.stage(f"terms-{depth}", examine, models, exam)
-        arms[depth] = found | {"alive": np.asarray(state.alive)}
-        divergences[depth] = divergence(state.alive, state.step)
-    found = lab.stage("ledger", rank, models, state.alive, exam[: spec.ledgers])
+        trained = measured_training(
+            lab,
+            f"depth-{depth}",
+            init(plan, members),
+            advance(plan, members),
+            steps=spec.optim.steps,
+            every=spec.chunk,
+            as_models=partial(model_from_params, spec=sizes),
+        )
+        models = trained.models
+        found = lab.stage(f"terms-{depth}", examine, models)
+        arms[depth] = found | {"alive": trained.alive}
+        divergences[depth] = trained.divergence
+    found = lab.stage("ledger", rank, models, trained.state.alive, exam[: spec.ledgers])
     last = {"top": ("place",), "top_path": ("place",), "all_sizes": ("rank",)}
     ledgers = {name: (("member", "text", *last.get(name, ())), x) for name, x in found.items()}
     data = xr.Dataset(
@@ -145,16 +154,10 @@ def measure(model: Model, texts: Array) -> dict[str, Array]:
 
 
 def _arrays(spec: Spec, arms: dict[int, dict[str, np.ndarray]]) -> dict[str, Any]:
-    """Arrays over depth, padded with NaN beyond each depth's orders and layers."""
+    """Arrays over depth; a shallower model gets NaN for the orders and layers that it lacks."""
 
-    def stack(name: str) -> np.ndarray:
-        most = max(arm[name].shape[1] for arm in arms.values())
-        return np.stack(
-            [
-                np.pad(arm[name], ((0, 0), (0, most - arm[name].shape[1])), constant_values=np.nan)
-                for arm in arms.values()
-            ]
-        )
+    def stack(name: str, axis: int | None = None) -> np.ndarray:
+        return stack_named(arms.values(), name, axis)
 
     heads, orders = spec.model.n_heads, range(spec.max_depth + 1)
     formula = np.array([[n_paths(depth, heads, k) for k in orders] for depth in arms])
@@ -163,10 +166,10 @@ def _arrays(spec: Spec, arms: dict[int, dict[str, np.ndarray]]) -> dict[str, Any
     return {
         "count": (("depth", "order"), formula),
         "enumerated": (("depth", "order"), listed),
-        "loss": (("depth", "member", "order"), stack("loss")),
-        "size": (("depth", "member", "order"), stack("size")),
-        "shapley": (("depth", "member", "layer"), stack("shapley")),
-        "remainder": (("depth", "member"), np.stack([arm["remainder"] for arm in arms.values()])),
-        "alive": (("depth", "member"), np.stack([arm["alive"] for arm in arms.values()])),
+        "loss": (("depth", "member", "order"), stack("loss", 1)),
+        "size": (("depth", "member", "order"), stack("size", 1)),
+        "shapley": (("depth", "member", "layer"), stack("shapley", 1)),
+        "remainder": (("depth", "member"), stack("remainder")),
+        "alive": (("depth", "member"), stack("alive")),
         "uniform": ((), np.log(spec.model.d_vocab)),
     }

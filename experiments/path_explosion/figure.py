@@ -52,7 +52,7 @@ def orders(record: Record) -> Figure:
         va="bottom",
         fontsize=7,
     )
-    losses.set(ylabel="loss, nats a token", title="paths up to this order")
+    losses.set(ylabel="loss, nats per token", title="paths up to this order")
     _label_orders(axes[0])
     legend_above(figure, losses, columns=6)
     letter_panels(axes[0])

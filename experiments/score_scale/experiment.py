@@ -1,6 +1,7 @@
-"""What 1/sqrt(d_k) is for: unscaled scores grow with a head's width and saturate the softmax."""
+"""Unscaled scores grow with the width of a head and saturate the softmax; 1/sqrt(d_k) stops it."""
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +17,10 @@ from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as run_model
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.kit.checks import require_readable
+from circuitax.kit.checks import require_at_least, require_increasing, require_readable
+from circuitax.kit.measured_training import chunk_size, measured_training
+from circuitax.kit.members import each_member
+from circuitax.kit.ragged import stack_named
 from circuitax.lab.lab import Lab
 from circuitax.models.extract_transformer import model_from_params
 from circuitax.models.transformer import Transformer
@@ -24,7 +28,6 @@ from circuitax.records.record import Record
 from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.language import NextToken, text_losses
 from circuitax.training.optim import OptimSpec
-from circuitax.training.selection import divergence
 
 BUDGET_SECONDS = 90
 PAPER_SECONDS = 2_800  # by its work against quick scale; not run
@@ -53,45 +56,48 @@ class Spec:
     texts: int = 32
 
     def __post_init__(self) -> None:
-        widths = tuple(self.widths)
-        object.__setattr__(self, "widths", widths)
-        if len(widths) < 2 or list(widths) != sorted(set(widths)) or widths[0] < 1:
-            raise ValueError(f"widths={widths} must be at least two, increasing from 1 or more")
-        for name in ("seeds", "texts"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
-        if self.model.n_layers < 1:
-            raise ValueError(f"model.n_layers={self.model.n_layers} must be at least 1")
+        object.__setattr__(self, "widths", tuple(self.widths))
+        require_increasing(self, "widths")
+        require_at_least(self, 1, "widths", "seeds", "texts", "model.n_layers")
         require_readable(self.model, d_vocab=self.task.d_vocab, length=self.task.length)
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     """Measure every width and scale at initialisation, train, and measure again."""
     exam = replace(spec.task, batch=spec.texts)(derive(key, "evaluation"))
+    examine = each_member(measure, exam)
+    chunk = chunk_size(spec.optim.steps)
     cells, divergences = [], {}
     for scale in SCALES:
         for width in spec.widths:
             factor = width**-0.5 if scale == SCALES[0] else 1.0
-            sizes = replace(spec.model, d_head=width, d_value=spec.model.head_width,
-                            score_scale=factor)  # fmt: skip
-            members = new_members(derive(key, f"{scale} {width}"), spec.optim.learning_rate,
-                                  jnp.zeros(spec.seeds))  # fmt: skip
-            chunk = _chunk(spec.optim.steps)
+            sizes = replace(
+                spec.model, d_head=width, d_value=spec.model.head_width, score_scale=factor
+            )
+            as_models = partial(model_from_params, spec=sizes)
             plan = Plan(NextToken(Transformer(sizes), spec.task), spec.optim, chunk)
+            members = new_members(
+                derive(key, f"{scale} {width}"), spec.optim.learning_rate, jnp.zeros(spec.seeds)
+            )
             state = init(plan, members)
-            examine = jax.jit(jax.vmap(measure, in_axes=(0, None)))
-            models = model_from_params(state.params, sizes)
-            before = jax.tree.map(np.asarray, examine(models, exam))
+            before = examine(as_models(state.params))
             name = f"{'scaled' if scale == SCALES[0] else 'raw'}-{width}"
-            state, curves = lab.loop(name, state, advance(plan, members),
-                                     spec.optim.steps // chunk, show="loss")  # fmt: skip
-            models = model_from_params(state.params, sizes)
-            after = jax.tree.map(np.asarray, examine(models, exam))
-            cell = {k: np.stack([before[k], after[k]]) for k in before}
-            cell |= {"training_loss": curves["loss"], "alive": np.asarray(state.alive)}
-            cells.append(cell)
-            divergences[name] = divergence(state.alive, state.step)
-    data = _dataset(spec, cells)
+            trained = measured_training(
+                lab,
+                name,
+                state,
+                advance(plan, members),
+                steps=spec.optim.steps,
+                every=chunk,
+                as_models=as_models,
+            )
+            after = examine(trained.models)
+            cells.append(
+                {quantity: np.stack([before[quantity], after[quantity]]) for quantity in before}
+                | {"training_loss": trained.training_loss, "alive": trained.alive}
+            )
+            divergences[name] = trained.divergence
+    data = _dataset(spec, cells, trained.steps[1:])
     return Record(data=data, notes={"divergence": divergences})
 
 
@@ -117,18 +123,13 @@ def measure(model: Model, texts: Array) -> dict[str, Array]:
     }
 
 
-def _chunk(steps: int) -> int:
-    return next(c for c in (50, 20, 10, 5, 2, 1) if steps % c == 0)
-
-
-def _dataset(spec: Spec, cells: list[dict[str, np.ndarray]]) -> xr.Dataset:
+def _dataset(spec: Spec, cells: list[dict[str, np.ndarray]], steps: np.ndarray) -> xr.Dataset:
     def grid(name: str) -> np.ndarray:
-        stacked = np.stack([cell[name] for cell in cells])
+        stacked = stack_named(cells, name)
         return stacked.reshape(len(SCALES), len(spec.widths), *stacked.shape[1:])
 
     over = ("scale", "width", "time", "member")
     data = {name: (over, grid(name)) for name in ("variance", "entropy", "jacobian", "loss")}
-    chunk = spec.optim.steps // cells[0]["training_loss"].shape[0]
     return xr.Dataset(
         {
             **data,
@@ -139,6 +140,6 @@ def _dataset(spec: Spec, cells: list[dict[str, np.ndarray]]) -> xr.Dataset:
             "scale": list(SCALES),
             "width": list(spec.widths),
             "time": ["initial", "trained"],
-            "step": np.arange(chunk, spec.optim.steps + 1, chunk),
+            "step": steps,
         },
     )

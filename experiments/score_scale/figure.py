@@ -73,7 +73,7 @@ def losses(record: Record) -> Figure:
         mean_curve(last, part.width, part, colour, label=how, linestyle=line, marker=mark)
     _width_axis(axes[0, -1], data)
     axes[0, -1].set_title("at the end")
-    axes[0, 0].set_ylabel("loss, nats a token")
+    axes[0, 0].set_ylabel("loss, nats per token")
     legend_above(figure, axes[0, 0], columns=2)
     letter_panels(axes[0])
     return figure

@@ -66,7 +66,7 @@ def training(data: xr.Dataset) -> Figure:
     losses, copying, composing = axes[0]
     for i, (colour, most) in enumerate(((GREY, "0"), (BLUE, "≤ 1"), (ORANGE, "≤ 2"))):
         _over_steps(losses, data.order_loss_by_step.isel(order=i), colour, f"order {most}")
-    losses.set(ylabel="held-out loss, nats a token", title="paths of")
+    losses.set(ylabel="held-out loss, nats per token", title="paths of")
     for layer, (name, dark, _) in enumerate(LAYERS):
         mean = data.copying_by_step.isel(layer=layer).mean("head")
         _over_steps(copying, mean, dark, f"{name}, mean of heads")

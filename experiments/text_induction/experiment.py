@@ -191,8 +191,10 @@ def measure(model: Model, windows: Array, exam: Array) -> dict[str, Array]:
     scores = induction_scores(model, exam)
     losses = jax.lax.map(lambda text: token_losses(forward(model, text)[0], text), windows)
     return _losses(losses, repeated_pairs(windows)) | {
-        "prefix": scores.prefix, "previous": scores.previous, "chance": scores.chance,
-    }  # fmt: skip
+        "prefix": scores.prefix,
+        "previous": scores.previous,
+        "chance": scores.chance,
+    }
 
 
 def ablated(model: Model, windows: Array) -> dict[str, Array]:

@@ -67,9 +67,14 @@ def training(record: Record) -> Figure:
         # The fall from uniform guessing would hide everything else.
         ax.set_ylim(top=5.2)
     n, share = data.sizes["member"], float(data.share_repeated)
-    figure.legend(*axes[1, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3,
-                  title=f"mean of {n} seeds, 95 % interval; {share:.0%} of held-out tokens end a "
-                  "repeated pair", title_fontsize=7)  # fmt: skip
+    figure.legend(
+        *axes[1, 0].get_legend_handles_labels(),
+        loc="outside upper center",
+        ncols=3,
+        title=f"mean of {n} seeds, 95 % interval; {share:.0%} of held-out tokens end a "
+        "repeated pair",
+        title_fontsize=7,
+    )
     letter_panels(axes.flat)
     return figure
 
@@ -84,12 +89,24 @@ def heads(record: Record) -> Figure:
             members = _alive(data, arm)
             cost = members[f"ablated_{name}"] - members[name].isel(step=-1)
             prefix = members.prefix.isel(step=-1)
-            ax.scatter(prefix.values.ravel(), cost.transpose(*prefix.dims).values.ravel(), s=12,
-                       facecolors="none", edgecolors=colour, marker=mark, label=arm)  # fmt: skip
+            ax.scatter(
+                prefix.values.ravel(),
+                cost.transpose(*prefix.dims).values.ravel(),
+                s=12,
+                facecolors="none",
+                edgecolors=colour,
+                marker=mark,
+                label=arm,
+            )
         ax.axhline(0, color=BLACK, linewidth=0.5)
         ax.set(xlabel="prefix matching on random repeats", ylabel=f"cost on {label}, nats")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3,
-                  title="one mark a head and seed", title_fontsize=7)  # fmt: skip
+    figure.legend(
+        *axes[0, 0].get_legend_handles_labels(),
+        loc="outside upper center",
+        ncols=3,
+        title="one mark a head and seed",
+        title_fontsize=7,
+    )
     letter_panels(axes[0])
     return figure
 

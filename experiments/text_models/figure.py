@@ -62,17 +62,35 @@ def training(record: Record) -> Figure:
         spread = np.linspace(-0.18, 0.18, losses.size) if losses.size > 1 else [0.0]
         right.scatter(i + np.asarray(spread), losses, s=7, color=colour, alpha=0.5, linewidths=0)
         if np.isfinite(e.low):
-            right.errorbar(i, e.value, [[e.value - e.low], [e.high - e.value]], color=BLACK,
-                           capsize=3, linewidth=1)  # fmt: skip
+            right.errorbar(
+                i,
+                e.value,
+                [[e.value - e.low], [e.high - e.value]],
+                color=BLACK,
+                capsize=3,
+                linewidth=1,
+            )
         top = max(losses.max(), e.high) if np.isfinite(e.high) else losses.max()
-        right.annotate(f"{e.value:.3f}", (i, top), xytext=(0, 4), ha="center",
-                       textcoords="offset points", fontsize=6.5)  # fmt: skip
+        right.annotate(
+            f"{e.value:.3f}",
+            (i, top),
+            xytext=(0, 4),
+            ha="center",
+            textcoords="offset points",
+            fontsize=6.5,
+        )
     for ax in (left, right):
-        ax.axhline(float(data.bigram_loss), color=BLACK, linewidth=0.8, linestyle="--",
-                   label="bigram table")  # fmt: skip
-    left.axhline(float(data.unigram_loss), color=GREY, linewidth=0.8, linestyle=":",
-                 label="unigram table")  # fmt: skip
-    left.set(xlabel="tokens trained on, millions", ylabel="held-out loss, nats a token")
+        ax.axhline(
+            float(data.bigram_loss),
+            color=BLACK,
+            linewidth=0.8,
+            linestyle="--",
+            label="bigram table",
+        )
+    left.axhline(
+        float(data.unigram_loss), color=GREY, linewidth=0.8, linestyle=":", label="unigram table"
+    )
+    left.set(xlabel="tokens trained on, millions", ylabel="held-out loss, nats per token")
     left.legend(loc="upper right", frameon=True, facecolor="white", edgecolor="none", framealpha=1)
     right.set(ylabel="held-out loss at the end, nats")
     right.set_xticks(range(data.sizes["model"]), [_label(n) for n, _ in _models(data)], rotation=20)
@@ -109,10 +127,18 @@ def samples(record: Record) -> Figure:
         ax.set_axis_off()
     for ax, (name, text) in zip(axes.flat, texts.items(), strict=False):
         loss = losses.get(f"loss-{name}")
-        nats = f", {loss.value:.2f} nats a token" if loss else ""
+        nats = f", {loss.value:.2f} nats per token" if loss else ""
         ax.set_title(f"{_label(name)}{nats}", loc="left")
-        ax.text(0, 0.98, _wrapped(text), va="top", fontsize=6.5, family="monospace",
-                transform=ax.transAxes, parse_math=False)  # fmt: skip
+        ax.text(
+            0,
+            0.98,
+            _wrapped(text),
+            va="top",
+            fontsize=6.5,
+            family="monospace",
+            transform=ax.transAxes,
+            parse_math=False,
+        )
     return figure
 
 
@@ -164,9 +190,13 @@ def _last_losses(data: xr.Dataset, end: str, depth: str | None) -> xr.DataArray:
 
 
 def _errorbars(
-    ax: Axes, x: np.ndarray, mean: xr.DataArray, low: xr.DataArray, high: xr.DataArray,
+    ax: Axes,
+    x: np.ndarray,
+    mean: xr.DataArray,
+    low: xr.DataArray,
+    high: xr.DataArray,
     **how: Any,
-) -> None:  # fmt: skip
+) -> None:
     y = mean.values
     ends = np.stack([y - low.values, high.values - y])
     ends[~np.isfinite(ends)] = 0  # one seed has no interval

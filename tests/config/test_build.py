@@ -8,6 +8,7 @@ from omegaconf import DictConfig, OmegaConf
 from circuitax.config.build import build, reject_unknown
 from circuitax.config.catalogue import discover
 from circuitax.config.cells import plan
+from circuitax.config.scale import register_resolvers
 from circuitax.config.schema import ConfigError, fields, writable
 
 
@@ -44,6 +45,13 @@ def test_lists_become_tuples_at_every_depth() -> None:
     found = build(Outer, config("{inner: {width: 3}, many: [{width: 4}], grid: [1, 2]}"))
     assert found == Outer(Inner(3), (Inner(4),), (1, 2))
     assert hash(found) == hash(Outer(Inner(3), (Inner(4),), (1, 2)))
+
+
+def test_a_list_that_follows_the_scale_becomes_a_tuple() -> None:
+    register_resolvers()
+    node = config("{inner: {}, many: [], grid: '${by_scale:[1],[2,3],[]}'}")
+    root = OmegaConf.create({"scale": "quick", "experiment": node})
+    assert build(Outer, root.experiment).grid == (2, 3)
 
 
 def test_plain_groups_stay_plain() -> None:

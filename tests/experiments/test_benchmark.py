@@ -183,8 +183,11 @@ def test_meeting_in_the_middle_gives_every_path() -> None:
 
 def test_a_small_process_started_by_a_large_one_is_small() -> None:
     large = np.ones(60_000_000)  # 480 MB
-    command = [sys.executable, "-c", "from experiments.benchmarks import memory; "
-               "print(memory.peak_mb())"]  # fmt: skip
+    command = [
+        sys.executable,
+        "-c",
+        "from experiments.benchmarks import memory; print(memory.peak_mb())",
+    ]
     child = subprocess.run(command, check=True, capture_output=True, text=True)
     assert large[-1] == 1
     assert float(child.stdout) < 100 < 480 < memory.peak_mb()

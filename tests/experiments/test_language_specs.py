@@ -8,6 +8,7 @@ from circuitax.kernel.spec import TransformerSpec
 from circuitax.training.optim import OptimSpec
 from experiments.bigram import experiment as bigram
 from experiments.induction_phase import experiment as induction_phase
+from experiments.path_explosion import experiment as path_explosion
 from experiments.score_scale import experiment as score_scale
 from experiments.text_induction import experiment as text_induction
 from experiments.text_models import experiment as text_models
@@ -50,7 +51,7 @@ def test_induction_phase(change: dict[str, object], message: str) -> None:
     [
         ({"batch": 0}, "batch=0"),
         ({"seeds": 0}, "seeds=0"),
-        ({"full_seeds": 9}, "full_seeds=9 must be 0 to seeds=8"),
+        ({"full_seeds": 9}, "full_seeds=9 must be from 0 to seeds=8"),
         ({"full_learning_rate": 0.0}, "full_learning_rate=0.0 must be positive"),
         ({"sample_tokens": 62, "prompt": "def"}, "hold the boundary, the 3 bytes of the prompt"),
         ({"windows": 0}, "windows=0"),
@@ -86,11 +87,13 @@ def test_text_models(change: dict[str, object], message: str) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"widths": (0.5,)}, r"widths=\(0.5,\) must increase from above 0 to 1"),
-        ({"widths": (0.5, 0.25, 1.0)}, "must increase"),
-        ({"widths": ()}, "must increase"),
-        ({"seeds": 0}, "seeds=0"),
-        ({"strength": 0.0}, "strength=0"),
+        ({"widths": (0.5,)}, r"widths=\(0.5,\) must end with 1"),
+        ({"widths": (0.5, 0.25, 1.0)}, "must hold 1 increasing values or more"),
+        ({"widths": ()}, r"widths=\(\) must hold 1 increasing values or more"),
+        ({"widths": (0.0, 1.0)}, "must all be above 0 and at most 1"),
+        ({"widths": (1.0, 2.0)}, "must all be above 0 and at most 1"),
+        ({"seeds": 0}, "seeds=0 must be at least 1"),
+        ({"strength": 0.0}, "strength=0.0 must be positive"),
     ],
 )
 def test_bigram(change: dict[str, object], message: str) -> None:
@@ -101,9 +104,9 @@ def test_bigram(change: dict[str, object], message: str) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"widths": (4,)}, r"widths=\(4,\) must be at least two"),
-        ({"widths": (8, 4)}, "increasing"),
-        ({"widths": (0, 4)}, "from 1 or more"),
+        ({"widths": (4,)}, r"widths=\(4,\) must hold 2 increasing values or more"),
+        ({"widths": (8, 4)}, r"widths=\(8, 4\) must hold 2 increasing values or more"),
+        ({"widths": (0, 4)}, r"widths=\(0, 4\) must all be at least 1"),
         ({"seeds": 0}, "seeds=0"),
         ({"texts": 0}, "texts=0"),
         ({"model": TransformerSpec(d_vocab=32, n_layers=0)}, "model.n_layers=0"),
@@ -141,3 +144,22 @@ def test_text_induction(change: dict[str, object], message: str) -> None:
     usual = {"model": TEXT_MODEL, "optim": OPTIM, "primer": 20, "measure_every": 20}
     with pytest.raises(ValueError, match=message):
         text_induction.Spec(**usual | change)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"max_depth": 1}, "max_depth=1 must be from 2 to 8"),
+        ({"max_depth": 9}, "max_depth=9 must be from 2 to 8"),
+        ({"seeds": 0}, "seeds=0 must be at least 1"),
+        ({"texts": 0}, "texts=0 must be at least 1"),
+        ({"ledgers": 0}, "ledgers=0 must be at least 1"),
+        ({"ledgers": 33}, "ledgers=33 must be at most texts=32"),
+        ({"chunk": 15}, "chunk=15 must divide optim.steps=40"),
+        ({"chunk": 0}, "chunk=0 must divide optim.steps=40"),
+        ({"model": TransformerSpec(d_vocab=33)}, "model.d_vocab=33 must equal task.d_vocab=32"),
+    ],
+)
+def test_path_explosion(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        path_explosion.Spec(**{"model": MODEL, "optim": OPTIM, "chunk": 20} | change)

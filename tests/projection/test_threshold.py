@@ -50,6 +50,8 @@ def test_success_needs_both_sides() -> None:
     high = np.array([[0.3, 0.1]])
     np.testing.assert_array_equal(succeeds(low, high, 0.2), [[False, False]])
     np.testing.assert_array_equal(succeeds(low, high, 0.3), [[True, True]])
+    many = succeeds(np.stack([low, 2 * low]), np.stack([high, high]), 0.4)  # a table a size
+    np.testing.assert_array_equal(many, [[[True, True]], [[True, False]]])
 
 
 def test_refusals_name_the_argument() -> None:

@@ -71,9 +71,12 @@ def test_a_polygon_of_many_vertices_is_off_the_plateau():
 
 @pytest.mark.parametrize(
     ("k", "norm", "bias", "h", "loss"),
-    [(4, 1, 0, 0, 0), (5, 1.17046, -0.28230, 0.23738, 0.01583),
-     (6, 1.32053, -0.61814, 0.86746, 0.04819)],
-)  # fmt: skip
+    [
+        (4, 1, 0, 0, 0),
+        (5, 1.17046, -0.28230, 0.23738, 0.01583),
+        (6, 1.32053, -0.61814, 0.86746, 0.04819),
+    ],
+)
 def test_T9_table(kgons, k, norm, bias, h, loss):
     found = kgons[k]
     assert found.norm == pytest.approx(norm, abs=1e-5)
@@ -84,9 +87,14 @@ def test_T9_table(kgons, k, norm, bias, h, loss):
 
 @pytest.mark.parametrize(
     ("k", "c", "n_positive", "loss"),
-    [(4, 5, 0, 0.06667), (4, 5, 1, 0.05667), (4, 6, 0, 0.11111), (4, 6, 1, 0.10417),
-     (5, 6, 0, 0.06874)],
-)  # fmt: skip
+    [
+        (4, 5, 0, 0.06667),
+        (4, 5, 1, 0.05667),
+        (4, 6, 0, 0.11111),
+        (4, 6, 1, 0.10417),
+        (5, 6, 0, 0.06874),
+    ],
+)
 def test_T9_potentials_with_dead_features(kgons, x64, k, c, n_positive, loss):
     found = kgons[k]
     potential = kgon_potential(found.h, k, c, n_positive=n_positive)

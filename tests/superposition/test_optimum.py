@@ -18,11 +18,27 @@ from circuitax.superposition.solution_class import phase, solution_class
 
 DECAYING = 0.9 ** np.arange(5)
 # Density: optimal loss per feature, importance 0.9^i.
-MEAN_LOSS = {1: 0.03658, 0.717: 0.0484, 0.514: 0.0411, 0.5: 0.03975, 0.37: 0.02679,
-             0.26: 0.01676, 0.2: 0.01197, 0.1: 0.00428, 0.05: 0.00145}  # fmt: skip
+MEAN_LOSS = {
+    1: 0.03658,
+    0.717: 0.0484,
+    0.514: 0.0411,
+    0.5: 0.03975,
+    0.37: 0.02679,
+    0.26: 0.01676,
+    0.2: 0.01197,
+    0.1: 0.00428,
+    0.05: 0.00145,
+}
 # Density: loss of the best pentagon over that of the best two digons.
-UNIFORM_RATIO = {0.3: 1.084, 0.25: 1.035, 0.2: 0.959, 0.15: 0.851, 0.1: 0.702, 0.05: 0.503,
-                 0.02: 0.353}  # fmt: skip
+UNIFORM_RATIO = {
+    0.3: 1.084,
+    0.25: 1.035,
+    0.2: 0.959,
+    0.15: 0.851,
+    0.1: 0.702,
+    0.05: 0.503,
+    0.02: 0.353,
+}
 DECAYING_RATIO = {0.2: 1.073, 0.15: 0.976, 0.1: 0.826, 0.05: 0.607}
 CROSSOVER = (0.16, 0.161, 0.224, 0.226)
 SPARSER = (0.26, 0.265, 0.27, 0.275, 0.28)  # density of feature 4, as a share of 0.05
@@ -53,11 +69,16 @@ def five():
             lambda *leaves: jnp.concatenate(leaves), digon_starts(), pentagon_starts()
         )
     found = optimum(
-        np.array(density), np.array(importance), n_hidden=2, n_restarts=N_RANDOM, starts=starts,
+        np.array(density),
+        np.array(importance),
+        n_hidden=2,
+        n_restarts=N_RANDOM,
+        starts=starts,
         n_polished=4,
-    )  # fmt: skip
-    return {label: (k, jax.tree.map(lambda leaf, k=k: leaf[k], found))
-            for k, label in enumerate(labels)}  # fmt: skip
+    )
+    return {
+        label: (k, jax.tree.map(lambda leaf, k=k: leaf[k], found)) for k, label in enumerate(labels)
+    }
 
 
 def branches(cell):

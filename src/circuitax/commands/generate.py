@@ -38,9 +38,16 @@ with -- goes after a lone --.
 # New tokens when the command does not say how many.
 MOST = 100
 DEFAULTS = {
-    "model": "", "member": "0", "step": None, "tokens": None, "samples": "1", "seed": "0",
-    "temperature": "1", "top-k": None, "top-p": None,
-}  # fmt: skip
+    "model": "",
+    "member": "0",
+    "step": None,
+    "tokens": None,
+    "samples": "1",
+    "seed": "0",
+    "temperature": "1",
+    "top-k": None,
+    "top-p": None,
+}
 
 
 class _Parser(argparse.ArgumentParser):

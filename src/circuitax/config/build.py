@@ -70,7 +70,7 @@ def _value(config: DictConfig, name: str, path: str, hint: Any) -> Any:
 
 
 def _plain(value: Any, path: str) -> Any:
-    if isinstance(value, ListConfig):
+    if isinstance(value, ListConfig | list):  # a list comes from ${by_scale:[...],[...],[...]}
         return tuple(_plain(item, f"{path}[{i}]") for i, item in enumerate(value))
     if isinstance(value, DictConfig):
         kind = OmegaConf.get_type(value)

@@ -26,7 +26,7 @@ def terms(data: xr.Dataset) -> Figure:
         reference_line(ax, y=data.uniform, label="uniform")
         if "bigram_loss" in data:
             reference_line(ax, y=data.bigram_loss, label="bigram table", style="dashed")
-        ax.set(ylabel="held-out loss, nats a token", ylim=(0, 1.25 * data.uniform))
+        ax.set(ylabel="held-out loss, nats per token", ylim=(0, 1.25 * data.uniform))
     by_layer.legend(loc="upper right", ncols=2)
     costs = (
         (-0.13, BLUE, "o", "patterns react", data.ablated),

@@ -1,12 +1,12 @@
 """Range checks of arguments: one line names the argument, its value and what is required."""
 
 import sys
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 
-def check_range(name: str, value: ArrayLike, interval: str) -> None:
+def check_range(name: str, value: Any, interval: str) -> None:
     """Refuse a number, or an array with an entry, outside an interval; NaN is outside of all.
 
     A value that is being traced by ``jax.jit``, ``jax.vmap`` or ``jax.grad`` is not known yet and

@@ -19,10 +19,10 @@ class Threshold(NamedTuple):
 
 
 def succeeds(
-    low: Float[np.ndarray, "n_maps n_dims"],
-    high: Float[np.ndarray, "n_maps n_dims"],
+    low: Float[np.ndarray, "*sizes n_maps n_dims"],
+    high: Float[np.ndarray, "*sizes n_maps n_dims"],
     epsilon: float,
-) -> Bool[np.ndarray, "n_maps n_dims"]:
+) -> Bool[np.ndarray, "*sizes n_maps n_dims"]:
     """Whether all pairs of a map lie within ``1 ± ε``, from `by_dimension.Extremes`.
 
     Raises:
