@@ -114,7 +114,7 @@ def test_one_line_says_what_is_wrong(
     entries: dict[str, Entry], override: str, message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message) as caught:
-        cells(entries, override)
+        plan([override] if override.startswith("experiment=") else [WALK, override], entries)
     assert "\n" not in str(caught.value)
 
 
