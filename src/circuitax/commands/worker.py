@@ -20,9 +20,10 @@ from circuitax.config.cells import hydra_of_jobs
 from circuitax.lab.compilation import Footprint, footprint, release_compiled_code
 from circuitax.lab.stop import StopFlag, receive
 
-# Growth since the first job at which compiled code is released; jobs of one shape share theirs and
-# stay below. A worker that is larger than this after a release leaves, and another takes its place.
-GROWTH = Footprint(maps=1000, megabytes=250.0)
+# Growth since the first job's release at which compiled code is released again; jobs of one shape
+# share theirs and stay below. A worker that is larger than this after a release leaves, and another
+# takes its place.
+GROWTH = Footprint(maps=1000, megabytes=200.0)
 
 
 class Job(NamedTuple):
@@ -53,7 +54,7 @@ def serve(jobs: Connection) -> None:
         threading.Thread(target=_stop_with_parent, daemon=True).start()
         receive([signal.SIGTERM])
         setup_globals()
-        smallest: Footprint | None = None
+        first: Footprint | None = None
         leaves = False
         while not leaves:
             try:
@@ -65,8 +66,10 @@ def serve(jobs: Connection) -> None:
                 _compute(job, stop)
             except Exception as raised:  # before the job's own code, which leaves word of its own
                 error = f"{type(raised).__name__}: {raised}"
-            smallest = smallest or footprint()
-            leaves = stop.number is not None or not _small_again(smallest)
+            if first is None:
+                release_compiled_code()
+                first = footprint()
+            leaves = stop.number is not None or not _small_again(first)
             jobs.send(Answer(error, stop.number, leaves))
 
 
