@@ -20,21 +20,6 @@ ACCEPTED = {
     for name in sorted(discover())
     if (RESULTS / name / "accepted" / "scalars.json").exists()
 }
-# Experiments whose accepted record was made before all that settles their claims was saved. Remove
-# a line when the record has been made again and accepted: the test then fails until you do.
-AWAITING: dict[str, str] = {
-    "circuit_identities": "heads of the score terms, and widths of random heads, are saved now",
-    "induction_phase": "the score from which a head matches prefixes is saved from now on",
-    "jl_capacity": "the number of decoding trials is saved from now on",
-    "jl_theorem": "ratios of Gaussian maps, pairs beyond and examples are saved from now on",
-    "jl_threshold": "the thresholds of resampled maps are saved from now on",
-    "pentagon": "pre-activations, and the response at magnitude 0.5, are saved from now on",
-    "toy_phase": "the optima at the points that claims name are saved from now on",
-}
-# Numbers computed in float32 when they were accepted, in float64 since: relative tolerance by name.
-SINGLE_PRECISION = {
-    "toy_intro": {"T3-gaps": 1e-5, "T3-optimum-gaps-low": 1e-6, "T3-optimum-gaps-high": 1e-6},
-}
 # What may differ where a small number is the difference of two that are below one.
 ROUNDING = 1e-17
 
@@ -51,15 +36,7 @@ def measured_again(name: str) -> Measured:
     return module_of(name, "measures").measure(Record.load(ACCEPTED[name]))
 
 
-def awaiting(name: str) -> object:
-    if name not in AWAITING:
-        return name
-    return pytest.param(
-        name, marks=pytest.mark.xfail(raises=KeyError, reason=AWAITING[name], strict=True)
-    )
-
-
-@pytest.mark.parametrize("name", [awaiting(name) for name in ACCEPTED])
+@pytest.mark.parametrize("name", ACCEPTED)
 def test_the_accepted_record_gives_the_accepted_numbers_and_verdicts(name: str) -> None:
     found = measured_again(name)
     accepted = json.loads((ACCEPTED[name] / "scalars.json").read_text())
@@ -68,8 +45,7 @@ def test_the_accepted_record_gives_the_accepted_numbers_and_verdicts(name: str) 
     for quantity, wanted in accepted["measured"].items():
         estimate, before = found.estimates[quantity], estimate_from_json(wanted)
         assert (estimate.n, estimate.method) == (before.n, before.method)
-        rtol = SINGLE_PRECISION.get(name, {}).get(quantity, 1e-12)
-        np.testing.assert_allclose(estimate[:3], before[:3], rtol, ROUNDING, err_msg=quantity)
+        np.testing.assert_allclose(estimate[:3], before[:3], 1e-12, ROUNDING, err_msg=quantity)
     verdicts = settle(module_of(name, "claims").CLAIMS, *found)
     wanted = json.loads((ACCEPTED[name] / "claims.json").read_text())
     assert {v.claim.id: v.verdict for v in verdicts} == {v["id"]: v["verdict"] for v in wanted}

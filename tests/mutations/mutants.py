@@ -284,8 +284,8 @@ MUTANTS = (
     Mutant(
         "last_token_of_a_text_is_read",
         "lab/language_model.py",
-        "model.spec.n_ctx - n_read + 1",
-        "model.spec.n_ctx - n_read",
+        "else n_ctx - n_read + 1",
+        "else n_ctx - n_read",
         (
             "tests/lab/test_language_model.py::"
             "test_a_text_ends_with_its_document_and_at_the_context",

@@ -31,5 +31,5 @@ def slope_estimate(x: ArrayLike, y: ArrayLike) -> Estimate:
     slope = float(centred @ values / (centred @ centred))
     residual = values - values.mean() - slope * centred
     error = np.sqrt(residual @ residual / (len(at) - 2) / (centred @ centred))
-    half = NORMAL_95 * error
+    half = float(NORMAL_95 * error)
     return Estimate(slope, slope - half, slope + half, len(at), "least squares 95%")
