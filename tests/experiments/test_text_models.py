@@ -6,13 +6,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from circuitax.commands import run
+from circuitax.commands import job, run
 from circuitax.config.catalogue import discover
 from circuitax.config.cells import plan
 from circuitax.data.text import open_text
 from circuitax.lab.arrays import load_tree
-from circuitax.lab.runs import finished_runs, provenance
+from circuitax.lab.runs import VARIABLE, finished_runs, provenance
 from circuitax.records.record import Record
+
+
+@pytest.fixture
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logging_as_before: None) -> Path:
+    """An empty results folder; the compilation cache stays as the test session has it."""
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "results"))
+    monkeypatch.setattr(job, "keep_compiled_code", lambda folder: folder)
+    return tmp_path / "results"
 
 
 @pytest.fixture
