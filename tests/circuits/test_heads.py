@@ -41,7 +41,11 @@ def test_S0_def_23_full_circuits_E1_E2_E3(make_run, x64):
     np.testing.assert_allclose([column[v, u], ov[u, v]], raise_of_v, atol=1e-12)
     assert abs(column[u, v] - raise_of_v) > 1e-2
     # E3: the head-level matrices are d × d and not V × V
-    assert heads.head_ov(attention).shape[-2:] == (6, 6) and ov.shape == (7, 7)
+    over_features = materialise(heads.head_qk(attention, run.model.spec.scale))[0, 1]
+    np.testing.assert_allclose(over_features, W_Q.T @ W_K * run.model.spec.scale, atol=1e-12)
+    head_ov = materialise(heads.head_ov(attention))[0, 1]
+    np.testing.assert_allclose(head_ov, (W_O @ W_V).T, atol=1e-12)
+    assert head_ov.shape == (6, 6) and ov.shape == (7, 7)
 
 
 def test_S0_rmk_24_attending_to_a_token_writes_its_row(make_run, x64):
