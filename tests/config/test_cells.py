@@ -103,7 +103,7 @@ def test_upstream_runs_are_part_of_the_identity(entries: dict[str, Entry]) -> No
         ("step=3", "^step=3 must be a group of law, size$"),
         ("rate=fast", r"^rate=\[fast\] must be a list, each item a number$"),
         ("n_steps=???", r"^n_steps is missing, it must be an integer: give n_steps=...$"),
-        ("scale=huge", "^scale=huge must be one of tiny, quick, paper$"),
+        ("scale=huge", "^scale=huge must be one of tiny, quick, evening, paper$"),
         ("seed=-1", "^seed=-1 must be between 0 and"),
         ("experiment=house_wolk", r"is not an experiment \(did you mean 'house_walk'\?\)"),
         ("experiment=house_walk,house_reader", "is a sweep: add -m"),

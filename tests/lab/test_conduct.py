@@ -231,6 +231,10 @@ def test_expected_times_are_announced(entries: dict[str, Entry]) -> None:
     )
     quick = plan(["experiment=house_walk"], entries)[1][0]
     assert announcement(quick, resumes=False).endswith("about 2 s expected on 2 cores")
+    evening = plan(["experiment=house_walk", "scale=evening"], entries)[1][0]
+    assert announcement(evening, resumes=False).endswith(
+        "at evening scale: about 60 s expected on 2 cores"
+    )
     reader = plan(["experiment=house_reader", "scale=paper"], entries)[1][0]
     assert "no time known for this scale" in announcement(reader, resumes=False)
 

@@ -27,7 +27,7 @@ def copy(tmp_path: Path) -> Entry:
     name = re.sub(r"\W", "_", f"walk_of_{tmp_path.name}")
     folder = tmp_path / name
     shutil.copytree(HOUSE / "house_walk", folder, ignore=shutil.ignore_patterns("__pycache__"))
-    return Entry(name, name, folder, tmp_path / "conf", "", (), 1.0, None)
+    return Entry(name, name, folder, tmp_path / "conf", "", (), 1.0, 1.0, None)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from circuitax.commands.options import one_of, read_options, refuse, wanted
 from circuitax.config.catalogue import Entry, discover
+from circuitax.config.scale import SCALES
 from circuitax.lab.drawing import draw_figures, up_to_date
 from circuitax.lab.pages import write_pages
 from circuitax.lab.runs import (
@@ -46,7 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         options = read_options(typed, OPTIONS)
         one_of("dirty", options["dirty"], ("no", "yes"))
-        one_of("scale", options["scale"], ("", "tiny", "quick", "paper"))
+        one_of("scale", options["scale"], ("", *SCALES))
         entries = discover()
         chosen = _chosen(options, entries)
         if options["dirty"] == "no":

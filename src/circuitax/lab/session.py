@@ -19,9 +19,9 @@ def announcement(cell: Cell, *, resumes: bool) -> str:
         resumes: Whether an earlier session left work that is resumed.
     """
     name, scale = cell.entry.name, cell.root.scale.name
-    expected = {"quick": cell.entry.budget_seconds, "paper": cell.entry.paper_seconds}.get(scale)
+    expected = cell.entry.seconds(scale)
     parts = [f"{name} {cell.id} at {scale} scale" + (", resumed" if resumes else "")]
-    if expected is not None and expected != float("inf"):
+    if expected is not None:
         parts.append(f"about {_duration(expected)} expected on 2 cores")
     elif scale == "paper":
         parts.append("no time known for this scale (PAPER_SECONDS is not stated)")
