@@ -252,7 +252,7 @@ def _integer(config: Config, key: str) -> int:
     return value
 
 
-def _number(config: Config, key: str, default: float, whole: bool = False) -> Any:
+def _number(config: Config, key: str, default: int | float, whole: bool = False) -> Any:
     value = config.get(key, default)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
         raise ValueError(f"config key {key!r} is {value!r}, must be a positive number")

@@ -5,7 +5,7 @@ from jaxtyping import Shaped
 
 
 def to_neighbours(x: Shaped[np.ndarray, "*shape"], n_turned: int) -> Shaped[np.ndarray, "*shape"]:
-    """Pairs (i, i + n_turned/2) of the last axis moved to (2i, 2i + 1), the order of `kernel.rotary`.
+    """Pairs (i, i + n_turned/2) of the last axis moved to (2i, 2i + 1), as in `kernel.rotary`.
 
     Files of the Hugging Face Hub pair entries half a rotated width apart; GGUF files of the llama
     architecture pair neighbours. Scores do not change when queries and keys move alike.
