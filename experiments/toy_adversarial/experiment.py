@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 from circuitax.kernel.features import feature_columns
 from circuitax.kernel.keys import derive
 from circuitax.kernel.weights import TiedWeights
-from circuitax.kit.arms import crossed_training, in_every_seed
+from circuitax.kit.arms import crossed_training
 from circuitax.kit.checks import require_at_least, require_divides, require_in
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec

@@ -16,7 +16,10 @@ def measure(record: Record) -> Measured:
     attack = swept.analytic.transpose("density", "seed").values
     features = swept.features_per_dimension.transpose("density", "seed").values
     dense, sparse = int(np.argmax(swept.density.values)), int(np.argmin(swept.density.values))
-    ranks = [np.corrcoef(rankdata(a), rankdata(f))[0, 1] for a, f in zip(attack.T, features.T)]
+    ranks = [
+        np.corrcoef(rankdata(a), rankdata(f))[0, 1]
+        for a, f in zip(attack.T, features.T, strict=True)
+    ]
     gradient, masked = swept.gradient.values, swept.masked.values
     guarded = members_where(data, np.isfinite(data.defended_loss).all("defence"))
     left = guarded.defended_features_per_dimension.transpose("defence", "seed")
