@@ -1,0 +1,60 @@
+"""What is published of neurons under a privileged basis (n = 10, m = 5, I = 0.75^i)."""
+
+from dataclasses import replace
+
+from circuitax.records.claims import ClaimSource, at_least, at_most, near
+
+COUNT = "a count"
+PAPER = ClaimSource(
+    "Toy Models of Superposition, superposition in a privileged basis",
+    selection="lowest loss of all restarts at the density",
+    n=96,
+    why=COUNT,
+)
+THOUSAND = replace(PAPER, source=f"{PAPER.source}: 1,000 models a density")
+
+# Density: monosemantic neurons of the best solution, as published.
+MONOSEMANTIC = {0.75: 5, 0.35: 3, 0.15: 2, 0.12: 1, 0.06: 0, 0.03: 0}
+# Density: features represented by the best solution, as published.
+REPRESENTED = {0.75: 5, 0.35: 6, 0.15: 7, 0.12: 7, 0.06: 8, 0.03: 10}
+
+CLAIMS = (
+    *(
+        PAPER.claim(
+            f"privileged-mono-p{p:g}",
+            f"p = {p:g}: the best solution has {count} monosemantic neurons",
+            near(count, 0),
+        )
+        for p, count in MONOSEMANTIC.items()
+    ),
+    *(
+        PAPER.claim(
+            f"privileged-features-p{p:g}",
+            f"p = {p:g}: the best solution represents {count} features",
+            near(count, 0),
+        )
+        for p, count in REPRESENTED.items()
+    ),
+    PAPER.claim(
+        "privileged-code",
+        "p = 0.35: the features that are not alone in a neuron use two neurons (polysemantic "
+        "neurons)",
+        near(2, 0),
+    ),
+    PAPER.claim(
+        "privileged-pairs",
+        "p = 0.03: every feature is a pair of neurons (share of features with two neurons)",
+        at_least(0.8),
+        "one or two of ten features may be below the threshold of a weight",
+        kind="shape",
+    ),
+    THOUSAND.claim(
+        "privileged-best-is-rare",
+        "A plain run seldom finds the best solution where features are polysemantic: share of "
+        "restarts within 1 % of the best loss, mean over p <= 0.15",
+        at_most(0.3),
+        "the paper needed 1,000 restarts",
+        kind="shape",
+        selection="all restarts",
+    ),
+)
