@@ -30,7 +30,7 @@ from circuitax.superposition.adversarial import (
     input_errors,
 )
 from circuitax.superposition.convention import Convention
-from circuitax.superposition.geometry import dimensions_per_feature
+from circuitax.superposition.geometry import dimensions_per_feature, norms
 from circuitax.superposition.optimum import find_optimum
 from circuitax.training.optim import OptimSpec
 from circuitax.training.toy import ToyHyper, ToyProblem
@@ -116,6 +116,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         "loss": "sum over features, mean over common samples",
         "attack": "analytic: for each input, the feature and the sign that hurt most; "
         "feature: one feature and sign for all inputs; inputs are not clipped to [0, 1]",
+        "kept": "features with at least half the greatest norm",
         "vulnerability": "added loss over that of a model without superposition, strength^2",
         "selection": "all seeds that stayed finite; none is left out otherwise",
         "members": {"sweep": lost, "defence": lost_defended},
@@ -196,6 +197,7 @@ def _one_model(
     bound = attack_bound(weights, clean, ones, strength)
     slope = jax.grad(lambda c: jnp.sum(input_errors(weights, x, ones, c)))(jnp.zeros_like(x))
     excess = jnp.max(jnp.maximum(worst, ascent) / bound)
+    size = norms(weights.W)
 
     def vulnerability(loss: Array) -> Array:
         return (loss - jnp.mean(clean)) / strength**2
@@ -208,6 +210,7 @@ def _one_model(
         "masked": jnp.mean(jnp.all(slope == 0, axis=1)),
         "over_bound": excess,
         "features_per_dimension": 1 / dimensions_per_feature(weights.W),
+        "kept_per_dimension": jnp.sum(size >= jnp.max(size) / 2) / weights.W.shape[0],
     }
 
 

@@ -24,6 +24,7 @@ ATTACKS = (
     ("gradient", "gradient ascent", ORANGE, "^"),
 )
 VULNERABILITY = "added loss / added loss\nwithout superposition"
+FEATURES = "features per dimension\n" + r"$\|W\|_F^2/m$"
 
 
 @styled
@@ -35,7 +36,7 @@ def draw(record: Record) -> dict[str, Figure]:
 def vulnerability(record: Record) -> Figure:
     """Added loss over sparsity, features per dimension likewise, and one against the other."""
     data = record.data
-    figure, axes = new_figure(1, 3, width=PAGE, height=2.7)
+    figure, axes = new_figure(1, 3, width=PAGE, height=2.95)
     over, shape, against = axes[0]
     sparsity = 1 / data.density.values
     for name, label, colour, mark in ATTACKS:
@@ -55,7 +56,7 @@ def vulnerability(record: Record) -> Figure:
         data.optimum_features_per_dimension, data.optimum_analytic, "D", color=PINK, markersize=3
     )
     _sparse(over, VULNERABILITY, "vulnerability rises with sparsity")
-    _sparse(shape, r"features per dimension $\|W\|_F^2/m$", "and so does superposition")
+    _sparse(shape, FEATURES, "and so does superposition")
     against.set(xlabel="features per dimension", title="one follows the other")
     against.legend(loc="upper left")
     for ax in (over, against):
@@ -63,7 +64,7 @@ def vulnerability(record: Record) -> Figure:
     n, m = int(record.data.sizes["seed"]), record.notes["attack_strength"]
     handles, labels = over.get_legend_handles_labels()
     title = f"attack {m:g} of the mean input norm; mean of {n} seeds and t interval 95 %"
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, title=title)
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, title=title)
     letter_panels(axes[0])
     return figure
 
@@ -71,26 +72,27 @@ def vulnerability(record: Record) -> Figure:
 def defence(record: Record) -> Figure:
     """What is left of superposition after training against attacks, and what it costs."""
     data = record.data
-    figure, axes = new_figure(1, 3, width=PAGE, height=2.3)
+    figure, axes = new_figure(1, 4, width=PAGE, height=2.2)
     shown = (
-        (
-            "defended_features_per_dimension",
-            r"features per dimension $\|W\|_F^2/m$",
-            "superposition",
-        ),
-        ("defended_analytic", VULNERABILITY, "vulnerability"),
-        ("defended_loss", "loss without attack", "price"),
+        ("defended_features_per_dimension", FEATURES, "superposition goes"),
+        ("defended_kept_per_dimension", "kept features\nper dimension", "fewer features are kept"),
+        ("defended_analytic", VULNERABILITY, "vulnerability falls"),
+        ("defended_loss", "loss without attack", "at a price"),
     )
     for ax, (name, label, title) in zip(axes[0], shown, strict=True):
         rows = data[name].transpose("defence", "seed").values
         mean_curve(ax, data.defence.values, rows, BLUE, marker="o", markersize=3)
         for strength, row in zip(data.defence.values, rows, strict=True):
             seed_dots(ax, strength, row, GREY, half_width=0.012, size=5)
-        ax.set(xlabel="trained against (share of input norm)", ylabel=label, title=title)
+        ax.set(xlabel="attack in training / input norm", ylabel=label, title=title)
         if name != "defended_loss":
             reference_line(ax, y=1)
         ax.set_ylim(bottom=0)
     letter_panels(axes[0])
+    figure.suptitle(
+        f"training against attacks, dots {data.sizes['seed']} seeds, band t interval 95 %",
+        fontsize=8,
+    )
     return figure
 
 

@@ -25,6 +25,7 @@ def measure(record: Record) -> Measured:
     left = guarded.defended_features_per_dimension.transpose("defence", "seed")
     weakest, strongest = (int(pick(left.defence.values)) for pick in (np.argmin, np.argmax))
     none, full = left.isel(defence=weakest), left.isel(defence=strongest)
+    kept = guarded.defended_kept_per_dimension.isel(defence=strongest)
     bounds = ("over_bound", "defended_over_bound", "optimum_over_bound")
     return Measured(
         {
@@ -33,6 +34,7 @@ def measure(record: Record) -> Measured:
             "adversarial-gradient-fails": mean_estimate(gradient[sparse] / attack[sparse]),
             "adversarial-training": mean_estimate(full.values / none.values),
             "adversarial-training-removes": mean_estimate(full.values),
+            "adversarial-training-kept": mean_estimate(kept.values),
             "adversarial-dense": mean_estimate(attack[dense]),
             "adversarial-masked": mean_estimate(masked[sparse] - masked[dense]),
             "adversarial-bound": exact(max(float(data[name].max()) for name in bounds)),
