@@ -36,8 +36,8 @@ def input_errors(
     change: Float[Array, "*batch n_features"],
 ) -> Float[Array, " batch"]:
     """``sum_i I_i (x_i - out_i(x + change))^2``, the error of every input after a change."""
-    output = tied_forward(weights, x + change)
-    return jnp.sum(importance * (output - x) ** 2, axis=-1)
+    output = tied_forward(weights, x + jnp.broadcast_to(change, x.shape))
+    return (output - x) ** 2 @ importance
 
 
 def analytic_errors(

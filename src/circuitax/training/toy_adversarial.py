@@ -85,6 +85,6 @@ class AdversarialToy:
         """Importance-weighted squared error of one attacked batch."""
         x = feature_columns(batch.features, hyper.density, signed=False)
         directions = attack_directions(jax.lax.stop_gradient(params.W))
-        attacked = x + hyper.strength * batch.sign * directions[batch.target].T
+        attacked = x + hyper.strength * batch.sign[None] * directions[batch.target].T
         output = tied_columns(params, attacked, self.model.output)
         return weighted_squared_error(x, output, hyper.importance, Convention.sum, feature_axis=0)
