@@ -5,6 +5,7 @@ The names T10-... refer to result 10 of the toy-models table in docs/acceptance.
 
 from dataclasses import replace
 
+from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, between, near
 
 PAPER = ClaimSource(
@@ -12,9 +13,11 @@ PAPER = ClaimSource(
     kind="shape",
     selection="all seeds that stayed finite",
     n=8,
+    origin="published",
+    link=papers.TOY_MODELS,
 )
 BEST = replace(PAPER, selection="lowest loss of the seeds")
-OURS = replace(PAPER, source="ours, on the models of the paper")
+OURS = replace(PAPER, source="ours, on the models of the paper", origin="ours", link="")
 
 CLAIMS = (
     BEST.claim(
@@ -23,6 +26,7 @@ CLAIMS = (
         near(3, 0),
         "a count",
         kind="number",
+        printed="two neurons a feature, ReLU(x) and ReLU(-x)",
     ),
     BEST.claim(
         "T10-gain",
@@ -30,6 +34,8 @@ CLAIMS = (
         at_most(0.03),
         "Adam's noise",
         kind="number",
+        origin="theorem",
+        link="",
     ),
     OURS.claim(
         "T10-seeds",
@@ -73,10 +79,16 @@ CLAIMS = (
     ),
     PAPER.claim(
         "abs-motif",
-        "n = m = 10, p = 0.5: the asymmetric motif with its inhibiting neurons occurs in trained "
-        "models (share of seeds)",
+        "n = 20, m = 10, p = 0.5: the asymmetric motif with its inhibiting neurons occurs in "
+        "trained models (share of seeds)",
         at_least(0.1),
         "it is the paper's example; more than one seed in ten",
+    ),
+    OURS.claim(
+        "abs-motif-sparse",
+        "n = 20, m = 10, p = 0.1: the asymmetric motif occurs (share of seeds)",
+        at_least(0.3),
+        "in three of four of twelve networks of a trial with other seeds",
     ),
     PAPER.claim(
         "abs-motif-in",
@@ -84,6 +96,7 @@ CLAIMS = (
         between(2, 8),
         "4, within a factor of two",
         kind="number",
+        printed="2 and -1/2",
         n=1,
     ),
     PAPER.claim(
@@ -92,6 +105,7 @@ CLAIMS = (
         between(2, 8),
         "4, within a factor of two",
         kind="number",
+        printed="1/2 and 2",
         n=1,
     ),
 )

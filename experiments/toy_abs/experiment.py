@@ -19,7 +19,7 @@ from circuitax.kernel.features import feature_columns
 from circuitax.kernel.keys import derive
 from circuitax.kernel.weights import MLPWeights
 from circuitax.kit.arms import crossed_training
-from circuitax.kit.checks import require_at_least, require_divides, require_in
+from circuitax.kit.checks import require_at_least, require_divides, require_in, require_positive
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
 from circuitax.superposition.absolute import asymmetric_motif, serving
@@ -67,7 +67,8 @@ class Spec:
     Attributes:
         sanity: Two neurons for each feature, one density.
         sweep: Fewer neurons than features, over density.
-        motif: The size of the asymmetric motif, one density.
+        motif: The size of the asymmetric motif.
+        init_scale: Standard deviation of the initial weights over Kaiming's, positive.
         batch_size: Fresh samples a step, at least 1.
         samples: Inputs that trained networks are measured on, at least 1, common to all.
         optim: The paper does not state it.
@@ -77,6 +78,7 @@ class Spec:
     sanity: Arm = field(default_factory=Arm)
     sweep: Arm = field(default_factory=Arm)
     motif: Arm = field(default_factory=Arm)
+    init_scale: float = 0.2
     batch_size: int = 256
     samples: int = 16_384
     optim: OptimSpec = field(default_factory=OptimSpec)
@@ -84,6 +86,7 @@ class Spec:
 
     def __post_init__(self) -> None:
         require_at_least(self, 1, "batch_size", "samples")
+        require_positive(self, "init_scale")
         require_divides(self, "chunk", "optim.steps")
 
 
@@ -104,6 +107,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         "members": members,
         "data": "one stream a seed, shared by all densities; seeds are independent",
         "weight_decay": spec.optim.weight_decay,
+        "init_scale": spec.init_scale,
         "least_serving": LEAST_SERVING,
         "least_purity": LEAST_PURITY,
         "task": "|x|; tasks of different density are different tasks, their losses do not compare",
@@ -121,7 +125,7 @@ def _trained(
         jnp.broadcast_to(jnp.asarray(arm.density, float)[:, None], shape),
         jnp.broadcast_to(arm.importance_base ** jnp.arange(float(arm.n_features)), shape),
     )
-    problem = AbsoluteToy(arm.n_features, arm.n_hidden, spec.batch_size)
+    problem = AbsoluteToy(arm.n_features, arm.n_hidden, spec.batch_size, spec.init_scale)
     trained = crossed_training(
         lab, name, key, problem, spec.optim, cells, seeds=arm.seeds, chunk=spec.chunk
     )
@@ -171,7 +175,7 @@ def _listed(motif: dict[str, np.ndarray]) -> xr.Dataset:
     """The motifs that were found: of which seed and neuron, and how unequal."""
     density, seed, neuron, strong, weak = np.nonzero(motif["found"])
     at = (density, seed, neuron, strong, weak)
-    arrays = {"seed": seed, "neuron": neuron, "strong": strong, "weak": weak}
+    arrays = {"cell": density, "seed": seed, "neuron": neuron, "strong": strong, "weak": weak}
     arrays |= {k: motif[k][at] for k in ("in_ratio", "out_ratio", "inhibition")}
     return xr.Dataset({f"case_{k}": ("case", v) for k, v in arrays.items()})
 

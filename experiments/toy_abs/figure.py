@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from circuitax.figures.marks import mean_curve, reference_line
-from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE
+from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE, PINK
 from circuitax.figures.style import COLUMN, PAGE, letter_panels, new_figure, styled
 from circuitax.records.record import Record
 from experiments.toy_abs.measures import computed, monosemantic
@@ -87,24 +87,27 @@ def sweep(record: Record) -> Figure:
 def motif(record: Record) -> Figure:
     """Ratios of the input and output weights of every motif that was found."""
     data = record.data
-    figure, axes = new_figure(1, 1, width=COLUMN, height=2.7)
+    figure, axes = new_figure(1, 1, width=COLUMN, height=3.3)
     ax = axes[0, 0]
     x, y = data.case_in_ratio.values, data.case_out_ratio.values
-    ends = np.array([1, max(20, *x, *y)] if len(x) else [1, 20])
+    ends = np.array([1, max([20, *x, *y])])
     ax.plot(ends, ends, color=GREY, linewidth=0.7, linestyle=":")
-    ax.scatter(x, y, s=9, color=BLUE, alpha=0.6, linewidths=0)
+    marks = []
+    for i, (p, colour) in enumerate(zip(data.motif_density.values, (PINK, BLUE), strict=False)):
+        here = data.case_cell.values == i
+        ax.scatter(x[here], y[here], s=9, color=colour, alpha=0.6, linewidths=0)
+        count = len(np.unique(data.case_seed.values[here]))
+        text = f"$p$ = {p:g}: in {count} of {data.sizes['motif_seed']} networks"
+        marks.append(
+            Line2D([], [], marker="o", linestyle="", markersize=3, color=colour, label=text)
+        )
     ax.plot([4], [4], "D", color=ORANGE, markersize=5)
-    with_motif = len(np.unique(data.case_seed))
     ax.set(xscale="log", yscale="log", xlabel="input weights: strong / weak feature")
     ax.set_ylabel("output weights: weak / strong feature")
-    ax.set_title(
-        f"features share a neuron unequally\n{with_motif} of {data.sizes['motif_seed']} networks",
-        fontsize=8,
-    )
-    marks = [
-        Line2D([], [], marker="o", linestyle="", color=BLUE, label="one motif"),
+    ax.set_title("two features share a neuron unequally")
+    marks += [
         Line2D([], [], marker="D", linestyle="", color=ORANGE, label="published example"),
         Line2D([], [], color=GREY, linestyle=":", label="equal service of both"),
     ]
-    ax.legend(handles=marks, loc="lower right")
+    figure.legend(handles=marks, loc="outside lower center", ncols=1)
     return figure

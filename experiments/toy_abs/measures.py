@@ -19,13 +19,16 @@ from experiments.toy_abs.claims import CLAIMS
 SERVES = 0.5
 # A feature is computed when less than this share of its variance is unexplained.
 UNEXPLAINED = 0.5
+RATIOS = ("abs-motif-in", "abs-motif-out")
 
 
 def measure(record: Record) -> Measured:
     """The measured value of every claim that this run can settle."""
     data = record.data
     found = _sanity(data) | _sweep(data) | _motif(data)
-    return Measured(found, unmet_rest(CLAIMS, found, "this run has other sizes or densities"))
+    rest = unmet_rest(CLAIMS, found, "this run has other sizes or densities")
+    absent = {k: "no network has the motif" for k in rest if k in RATIOS and not data.sizes["case"]}
+    return Measured(found, absent, {k: why for k, why in rest.items() if k not in absent})
 
 
 def monosemantic(data: xr.Dataset) -> np.ndarray:
@@ -66,19 +69,21 @@ def _sanity(data: xr.Dataset) -> dict[str, Estimate]:
 def _sweep(data: xr.Dataset) -> dict[str, Estimate]:
     density, share, beyond = data.sweep_density.values, monosemantic(data), computed(data)
     at = {p: int(i) for p in (1, 0.3, 0.1, 0.03, 0.01, 0.001) for i in _where(density, p)}
-    found = {
-        f"abs-mono-p{p:g}": mean_of_finite(share[at[p]]) for p in (1, 0.3, 0.1, 0.001) if p in at
-    }
+    samples = {f"abs-mono-p{p:g}": share[at[p]] for p in (1, 0.3, 0.1, 0.001) if p in at}
     if {0.1, 0.01} <= at.keys():
-        found["abs-mono-falls"] = mean_of_finite(share[at[0.1]] - share[at[0.01]])
+        samples["abs-mono-falls"] = share[at[0.1]] - share[at[0.01]]
     if 0.03 in at:
-        found["abs-beyond"] = mean_of_finite(beyond[at[0.03]])
-    return found
+        samples["abs-beyond"] = beyond[at[0.03]]
+    return {k: mean_of_finite(v) for k, v in samples.items() if np.isfinite(v).any()}
 
 
 def _motif(data: xr.Dataset) -> dict[str, Estimate]:
+    estimates: dict[str, Estimate] = {}
+    for p, name in ((0.5, "abs-motif"), (0.1, "abs-motif-sparse")):
+        for i in _where(data.motif_density.values, p):
+            there = data.case_seed.values[data.case_cell.values == i]
+            estimates[name] = share_estimate(np.isin(data.motif_seed.values, there))
     seeds = np.unique(data.case_seed.values)
-    estimates = {"abs-motif": share_estimate(np.isin(data.motif_seed.values, seeds))}
     if len(seeds) > 1:
         for end in ("in", "out"):
             logs = np.log(data[f"case_{end}_ratio"].values)

@@ -75,7 +75,7 @@ def defence(record: Record) -> Figure:
     figure, axes = new_figure(1, 4, width=PAGE, height=2.2)
     shown = (
         ("defended_features_per_dimension", FEATURES, "superposition goes"),
-        ("defended_kept_per_dimension", "kept features\nper dimension", "fewer features are kept"),
+        ("defended_kept_per_dimension", "kept features\nper dimension", "fewer are kept"),
         ("defended_analytic", VULNERABILITY, "vulnerability falls"),
         ("defended_loss", "loss without attack", "at a price"),
     )
@@ -84,11 +84,12 @@ def defence(record: Record) -> Figure:
         mean_curve(ax, data.defence.values, rows, BLUE, marker="o", markersize=3)
         for strength, row in zip(data.defence.values, rows, strict=True):
             seed_dots(ax, strength, row, GREY, half_width=0.012, size=5)
-        ax.set(xlabel="attack in training / input norm", ylabel=label, title=title)
+        ax.set(ylabel=label, title=title)
         if name != "defended_loss":
             reference_line(ax, y=1)
         ax.set_ylim(bottom=0)
     letter_panels(axes[0])
+    figure.supxlabel("strength of the attack in training / mean input norm", fontsize=8)
     figure.suptitle(
         f"training against attacks, dots {data.sizes['seed']} seeds, band t interval 95 %",
         fontsize=8,

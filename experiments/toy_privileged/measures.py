@@ -33,7 +33,7 @@ def measure(record: Record) -> Measured:
         # The cells of a restart share its data: they are averaged; the interval counts restarts.
         share = reached(sparse).mean("density")
         found["privileged-best-is-rare"] = mean_estimate(share.values)
-    return Measured(found, unmet_rest(CLAIMS, found, "this run has other densities"))
+    return Measured(found, {}, unmet_rest(CLAIMS, found, "this run has other densities"))
 
 
 def reached(data: xr.Dataset) -> xr.DataArray:

@@ -32,8 +32,8 @@ def test_neurons_are_classified_by_norm_and_purity() -> None:
 
 
 def test_neurons_of_a_feature_are_counted_by_weight() -> None:
-    assert neurons_per_feature(jnp.asarray(W)).tolist() == [2, 2, 2, 2]
-    assert neurons_per_feature(jnp.asarray(W), least_share=0.6).tolist() == [0, 0, 0, 1]
+    assert neurons_per_feature(jnp.asarray(W)).tolist() == [2, 2, 1, 1]
+    assert neurons_per_feature(jnp.asarray(W), least_share=0.48).tolist() == [1, 2, 1, 1]
     assert neurons_per_feature(jnp.zeros((2, 3))).tolist() == [0, 0, 0]
 
 

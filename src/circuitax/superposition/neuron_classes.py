@@ -59,7 +59,10 @@ def neuron_classes(
 def neurons_per_feature(
     W: Float[Array, "n_hidden n_features"], *, least_share: float = 0.25
 ) -> Int[Array, " n_features"]:
-    """Neurons in which a feature has a weight above ``least_share`` of the greatest of all weights.
+    """Neurons that a feature turns on: those in which its weight is positive and large.
+
+    Large is ``least_share`` of the greatest absolute weight of the model, or more. Features are not
+    negative, so a neuron with a negative weight is off when the feature is alone.
 
     Args:
         W: Weights.
@@ -69,6 +72,6 @@ def neurons_per_feature(
         ValueError: If ``least_share`` is out of range.
     """
     check_range("least_share", least_share, "(0, 1]")
-    size = jnp.abs(W)
-    most = jnp.max(size)
-    return jnp.sum((size >= least_share * most) & (most > 0), axis=0)
+    most = jnp.max(jnp.abs(W))
+    on = (least_share * most <= W) & (most > 0)
+    return jnp.sum(on, axis=0)

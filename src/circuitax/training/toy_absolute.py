@@ -26,9 +26,12 @@ class AbsoluteToy:
         n_features: Inputs and outputs, at least 1.
         n_hidden: Neurons, at least 1.
         batch_size: Fresh samples in each step, at least 1.
+        init_scale: Standard deviation of the initial weights over Kaiming's, positive. At 1,
+            networks of many unimportant features end in poor minima, where neurons mix features
+            that they happened to mix at the start.
 
     Raises:
-        ValueError: If a field is less than 1.
+        ValueError: If a size is less than 1, or ``init_scale`` is not positive.
 
     Source: toy-models paper, "Computation in superposition"; ARENA for the initialisation
         (Kaiming, uniform).
@@ -37,19 +40,22 @@ class AbsoluteToy:
     n_features: int
     n_hidden: int
     batch_size: int = 1024
+    init_scale: float = 1.0
 
     def __post_init__(self) -> None:
         for field in ("n_features", "n_hidden", "batch_size"):
             value = getattr(self, field)
             if value < 1:
                 raise ValueError(f"{field}={value} must be at least 1")
+        if not self.init_scale > 0:
+            raise ValueError(f"init_scale={self.init_scale} must be positive")
 
     def init(self, key: Key[Array, ""], hyper: ToyHyper) -> MLPWeights:
-        """Uniform weights of variance ``2 / d_in``, zero output biases."""
-        n, m = self.n_features, self.n_hidden
+        """Uniform weights of variance ``2 init_scale^2 / d_in``, zero output biases."""
+        n, m, scale = self.n_features, self.n_hidden, self.init_scale
         return MLPWeights(
-            W_in=_kaiming(derive(key, "W_in"), n, m),
-            W_out=_kaiming(derive(key, "W_out"), m, n),
+            W_in=scale * _kaiming(derive(key, "W_in"), n, m),
+            W_out=scale * _kaiming(derive(key, "W_out"), m, n),
             b_out=jnp.zeros(n),
         )
 
