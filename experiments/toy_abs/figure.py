@@ -73,7 +73,8 @@ def sweep(record: Record) -> Figure:
         (computed(data), GREEN, "computed features\nper pair of neurons", "more is computed"),
     )
     for ax, (rows, colour, label, title) in zip(axes[0], shown, strict=True):
-        mean_curve(ax, sparsity, rows, colour, each=True, marker="o", markersize=3)
+        known = np.isfinite(rows).any(axis=1)  # a density may have no network with a neuron in use
+        mean_curve(ax, sparsity[known], rows[known], colour, each=True, marker="o", markersize=3)
         ax.set(xscale="log", xlabel="1 / density $p$", ylabel=label, title=title)
         reference_line(ax, y=1)
         ax.set_ylim(bottom=0)
