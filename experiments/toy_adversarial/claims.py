@@ -40,7 +40,8 @@ CLAIMS = (
         explanation="Ascent does 1.1 times the damage of the analytic attack at most "
         "densities: it starts at the input, where features that are on give it a gradient. At "
         "p = 1/40 half of the networks have no gradient at two inputs in five "
-        "(those with no feature on), and ascent still is not worse on average. Perhaps the paper's models were far sparser.",
+        "(those with no feature on), and ascent still is not "
+        "worse on average. Perhaps the paper's models were far sparser.",
     ),
     PAPER.claim(
         "adversarial-training",
