@@ -69,6 +69,8 @@ CLAIMS = (
         "p = 0.001: all neurons are polysemantic (share of monosemantic ones)",
         at_most(0.1),
         "one or two of twenty may look pure",
+        explanation="Features are so rare that some networks have no neuron in use after 3,000 "
+        "steps of 256 samples.",
     ),
     OURS.claim(
         "abs-beyond",
@@ -76,6 +78,8 @@ CLAIMS = (
         "unexplained share is below one half, over n_hidden / 2)",
         at_least(1),
         "without superposition it is at most 1",
+        explanation="Importances fall so steeply (0.64^i) that the eleventh feature is worth a "
+        "hundredth of the first: neurons are shared, and what is gained is not counted here.",
     ),
     PAPER.claim(
         "abs-motif",
@@ -83,6 +87,9 @@ CLAIMS = (
         "trained models (share of seeds)",
         at_least(0.1),
         "it is the paper's example; more than one seed in ten",
+        explanation="None of 64 networks has it at p = 0.5, where neurons have one feature each; 59 "
+        "of 64 have it at p = 0.1. The density of 0.5 is that of a later exercise, the paper gives "
+        "none.",
     ),
     OURS.claim(
         "abs-motif-sparse",

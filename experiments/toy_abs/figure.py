@@ -3,8 +3,9 @@
 neurons     Dense features: each neuron serves one feature. The sparser, the more features share a
             neuron, first the unimportant ones. This is refuted if the bars of sparse panels have
             one colour each.
-sweep       The share of neurons with one feature falls as features become sparse, and more features
-            are computed than there are pairs of neurons. This is refuted if either curve is flat.
+sweep       The share of neurons with one feature falls as features become sparse, while about as
+            many features are computed as there are pairs of neurons, until features are too rare to
+            be learned. This is refuted if the first curve is flat.
 motif       Two features share a neuron unequally, with reverse weights in and out. This is refuted
             if the dots lie far from the diagonal, or if there is none.
 """
@@ -70,7 +71,7 @@ def sweep(record: Record) -> Figure:
     sparsity = 1 / data.sweep_density.values
     shown = (
         (monosemantic(data), BLUE, "monosemantic share\nof used neurons", "neurons become shared"),
-        (computed(data), GREEN, "computed features\nper pair of neurons", "more is computed"),
+        (computed(data), GREEN, "computed features\nper pair of neurons", "what is computed"),
     )
     for ax, (rows, colour, label, title) in zip(axes[0], shown, strict=True):
         known = np.isfinite(rows).any(axis=1)  # a density may have no network with a neuron in use

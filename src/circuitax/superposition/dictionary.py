@@ -91,7 +91,9 @@ def hedging(truth: Float[Array, "n_true d"], learned: Float[Array, "width d"]) -
     between = cosines(truth, truth)[own]
     best = jnp.take_along_axis(found, own[:, None], axis=1)
     other = found - best * between
-    return jnp.mean(jnp.max(jnp.where(jnp.arange(len(truth)) == own[:, None], -1, other), axis=1))
+    return jnp.mean(
+        jnp.max(jnp.where(jnp.arange(len(truth))[None] == own[:, None], -1, other), axis=1)
+    )
 
 
 def _unit(rows: Float[Array, "n d"]) -> Float[Array, "n d"]:
