@@ -112,13 +112,13 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         cells += score("narrow", np.repeat(orthogonal[None], 2, axis=0), narrow, spec.pairs)
         found[kind.value] = cells
     names = (*truths, *TOGETHER, "narrow independent", "narrow together")
-    axes = ("method", "target", "strength", "seed")
+    axes = ("kind", "target", "strength", "seed")
     arrays: dict[str, Any] = {
         name: (axes, np.stack([[cell[name] for cell in cells] for cells in found.values()]))
         for name in next(iter(found.values()))[0]
     }
     coords = {
-        "method": list(found),
+        "kind": list(found),
         "target": list(names),
         "strength": np.arange(len(spec.penalties)),
         "penalty": ("strength", np.asarray(spec.penalties)),

@@ -44,8 +44,8 @@ def ranking(record: Record) -> Figure:
     best = at_best_strength(record.data)
     figure, axes = new_figure(2, 2, width=PAGE, height=4.2, sharex=True)
     for ax, (score, label, title) in zip(axes.flat, SCORES, strict=True):
-        for i, method in enumerate(LABELS):
-            rows = best[score].sel(method=method, target=list(NAMES)).values
+        for i, kind in enumerate(LABELS):
+            rows = best[score].sel(kind=kind, target=list(NAMES)).values
             at = np.arange(len(NAMES)) + 0.18 * (i - 1.5)
             for place, row in zip(at, rows, strict=True):
                 seed_dots(ax, place, row, COLOURS[i], half_width=0.05, size=4, opacity=0.35)
@@ -74,7 +74,7 @@ def hedging(record: Record) -> Figure:
     ax = axes[0, 0]
     arms = (("narrow independent", BLUE, -0.15), ("narrow together", ORANGE, 0.15))
     for target, colour, shift in arms:
-        rows = best.hedging.sel(target=target, method=list(LABELS)).values
+        rows = best.hedging.sel(target=target, kind=list(LABELS)).values
         at = np.arange(len(LABELS)) + shift
         for place, row in zip(at, rows, strict=True):
             seed_dots(ax, place, row, colour, half_width=0.08, size=5)

@@ -20,19 +20,15 @@ def measure(record: Record) -> Measured:
         target="narrow independent"
     )
     found = {
-        "sae-large-relu": _mean(cosine.sel(target="large", method="relu")),
+        "sae-large-relu": _mean(cosine.sel(target="large", kind="relu")),
         "sae-small-best": _extreme(cosine.sel(target="small"), max),
         "sae-orthogonal": _extreme(cosine.sel(target="independent"), min),
-        "sae-shrinkage": _mean(strongest.sel(method="relu")),
-        "sae-jump-shrinks-less": _mean(
-            strongest.sel(method="jumprelu") - strongest.sel(method="relu")
-        ),
-        "sae-jump-regret": _mean(
-            large.error.sel(method="relu") / large.error.sel(method="jumprelu")
-        ),
-        "sae-hedging": _mean(merged.sel(method="relu")),
+        "sae-shrinkage": _mean(strongest.sel(kind="relu")),
+        "sae-jump-shrinks-less": _mean(strongest.sel(kind="jumprelu") - strongest.sel(kind="relu")),
+        "sae-jump-regret": _mean(large.error.sel(kind="relu") / large.error.sel(kind="jumprelu")),
+        "sae-hedging": _mean(merged.sel(kind="relu")),
         "sae-hedging-all": _extreme(merged, min),
-        "sae-no-hedging": _mean(best.hedging.sel(target="independent", method="relu")),
+        "sae-no-hedging": _mean(best.hedging.sel(target="independent", kind="relu")),
         "sae-anticorrelated": _extreme(cosine.sel(target="exclusive"), max),
     }
     return Measured(found, {})
@@ -51,5 +47,5 @@ def _mean(samples: xr.DataArray) -> Estimate:
 
 def _extreme(by_method: xr.DataArray, choose: Callable[..., Estimate]) -> Estimate:
     """The mean over seeds of the method whose mean is greatest, or least."""
-    means = [_mean(by_method.sel(method=name)) for name in by_method.method.values]
+    means = [_mean(by_method.sel(kind=name)) for name in by_method.kind.values]
     return choose(means, key=lambda estimate: estimate.value)

@@ -21,7 +21,7 @@ def test_the_strongest_codes_stay_for_a_k_that_is_an_array() -> None:
         every = jax.jit(jax.vmap(strongest, (None, 0)))(jnp.asarray(CODES), jnp.array([1, 2, 9]))
     for k, found in zip((1, 2, 4), np.asarray(every), strict=True):
         least = np.sort(CODES, axis=1)[:, -k][:, None]
-        np.testing.assert_array_equal(found, np.where(CODES >= least, CODES, 0))
+        np.testing.assert_array_equal(found, np.where(least <= CODES, CODES, 0))
     with pytest.raises(ValueError, match="k=0"):
         strongest(jnp.asarray(CODES), 0)
 

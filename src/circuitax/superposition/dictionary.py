@@ -6,13 +6,13 @@ for several.
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from circuitax.kernel.checks import check_range
 
 
 def strongest(
-    codes: Float[Array, "batch width"], k: Float[Array, ""] | float | int
+    codes: Float[Array, "batch width"], k: Float[Array, ""] | Int[Array, ""] | float | int
 ) -> Float[Array, "batch width"]:
     """The k largest codes of each row; all others become 0. k may be an array, so it can be swept.
 
