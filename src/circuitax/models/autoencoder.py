@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from circuitax.superposition.dictionary import jump_gate, strongest
+from circuitax.models.sparse_codes import jump_gate, strongest
 
 
 class Sparsity(Enum):
