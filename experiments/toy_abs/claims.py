@@ -87,9 +87,9 @@ CLAIMS = (
         "trained models (share of seeds)",
         at_least(0.1),
         "it is the paper's example; more than one seed in ten",
-        explanation="None of 64 networks has it at p = 0.5, where neurons have one feature each; 59 "
-        "of 64 have it at p = 0.1. The density of 0.5 is that of a later exercise, the paper gives "
-        "none.",
+        explanation="None of 64 networks has it at p = 0.5, where neurons have one feature each; "
+        "59 of 64 have it at p = 0.1. The density of 0.5 is that of a later exercise, the paper "
+        "gives none.",
     ),
     OURS.claim(
         "abs-motif-sparse",

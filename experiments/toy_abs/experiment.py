@@ -195,7 +195,9 @@ def _labelled(name: str, arm: Arm, found: dict[str, Any], alive: np.ndarray) -> 
         arrays[f"{name}_{key}"] = ((*cell, *axes), found[key])
     at = np.arange(len(best)), best
     ends = (f"{name}_feature", f"{name}_neuron")
-    arrays[f"{name}_W_in"] = ((cell[0], *ends), found["W_in"][at])
-    arrays[f"{name}_W_out"] = ((cell[0], *ends[::-1]), found["W_out"][at])
+    if name != "motif":
+        arrays[f"{name}_W_in"] = ((cell[0], *ends), found["W_in"][at])
+    if name == "sanity":  # those of the sweep are large, and are not looked at
+        arrays[f"{name}_W_out"] = ((cell[0], *ends[::-1]), found["W_out"][at])
     coords = {cell[0]: np.asarray(arm.density), cell[1]: np.arange(arm.seeds)}
     return xr.Dataset(arrays, coords)

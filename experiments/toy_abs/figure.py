@@ -49,7 +49,15 @@ def neurons(record: Record) -> Figure:
             shade = np.where(
                 live[order][:, None], colours[feature], matplotlib.colors.to_rgba(GREY)
             )
-            ax.bar(np.arange(len(W)), height, 0.85, bottom=bottom, color=shade, linewidth=0)
+            ax.bar(
+                np.arange(len(W)),
+                height,
+                0.85,
+                bottom=bottom,
+                color=shade,
+                linewidth=0,
+                rasterized=True,
+            )
             bottom += height
         ax.set_title(f"$p$ = {float(data.sweep_density[i]):g}", fontsize=8)
         ax.set_xticks([])
