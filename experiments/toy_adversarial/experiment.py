@@ -168,7 +168,7 @@ def _optimum(key: jax.Array, spec: Spec, density: np.ndarray) -> TiedWeights:
     with jax.enable_x64(True):
         p = jnp.asarray(np.repeat(density[:, None], n, axis=1))
         found = find_optimum(key, p, jnp.ones_like(p), n_hidden=m, n_restarts=spec.restarts)
-        return TiedWeights(*(np.asarray(leaf, np.float32)[:, None] for leaf in found.weights))
+        return TiedWeights(*(np.asarray(leaf, np.float32)[:, None] for leaf in found.weights))  # type: ignore[arg-type]
 
 
 def _attacked(

@@ -169,7 +169,9 @@ def _export(
     orthogonal: np.ndarray,
 ) -> None:
     """Every target as a safetensors file with the law of its features in JSON beside it."""
-    laws = {name: (truth, None) for name, truth in truths.items()}
+    laws: dict[str, tuple[np.ndarray, float | None]] = {
+        name: (truth, None) for name, truth in truths.items()
+    }
     laws |= {name: (orthogonal, together) for name, together in TOGETHER.items()}
     for name, (truth, together) in laws.items():
         lab.save_arrays(f"target-{name}", {"directions": np.asarray(truth, np.float32)})
@@ -237,15 +239,16 @@ def _measured(
         params, hyper = member
         module, variables = problem.autoencoder, {"params": params}
         h = hidden_vectors(draws, hyper)
-        coded, back = module.apply(variables, h, hyper.strength)
-        _, alone = module.apply(variables, hyper.directions, hyper.strength)
-        learned = module.apply(variables, method="directions")
+        passed: Any = module.apply(variables, h, hyper.strength)
+        coded, back = passed
+        single: Any = module.apply(variables, hyper.directions, hyper.strength)
+        learned = jnp.asarray(module.apply(variables, method="directions"))
         norm = jnp.sum(hyper.directions**2, axis=1)
         return {
             "cosine": mean_max_cosine(hyper.directions, learned),
             "least_cosine": jnp.min(jnp.max(cosines(hyper.directions, learned), axis=1)),
             "error": jnp.sum((h - back) ** 2) / jnp.sum(h**2),
-            "norm_ratio": jnp.mean(jnp.sum(alone * hyper.directions, axis=1) / norm),
+            "norm_ratio": jnp.mean(jnp.sum(single[1] * hyper.directions, axis=1) / norm),
             "dead": jnp.mean(jnp.max(coded.codes, axis=0) <= 0),
             "active": jnp.mean(jnp.sum(coded.codes > 0, axis=1)),
             "hedging": hedging(hyper.directions, learned),

@@ -22,9 +22,9 @@ def strongest(
     Source: Gao et al. 2024, arXiv 2406.04093 (TopK).
     """
     check_range("k", k, "[1, inf)")
-    place = jnp.clip(jnp.asarray(k, int) - 1, 0, codes.shape[1] - 1)
-    least = jnp.sort(codes, axis=1, descending=True)[:, place]
-    return jnp.where(codes >= least[:, None], codes, 0)
+    # Counting stronger codes is many times faster than sorting, on a CPU and for some tens of codes.
+    stronger = jnp.sum(codes[:, None, :] > codes[:, :, None], axis=2)
+    return jnp.where(stronger < k, codes, 0)
 
 
 def jump_gate(

@@ -1,7 +1,7 @@
 """Dictionary learning as a training problem: sparse autoencoders on vectors of known law."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -73,11 +73,11 @@ class DictionaryLearning:
         """Squared error and the cost of sparsity."""
         h = hidden_vectors(batch, hyper)
         module, variables = self.autoencoder, {"params": params}
-        coded = module.apply(variables, h, hyper.strength, method="encode")
+        coded: Any = module.apply(variables, h, hyper.strength, method="encode")
         if module.kind is Sparsity.matryoshka:
-            back = module.apply(variables, coded.codes, method="prefixes")
+            back = jnp.asarray(module.apply(variables, coded.codes, method="prefixes"))
         else:
-            back = module.apply(variables, coded.codes, method="decode")[None]
+            back = jnp.asarray(module.apply(variables, coded.codes, method="decode"))[None]
         error = jnp.sum((back - h[None]) ** 2, axis=2)
         return jnp.mean(error) + jnp.mean(coded.cost)
 
