@@ -22,7 +22,7 @@ def strongest(
     Source: Gao et al. 2024, arXiv 2406.04093 (TopK).
     """
     check_range("k", k, "[1, inf)")
-    # Counting stronger codes is many times faster than sorting, on a CPU and for some tens of codes.
+    # For some tens of codes, counting stronger ones is many times faster than sorting on a CPU.
     stronger = jnp.sum(codes[:, None, :] > codes[:, :, None], axis=2)
     return jnp.where(stronger < k, codes, 0)
 
