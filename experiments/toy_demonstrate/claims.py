@@ -27,6 +27,11 @@ NOTEBOOK = ClaimSource(
 )
 OURS = replace(PAPER, source="Ours, on demonstrating superposition", n=1)
 
+MORE = (
+    "The best of eight seeds has 13, and so has the exact optimum; the published count is of one "
+    "seed after 10,000 steps, in which its least important features are on some 30,000 times."
+)
+
 # Density: features with norm above 0.5, one seed each.
 COUNTS = {1.0: 5, 0.3: 7, 0.1: 9, 0.03: 10, 0.01: 11, 0.003: 11, 0.001: 12}
 # Density, to two digits: features with norm above 0.5, and squared Frobenius norm (middle of two).
@@ -56,6 +61,7 @@ CLAIMS = (
             f"demonstrate-count-p{p:g}",
             f"p = {p:g}: {count} features of the best network have norm above 0.5",
             near(count, 1),
+            explanation=MORE if p == 0.003 else "",
         )
         for p, count in COUNTS.items()
     ),
@@ -88,6 +94,9 @@ CLAIMS = (
         at_most(0.3),
         "granularity of one feature in five dimensions is 0.2",
         kind="shape",
+        explanation="Equal down to p = 0.1 within 0.2; sparser, the larger model represents up to "
+        "0.6 more features a dimension. Its importances fall in steps of 0.9, so more features "
+        "compete for the last place.",
     ),
     *(
         NOTEBOOK.claim(
@@ -121,5 +130,8 @@ CLAIMS = (
         "a hypothesis of the reference page, stated before the optimum was computed at this scale",
         kind="shape",
         selection="lowest of all starts",
+        explanation="The best optimum known has four such features, with norms of 0.4 to 0.5. "
+        "The best trained network has more, with smaller norms: the tail is in part an optimum "
+        "and in part under-training.",
     ),
 )

@@ -48,9 +48,9 @@ class Spec:
         density: Densities of the paper's figures, each in (0, 1].
         notebook_density: Densities of the 100 / 20 model, each in (0, 1].
         seeds: Independent initialisations and data streams, at least 1; the same in every cell.
-        batch_size: Fresh samples a step of the two smaller models, at least 1; at density 0.001 a
-            feature is on in one sample of a thousand.
-        large_batch_size: Fresh samples a step of the 100 / 20 model, at least 1.
+        batch_size: Fresh samples a step of the small model, at least 1; at density 0.001 a feature
+            is on in one sample of a thousand.
+        large_batch_size: Fresh samples a step of the two larger models, at least 1.
         optim: Of the official notebook except rate and schedule.
         chunk: Steps between two checkpoints, a divisor of ``optim.steps``.
         restarts: Random starts of the exact optimum, beside the best trained networks; 0 or more.
@@ -67,7 +67,7 @@ class Spec:
     large_batch_size: int = 256
     optim: OptimSpec = field(default_factory=OptimSpec)
     chunk: int = 100
-    restarts: int = 1
+    restarts: int = 0
 
     def __post_init__(self) -> None:
         require_at_least(self, 1, "small", "scaled", "notebook")
@@ -156,7 +156,7 @@ def _train(
     output: Activation,
 ) -> Trained:
     """Every seed at every density, in one ensemble."""
-    batch = spec.large_batch_size if name == "notebook" else spec.batch_size
+    batch = spec.batch_size if size == spec.small else spec.large_batch_size
     problem = ToyProblem(ToySpec(*size, output=output), batch, Convention.sum)
     return crossed_training(
         lab,

@@ -10,10 +10,16 @@ counts      The number of represented features rises with sparsity as published.
             where the dots of the seeds are away from the published marks.
 """
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
+from matplotlib.ticker import MaxNLocator
 
 from circuitax.figures.marks import mean_curve, reference_line
 from circuitax.figures.palette import BLACK, BLUE, DIVERGING, GREEN, GREY, ORANGE, SEQUENTIAL
@@ -38,7 +44,7 @@ def small(data: xr.Dataset) -> Figure:
     last = len(relu) - 1
     linear_bias = data.linear_b.values[max(int(data.linear_best[last]), 0), last]
     titles = ["linear", *(f"$p$ = {p:g}" for p in data.density.values)]
-    rows = [
+    rows: list[tuple[str, list[Any], list[Any]]] = [
         ("trained\n$W^\\top W$, b", [linear[last], *relu], [linear_bias, *biases]),
         (
             "exact optimum\n$W^\\top W$, b",
@@ -132,12 +138,17 @@ def counts(data: xr.Dataset) -> Figure:
     for ax in axes[0]:
         ax.set(xscale="log", xlabel="density $p = 1 - S$", ylabel="features with norm above 0.5")
         ax.invert_xaxis()
+        ax.yaxis.set_major_locator(MaxNLocator(integer=True))
         ax.legend(loc="upper left", fontsize=6)
+    left.set_xticks(p, [f"{value:g}" for value in p])
+    right.set_xticks(q, [f"{value:.2g}" for value in q])
+    for ax in axes[0]:
+        ax.minorticks_off()
     letter_panels(axes[0])
     return figure
 
 
-def _gram(ax: Axes, gram: np.ndarray, bias: np.ndarray):
+def _gram(ax: Axes, gram: np.ndarray, bias: np.ndarray) -> AxesImage:
     """W^T W with the bias as one more column, after a gap."""
     n = len(gram)
     picture = np.full((n, n + 3), np.nan)
@@ -147,14 +158,11 @@ def _gram(ax: Axes, gram: np.ndarray, bias: np.ndarray):
     return ax.imshow(picture, cmap=DIVERGING, vmin=-1, vmax=1, rasterized=True)
 
 
-def _norm_bars(ax: Axes, W: np.ndarray):
+def _norm_bars(ax: Axes, W: np.ndarray) -> ScalarMappable:
     """Norms as horizontal bars, coloured by the squared interference of the paper's text."""
     norm = np.linalg.norm(W, axis=0)
     overlap = ((W / np.maximum(norm, 1e-6)).T @ W) ** 2
     interference = overlap.sum(axis=1) - np.diag(overlap)
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import Normalize
-
     colours = ScalarMappable(Normalize(0, 1), SEQUENTIAL)
     ax.barh(np.arange(len(norm)), norm, color=colours.to_rgba(interference), height=0.9)
     ax.set(xlim=(0, 1.3), ylim=(len(norm) - 0.5, -0.5), xticks=[0, 1], yticks=[])
