@@ -100,13 +100,11 @@ def perturbed_branches(
         ``[cell, 2, ...]`` with digons first.
 
     Raises:
-        ValueError: If a density is out of range or the shapes differ.
+        ValueError: If a density is out of range.
 
     Source: toy-models paper, "The Geometry of Superposition" (non-uniform superposition); erratum
         E18 of docs/errata.md.
     """
-    if density.shape != ratio.shape:
-        raise ValueError(f"ratio has shape {ratio.shape}, must have that of density")
     others = jnp.repeat(density[:, None], N_FEATURES - 1, axis=1)
     p = jnp.concatenate([others, (density * ratio)[:, None]], axis=1)
     starts = jax.tree.map(
