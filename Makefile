@@ -1,6 +1,6 @@
 # Two commands do everything: `make reproduce` and `make test`. Every target sets up .venv by itself.
 #   JAX=cuda13 or JAX=tpu installs the matching accelerator build.
-#   SCALE=tiny|quick|paper and ONLY=a,b narrow what is reproduced; AGAIN=1 computes it again.
+#   SCALE=tiny|quick|evening|paper and ONLY=a,b narrow what is reproduced; AGAIN=1 computes it again.
 .DEFAULT_GOAL := help
 .PHONY: help reproduce test lint types unit mutants accept benchmark venv constraints clean
 PY := .venv/bin/python

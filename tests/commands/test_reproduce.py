@@ -159,7 +159,7 @@ def test_a_signal_is_passed_on(results: Path, monkeypatch: pytest.MonkeyPatch) -
     ("arguments", "message"),
     [
         (["only=house_wolk"], "house_wolk is not an experiment (did you mean 'house_walk'?)"),
-        (["scale=huge"], "scale=huge must be one of tiny, quick, paper"),
+        (["scale=huge"], "scale=huge must be one of tiny, quick, evening, paper"),
         (["onli=a"], "onli=a is no option (did you mean 'only'?)"),
     ],
 )

@@ -21,6 +21,7 @@ def test_facts_are_read_without_import(entries: dict[str, Entry]) -> None:
     assert "helper" not in entries  # defines neither Spec nor run
     walk, reader = entries["house_walk"], entries["house_reader"]
     assert walk.message.startswith("A random walk")
+    assert (walk.evening_seconds, reader.evening_seconds) == (60.0, 1.0)
     assert (walk.budget_seconds, walk.paper_seconds, walk.requires) == (2.0, 7200, ())
     assert (reader.budget_seconds, reader.paper_seconds) == (1.0, None)
     assert reader.requires == ("house_walk",)

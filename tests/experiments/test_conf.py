@@ -21,9 +21,9 @@ def test_experiment_composes_at_every_scale(name: str) -> None:
     assert entry.budget_seconds < float("inf"), "BUDGET_SECONDS must be stated"
     found = {
         scale: plan([f"experiment={name}", f"scale={scale}"], ENTRIES)[1][0].id
-        for scale in ("tiny", "quick", "paper")
+        for scale in ("tiny", "quick", "evening", "paper")
     }
-    assert len(set(found.values())) == 3
+    assert len(set(found.values())) == 4
 
 
 def test_every_configuration_has_its_experiment() -> None:

@@ -17,7 +17,7 @@ HOUSE = Path(__file__).parent.parent / "house"
 
 
 def entry_of(folder: Path) -> Entry:
-    return Entry(folder.name, folder.name, folder, folder.parent / "conf", "", (), 1.0, None)
+    return Entry(folder.name, folder.name, folder, folder.parent / "conf", "", (), 1.0, 1.0, None)
 
 
 def written(folder: Path, text: str) -> Entry:

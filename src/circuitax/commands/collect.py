@@ -10,6 +10,7 @@ from omegaconf import OmegaConf
 
 from circuitax.commands.options import one_of, read_options, refuse, wanted
 from circuitax.config.catalogue import Entry, discover
+from circuitax.config.scale import SCALES
 from circuitax.lab.drawing import draw_figures
 from circuitax.lab.runs import (
     finished_runs,
@@ -27,7 +28,7 @@ from circuitax.records.store import whole_folder
 
 HELP = """\
 usage: python -m experiments.collect experiment=NAME [sweep=latest|all|STAMP] [over=field,...]
-                                     [scale=tiny|quick|paper] [missing=fail|allow]
+                                     [scale=tiny|quick|evening|paper] [missing=fail|allow]
 
 Merges the finished runs of the latest sweep (or of all) into one dataset whose dimensions are the
 swept fields, with tidy tables beside it, in results/NAME/collected/. Fields that differ between
@@ -48,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         options = read_options(typed, OPTIONS)
         one_of("missing", options["missing"], ("fail", "allow"))
-        one_of("scale", options["scale"], ("", "tiny", "quick", "paper"))
+        one_of("scale", options["scale"], ("", *SCALES))
         if not options["experiment"]:
             raise ValueError("experiment is missing: give experiment=NAME")
         entries = discover()

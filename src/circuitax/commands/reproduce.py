@@ -12,14 +12,17 @@ from circuitax.commands.options import one_of, read_options, refuse, wanted
 from circuitax.commands.status import BUSY, STATUS
 from circuitax.config.catalogue import Entry, discover, upstream_order
 from circuitax.config.command_line import quoted
+from circuitax.config.scale import SCALES
 from circuitax.config.schema import ConfigError
+from circuitax.lab.leftovers import LOGS_DAYS, remove_older
 from circuitax.lab.pages import write_pages
 from circuitax.lab.runs import finished_runs, results_folder, run_folder, shown, work_folder
 from circuitax.lab.stop import StopFlag, withheld
 from circuitax.records.store import write_json
 
 HELP = """\
-usage: python -m experiments.reproduce [only=a,b] [scale=tiny|quick|paper] [seed=N] [again=no|yes]
+usage: python -m experiments.reproduce [only=a,b] [scale=tiny|quick|evening|paper] [seed=N]
+                                       [again=no|yes]
 
 Runs every experiment in increasing expected time, reuses what is finished and resumes what was
 stopped. The gallery and the claims page in results/latest/ are written anew after each; they keep
@@ -55,7 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         entries = discover()
         options = read_options(typed, OPTIONS)
-        one_of("scale", options["scale"], ("tiny", "quick", "paper"))
+        one_of("scale", options["scale"], SCALES)
         one_of("again", options["again"], ("no", "yes"))
         asked = wanted(options["only"], entries)
         names = cheap_first(asked, entries)
@@ -83,9 +86,10 @@ def _suite(
     results: list[Result] = []
     with StopFlag() as stop:
         for number, name in enumerate(names):
-            left = [entries[item].budget_seconds for item in names[number:]]
-            known = sum(seconds for seconds in left if seconds < float("inf"))
-            hint = f", about {known / 60:.0f} min left" if options["scale"] == "quick" else ""
+            left = [entries[item].seconds(options["scale"]) for item in names[number:]]
+            known = sum(seconds for seconds in left if seconds is not None)
+            timed = options["scale"] in ("quick", "evening")
+            hint = f", about {known / 60:.0f} min left" if timed else ""
             _say(f"[{number + 1}/{len(names)}] {name}{hint}")
             results.append(_run_one(name, options, stop, again=name in again))
             runs = _shown_now(shown_before, results, entries)
@@ -124,7 +128,9 @@ def _shown_now(
 
 def _run_one(name: str, options: dict[str, str], stop: StopFlag, *, again: bool) -> Result:
     # A process of its own: a crash, or memory not given back, does not reach the others.
-    folder = work_folder() / "reproduce" / f"{name}_{time.time_ns()}"
+    parent = work_folder() / "reproduce"
+    remove_older(parent, LOGS_DAYS)
+    folder = parent / f"{name}_{time.time_ns()}"
     command = [sys.executable, "-m", "experiments.run", f"experiment={name}"]
     command += [f"scale={options['scale']}", quoted("hydra.run.dir", str(folder))]
     command += [f"seed={options['seed']}"] if options["seed"] else []
@@ -156,8 +162,8 @@ def _run_one(name: str, options: dict[str, str], stop: StopFlag, *, again: bool)
 def _report(results: list[Result], entries: dict[str, Entry], scale: str) -> None:
     width = max(len(item.name) for item in results)
     for item in results:
-        budget = entries[item.name].budget_seconds
-        slow = scale == "quick" and item.seconds > TOLERATED * budget
+        budget = entries[item.name].seconds(scale) if scale in ("quick", "evening") else None
+        slow = budget is not None and item.seconds > TOLERATED * budget
         note = f"over its budget of {budget:.0f} s" if slow else ""
         word = "done" if item.status == 0 else "busy" if item.busy else "FAILED"
         _say(f"  {item.name:{width}}  {word:6}  {item.seconds:7.1f} s  {note}".rstrip())

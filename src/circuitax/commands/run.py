@@ -6,16 +6,17 @@ from pathlib import Path
 from circuitax.config.catalogue import Entry, discover
 
 HELP = """\
-usage: python -m experiments.run experiment=NAME [scale=tiny|quick|paper] [seed=0]
+usage: python -m experiments.run experiment=NAME [scale=tiny|quick|evening|paper] [seed=0]
                                  [dtype=float32|float64] [field=value ...] [-m] [--again]
 
 experiments (expected time at quick scale on 2 cores):
 {experiments}
 
 scales:
-  tiny   seconds, what the tests run
-  quick  minutes, the default
-  paper  the published sizes
+  tiny     seconds, what the tests run
+  quick    minutes, the default
+  evening  up to some hours on 2 cores; as quick where an experiment names no sizes for it
+  paper    the published sizes
 
 examples:
   python -m experiments.run experiment={example} scale=tiny

@@ -32,6 +32,7 @@ class Entry(NamedTuple):
         message: First line of the docstring of ``experiment.py``.
         requires: Experiments whose results it reads.
         budget_seconds: Expected seconds at quick scale on two cores; inf when not stated.
+        evening_seconds: Expected seconds at evening scale; those at quick scale when not stated.
         paper_seconds: Expected seconds at paper scale; None when not stated.
     """
 
@@ -42,7 +43,17 @@ class Entry(NamedTuple):
     message: str
     requires: tuple[str, ...]
     budget_seconds: float
+    evening_seconds: float
     paper_seconds: float | None
+
+    def seconds(self, scale: str) -> float | None:
+        """Expected seconds at a scale on two cores; None where no time is stated."""
+        stated = {
+            "quick": self.budget_seconds,
+            "evening": self.evening_seconds,
+            "paper": self.paper_seconds,
+        }.get(scale)
+        return None if stated == float("inf") else stated
 
     @property
     def path(self) -> Path:
@@ -137,7 +148,7 @@ def extra_conf(entries: dict[str, Entry]) -> list[Path]:
     return sorted({entry.conf for entry in entries.values() if entry.conf != own})
 
 
-def _read(path: Path) -> tuple[str, tuple[str, ...], float, float | None] | None:
+def _read(path: Path) -> tuple[str, tuple[str, ...], float, float, float | None] | None:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     classes = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
     functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
@@ -145,10 +156,13 @@ def _read(path: Path) -> tuple[str, tuple[str, ...], float, float | None] | None
         return None
     message = (ast.get_docstring(tree) or "").split("\n")[0]
     budget, paper = _constant(tree, "BUDGET_SECONDS"), _constant(tree, "PAPER_SECONDS")
+    evening = _constant(tree, "EVENING_SECONDS")
+    quick = float("inf") if budget is None else float(budget)
     return (
         message,
         tuple(_constant(tree, "requires") or ()),
-        float("inf") if budget is None else float(budget),
+        quick,
+        quick if evening is None else float(evening),
         None if paper is None else float(paper),
     )
 

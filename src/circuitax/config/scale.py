@@ -1,4 +1,4 @@
-"""The three scales of an experiment, the types of its numbers, and values that follow them."""
+"""The scales of an experiment, the types of its numbers, and values that follow the scale."""
 
 import enum
 from dataclasses import dataclass
@@ -8,11 +8,15 @@ from omegaconf import DictConfig, OmegaConf
 
 
 class Scale(enum.Enum):
-    """How large a run is: seconds, minutes on two cores, or the published sizes."""
+    """How large a run is: seconds, minutes or an evening on two cores, or the published sizes."""
 
     tiny = "tiny"
     quick = "quick"
+    evening = "evening"
     paper = "paper"
+
+
+SCALES = tuple(Scale.__members__)
 
 
 class Precision(enum.Enum):
@@ -46,11 +50,21 @@ class Root:
 
 
 def register_resolvers() -> None:
-    """Teach OmegaConf ``${by_scale:tiny,quick,paper}``; doing it again changes nothing."""
+    """Teach OmegaConf ``${by_scale:tiny,quick,paper}``; doing it again changes nothing.
+
+    Four values are ``${by_scale:tiny,quick,evening,paper}``. With three, a run at evening scale
+    takes the quick one.
+    """
     OmegaConf.register_new_resolver("by_scale", _by_scale, replace=True)
 
 
-def _by_scale(tiny: Any, quick: Any, paper: Any, *, _root_: DictConfig) -> Any:
+def _by_scale(tiny: Any, quick: Any, *larger: Any, _root_: DictConfig) -> Any:
+    if len(larger) not in (1, 2):
+        raise ValueError(
+            f"by_scale has {2 + len(larger)} values, must have three (tiny, quick, paper) or "
+            "four (tiny, quick, evening, paper)"
+        )
+    evening, paper = (quick, *larger)[-2:]
     scale = _root_.scale
     name = scale.name if isinstance(scale, Scale) else str(scale)
-    return {"tiny": tiny, "quick": quick, "paper": paper}[name]
+    return {"tiny": tiny, "quick": quick, "evening": evening, "paper": paper}[name]

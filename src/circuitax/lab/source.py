@@ -24,7 +24,7 @@ NO_NUMBERS = (
     "circuitax.records.measured",
 )
 # Constants of an experiment that only say how long it takes.
-_EXPECTED_TIMES = {"BUDGET_SECONDS", "PAPER_SECONDS"}
+_EXPECTED_TIMES = {"BUDGET_SECONDS", "EVENING_SECONDS", "PAPER_SECONDS"}
 
 
 def numbers_hash(experiments: Iterable[Path]) -> str:

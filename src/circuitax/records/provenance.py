@@ -47,7 +47,7 @@ def describe(
         command: What was typed (``typed_command``).
         experiment: Name of the experiment.
         run: Identity of the run.
-        scale: ``tiny``, ``quick`` or ``paper``.
+        scale: ``tiny``, ``quick``, ``evening`` or ``paper``.
         seed: Root of all randomness.
         dtype: Type of the numbers computed with.
         device: Kind and number of devices; the caller knows them, since this module has no JAX.

@@ -14,6 +14,7 @@ from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
 
 BUDGET_SECONDS = 2
+EVENING_SECONDS = 60
 PAPER_SECONDS = 7200
 
 
