@@ -29,6 +29,7 @@ from circuitax.training.toy import ToyHyper, ToyProblem
 BUDGET_SECONDS = 60
 PAPER_SECONDS = 40_000  # by its work against quick scale; not run
 OTHER = "other"
+LINES = {name: rank / k for (k, rank), name in POLYTOPES.items()}
 NAMES = (*POLYTOPES.values(), OTHER)
 
 
@@ -146,8 +147,13 @@ def _labels(W: np.ndarray, spec: Spec) -> np.ndarray:
         if not np.isfinite(network).all():
             continue
         parts = polytopes(network, edge=spec.edge, least_norm=spec.represented, spread=spec.spread)
+        norm_sq = np.sum(network**2, axis=0)
+        share = norm_sq**2 / np.maximum(np.sum((network.T @ network) ** 2, axis=1), 1e-12)
         for name, members in parts:
-            row[list(members)] = number.get(name, number[OTHER])
+            at = list(members)
+            # Features that are not represented may still crowd a dimension.
+            whole = np.abs(share[at] - LINES.get(name, np.inf)).max() <= spec.spread
+            row[at] = number[name] if whole else number[OTHER]
     return found
 
 

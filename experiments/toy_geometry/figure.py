@@ -62,9 +62,16 @@ def dimensions(record: Record) -> Figure:
     height = 1 / (sizes[best] * norm**2)
     # Denser packings than the listed ones win where the densest of the list does.
     known = sizes[best] < sizes.max()
-    ax.plot(theory[known], height[known], color=ORANGE, linewidth=1, label="exact best polytope")
-    for change in best_factors(data):
-        reference_line(ax, x=change.at, colour=GREY)
+    ax.plot(
+        theory[known],
+        height[known],
+        color=ORANGE,
+        linewidth=1,
+        label=f"exact best of {len(sizes)} polytopes",
+    )
+    for i, change in enumerate(best_factors(data)):
+        label = "exact change of polytope" if i == 0 else None
+        reference_line(ax, x=change.at, colour=GREY, label=label)
     reference_line(ax, y=0.5)
     ax.set(xscale="log", xlabel="1/p = 1/(1 - S)", ylabel="$D^* = m / |W|_F^2$", ylim=(0, 1.1))
     ax.set_xticks(TICKS, [str(t) for t in TICKS])
@@ -83,6 +90,7 @@ def features(record: Record) -> Figure:
     x = np.broadcast_to(data.inverse_density.values[None, :, None], label.shape)
     random = np.random.default_rng(0).normal(0, 0.012, label.shape)
     groups = {name: [names.index(name)] for name in COLOURS if name in names}
+    groups = {name: numbers for name, numbers in groups.items() if np.isin(label, numbers).any()}
     groups["other component"] = [i for i in range(len(names)) if names[i] not in COLOURS]
     for name, numbers in list(groups.items())[::-1]:
         chosen = np.isin(label, numbers)

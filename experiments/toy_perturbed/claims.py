@@ -5,6 +5,7 @@ E18 is an erratum of the toy-models paper (docs/errata.md).
 
 from dataclasses import replace
 
+from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
 
 PAPER = ClaimSource(
@@ -12,12 +13,20 @@ PAPER = ClaimSource(
     kind="shape",
     why="a relation",
     selection="both exact branches",
+    origin="published",
+    link=papers.TOY_MODELS,
 )
 TRAINED = replace(PAPER, selection="trained networks that are pentagons", n=8)
 REFERENCE = replace(
-    PAPER, source="Exact optimum of the reference page, one perturbed feature", kind="number"
+    PAPER,
+    source="Exact optimum of the reference page, one perturbed feature",
+    kind="number",
+    origin="correction",
+    link="",
 )
-OURS = replace(PAPER, source="Ours, on one perturbed feature", kind="number")
+OURS = replace(
+    PAPER, source="Ours, on one perturbed feature", kind="number", origin="ours", link=""
+)
 
 CLAIMS = (
     REFERENCE.claim(
@@ -33,8 +42,11 @@ CLAIMS = (
         near(2.5, 0.5),
         "the paper says 'about'",
         kind="number",
-        explanation="Exact branches cross at 3.7 times (erratum E18). The printed factor is "
-        "reached with the others near density 0.1, where the pentagon is only just the best.",
+        printed="about 2.5 times less dense than the others",
+        explanation=(
+            "Exact branches cross at 3.7 times (erratum E18). The printed factor is the exact one "
+            "where the others have density 0.09: the figure may have had another density."
+        ),
     ),
     PAPER.claim(
         "perturbed-first-order",

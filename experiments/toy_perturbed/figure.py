@@ -22,7 +22,6 @@ from experiments.toy_perturbed.measures import (
     REPRESENTED,
     base_crossings,
     exact_crossing,
-    is_pentagon,
 )
 
 PRINTED = 2.5
@@ -44,21 +43,18 @@ def branches(data: xr.Dataset, density: float) -> Figure:
     x, loss = data.exact_ratio.values, data.exact_loss.values
     for name, row, colour in zip(data.branch.values, loss, COLOURS, strict=True):
         left.plot(x, np.where(np.isfinite(row), row, np.nan), color=colour, label=f"exact {name}")
-    pentagon = is_pentagon(data)
-    ratio = np.broadcast_to(data.ratio.values, pentagon.shape)
-    for kind, colour in ((False, ORANGE), (True, BLUE)):
-        chosen = pentagon == kind
-        dots = {"markersize": 3, "color": colour, "alpha": 0.5}
-        left.plot(ratio[chosen], data.loss.values[chosen], ".", **dots)
-    left.plot([], [], ".", color=GREY, label=f"{len(pentagon)} trained networks a ratio")
+    ratio = np.broadcast_to(data.ratio.values, data.loss.shape)
+    label = f"{len(ratio)} trained networks a ratio"
+    dots = {"markersize": 3.5, "color": BLACK, "fillstyle": "none", "markeredgewidth": 0.5}
+    left.plot(ratio.ravel(), data.loss.values.ravel(), "o", label=label, **dots)
     at = exact_crossing(data)
     if np.isfinite(at):
         reference_line(left, x=at, style="solid", label=f"exact crossing, {at:.3f}")
     reference_line(left, x=1 / PRINTED, label="printed, 1/2.5")
     left.set(xscale="log", xlabel=f"density of one feature / density of the others ({density:g})")
     left.set(ylabel="exact loss, sum over features")
-    highest = np.nanmax(np.where(np.isfinite(loss), loss, np.nan))
-    left.set_ylim(0, 1.15 * highest)
+    highest = float(loss[np.isfinite(loss)].max())
+    left.set(yscale="log", ylim=(None, 1.2 * highest))
     left.set_xticks(TICKS, [f"{t:g}" for t in TICKS])
     left.minorticks_off()
     left.legend(loc="upper left", fontsize=6)
