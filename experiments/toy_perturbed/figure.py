@@ -13,7 +13,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from circuitax.figures.marks import reference_line
+from circuitax.figures.marks import legend_above, reference_line
 from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE
 from circuitax.figures.style import PAGE, letter_panels, new_figure, styled
 from circuitax.records.record import Record
@@ -56,8 +56,8 @@ def branches(data: xr.Dataset, density: float) -> Figure:
     highest = float(loss[np.isfinite(loss)].max())
     left.set(yscale="log", ylim=(None, 1.2 * highest))
     left.set_xticks(TICKS, [f"{t:g}" for t in TICKS])
+    left.set_yticks([0.005, 0.01, 0.02, 0.05], ["0.005", "0.01", "0.02", "0.05"])
     left.minorticks_off()
-    left.legend(loc="upper left", fontsize=6)
     right.plot(
         data.base.values,
         base_crossings(data),
@@ -71,6 +71,7 @@ def branches(data: xr.Dataset, density: float) -> Figure:
     right.set(xlabel="density of the other four features", ylabel="crossing ratio", ylim=(0, 1))
     right.legend(loc="upper left", fontsize=6)
     letter_panels(axes[0])
+    legend_above(figure, left, 3)
     return figure
 
 

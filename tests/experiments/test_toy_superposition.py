@@ -7,12 +7,15 @@ import numpy as np
 import pytest
 
 from circuitax.records.record import Record
+from experiments.toy_correlated import experiment as toy_correlated
+from experiments.toy_correlated import measures as toy_correlated_measures
 from experiments.toy_demonstrate import experiment as toy_demonstrate
 from experiments.toy_demonstrate import figure as toy_demonstrate_figure
 from experiments.toy_demonstrate import measures as toy_demonstrate_measures
 from experiments.toy_geometry import experiment as toy_geometry
 from experiments.toy_geometry import figure as toy_geometry_figure
 from experiments.toy_geometry import measures as toy_geometry_measures
+from experiments.toy_intro import figure as toy_intro_figure
 from experiments.toy_perturbed import experiment as toy_perturbed
 from experiments.toy_perturbed import figure as toy_perturbed_figure
 from experiments.toy_perturbed import measures as toy_perturbed_measures
@@ -27,6 +30,9 @@ def accepted(name: str) -> Record:
 @pytest.mark.parametrize(
     ("module", "fields", "message"),
     [
+        (toy_correlated, {"pair_density": (0.0,)}, "pair_density"),
+        (toy_correlated, {"log2_points": 17}, "log2_points=17"),
+        (toy_correlated, {"chunk": 7}, "chunk=7 must divide optim.steps="),
         (toy_demonstrate, {"seeds": 0}, "seeds=0 must be at least 1"),
         (toy_demonstrate, {"chunk": 7}, "chunk=7 must divide optim.steps="),
         (toy_demonstrate, {"density": (0.0, 1.0)}, "density"),
@@ -106,3 +112,22 @@ def test_gaps_are_those_of_the_last_feature() -> None:
     turned = toy_perturbed_figure.upright(1.1 * W)
     np.testing.assert_allclose(turned[:, -1], [0, 1.1], atol=1e-12)
     np.testing.assert_allclose(turned.T @ turned, 1.21 * W.T @ W, atol=1e-12)
+
+
+def test_angles_inside_pairs_and_collapse_are_counted_by_hand() -> None:
+    degrees = np.radians([0, 90, 30, 45, 200, 20])  # 90, 15 and 180 degrees apart
+    W = np.stack([np.cos(degrees), np.sin(degrees)])
+    np.testing.assert_allclose(toy_correlated_measures.pair_angles(W), [90, 15, 180], atol=1e-6)
+    both = np.stack([W, W[:, [0, 2, 1, 3, 4, 5]]])
+    assert toy_correlated_measures.collapsed(both).tolist() == [1, 0]
+
+
+def test_rows_of_the_introduction_are_rotated_and_not_changed() -> None:
+    rng = np.random.default_rng(0)
+    sparse, dense = rng.normal(size=(2, 2, 5))
+    turn = np.array([[0.6, -0.8], [0.8, 0.6]])
+    rows = [("a", np.stack([turn @ dense, turn @ sparse])), ("b", np.stack([dense, sparse]))]
+    (_, first), (_, second) = toy_intro_figure.rotated_alike(rows)
+    np.testing.assert_allclose(first, second, atol=1e-12)
+    grams = [np.swapaxes(W, 1, 2) @ W for W in (second, rows[1][1])]
+    np.testing.assert_allclose(grams[0], grams[1], atol=1e-12)
