@@ -24,7 +24,9 @@ def on_each(of_text: Callable[..., Any], *texts: Any) -> Any:
     rows = jax.tree.map(jnp.asarray, texts)
     if len(rows[0]) <= BLOCK:
         return jax.jit(jax.vmap(of_text))(*rows)
-    return jax.jit(lambda *all: jax.lax.map(lambda row: of_text(*row), all, batch_size=BLOCK))(*rows)
+    return jax.jit(lambda *all: jax.lax.map(lambda row: of_text(*row), all, batch_size=BLOCK))(
+        *rows
+    )
 
 
 def mean_outputs(model: Model, texts: Int[Array, "n n_ctx"]) -> Float[Array, "layer head n_ctx d"]:

@@ -12,10 +12,9 @@ from circuitax.kernel.model import Model
 from circuitax.kernel.norm import apply_norm
 from circuitax.kernel.run import run
 from experiments.foreign_models.ablations import on_each
-from experiments.foreign_models.tasks import CLOSE, OPEN, PAD, brackets, tower
+from experiments.foreign_models.tasks import CLOSE, OPEN, PAD, TOWERS, brackets, tower
 
 STRINGS = ("()()", "(())", "))((", "()")
-TOWERS = tuple(range(2, 38, 2))
 # What writes to the stream, in the order of the printed contributions.
 PARTS = ("embed", "0.0", "0.1", "mlp0", "1.0", "1.1", "mlp1", "2.0", "2.1", "mlp2")
 
@@ -27,7 +26,6 @@ def read(
 
     Args:
         model: The model.
-        n_out: Logits that are its own.
         texts: Most strings.
         key: Not used: nothing is drawn.
         tokens: Strings of the published data, padded.
@@ -50,8 +48,10 @@ def read(
     return {
         "bracket-wrong": int((answers.argmax(axis=1) != labels).sum()),
         "bracket-tower": float(towers[TOWERS.index(30)]),
-        "bracket-towers": towers,
-        "bracket-strings": np.array([float(_balanced(model, brackets(s)[None])[0]) for s in STRINGS]),
+        "bracket-each-tower": towers,
+        "bracket-strings": np.array(
+            [float(_balanced(model, brackets(s)[None])[0]) for s in STRINGS]
+        ),
         "bracket-fit": fit,
         "bracket-contributions": of_part,
         "bracket-by-failure": np.array([row[[7, 8]] for row in by_failure]),
@@ -62,7 +62,7 @@ def read(
 
 
 def _by_length(
-    model: Model, tokens: np.ndarray, n_out: int
+    model: Model, tokens: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Answers, streams and parts at position 0: strings without their pads, by length."""
 
@@ -122,7 +122,7 @@ def _failures(tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _opposite(model: Model) -> float:
-    """The cosine of what head 0.0 writes for "(" and for ")", the norm's gain and centring folded."""
+    """The cosine of what head 0.0 writes for "(" and for ")", the norm folded."""
     blocks = model.blocks
     per_head = over_heads(blocks.attention_norm)
     W_V, _ = fold_read(blocks.attention.W_V, None, model.spec.norm, per_head)
@@ -131,4 +131,3 @@ def _opposite(model: Model) -> float:
         for token in (OPEN, CLOSE)
     )
     return float(left @ right / np.linalg.norm(left) / np.linalg.norm(right))
-

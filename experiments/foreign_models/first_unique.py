@@ -16,6 +16,7 @@ from circuitax.kernel.gauge import centre_vocabulary
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import Run, run
 from experiments.foreign_models.ablations import ablated, mean_outputs, on_each, value_bias_writes
+from experiments.foreign_models.sources import OWN_ROWS
 from experiments.foreign_models.tasks import NONE, first_unique
 
 LETTERS = "abcdefghij?"
@@ -43,22 +44,22 @@ def read(model: Model, texts: int, key: jax.Array) -> dict[str, object]:
         "unique-probability": float(np.exp(own).mean()),
         "unique-least": float(np.exp(own).min()),
         "unique-accuracy": float((held_out == right).mean()),
-        "unique-adversarial": np.array(
+        "unique-adversarial-shares": np.array(
             [(said[7:9] == LETTERS.index("h")).mean(), (said[9:] == LETTERS.index("a")).mean()]
         ),
         "unique-mean-ablation": ablated(*of_loss, mean_outputs(model, tokens)),
-        "unique-zero-ablation": ablated(
-            *of_loss, value_bias_writes(model, tokens.shape[1])
-        ),
+        "unique-zero-ablation": ablated(*of_loss, value_bias_writes(model, tokens.shape[1])),
         "unique-copies": _to_copies(model, tokens),
     }
     own_logits = _own_logits(model, tokens)
-    found |= {f"unique-own-{i}": own_logits[i] for i in range(len(INTO))}
+    found |= {name: own_logits[place] for name, place in OWN_ROWS.items()}
     return found | {"unique-signs": _signs(own_logits)} | _paths(model, tokens)
 
 
 def _loss(logits: Float[Array, "n_ctx d_vocab"], labels: Array) -> Array:
-    return -jnp.take_along_axis(jax.nn.log_softmax(logits, axis=-1), labels[:, None], axis=-1).mean()
+    return -jnp.take_along_axis(
+        jax.nn.log_softmax(logits, axis=-1), labels[:, None], axis=-1
+    ).mean()
 
 
 def _log_probs(logits: np.ndarray) -> np.ndarray:
@@ -132,8 +133,8 @@ def _paths(model: Model, tokens: np.ndarray) -> dict[str, object]:
     centred = found["terms"][0] - found["terms"].mean(axis=0)
     return {
         "unique-closes": float(found["right"].max()),
-        "unique-misses": float(found["wrong"].max()),
         "unique-miss-of-each": found["wrong"],
+        "unique-remainder-of-each": found["right"],
         "unique-detail": centred[[4, 7, 10, 13]].T,
     }
 

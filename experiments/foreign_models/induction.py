@@ -41,18 +41,22 @@ def read(model: Model, texts: int, key: jax.Array) -> dict[str, object]:
     by_place = nats[np.arange(len(nats))[:, None, None], places]
     scores = np.asarray(composition_scores(model))[1, 0, :, 1, :]
     plain, _ = _nats(stream_added_once(model), batch.tokens)
-    return {
-        "copies-unseen": _unseen(model, 6000, UNSEEN if texts >= STREAM_BATCH else 1),
-        "copies-accuracy": float(right[batch.marked[:, :-1]].mean()),
-        "copies-by-place": by_place.mean(axis=(0, 1)),
-        "copies-mean-ablation": rises[0],
-        "copies-zero-ablation": rises[1],
-        "copies-composition": scores[PREVIOUS],
-        "copies-others": float(np.delete(scores, PREVIOUS, axis=0).max()),
-        "copies-copying": np.asarray(copying_score(token_ov(model)))[1],
-        "copies-once": RECORDED * float(plain[batch.marked[:, :-1]].mean()),
-        "copies-period": _by_period(model, key, min(texts, 512)),
-    } | _patterns(model, batch) | _paths(model, batch)
+    return (
+        {
+            "copies-unseen": _unseen(model, 6000, UNSEEN if texts >= STREAM_BATCH else 1),
+            "copies-accuracy": float(right[batch.marked[:, :-1]].mean()),
+            "copies-by-place": by_place.mean(axis=(0, 1)),
+            "copies-mean-ablation": rises[0],
+            "copies-zero-ablation": rises[1],
+            "copies-composition": scores[PREVIOUS],
+            "copies-others": float(np.delete(scores, PREVIOUS, axis=0).max()),
+            "copies-copying": np.asarray(copying_score(token_ov(model)))[1],
+            "copies-once": float(plain[batch.marked[:, :-1]].mean()),
+            "copies-period": _by_period(model, key, min(texts, 512)),
+        }
+        | _patterns(model, batch)
+        | _paths(model, batch)
+    )
 
 
 def stream_added_once(model: Model) -> Model:

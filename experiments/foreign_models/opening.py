@@ -1,4 +1,4 @@
-"""The models' files: ``NAME.json`` and ``NAME.safetensors`` in one folder, TransformerLens's names."""
+"""The models' files: ``NAME.json`` and ``NAME.safetensors``, as TransformerLens names weights."""
 
 import json
 from pathlib import Path

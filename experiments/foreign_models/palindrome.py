@@ -26,9 +26,7 @@ def read(model: Model, texts: int, key: jax.Array) -> dict[str, object]:
     tokens, labels = (part[:texts] for part in palindromes(2500, 42))
     seen = palindromes(5000, 43)
     answers = np.asarray(on_each(lambda text: forward(model, text)[0][LAST], tokens))
-    held_out = np.asarray(
-        on_each(lambda text: forward(model, text)[0][LAST], seen.tokens[:texts])
-    )
+    held_out = np.asarray(on_each(lambda text: forward(model, text)[0][LAST], seen.tokens[:texts]))
     wrong = tokens[answers.argmax(axis=1) != labels]
     at_blind = [_broken(row) <= set(BLIND) for row in wrong]
     means = mean_outputs(model, tokens)
@@ -36,9 +34,7 @@ def read(model: Model, texts: int, key: jax.Array) -> dict[str, object]:
     found: dict[str, object] = {
         "palindrome-loss": float(np.mean(-_log_probs(answers)[np.arange(len(labels)), labels])),
         "palindrome-lead": float(_leads(answers, labels).mean()),
-        "palindrome-accuracy": float(
-            (held_out.argmax(axis=1) == seen.labels[:texts]).mean()
-        ),
+        "palindrome-accuracy": float((held_out.argmax(axis=1) == seen.labels[:texts]).mean()),
         "palindrome-mean-ablation": ablated(*of_lead, means),
         "palindrome-zero-ablation": ablated(*of_lead, value_bias_writes(model, LAST + 1)),
         "palindrome-zero-unfolded": ablated(*of_lead),
@@ -48,8 +44,11 @@ def read(model: Model, texts: int, key: jax.Array) -> dict[str, object]:
         "palindrome-wrong": np.array([sum(at_blind), len(wrong) - sum(at_blind)]),
         "palindrome-called-so": _one_broken_pair(model, key, min(texts, 1000)),
     }
-    return found | _attention(model, tokens) | _circuit(model, tokens, labels) | _paths(
-        model, tokens, labels
+    return (
+        found
+        | _attention(model, tokens)
+        | _circuit(model, tokens, labels)
+        | _paths(model, tokens, labels)
     )
 
 
@@ -116,6 +115,7 @@ def _attention(model: Model, tokens: np.ndarray) -> dict[str, object]:
 
 def _circuit(model: Model, tokens: np.ndarray, labels: np.ndarray) -> dict[str, object]:
     """The difference vector of each mirrored pair: its keys, and what it adds to the answer."""
+
     def of_text(text: Array) -> tuple[NormScales, Array]:
         trace = forward(model, text)[1]
         return trace.scales, trace.streams[1, LAST] / trace.scales.attention[1, LAST]
@@ -130,9 +130,7 @@ def _circuit(model: Model, tokens: np.ndarray, labels: np.ndarray) -> dict[str, 
     queries = jnp.einsum("d,hdk->hk", ends.mean(axis=0), heads.W_Q[1]) + heads.b_Q[1]
     keys = jnp.einsum("id,hdk->hik", moved, heads.W_K[1])
     along = jnp.einsum("hik,hk->hi", keys, queries)
-    cosines = along / (
-        jnp.linalg.norm(keys, axis=-1) * jnp.linalg.norm(queries, axis=-1)[:, None]
-    )
+    cosines = along / (jnp.linalg.norm(keys, axis=-1) * jnp.linalg.norm(queries, axis=-1)[:, None])
     answer = (folded.W_U[:, 0] - folded.W_U[:, 1]) / final
     read = SELF_SHARE * moved / second[SECOND][:, None]
     added = jnp.einsum("id,hdk,hkm,m->hi", read, heads.W_V[1], heads.W_O[1], answer)

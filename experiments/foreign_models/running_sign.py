@@ -1,4 +1,4 @@
-"""November's model of the sign of a running sum: what is measured of it, and of its centred twin."""
+"""November's model of the sign of a running sum, and its centred twin: what is measured."""
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ ONE_SIDE, OTHER_SIDE = (0, 1, 3, 4), (2, 7)  # neurons
 
 
 def read(model: Model, texts: int, key: jax.Array) -> dict[str, object]:
-    """Losses and ablations of the file's function and of the page's; weights; what attention does."""
+    """Losses and ablations of the file's function and of the page's; weights; attention."""
     tokens, labels = (part[:texts] for part in running_signs(1000, 42))
     seen, right = (part[:texts] for part in running_signs(10_000, 43))
     centred = centre_writers(model)
@@ -101,7 +101,7 @@ def _singular(model: Model) -> np.ndarray:
 
 
 def _cosines(model: Model) -> np.ndarray:
-    """Of u, which rises with the value, and the unembedding: u·pos, u·neg, neg·pos, pos·zero, ...."""
+    """u·pos, u·neg, neg·pos, pos·zero, neg·zero: u rises with the value, the rest is W_U."""
     heads = model.blocks.attention
     left, _, right = np.linalg.svd(np.asarray(model.W_E @ heads.W_V[0, 0] @ heads.W_O[0, 0]))
     u = right[0] * np.sign(left[-1, 0] - left[0, 0])
@@ -114,9 +114,7 @@ def _cosines(model: Model) -> np.ndarray:
 def _attention(model: Model, tokens: np.ndarray) -> dict[str, object]:
     """How even attention is, what the head's output follows, which neurons fire, and the sum."""
     heads, mlp = model.blocks.attention, model.blocks.mlp
-    u = jnp.asarray(
-        np.linalg.svd(np.asarray(model.W_E @ heads.W_V[0, 0] @ heads.W_O[0, 0]))[2][0]
-    )
+    u = jnp.asarray(np.linalg.svd(np.asarray(model.W_E @ heads.W_V[0, 0] @ heads.W_O[0, 0]))[2][0])
 
     def of_text(text: Array) -> tuple[Array, ...]:
         seen = run(model, text, outputs=True)

@@ -10,6 +10,7 @@ from experiments.foreign_models.torch_draws import TorchDraws
 NONE = 10  # first unique: the start token, and the answer "there is none"
 COPY, COPIES, LONG = 16, 3, 85  # repeated subsequences: tokens of a copy, copies, tokens of a text
 OPEN, CLOSE, START, PAD, END = 3, 4, 0, 1, 2  # brackets
+TOWERS = tuple(range(2, 38, 2))  # sizes of the first of two towers
 
 
 class Examples(NamedTuple):
