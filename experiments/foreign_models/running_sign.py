@@ -119,8 +119,8 @@ def _attention(model: Model, tokens: np.ndarray) -> dict[str, object]:
     def of_text(text: Array) -> tuple[Array, ...]:
         seen = run(model, text, outputs=True)
         written = seen.trace.head_outputs[0].sum(axis=0)
-        middle = seen.trace.streams[0] + written + heads.b_O[0]
-        fired = jax.nn.relu(middle @ mlp.W_in[0] + mlp.b_in[0])
+        middle = seen.trace.streams[0] + written + heads.b_O[0][None]
+        fired = jax.nn.relu(middle @ mlp.W_in[0] + mlp.b_in[0][None])
         left = jnp.abs(component_logits(seen).remainder).max()
         return seen.trace.patterns[0, 0], written @ u, fired, left
 
