@@ -65,9 +65,8 @@ def save_small(folder: Path, task: str, d_model: int = 8, d_head: int = 4) -> No
         config["d_vocab_out"] = n_out
     if task == "bracket":
         config["attention_dir"] = "bidirectional"
-        strings = ["()", ")(", "(()", "(((", "())", "())(", "(()())", ")))(((", "())(()", "(())"]
-        rows = [tasks.brackets(s) for s in strings if len(s) % 2 == 0] * 3
-        rows += [tasks.brackets(s) for s in ("((((", "())(", "()))")]
+        strings = ["(" * 4, "())(", "()))", "()", ")(", "(()())", ")))(((", "())(()", "(())"]
+        rows = [tasks.brackets(s) for s in strings * 2]
         tokens = np.full((len(rows), n_ctx), tasks.PAD)
         for i, row in enumerate(rows):
             tokens[i, : len(row)] = row
