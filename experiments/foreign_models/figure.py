@@ -75,7 +75,14 @@ def agreement(data: xr.Dataset) -> Figure:
         ax.plot(ends, ends, color=BLACK, linewidth=0.6, zorder=0)
         for set_scale in (ax.set_xscale, ax.set_yscale):
             set_scale("symlog", linthresh=0.1)
-        ax.set(xlabel=f"{title}", ylabel="measured here", xlim=ends, ylim=ends)
+        n = sum(int(line.get_label().split("(")[1][:-1]) for line in ax.get_lines()[:-1])
+        ax.set(
+            xlabel=title,
+            ylabel="measured here",
+            xlim=ends,
+            ylim=ends,
+            title=f"{n} numbers {title}",
+        )
         ax.legend(title="model (numbers)", fontsize="x-small")
     letter_panels(axes[0])
     return figure
@@ -83,7 +90,7 @@ def agreement(data: xr.Dataset) -> Figure:
 
 def mistakes(data: xr.Dataset) -> Figure:
     """A wrong norm scale, a value bias not folded, and centring without a norm."""
-    figure, axes = new_figure(1, 3, height=2.2, width_ratios=(1.2, 1.1, 1))
+    figure, axes = new_figure(1, 3, height=2.4)
     _misses(axes[0, 0], data)
     printed = np.array(PRINTED["palindrome-zero-ablation"])
     _pairs(
@@ -93,25 +100,26 @@ def mistakes(data: xr.Dataset) -> Figure:
         data["palindrome-zero-ablation"].values,
         printed,
     )
-    axes[0, 1].set(xlabel="head at zero", ylabel="lead of the right answer, logits")
-    axes[0, 1].legend(
-        ["printed", "weights as they are", "b_V folded"], fontsize="x-small", loc="upper left"
+    axes[0, 1].set(
+        xlabel="head at zero",
+        ylabel="mean lead of the right answer, logits",
+        title="Printed leads need $b_V$ folded into $b_O$",
     )
+    _legend(axes[0, 1], "weights as they are", "$b_V$ folded")
+    rows = ("sign-fit", "sign-silenced")
     _pairs(
         axes[0, 2],
-        ("all neurons",),
-        data["sign-silenced"].values[:1],
-        data["sign-silenced-centred"].values[:1],
-        np.array(PRINTED["sign-silenced-centred"])[:1],
+        ("none", "all"),
+        np.array([data[row].values[0] for row in rows]),
+        np.array([data[f"{row}-centred"].values[0] for row in rows]),
+        np.array([PRINTED["sign-fit"][0], PRINTED["sign-silenced-centred"][0]]),
     )
-    fit = (data["sign-fit"].values[0], data["sign-fit-centred"].values[0])
-    axes[0, 2].bar([-1.2, -0.8], fit, 0.4, color=[ORANGE, SKY])
-    axes[0, 2].plot([-1.2], PRINTED["sign-fit"][:1], "x", color=BLACK)
-    axes[0, 2].set_xticks([-1, 0], ["none", "all"])
-    axes[0, 2].set(xlabel="neurons at zero", ylabel="loss, nats")
-    axes[0, 2].legend(
-        ["printed", "the file's function", "centred"], fontsize="x-small", loc="upper left"
+    axes[0, 2].set(
+        xlabel="neurons at zero",
+        ylabel="loss, nats",
+        title="Printed losses are of two functions",
     )
+    _legend(axes[0, 2], "the file's function", "centred as published")
     letter_panels(axes[0])
     return figure
 
@@ -126,8 +134,9 @@ def _misses(ax: Axes, data: xr.Dataset) -> None:
         ax.hist(np.maximum(values, 1e-15), bins, color=colour, label=label)
     ax.set_xscale("log")
     ax.set(
-        xlabel="largest logit that 16 paths miss",
+        xlabel="largest miss of 16 paths and bias, logits",
         ylabel=f"texts of {wrong.size}",
+        title="Over a wrong norm scale paths do not close",
     )
     ax.legend(title="layer 1 reads over", fontsize="x-small", loc="upper center")
 
@@ -144,5 +153,11 @@ def _pairs(
     nearer = np.abs(left - printed) < np.abs(right - printed)
     ax.plot(x + np.where(nearer, -0.2, 0.2), printed, "x", color=BLACK, zorder=3)
     ax.bar(x - 0.2, left, 0.4, color=ORANGE)
-    ax.bar(x + 0.2, right, 0.4, color=SKY)
+    ax.bar(x + 0.2, right, 0.4, color=SKY, hatch="//", edgecolor="white", linewidth=0)
     ax.set_xticks(x, names)
+
+
+def _legend(ax: Axes, left: str, right: str) -> None:
+    """Names of the marks of `_pairs`, above the bars."""
+    ax.legend(["printed", left, right], fontsize="x-small", loc="upper left")
+    ax.set_ylim(0, 1.45 * ax.get_ylim()[1])

@@ -37,15 +37,14 @@ def read(model: Model, texts: int, key: jax.Array) -> dict[str, object]:
         ablated(*of_loss, replacement) - intact
         for replacement in (mean_outputs(model, batch.tokens), None)
     ]
-    places = batch.starts[:, 1:, None] + np.arange(COPY - 1)
-    by_place = nats[np.arange(len(nats))[:, None, None], places]
+    by_place = nats[np.arange(len(nats))[:, None], batch.starts[:, 1:2] + np.arange(COPY - 1)]
     scores = np.asarray(composition_scores(model))[1, 0, :, 1, :]
     plain, _ = _nats(stream_added_once(model), batch.tokens)
     return (
         {
             "copies-unseen": _unseen(model, 6000, UNSEEN if texts >= STREAM_BATCH else 1),
             "copies-accuracy": float(right[batch.marked[:, :-1]].mean()),
-            "copies-by-place": by_place.mean(axis=(0, 1)),
+            "copies-by-place": by_place.mean(axis=0),
             "copies-mean-ablation": rises[0],
             "copies-zero-ablation": rises[1],
             "copies-composition": scores[PREVIOUS],

@@ -12,6 +12,8 @@ import circuitax as cx
 from circuitax.circuits.explanation import Explanation, explain
 from circuitax.figures.explanation_page import explanation_page, page_facts
 from circuitax.kernel.model import Model
+from circuitax.kernel.norm import Norm
+from circuitax.kernel.positions import Positions
 from circuitax.kernel.run import run
 from circuitax.kernel.spec import TransformerSpec
 
@@ -21,7 +23,9 @@ WORDS = ["<s>", " cat", "\n", "</script>", " <b>", " dog", "é", '"'] * 2
 
 def tiny(**options: object) -> Model:
     defaults = {"d_vocab": 11, "n_ctx": 8, "n_layers": 2, "n_heads": 3, "d_model": 12}
-    spec = TransformerSpec(**defaults | {"positions": "learned", "norm": "layernorm"} | options)
+    spec = TransformerSpec(
+        **defaults | {"positions": Positions.learned, "norm": Norm.layernorm} | options
+    )
     model = cx.init(jax.random.key(0), spec, float)
     return jax.tree.map(
         lambda leaf: leaf + 0.1 * jax.random.normal(jax.random.key(leaf.size), leaf.shape), model
