@@ -32,6 +32,7 @@ READERS = {
     "copies": induction.read,
 }
 STRINGS = "arena_brackets.npz"
+PLACE = "weights/foreign"
 
 
 @dataclass(frozen=True)
@@ -39,16 +40,17 @@ class Spec:
     """Where the models are, and how many examples they are read on.
 
     Attributes:
-        source: Folder with the models' files; empty for none, when no claim is settled.
+        source: Folder with the models' files; empty for none, when no claim is settled. The
+            default may be absent, anything else must be there.
         texts: Most examples of each published set; 10,000 is all of them.
     """
 
-    source: str = ""
+    source: str = PLACE
     texts: int = 10_000
 
     def __post_init__(self) -> None:
         require_at_least(self, 8, "texts")
-        if self.source and not self._found():
+        if self.source not in ("", PLACE) and not self._found():
             names = ", ".join(f"{name}.safetensors" for name in MODELS.values())
             raise ValueError(
                 f"source={self.source!r} must be a folder with at least one of {names}"

@@ -81,7 +81,7 @@ def agreement(data: xr.Dataset) -> Figure:
             ylabel="measured here",
             xlim=ends,
             ylim=ends,
-            title=f"{n} numbers {title}",
+            title=f"{n} numbers: {title}",
         )
         ax.legend(title="model (numbers)", fontsize="x-small")
     letter_panels(axes[0])
@@ -90,7 +90,7 @@ def agreement(data: xr.Dataset) -> Figure:
 
 def mistakes(data: xr.Dataset) -> Figure:
     """A wrong norm scale, a value bias not folded, and centring without a norm."""
-    figure, axes = new_figure(1, 3, height=2.4)
+    figure, axes = new_figure(1, 3, height=2.8)
     _misses(axes[0, 0], data)
     printed = np.array(PRINTED["palindrome-zero-ablation"])
     _pairs(
@@ -102,8 +102,8 @@ def mistakes(data: xr.Dataset) -> Figure:
     )
     axes[0, 1].set(
         xlabel="head at zero",
-        ylabel="mean lead of the right answer, logits",
-        title="Printed leads need $b_V$ folded into $b_O$",
+        ylabel="lead of the right answer, logits",
+        title="Printed leads need\n$b_V$ folded into $b_O$",
     )
     _legend(axes[0, 1], "weights as they are", "$b_V$ folded")
     rows = ("sign-fit", "sign-silenced")
@@ -117,7 +117,7 @@ def mistakes(data: xr.Dataset) -> Figure:
     axes[0, 2].set(
         xlabel="neurons at zero",
         ylabel="loss, nats",
-        title="Printed losses are of two functions",
+        title="Printed losses are\nof two functions",
     )
     _legend(axes[0, 2], "the file's function", "centred as published")
     letter_panels(axes[0])
@@ -134,9 +134,9 @@ def _misses(ax: Axes, data: xr.Dataset) -> None:
         ax.hist(np.maximum(values, 1e-15), bins, color=colour, label=label)
     ax.set_xscale("log")
     ax.set(
-        xlabel="largest miss of 16 paths and bias, logits",
+        xlabel="largest miss of all paths, logits",
         ylabel=f"texts of {wrong.size}",
-        title="Over a wrong norm scale paths do not close",
+        title="Over a wrong norm scale\npaths miss the logits",
     )
     ax.legend(title="layer 1 reads over", fontsize="x-small", loc="upper center")
 
