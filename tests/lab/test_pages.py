@@ -26,7 +26,8 @@ def test_pages(entries: dict[str, Entry], results: Path) -> None:
         assert (gallery.parent / link).exists(), link
     assert f"../house_walk/{cell.id}/figures/path.png" in links
     assert "Not run yet:" in text and "house_reader" in text
-    assert "claims: 1 hold, 1 absent" in text
+    assert "Claims: [✔ 1 holds · ∅ 1 absent](CLAIMS.md)" in text
+    assert "## Further experiments" in text
     assert verdict_counts(verdicts(run)) == "1 hold, 1 absent"
     assert verdict_counts([]) == ""
     page = claims.read_text()

@@ -1,15 +1,15 @@
 """The two pages of a set of runs, gallery and claims, written from the folders alone."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from circuitax.config.catalogue import Entry
-from circuitax.lab.runs import figures, provenance
+from circuitax.lab.runs import provenance
 from circuitax.lab.settle import settle_run
+from circuitax.lab.showing import gallery_item, relative
 from circuitax.records.claims import Verdict
 from circuitax.records.claims_page import ClaimRow, counts_text, render_claims_page
-from circuitax.records.gallery import GalleryItem, render_gallery
+from circuitax.records.gallery import render_gallery
 from circuitax.records.store import write_text
 
 
@@ -34,20 +34,9 @@ def write_pages(
     for name, run in runs.items():
         facts = provenance(run)
         found = settle_run(run, entries[name])
-        link = _relative(run, folder)
+        link = relative(run, folder)
         rows += [ClaimRow(item, name, facts["scale"], facts["run"], link) for item in found]
-        items.append(
-            GalleryItem(
-                name,
-                entries[name].message,
-                facts["scale"],
-                facts["seconds"],
-                facts["command"],
-                link,
-                tuple(_relative(path, folder) for path in figures(run)),
-                verdict_counts(found),
-            )
-        )
+        items.append(gallery_item(run, entries[name], found, folder))
     missing = [name for name in sorted(entries) if name not in runs]
     gallery, claims = folder / "README.md", folder / "CLAIMS.md"
     write_text(gallery, render_gallery(items, missing, command))
@@ -58,7 +47,3 @@ def write_pages(
 def verdict_counts(found: list[Verdict]) -> str:
     """How many claims have each verdict, in words; empty when there are no claims."""
     return counts_text([verdict.verdict for verdict in found])
-
-
-def _relative(path: Path, folder: Path) -> str:
-    return Path(os.path.relpath(path, folder)).as_posix()
