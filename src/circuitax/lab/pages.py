@@ -4,13 +4,20 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from circuitax.config.catalogue import Entry
+from circuitax.config.catalogue import CLAIMS, MEASURES, Entry, checkout
 from circuitax.lab.runs import figures, provenance
 from circuitax.lab.settle import settle_run
-from circuitax.records.claims import Verdict
-from circuitax.records.claims_page import ClaimRow, counts_text, render_claims_page
+from circuitax.records.acceptance import outcome_table
+from circuitax.records.claim_changes import changes_table, read_changes
+from circuitax.records.claims import Claim, Verdict
+from circuitax.records.claims_page import counts_text, render_claims_page
+from circuitax.records.claims_table import ClaimRow
 from circuitax.records.gallery import GalleryItem, render_gallery
 from circuitax.records.store import write_text
+
+# Headline statements of the papers, and what was changed in claims: pages that people write.
+ACCEPTANCE = "docs/acceptance.md"
+CHANGES = "docs/claim_changes.toml"
 
 
 def write_pages(
@@ -33,9 +40,23 @@ def write_pages(
     items, rows = [], []
     for name, run in runs.items():
         facts = provenance(run)
-        found = settle_run(run, entries[name])
+        settled = settle_run(run, entries[name])
         link = _relative(run, folder)
-        rows += [ClaimRow(item, name, facts["scale"], facts["run"], link) for item in found]
+        pictures = [_relative(path, folder) for path in figures(run)]
+        # A single figure is shown itself, several in the gallery.
+        figure = pictures[0] if len(pictures) == 1 else f"README.md#{name}"
+        rows += [
+            ClaimRow(
+                item,
+                name,
+                facts["scale"],
+                facts["run"],
+                link,
+                figure,
+                _code(entries[name], item.claim, folder),
+            )
+            for item in settled
+        ]
         items.append(
             GalleryItem(
                 name,
@@ -44,20 +65,38 @@ def write_pages(
                 facts["seconds"],
                 facts["command"],
                 link,
-                tuple(_relative(path, folder) for path in figures(run)),
-                verdict_counts(found),
+                tuple(pictures),
+                verdict_counts(settled),
             )
         )
     missing = [name for name in sorted(entries) if name not in runs]
     gallery, claims = folder / "README.md", folder / "CLAIMS.md"
     write_text(gallery, render_gallery(items, missing, command))
-    write_text(claims, render_claims_page(rows, command))
+    listed, kept = checkout() / ACCEPTANCE, checkout() / CHANGES
+    found = {row.verdict.claim.id: row.verdict for row in rows}
+    page = render_claims_page(
+        rows,
+        command,
+        headlines=outcome_table(listed.read_text(encoding="utf-8"), found),
+        changes=changes_table(read_changes(kept)[1]),
+    )
+    write_text(claims, page)
     return gallery, claims
 
 
 def verdict_counts(found: list[Verdict]) -> str:
     """How many claims have each verdict, in words; empty when there are no claims."""
     return counts_text([verdict.verdict for verdict in found])
+
+
+def _code(entry: Entry, claim: Claim, folder: Path) -> str:
+    """Address of the line that measures a claim, or of the file where no line names it."""
+    places = [entry.file(part) for part in (MEASURES, CLAIMS) if entry.file(part).is_file()]
+    address = _relative(places[0], folder)
+    lines = places[0].read_text(encoding="utf-8").splitlines()
+    named = [i for i, line in enumerate(lines, 1) if f'"{claim.quantity}"' in line]
+    # A file of both claims and measures names the claim first, and measures it last.
+    return f"{address}#L{named[-1]}" if named else address
 
 
 def _relative(path: Path, folder: Path) -> str:
