@@ -40,7 +40,7 @@ def test_the_newest_run_with_its_own_defaults_is_kept(
     assert not {name for name in names if name.startswith(("arrays", "log", "metrics", "."))}
     assert not {name for name in names if "/." in name}
     assert "house_walk/accepted/figures/path.png" in (results / "README.md").read_text()
-    assert f"[house_walk/{plain.name}](house_walk/accepted)" in (results / "CLAIMS.md").read_text()
+    assert f"[{plain.name}](house_walk/accepted)" in (results / "CLAIMS.md").read_text()
     assert plain in finished_runs("house_walk") and kept not in finished_runs("house_walk")
 
 
@@ -119,6 +119,20 @@ def test_nothing_is_promoted_when_another_accepted_record_settles_nothing(
     assert "measure() of 'house_reader' failed" in capsys.readouterr().err
     assert provenance(results / "house_walk" / "accepted") == first
     assert (results / "CLAIMS.md").read_text() == page
+
+
+@pytest.mark.parametrize("name", ["../outside", "no_such", ""])
+def test_a_run_of_no_experiment_is_refused(
+    walk: Callable[..., int], results: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    assert walk() == 0
+    run = finished_runs("house_walk")[0]
+    facts = json.loads((run / "provenance.json").read_text()) | {"experiment": name}
+    (run / "provenance.json").write_text(json.dumps(facts))
+    assert accept.main([f"run=house_walk/{run.name}", "dirty=yes"]) == 2
+    message = f"says that it is of experiment={name!r}, which does not exist"
+    assert message in capsys.readouterr().err
+    assert not (results.parent / "outside").exists()
 
 
 def test_mistakes(
