@@ -37,7 +37,8 @@ CLAIMS = (
         at_least(0.9),
         "near 1 in a band of penalties",
         explanation="The penalties of quick scale are below the band. Four seeds of a trial with "
-        "4,000 steps reach 0.72, 0.97 and 0.985 at penalties of 0.1, 0.2 and 0.4; evening scale has them",
+        "4,000 steps reach 0.72, 0.97 and 0.985 at penalties of 0.1, 0.2 and 0.4; evening "
+        "scale has them",
     ),
     OURS.claim(
         "sae-small-best",
@@ -67,8 +68,8 @@ CLAIMS = (
         "largest strength",
         at_least(0),
         "a relation",
-        explanation="One number is two penalties: 0.1 for each code that is on is far more than 0.1 "
-        "times a code of one half. A hypothesis, not tested at equal sparsity",
+        explanation="One number is two penalties: 0.1 for each code that is on is far more than "
+        "0.1 times a code of one half. A hypothesis, not tested at equal sparsity",
     ),
     GATED.claim(
         "sae-jump-regret",
@@ -76,8 +77,8 @@ CLAIMS = (
         "each at its best strength",
         at_least(1),
         "a relation",
-        explanation="The strengths with the highest cosine are not equally sparse: 1.5 codes are on "
-        "with JumpReLU and 10.8 with ReLU, whose dictionary is not the true one",
+        explanation="The strengths with the highest cosine are not equally sparse: 1.5 codes are "
+        "on with JumpReLU and 10.8 with ReLU, whose dictionary is not the true one",
     ),
     HEDGING.claim(
         "sae-hedging",
