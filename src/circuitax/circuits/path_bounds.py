@@ -1,10 +1,10 @@
 """Bounds on every path that a head path can still be extended to, for the ledger's search.
 
 Wanted is one matrix M for each head and position with ``(u · y_q(s))² <= uᵀ M(s) u`` for *every*
-path q that ends there, whatever the direction u. The sum of all ``y_q y_qᵀ`` would do, but it counts
-all paths together, where the largest one matters. So the matrices of groups of paths are joined by
-``(Σ_g M_g²)^(1/2)`` instead of ``Σ_g M_g``: the square root preserves the order of matrices (Löwner),
-so this is no less than each M_g, and for n equal groups it grows by √n only.
+path q that ends there, whatever the direction u. The sum of all ``y_q y_qᵀ`` would do, but it
+counts all paths together, where the largest one matters. So the matrices of groups of paths are
+joined by ``(Σ_g M_g²)^(1/2)`` instead of ``Σ_g M_g``: the square root preserves the order of
+matrices (Löwner), so this is no less than each M_g, and for n equal groups it grows by √n only.
 """
 
 from typing import NamedTuple
