@@ -6,6 +6,7 @@ pass on the same weights, where the authors show only a figure. Closing sums are
 """
 
 from dataclasses import replace
+from typing import Any
 
 from circuitax.records.claims import Claim, ClaimSource, Expected, at_least, at_most, near
 from experiments.foreign_models.sources import ARENA, PRINTED, PROGRESS, REFERENCE
@@ -47,7 +48,7 @@ COPIES = replace(
 REFERENCE_WHY = "half a unit of the last digit of the reference"
 
 
-def _table(source: ClaimSource, id: str, statement: str, tol: float, **how: str) -> Claim:
+def _table(source: ClaimSource, id: str, statement: str, tol: float, **how: Any) -> Claim:
     """The largest difference from all cells of a printed or reference table."""
     table = PRINTED.get(id) or REFERENCE[id]
     if id in PRINTED:
