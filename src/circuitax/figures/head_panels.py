@@ -96,9 +96,9 @@ def eigenvalues(data: xr.Dataset) -> Figure:
         )
         corner = (matching.values > CORNER) & (copying.values > CORNER)
         if (n := int(corner.sum())) > 1:  # the dots cover each other
-            ax.annotate(
-                f"{n} of {corner.size} heads", (0.97, 0.9), ha="right", va="top", fontsize=7
-            )
+            arrow = {"arrowstyle": "-", "color": BLACK, "linewidth": 0.6}
+            words = f"{n} of {corner.size} heads"
+            ax.annotate(words, (0.99, 0.97), (0.45, 0.6), fontsize=7, arrowprops=arrow)
         zero_line(ax)
         zero_line(ax, vertical=True)
         ax.set(title=title, xlabel="same-matching, composed QK")
