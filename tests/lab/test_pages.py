@@ -35,8 +35,10 @@ def test_pages(entries: dict[str, Entry], results: Path) -> None:
     html = report.read_text()
     assert "claim-walk-spreads" in html and 'src="data:image/webp;base64,' in html
     page = claims.read_text()
-    assert "Of 1 claims: 1 absent" in page
-    assert "- `walk-spreads`: too few members" in page
+    assert "Of 1 published relations: 1 absent" in page
+    assert "Reason: too few members" in page
+    codes = re.findall(r'href="([^"#]+measures\.py)#L\d+"', page)
+    assert len(codes) == 2 and all((claims.parent / code).is_file() for code in codes)
 
 
 def test_a_record_that_no_longer_settles_its_claims_is_refused(

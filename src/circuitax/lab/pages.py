@@ -3,19 +3,23 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from circuitax.config.catalogue import Entry
+from circuitax.config.catalogue import Entry, checkout
 from circuitax.figures.embedding import embedded_picture
-from circuitax.lab.runs import provenance
 from circuitax.lab.settle import settle_run
-from circuitax.lab.showing import gallery_item, relative
+from circuitax.lab.showing import claim_rows, gallery_item
+from circuitax.records.acceptance import outcome_table
+from circuitax.records.claim_changes import changes_table, read_changes
 from circuitax.records.claims import Verdict
-from circuitax.records.claims_page import ClaimRow, counts_text, render_claims_page
+from circuitax.records.claims_page import counts_text, render_claims_page
 from circuitax.records.gallery import GalleryItem, render_gallery
 from circuitax.records.report import render_report
 from circuitax.records.store import write_text
 
 # All pictures of the report together; what it says beside them is small.
 REPORT_BYTES = 8_500_000
+# Headline statements of the papers, and what was changed in claims: pages that people write.
+ACCEPTANCE = "docs/acceptance.md"
+CHANGES = "docs/claim_changes.toml"
 
 
 def write_pages(
@@ -37,15 +41,21 @@ def write_pages(
     """
     items, rows = [], []
     for name, run in runs.items():
-        facts = provenance(run)
-        found = settle_run(run, entries[name])
-        link = relative(run, folder)
-        rows += [ClaimRow(item, name, facts["scale"], facts["run"], link) for item in found]
-        items.append(gallery_item(run, entries[name], found, folder))
+        settled = settle_run(run, entries[name])
+        rows += claim_rows(run, entries[name], settled, folder)
+        items.append(gallery_item(run, entries[name], settled, folder))
     missing = [name for name in sorted(entries) if name not in runs]
     gallery, claims = folder / "README.md", folder / "CLAIMS.md"
     write_text(gallery, render_gallery(items, missing, command))
-    write_text(claims, render_claims_page(rows, command))
+    listed, kept = checkout() / ACCEPTANCE, checkout() / CHANGES
+    found = {row.verdict.claim.id: row.verdict for row in rows}
+    page = render_claims_page(
+        rows,
+        command,
+        headlines=outcome_table(listed.read_text(encoding="utf-8"), found),
+        changes=changes_table(read_changes(kept)[1]),
+    )
+    write_text(claims, page)
     report = folder / "report.html"
     write_text(report, render_report(items, _pictures(items, folder), missing, command))
     return gallery, claims, report

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from circuitax.records.claims import ABSENT, FAILS, HOLDS, NOT_RUN, UNDECIDED, VERDICTS, Verdict
-from circuitax.records.claims_page import measured_text
+from circuitax.records.claims_table import measured_text
 
 # Chapters in the order of the page: name in an experiment's CHAPTER, title, what it is about.
 CHAPTERS = (

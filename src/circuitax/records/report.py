@@ -5,7 +5,7 @@ from html import escape
 from pathlib import Path
 
 from circuitax.records.claims import ORIGINS, VERDICTS, Verdict
-from circuitax.records.claims_page import measured_text
+from circuitax.records.claims_table import measured_text
 from circuitax.records.gallery import MARKS, GalleryFigure, GalleryItem, badge, by_chapter
 
 TEMPLATE = Path(__file__).with_name("report.html")
