@@ -4,6 +4,7 @@ S0 is "Some Structures in Transformer Architectures", the project's source note;
 docs/errata.md. The table is the smoothed bigram table of the text.
 """
 
+from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, between
 from circuitax.records.estimate import exact, mean_estimate
 from circuitax.records.measured import Measured
@@ -12,9 +13,16 @@ from circuitax.records.record import Record
 
 FINITE = "all seeds that stayed finite"
 RELATION = "a relation: the corpus changes with the Python version"
-REMARK = ClaimSource("S0 Remark 21", kind="shape", n=5, selection=FINITE)
+REMARK = ClaimSource(
+    "S0 Remark 21", kind="shape", n=5, selection=FINITE, origin="published", link=papers.STRUCTURES
+)
 THEOREM = ClaimSource(
-    "S0 Theorem 25, erratum E24", kind="shape", n=5, selection=FINITE, why=RELATION
+    "S0 Theorem 25, erratum E24",
+    kind="shape",
+    n=5,
+    selection=FINITE,
+    why=RELATION,
+    origin="correction",
 )
 CLAIMS = (
     REMARK.claim(
@@ -27,8 +35,10 @@ CLAIMS = (
     REMARK.claim(
         "bigram-held-out",
         "... and predicts held-out text as well: its cross-entropy minus the table's, nats",
-        between(-0.03, 0.03, whole_interval=True),
+        between(-0.03, 0.03),
         "the two smooth rare pairs differently",
+        origin="ours",
+        link="",
     ),
     REMARK.claim(
         "bigram-bottleneck",
@@ -36,6 +46,8 @@ CLAIMS = (
         "width, nats",
         at_least(0.1),
         RELATION,
+        origin="ours",
+        link="",
     ),
     THEOREM.claim(
         "bigram-direct-path",

@@ -16,9 +16,10 @@ EXACT = ClaimSource(
     kind="identity",
     selection="every model, 0 to 4 layers, bare or with frozen norms",
     why="float64 rounding; a wrong term is of order 1",
+    origin="theorem",
 )
 ABLATION = replace(EXACT, source="induction-heads paper")
-NULL = ClaimSource("reference page 1.6; framework paper", n=8, selection=RANDOM)
+NULL = ClaimSource("reference page 1.6; framework paper", n=8, selection=RANDOM, origin="ours")
 SPREAD = replace(NULL, source="reference page 1.2 (derived)")
 COPYING_SPREAD = replace(NULL, source="reference page 1.3 (F9, derived)")
 CLAIMS = (
@@ -113,6 +114,7 @@ CLAIMS = (
         "far above rounding; it holds in general",
         section="erratum of the composition diagram (E15)",
         selection="every model with layers",
+        origin="correction",
     ),
     NULL.claim(
         "random-composition",
@@ -121,6 +123,7 @@ CLAIMS = (
         near(1, 0.02),
         "within 2 % at d_model = 768",
         section="composition scores (E16)",
+        origin="correction",
     ),
     SPREAD.claim(
         "random-composition-spread",

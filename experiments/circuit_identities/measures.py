@@ -31,12 +31,12 @@ def measure(record: Record) -> Measured:
     measured |= _moments(data, record.notes["random_d_head"])
     if bool(data.float64):
         return Measured(measured, {})
-    unmet = {
+    not_run = {
         claim.id: "needs dtype=float64, which is the experiment's own default"
         for claim in CLAIMS
         if claim.kind == "identity" and claim.id != "identity-paths-float32"
     }
-    return Measured(measured, unmet)
+    return Measured(measured, {}, not_run)
 
 
 def _moments(data: xr.Dataset, d_head: int) -> dict[str, Estimate]:

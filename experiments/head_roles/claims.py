@@ -7,6 +7,7 @@ S2 the chapter on attention, S4 the notes on the framework paper, all three as i
 
 from dataclasses import replace
 
+from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most
 from circuitax.records.head_roles import FOUND, MOST
 
@@ -16,13 +17,29 @@ PATHS = ClaimSource(
     kind="shape",
     selection=FOUND,
     n=8,
+    origin="published",
+    link=papers.FRAMEWORK,
 )
 PATCHING = replace(PATHS, source="activation patching (Meng et al. 2022); framework paper")
-ATTRIBUTION = replace(PATHS, source="direct logit attribution; S2, decomposition of the output")
-SUBSPACES = replace(PATHS, source="S4, read and write subspaces")
-MEMORY = ClaimSource("S4, memory management; framework paper", kind="shape", selection=FULL, n=3)
-NORMS = replace(MEMORY, source="S0 section 2.3, assumption 3")
-OUTPUT = ClaimSource("S2, decomposition of the output", kind="identity", selection=FULL)
+ATTRIBUTION = replace(
+    PATHS,
+    source="direct logit attribution; S2, decomposition of the output",
+    origin="ours",
+    link="",
+)
+SUBSPACES = replace(PATHS, source="S4, read and write subspaces", origin="ours", link="")
+MEMORY = ClaimSource(
+    "S4, memory management; framework paper",
+    kind="shape",
+    selection=FULL,
+    n=3,
+    origin="published",
+    link=papers.FRAMEWORK,
+)
+NORMS = replace(MEMORY, source="S0 section 2.3, assumption 3", link=papers.STRUCTURES)
+OUTPUT = ClaimSource(
+    "S2, decomposition of the output", kind="identity", selection=FULL, origin="theorem"
+)
 CLAIMS = (
     PATHS.claim(
         "previous-through-keys",
@@ -38,6 +55,8 @@ CLAIMS = (
         at_least(0.6),
         MOST + "; nearly every head of the second layer inducts, so that writer and key are "
         "what is tested",
+        origin="ours",
+        link="",
     ),
     PATCHING.claim(
         "patching-moves",
@@ -74,6 +93,8 @@ CLAIMS = (
         "A layer norm is not linear: nats lost when every norm divides by a constant",
         at_least(0),
         "a relation",
+        origin="ours",
+        link="",
     ),
     NORMS.claim(
         "norm-absorbed",

@@ -3,6 +3,7 @@
 O1 to O8 number the observations that are taken from the induction-heads paper.
 """
 
+from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most
 
 MOST = "95 % interval of a proportion; 16 of 16 give a lower end of 0.81, 15 of 16 of 0.72"
@@ -13,6 +14,8 @@ PAPER = ClaimSource(
     kind="shape",
     n=16,
     selection="all seeds that stayed finite; each its own data",
+    origin="published",
+    link=papers.INDUCTION,
 )
 CLAIMS = (
     PAPER.claim(

@@ -4,11 +4,12 @@ S0 is "Some Structures in Transformer Architectures", the project's source note.
 directions or features, d or m the dimension, ε the largest overlap allowed.
 """
 
+from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, between, near
 
 STRONG = "all seeds; features of norm at least 1/2"
-S0 = ClaimSource("S0 section 7")
-OWN = ClaimSource("circuitax")
+S0 = ClaimSource("S0 section 7", origin="ours")
+OWN = ClaimSource("circuitax", origin="ours")
 CLAIMS = (
     S0.claim(
         "jl-random-exponent",
@@ -27,7 +28,7 @@ CLAIMS = (
         "medians of 40 have an error of about 10 %",
         n=240,
     ),
-    ClaimSource("Gilbert 1952, Varshamov 1957").claim(
+    ClaimSource("Gilbert 1952, Varshamov 1957", origin="published", link=papers.CODES).claim(
         "jl-greedy-exponent",
         "Greedy packings grow at least like exp(d ε²/2): slope of ln N against d",
         at_least(0.045),
@@ -43,7 +44,7 @@ CLAIMS = (
         kind="shape",
         n=3,
     ),
-    ClaimSource("Welch 1974, Levenshtein 1982").claim(
+    ClaimSource("Welch 1974, Levenshtein 1982", origin="theorem").claim(
         "jl-packing-bounds",
         "No packing found exceeds the bounds: largest share of one",
         at_most(1),
@@ -60,7 +61,7 @@ CLAIMS = (
         selection=STRONG,
         n=12,
     ),
-    ClaimSource("toy-models paper, geometry").claim(
+    ClaimSource("toy-models paper, geometry", origin="ours").claim(
         "jl-learned-welch",
         "Trained features are nearly a tight frame: mean squared overlap over Welch's "
         "bound at the number of features represented",
@@ -74,7 +75,7 @@ CLAIMS = (
         "jl-decoding",
         "Threshold decoding of k active features in superposition fails as Gaussian "
         "crosstalk predicts: largest gap of failure rates over k",
-        at_most(0.12, whole_interval=False),
+        at_most(0.12),
         "errors are not quite independent; 500 trials: 0.02",
         section="Example 26",
         n=500,

@@ -6,12 +6,13 @@ dimensions to m; N is the number of points, whose pairs are all measured.
 
 import numpy as np
 
+from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, between, near
 from circuitax.records.estimate import exact, mean_estimate
 from circuitax.records.measured import Measured
 from circuitax.records.record import Record
 
-S0 = ClaimSource("S0 section 7", n=8)
+S0 = ClaimSource("S0 section 7", n=8, origin="ours")
 CLAIMS = (
     S0.claim(
         "S0-7-initialisation",
@@ -19,6 +20,9 @@ CLAIMS = (
         "kernels, divided by their known gain, over that of Gaussian maps",
         between(0.9, 1.1),
         "the same law but for cut tails; 8 maps at 4 % each",
+        kind="shape",
+        origin="published",
+        link=papers.STRUCTURES,
     ),
     S0.claim(
         "S0-7-unscaled",
@@ -27,15 +31,15 @@ CLAIMS = (
         near(1, 0.02),
         "exact mean, averaged over a cloud",
     ),
-    ClaimSource("classical").claim(
+    ClaimSource("classical", origin="theorem").claim(
         "jl-median-law",
         "Largest gap between pooled quantiles (0.1 % to 99.9 %) of Gaussian maps and "
         "χ²_m/m, in standard deviations √(2/m)",
-        at_most(0.6, whole_interval=False),
+        at_most(0.6),
         "pairs in a map are dependent: eight maps, extreme quantiles",
         n=8,
     ),
-    ClaimSource("Dasgupta and Gupta 2003").claim(
+    ClaimSource("Dasgupta and Gupta 2003", origin="theorem").claim(
         "jl-union-bound",
         "Worst distortion over what the union bound guarantees with 95 %, largest over N, "
         "m and maps",
@@ -43,7 +47,7 @@ CLAIMS = (
         "it is a bound; 24 maps may break it once",
         n=24,
     ),
-    ClaimSource("circuitax").claim(
+    ClaimSource("circuitax", origin="ours").claim(
         "jl-extremes",
         "Mean worst distortion over its prediction from the exact law with pairs taken as "
         "independent, over N and m",
@@ -51,7 +55,9 @@ CLAIMS = (
         "dependence between pairs is weak in high dimension",
         n=24,
     ),
-    ClaimSource("Li, Hastie and Church 2006").claim(
+    ClaimSource(
+        "Li, Hastie and Church 2006", origin="published", link=papers.SPARSE_PROJECTIONS
+    ).claim(
         "li-one-hot",
         "On one-hot features very sparse maps (density 1/√n) are worse than Gaussian ones: "
         "ratio of worst distortions",

@@ -14,8 +14,8 @@ from circuitax.records.measured import Measured
 from circuitax.records.record import Record
 
 HALF = "half of the maps succeed (δ = 1/2)"
-THEOREM = ClaimSource("S0 Theorem 27", n=160, kind="shape", selection=HALF)
-OWN = ClaimSource("circuitax", n=160, selection=HALF)
+THEOREM = ClaimSource("S0 Theorem 27", n=160, kind="shape", selection=HALF, origin="ours")
+OWN = ClaimSource("circuitax", n=160, selection=HALF, origin="ours")
 CLAIMS = (
     THEOREM.claim(
         "jl-log-n",
@@ -37,7 +37,7 @@ CLAIMS = (
         between(0.93, 1.07),
         "dependence between pairs is weak; 40 maps give each threshold to about 3 %",
     ),
-    ClaimSource("Dasgupta and Gupta 2003, Theorem 2.1").claim(
+    ClaimSource("Dasgupta and Gupta 2003, Theorem 2.1", origin="theorem").claim(
         "jl-dasgupta-gupta",
         "scikit-learn's johnson_lindenstrauss_min_dim is sufficient: mean ratio to the m "
         "at which 90 % of maps succeed",
@@ -73,7 +73,7 @@ def measure(record: Record) -> Measured:
     value = _statistics(data.threshold.sel(end="dim").values, data)
     if not np.isfinite(list(value.values())).all():
         why = f"max_dim={int(data.dim_out[-1])} is too small"
-        return Measured({}, unmet_rest(CLAIMS, {}, why))
+        return Measured({}, {}, unmet_rest(CLAIMS, {}, why))
     draws = [_statistics(found, data) for found in resampled]
     n = data.attrs["n_maps"] * data.sizes["n_points"]
     measured = {}

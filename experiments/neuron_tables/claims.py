@@ -6,6 +6,7 @@ keys are the tokens it reads, its values the tokens it raises.
 
 import xarray as xr
 
+from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, between
 from circuitax.records.estimate import Estimate, mean_estimate
 from circuitax.records.measured import Measured
@@ -17,6 +18,8 @@ MEMORY = ClaimSource(
     kind="shape",
     n=3,
     selection="all seeds that stayed finite, all units of all layers; seeds are the replicates",
+    origin="published",
+    link=papers.KEY_VALUES,
 )
 CLAIMS = (
     MEMORY.claim(
@@ -32,6 +35,8 @@ CLAIMS = (
         between(0.8, 1.2),
         "1 by chance; within 0.01 in a pilot on other seeds",
         kind="number",
+        origin="ours",
+        link="",
     ),
     MEMORY.claim(
         "neuron-values-rise",
@@ -39,6 +44,8 @@ CLAIMS = (
         "training minus before",
         at_least(0.2),
         "not 0.5 by chance, since shares are skewed; 0.4 and 0.5 in a pilot on other seeds",
+        origin="ours",
+        link="",
     ),
     MEMORY.claim(
         "neuron-keys",

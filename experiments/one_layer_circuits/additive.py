@@ -48,8 +48,9 @@ class AdditiveTask:
     average: int = 256
 
     def __post_init__(self) -> None:
-        require_at_least(self, 1, "members", "batch", "average")
+        require_at_least(self, 1, "members", "batch", "steps", "average")
         require_divides(self, "chunk", "steps")
+        self.optim()  # which refuses a rate that is none
 
     def optim(self) -> OptimSpec:
         """Adam without decay; gradients are clipped, since nothing normalises the gates."""

@@ -9,6 +9,7 @@ and skip-trigrams. F8 and F9 are figures of the framework paper, as docs/accepta
 
 from dataclasses import replace
 
+from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, between, near
 
 FRAMEWORK = ClaimSource(
@@ -16,11 +17,15 @@ FRAMEWORK = ClaimSource(
     kind="shape",
     n=8,
     selection="all seeds that stayed finite; every head counts, seeds are the replicates",
+    origin="published",
+    link=papers.FRAMEWORK,
 )
-ON_TEXT = ClaimSource("S4; Shlegeris 2023 (E11)", kind="shape", n=5)
+ON_TEXT = ClaimSource("S4; Shlegeris 2023 (E11)", kind="shape", n=5, origin="correction")
 ENSEMBLE = replace(ON_TEXT, source="S0 Theorem 25")
-UNLESS = ClaimSource("S0 Theorem 25; S4; Shlegeris 2023 (E11)", kind="shape", n=8)
-LOGISTIC = ClaimSource("S0 Theorem 25; S4 (E11)", n=8)
+UNLESS = ClaimSource(
+    "S0 Theorem 25; S4; Shlegeris 2023 (E11)", kind="shape", n=8, origin="correction"
+)
+LOGISTIC = ClaimSource("S0 Theorem 25; S4 (E11)", n=8, origin="ours")
 CLAIMS = (
     FRAMEWORK.claim(
         "ov-random",
@@ -29,6 +34,8 @@ CLAIMS = (
         "rank 16, mean of four heads",
         section="one-layer models",
         kind="number",
+        origin="ours",
+        link="",
     ),
     FRAMEWORK.claim(
         "ov-copying-rise",
@@ -43,6 +50,7 @@ CLAIMS = (
         at_least(0.5),
         "10 of 12 in the paper; more than half",
         section="one-layer models",
+        printed="10 of 12 heads have positive eigenvalues",
     ),
     FRAMEWORK.claim(
         "copying-top-5",
@@ -51,6 +59,8 @@ CLAIMS = (
         at_least(2),
         "chance is 1 for one head; the best of four untrained heads has about 1.4",
         section="one-layer models",
+        origin="ours",
+        link="",
     ),
     FRAMEWORK.claim(
         "bugs-cost",
@@ -60,6 +70,8 @@ CLAIMS = (
         "or more training would bring; the paper leaves the price open. Their prior"
         " was set after a run on seed 0, without it they overfit",
         section="skip-trigram bugs; S4",
+        origin="ours",
+        link="",
     ),
     FRAMEWORK.claim(
         "bugs-said",
@@ -88,6 +100,7 @@ CLAIMS = (
         at_least(0.5),
         "more than half; 0.5 and 0.7 in pilots on other seeds, rising with the steps",
         selection="as text-additivity-gap",
+        origin="ours",
     ),
     UNLESS.claim(
         "additivity-gap",

@@ -31,7 +31,8 @@ def measure(record: Record) -> Measured:
         "bugs-cost": mean_estimate(alive.bug_price),
         "additive-loss": mean_estimate(data.additive_loss - data.optimal_loss),
     }
-    unmet = {}
+    unmet: dict[str, str] = {}
+    not_run: dict[str, str] = {}
     said = np.log(np.maximum(alive.bug_said, TINY) / np.maximum(alive.bug_without, TINY))
     # A member none of whose pairs stands in the windows looked at has nothing to say.
     said = said.mean("bug").values
@@ -41,13 +42,14 @@ def measure(record: Record) -> Measured:
         unmet["bugs-said"] = "no pair of a bug stands in the windows looked at"
     measured |= _on_text(data)
     if "text-additivity-gap" not in measured:
-        unmet |= dict.fromkeys(("text-additivity-gap", "text-ensemble"), "no model stayed finite")
+        both = ("text-additivity-gap", "text-ensemble")
+        not_run |= dict.fromkeys(both, "no model stayed finite")
     runs = members_where(data, learned(data))
     if runs.sizes["run"]:
         measured["additivity-gap"] = mean_estimate(runs.gap)
     else:
         unmet["additivity-gap"] = "no seed learned the rule"
-    return Measured(measured, unmet)
+    return Measured(measured, unmet, not_run)
 
 
 def _on_text(data: xr.Dataset) -> dict[str, Estimate]:

@@ -17,7 +17,7 @@ from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive, member_keys
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.kit.checks import require_at_least, require_equal
+from circuitax.kit.checks import require_at_least, require_equal, require_in
 from circuitax.kit.measured_training import measured_training
 from circuitax.lab.lab import Lab
 from circuitax.models.extract_transformer import model_from_params
@@ -57,6 +57,8 @@ class UnlessTask:
         require_at_least(self, 1, "batch", "texts", "seeds", "chunk")
         require_equal(self, 1, "model.n_layers")
         require_at_least(self, 6, "model.d_vocab")
+        require_at_least(self, 4, "length")
+        require_in(self, "(0.5, 1)", "high")
 
     def __call__(self, key: jax.Array) -> Array:
         """One batch, a pure function of the key."""

@@ -6,6 +6,7 @@ layers of H heads, and a path of order k goes through k heads.
 
 import numpy as np
 
+from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most
 from circuitax.records.estimate import exact, mean_estimate, share_estimate
 from circuitax.records.measured import Measured
@@ -13,10 +14,17 @@ from circuitax.records.members import members_where
 from circuitax.records.record import Record
 
 FINITE = "all finite seeds"
-FRAMEWORK = ClaimSource("framework paper", kind="shape", n=8, selection=FINITE)
-DESIGN = ClaimSource("design section 11", kind="shape", n=8, selection=FINITE)
+FRAMEWORK = ClaimSource(
+    "framework paper",
+    kind="shape",
+    n=8,
+    selection=FINITE,
+    origin="published",
+    link=papers.FRAMEWORK,
+)
+DESIGN = ClaimSource("design section 11", kind="shape", n=8, selection=FINITE, origin="ours")
 CLAIMS = (
-    ClaimSource("S0 section 6; framework paper").claim(
+    ClaimSource("S0 section 6; framework paper", origin="theorem").claim(
         "paths-count",
         "A model has Σ_k C(L,k) H^k paths: greatest difference from enumeration over "
         "depths and orders",
@@ -33,6 +41,8 @@ CLAIMS = (
         kind="identity",
         selection="all members",
         n=1,
+        origin="theorem",
+        link="",
     ),
     FRAMEWORK.claim(
         "order-2-below-1",
@@ -41,6 +51,7 @@ CLAIMS = (
         at_least(0),
         "a relation; the paper has 5.2 against 0.3",
         section="term importance analysis",
+        printed="5.2 nats of order 1 against 0.3 of order 2",
     ),
     FRAMEWORK.claim(
         "most-paths-least-loss",
@@ -50,6 +61,8 @@ CLAIMS = (
         "a relation: less than half; on a task to which depth brings nothing, 2.7 nats "
         "from one layer to six",
         section="term importance analysis",
+        origin="ours",
+        link="",
     ),
     DESIGN.claim(
         "ledger-complete",
@@ -67,6 +80,7 @@ CLAIMS = (
         kind="identity",
         selection="all finite seeds, all texts ranked",
         n=1,
+        origin="theorem",
     ),
     DESIGN.claim(
         "ledger-positions",

@@ -55,6 +55,13 @@ class BigramSource:
     table_scale: float = 2.0
     table_seed: int = 0
 
+    def __post_init__(self) -> None:
+        require_at_least(self, 2, "d_vocab", "length")
+        require_at_least(self, 1, "batch")
+        require_in(self, "[1, d_vocab]", "n_triggers")
+        require_at_least(self, 0.0, "table_scale")
+        require_at_least(self, 0, "table_seed")
+
     def __call__(self, key: jax.Array) -> Array:
         """One batch, a pure function of the key."""
         table = random_bigrams(jax.random.key(self.table_seed), self.d_vocab, self.table_scale)

@@ -11,14 +11,20 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
+from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, near
 from circuitax.records.estimate import exact
 from circuitax.records.measured import Measured
 from circuitax.records.record import Record
 
-EXAMPLE = ClaimSource("S0 Example 26", selection="closed form, nothing is selected")
-MAGNITUDES = replace(EXAMPLE, source="erratum E6")
-PAIRS = replace(EXAMPLE, source="erratum E7")
+EXAMPLE = ClaimSource(
+    "S0 Example 26",
+    selection="closed form, nothing is selected",
+    origin="published",
+    link=papers.STRUCTURES,
+)
+MAGNITUDES = replace(EXAMPLE, source="erratum E6", origin="correction", link="")
+PAIRS = replace(EXAMPLE, source="erratum E7", origin="correction", link="")
 FOUR_DIGITS = "derived beforehand to the digits given"
 PRINTED = "two digits are printed"
 LINEAR = "piecewise linear, exact"
@@ -31,15 +37,21 @@ CLAIMS = (
         "rounding in float64",
         kind="identity",
         selection="nothing is selected",
+        origin="theorem",
     ),
     EXAMPLE.claim(
         "pentagon-interference",
         "Greatest output pre-activation of another feature at e_k",
         near(-0.04, 5e-3),
         PRINTED,
+        printed="-0.04",
     ),
     EXAMPLE.claim(
-        "pentagon-erasure", "Pre-activation of feature 1 for e_1 + e_3", near(-0.21, 5e-3), PRINTED
+        "pentagon-erasure",
+        "Pre-activation of feature 1 for e_1 + e_3",
+        near(-0.21, 5e-3),
+        PRINTED,
+        printed="-0.21",
     ),
     MAGNITUDES.claim(
         "pentagon-threshold", "A feature below magnitude 1/3 is erased", near(1 / 3, 1e-9), LINEAR

@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 
 from circuitax.kernel.toy import dense_forward, pentagon_weights
-from circuitax.kit.checks import require_at_least, require_positive
+from circuitax.kit.checks import require_in, require_positive
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
 from circuitax.superposition.response import feature_response, onsets, pair_table
@@ -36,7 +36,7 @@ class Spec:
 
     def __post_init__(self) -> None:
         require_positive(self, "max_magnitude")
-        require_at_least(self, 2, "n_magnitudes")
+        require_in(self, "[2, 1000000]", "n_magnitudes", why="all responses stand side by side")
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:

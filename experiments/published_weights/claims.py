@@ -1,10 +1,11 @@
-"""What published models are held against; without their weights every claim is out of reach.
+"""What published models are held against; without their weights no claim can be settled.
 
 F2 to F17 number the figures of the framework paper as docs/acceptance.md does. ARENA 1.2 is the
 course chapter whose two-layer model has its previous-token head at 0.7 (layer 0, head 7) and its
 induction heads at 1.4 and 1.10. Claims stand together by what they need.
 """
 
+from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
 from experiments.published_weights.sources import PRINTED
 
@@ -13,15 +14,25 @@ ARENA = ClaimSource(
     "ARENA 1.2, two-layer attention-only model",
     selection=PUBLISHED,
     why="to rounding of the printed value",
+    origin="published",
+    link=papers.ARENA,
 )
 NATS = ClaimSource(
     "framework paper, term importance analysis",
     selection="a two-layer model of 12 heads of 64 and about 50,000 tokens",
     why="read from an image; another model of the same sizes, on other text",
+    origin="published",
+    link=papers.FRAMEWORK,
 )
-FRAMEWORK = ClaimSource("framework paper", kind="shape", selection=PUBLISHED)
+FRAMEWORK = ClaimSource(
+    "framework paper", kind="shape", selection=PUBLISHED, origin="published", link=papers.FRAMEWORK
+)
 SMALL = ClaimSource(
-    "framework paper", kind="shape", selection="any one-layer model of about 50,000 tokens"
+    "framework paper",
+    kind="shape",
+    selection="any one-layer model of about 50,000 tokens",
+    origin="published",
+    link=papers.FRAMEWORK,
 )
 
 TWO_LAYERS = (
@@ -29,27 +40,32 @@ TWO_LAYERS = (
         "arena-copying-top-1",
         "Head 1.4 raises the attended token most: share of tokens",
         near(PRINTED["arena-copying-top-1"], 5e-5),
+        printed="30.79 %",
     ),
     ARENA.claim(
         "arena-copying-top-5",
         "Head 1.4 has it among the five it raises most",
         near(PRINTED["arena-copying-top-5"], 5e-5),
+        printed="47.73 %",
     ),
     ARENA.claim(
         "arena-both-top-1",
         "Heads 1.4 and 1.10 together: share of tokens they raise most",
         near(PRINTED["arena-both-top-1"], 5e-4),
+        printed="95.6 %",
     ),
     ARENA.claim(
         "arena-both-top-5",
         "Heads 1.4 and 1.10 together: among the five",
         near(PRINTED["arena-both-top-5"], 5e-3),
+        printed="98 %",
     ),
     ARENA.claim(
         "arena-previous",
         "The head of layer 0 that attends to the previous token most is 0.7",
         near(7, 0),
         "an index",
+        printed="head 0.7",
     ),
     ARENA.claim(
         "arena-induction",
@@ -58,12 +74,14 @@ TWO_LAYERS = (
         at_most(0),
         "a list",
         kind="shape",
+        printed="heads 1.4 and 1.10",
     ),
     ARENA.claim(
         "arena-induction-score",
         "Induction score 0.68 of one of both heads (which one is not said: the nearer)",
         near(0.68, 0.03),
         "ten random texts",
+        printed="0.68",
     ),
     ARENA.claim(
         "arena-without-previous",
@@ -109,28 +127,33 @@ TEXT = (
         "published-order-0",
         "Nats that the direct path saves over uniform guessing (F16)",
         near(1.8, 0.5),
+        printed="1.8 nats",
     ),
     NATS.claim(
         "published-order-1",
         "Nats that single heads save beyond it (F16)",
         near(5.2, 0.5),
+        printed="5.2 nats",
     ),
     NATS.claim(
         "published-order-2",
         "Nats that virtual heads save beyond those (F16)",
         near(0.3, 0.2),
+        printed="0.3 nats",
     ),
     NATS.claim(
         "published-layer-0",
         "Nats that order-1 terms of the first layer save, given the direct path and"
         " the second layer (F17)",
         near(0.05, 0.05),
+        printed="0.05 nats",
     ),
     NATS.claim(
         "published-layer-1",
         "Nats that order-1 terms of the second layer save, given the direct path "
         "and the first layer (F17)",
         near(4.0, 0.5),
+        printed="4.0 nats",
     ),
     FRAMEWORK.claim(
         "published-text-induction",
@@ -147,6 +170,7 @@ ONE_LAYER = (
         at_least(0.5),
         "10 of 12 in the paper; more than half",
         section="OV eigenvalues of a one-layer model (F9)",
+        printed="10 of 12 heads",
     ),
     SMALL.claim(
         "published-copying-pattern",
@@ -186,6 +210,7 @@ NEVER = (
         section="OV eigenvalues of a one-layer model (F9)",
         kind="number",
         selection="the paper's 12-head model",
+        printed="10 of 12 heads",
     ),
     FRAMEWORK.claim(
         "published-larger",

@@ -86,7 +86,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     models = {name: _open(spec, name) for name in NAMES}
     for name, model in models.items():
         if model is None:
-            lab.log(f"{name}={getattr(spec, name)} is not at hand: its claims are out of reach")
+            lab.log(f"{name}={getattr(spec, name)} is not at hand: its claims are not run")
         else:
             notes[name] = sizes(model.spec)
     two, one = models["source"], models["one_layer"]

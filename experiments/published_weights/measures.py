@@ -25,11 +25,13 @@ def measure(record: Record) -> Measured:
     """One number for each claim, without an interval: there is one model of each kind."""
     parts = (_two_layers(record), _text(record), _one_layer(record), _words(record))
     measured: dict[str, Estimate] = {}
-    unmet = unmet_rest(NEVER, {}, UNPUBLISHED)
+    unmet: dict[str, str] = {}
+    not_run = unmet_rest(NEVER, {}, UNPUBLISHED)
     for part in parts:
         measured |= part.estimates
         unmet |= part.unmet
-    return Measured(measured, unmet)
+        not_run |= part.not_run
+    return Measured(measured, {n: why for n, why in unmet.items() if n not in not_run}, not_run)
 
 
 def _two_layers(record: Record) -> Measured:
@@ -68,7 +70,7 @@ def _two_layers(record: Record) -> Measured:
     measured = {name: exact(value) for name, value in values.items()}
     why = f"heads {inducers} of layer 1 do no induction that could be lost"
     lacking = unmet_rest(TWO_LAYERS, measured, why)
-    return Measured(measured, lacking | unpublished(TWO_LAYERS, notes["source"], 2))
+    return Measured(measured, lacking, unpublished(TWO_LAYERS, notes["source"], 2))
 
 
 def _text(record: Record) -> Measured:
@@ -89,7 +91,7 @@ def _text(record: Record) -> Measured:
         "published-text-induction": prefix[inside].min() - prefix[~inside].max(),
     }
     measured = {name: exact(value) for name, value in values.items()}
-    return Measured(measured, unpublished(TEXT, notes["source"], 2))
+    return Measured(measured, {}, unpublished(TEXT, notes["source"], 2))
 
 
 def _one_layer(record: Record) -> Measured:
@@ -101,7 +103,7 @@ def _one_layer(record: Record) -> Measured:
         "published-most-copy": exact((data.one_layer_copying > 0.1).mean()),
         "published-copying-pattern": exact(data.one_layer_copies.max()),
     }
-    return Measured(measured, unpublished(ONE_LAYER, record.notes["one_layer"], 1))
+    return Measured(measured, {}, unpublished(ONE_LAYER, record.notes["one_layer"], 1))
 
 
 def _words(record: Record) -> Measured:
@@ -111,7 +113,7 @@ def _words(record: Record) -> Measured:
         return _absent(WORDS, "a one-layer model and its tokenizer", "one_layer", "tokenizer")
     if not data.words_are_tokens:
         why = "the named words are not whole tokens of this tokenizer"
-        return Measured({}, unmet_rest(WORDS, {}, why))
+        return Measured({}, {}, unmet_rest(WORDS, {}, why))
     has = data.skip_trigram.values
     measured = {"published-skip-trigrams": exact(has.any(axis=1).mean(), len(has))}
     both = data.bug.sel(which="right").values.all(axis=0)
@@ -119,7 +121,7 @@ def _words(record: Record) -> Measured:
         forced = data.bug.sel(which="wrong").values.all(axis=0)
         measured["published-bug"] = exact(forced[both].mean(), both.sum())
     lacking = unmet_rest(WORDS, measured, "no head has both")
-    return Measured(measured, lacking | unpublished(WORDS, record.notes["one_layer"], 1))
+    return Measured(measured, lacking, unpublished(WORDS, record.notes["one_layer"], 1))
 
 
 def _absent(those: tuple[Claim, ...], what: str, *fields: str) -> Measured:
@@ -132,7 +134,7 @@ def _absent(those: tuple[Claim, ...], what: str, *fields: str) -> Measured:
         f"needs {what}, not at hand: {download} (names from memory; a .pth file needs torch), then "
         f"`{COMMAND} {typed}`"
     )
-    return Measured({}, unmet_rest(those, {}, why))
+    return Measured({}, {}, unmet_rest(those, {}, why))
 
 
 def unpublished(

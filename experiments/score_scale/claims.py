@@ -6,6 +6,7 @@ S1 and S2 are notes on linear algebra and on attention (docs/coverage.md); d_k i
 import numpy as np
 import xarray as xr
 
+from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
 from circuitax.records.difference import difference_estimate
 from circuitax.records.estimate import Estimate, mean_estimate
@@ -18,6 +19,8 @@ PAPERS = ClaimSource(
     kind="shape",
     n=8,
     selection="all seeds that stayed finite; each its own data",
+    origin="published",
+    link=papers.ATTENTION,
 )
 CLAIMS = (
     PAPERS.claim(

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most
 
 PAPER = ClaimSource(
@@ -9,8 +10,10 @@ PAPER = ClaimSource(
     kind="shape",
     n=8,
     selection="all seeds that stayed finite; each its own data",
+    origin="published",
+    link=papers.INDUCTION,
 )
-OURS = replace(PAPER, source="circuitax, on the default corpus")
+OURS = replace(PAPER, source="circuitax, on the default corpus", origin="ours", link="")
 PILOTS = "; threshold from pilots with another root key"
 UNIFORM = f"uniform attention gives about 0.03{PILOTS}"
 
@@ -22,6 +25,8 @@ CLAIMS = (
         at_least(0.2),
         f"a tenth is already far above uniform attention{PILOTS}",
         section="argument 1",
+        origin="ours",
+        link="",
     ),
     OURS.claim(
         "text-induction-plain",

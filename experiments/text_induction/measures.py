@@ -17,7 +17,8 @@ def measure(record: Record) -> Measured:
     # Older records were made before the share was noted: all of them end on plain text.
     share = record.notes.get("repeated_share", 0.0)
     mixed = f"repeated_share={share}: no arm ends on plain text"
-    return Measured(estimates(record.data), {claim.id: mixed for claim in CLAIMS} if share else {})
+    not_run = {claim.id: mixed for claim in CLAIMS} if share else {}
+    return Measured(estimates(record.data), {}, not_run)
 
 
 def estimates(data: xr.Dataset) -> dict[str, Estimate]:

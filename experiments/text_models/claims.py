@@ -1,5 +1,6 @@
 """What models of text are held against: each further layer must lower the held-out loss."""
 
+from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least
 
 PAPERS = ClaimSource(
@@ -9,6 +10,8 @@ PAPERS = ClaimSource(
     why="a relation: the corpus changes with the Python version",
     selection="all seeds that stayed finite; each its own data",
     opening="On real text ",
+    origin="published",
+    link=papers.INDUCTION,
 )
 
 CLAIMS = (

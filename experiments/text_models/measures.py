@@ -17,10 +17,10 @@ def measure(record: Record) -> Measured:
         )
         for name in record.data.model.values
     }
-    gaps, unmet = {}, {}
+    gaps, not_run = {}, {}
     for n, claim in GAPS:
         if f"layers-{n}" in losses:
             gaps[claim] = gap_between(losses[f"layers-{n - 1}"], losses[f"layers-{n}"])
         else:
-            unmet[claim] = f"model.n_layers={n - 1} is one layer"
-    return Measured({f"loss-{name}": loss for name, loss in losses.items()} | gaps, unmet)
+            not_run[claim] = f"model.n_layers={n - 1} is one layer"
+    return Measured({f"loss-{name}": loss for name, loss in losses.items()} | gaps, {}, not_run)

@@ -6,14 +6,19 @@ docs/errata.md (E18: an erratum of the toy-models paper).
 
 from dataclasses import replace
 
+from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, between, near
 
 NOISE = "Adam's noise at rate 1e-3 and the official weight decay move norms by about a per cent"
 DIGITS = "last digit given"
 COUNT = "a count"
 
-INTRO = ClaimSource("Toy Models of Superposition, introduction (n = 5, m = 2, I = 0.9^i)")
-OPTIMUM = replace(INTRO, why=DIGITS, selection="lowest of all restarts")
+INTRO = ClaimSource(
+    "Toy Models of Superposition, introduction (n = 5, m = 2, I = 0.9^i)",
+    origin="published",
+    link=papers.TOY_MODELS,
+)
+OPTIMUM = replace(INTRO, why=DIGITS, selection="lowest of all restarts", origin="ours", link="")
 UNIFORM = replace(OPTIMUM, source="Toy Models of Superposition, geometry (n = 5, m = 2, uniform I)")
 REACHED = replace(INTRO, why=NOISE, selection="seeds within 5 % of the exact optimum", n=5)
 BEST = replace(INTRO, why=NOISE, selection="lowest exact loss of the seeds", n=10)
@@ -28,13 +33,29 @@ CLAIMS = (
         )
         for p, value in LOSSES.items()
     ),
-    REACHED.claim("T1-norms", "p = 1: features 0 and 1 have norm about 1", near(1, 0.03)),
-    REACHED.claim("T1-angle", "p = 1: features 0 and 1 are at 90 degrees", near(90, 2)),
     REACHED.claim(
-        "T1-others", "p = 1: the other three norms are about 0 (greatest of three)", between(0, 0.1)
+        "T1-norms",
+        "p = 1: features 0 and 1 have norm about 1",
+        near(1, 0.03),
+        kind="shape",
     ),
     REACHED.claim(
-        "T1-bias", "p = 1: the bias of an ignored feature is its mean, 0.5", near(0.5, 0.02)
+        "T1-angle",
+        "p = 1: features 0 and 1 are at 90 degrees",
+        near(90, 2),
+        kind="shape",
+    ),
+    REACHED.claim(
+        "T1-others",
+        "p = 1: the other three norms are about 0 (greatest of three)",
+        between(0, 0.1),
+        kind="shape",
+    ),
+    REACHED.claim(
+        "T1-bias",
+        "p = 1: the bias of an ignored feature is its mean, 0.5",
+        near(0.5, 0.02),
+        printed="the expected value of the feature, 0.5",
     ),
     BEST.claim(
         "T2-digons",
@@ -44,7 +65,10 @@ CLAIMS = (
         kind="shape",
     ),
     BEST.claim(
-        "T2-dropped", "p = 0.2: the best network drops one feature (least norm)", between(0, 0.1)
+        "T2-dropped",
+        "p = 0.2: the best network drops one feature (least norm)",
+        between(0, 0.1),
+        kind="shape",
     ),
     BEST.claim(
         "T3-represented-p0.1",
@@ -58,11 +82,22 @@ CLAIMS = (
         "p = 0.05: neighbouring features are 72 degrees apart (greatest miss)",
         between(0, 3),
         "the optimum itself has gaps of 70.4 to 73.4",
+        kind="shape",
     ),
     REACHED.claim(
-        "T3-norms", "p = 0.05: pentagon norms are 1.12 to 1.14, not 1", between(1.10, 1.15)
+        "T3-norms",
+        "p = 0.05: pentagon norms are 1.12 to 1.14, not 1",
+        between(1.10, 1.15),
+        origin="ours",
+        link="",
     ),
-    REACHED.claim("T3-bias", "p = 0.05: pentagon biases are about -0.24", near(-0.24, 0.02)),
+    REACHED.claim(
+        "T3-bias",
+        "p = 0.05: pentagon biases are about -0.24",
+        near(-0.24, 0.02),
+        origin="ours",
+        link="",
+    ),
     OPTIMUM.claim(
         "T3-optimum-gaps-low",
         "p = 0.05: least gap of the exact optimum is 70.4 degrees",
@@ -83,13 +118,19 @@ CLAIMS = (
         explanation="The loss at the reference's norm and bias is 4e-8 above ours, by series and "
         "by enumeration alike; the optimum is at -0.24633.",
     ),
-    replace(OPTIMUM, source="Toy Models of Superposition, geometry: norm = 1/(1 - b)").claim(
+    replace(
+        OPTIMUM,
+        source="Toy Models of Superposition, geometry",
+        origin="published",
+        link=papers.TOY_MODELS,
+    ).claim(
         "E18-norm-rule",
         "Printed rule for the pentagon's norm: 1/(1 - b) over the exact norm",
         near(1, 0.01),
         "the rule is printed as exact",
         explanation="With b = -0.247 the rule gives 0.80, the optimum has 1.135 (erratum E18); "
         "norm squared is close to 1 - b.",
+        printed="norm = 1/(1 - b)",
     ),
     OPTIMUM.claim(
         "crossover-0.9",
@@ -110,6 +151,8 @@ CLAIMS = (
         "Wilson interval of 7/30, rounded outwards",
         selection="all seeds at the ten published densities, I = 0.9^i",
         n=10,
+        origin="ours",
+        link="",
     ),
     BEST.claim(
         "best-reaches",
@@ -117,5 +160,7 @@ CLAIMS = (
         at_least(0.7),
         "Wilson interval over densities",
         kind="shape",
+        origin="ours",
+        link="",
     ),
 )

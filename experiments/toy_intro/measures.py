@@ -30,7 +30,7 @@ def measure(record: Record) -> Measured:
             if base in data.importance_base.values:
                 found |= find(data.sel(importance_base=base))
     reason = "this run has other sizes, importances or sparsities"
-    return Measured(found, unmet_rest(CLAIMS, found, reason))
+    return Measured(found, {}, unmet_rest(CLAIMS, found, reason))
 
 
 def reached(data: xr.Dataset) -> xr.DataArray:

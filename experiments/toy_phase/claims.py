@@ -5,14 +5,22 @@ The names T4-... refer to result 4 of the toy-models table in docs/acceptance.md
 
 from dataclasses import replace
 
+from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
 
 PHASE = ClaimSource(
     "Toy Models of Superposition, superposition as a phase change",
     kind="shape",
     selection="lowest of all restarts",
+    origin="published",
+    link=papers.TOY_MODELS,
 )
-REFERENCE = replace(PHASE, source="exact optimum of the reference page, n = 2, m = 1, sum loss")
+REFERENCE = replace(
+    PHASE,
+    source="exact optimum of the reference page, n = 2, m = 1, sum loss",
+    origin="ours",
+    link="",
+)
 TRAINED = replace(PHASE, selection="lowest exact loss of the seeds, in every cell", n=10)
 
 # (importance of the last feature, density): sum loss of the optimum for n = 2, m = 1.
@@ -33,12 +41,16 @@ CLAIMS = (
         "algebra",
         kind="identity",
         selection="nothing is selected",
+        origin="theorem",
+        link="",
     ),
     PHASE.claim(
         "T4-optimum-below",
         "The exact optimum is nowhere above the best closed form (greatest ratio over the grids)",
         at_most(1 + 1e-6),
         "the closed forms are feasible points",
+        origin="theorem",
+        link="",
     ),
     TRAINED.claim(
         "T4-trained-below",
@@ -48,12 +60,16 @@ CLAIMS = (
         "Adam's noise and weight decay cost about a per cent",
         explanation="At quick scale one cell of 512 is above (by 2.1 %): p = 1 and importance "
         "0.86, where directions are nearly tied and 1,500 steps do not settle them.",
+        origin="ours",
+        link="",
     ),
     PHASE.claim(
         "T4-regions-optimum",
         "Exact optimum and closed forms name the same region (share of cells)",
         at_least(0.85),
         "the blur around the boundaries",
+        origin="ours",
+        link="",
     ),
     TRAINED.claim(
         "T4-regions-trained",
@@ -82,6 +98,8 @@ CLAIMS = (
         near(1, 0.02),
         "one if dropped exactly",
         kind="number",
+        origin="ours",
+        link="",
     ),
     PHASE.claim(
         "T4-digon-dedicated",
@@ -90,5 +108,7 @@ CLAIMS = (
         at_most(0.02),
         "norms near one are not exactly one",
         kind="number",
+        origin="ours",
+        link="",
     ),
 )

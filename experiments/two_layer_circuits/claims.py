@@ -6,13 +6,23 @@ F10 to F18 number figures of the framework paper, as in docs/acceptance.md.
 
 from dataclasses import replace
 
+from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most
 from circuitax.records.head_roles import FOUND, MOST
 
-FRAMEWORK = ClaimSource("framework paper, two-layer models", kind="shape", selection=FOUND, n=8)
+FRAMEWORK = ClaimSource(
+    "framework paper, two-layer models",
+    kind="shape",
+    selection=FOUND,
+    n=8,
+    origin="published",
+    link=papers.FRAMEWORK,
+)
 TERMS = replace(FRAMEWORK, source="framework paper, term importance analysis")
-INDUCTION = replace(FRAMEWORK, source="induction-heads paper")
-IDENTITY = ClaimSource("induction-heads paper; section 1.6 of our reference", kind="identity")
+INDUCTION = replace(FRAMEWORK, source="induction-heads paper", link=papers.INDUCTION)
+IDENTITY = ClaimSource(
+    "induction-heads paper; section 1.6 of our reference", kind="identity", origin="theorem"
+)
 CLAIMS = (
     FRAMEWORK.claim(
         "k-composition-z",
@@ -89,6 +99,7 @@ CLAIMS = (
         "order 2, nats",
         at_least(0),
         "a relation; 5.2 against 0.3 (F16)",
+        printed="5.2 nats against 0.3",
     ),
     FRAMEWORK.claim(
         "layer-0-redundant",
@@ -96,6 +107,7 @@ CLAIMS = (
         "those of the second layer given the first",
         at_most(0.2),
         "0.05 against 4.0 in the paper, a fifth at most here (F17)",
+        printed="0.05 nats against 4.0",
     ),
     TERMS.claim(
         "k-composition-pays",
@@ -103,6 +115,8 @@ CLAIMS = (
         "their Q-composition terms, nats",
         at_least(0),
         "a relation; the paper names these variants and leaves them undefined",
+        origin="ours",
+        link="",
     ),
     INDUCTION.claim(
         "preserving-induction",

@@ -1,13 +1,16 @@
 """Accepting: clean runs of an experiment's own defaults, without weights or logs."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from circuitax.commands import accept
+from circuitax.config.catalogue import Entry
 from circuitax.lab.runs import DERIVED, finished_runs, provenance, verdicts
+from circuitax.records.claims import Verdict
 from circuitax.records.manifest import damage, write_manifest
 
 
@@ -73,6 +76,49 @@ def test_a_damaged_run_is_refused_before_anything_is_replaced(
         assert accept.main(["dirty=yes"]) == 0
         assert {path: path.read_bytes() for path in kept.rglob("*") if path.is_file()} == before
     assert [verdict.verdict for verdict in verdicts(kept)] == ["holds", "holds"]
+
+
+def test_accepted_runs_are_settled_in_place(
+    walk: Callable[..., int], results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert walk() == 0
+    assert accept.main(["dirty=yes"]) == 0
+    kept = results / "house_walk" / "accepted"
+    before = {path: path.read_bytes() for path in kept.rglob("*") if path.is_file()}
+    for name in ("claims.json", "scalars.json", "figures/path.png"):
+        (kept / name).write_bytes(b"")
+    (results / "CLAIMS.md").write_text("")
+    capsys.readouterr()
+    assert accept.main(["settle=yes"]) == 0
+    assert "house_walk: accepted settled" in capsys.readouterr().out
+    assert {path: path.read_bytes() for path in kept.rglob("*") if path.is_file()} == before
+    assert "`walk-starts`" in (results / "CLAIMS.md").read_text()
+
+
+def test_nothing_is_promoted_when_another_accepted_record_settles_nothing(
+    walk: Callable[..., int],
+    results: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert walk() == 0
+    assert accept.main(["dirty=yes"]) == 0
+    other = results / "house_reader" / "accepted"
+    shutil.copytree(results / "house_walk" / "accepted", other)
+    page = (results / "CLAIMS.md").read_text()
+    assert walk("seed=1") == 0
+
+    def settled(run: Path, entry: Entry) -> list[Verdict]:
+        if run == other:
+            raise ValueError("measure() of 'house_reader' failed")
+        return verdicts(run)
+
+    monkeypatch.setattr(accept, "settle_run", settled)
+    first = provenance(results / "house_walk" / "accepted")
+    assert accept.main(["dirty=yes"]) == 2
+    assert "measure() of 'house_reader' failed" in capsys.readouterr().err
+    assert provenance(results / "house_walk" / "accepted") == first
+    assert (results / "CLAIMS.md").read_text() == page
 
 
 def test_mistakes(

@@ -32,7 +32,7 @@ def test_tokenizer_from_a_file(tmp_path: Path) -> None:
     folder = folder_of_text(tmp_path / "novel")
     cache = tmp_path / "cache"
     open_text(TextSpec(d_vocab=270, path=str(folder), cache=str(cache)))
-    (file,) = (cache / "tokenizers").iterdir()
+    (file,) = (cache / "tokenizers").glob("*/tokenizer.json")
     spec = TextSpec(d_vocab=270, path=str(folder), tokenizer=str(file), cache=str(tmp_path / "new"))
     assert open_text(spec).about()["d_vocab"] == 270
     assert not (tmp_path / "new/tokenizers").exists()
@@ -44,7 +44,7 @@ def test_tokenizer_with_a_gap_between_its_ids(tmp_path: Path) -> None:
     folder = folder_of_text(tmp_path / "novel")
     cache = tmp_path / "cache"
     open_text(TextSpec(d_vocab=270, path=str(folder), cache=str(cache)))
-    (file,) = (cache / "tokenizers").iterdir()
+    (file,) = (cache / "tokenizers").glob("*/tokenizer.json")
     tokenizer = json.loads(file.read_text())
     vocab = tokenizer["model"]["vocab"]
     vocab[max(vocab, key=vocab.get)] = 270

@@ -64,7 +64,7 @@ def test_validation_text_has_no_say() -> None:
 
 def test_trained_once_then_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = corpus_tokenizer(small_corpus(), 270, tmp_path)
-    (file,) = tmp_path.iterdir()
+    (file,) = tmp_path.glob("*/tokenizer.json")
     monkeypatch.setattr("circuitax.data.tokenizer.train_tokenizer", None)
     assert tokenizer_digest(corpus_tokenizer(small_corpus(), 270, tmp_path)) == tokenizer_digest(
         first
@@ -74,7 +74,7 @@ def test_trained_once_then_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_broken_cache_is_made_again(tmp_path: Path) -> None:
     first = corpus_tokenizer(small_corpus(), 270, tmp_path)
-    (file,) = tmp_path.iterdir()
+    (file,) = tmp_path.glob("*/tokenizer.json")
     file.write_text('{"half')
     assert tokenizer_digest(corpus_tokenizer(small_corpus(), 270, tmp_path)) == tokenizer_digest(
         first

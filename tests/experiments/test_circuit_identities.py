@@ -87,6 +87,6 @@ def test_float32_settles_no_float64_identity() -> None:
             "positions": ["none", "shortformer"],
         },
     )
-    measured, unmet = measure(Record(data, {"score_heads": 2, "random_d_head": 4}))
-    assert set(unmet) == claims - {"identity-paths-float32"}
+    measured, _, not_run = measure(Record(data, {"score_heads": 2, "random_d_head": 4}))
+    assert set(not_run) == claims - {"identity-paths-float32"}
     assert measured["identity-score-count"].value == 7  # 9 terms where positions make it 16

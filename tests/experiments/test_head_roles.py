@@ -223,7 +223,7 @@ def test_heads_are_named_by_layer_and_score(known: dict[str, np.ndarray]) -> Non
 
 
 def test_preconditions(known: dict[str, np.ndarray]) -> None:
-    measured, unmet = measure(Record(dataset(known, 0.9)))
+    measured, unmet, _ = measure(Record(dataset(known, 0.9)))
     assert {claim.id for claim in CLAIMS} <= set(measured) and not unmet
     assert measured["previous-through-keys"].value == pytest.approx(1, abs=0.02)
     assert measured["patching-moves"].value == pytest.approx(1, abs=0.02)
@@ -231,7 +231,7 @@ def test_preconditions(known: dict[str, np.ndarray]) -> None:
     assert measured["norm-absorbed"].value == pytest.approx(0.3 / (5 - 3))
     assert measured["memory-writes-against"].value == pytest.approx(-0.2)
     assert measured["zero-above-mean"].value == pytest.approx(0.4 - 0.1)
-    measured, unmet = measure(Record(dataset(known, 0.1, full_alive=False)))
+    measured, unmet, _ = measure(Record(dataset(known, 0.1, full_alive=False)))
     assert not measured and set(unmet) == {claim.id for claim in CLAIMS}
     assert "only 0 seeds have an induction head" in unmet["edge-largest"]
     diverged = [unmet[claim.id] for claim in CLAIMS if claim.selection == FULL]

@@ -125,7 +125,8 @@ def test_one_layer_claims_without_their_precondition(
     for name, value in change.items():
         record.data[name] = xr.full_like(record.data[name], value)
     found = measure(record)
-    assert set(found.unmet) == unmet
+    assert {*found.unmet, *found.not_run} == unmet
+    assert bool(found.not_run) == ("text_sum_end" in change)
     assert not unmet & set(found.estimates)
 
 

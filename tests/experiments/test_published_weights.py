@@ -18,7 +18,7 @@ from circuitax.kernel.spec import TransformerSpec
 from circuitax.lab.lab import Lab
 from circuitax.models.lens_format import spec_from_config
 from circuitax.models.pretrained import save_pretrained
-from circuitax.records.claims import OUT_OF_REACH, settle
+from circuitax.records.claims import NOT_RUN, settle
 from circuitax.records.measured import Measured
 from circuitax.records.record import Record
 from experiments.published_weights import claims
@@ -63,10 +63,10 @@ def save_one_layer(model: Model, folder: Path) -> None:
     save_pretrained(model.replace(W_pos=jnp.zeros((4, model.d_model)), spec=spec), folder)
 
 
-def test_without_weights_every_claim_is_out_of_reach_with_a_command(tmp_path: Path) -> None:
+def test_without_weights_no_claim_was_run_and_each_has_a_command(tmp_path: Path) -> None:
     found = measured(tmp_path)
     verdicts = settle(CLAIMS, *found)
-    assert {verdict.verdict for verdict in verdicts} == {OUT_OF_REACH}
+    assert {verdict.verdict for verdict in verdicts} == {NOT_RUN}
     for verdict in verdicts:
         if verdict.claim not in claims.NEVER:
             assert "hf download" in verdict.reason
@@ -93,7 +93,7 @@ def test_a_known_induction_model_is_read_from_its_folder(induction: Path, tmp_pa
     assert value["published-text-induction"] > 0.5
     # Nothing is settled by a model that is not the published one, whatever it scores.
     verdicts = settle(CLAIMS, *found)
-    assert {verdict.verdict for verdict in verdicts} == {OUT_OF_REACH}
+    assert {verdict.verdict for verdict in verdicts} == {NOT_RUN}
     reasons = {v.claim.id: v.reason for v in verdicts}
     assert "the model at hand has 2 layers, 4 heads of 13" in reasons["arena-previous"]
 
@@ -101,7 +101,7 @@ def test_a_known_induction_model_is_read_from_its_folder(induction: Path, tmp_pa
 def test_removals_need_something_to_remove(induction: Path, tmp_path: Path) -> None:
     found = measured(tmp_path, source=str(induction), inducers=(1,))
     assert not REMOVALS & set(found.estimates)
-    assert set(found.unmet) >= REMOVALS
+    assert set(found.not_run) >= REMOVALS
     assert found.estimates["arena-induction"].value == 2, "one missing, one not expected"
 
 
@@ -138,7 +138,7 @@ def test_words_that_are_no_tokens_settle_nothing(tmp_path: Path) -> None:
     found = measured(
         tmp_path, one_layer=str(tmp_path / "one"), tokenizer=str(tmp_path / "words.json")
     )
-    assert {found.unmet[claim.id] for claim in claims.WORDS} == {
+    assert {found.not_run[claim.id] for claim in claims.WORDS} == {
         "the named words are not whole tokens of this tokenizer"
     }
 

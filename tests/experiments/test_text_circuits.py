@@ -14,7 +14,7 @@ from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.kept_models import notes_of_kept
 from circuitax.kit.two_layers import n_ctx_for
 from circuitax.lab.lab import Lab
-from circuitax.records.claims import HOLDS, OUT_OF_REACH, settle
+from circuitax.records.claims import ABSENT, HOLDS, settle
 from circuitax.records.record import Record
 from experiments.text_circuits import experiment as text_circuits
 from experiments.text_circuits.claims import CLAIMS
@@ -107,7 +107,7 @@ def dataset(previous: float, prefix: float) -> xr.Dataset:
 
 
 def test_marginals_are_what_terms_take_off_the_loss() -> None:
-    measured, _ = measure(Record(dataset(0.9, 0.9)))
+    measured, _, _ = measure(Record(dataset(0.9, 0.9)))
     values = {name: estimate.value for name, estimate in measured.items()}
     assert values["text-order-1-above-0"] == pytest.approx(2 - 1, abs=0.02)
     assert values["text-order-1-above-2"] == pytest.approx(2 - 0.5, abs=0.02)
@@ -123,6 +123,6 @@ def test_claims_about_heads_need_the_heads() -> None:
     without = settle(CLAIMS, *measure(Record(dataset(0.2, 0.1))))
     named = {"text-k-composition", "text-corner"}
     assert {v.verdict for v in with_heads if v.claim.id in named} == {HOLDS}
-    reasons = {v.claim.id: v.reason for v in without if v.verdict == OUT_OF_REACH}
+    reasons = {v.claim.id: v.reason for v in without if v.verdict == ABSENT}
     assert set(reasons) == named
     assert "none of 8 seeds has an induction head: the best score is 0.10" in reasons["text-corner"]

@@ -44,10 +44,10 @@ def found(data: xr.Dataset) -> dict[str, Estimate]:
 
 
 def test_arms_that_end_on_mixed_windows_settle_nothing(data: xr.Dataset) -> None:
-    mixed = measure(Record(data, notes={"repeated_share": 0.5})).unmet
+    mixed = measure(Record(data, notes={"repeated_share": 0.5})).not_run
     assert set(mixed) == {claim.id for claim in CLAIMS}
     assert "repeated_share=0.5" in mixed["text-induction-plain"]
-    assert not measure(Record(data, notes={"repeated_share": 0.0})).unmet
+    assert not measure(Record(data, notes={"repeated_share": 0.0})).not_run
 
 
 def test_values_of_each_claim(data: xr.Dataset) -> None:

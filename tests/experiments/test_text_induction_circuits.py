@@ -65,7 +65,7 @@ def data() -> xr.Dataset:
 
 
 def test_a_known_circuit_is_found(data: xr.Dataset) -> None:
-    measured, unmet = measure(Record(data))
+    measured, unmet, _ = measure(Record(data))
     assert set(measured) == {claim.id for claim in CLAIMS} and not unmet
     value = {name: estimate.value for name, estimate in measured.items()}
     assert value["primed-previous"] > 0.99
@@ -88,6 +88,6 @@ def test_a_head_that_copies_and_matches_without_induction_is_in_the_corner(
 
 
 def test_without_the_head_every_claim_is_out_of_reach(data: xr.Dataset) -> None:
-    measured, unmet = measure(Record(roles(data.assign(prefix=0.1 * data.prefix))))
+    measured, unmet, _ = measure(Record(roles(data.assign(prefix=0.1 * data.prefix))))
     assert measured == {} and set(unmet) == {claim.id for claim in CLAIMS}
     assert "only 0 of 2 primed seeds" in unmet["primed-copying"]

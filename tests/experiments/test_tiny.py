@@ -17,6 +17,7 @@ import pytest
 from circuitax.commands import generate, job, run
 from circuitax.config.catalogue import discover, upstream_order
 from circuitax.lab import runs
+from circuitax.records.claims import VERDICTS
 from circuitax.records.record import Record
 
 ENTRIES = discover()
@@ -46,7 +47,7 @@ def check(folder: Path) -> None:
     record = Record.load(finished)
     assert record.data.data_vars
     verdicts = json.loads((finished / "claims.json").read_text())
-    assert {v["verdict"] for v in verdicts} <= {"holds", "fails", "out of reach"}
+    assert {v["verdict"] for v in verdicts} <= set(VERDICTS)
     assert all(v["verdict"] != "fails" for v in verdicts if v["kind"] == "identity"), verdicts
     pictures = sorted((finished / "figures").glob("*.png"))
     assert pictures and all(p.stat().st_size > 5_000 for p in pictures)

@@ -99,7 +99,7 @@ def test_runs_of_other_sizes_say_why_they_settle_nothing() -> None:
     record = Record.load(INTRO)
     small = record.data.drop_vars(["digon_loss", "pentagon_loss", "crossover_density"])
     measured = toy_intro_measures.measure(Record(small))
-    assert not measured.estimates and set(measured.unmet.values()) == {
+    assert not measured.estimates and set(measured.not_run.values()) == {
         "this run has other sizes, importances or sparsities"
     }
 

@@ -70,15 +70,15 @@ def members(prefix: float, known: dict[str, np.ndarray]) -> xr.Dataset:
 
 
 def test_preconditions(known: dict[str, np.ndarray]) -> None:
-    measured, unmet = measure(Record(members(0.1, known)))
+    measured, unmet, _ = measure(Record(members(0.1, known)))
     assert set(measured) == {"ablation-identity"}
     assert set(unmet) == {claim.id for claim in CLAIMS} - {"ablation-identity"}
     assert "only 0 of 8 seeds" in unmet["k-composition-z"]
-    measured, unmet = measure(Record(members(0.9, known)))
+    measured, unmet, _ = measure(Record(members(0.9, known)))
     assert set(measured) == {claim.id for claim in CLAIMS} and not unmet
     assert measured["k-composition-first"].value == 1
     assert measured["corner-alone"].value > 0
     crowded = members(0.9, known)
     crowded.prefix[:, 1] = 0.9  # every head of layer 1 is an induction head
-    _, unmet = measure(Record(roles(crowded)))
+    _, unmet, _ = measure(Record(roles(crowded)))
     assert set(unmet) == {"corner-alone"}

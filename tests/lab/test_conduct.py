@@ -182,7 +182,7 @@ def test_claims_must_be_settled(entries: dict[str, Entry], monkeypatch: pytest.M
 
 def test_unmet_preconditions_reach_the_verdict(entries: dict[str, Entry]) -> None:
     found = {v.claim.id: v for v in verdicts(go(cell(entries, "members=2")).folder)}
-    assert found["walk-spreads"].verdict == "out of reach"
+    assert found["walk-spreads"].verdict == "absent"
     assert found["walk-spreads"].reason == "too few members"
 
 

@@ -26,25 +26,23 @@ def test_pages(entries: dict[str, Entry], results: Path) -> None:
         assert (gallery.parent / link).exists(), link
     assert f"../house_walk/{cell.id}/figures/path.png" in links
     assert "Not run yet:" in text and "house_reader" in text
-    assert "claims: 1 hold, 1 out of reach" in text
-    assert verdict_counts(verdicts(run)) == "1 hold, 1 out of reach"
+    assert "claims: 1 hold, 1 absent" in text
+    assert verdict_counts(verdicts(run)) == "1 hold, 1 absent"
     assert verdict_counts([]) == ""
     page = claims.read_text()
-    assert "Of 1 published results, 0 hold, 0 fail and 1 are out of reach" in page
+    assert "Of 1 claims: 1 absent" in page
     assert "- `walk-spreads`: too few members" in page
 
 
-def test_an_accepted_record_may_be_older_than_its_measures(
+def test_a_record_that_no_longer_settles_its_claims_is_refused(
     entries: dict[str, Entry], results: Path
 ) -> None:
     cell = plan(["experiment=house_walk", "scale=tiny"], entries)[1][0]
     run = conduct(cell, command="typed", stop=StopFlag(), say=lambda text: None).folder
     accepted = run.with_name("accepted")
     shutil.copytree(run, accepted)
-    for folder in (run, accepted):
-        record = Record.load(folder)
-        Record(record.data.drop_vars("end"), record.notes).save(folder)
-    write_pages(results / "latest", {"house_walk": accepted}, entries, "made by")
-    assert "Of 1 published results, 1 hold" in (results / "latest" / "CLAIMS.md").read_text()
+    record = Record.load(accepted)
+    Record(record.data.drop_vars("end"), record.notes).save(accepted)
     with pytest.raises(ValueError, match=r"measure\(\) of 'house_walk' failed on the record"):
-        write_pages(results / "latest", {"house_walk": run}, entries, "made by")
+        write_pages(results / "latest", {"house_walk": accepted}, entries, "made by")
+    assert not (results / "latest").exists()

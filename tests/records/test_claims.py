@@ -1,4 +1,4 @@
-"""Verdicts: what holds, what fails, what is out of reach, and what must not pass silently."""
+"""Verdicts: what holds, fails, is undecided, absent or not run, and what must not pass silently."""
 
 import dataclasses
 import json
@@ -7,8 +7,10 @@ import math
 import pytest
 
 from circuitax.records.claims import (
+    VERDICTS,
     Claim,
     ClaimSource,
+    Expected,
     at_least,
     at_most,
     between,
@@ -20,7 +22,10 @@ from circuitax.records.claims import (
 )
 from circuitax.records.estimate import Estimate, exact
 
-CLAIM = Claim("c", "S0 Ex. 26", "It is so", "rate", near(0.75, 0.02), "two digits printed", n=4)
+OF = {"origin": "published", "link": "https://example.org/paper"}
+CLAIM = Claim(
+    "c", "S0 Ex. 26", "It is so", "rate", near(0.75, 0.02), "two digits printed", n=4, origin="ours"
+)
 
 
 def estimate(value: float, low: float, high: float, n: int = 4) -> Estimate:
@@ -28,48 +33,64 @@ def estimate(value: float, low: float, high: float, n: int = 4) -> Estimate:
 
 
 @pytest.mark.parametrize(
-    ("expected", "measured", "admitted"),
+    ("expected", "measured", "verdict"),
     [
-        (near(0.75, 0.02), estimate(0.765, 0.7, 0.8), True),  # its value alone counts
-        (near(0.75, 0.02, whole_interval=True), estimate(0.765, 0.7, 0.8), False),
-        (near(0.75, 0.02), estimate(0.78, 0.74, 0.82), False),
-        (between(1, 2), exact(2.0), True),
-        (between(1, 2), exact(2.0001), False),
-        (at_least(0.5), estimate(0.6, 0.45, 0.75), False),  # a relation: the interval reaches below
-        (at_least(0.5), estimate(0.6, 0.51, 0.75), True),
-        (at_least(0.5, whole_interval=False), estimate(0.6, 0.45, 0.75), True),
-        (at_most(0.5), estimate(0.4, 0.3, 0.49), True),
-        (at_most(0.5), estimate(0.4, 0.3, 0.51), False),
-        (near(0.0, 1.0), exact(math.nan), False),
+        (near(0.75, 0.02), estimate(0.765, 0.74, 0.769), "holds"),
+        (near(0.75, 0.02), estimate(0.765, 0.7, 0.8), "undecided"),  # its value lies inside
+        (near(0.75, 0.02), estimate(0.78, 0.74, 0.82), "undecided"),  # its value lies outside
+        (near(0.75, 0.02), estimate(0.79, 0.78, 0.82), "fails"),
+        (near(0.75, 0.02), estimate(0.7, 0.68, 0.72), "fails"),
+        (between(1, 2), exact(2.0), "holds"),
+        (between(1, 2), exact(2.0001), "fails"),
+        (at_least(0.5), estimate(0.6, 0.45, 0.75), "undecided"),
+        (at_least(0.5), estimate(0.6, 0.51, 0.75), "holds"),
+        (at_least(0.5), estimate(0.3, 0.2, 0.49), "fails"),
+        (at_most(0.5), estimate(0.4, 0.3, 0.49), "holds"),
+        (at_most(0.5), estimate(0.4, 0.3, 0.51), "undecided"),
+        (at_most(0.5), estimate(0.6, 0.51, 0.75), "fails"),
+        (at_most(0.5), estimate(0.4, -math.inf, math.inf), "undecided"),  # a single seed
+        (near(0.0, 1.0), exact(math.nan), "fails"),
+        (at_least(0.0), Estimate(math.nan, -math.inf, math.inf, 4, "mean"), "fails"),
     ],
 )
-def test_expected_admits(expected, measured: Estimate, admitted: bool) -> None:
-    assert expected.admits(measured) is admitted
+def test_one_rule_for_every_claim(expected: Expected, measured: Estimate, verdict: str) -> None:
+    assert expected.verdict(measured) == verdict
 
 
-def test_settle_gives_the_three_verdicts() -> None:
-    claims = [dataclasses.replace(CLAIM, id=name) for name in ("holds", "unmet")]
-    claims.append(dataclasses.replace(CLAIM, id="fails", quantity="other", explanation="known"))
+def test_settle_gives_the_five_verdicts() -> None:
+    names = ("holds", "absent", "not run")
+    claims = [dataclasses.replace(CLAIM, id=name) for name in names]
+    for name in ("fails", "undecided"):
+        claims.append(dataclasses.replace(CLAIM, id=name, quantity=name, explanation="known"))
     claims.append(dataclasses.replace(CLAIM, id="few", n=5))
-    measured = {"rate": estimate(0.75, 0.7, 0.8), "other": estimate(0.5, 0.4, 0.6)}
-    found = {v.claim.id: v for v in settle(claims, measured, {"unmet": "no head exists"})}
-    assert found["holds"].verdict == "holds"
-    assert (found["fails"].verdict, found["fails"].reason) == ("fails", "known")
-    assert found["unmet"].verdict == "out of reach"
-    assert found["unmet"].reason == "no head exists"
-    assert (found["few"].verdict, found["few"].reason) == ("out of reach", "n = 4 of 5 planned")
+    measured = {
+        "rate": estimate(0.75, 0.74, 0.76),
+        "fails": estimate(0.5, 0.4, 0.6),
+        "undecided": estimate(0.75, 0.6, 0.9),
+    }
+    unsettled = {"absent": "no head exists"}, {"not run": "no weights"}
+    found = {v.claim.id: v for v in settle(claims, measured, *unsettled)}
+    for name in VERDICTS:
+        assert found[name].verdict == name
+    assert found["holds"].reason == ""
+    assert found["fails"].reason == found["undecided"].reason == "known"
+    assert found["absent"].reason == "no head exists" and found["absent"].estimate is not None
+    assert found["not run"].reason == "no weights"
+    assert (found["few"].verdict, found["few"].reason) == ("not run", "n = 4 of 5 planned")
 
 
 def test_a_claim_cannot_be_forgotten() -> None:
-    with pytest.raises(ValueError, match=r"claim 'c' needs measured\['rate'\] or unmet\['c'\]"):
+    with pytest.raises(ValueError, match=r"claim 'c' needs measured\['rate'\], unmet\['c'\] or"):
         settle([CLAIM], {"loss": exact(1.0)}, {})
-    with pytest.raises(ValueError, match=r"unmet names \['d'\]"):
+    with pytest.raises(ValueError, match=r"unmet or not_run names \['d'\]"):
         settle([CLAIM], {"rate": exact(1.0)}, {"d": "why"})
+    with pytest.raises(ValueError, match=r"unmet or not_run names \['d'\]"):
+        settle([CLAIM], {"rate": exact(1.0)}, {}, {"d": "why"})
 
 
 @pytest.mark.parametrize("measured", [{"rate": estimate(0.6, -math.inf, 0.7)}, {}])
 def test_json_round_trip(measured: dict[str, Estimate]) -> None:
-    claim = dataclasses.replace(CLAIM, expected=at_least(0.5))
+    claim = dataclasses.replace(CLAIM, expected=at_least(0.5), printed="1/2", **OF)
     (verdict,) = settle([claim], measured, {} if measured else {"c": "absent"})
     text = json.dumps(verdict_to_json(verdict), allow_nan=False)
     assert verdict_from_json(json.loads(text)) == verdict
@@ -81,6 +102,10 @@ def test_json_round_trip(measured: dict[str, Estimate]) -> None:
         ({"kind": "guess"}, "kind='guess' of claim 'c' must be one of"),
         ({"why": ""}, "why of claim 'c' must not be empty"),
         ({"n": 0}, "n=0 of claim 'c' must be at least 1"),
+        ({"origin": "folklore"}, "origin='folklore' of claim 'c' must be one of"),
+        ({"origin": "published", "printed": "0.75"}, "link of claim 'c' must not be empty"),
+        (OF, "printed of claim 'c' must not be empty"),
+        ({"link": "arXiv 2209.10652"}, "link='arXiv 2209.10652' of claim 'c' must start with"),
     ],
 )
 def test_claim_checks_itself(change: dict, message: str) -> None:
@@ -96,7 +121,7 @@ def test_intervals_check_themselves() -> None:
 
 
 def test_a_source_gives_its_claims_what_they_share() -> None:
-    paper = ClaimSource("a paper", "shape", "all seeds", 8, "a relation", "On text, ")
+    paper = ClaimSource("a paper", "shape", "all seeds", 8, "a relation", "On text, ", **OF)
     assert paper.claim("c", "it is so", at_least(0), section="Fig. 2") == Claim(
         id="c",
         source="a paper, Fig. 2",
@@ -107,8 +132,10 @@ def test_a_source_gives_its_claims_what_they_share() -> None:
         kind="shape",
         selection="all seeds",
         n=8,
+        **OF,
     )
     own = {"quantity": "q", "kind": "number", "selection": "one", "n": 2, "explanation": "known"}
+    own |= {"origin": "correction", "printed": "two", "link": ""}
     assert paper.claim("d", "it is so", near(1, 0), "digits", **own) == Claim(
         id="d",
         source="a paper",
@@ -121,12 +148,13 @@ def test_a_source_gives_its_claims_what_they_share() -> None:
 
 def test_the_defaults_of_a_source_are_those_of_a_claim() -> None:
     given = ("c", "It is so", near(1, 0), "digits")
-    plain = Claim("c", "a paper", "It is so", "c", near(1, 0), "digits")
-    assert ClaimSource("a paper").claim(*given) == plain
+    plain = Claim("c", "a paper", "It is so", "c", near(1, 0), "digits", origin="ours")
+    source = ClaimSource("a paper", origin="ours")
+    assert source.claim(*given) == plain
     with pytest.raises(ValueError, match="why of claim 'c' must not be empty"):
-        ClaimSource("a paper").claim(*given[:3])
+        source.claim(*given[:3])
     with pytest.raises(ValueError, match="n=0 of claim 'c' must be at least 1"):
-        ClaimSource("a paper").claim(*given, n=0)
+        source.claim(*given, n=0)
 
 
 def test_the_rest_is_unmet_for_one_reason() -> None:

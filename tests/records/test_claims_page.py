@@ -9,8 +9,18 @@ from circuitax.records.estimate import Estimate, exact
 
 def row(name: str, value: float, kind: str = "number", **changes) -> ClaimRow:
     unmet = changes.pop("unmet", None)
-    claim = Claim(name, "S0 | 2", f"about {name}", "q", near(1.0, 0.1), "why so", kind, **changes)
-    (verdict,) = settle([claim], {"q": exact(value)}, {name: unmet} if unmet else {})
+    claim = Claim(
+        name,
+        "S0 | 2",
+        f"about {name}",
+        "q",
+        near(1.0, 0.1),
+        "why so",
+        kind,
+        origin="ours",
+        **changes,
+    )
+    (verdict,) = settle([claim], {"q": exact(value)}, {}, {name: unmet} if unmet else {})
     return ClaimRow(verdict, "toy", "quick", "abc", "../toy/abc")
 
 
@@ -26,7 +36,7 @@ ROWS = [
 
 def test_headline_leaves_identities_out() -> None:
     text = headline(ROWS)
-    assert "Of 5 published results, 1 hold, 2 fail and 2 are out of reach" in text
+    assert "Of 5 claims: 1 hold, 2 fail, 2 not run" in text
     assert "1 identities, of which 1 hold" in text
 
 

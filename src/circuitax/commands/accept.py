@@ -26,13 +26,16 @@ from circuitax.records.store import whole_folder
 
 HELP = """\
 usage: python -m experiments.accept [only=a,b] [scale=SCALE] [run=NAME/RUN] [dirty=no|yes]
+                                    [settle=no|yes]
 
 Copies the newest finished run of each experiment with its own defaults (or the run named) to
 results/NAME/accepted/, which git tracks, and writes results/README.md and results/CLAIMS.md from
 all accepted runs. Weights and logs stay behind. A damaged run is refused, and so is one made from
-changed sources.
+changed sources. The claims of all other accepted runs are settled again, from their data alone,
+before anything is copied. settle=yes accepts no new run: it settles every accepted one again, and
+draws its figures again.
 """
-OPTIONS = {"only": "", "scale": "", "run": "", "dirty": "no"}
+OPTIONS = {"only": "", "scale": "", "run": "", "dirty": "no", "settle": "no"}
 COMMAND = "python -m experiments.accept"
 # Overrides under which a run still counts as one with the experiment's own defaults.
 _NEUTRAL = {"experiment", "scale", "seed", "dtype"}
@@ -47,20 +50,25 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         options = read_options(typed, OPTIONS)
         one_of("dirty", options["dirty"], ("no", "yes"))
+        one_of("settle", options["settle"], ("no", "yes"))
         one_of("scale", options["scale"], ("", *SCALES))
         entries = discover()
-        chosen = _chosen(options, entries)
-        if options["dirty"] == "no":
+        kept = accepted_runs(entries)
+        chosen = kept if options["settle"] == "yes" else _chosen(options, entries)
+        if options["settle"] == options["dirty"] == "no":
             _refuse_dirty(chosen)
-        for name, run in chosen.items():
+        # What may be refused comes first, so that nothing is half done.
+        for name, run in {**kept, **chosen}.items():
+            require_whole(run)
             settle_run(run, entries[name])
+        for name, run in chosen.items():
             if not up_to_date(run, entries[name]) and not (run / FIGURES_FAILED).exists():
                 draw_figures(run, entries[name])
     except ValueError as error:
         return refuse(error)
     for name, run in chosen.items():
         promote(run, results_folder() / name / ACCEPTED)
-        print(f"{name}: {run.name} accepted")
+        print(f"{name}: {run.name} {'settled' if run == kept.get(name) else 'accepted'}")
     for page in write_pages(results_folder(), accepted_runs(entries), entries, COMMAND):
         print(shown(page))
     return 0

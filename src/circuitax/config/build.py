@@ -10,8 +10,10 @@ from omegaconf.errors import OmegaConfBaseException
 
 from circuitax.config.schema import ConfigError, nearest, type_name
 
-# Integers from here on are no longer those of the arrays.
+# Integers from here on are no longer those of the arrays; a size or a count of as many things as
+# the second would not fit into any machine, and JAX ends the process when it tries.
 LARGEST = 2**63
+LARGEST_COUNT = 2**31
 
 
 def build(spec: type, config: DictConfig, prefix: str = "") -> Any:
@@ -82,6 +84,8 @@ def _plain(value: Any, path: str) -> Any:
         raise ConfigError(f"{path}={value} must be a finite number")
     if isinstance(value, int) and abs(value) >= LARGEST:
         raise ConfigError(f"{path}={str(value)[:12]}... must be smaller than 2^63")
+    if isinstance(value, int) and value >= LARGEST_COUNT and not path.endswith("seed"):
+        raise ConfigError(f"{path}={value} must be smaller than 2^31")
     return value
 
 

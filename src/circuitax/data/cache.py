@@ -1,10 +1,17 @@
 """A user's folder for what is expensive to compute and safe to delete: tokenizers, token arrays."""
 
+import logging
 import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+
+from circuitax.data.fingerprint import fingerprint
+
+_log = logging.getLogger(__name__)
+_MARK = ".sha256"  # hidden, so that it is no part of what it is the checksum of
 
 
 def cache_folder() -> Path:
@@ -16,29 +23,43 @@ def cache_folder() -> Path:
 
 
 def write_once(target: Path, write: Callable[[Path], None]) -> Path:
-    """Make ``target`` unless it exists; readers see all of it or nothing.
+    """Make the folder ``target`` unless it is there and whole; readers see all of it or nothing.
 
-    ``write`` fills a fresh temporary path (a file or a folder) beside the target, which is then
-    renamed. Threads and processes may do so at once: each writes its own copy, the first rename
-    wins, and the copies are equal since contents are named by their hash.
+    ``write`` fills a fresh folder beside the target, which is then renamed. Threads and processes
+    may do so at once: each writes its own copy, the first rename wins, and the copies are equal
+    since contents are named by their hash. A checksum goes with the folder, so that a file that was
+    cut or changed is noticed, said and made again.
 
     Args:
         target: Where the result goes; its parents are made.
-        write: Called with a path that does not exist yet, in a folder that does.
+        write: Called with a new, empty folder.
 
     Returns:
         ``target``.
     """
-    if target.exists():
+    if _whole(target):
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
+        if target.exists() and not _whole(target):
+            _log.warning("%s in the cache is damaged and is made again", target.name)
+            with suppress(FileNotFoundError):  # another process has just moved it away
+                os.replace(target, work / "damaged")
+        (work / "new").mkdir()
         write(work / "new")
+        (work / "new" / _MARK).write_text(fingerprint(work / "new"))
         _move(work / "new", target)
     finally:
         shutil.rmtree(work, ignore_errors=True)
     return target
+
+
+def _whole(target: Path) -> bool:
+    try:
+        return (target / _MARK).read_text() == fingerprint(target)
+    except (OSError, UnicodeDecodeError):
+        return False
 
 
 def _move(new: Path, target: Path) -> None:

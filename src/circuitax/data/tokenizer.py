@@ -14,6 +14,7 @@ from circuitax.data.cache import cache_folder, write_once
 from circuitax.data.corpus import Corpus, TextError
 
 BOUNDARY = "<|endoftext|>"
+_FILE = "tokenizer.json"
 SMALLEST_VOCABULARY = 257  # the bytes and the boundary
 
 
@@ -21,7 +22,7 @@ def corpus_tokenizer(corpus: Corpus, d_vocab: int, folder: Path | None = None) -
     """The corpus's own tokenizer with ``d_vocab`` tokens, trained on its training documents.
 
     It is kept in ``folder`` (the user's cache by default) under the corpus hash and the size. A
-    file there that cannot be read is made again.
+    file there that is no longer what was written is made again.
 
     Raises:
         ValueError: If ``d_vocab`` is below 257.
@@ -32,15 +33,12 @@ def corpus_tokenizer(corpus: Corpus, d_vocab: int, folder: Path | None = None) -
             f"d_vocab={d_vocab} must be at least {SMALLEST_VOCABULARY}: 256 bytes and the boundary"
         )
     folder = folder or cache_folder() / "tokenizers"
-    file = folder / f"{corpus.digest[:20]}-{d_vocab}.json"
-    if file.exists():
-        try:
-            return load_tokenizer(file)
-        except ValueError:
-            file.unlink(missing_ok=True)
-    tokenizer = train_tokenizer(corpus, d_vocab)
-    write_once(file, lambda new: tokenizer.save(str(new)))
-    return tokenizer
+    target = folder / f"{corpus.digest[:20]}-{d_vocab}"
+
+    def write(new: Path) -> None:
+        train_tokenizer(corpus, d_vocab).save(str(new / _FILE))
+
+    return load_tokenizer(write_once(target, write) / _FILE)
 
 
 def train_tokenizer(corpus: Corpus, d_vocab: int) -> Tokenizer:

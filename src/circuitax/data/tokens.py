@@ -34,7 +34,8 @@ def corpus_tokens(corpus: Corpus, tokenizer: Tokenizer, folder: Path | None = No
     """Tokenise once, then map the files; memory does not grow with the corpus.
 
     The arrays are uint16, or uint32 when the vocabulary is larger than that. They are kept in
-    ``folder`` (the user's cache by default) under the hashes of corpus and tokenizer.
+    ``folder`` (the user's cache by default) under the hashes of corpus and tokenizer; files there
+    that are no longer what was written are made again.
     """
     folder = folder or cache_folder() / "tokens"
     n_tokens = size(tokenizer)
@@ -43,7 +44,6 @@ def corpus_tokens(corpus: Corpus, tokenizer: Tokenizer, folder: Path | None = No
     target = folder / f"{corpus.digest[:20]}-{tokenizer_digest(tokenizer)[:20]}"
 
     def write(new: Path) -> None:
-        new.mkdir()
         lengths = {}
         for split in ("train", "validation"):
             with (new / f"{split}.bin").open("wb") as file:

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from circuitax.config.catalogue import Entry
-from circuitax.lab.runs import ACCEPTED, figures, provenance, verdicts
+from circuitax.lab.runs import figures, provenance
 from circuitax.lab.settle import settle_run
-from circuitax.records.claims import FAILS, HOLDS, OUT_OF_REACH, Verdict
-from circuitax.records.claims_page import ClaimRow, render_claims_page
+from circuitax.records.claims import Verdict
+from circuitax.records.claims_page import ClaimRow, counts_text, render_claims_page
 from circuitax.records.gallery import GalleryItem, render_gallery
 from circuitax.records.store import write_text
 
@@ -26,17 +26,20 @@ def write_pages(
 
     Returns:
         The gallery and the claims page.
+
+    Raises:
+        ValueError: If the record of a run does not settle the claims of its experiment.
     """
     items, rows = [], []
     for name, run in runs.items():
         facts = provenance(run)
-        found = _settled(run, entries.get(name))
+        found = settle_run(run, entries[name])
         link = _relative(run, folder)
         rows += [ClaimRow(item, name, facts["scale"], facts["run"], link) for item in found]
         items.append(
             GalleryItem(
                 name,
-                entries[name].message if name in entries else "",
+                entries[name].message,
                 facts["scale"],
                 facts["seconds"],
                 facts["command"],
@@ -52,25 +55,9 @@ def write_pages(
     return gallery, claims
 
 
-def _settled(run: Path, entry: Entry | None) -> list[Verdict]:
-    if entry is None:
-        return verdicts(run)
-    try:
-        return settle_run(run, entry)
-    except ValueError:
-        # An accepted record may be older than what the measures of today need to know.
-        if run.name != ACCEPTED:
-            raise
-        return verdicts(run)
-
-
 def verdict_counts(found: list[Verdict]) -> str:
-    """How many claims hold, fail and are out of reach, in words; empty when there are none."""
-    counts = [verdict.verdict for verdict in found]
-    words = ((HOLDS, "hold"), (FAILS, "fail"), (OUT_OF_REACH, "out of reach"))
-    return ", ".join(
-        f"{counts.count(verdict)} {text}" for verdict, text in words if verdict in counts
-    )
+    """How many claims have each verdict, in words; empty when there are no claims."""
+    return counts_text([verdict.verdict for verdict in found])
 
 
 def _relative(path: Path, folder: Path) -> str:

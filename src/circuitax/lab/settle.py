@@ -39,7 +39,7 @@ def settle_run(folder: Path, entry: Entry) -> list[Verdict]:
             f"measure() of {entry.name!r} failed on the record of run {folder.name!r}: "
             f"{type(error).__name__}: {error}"
         ) from error
-    found = settle(entry.load_claims(), measured.estimates, measured.unmet)
+    found = settle(entry.load_claims(), *measured)
     write_json(folder / SCALARS, measured.to_json())
     write_json(folder / CLAIMS, [verdict_to_json(verdict) for verdict in found])
     write_json(folder / SETTLED, {"source": source, "sha256": _files(folder)})

@@ -1,16 +1,20 @@
-"""Published statements as claims: what is expected, what was measured, and the verdict."""
+"""Statements as claims: who says so, what is expected, what was measured, and the verdict."""
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from circuitax.records.estimate import Estimate, estimate_from_json, finite_or_none
 
 KINDS = ("identity", "number", "shape")
-HOLDS = "holds"
-FAILS = "fails"
-OUT_OF_REACH = "out of reach"
+# Who says so, as `Claim.origin` explains.
+PUBLISHED, CORRECTION, THEOREM, OURS = "published", "correction", "theorem", "ours"
+ORIGINS = (PUBLISHED, CORRECTION, THEOREM, OURS)
+# The verdicts, as `Verdict` explains.
+HOLDS, FAILS, UNDECIDED = "holds", "fails", "undecided"
+ABSENT, NOT_RUN = "absent", "not run"
+VERDICTS = (HOLDS, FAILS, UNDECIDED, ABSENT, NOT_RUN)
 
 
 class Expected(NamedTuple):
@@ -20,23 +24,25 @@ class Expected(NamedTuple):
         low: Least value allowed, -inf for none.
         high: Greatest value allowed, inf for none.
         text: The interval in words, such as ``"0.75 ± 0.02"``.
-        whole_interval: Whether the whole interval of the estimate must lie inside (relations),
-            or its value only (numbers with a stated tolerance).
     """
 
     low: float
     high: float
     text: str
-    whole_interval: bool = False
 
-    def admits(self, estimate: Estimate) -> bool:
-        """Whether the estimate satisfies the claim; a value that is not a number never does."""
-        if self.whole_interval:
-            return self.low <= estimate.low and estimate.high <= self.high
-        return self.low <= estimate.value <= self.high
+    def verdict(self, estimate: Estimate) -> str:
+        """One rule for every claim, by the whole interval of the estimate.
+
+        ``"holds"`` if all of it lies in what is allowed, ``"fails"`` if none of it does,
+        ``"undecided"`` in between. A value that is not a number fails.
+        """
+        if self.low <= estimate.low and estimate.high <= self.high:
+            return HOLDS
+        reaches = estimate.low <= self.high and self.low <= estimate.high
+        return UNDECIDED if reaches and not math.isnan(estimate.value) else FAILS
 
 
-def near(value: float | int, tol: float | int, *, whole_interval: bool = False) -> Expected:
+def near(value: float | int, tol: float | int) -> Expected:
     """``value ± tol``.
 
     Raises:
@@ -44,10 +50,10 @@ def near(value: float | int, tol: float | int, *, whole_interval: bool = False) 
     """
     if not tol >= 0:
         raise ValueError(f"tol={tol} must not be negative")
-    return Expected(value - tol, value + tol, f"{value:g} ± {tol:g}", whole_interval)
+    return Expected(value - tol, value + tol, f"{value:g} ± {tol:g}")
 
 
-def between(low: float | int, high: float | int, *, whole_interval: bool = False) -> Expected:
+def between(low: float | int, high: float | int) -> Expected:
     """``low`` to ``high``, both ends allowed.
 
     Raises:
@@ -55,26 +61,26 @@ def between(low: float | int, high: float | int, *, whole_interval: bool = False
     """
     if not low <= high:
         raise ValueError(f"low={low} must not be greater than high={high}")
-    return Expected(low, high, f"{low:g} to {high:g}", whole_interval)
+    return Expected(low, high, f"{low:g} to {high:g}")
 
 
-def at_least(low: float | int, *, whole_interval: bool = True) -> Expected:
-    """``low`` or more; the whole interval of the estimate must lie there unless told otherwise."""
-    return Expected(low, math.inf, f"≥ {low:g}", whole_interval)
+def at_least(low: float | int) -> Expected:
+    """``low`` or more."""
+    return Expected(low, math.inf, f"≥ {low:g}")
 
 
-def at_most(high: float | int, *, whole_interval: bool = True) -> Expected:
-    """``high`` or less; the whole interval of the estimate must lie there unless told otherwise."""
-    return Expected(-math.inf, high, f"≤ {high:g}", whole_interval)
+def at_most(high: float | int) -> Expected:
+    """``high`` or less."""
+    return Expected(-math.inf, high, f"≤ {high:g}")
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One published statement, with everything fixed before the first run.
+    """One statement, with everything fixed before the first run.
 
     Attributes:
         id: Short name, unique over all experiments, such as ``"pentagon-hit-rate"``.
-        source: Where it is published, with section or number.
+        source: Where it comes from, with section or number.
         statement: The statement in the source's sense, one sentence.
         quantity: Name of the measured value that settles it.
         expected: Interval allowed (``near``, ``between``, ``at_least``, ``at_most``).
@@ -82,10 +88,18 @@ class Claim:
         kind: ``"identity"`` (true by algebra), ``"number"`` or ``"shape"`` (a relation).
         selection: Which runs or members count, by a rule fixed beforehand.
         n: Fewest independent replicates on which a verdict is given.
-        explanation: What is known about the cause, once a claim has failed.
+        explanation: What may be the cause, once a claim has failed: a hypothesis, or a test of one.
+        origin: Who says so. ``"published"``: the source says it. ``"correction"``: we say that
+            the source slips, and this is the corrected statement. ``"theorem"``: true by proof,
+            such as closed forms, identities and union bounds. ``"ours"``: we say it, and so do
+            reference numbers that we computed.
+        printed: The number or the sentence that the source prints, in our words. A relation may
+            leave it empty, a published number may not.
+        link: Address of the source. A published claim has one.
 
     Raises:
-        ValueError: If ``kind`` is unknown, a text is empty, or ``n`` is less than 1.
+        ValueError: If ``kind`` or ``origin`` is unknown, a text is empty that must not be, a link
+            is no address, or ``n`` is less than 1.
     """
 
     id: str
@@ -98,24 +112,34 @@ class Claim:
     selection: str = "all members"
     n: int = 1
     explanation: str = ""
+    origin: str = field(kw_only=True)
+    printed: str = field(default="", kw_only=True)
+    link: str = field(default="", kw_only=True)
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise ValueError(f"kind={self.kind!r} of claim {self.id!r} must be one of {KINDS}")
-        for name in ("id", "source", "statement", "quantity", "why"):
+        for name, allowed in (("kind", KINDS), ("origin", ORIGINS)):
+            if getattr(self, name) not in allowed:
+                given = f"{name}={getattr(self, name)!r}"
+                raise ValueError(f"{given} of claim {self.id!r} must be one of {allowed}")
+        needed = ["id", "source", "statement", "quantity", "why"]
+        if self.origin == PUBLISHED:
+            needed += ["link", "printed"] if self.kind == "number" else ["link"]
+        for name in needed:
             if not getattr(self, name):
                 raise ValueError(f"{name} of claim {self.id!r} must not be empty")
+        if self.link and not self.link.startswith("https://"):
+            raise ValueError(f"link={self.link!r} of claim {self.id!r} must start with https://")
         if self.n < 1:
             raise ValueError(f"n={self.n} of claim {self.id!r} must be at least 1")
 
 
 @dataclass(frozen=True)
 class ClaimSource:
-    """Where claims are published, and what those of one experiment have in common.
+    """Where claims come from, and what those of one experiment have in common.
 
-    ``paper = ClaimSource("induction-heads paper", kind="shape", n=16)``; then
-    ``paper.claim("prefix-one-layer", "Share of ...", at_most(0.25), "a relation")``. A variant with
-    other defaults is ``dataclasses.replace(paper, n=5)``.
+    ``paper = ClaimSource("induction-heads paper", kind="shape", n=16, origin="published",
+    link=papers.INDUCTION)``; then ``paper.claim("prefix-one-layer", "Share of ...", at_most(0.25),
+    "a relation")``. A variant with other defaults is ``dataclasses.replace(paper, n=5)``.
 
     Attributes:
         source: As in `Claim`; a section may follow in each claim.
@@ -124,6 +148,8 @@ class ClaimSource:
         n: As in `Claim`.
         why: Reason for the tolerance of claims that give none of their own.
         opening: What every statement begins with, such as ``"On real text, "``.
+        origin: As in `Claim`.
+        link: As in `Claim`.
     """
 
     source: str
@@ -132,6 +158,8 @@ class ClaimSource:
     n: int = 1
     why: str = ""
     opening: str = ""
+    origin: str = field(kw_only=True)
+    link: str = field(default="", kw_only=True)
 
     def claim(
         self,
@@ -146,6 +174,9 @@ class ClaimSource:
         selection: str | None = None,
         n: int | None = None,
         explanation: str = "",
+        origin: str | None = None,
+        printed: str = "",
+        link: str | None = None,
     ) -> Claim:
         """One claim of this source, with the source's values for what is not given.
 
@@ -160,6 +191,9 @@ class ClaimSource:
             selection: As in `Claim`; the source's when None.
             n: As in `Claim`; the source's when None.
             explanation: As in `Claim`.
+            origin: As in `Claim`; the source's when None.
+            printed: As in `Claim`.
+            link: As in `Claim`; the source's when None.
 
         Raises:
             ValueError: As `Claim`.
@@ -175,6 +209,9 @@ class ClaimSource:
             selection=self.selection if selection is None else selection,
             n=self.n if n is None else n,
             explanation=explanation,
+            origin=self.origin if origin is None else origin,
+            printed=printed,
+            link=self.link if link is None else link,
         )
 
 
@@ -186,7 +223,17 @@ def unmet_rest(
 
 
 class Verdict(NamedTuple):
-    """A claim with what was measured: ``holds``, ``fails`` or ``out of reach``, and why."""
+    """A claim with what was measured, the verdict and its reason.
+
+    Attributes:
+        claim: The claim.
+        verdict: ``"holds"``, ``"fails"`` or ``"undecided"``, as `Expected.verdict` has it. Or
+            ``"absent"``: what the claim speaks of did not form in training, so that it does not
+            hold here. Or ``"not run"``: what would settle it was not at hand, such as external
+            weights, or there were fewer replicates than planned.
+        estimate: What was measured, if anything.
+        reason: Why there is no other verdict; the claim's explanation where it fails.
+    """
 
     claim: Claim
     verdict: str
@@ -195,39 +242,50 @@ class Verdict(NamedTuple):
 
 
 def settle(
-    claims: Iterable[Claim], measured: Mapping[str, Estimate], unmet: Mapping[str, str]
+    claims: Iterable[Claim],
+    measured: Mapping[str, Estimate],
+    unmet: Mapping[str, str],
+    not_run: Mapping[str, str] | None = None,
 ) -> list[Verdict]:
     """The verdict on every claim of an experiment.
 
-    A claim whose precondition was not met (``unmet``), or that was measured on fewer
-    replicates than planned, is out of reach at this scale.
+    Args:
+        claims: All claims of the experiment.
+        measured: Estimates, by the names that the claims use.
+        unmet: Why the precondition of a claim did not form, by the claim's id: it is absent.
+        not_run: Why a claim could not be settled at all, by its id: it was not run. A claim that
+            was measured on fewer replicates than planned was not run either.
 
     Raises:
-        ValueError: If a claim's quantity was neither measured nor declared unmet, or ``unmet``
-            names a claim that the experiment does not make.
+        ValueError: If a claim's quantity was neither measured nor named in ``unmet`` or
+            ``not_run``, or these name a claim that the experiment does not make.
     """
     known = list(claims)
-    unknown = sorted(set(unmet) - {claim.id for claim in known})
+    reasons = {name: (ABSENT, why) for name, why in unmet.items()}
+    reasons |= {name: (NOT_RUN, why) for name, why in (not_run or {}).items()}
+    unknown = sorted(set(reasons) - {claim.id for claim in known})
     if unknown:
-        raise ValueError(f"unmet names {unknown}, but the experiment's claims have no such id")
-    return [_settle_one(claim, measured, unmet) for claim in known]
+        raise ValueError(
+            f"unmet or not_run names {unknown}, but the experiment's claims have no such id"
+        )
+    return [_settle_one(claim, measured, reasons.get(claim.id)) for claim in known]
 
 
 def _settle_one(
-    claim: Claim, measured: Mapping[str, Estimate], unmet: Mapping[str, str]
+    claim: Claim, measured: Mapping[str, Estimate], unsettled: tuple[str, str] | None
 ) -> Verdict:
     estimate = measured.get(claim.quantity)
-    if claim.id in unmet:
-        return Verdict(claim, OUT_OF_REACH, estimate, unmet[claim.id])
+    if unsettled is not None:
+        return Verdict(claim, unsettled[0], estimate, unsettled[1])
     if estimate is None:
         raise ValueError(
-            f"claim {claim.id!r} needs measured[{claim.quantity!r}] or unmet[{claim.id!r}]; "
-            f"measured has {sorted(measured)}"
+            f"claim {claim.id!r} needs measured[{claim.quantity!r}], unmet[{claim.id!r}] or "
+            f"not_run[{claim.id!r}]; measured has {sorted(measured)}"
         )
     if estimate.n < claim.n:
-        return Verdict(claim, OUT_OF_REACH, estimate, f"n = {estimate.n} of {claim.n} planned")
-    verdict = HOLDS if claim.expected.admits(estimate) else FAILS
-    return Verdict(claim, verdict, estimate, claim.explanation if verdict == FAILS else "")
+        return Verdict(claim, NOT_RUN, estimate, f"n = {estimate.n} of {claim.n} planned")
+    verdict = claim.expected.verdict(estimate)
+    return Verdict(claim, verdict, estimate, "" if verdict == HOLDS else claim.explanation)
 
 
 def verdict_to_json(verdict: Verdict) -> dict[str, Any]:

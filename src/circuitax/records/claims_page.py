@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from circuitax.records.claims import FAILS, HOLDS, OUT_OF_REACH, Verdict
+from circuitax.records.claims import ABSENT, FAILS, HOLDS, NOT_RUN, UNDECIDED, VERDICTS, Verdict
 from circuitax.records.estimate import Estimate
 
 
@@ -62,9 +62,12 @@ def render_claims_page(rows: Sequence[ClaimRow], command: str) -> str:
     failing = [row for row in rows if row.verdict.verdict == FAILS]
     if failing:
         parts.append("## Why the failing claims fail\n\n" + _explanations(failing) + "\n")
-    unreached = [row for row in rows if row.verdict.verdict == OUT_OF_REACH]
+    undecided = [row for row in rows if row.verdict.verdict in {UNDECIDED, ABSENT}]
+    if undecided:
+        parts.append("## Why claims are undecided or absent\n\n" + _explanations(undecided) + "\n")
+    unreached = [row for row in rows if row.verdict.verdict == NOT_RUN]
     if unreached:
-        parts.append("## Why claims are out of reach\n\n" + _grouped(unreached) + "\n")
+        parts.append("## Why claims were not run\n\n" + _grouped(unreached) + "\n")
     if rows:
         parts.append(f"## Tolerances and selection\n\n{_reasons(rows)}\n")
     return "\n".join(parts)
@@ -74,16 +77,20 @@ def headline(rows: Sequence[ClaimRow]) -> str:
     """The counts of verdicts; identities, which cannot fail, are counted apart."""
     published = [row.verdict.verdict for row in rows if row.verdict.claim.kind != "identity"]
     identities = [row.verdict.verdict for row in rows if row.verdict.claim.kind == "identity"]
-    text = (
-        f"**Of {len(published)} published results, {published.count(HOLDS)} hold, "
-        f"{published.count(FAILS)} fail and {published.count(OUT_OF_REACH)} are out of reach: the "
-        "scale of their run, or weights that are not at hand.**"
-    )
+    text = f"**Of {len(published)} claims: {counts_text(published)}.**"
     if identities:
         text += (
             f" Not counted: {len(identities)} identities, of which {identities.count(HOLDS)} hold."
         )
     return text
+
+
+def counts_text(verdicts: Sequence[str]) -> str:
+    """How often each verdict was given, such as ``"3 hold, 1 undecided"``."""
+    words = {HOLDS: "hold", FAILS: "fail"}
+    return ", ".join(
+        f"{verdicts.count(name)} {words.get(name, name)}" for name in VERDICTS if name in verdicts
+    )
 
 
 def measured_text(estimate: Estimate | None) -> str:

@@ -1,5 +1,7 @@
 """The numbers that an experiment measured from its record, which settle its claims."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from circuitax.records.estimate import Estimate, finite_or_none
@@ -10,13 +12,17 @@ class Measured(NamedTuple):
 
     Attributes:
         estimates: Numbers with their intervals, by the names that the claims use.
-        unmet: Claims whose precondition was not met, by id, with the reason.
+        unmet: Claims whose precondition did not form, by id, with the reason: no seed has an
+            induction head, say. Their verdict is ``"absent"``.
+        not_run: Claims that nothing could settle, by id, with the reason: weights are not at hand,
+            a precision is too low, a run was too small. Their verdict is ``"not run"``.
     """
 
     estimates: dict[str, Estimate]
     unmet: dict[str, str]
+    not_run: Mapping[str, str] = MappingProxyType({})
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for ``scalars.json``; numbers that are not finite become ``None``."""
         numbers = {name: finite_or_none(item._asdict()) for name, item in self.estimates.items()}
-        return {"measured": numbers, "unmet": dict(self.unmet)}
+        return {"measured": numbers, "unmet": dict(self.unmet), "not_run": dict(self.not_run)}

@@ -12,7 +12,7 @@ from circuitax.records.store import read_dataset, write_dataset, write_text
 DATA = "data.nc"
 TABLES = "tables"
 # Longer tables are of no use as text; all arrays are in the data file.
-LONGEST_TABLE = 100_000
+LONGEST_TABLE = 10_000
 
 
 @dataclass

@@ -3,14 +3,25 @@
 from circuitax.records.claims import Claim, at_least, near
 
 CLAIMS = (
-    Claim("walk-starts", "S0", "It starts at 0", "start", near(0.0, 0.0), "exact", "identity"),
+    Claim(
+        "walk-starts",
+        "S0",
+        "It starts at 0",
+        "start",
+        near(0.0, 0.0),
+        "exact",
+        "identity",
+        origin="theorem",
+    ),
     Claim(
         "walk-spreads",
         "S0",
         "It spreads",
         "spread",
-        at_least(0.0, whole_interval=False),
+        at_least(-99.0),
         "a square",
         "shape",
+        origin="published",
+        link="https://example.org/walk",
     ),
 )

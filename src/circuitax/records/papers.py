@@ -1,0 +1,23 @@
+"""Addresses of the sources that claims cite; docs/bibliography.md has their authors."""
+
+FRAMEWORK = "https://transformer-circuits.pub/2021/framework/index.html"
+INDUCTION = (
+    "https://transformer-circuits.pub/2022/in-context-learning-and-induction-heads/index.html"
+)
+TOY_MODELS = "https://transformer-circuits.pub/2022/toy_model/index.html"
+STRUCTURES = "https://drp.elte.hu/"  # S0, "Some Structures in Transformer Architectures"
+ATTENTION = "https://arxiv.org/abs/1706.03762"
+KEY_VALUES = "https://arxiv.org/abs/2012.14913"
+PHASES = "https://arxiv.org/abs/2310.06301"
+SKIP_TRIGRAMS = "https://www.lesswrong.com/posts/b5HNYh9ne5vEkX5ag"
+ARENA = "https://github.com/callummcdougall/ARENA_3.0"
+CODES = "https://doi.org/10.1002/j.1538-7305.1952.tb01393.x"
+SPARSE_PROJECTIONS = "https://doi.org/10.1145/1150402.1150436"
+
+# In the order of the claims page; a claim belongs to the paper that its link leads to.
+TITLES = {
+    FRAMEWORK: "A Mathematical Framework for Transformer Circuits (framework paper)",
+    INDUCTION: "In-context Learning and Induction Heads (induction-heads paper)",
+    TOY_MODELS: "Toy Models of Superposition (toy-models paper)",
+    STRUCTURES: "Some Structures in Transformer Architectures (S0)",
+}
