@@ -15,7 +15,7 @@ from circuitax.records.claims import ClaimSource, at_least, between, near
 FRAMEWORK = ClaimSource(
     "framework paper",
     kind="shape",
-    n=8,
+    n=6,
     selection="all seeds that stayed finite; every head counts, seeds are the replicates",
     origin="published",
     link=papers.FRAMEWORK,

@@ -12,7 +12,7 @@ HEADS = ClaimSource(
     "framework paper, two-layer models",
     kind="shape",
     selection="all seeds that stayed finite; each its own data",
-    n=8,
+    n=6,
     why="a relation, or a threshold far from it: the corpus changes with the Python version",
     opening="On real text, ",
     origin="published",

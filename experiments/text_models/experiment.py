@@ -1,8 +1,9 @@
 """Transformers of zero, one and two layers on real text: what each layer is worth, in nats."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +14,7 @@ from jaxtyping import Array
 from circuitax.circuits.induction_scores import induction_scores
 from circuitax.data.bigrams import bigram_counts, cross_entropy, smoothed_bigrams
 from circuitax.data.corpus import TextError
+from circuitax.data.kneser_ney import kneser_ney, trigram_losses
 from circuitax.data.repeated import RepeatedSource
 from circuitax.data.text import Text, TextSpec, open_text
 from circuitax.data.tokenizer import token_names
@@ -30,23 +32,25 @@ from circuitax.kit.checks import (
     require_positive,
     require_readable,
 )
-from circuitax.kit.kept_models import log_spaced_steps, notes_of_kept
-from circuitax.kit.measured_training import Trained, measured_training
+from circuitax.kit.kept_models import log_spaced_steps, notes_of_kept, publish_model
+from circuitax.kit.measured_training import Trained, chunk_size, measured_training
 from circuitax.kit.members import each_member
 from circuitax.kit.ragged import stack_named
 from circuitax.lab.lab import Lab
 from circuitax.lab.language_model import (
-    TOKENIZER,
     LanguageModel,
     continuations,
     read_prompt,
 )
+from circuitax.lab.runs import TOKENIZER
 from circuitax.models.extract_transformer import model_from_params
 from circuitax.models.plain import to_plain
 from circuitax.models.transformer import Transformer
 from circuitax.records.record import Record
 from circuitax.training.language import text_losses
+from circuitax.training.loop import Metrics
 from circuitax.training.optim import OptimSpec
+from circuitax.training.problem import TrainState
 from circuitax.training.text import train_on_text
 
 BUDGET_SECONDS = 210
@@ -55,15 +59,21 @@ PAPER_SECONDS = 3_300_000  # by its work against quick scale; not run
 
 @dataclass(frozen=True)
 class Spec:
-    """One recipe for every model.
+    """One recipe for every model, but for the rate, which each depth has at its own best.
 
     Attributes:
         task: Which text.
         model: The attention-only family; its ``n_layers`` is the deepest, all below are trained.
         full: A pre-LN transformer with MLPs beside them.
-        optim: Optimizer.
+        optim: Optimizer; its steps are those of the longest training.
+        depth_rates: Peak rate of each depth over that of ``optim``, no layers first; positive.
+            Deeper models take the last.
         batch: Windows a step.
         seeds: Members of each model, each with its own initialisation and data.
+        halvings: How many shorter trainings of the attention-only models there are, each half as
+            long as the one before, with a schedule of its own; 0 for none.
+        halving_seeds: Members of a shorter training, at most ``seeds``: the first ones, which begin
+            as in the longest.
         full_learning_rate: Peak rate of the full transformer; all else is as ``optim`` says.
         full_seeds: Members of the full transformer, at most ``seeds``; 0 leaves it out.
         measure_every: Steps between two measurements; must divide ``optim.steps``.
@@ -76,8 +86,11 @@ class Spec:
     model: TransformerSpec = field(default_factory=TransformerSpec)
     full: TransformerSpec = field(default_factory=TransformerSpec)
     optim: OptimSpec = field(default_factory=OptimSpec)
+    depth_rates: Any = (1.0,)  # tuple[float, ...]
     batch: int = 32
     seeds: int = 8
+    halvings: int = 0
+    halving_seeds: int = 3
     full_learning_rate: float = 3e-2
     full_seeds: int = 3
     measure_every: int = 20
@@ -87,9 +100,20 @@ class Spec:
 
     def __post_init__(self) -> None:
         require_at_least(self, 1, "batch", "seeds", "windows", "sample_tokens", "model.n_layers")
+        object.__setattr__(self, "depth_rates", tuple(float(rate) for rate in self.depth_rates))
+        if not self.depth_rates:
+            raise ValueError(f"depth_rates={self.depth_rates} must hold at least one rate")
+        require_at_least(self, 0, "halvings")
+        require_in(self, "[1, seeds]", "halving_seeds")
         require_in(self, "[0, seeds]", "full_seeds")
-        require_positive(self, "full_learning_rate")
+        require_positive(self, "full_learning_rate", "depth_rates")
         require_divides(self, "measure_every", "optim.steps")
+        shortest = self.optim.steps // 2**self.halvings
+        if self.optim.steps % 2**self.halvings or shortest < self.optim.warmup_steps:
+            raise ValueError(
+                f"halvings={self.halvings} must leave whole steps, at least "
+                f"optim.warmup_steps={self.optim.warmup_steps}: optim.steps={self.optim.steps}"
+            )
         for name in ("model", "full"):
             model: TransformerSpec = getattr(self, name)
             require_readable(model, d_vocab=self.task.d_vocab, name=name)
@@ -132,12 +156,18 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         64, length, spec.task.d_vocab, length // 4, length // 2, distinct=True
     )
     exam = behind_start(repeated(derive(key, "repeats")), spec.model.start_token)
-    found, samples, divergences = {}, {}, {}
+    found, samples, divergences, published = {}, {}, {}, {}
     for name, sizes in models(spec):
         trained = _train(spec, name, sizes, text, held_out[0], derive(key, name), lab)
         found[name] = _measured(trained, held_out[1], exam)
         divergences[name] = trained.divergence
-        first = trained.models.member(0)
+        found[name]["length_loss"] = _by_length(
+            spec, name, sizes, text, held_out[1], found[name], derive(key, name), lab
+        )
+        # A model without such a member ended the run with an error.
+        published[name] = int(np.flatnonzero(trained.alive)[0])
+        first = trained.models.member(published[name])
+        publish_model(lab, name, first)
         samples[name] = _sample(spec, name, first, text, derive(key, "samples"))
     counts = {
         split: bigram_counts(getattr(text.tokens, split), spec.task.d_vocab).astype(np.int32)
@@ -158,7 +188,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         "ragged": ["model"],
     }
     data = _dataset(spec, text, found, counts["train"], np.asarray(held_out[1]))
-    return Record(data=data, notes=notes | notes_of_kept(dict(models(spec)), kept))
+    return Record(data=data, notes=notes | notes_of_kept(dict(models(spec)), kept, published))
 
 
 def _train(
@@ -171,19 +201,9 @@ def _train(
     lab: Lab,
 ) -> Trained:
     """Train all members of one model, and follow their loss on held-out windows."""
-    seeds, optim = spec.seeds, spec.optim
-    if name == "full":
-        seeds, optim = spec.full_seeds, replace(optim, learning_rate=spec.full_learning_rate)
-    state, train = train_on_text(
-        key,
-        Transformer(sizes),
-        optim,
-        text.tokens.train,
-        batch=spec.batch,
-        length=spec.model.n_ctx or 0,
-        seeds=seeds,
-        chunk=spec.measure_every,
-    )
+    seeds = spec.full_seeds if name == "full" else spec.seeds
+    optim = _recipe(spec, name, sizes)
+    state, train = _ensemble(spec, sizes, optim, text, seeds, spec.measure_every, key)
 
     def measure(members: Model) -> dict[str, Array]:
         return {"loss": _by_position(members, windows).mean(axis=1)}
@@ -199,6 +219,77 @@ def _train(
         as_models=partial(model_from_params, spec=sizes),
         keep_at=log_spaced_steps(spec.optim.steps, spec.measure_every),
     )
+
+
+def _recipe(spec: Spec, name: str, sizes: TransformerSpec) -> OptimSpec:
+    """The optimizer of one model, with the rate of its depth."""
+    if name == "full":
+        return replace(spec.optim, learning_rate=spec.full_learning_rate)
+    factor = spec.depth_rates[min(sizes.n_layers, len(spec.depth_rates) - 1)]
+    return replace(spec.optim, learning_rate=factor * spec.optim.learning_rate)
+
+
+def _ensemble(
+    spec: Spec,
+    sizes: TransformerSpec,
+    optim: OptimSpec,
+    text: Text,
+    seeds: int,
+    chunk: int,
+    key: jax.Array,
+) -> tuple[TrainState, Callable[[TrainState], tuple[TrainState, Metrics]]]:
+    return train_on_text(
+        key,
+        Transformer(sizes),
+        optim,
+        text.tokens.train,
+        batch=spec.batch,
+        length=spec.model.n_ctx or 0,
+        seeds=seeds,
+        chunk=chunk,
+    )
+
+
+def lengths(spec: Spec) -> list[int]:
+    """Steps of the longest training and of the shorter ones, each half of the one before."""
+    return [spec.optim.steps // 2**k for k in range(spec.halvings + 1)]
+
+
+def _by_length(
+    spec: Spec,
+    name: str,
+    sizes: TransformerSpec,
+    text: Text,
+    windows: Array,
+    longest: dict[str, np.ndarray],
+    key: jax.Array,
+    lab: Lab,
+) -> np.ndarray:
+    """Last held-out losses ``[length, seed]`` of the same members trained for shorter and shorter.
+
+    Each training has its whole schedule, so that its end can be compared with the ends of the
+    others, which a point inside a training cannot. Members that diverged are NaN.
+    """
+    n = spec.halving_seeds
+    if name == "full":
+        return np.full((spec.halvings + 1, n), np.nan)
+    rows = [np.where(longest["alive"], longest["loss_by_position"].mean(axis=1), np.nan)[:n]]
+    for steps in lengths(spec)[1:]:
+        optim = replace(_recipe(spec, name, sizes), steps=steps)
+        chunk = chunk_size(steps, most=spec.measure_every)
+        state, train = _ensemble(spec, sizes, optim, text, n, chunk, key)
+        trained = measured_training(
+            lab,
+            f"{name}-of-{steps}",
+            state,
+            train,
+            steps=steps,
+            every=chunk,
+            as_models=partial(model_from_params, spec=sizes),
+        )
+        losses = np.asarray(_by_position(trained.models, windows)).mean(axis=1)
+        rows.append(np.where(trained.alive, losses, np.nan))
+    return np.stack(rows)
 
 
 @jax.jit
@@ -264,6 +355,13 @@ def _dataset(
             "repeats_by_position": ((*each, "position"), stack("repeats_by_position")),
             "best_prefix": (each, stack("best_prefix")),
             "alive": (each, stack("alive") == 1),
+            "length_loss": (
+                ("model", "length", "seed"),
+                np.stack([f["length_loss"] for f in found.values()]),
+            ),
+            "trigram_loss": trigram_losses(
+                kneser_ney(text.tokens.train, spec.task.d_vocab), windows
+            ).mean(),
             "bigram_loss": cross_entropy(pairs, np.log(table)),
             "unigram_loss": cross_entropy(pairs, np.log(unigrams)),
         },
@@ -271,6 +369,7 @@ def _dataset(
             "model": list(found),
             "step": steps,
             "tokens": ("step", steps * spec.batch * (windows.shape[1] - 1)),
+            "length": np.array(lengths(spec)) * spec.batch * (windows.shape[1] - 1),
             "position": np.arange(1, windows.shape[1]),
             "token": list(token_names(text.tokenizer)),
         },
