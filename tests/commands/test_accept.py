@@ -121,6 +121,20 @@ def test_nothing_is_promoted_when_another_accepted_record_settles_nothing(
     assert (results / "CLAIMS.md").read_text() == page
 
 
+@pytest.mark.parametrize("name", ["../outside", "no_such", ""])
+def test_a_run_of_no_experiment_is_refused(
+    walk: Callable[..., int], results: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    assert walk() == 0
+    run = finished_runs("house_walk")[0]
+    facts = json.loads((run / "provenance.json").read_text()) | {"experiment": name}
+    (run / "provenance.json").write_text(json.dumps(facts))
+    assert accept.main([f"run=house_walk/{run.name}", "dirty=yes"]) == 2
+    message = f"says that it is of experiment={name!r}, which does not exist"
+    assert message in capsys.readouterr().err
+    assert not (results.parent / "outside").exists()
+
+
 def test_mistakes(
     walk: Callable[..., int], results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

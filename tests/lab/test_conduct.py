@@ -25,7 +25,7 @@ from circuitax.lab.runs import (
     verdicts,
     work_folder,
 )
-from circuitax.lab.session import announcement, clock
+from circuitax.lab.session import BEGAN, announcement, clock
 from circuitax.lab.stop import StopFlag, Stopped
 from circuitax.records.manifest import write_manifest
 from circuitax.records.measured import Measured
@@ -266,6 +266,25 @@ def test_seconds_add_up_over_sessions(tmp_path: Path) -> None:
             pass
         assert 0 <= seconds() < 5
     assert said == ["file 'seconds' is damaged: the time of earlier sessions is not counted"] * 4
+
+
+def test_sessions_that_were_killed_count_until_their_last_file(tmp_path: Path) -> None:
+    path, log = tmp_path / "seconds", tmp_path / "loops" / "log.txt"
+    log.parent.mkdir()
+    sessions = []  # entered and never left, as by a process that is killed
+    for end in (1050, 1100):
+        for item in (log, *path.parent.glob("seconds"), tmp_path / BEGAN):
+            item.touch()
+            os.utime(item, (1000, end if item == log else 1000))
+        (tmp_path / BEGAN).write_text("1000.0")
+        os.utime(tmp_path / BEGAN, (1000, 1000))
+        if end == 1050:
+            sessions.append(clock(path, print))
+            sessions[0].__enter__()
+    with clock(path, print) as seconds:
+        assert (tmp_path / BEGAN).is_file()
+    assert 150 <= seconds() < 155
+    assert not (tmp_path / BEGAN).exists()
 
 
 def test_a_damaged_run_is_computed_again_and_said(entries: dict[str, Entry]) -> None:

@@ -101,7 +101,11 @@ def accepted_runs(entries: dict[str, Entry]) -> dict[str, Path]:
 def _chosen(options: dict[str, str], entries: dict[str, Entry]) -> dict[str, Path]:
     if options["run"]:
         run = results_folder() / options["run"]
-        name = provenance(run)["experiment"]
+        name = str(provenance(run).get("experiment"))
+        if name not in entries:
+            raise ValueError(
+                f"run={options['run']} says that it is of experiment={name!r}, which does not exist"
+            )
         require_whole(run)
         return {name: run}
     chosen = {}

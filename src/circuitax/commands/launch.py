@@ -15,6 +15,7 @@ import hydra
 from circuitax.commands.job import LAUNCHER
 from circuitax.config.catalogue import checkout
 from circuitax.config.cells import Cell
+from circuitax.lab.leftovers import LOGS_DAYS, remove_older
 from circuitax.lab.runs import results_folder, work_folder
 from circuitax.lab.stop import SIGNALS, Stopped
 from circuitax.records.store import write_json
@@ -61,9 +62,14 @@ def stopping_in_one_line() -> Iterator[None]:
 
 
 def job_folder(multirun: bool) -> Path:
-    """A new folder for what Hydra writes, named by the time (UTC, so that names sort by age)."""
+    """A new folder for what Hydra writes, named by the time (UTC, so that names sort by age).
+
+    Folders of commands from long ago are removed.
+    """
     stamp = f"{time.strftime('%Y-%m-%d_%H-%M-%S', time.gmtime())}_{os.getpid()}"
-    return work_folder() / (SWEEPS if multirun else "hydra") / stamp
+    parent = work_folder() / (SWEEPS if multirun else "hydra")
+    remove_older(parent, LOGS_DAYS)
+    return parent / stamp
 
 
 def write_manifests(stamp: str, cells: Sequence[Cell]) -> None:

@@ -14,6 +14,7 @@ from circuitax.config.catalogue import Entry, discover, upstream_order
 from circuitax.config.command_line import quoted
 from circuitax.config.scale import SCALES
 from circuitax.config.schema import ConfigError
+from circuitax.lab.leftovers import LOGS_DAYS, remove_older
 from circuitax.lab.pages import write_pages
 from circuitax.lab.runs import finished_runs, results_folder, run_folder, shown, work_folder
 from circuitax.lab.stop import StopFlag, withheld
@@ -127,7 +128,9 @@ def _shown_now(
 
 def _run_one(name: str, options: dict[str, str], stop: StopFlag, *, again: bool) -> Result:
     # A process of its own: a crash, or memory not given back, does not reach the others.
-    folder = work_folder() / "reproduce" / f"{name}_{time.time_ns()}"
+    parent = work_folder() / "reproduce"
+    remove_older(parent, LOGS_DAYS)
+    folder = parent / f"{name}_{time.time_ns()}"
     command = [sys.executable, "-m", "experiments.run", f"experiment={name}"]
     command += [f"scale={options['scale']}", quoted("hydra.run.dir", str(folder))]
     command += [f"seed={options['seed']}"] if options["seed"] else []

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import jax
 
+from circuitax.lab.leftovers import CODE_BYTES, remove_beyond
+
 _PROCESS = Path("/proc/self")
 
 
@@ -47,7 +49,8 @@ def keep_compiled_code(folder: Path) -> Path:
     """Turn JAX's persistent compilation cache on, for this kind of processor.
 
     Code compiled for one processor may crash on another, and home folders are shared between
-    machines, so the processor's features are part of the path.
+    machines, so the processor's features are part of the path. What was used least recently goes
+    when the cache has grown beyond `leftovers.CODE_BYTES`.
 
     Args:
         folder: Parent of the caches, ignored by git.
@@ -57,6 +60,7 @@ def keep_compiled_code(folder: Path) -> Path:
     """
     target = folder / "xla" / _processor()
     target.mkdir(parents=True, exist_ok=True)
+    remove_beyond(target, CODE_BYTES)
     jax.config.update("jax_compilation_cache_dir", str(target))
     # Toy models compile in less than JAX's default threshold of a second, many times over.
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)

@@ -10,6 +10,9 @@ from pathlib import Path
 from circuitax.config.cells import Cell
 from circuitax.records.store import write_text
 
+# Beside the file of the seconds while a session runs: when it began.
+BEGAN = "began"
+
 
 def announcement(cell: Cell, *, resumes: bool) -> str:
     """The line that begins a session: which run, and how long it may take.
@@ -58,11 +61,17 @@ def log_to(logger: logging.Logger, path: Path) -> Iterator[None]:
 def clock(path: Path, say: Callable[[str], None]) -> Iterator[Callable[[], float]]:
     """Seconds over all sessions of a run, kept in a file also when the session is stopped.
 
+    A session that was killed counts until the last file that it wrote beside that one.
+
     Args:
         path: The file; a damaged one counts as no time.
         say: Told if the file is damaged.
     """
-    before = _seconds(path, say)
+    before = _seconds(path, say) + _killed(path)
+    if before > 0:
+        write_text(path, _checked(f"{before:.3f}"))
+    marker = path.with_name(BEGAN)
+    write_text(marker, f"{time.time():.3f}")
     began = time.monotonic()
     total = [before]
 
@@ -74,6 +83,17 @@ def clock(path: Path, say: Callable[[str], None]) -> Iterator[Callable[[], float
     finally:
         total[0] = before + time.monotonic() - began
         write_text(path, _checked(f"{total[0]:.3f}"))
+        marker.unlink(missing_ok=True)
+
+
+def _killed(path: Path) -> float:
+    """Time of a session that was killed: from its beginning to the last file that it wrote."""
+    try:
+        began = float(path.with_name(BEGAN).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return 0.0
+    written = [item.stat().st_mtime for item in path.parent.rglob("*") if item.is_file()]
+    return max(0.0, max(written) - began)
 
 
 def _seconds(path: Path, say: Callable[[str], None]) -> float:
