@@ -53,7 +53,8 @@ from circuitax.training.optim import OptimSpec
 from circuitax.training.problem import TrainState
 from circuitax.training.text import train_on_text
 
-BUDGET_SECONDS = 210
+BUDGET_SECONDS = 480
+EVENING_SECONDS = 2_700  # by its work against quick scale; not run
 PAPER_SECONDS = 3_300_000  # by its work against quick scale; not run
 
 
