@@ -14,7 +14,9 @@ Models
     Model             named weights with one static spec; ``Model.of(...)`` makes one from arrays
     TransformerSpec   sizes and options of a model
     init              fresh weights from a key and a spec
-    load_pretrained   a folder in TransformerLens's format; ``model.save_pretrained`` writes one
+    load_pretrained   a model of the Hub, a GGUF file, ``"smollm2"``, or TransformerLens's format,
+                      which ``model.save_pretrained`` writes
+    load_tokenizer    the tokenizer that comes with it
     forward           the forward pass of one text: logits and trace
     run               the same for a text or a batch, kept together as a ``Run``
     Run               model, tokens, logits, trace
@@ -87,6 +89,7 @@ if TYPE_CHECKING:
     from circuitax.kernel.spec import TransformerSpec
     from circuitax.kernel.weights import TiedWeights
     from circuitax.models.pretrained import load_pretrained
+    from circuitax.models.text_tokenizer import load_tokenizer
     from circuitax.models.transformer import init_model as init
     from circuitax.projection.distortion import all_pairs
     from circuitax.projection.maps import project
@@ -125,6 +128,7 @@ _PLACES = {
     "init": "circuitax.models.transformer:init_model",
     "ledger": "circuitax.circuits.ledger",
     "load_pretrained": "circuitax.models.pretrained",
+    "load_tokenizer": "circuitax.models.text_tokenizer",
     "patch": "circuitax.circuits.patching",
     "project": "circuitax.projection.maps",
     "projection": "circuitax.projection.*",
@@ -164,6 +168,7 @@ __all__ = [
     "init",
     "ledger",
     "load_pretrained",
+    "load_tokenizer",
     "patch",
     "project",
     "projection",

@@ -157,8 +157,8 @@ MUTANTS = (
     Mutant(
         "rotary_on_queries_only",  # scores would then depend on absolute positions
         "kernel/layer.py",
-        "k = rotate(k, src, spec.rotary_base)",
-        "k = rotate(k, 0 * src, spec.rotary_base)",
+        "k = turn(k, src, spec, local)",
+        "k = turn(k, 0 * src, spec, local)",
         ("tests/kernel/test_forward.py::test_rotary_depends_on_offsets_only",),
     ),
     Mutant(

@@ -16,6 +16,7 @@ from circuitax.config.scale import SCALES
 from circuitax.config.schema import ConfigError
 from circuitax.lab.leftovers import LOGS_DAYS, remove_older
 from circuitax.lab.pages import write_pages
+from circuitax.lab.places import require_results
 from circuitax.lab.runs import finished_runs, results_folder, run_folder, shown, work_folder
 from circuitax.lab.stop import StopFlag, withheld
 from circuitax.records.store import write_json
@@ -62,6 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
         one_of("again", options["again"], ("no", "yes"))
         asked = wanted(options["only"], entries)
         names = cheap_first(asked, entries)
+        require_results()
     except (ConfigError, ValueError) as error:
         return refuse(error)
     again = asked if options["again"] == "yes" else []
