@@ -112,7 +112,8 @@ def budget_message(record: Record) -> str:
     )
     short = max(gain for _, gain in gains) > CONVERGED
     begin = "Short version, not converged" if short else "Converged"
-    n, n_ends = record.data.sizes["member"], record.data.sizes["seed"]
+    counts = sorted({int(n) for n in record.data.alive.sum("member").values})
+    n, n_ends = " or ".join(map(str, counts)), record.data.sizes["seed"]
     return (
         f"{begin}: {tokens:.2g} million tokens a member.\n"
         f"The last doubling of tokens gained, in nats: {said}.\n"
