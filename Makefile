@@ -2,7 +2,7 @@
 #   JAX=cuda13 or JAX=tpu installs the matching accelerator build.
 #   SCALE=tiny|quick|evening|paper and ONLY=a,b narrow what is reproduced; AGAIN=1 computes it again.
 .DEFAULT_GOAL := help
-.PHONY: help reproduce test lint types unit mutants accept benchmark venv constraints clean smollm2
+.PHONY: help reproduce test lint types unit mutants accept benchmark docs venv constraints clean smollm2
 PY := .venv/bin/python
 JAX ?=
 SCALE ?= quick
@@ -47,6 +47,11 @@ accept: venv  ## promote finished runs to results/<experiment>/accepted and rege
 
 benchmark: venv .venv-bench/stamp  ## measure against PyTorch, TransformerLens and scikit-learn in their own environment
 	$(PY) -m experiments.benchmark
+
+docs: venv  ## build the documentation as a site, build/site/index.html; reads nothing from the network
+	@$(PY) -c "import material" 2>/dev/null || $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt mkdocs-material
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
+	@echo build/site/index.html
 
 .venv-bench/stamp: Makefile
 	$(PY) -m venv --clear .venv-bench

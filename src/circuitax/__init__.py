@@ -32,6 +32,8 @@ Analyses of a run
     token_losses      next-token losses in nats
     patch             the stream of one text put into another, everywhere
     ablate_each       what removing each head or MLP costs
+    explain           one prediction: what adds up to its logit, by which paths, who looked where
+    explanation_page  the same as a page of HTML
 
 Analyses of a model
     composition        Q-, K- and V-composition of all pairs of heads, each beside its exact null
@@ -72,6 +74,7 @@ if TYPE_CHECKING:
     from circuitax.circuits.components import component_logits as components
     from circuitax.circuits.composition import composition, composition_scores
     from circuitax.circuits.expansion import expand
+    from circuitax.circuits.explanation import explain
     from circuitax.circuits.folding import fold_norms
     from circuitax.circuits.heads import token_ov, token_qk
     from circuitax.circuits.in_context import token_losses
@@ -79,6 +82,7 @@ if TYPE_CHECKING:
     from circuitax.circuits.ledger import ledger
     from circuitax.circuits.patching import ablate_each, patch
     from circuitax.circuits.term_losses import term_losses
+    from circuitax.figures.explanation_page import explanation_page
     from circuitax.kernel.chain import Chain
     from circuitax.kernel.forward import forward
     from circuitax.kernel.generate import generate
@@ -119,6 +123,8 @@ _PLACES = {
     "composition_scores": "circuitax.circuits.composition",
     "dimensionality": "circuitax.superposition.geometry",
     "expand": "circuitax.circuits.expansion",
+    "explain": "circuitax.circuits.explanation",
+    "explanation_page": "circuitax.figures.explanation_page",
     "expected_loss": "circuitax.superposition.expected_loss",
     "find_optimum": "circuitax.superposition.optimum",
     "fold_norms": "circuitax.circuits.folding",
@@ -160,6 +166,8 @@ __all__ = [
     "dimensionality",
     "expand",
     "expected_loss",
+    "explain",
+    "explanation_page",
     "find_optimum",
     "fold_norms",
     "forward",
