@@ -94,7 +94,8 @@ CLAIMS = (
         at_least(0.4),
         "the score from which a head counts as a previous-token head in all experiments",
         section="argument 1",
-        explanation="none does, at 3.2 million tokens, but the best come near: too few tokens may be the reason",
+        explanation="none does at 3.2 million tokens, though the best comes near: too few tokens "
+        "may be the reason",
     ),
     HEADS.claim(
         "text-k-composition",
