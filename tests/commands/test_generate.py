@@ -18,6 +18,7 @@ from circuitax.kernel.keys import derive, member_keys
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.kept_models import keep_model, notes_of_kept, publish_model
 from circuitax.lab import compilation
+from circuitax.lab.arrays import load_tree, write_arrays
 from circuitax.lab.lab import Lab
 from circuitax.lab.language_model import open_language_model
 from circuitax.models.transformer import init_model
@@ -195,13 +196,14 @@ def test_explain_reads_the_same_runs(run: Path, capsys: pytest.CaptureFixture[st
 def test_damaged_weights_are_refused_in_one_line(
     run: Path, capsys: pytest.CaptureFixture[str], damage: str
 ) -> None:
-    (file,) = run.glob("arrays/layers-1-step-20*")
-    arrays = dict(np.load(file)) if file.is_file() else {}
-    assert arrays, sorted(run.rglob("*"))
-    name = next(name for name in arrays if "W_U" in name)
-    arrays[name] = np.full_like(arrays[name], np.nan) if damage == "nan" else arrays[name][:, :2]
-    np.savez(file, **arrays)
-    assert generate.main(["abc123", "let"]) == 2
-    said = capsys.readouterr()
-    assert said.err.startswith("error: ") and said.err.count("\n") == 1 and not said.out
-    assert "W_U" in said.err
+    file = run / "arrays" / "layers-1-step-20.safetensors"
+    arrays = load_tree(file)
+    W_U = arrays["W_U"]
+    arrays["W_U"] = np.full_like(W_U, np.nan) if damage == "nan" else W_U[:, :2]
+    write_arrays(file, arrays)
+    for entry in (generate, explain):
+        assert entry.main(["abc123", "let"]) == 2
+        said = capsys.readouterr()
+        assert said.err.startswith("error: ") and said.err.count("\n") == 1 and not said.out
+        wanted = "W_U must be finite" if damage == "nan" else "W_U has shape (2, 257), must be"
+        assert wanted in said.err and "layers-1 of " in said.err

@@ -463,8 +463,8 @@ MUTANTS = (
     Mutant(
         "ledger_prunes_too_early",
         "circuits/ledger.py",
-        "keep = front.bound > kth",
-        "keep = front.bound > 3 * kth",
+        "keep = front.bound > best.kth",
+        "keep = front.bound > 3 * best.kth",
         ("tests/circuits/test_ledger.py::test_head_paths_equal_brute_force[full]",),
     ),
     Mutant(

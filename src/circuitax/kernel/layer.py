@@ -146,7 +146,7 @@ def _attend(
     if weights.q_gain is not None and weights.k_gain is not None:
         q = _normed(q, weights.q_gain, spec)
         k = _normed(k, weights.k_gain, spec)
-    local = False if at.local is None else at.local
+    local = True if at.local is None else at.local
     q = turn(q, place.dest, spec, local)
     k = turn(k, src, spec, local)
     scores = attention.cap(attention.attention_scores(q, k, spec.scale), spec.score_cap)

@@ -324,8 +324,10 @@ def check_options(model: Model) -> None:
     """
     spec, blocks = model.spec, model.blocks
     if spec.norm in (Norm.none, Norm.layernorm_pre):
-        norms = (blocks.attention_norm, blocks.mlp_norm, model.final_norm)
-        norms += (blocks.attention_post_norm, blocks.mlp_post_norm)
+        norms = (
+            *(blocks.attention_norm, blocks.mlp_norm, model.final_norm),
+            *(blocks.attention_post_norm, blocks.mlp_post_norm),
+        )
         for name, weights in zip(_NORMS, norms, strict=True):
             if weights is not None:
                 raise ValueError(f"{name} is given, but norm={spec.norm.value} has no gain")

@@ -12,14 +12,14 @@ from circuitax.kernel.spec import TransformerSpec
 
 
 def rotary_frequencies(
-    spec: TransformerSpec, dtype: DTypeLike, local: bool | Bool[Array, ""] = False
+    spec: TransformerSpec, dtype: DTypeLike, local: bool | Bool[Array, ""]
 ) -> Float[Array, " n_pairs"]:
     """The angle by which one step turns each pair, ``base^(-2i / rotary_dim)`` unless given.
 
     Args:
         spec: With rotary positions.
         dtype: Of the result.
-        local: Whether the layer is one of ``spec.local_layers``; may be traced.
+        local: Whether the layer is one of ``spec.local_layers`` (`TransformerSpec.is_local`).
 
     Source: RoFormer; S2 (docs/bibliography.md), "Positional encodings" (RoPE).
     """
@@ -38,7 +38,7 @@ def turn(
     x: Float[Array, "n_heads n_ctx d_head"],
     index: Int[Array, " n_ctx"],
     spec: TransformerSpec,
-    local: bool | Bool[Array, ""] = False,
+    local: bool | Bool[Array, ""],
 ) -> Float[Array, "n_heads n_ctx d_head"]:
     """Queries or keys turned by their positions; unchanged where positions are not rotary.
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import DTypeLike
 
+from circuitax.kernel.activations import Activation
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
@@ -143,7 +144,7 @@ def _spec(reader: Any, family: str, tensors: Tensors) -> TransformerSpec:
         d_head=d_head,
         d_mlp=number("feed_forward_length"),
         gated=True,
-        activation="silu",
+        activation=Activation.silu,
         positions=Positions.rotary,
         norm=Norm.rmsnorm,
         norm_eps=_rounded(number("attention.layer_norm_rms_epsilon")),

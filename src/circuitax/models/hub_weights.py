@@ -262,7 +262,8 @@ def _gpt_neox_layout(spec: TransformerSpec, prefix: str) -> Layout:
         **_layer_norm("final_norm", prefix + "final_layer_norm", d),
     }
     turned = partial(to_neighbours, n_turned=spec.rotary_width)
-    for i, (letter, order) in enumerate((("Q", turned), ("K", turned), ("V", _same))):
+    orders: dict[str, Convert] = {"Q": turned, "K": turned, "V": _same}
+    for i, (letter, order) in enumerate(orders.items()):
         # Rows are grouped by head first, then query, key, value.
         def weight(W: np.ndarray, i: int = i, order: Convert = order) -> np.ndarray:
             return order(W.reshape(n, 3, d_head, d)[:, i].transpose(0, 2, 1))

@@ -85,8 +85,8 @@ def safetensors_files(source: Path) -> list[Path]:
     usual = [file for file in found if file.name == "model.safetensors"]
     if len(found) == 1 or usual:
         return usual or found
-    names = [file.name for file in found]
+    others = [file.name for file in found]
     raise ValueError(
-        f"{source} must hold one .safetensors file, or an index of shards, has {names}"
-        + ("; pass the path of one of them" if names else "")
+        f"{source} must hold one .safetensors file, or an index of shards, has {others}"
+        + ("; pass the path of one of them" if others else "")
     )

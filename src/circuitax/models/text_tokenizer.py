@@ -1,5 +1,6 @@
 """The tokenizer that comes with a model: ``tokenizer.json`` of a folder, or a GGUF file's own."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from circuitax.models.gguf_format import field, open_gguf
 from circuitax.models.sources import find_source
 
 # What the names of GGUF files for splitting texts stand for.
-_SPLITS = {
+_SPLITS: dict[str, Callable[[], list[Any]]] = {
     "gpt-2": lambda: [pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)],
     "smollm": lambda: [
         pre_tokenizers.Digits(individual_digits=True),

@@ -58,8 +58,10 @@ def ratio_estimate(first: ArrayLike, second: ArrayLike, level: float = 0.95) -> 
     means = [mean_estimate(group, level).value for group in (first, second)]
     if min(means) <= 0:
         raise ValueError(f"means {means} must be positive, their ratio has a logarithm")
-    scaled = [np.asarray(x, float).ravel() / m for x, m in zip((first, second), means, strict=True)]
-    found = difference_estimate(*scaled, level)
+    above, below = (
+        np.asarray(x, float).ravel() / m for x, m in zip((first, second), means, strict=True)
+    )
+    found = difference_estimate(above, below, level)
     ratio = means[0] / means[1]
     low, high = (float(ratio * np.exp(end)) for end in (found.low, found.high))
     return Estimate(ratio, low, high, found.n, f"ratio of means, Welch interval {level:.0%}")
