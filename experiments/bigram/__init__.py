@@ -2,3 +2,6 @@
 
 A one-layer direct path is not.
 """
+
+CHAPTER = "one layer"
+PLACE = 10

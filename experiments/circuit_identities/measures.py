@@ -43,10 +43,14 @@ def _moments(data: xr.Dataset, d_head: int) -> dict[str, Estimate]:
     """Centre and spread of composition and copying scores, in units of what is predicted."""
     pairs, root = ["writer", "reader"], np.sqrt(float(data.random_d_model))
     centre = data.random_composition.mean(pairs) * root
-    spread = data.random_composition.std(pairs, ddof=1) * root * np.sqrt(2) * d_head
+    # Rotations of factors with singular values σ_i give a relative variance of r² of
+    # 2 (Σσ⁴/(Σσ²)² - 1/d_model)², and products of two Gaussian factors (1 + 2c)/d_head for the
+    # first term, c = d_head/d_model.
+    expected = (1 + d_head / float(data.random_d_model)) / (np.sqrt(2) * d_head * root)
+    spread = data.random_composition.std(pairs, ddof=1) / expected
     return {
         "random-composition": mean_estimate(_farthest(centre)),
-        "random-composition-spread": mean_estimate(_farthest(spread)),
+        "random-composition-spread": mean_estimate(spread.mean("kind")),
         "random-copying": mean_estimate(data.random_copying.mean("head")),
         "random-copying-spread": mean_estimate(data.random_copying.std("head", ddof=1)),
     }

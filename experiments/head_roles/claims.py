@@ -110,7 +110,7 @@ CLAIMS = (
         "cosine, after minus before",
         at_most(0),
         "a relation",
-        explanation="heads of the second layer do, by about a tenth, and three seeds leave an "
-        "interval that reaches beyond 0; MLPs write along the stream",
+        explanation="three seeds leave an interval that reaches beyond 0; heads of the second "
+        "layer write against the stream by about a tenth, MLPs along it",
     ),
 )

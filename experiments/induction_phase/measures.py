@@ -24,6 +24,9 @@ def measure(record: Record) -> Measured:
     end_of_one, end_of_two = one.isel(step=-1), two.isel(step=-1)
     measured = {
         "phase-two-layers": share_estimate(two.jump >= JUMP_NATS),
+        "phase-share": mean_estimate(
+            two.jump / (two.in_context.isel(step=0) - two.in_context.isel(step=-1))
+        ),
         "phase-one-layer": share_estimate(one.jump >= JUMP_NATS),
         "phase-smeared": share_estimate(smeared.jump >= JUMP_NATS),
         "phase-smeared-earlier": difference_estimate(both.in_context_middle, two.in_context_middle),

@@ -7,7 +7,7 @@ learned    Training makes a tight frame (c) and nearly the best signed cosines (
            ReLU pays for; it leaves antipodal pairs (a). Refuted if learned bars in b and c are
            nearer to random than to optimised ones.
 decoding   A threshold reads out several times more active features than coherence guarantees.
-           Refuted if the dots fall with the shaded region, or leave the dashed law.
+           Refuted if the dots fall with the shaded region, or leave the solid law.
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ from circuitax.figures.marks import interval_bars, legend_above, reference_line,
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE
 from circuitax.figures.style import COLUMN, letter_panels, new_figure, styled
 from circuitax.records.record import Record
-from experiments.jl_capacity.measures import growth_rate
+from experiments.jl_capacity.measures import decoding_law, growth_rate
 
 KIND_STYLE = {
     "random": (GREY, "random"),
@@ -147,7 +147,8 @@ def decoding(record: Record) -> Figure:
         label="guaranteed by coherence",
     )
     ax.plot(k, data.decoded, "o", color=BLUE, markersize=3.5, label="threshold decoding")
-    ax.plot(k, data.decoding_law, "--", color=BLACK, linewidth=1, label="Gaussian crosstalk")
+    ax.plot(k, decoding_law(data), color=BLACK, linewidth=1, label="sphere, one length")
+    ax.plot(k, data.decoding_law, "--", color=GREY, linewidth=1, label="independent Gaussian")
     size = f"{data.attrs['decode_features']} features in {data.attrs['decode_dim']} dimensions"
     ax.set(xlabel="active features $k$", ylabel="trials without an error", title=size)
     ax.set(ylim=(0, 1.05), xlim=(0.5, k[-1] + 0.5))

@@ -44,11 +44,16 @@ def measure(record: Record) -> Measured:
     if "text-additivity-gap" not in measured:
         both = ("text-additivity-gap", "text-ensemble")
         not_run |= dict.fromkeys(both, "no model stayed finite")
+    trained = members_where(data, "gap_alive")
+    if trained.sizes["run"]:
+        measured["additivity-gap"] = mean_estimate(trained.gap)
+    else:
+        not_run["additivity-gap"] = "no head stayed finite"
     runs = members_where(data, learned(data))
     if runs.sizes["run"]:
-        measured["additivity-gap"] = mean_estimate(runs.gap)
+        measured["additivity-gap-learned"] = mean_estimate(runs.gap)
     else:
-        unmet["additivity-gap"] = "no seed learned the rule"
+        unmet["additivity-gap-learned"] = "no seed learned the rule"
     return Measured(measured, unmet, not_run)
 
 

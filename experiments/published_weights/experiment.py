@@ -5,6 +5,7 @@ framework paper has one-layer models whose heads copy. What is at hand is measur
 settled claims say which command fetches it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,13 +19,13 @@ from tokenizers import Tokenizer
 from circuitax.circuits.composition import KINDS
 from circuitax.circuits.folding import fold_norms
 from circuitax.data.fingerprint import fingerprint
-from circuitax.data.tokenizer import boundary_id, load_tokenizer
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.checks import require_at_least
 from circuitax.lab.lab import Lab
 from circuitax.models.pretrained import load_pretrained, weights_checksum
+from circuitax.models.sources import find_source
 from circuitax.records.record import Record
 from experiments.published_weights.readings import (
     RANKS,
@@ -38,6 +39,7 @@ from experiments.published_weights.sources import BUG, NAMES, PRINTED, SETTINGS,
 
 BUDGET_SECONDS = 10
 PAPER_SECONDS = 600  # by its work against quick scale; not run
+ENDINGS = (".safetensors", ".pth", ".gguf")
 
 
 @dataclass(frozen=True)
@@ -45,10 +47,11 @@ class Spec:
     """Where the models are.
 
     Attributes:
-        source: Two-layer model: a folder, or a repository in the local Hugging Face cache. The
-            default names ARENA's, the repository's name from memory.
+        source: Two-layer model: a folder or a weight file, or a repository in the local Hugging
+            Face cache; empty for none. The default names ARENA's, the repository's name from
+            memory, and may be absent; anything else must be there.
         one_layer: One-layer model, likewise.
-        tokenizer: The models' ``tokenizer.json``; empty for none.
+        tokenizer: The models' ``tokenizer.json``, of any kind; empty for none.
         tokens: Text for the two-layer model as a ``.npy`` of token ids, ``[windows, n_ctx]``; empty
             for none.
         previous: Its previous-token head, in layer 0.
@@ -71,11 +74,19 @@ class Spec:
         require_at_least(self, 0, "previous", "inducers")
         if not self.inducers:
             raise ValueError(f"inducers={self.inducers} must name a head or more")
+        for name, usual in NAMES.items():
+            if getattr(self, name) not in ("", usual):
+                _require_weights(name, getattr(self, name))
+        for name, what in (("tokenizer", "a tokenizer.json"), ("tokens", "a .npy file")):
+            path = getattr(self, name)
+            if path and not Path(path).expanduser().is_file():
+                raise ValueError(f"{name}={path!r} must be {what}: there is no such file")
 
     def outside_inputs(self) -> dict[str, str]:
         """Checksums of weights, tokenizer and text, so that new ones are another run."""
         files = {name: getattr(self, name) for name in ("tokenizer", "tokens")}
-        return {name: weights_checksum(getattr(self, name)) for name in ("source", "one_layer")} | {
+        models = {name: getattr(self, name) for name in NAMES}
+        return {name: weights_checksum(place) for name, place in models.items() if place} | {
             name: fingerprint(path) for name, path in files.items() if path
         }
 
@@ -89,6 +100,8 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
             lab.log(f"{name}={getattr(spec, name)} is not at hand: its claims are not run")
         else:
             notes[name] = sizes(model.spec)
+    notes["unfit"] = _unfit(spec, models)
+    models = {name: None if name in notes["unfit"] else models[name] for name in NAMES}
     two, one = models["source"], models["one_layer"]
     parts = [xr.Dataset({"printed": ("table", list(PRINTED.values()))}, {"table": list(PRINTED)})]
     if two is not None:
@@ -112,23 +125,65 @@ def sizes(spec: TransformerSpec) -> dict[str, int]:
     }
 
 
+def _require_weights(name: str, place: str) -> None:
+    """Refuse a name at which there can be no model, before any work."""
+    path = Path(place).expanduser()
+    if not path.exists():
+        try:
+            find_source(place, SETTINGS[name])
+        except FileNotFoundError as error:
+            raise ValueError(f"{name}: {error}") from None
+        return
+    files = path.iterdir() if path.is_dir() else [path]
+    if not any(file.suffix in ENDINGS for file in files):
+        raise ValueError(
+            f"{name}={place!r} must be a folder with a model or a weight file: there is no "
+            f"{' or '.join(ENDINGS)}"
+        )
+
+
 def _open(spec: Spec, name: str) -> Model | None:
+    place = getattr(spec, name)
+    if not place:
+        return None
     try:
-        return load_pretrained(getattr(spec, name), config=SETTINGS[name])
+        return load_pretrained(place, config=SETTINGS[name])
     except FileNotFoundError:
         return None
 
 
-def _two_layers(spec: Spec, model: Model, key: jax.Array) -> xr.Dataset:
-    if model.n_layers != 2 or max(spec.previous, *spec.inducers) >= model.n_heads:
-        raise ValueError(
-            f"source={spec.source!r} has n_layers={model.n_layers} and n_heads={model.n_heads}, "
-            f"must have 2 layers and heads previous={spec.previous}, inducers={spec.inducers}"
+def _unfit(spec: Spec, models: Mapping[str, Model | None]) -> dict[str, str]:
+    """Why a model at hand cannot be read as its claims need it, by field."""
+    found: dict[str, str] = {}
+    two, one = models["source"], models["one_layer"]
+    last = max(spec.previous, *spec.inducers)
+    if two is not None and two.n_layers != 2:
+        found["source"] = f"the model at hand has {two.n_layers} layers, must have 2"
+    elif two is not None and two.blocks.mlp is not None:
+        found["source"] = "the model at hand has MLPs, must be attention-only"
+    elif two is not None and last >= two.n_heads:
+        found["source"] = (
+            f"the model at hand has {two.n_heads} heads, none {last}: name its own by previous= "
+            "and inducers="
         )
+    if one is not None and one.n_layers != 1:
+        found["one_layer"] = f"the model at hand has {one.n_layers} layers, must have 1"
+    return found
+
+
+def _foldable(model: Model) -> Model:
+    """The model with its norms folded; as it is where positions follow a norm with a gain."""
+    spec = model.spec
+    if spec.positions.in_queries_and_keys and model.blocks.attention_norm is not None:
+        return model
+    return fold_norms(model)
+
+
+def _two_layers(spec: Spec, model: Model, key: jax.Array) -> xr.Dataset:
     texts = repeated_texts(
         derive(key, "repeats"), spec.texts, spec.period, model.n_ctx or 1024, model.d_vocab
     )
-    found = of_two_layers(fold_norms(model), spec.previous, spec.inducers, texts)
+    found = of_two_layers(_foldable(model), spec.previous, spec.inducers, texts)
     axes: dict[str, tuple[str, ...]] = {
         "copied": ("heads", "k"),
         "prefix": ("layer", "head"),
@@ -145,7 +200,10 @@ def _two_layers(spec: Spec, model: Model, key: jax.Array) -> xr.Dataset:
 
 
 def _text(spec: Spec, model: Model) -> xr.Dataset:
-    windows = np.load(Path(spec.tokens).expanduser())
+    try:
+        windows = np.load(Path(spec.tokens).expanduser(), allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise ValueError(f"tokens={spec.tokens!r} must be a .npy file: {error}") from None
     longest = model.n_ctx or windows.shape[-1]
     if windows.ndim != 2 or windows.shape[1] > longest or windows.max() >= model.d_vocab:
         raise ValueError(
@@ -164,16 +222,14 @@ def _text(spec: Spec, model: Model) -> xr.Dataset:
 
 
 def _one_layer(model: Model) -> xr.Dataset:
-    if model.n_layers != 1:
-        raise ValueError(f"one_layer has n_layers={model.n_layers}, must be 1")
     found = of_one_layer(model)
     return xr.Dataset({name: ("one_layer_head", values) for name, values in found.items()})
 
 
 def _words(spec: Spec, model: Model) -> xr.Dataset:
-    tokenizer = load_tokenizer(Path(spec.tokenizer).expanduser())
-    triples = _ids(tokenizer, SKIP_TRIGRAMS)
-    bugs = {which: _ids(tokenizer, pairs) for which, pairs in BUG.items()}
+    tokenizer = _tokenizer(spec.tokenizer)
+    triples = _ids(tokenizer, SKIP_TRIGRAMS, model.d_vocab)
+    bugs = {which: _ids(tokenizer, pairs, model.d_vocab) for which, pairs in BUG.items()}
     if not len(triples) or any(len(ids) < 2 for ids in bugs.values()):
         return xr.Dataset({"words_are_tokens": False})
     has = {which: of_words(model, ids) for which, ids in bugs.items()}
@@ -187,9 +243,23 @@ def _words(spec: Spec, model: Model) -> xr.Dataset:
     )
 
 
-def _ids(tokenizer: Tokenizer, triples: tuple[tuple[str, str, str], ...]) -> jax.Array:
-    """Those triples whose words are one token each; unknown words may read as the boundary."""
-    encoded = [[tokenizer.encode(word).ids for word in triple] for triple in triples]
-    unknown = [boundary_id(tokenizer)]
-    whole = [ids for ids in encoded if all(len(i) == 1 and i != unknown for i in ids)]
+def _tokenizer(file: str) -> Tokenizer:
+    """Any tokenizer: those of GPT-NeoX name the start of a text otherwise than a corpus does."""
+    try:
+        return Tokenizer.from_file(str(Path(file).expanduser()))
+    except Exception as error:  # the library raises a bare Exception
+        raise ValueError(f"tokenizer={file!r} must be a tokenizer.json: {error}") from None
+
+
+def _ids(
+    tokenizer: Tokenizer, triples: tuple[tuple[str, str, str], ...], d_vocab: int
+) -> jax.Array:
+    """Those triples whose words are one token each, which the model has; no unknown words."""
+    unknown = getattr(tokenizer.model, "unk_token", None)
+    whole = []
+    for triple in triples:
+        words = [tokenizer.encode(word, add_special_tokens=False) for word in triple]
+        ids = [word.ids[0] for word in words if len(word.ids) == 1 and word.tokens != [unknown]]
+        if len(ids) == 3 and max(ids) < d_vocab:
+            whole.append(ids)
     return jnp.array(whole, int).reshape(-1, 3)

@@ -37,6 +37,8 @@ def measure(record: Record) -> Measured:
 def _two_layers(record: Record) -> Measured:
     """What is measured of a two-layer model on repeated random tokens."""
     data, notes = record.data, record.notes
+    if "source" in notes.get("unfit", {}):
+        return Measured({}, {}, unmet_rest(TWO_LAYERS, {}, notes["unfit"]["source"]))
     if "prefix" not in data:
         return _absent(TWO_LAYERS, f"weights of {NAMES['source']}", "source")
     previous, inducers = notes["previous"], notes["inducers"]
@@ -76,6 +78,8 @@ def _two_layers(record: Record) -> Measured:
 def _text(record: Record) -> Measured:
     """Nats that orders and layers save, and attention on text."""
     data, notes = record.data, record.notes
+    if "source" in notes.get("unfit", {}):
+        return Measured({}, {}, unmet_rest(TEXT, {}, notes["unfit"]["source"]))
     if "order_loss" not in data:
         return _absent(TEXT, "a two-layer model and a text in its tokens", "source", "tokens")
     order, first = data.order_loss.values, data.first_order_loss.values
@@ -97,6 +101,8 @@ def _text(record: Record) -> Measured:
 def _one_layer(record: Record) -> Measured:
     """The share of heads that copy, and the share of copying among strong skip-trigrams."""
     data = record.data
+    if "one_layer" in record.notes.get("unfit", {}):
+        return Measured({}, {}, unmet_rest(ONE_LAYER, {}, record.notes["unfit"]["one_layer"]))
     if "one_layer_copying" not in data:
         return _absent(ONE_LAYER, f"weights of {NAMES['one_layer']}", "one_layer")
     measured = {
@@ -109,6 +115,8 @@ def _one_layer(record: Record) -> Measured:
 def _words(record: Record) -> Measured:
     """Named skip-trigrams that some head has, and heads whose bug is forced."""
     data = record.data
+    if "one_layer" in record.notes.get("unfit", {}):
+        return Measured({}, {}, unmet_rest(WORDS, {}, record.notes["unfit"]["one_layer"]))
     if "words_are_tokens" not in data:
         return _absent(WORDS, "a one-layer model and its tokenizer", "one_layer", "tokenizer")
     if not data.words_are_tokens:

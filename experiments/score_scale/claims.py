@@ -8,7 +8,7 @@ import xarray as xr
 
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
-from circuitax.records.difference import difference_estimate
+from circuitax.records.difference import difference_estimate, ratio_estimate
 from circuitax.records.estimate import Estimate, mean_estimate
 from circuitax.records.measured import Measured
 from circuitax.records.members import members_where
@@ -61,7 +61,7 @@ def measure(record: Record) -> Measured:
     measured = {
         "scale-growth": _growth(raw),
         "scale-constant": _growth(scaled),
-        "scale-saturates": mean_estimate(without / with_scale.mean("member")),
+        "scale-saturates": ratio_estimate(without, with_scale),
         "scale-trains": difference_estimate(*losses),
     }
     return Measured(measured, {})

@@ -41,6 +41,7 @@ def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
         "text-composition-below-null": z.mean(["kind", "writer", "reader"]),
         "text-copying-rises": (members.copying - members.copying_at_init).mean(["layer", "head"]),
         "text-local": near - even,
+        "text-previous-head": members.attention.isel(layer=0, offset=1).max("head"),
         "text-positional": members.positional.mean("head"),
         "text-patterns-react": raised,
     }

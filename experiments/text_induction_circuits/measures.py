@@ -5,7 +5,7 @@ import xarray as xr
 
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import mean_estimate, mean_estimates
-from circuitax.records.head_roles import PREFIX_SCORE, beyond
+from circuitax.records.head_roles import PREFIX_SCORE, composition_rise
 from circuitax.records.measured import Measured
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
@@ -31,6 +31,7 @@ def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
     """One number for each seed, by the claim whose mean it is."""
     previous, induction = members.previous_head, members.induction_head
     z = members.composition_z.isel(writer=previous, reader=induction)
+    composed = composition_rise(members)
     matching = members.matching.isel(reader=induction)
     through_previous = matching.isel(writer=previous)
     least = members.previous.isel(layer=0).argmin("head")
@@ -49,7 +50,9 @@ def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
         "primed-previous": members.attention.isel(first_head).isel(offset=1),
         "primed-k-composition": z.sel(kind="K"),
         "primed-k-above-v": z.sel(kind="K") - z.sel(kind="V"),
-        "primed-composition-overall": beyond(members, "") - beyond(members, "_at_init"),
+        "primed-composition-overall": composed["mean"],
+        "primed-composition-some": composed["above"],
+        "primed-composition-avoided": composed["below"],
         "primed-copying": of_induction(members, "copying"),
         "primed-matching": through_previous,
         "primed-matching-by-writer": through_previous - matching.isel(writer=least),

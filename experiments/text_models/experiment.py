@@ -8,16 +8,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import xarray as xr
 from jaxtyping import Array
 
 from circuitax.circuits.induction_scores import induction_scores
-from circuitax.data.bigrams import bigram_counts, cross_entropy, smoothed_bigrams
+from circuitax.data.bigrams import bigram_counts
 from circuitax.data.corpus import TextError
-from circuitax.data.kneser_ney import kneser_ney, trigram_losses
 from circuitax.data.repeated import RepeatedSource
 from circuitax.data.text import Text, TextSpec, open_text
-from circuitax.data.tokenizer import token_names
 from circuitax.data.windows import spaced_windows
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
@@ -33,9 +30,8 @@ from circuitax.kit.checks import (
     require_readable,
 )
 from circuitax.kit.kept_models import log_spaced_steps, notes_of_kept, publish_model
-from circuitax.kit.measured_training import Trained, chunk_size, measured_training
+from circuitax.kit.measured_training import Trained, measured_training
 from circuitax.kit.members import each_member
-from circuitax.kit.ragged import stack_named
 from circuitax.lab.lab import Lab
 from circuitax.lab.language_model import (
     LanguageModel,
@@ -52,6 +48,8 @@ from circuitax.training.loop import Metrics
 from circuitax.training.optim import OptimSpec
 from circuitax.training.problem import TrainState
 from circuitax.training.text import train_on_text
+from experiments.text_models.dataset import dataset
+from experiments.text_models.lengths import lengths, shorter_losses
 
 BUDGET_SECONDS = 480
 EVENING_SECONDS = 2_700  # by its work against quick scale; not run
@@ -162,7 +160,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         trained = _train(spec, name, sizes, text, held_out[0], derive(key, name), lab)
         found[name] = _measured(trained, held_out[1], exam)
         divergences[name] = trained.divergence
-        found[name]["length_loss"] = _by_length(
+        found[name]["length_loss"] = _ends_by_length(
             spec, name, sizes, text, held_out[1], found[name], derive(key, name), lab
         )
         # A model without such a member ended the run with an error.
@@ -188,7 +186,15 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         # A deeper family has models that another run of a sweep lacks.
         "ragged": ["model"],
     }
-    data = _dataset(spec, text, found, counts["train"], np.asarray(held_out[1]))
+    data = dataset(
+        text,
+        found,
+        counts["train"],
+        np.asarray(held_out[1]),
+        batch=spec.batch,
+        steps=np.arange(0, spec.optim.steps + 1, spec.measure_every),
+        lengths=lengths(spec.optim.steps, spec.halvings),
+    )
     return Record(data=data, notes=notes | notes_of_kept(dict(models(spec)), kept, published))
 
 
@@ -251,12 +257,7 @@ def _ensemble(
     )
 
 
-def lengths(spec: Spec) -> list[int]:
-    """Steps of the longest training and of the shorter ones, each half of the one before."""
-    return [spec.optim.steps // 2**k for k in range(spec.halvings + 1)]
-
-
-def _by_length(
+def _ends_by_length(
     spec: Spec,
     name: str,
     sizes: TransformerSpec,
@@ -266,31 +267,29 @@ def _by_length(
     key: jax.Array,
     lab: Lab,
 ) -> np.ndarray:
-    """Last held-out losses ``[length, seed]`` of the same members trained for shorter and shorter.
-
-    Each training has its whole schedule, so that its end can be compared with the ends of the
-    others, which a point inside a training cannot. Members that diverged are NaN.
-    """
+    """Last held-out losses ``[length, seed]``, the longest training first; NaN where diverged."""
     n = spec.halving_seeds
     if name == "full":
         return np.full((spec.halvings + 1, n), np.nan)
-    rows = [np.where(longest["alive"], longest["loss_by_position"].mean(axis=1), np.nan)[:n]]
-    for steps in lengths(spec)[1:]:
+
+    def begin(steps: int, chunk: int) -> Any:
         optim = replace(_recipe(spec, name, sizes), steps=steps)
-        chunk = chunk_size(steps, most=spec.measure_every)
-        state, train = _ensemble(spec, sizes, optim, text, n, chunk, key)
-        trained = measured_training(
-            lab,
-            f"{name}-of-{steps}",
-            state,
-            train,
-            steps=steps,
-            every=chunk,
-            as_models=partial(model_from_params, spec=sizes),
-        )
-        losses = np.asarray(_by_position(trained.models, windows)).mean(axis=1)
-        rows.append(np.where(trained.alive, losses, np.nan))
-    return np.stack(rows)
+        return _ensemble(spec, sizes, optim, text, n, chunk, key)
+
+    def losses(members: Model) -> np.ndarray:
+        return np.asarray(_by_position(members, windows)).mean(axis=1)
+
+    shorter = shorter_losses(
+        lab,
+        name,
+        lengths(spec.optim.steps, spec.halvings)[1:],
+        begin,
+        partial(model_from_params, spec=sizes),
+        losses,
+        most=spec.measure_every,
+    )
+    last = np.where(longest["alive"], longest["loss_by_position"].mean(axis=1), np.nan)
+    return np.stack([last[:n], *shorter])
 
 
 @jax.jit
@@ -329,49 +328,3 @@ def models(spec: Spec) -> Iterator[tuple[str, TransformerSpec]]:
         yield f"layers-{n_layers}", replace(spec.model, n_layers=n_layers)
     if spec.full_seeds:
         yield "full", spec.full
-
-
-def _dataset(
-    spec: Spec,
-    text: Text,
-    found: dict[str, dict[str, np.ndarray]],
-    counts: np.ndarray,
-    windows: np.ndarray,
-) -> xr.Dataset:
-    def stack(name: str) -> np.ndarray:
-        # Members that a model does not have are NaN, and count as not alive.
-        return stack_named(found.values(), name, 1 if name == "loss" else 0, dtype=float)
-
-    table = smoothed_bigrams(counts.astype(np.int64))
-    unigram = counts.sum(axis=0) + 1.0
-    unigrams = np.broadcast_to(unigram / unigram.sum(), table.shape)
-    pairs = np.zeros(table.shape, np.int64)
-    np.add.at(pairs, (windows[:, :-1], windows[:, 1:]), 1)
-    steps = np.arange(0, spec.optim.steps + 1, spec.measure_every)
-    each = ("model", "member")
-    return xr.Dataset(
-        {
-            "loss": (("model", "step", "member"), stack("loss")),
-            "loss_by_position": ((*each, "position"), stack("loss_by_position")),
-            "repeats_by_position": ((*each, "position"), stack("repeats_by_position")),
-            "best_prefix": (each, stack("best_prefix")),
-            "alive": (each, stack("alive") == 1),
-            "length_loss": (
-                ("model", "length", "seed"),
-                np.stack([f["length_loss"] for f in found.values()]),
-            ),
-            "trigram_loss": trigram_losses(
-                kneser_ney(text.tokens.train, spec.task.d_vocab), windows
-            ).mean(),
-            "bigram_loss": cross_entropy(pairs, np.log(table)),
-            "unigram_loss": cross_entropy(pairs, np.log(unigrams)),
-        },
-        coords={
-            "model": list(found),
-            "step": steps,
-            "tokens": ("step", steps * spec.batch * (windows.shape[1] - 1)),
-            "length": np.array(lengths(spec)) * spec.batch * (windows.shape[1] - 1),
-            "position": np.arange(1, windows.shape[1]),
-            "token": list(token_names(text.tokenizer)),
-        },
-    )

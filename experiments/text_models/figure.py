@@ -64,7 +64,7 @@ def draw(record: Record) -> dict[str, Figure]:
 def training(record: Record) -> Figure:
     """Held-out loss over training and against the length of training, and at the end, by seed."""
     data = record.data
-    figure, axes = new_figure(1, 3, height=2.9, width_ratios=[1.3, 1.1, 1])
+    figure, axes = new_figure(1, 3, height=3.0, width_ratios=[1.3, 1.1, 1])
     left, middle, right = axes[0]
     for i, (name, colour) in enumerate(_models(data)):
         members = _alive(data, name)
@@ -84,7 +84,8 @@ def training(record: Record) -> Figure:
     middle.set(xlabel="tokens of a whole training, millions", xscale="log")
     middle.set_title("ends of trainings")
     lengths = data.length.values / 1e6
-    middle.set_xticks(lengths, [f"{length:.2g}" for length in lengths])
+    places = [*lengths[::-1], *(lengths[0] * np.array([2, 4]) if len(lengths) > 2 else [])]
+    middle.set_xticks(places, [f"{place:.2g}" for place in places])
     middle.minorticks_off()
     right.set_title("ends of the longest")
     tilted_labels(right, [_label(n) for n, _ in _models(data)])
@@ -111,9 +112,13 @@ def budget_message(record: Record) -> str:
     )
     short = max(gain for _, gain in gains) > CONVERGED
     begin = "Short version, not converged" if short else "Converged"
+    counts = sorted({int(n) for n in record.data.alive.sum("member").values})
+    n, n_ends = " or ".join(map(str, counts)), record.data.sizes["seed"]
     return (
         f"{begin}: {tokens:.2g} million tokens a member.\n"
-        f"The last doubling of tokens gained, in nats: {said}"
+        f"The last doubling of tokens gained, in nats: {said}.\n"
+        f"Bands and bars are 95 % intervals of means over {n} seeds, in b over {n_ends}; "
+        "dashed in b: a power law, extrapolated"
     )
 
 

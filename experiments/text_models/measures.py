@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from circuitax.records.difference import gap_between
+from circuitax.records.difference import difference_estimate
 from circuitax.records.estimate import Estimate, exact, mean_estimate
 from circuitax.records.learning_law import LearningLaw, fitted_law
 from circuitax.records.measured import Measured
@@ -20,19 +20,21 @@ def measure(record: Record) -> Measured:
     its own, in the same seeds; ``limit-M``, ``exponent-M`` and ``next-doubling-M`` are those of the
     law fitted to each seed (`learning_laws`).
     """
-    last = {
-        str(name): members_where(record.data.sel(model=name)).loss_by_position.mean("position")
+    samples = {
+        str(name): members_where(record.data.sel(model=name))
+        .loss_by_position.mean("position")
+        .values
         for name in record.data.model.values
     }
-    losses = {name: mean_estimate(values.values) for name, values in last.items()}
+    losses = {name: mean_estimate(values) for name, values in samples.items()}
     gaps: dict[str, Estimate] = {}
     not_run: dict[str, str] = {}
     for n, claim in GAPS:
-        if f"layers-{n}" in losses:
-            gaps[claim] = gap_between(losses[f"layers-{n - 1}"], losses[f"layers-{n}"])
+        if f"layers-{n}" in samples:
+            gaps[claim] = difference_estimate(samples[f"layers-{n - 1}"], samples[f"layers-{n}"])
         else:
             not_run[claim] = f"model.n_layers={n - 1} is one layer"
-    above = mean_estimate((last["layers-0"] - record.data.bigram_loss).values)
+    above = mean_estimate(samples["layers-0"] - float(record.data.bigram_loss))
     floors = {name: exact(float(record.data[f"{name}_loss"])) for name in FLOORS}
     return Measured(
         {f"loss-{name}": loss for name, loss in losses.items()}

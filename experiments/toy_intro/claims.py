@@ -115,8 +115,8 @@ CLAIMS = (
         "E18-pentagon-bias",
         "Uniform I, p = 0.05: bias of the optimal pentagon",
         near(-0.247, 6e-4),
-        explanation="The loss at the reference's norm and bias is 4e-8 above ours, by series and "
-        "by enumeration alike; the optimum is at -0.24633.",
+        explanation="tested: the loss at the reference's norm and bias is 4e-8 above ours, by "
+        "series and by enumeration alike; the optimum is at -0.24633",
     ),
     replace(
         OPTIMUM,
@@ -128,8 +128,8 @@ CLAIMS = (
         "Printed rule for the pentagon's norm: 1/(1 - b) over the exact norm",
         near(1, 0.01),
         "the rule is printed as exact",
-        explanation="With b = -0.247 the rule gives 0.80, the optimum has 1.135 (erratum E18); "
-        "norm squared is close to 1 - b.",
+        explanation="with b = -0.247 the rule gives 0.80, the optimum has 1.135 (erratum E18); "
+        "the printed formula may lack a square root: norm squared is close to 1 - b",
         printed="norm = 1/(1 - b)",
     ),
     OPTIMUM.claim(
@@ -147,8 +147,8 @@ CLAIMS = (
     INTRO.claim(
         "single-seed-misses",
         "About 7 of the 30 published single-seed panels are local minima (share of seeds)",
-        between(0.08, 0.45),
-        "Wilson interval of 7/30, rounded outwards",
+        between(0.1179, 0.4093),
+        "Wilson's 95 % interval of 7/30",
         selection="all seeds at the ten published densities, I = 0.9^i",
         n=10,
         origin="ours",
@@ -158,7 +158,7 @@ CLAIMS = (
         "best-reaches",
         "The best of ten seeds reaches the optimum at every density",
         at_least(0.7),
-        "Wilson interval over densities",
+        "densities share seeds, so that the interval is over the ten seeds",
         kind="shape",
         origin="ours",
         link="",

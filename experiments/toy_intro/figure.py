@@ -21,6 +21,7 @@ from circuitax.figures.palette import BLUE, DIVERGING, GREY, ORANGE
 from circuitax.figures.style import COLUMN, PAGE, letter_panels, new_figure, styled
 from circuitax.records.estimate import share_estimate
 from circuitax.records.record import Record
+from circuitax.superposition.alignment import align
 from experiments.toy_intro.measures import TOLERANCE, reached
 
 PUBLISHED_CROSSOVER = {0.9: 0.160}
@@ -40,8 +41,11 @@ def draw(record: Record) -> dict[str, Figure]:
 
 
 def arrows(data: xr.Dataset) -> Figure:
-    """Columns of W as arrows, the best seed above the exact optimum, one column a density."""
-    rows = _rows(data)
+    """Columns of W as arrows, the best seed above the exact optimum, one column a density.
+
+    Solutions are rotated so that neighbours can be compared; the loss does not see it.
+    """
+    rows = rotated_alike(_rows(data))
     n = data.sizes["sparsity"]
     figure, axes = new_figure(len(rows), n, width=PAGE, height=0.32 + 0.62 * len(rows))
     colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.9, data.sizes["feature"]))
@@ -135,6 +139,18 @@ def crossover(data: xr.Dataset) -> Figure:
     ax.invert_xaxis()
     ax.legend(loc="lower left")
     return figure
+
+
+def rotated_alike(rows: list[tuple[str, np.ndarray]]) -> list[tuple[str, np.ndarray]]:
+    """Each solution turned to that of the next sparser density, the sparsest to the last row's."""
+    reference = rows[-1][1][-1]
+    turned = []
+    for label, weights in rows:
+        row = [align(weights[-1], reference).W]
+        for W in weights[-2::-1]:
+            row.append(align(W, row[-1]).W)
+        turned.append((label, np.array(row[::-1])))
+    return turned
 
 
 def _rows(data: xr.Dataset) -> list[tuple[str, np.ndarray]]:

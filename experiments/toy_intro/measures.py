@@ -1,15 +1,16 @@
 """What a record of five features in two dimensions says of each claim."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import xarray as xr
 
 from circuitax.records.claims import unmet_rest
 from circuitax.records.crossing import crossing
-from circuitax.records.estimate import Estimate, exact, mean_estimate, share_estimate
+from circuitax.records.estimate import Estimate, exact, mean_estimate
 from circuitax.records.measured import Measured
 from circuitax.records.record import Record
+from circuitax.records.resampled import resampled_estimate
 from circuitax.superposition.directions import gaps
 from experiments.toy_intro.claims import CLAIMS, LOSSES
 
@@ -50,8 +51,7 @@ def _decaying(data: xr.Dataset) -> dict[str, Estimate]:
         if np.isclose(p, 0.2):
             found |= _digons(cell)
         if np.isclose(p, 0.1):
-            represented = np.linalg.norm(_best(cell), axis=0) > REPRESENTED
-            found["T3-represented-p0.1"] = exact(represented.sum(), cell.sizes["seed"])
+            found["T3-represented-p0.1"] = _of_best(cell, _represented)
         if np.isclose(p, 0.05):
             found |= _pentagon(cell)
     is_published = [np.isclose(p, PUBLISHED, atol=1e-3).any() for p in data.density.values]
@@ -59,7 +59,9 @@ def _decaying(data: xr.Dataset) -> dict[str, Estimate]:
         ok = reached(data).isel(sparsity=is_published)
         # Cells share their seeds: the cells of a seed are averaged, and the interval counts seeds.
         found["single-seed-misses"] = mean_estimate(1 - ok.mean("sparsity").values)
-        found["best-reaches"] = share_estimate(ok.any("seed"))
+        found["best-reaches"] = resampled_estimate(
+            lambda seeds: float(ok.isel(seed=seeds).any("seed").mean()), ok.sizes["seed"]
+        )
     return found
 
 
@@ -80,19 +82,30 @@ def _dense(cell: xr.Dataset) -> dict[str, Estimate]:
 
 def _digons(cell: xr.Dataset) -> dict[str, Estimate]:
     """Two pairs of opposite features, and one that is ignored."""
-    W, n = _best(cell), cell.sizes["seed"]
+    return {
+        "T2-digons": _of_best(cell, _digon_count),
+        "T2-dropped": _of_best(cell, lambda W: np.linalg.norm(W, axis=0).min()),
+    }
+
+
+def _digon_count(W: np.ndarray) -> float:
+    """Number of antipodal pairs among the represented features."""
     norms = np.linalg.norm(W, axis=0)
     kept = norms > REPRESENTED
     directions = W[:, kept] / norms[kept]
-    opposite = np.triu(directions.T @ directions, 1) < -0.98
-    return {"T2-digons": exact(opposite.sum(), n), "T2-dropped": exact(norms.min(), n)}
+    return float((np.triu(directions.T @ directions, 1) < -0.98).sum())
+
+
+def _represented(W: np.ndarray) -> float:
+    """Number of features that have a norm."""
+    return float((np.linalg.norm(W, axis=0) > REPRESENTED).sum())
 
 
 def _pentagon(cell: xr.Dataset) -> dict[str, Estimate]:
     """Five features, nearly evenly around the circle."""
     optimal = gaps(cell.optimum_W)
     found = {
-        "T3-gaps": exact(np.abs(gaps(_best(cell)) - 72).max(), cell.sizes["seed"]),
+        "T3-gaps": _of_best(cell, lambda W: np.abs(gaps(W) - 72).max()),
         "T3-optimum-gaps-low": exact(optimal.min()),
         "T3-optimum-gaps-high": exact(optimal.max()),
     }
@@ -122,9 +135,11 @@ def _cells(data: xr.Dataset) -> Iterator[tuple[float, xr.Dataset]]:
         yield float(density), data.isel(sparsity=i)
 
 
-def _best(cell: xr.Dataset) -> np.ndarray:
-    """Weights of the network with the lowest exact loss, ``[hidden, feature]``."""
-    return cell.W.values[int(cell.best)]
+def _of_best(cell: xr.Dataset, statistic: Callable[[np.ndarray], float]) -> Estimate:
+    """A number of the network of lowest exact loss, and how it varies with the seeds tried."""
+    W = cell.W.values
+    loss = np.where(cell.alive.values, cell.loss.values, np.inf)
+    return resampled_estimate(lambda seeds: statistic(W[seeds[loss[seeds].argmin()]]), len(W))
 
 
 def _weights_that_reached(cell: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:

@@ -21,7 +21,7 @@ REFERENCE = replace(
     origin="ours",
     link="",
 )
-TRAINED = replace(PHASE, selection="lowest exact loss of the seeds, in every cell", n=10)
+TRAINED = replace(PHASE, selection="lowest exact loss of ten seeds, in every cell")
 
 # (importance of the last feature, density): sum loss of the optimum for n = 2, m = 1.
 TABLE = {
@@ -58,8 +58,8 @@ CLAIMS = (
         "(greatest ratio over the grids)",
         at_most(1.02),
         "Adam's noise and weight decay cost about a per cent",
-        explanation="At quick scale one cell of 512 is above (by 2.1 %): p = 1 and importance "
-        "0.86, where directions are nearly tied and 1,500 steps do not settle them.",
+        explanation="one cell of 512 is above (by 2.1 %), p = 1 and importance 0.86; perhaps "
+        "because directions are nearly tied there and 1,500 steps do not settle them",
         origin="ours",
         link="",
     ),

@@ -5,7 +5,7 @@ import xarray as xr
 
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import exact, mean_estimate, mean_estimates, share_estimate
-from circuitax.records.head_roles import PREFIX_SCORE, PREVIOUS_SCORE, beyond
+from circuitax.records.head_roles import PREFIX_SCORE, PREVIOUS_SCORE, composition_rise
 from circuitax.records.measured import Measured
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
@@ -23,6 +23,8 @@ def measure(record: Record) -> Measured:
         return Measured(measured, unmet_rest(CLAIMS, measured, why))
     measured |= mean_estimates(_samples(members))
     measured["k-composition-first"] = share_estimate(_largest_joins(members))
+    erases = (members.copying < -0.1).any(["layer", "head"])
+    measured["erasing-heads"] = share_estimate(erases)
     measured["preserving-induction"] = share_estimate(_induction_costs_most(members))
     alone = _corner_alone(members)
     if alone.size < 2:
@@ -35,6 +37,7 @@ def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
     """One number for each seed, by the claim whose mean it is."""
     previous, induction = members.previous_head, members.induction_head
     z = members.composition_z.isel(writer=previous, reader=induction)
+    composed = composition_rise(members)
     order, first, scores = members.order_loss, members.first_order_loss, members.score_loss
     layer_0, layer_1, both = (first.isel(selection=i) for i in (1, 2, 3))
     raised = (members.ablated - members.ablated_preserving).isel(layer=0, head=previous)
@@ -47,7 +50,9 @@ def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
         "k-above-v": z.sel(kind="K") - z.sel(kind="V"),
         "copying-corner": of_induction("copying"),
         "matching-corner": members.matching.isel(writer=previous, reader=induction),
-        "composition-overall": beyond(members, "") - beyond(members, "_at_init"),
+        "composition-overall": composed["mean"],
+        "composition-some": composed["above"],
+        "composition-avoided": composed["below"],
         "induction-attends": of_induction("top_is_match"),
         "induction-raises": of_induction("raises"),
         "induction-stripes": of_induction("stripes") - members.stripes.isel(layer=0).max("head"),

@@ -14,7 +14,9 @@ Models
     Model             named weights with one static spec; ``Model.of(...)`` makes one from arrays
     TransformerSpec   sizes and options of a model
     init              fresh weights from a key and a spec
-    load_pretrained   a folder in TransformerLens's format; ``model.save_pretrained`` writes one
+    load_pretrained   a model of the Hub, a GGUF file, ``"smollm2"``, or TransformerLens's format,
+                      which ``model.save_pretrained`` writes
+    load_tokenizer    the tokenizer that comes with it
     forward           the forward pass of one text: logits and trace
     run               the same for a text or a batch, kept together as a ``Run``
     Run               model, tokens, logits, trace
@@ -30,6 +32,8 @@ Analyses of a run
     token_losses      next-token losses in nats
     patch             the stream of one text put into another, everywhere
     ablate_each       what removing each head or MLP costs
+    explain           one prediction: what adds up to its logit, by which paths, who looked where
+    explanation_page  the same as a page of HTML
 
 Analyses of a model
     composition        Q-, K- and V-composition of all pairs of heads, each beside its exact null
@@ -70,6 +74,7 @@ if TYPE_CHECKING:
     from circuitax.circuits.components import component_logits as components
     from circuitax.circuits.composition import composition, composition_scores
     from circuitax.circuits.expansion import expand
+    from circuitax.circuits.explanation import explain
     from circuitax.circuits.folding import fold_norms
     from circuitax.circuits.heads import token_ov, token_qk
     from circuitax.circuits.in_context import token_losses
@@ -77,6 +82,7 @@ if TYPE_CHECKING:
     from circuitax.circuits.ledger import ledger
     from circuitax.circuits.patching import ablate_each, patch
     from circuitax.circuits.term_losses import term_losses
+    from circuitax.figures.explanation_page import explanation_page
     from circuitax.kernel.chain import Chain
     from circuitax.kernel.forward import forward
     from circuitax.kernel.generate import generate
@@ -87,6 +93,7 @@ if TYPE_CHECKING:
     from circuitax.kernel.spec import TransformerSpec
     from circuitax.kernel.weights import TiedWeights
     from circuitax.models.pretrained import load_pretrained
+    from circuitax.models.text_tokenizer import load_tokenizer
     from circuitax.models.transformer import init_model as init
     from circuitax.projection.distortion import all_pairs
     from circuitax.projection.maps import project
@@ -116,6 +123,8 @@ _PLACES = {
     "composition_scores": "circuitax.circuits.composition",
     "dimensionality": "circuitax.superposition.geometry",
     "expand": "circuitax.circuits.expansion",
+    "explain": "circuitax.circuits.explanation",
+    "explanation_page": "circuitax.figures.explanation_page",
     "expected_loss": "circuitax.superposition.expected_loss",
     "find_optimum": "circuitax.superposition.optimum",
     "fold_norms": "circuitax.circuits.folding",
@@ -125,6 +134,7 @@ _PLACES = {
     "init": "circuitax.models.transformer:init_model",
     "ledger": "circuitax.circuits.ledger",
     "load_pretrained": "circuitax.models.pretrained",
+    "load_tokenizer": "circuitax.models.text_tokenizer",
     "patch": "circuitax.circuits.patching",
     "project": "circuitax.projection.maps",
     "projection": "circuitax.projection.*",
@@ -156,6 +166,8 @@ __all__ = [
     "dimensionality",
     "expand",
     "expected_loss",
+    "explain",
+    "explanation_page",
     "find_optimum",
     "fold_norms",
     "forward",
@@ -164,6 +176,7 @@ __all__ = [
     "init",
     "ledger",
     "load_pretrained",
+    "load_tokenizer",
     "patch",
     "project",
     "projection",

@@ -225,8 +225,9 @@ def test_bad_arguments_are_named(make_run):
         expansion.path_streams(model, max_paths=8)
     with pytest.raises(ValueError, match="source='token' must be"):
         frozen.only(model, "token")
-    with pytest.raises(ValueError, match=r"run\.model\.blocks\.mlp must be None"):
-        frozen.frozen_model(make_run(1, mlp=True, dtype=jnp.float32))
+    deep = make_run(1, mlp=True, dtype=jnp.float32)
+    with pytest.raises(ValueError, match=r"run\.trace\.mlp_outputs is None"):
+        frozen.frozen_model(run_model(deep.model, deep.tokens))
     both = run_model(run.model, jnp.stack([run.tokens, run.tokens]))
     with pytest.raises(ValueError, match="run has 2 texts, must have one"):
         expansion.expand(both)

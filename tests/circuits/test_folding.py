@@ -69,14 +69,19 @@ def test_what_cannot_be_folded_is_refused(make_run):
     run = make_run(1, norm=Norm.layernorm, positions=Positions.shortformer, dtype=jnp.float32)
     with pytest.raises(ValueError, match=r"spec\.positions=shortformer follows the norm"):
         fold_norms(run.model)
-    run = make_run(1, norm=Norm.layernorm, mlp=True, dtype=jnp.float32)
+
+
+def test_a_gate_gets_a_bias_from_the_offset(make_run, x64):
+    run = make_run(1, norm=Norm.layernorm, mlp=True)
     mlp = run.model.blocks.mlp
-    gated = MLPWeights(mlp.W_in, mlp.W_out, W_gate=mlp.W_in)
+    gated = MLPWeights(mlp.W_in, mlp.W_out, W_gate=mlp.W_in[..., ::-1])
     model = run.model.replace(
         blocks=run.model.blocks._replace(mlp=gated), spec=run.model.spec.replace(gated=True)
     )
-    with pytest.raises(ValueError, match="W_gate has no bias"):
-        fold_norms(model)
+    folded = fold_norms(model)
+    assert folded.blocks.mlp.b_gate is not None
+    before, _ = forward(model, run.tokens)
+    np.testing.assert_allclose(forward(folded, run.tokens)[0], before, atol=1e-12)
     ensemble = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), run.model)
     with pytest.raises(ValueError, match="leading axis of members"):
         fold_norms(ensemble)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits import expansion, frozen, ledger, paths, second_moments
+from circuitax.circuits import expansion, frozen, ledger, path_bounds, paths, second_moments
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import freeze
 from circuitax.kernel.norm import Norm
@@ -130,20 +130,30 @@ def test_position_moments_are_the_exact_sum_of_squares(make_run, x64):
     np.testing.assert_allclose(w @ moments.at_end @ w, squares, rtol=1e-10)
 
 
-def test_head_moments_bound_the_sum_of_squares_and_bite(make_run, x64):
-    """Above the truth, as it must, and far below the product of norms."""
-    run = make_run(3)
-    model = _model(run)
-    w = np.asarray(run.model.W_U[:, 0])
-    host = second_moments.host_model(model)
-    values = _head_path_values(model, 4, w)[1:]
-    moments = second_moments.head_path_moments(host, 4)
-    bound = w @ moments.at_end @ w
-    assert np.sum(values**2) <= bound * (1 + 1e-12)
-    sizes = np.array([np.linalg.norm(V @ O, 2) for V, O in zip(host.W_V, host.W_O, strict=True)])
-    gains = 1 + sizes.reshape(3, 2).sum(axis=1)
-    norms = np.prod(gains) * np.linalg.norm(host.direct, axis=1).max() * np.linalg.norm(w)
-    assert bound < norms**2 / 4
+@pytest.mark.parametrize("rank", [1, 12])
+def test_path_bounds_hold_for_every_path_and_bite(make_run, x64, rng, monkeypatch, rank):
+    """Above the largest path in every direction, and below the sum of all squares."""
+    monkeypatch.setattr(path_bounds, "_RANK", rank)
+    run = make_run(3, n_heads=3, mlp=True)
+    host = second_moments.host_model(_model(run))
+    found = path_bounds.head_path_bounds(host, 4)
+    ends = {}  # by the last head: what every path brings to it, before its W_O
+    for head in range(9):
+        before = np.flatnonzero(host.layer < host.layer[head])
+        earlier = [y @ host.W_O[h] for h in before for y in ends[h]]
+        moved = [y @ host.W_V[head] for y in earlier]
+        ends[head] = [host.A[head] @ v for v in [*host.read_from(head), *moved]]
+        if moved:
+            u = rng.normal(size=(50, host.W_V.shape[2]))
+            values = np.einsum("qsk,uk->qus", moved, u) ** 2
+            bound = np.einsum("uk,skj,uj->us", u, found.at_head[head], u)
+            assert (values.max(axis=0) <= bound * (1 + 1e-12)).all()
+            if rank == 12 and host.layer[head] == 2:
+                assert np.median(bound / values.sum(axis=0)) < 1
+        last = np.array(ends[head])[:, 4]
+        u = rng.normal(size=(50, host.W_V.shape[2]))
+        bound = np.einsum("uk,kj,uj->u", u, found.at_end[head], u)
+        assert (((last @ u.T) ** 2).max(axis=0) <= bound * (1 + 1e-12)).all()
 
 
 def test_a_budget_leaves_a_stated_gap(make_run, x64):
@@ -287,7 +297,8 @@ def test_runs_of_many_and_arguments_out_of_range_are_refused(make_run):
     for position in (5, -6):
         with pytest.raises(ValueError, match=f"position={position} must be from -5 to 4"):
             ledger.ledger(run, token=1, position=position)
-    with pytest.raises(ValueError, match="mlp"):
-        ledger.ledger(make_run(1, mlp=True, dtype=jnp.float32), token=1)
+    deep = make_run(1, mlp=True, dtype=jnp.float32)
+    with pytest.raises(ValueError, match="mlp_outputs is None"):
+        ledger.ledger(run_model(deep.model, deep.tokens), token=1)
     with pytest.raises(ValueError, match="paths must have at least one path"):
         ledger.head_path_values(_model(run), (), 0, jnp.ones(6))

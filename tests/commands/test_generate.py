@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from circuitax.commands import generate
+from circuitax.commands import explain, generate
 from circuitax.commands.accept import promote
 from circuitax.data.corpus import build_corpus, text_document
 from circuitax.data.tokenizer import train_tokenizer
@@ -18,6 +18,7 @@ from circuitax.kernel.keys import derive, member_keys
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.kept_models import keep_model, notes_of_kept, publish_model
 from circuitax.lab import compilation
+from circuitax.lab.arrays import load_tree, write_arrays
 from circuitax.lab.lab import Lab
 from circuitax.lab.language_model import open_language_model
 from circuitax.models.transformer import init_model
@@ -170,3 +171,39 @@ def test_runs_without_models(
     said = capsys.readouterr().err
     assert "RUN=abc123 must name one run: there are other/abc123, text_models/abc123" in said
     assert generate.main(["--help"]) == 0 and generate.main([]) == 2
+
+
+def test_explain_reads_the_same_runs(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = run / "page.html"
+    assert explain.main(["abc123", "let", "--model=layers-1", "--page", str(page)]) == 0
+    said = capsys.readouterr()
+    assert said.out.startswith("logit of ") and "after 't'" in said.out
+    assert "the largest" in said.out, "the ledger of an attention-only model is complete"
+    assert "layers-1 of text_models abc123, member 0: 4 tokens" in said.err
+    assert "layers-1 of text_models abc123" in page.read_text(encoding="utf-8")
+    for arguments, message in (
+        (["abc123", "x" * 16], "PROMPT has 16 tokens, it must have at most 15"),
+        (["abc123", "x", "--model=layer-1"], "model=layer-1 must be one of layers-0, layers-1"),
+        (["abc123", "x", "--position=2"], "position=2 must be from -2 to 1"),
+        (["abc123", "x", "--token=let"], "token='let' must be one token of the vocabulary"),
+    ):
+        assert explain.main(arguments) == 2
+        said = capsys.readouterr()
+        assert message in said.err and said.err.count("\n") == 1 and not said.out
+
+
+@pytest.mark.parametrize("damage", ["nan", "shape"])
+def test_damaged_weights_are_refused_in_one_line(
+    run: Path, capsys: pytest.CaptureFixture[str], damage: str
+) -> None:
+    file = run / "arrays" / "layers-1-step-20.safetensors"
+    arrays = load_tree(file)
+    W_U = arrays["W_U"]
+    arrays["W_U"] = np.full_like(W_U, np.nan) if damage == "nan" else W_U[:, :2]
+    write_arrays(file, arrays)
+    for entry in (generate, explain):
+        assert entry.main(["abc123", "let"]) == 2
+        said = capsys.readouterr()
+        assert said.err.startswith("error: ") and said.err.count("\n") == 1 and not said.out
+        wanted = "W_U must be finite" if damage == "nan" else "W_U has shape (2, 257), must be"
+        assert wanted in said.err and "layers-1 of " in said.err

@@ -1,5 +1,6 @@
 """One experiment from the command line: what is run, and what is refused before anything is."""
 
+import errno
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -163,3 +164,36 @@ def test_folders_may_have_any_name(
     assert walk(*multirun) == 0
     assert len(finished_runs("house_walk")) == 1
     assert len(list((place / "results").glob(".work/*/*/**/status.json"))) == 1
+
+
+def test_a_full_disk_is_one_line_and_loses_nothing(
+    walk: Callable[..., int],
+    results: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def full(folder: Path, target: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(target))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(conduct, "publish", full)
+        assert walk() == 1
+    said = capsys.readouterr().err.splitlines()
+    assert [line for line in said if line.startswith("error: ")] and "Traceback" not in said
+    assert "No space left on device" in "".join(said) and "CIRCUITAX_RESULTS" in "".join(said)
+    assert not list((results / "house_walk").glob("*/provenance.json"))
+    assert walk() == 0
+    assert "resumed" in capsys.readouterr().err
+
+
+def test_a_results_folder_that_cannot_be_is_refused(
+    walk: Callable[..., int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv(runs.VARIABLE, str(tmp_path / "file" / "results"))
+    assert walk() == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: results folder") and "CIRCUITAX_RESULTS=FOLDER" in line

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from circuitax.data.cache import cache_folder, write_once
+from circuitax.data.cache import CacheError, cache_folder, write_once
 
 
 def test_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -79,5 +79,5 @@ def test_threads_race_to_one_result(tmp_path: Path, damaged: bool) -> None:
 
 def test_a_target_that_cannot_be_made_raises(tmp_path: Path) -> None:
     (tmp_path / "parent").write_text("a file where a folder should be")
-    with pytest.raises(OSError, match="parent"):
+    with pytest.raises(CacheError, match=r"parent' cannot be written .*CIRCUITAX_CACHE"):
         write_once(tmp_path / "parent" / "c", writes("text"))

@@ -20,7 +20,8 @@ def test_every_figure_has_one_row() -> None:
     figures = [row[0] for row in ROWS if re.fullmatch(r"F\d+", row[0])]
     assert figures == [f"F{i}" for i in range(1, 19)]
     others = [row[0] for row in ROWS if re.fullmatch(r"[OT]\d+", row[0])]
-    assert others == ["O1", "O2", "O3", "O4", "O6", "O7", "O8", "T1", "T2", "T3", "T4", "T9"]
+    assert others[:15] == [f"O{i}" for i in range(1, 16)]
+    assert others[15:] == [f"T{i}" for i in range(1, 11)]
     assert len(ROWS) == len(figures) + len(others) + 15, "the acceptance table has 15 checks"
 
 
@@ -39,7 +40,7 @@ def test_named_claims_exist(row: list[str]) -> None:
         for experiment, claims in CLAIMS.findall(row[2])
         for claim in claims.split(", ")
     ]
-    assert named, "a row without a claim"
+    assert named or row[2].startswith("not tried: "), "a row without a claim or a reason"
     entries = discover()
     for experiment, claim in named:
         known = {c.id for c in entries[experiment].load_claims()}

@@ -16,6 +16,7 @@ import pytest
 from circuitax.circuits.expansion import path_streams
 from circuitax.kernel.forward import forward
 from circuitax.models.transformer import init_model
+from experiments.benchmarks import case as case_module
 from experiments.benchmarks import (
     language_training,
     memory,
@@ -26,7 +27,69 @@ from experiments.benchmarks import (
 from experiments.benchmarks import peer as peer_module
 from experiments.benchmarks import table as benchmark
 from experiments.benchmarks.case import Case, measure
+from experiments.benchmarks.contention import Usage, share_of_others, usage
 from experiments.benchmarks.peer import Peer
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As far as the harness knows, nobody else computes: the tests' own rounds take no time."""
+    monkeypatch.setattr(case_module, "usage", lambda: None)
+
+
+def test_noisy_rounds_are_repeated_and_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Others computed in round 2, and the machine was slow in round 4: rounds 1, 3 and 5 are left.
+    others, peak = iter([0.0, 1.0, 0.0, 0.0, 0.0]), iter([8.0, 8.0, 8.0, 4.0, 8.0])
+    theirs = iter([9.0, 5.0, 50.0, 6.0, 20.0, 7.0])
+    monkeypatch.setattr(case_module, "share_of_others", lambda before, after: next(others))
+    row = measure(Case("x", "s", lambda: 1.0, lambda: next(theirs)), 3, lambda: next(peak))
+    assert row["samples_theirs"] == [5.0, 6.0, 7.0] and row["ratio"] == 6.0
+    assert (row["rounds"], row["noisy_rounds"]) == (3, 0)
+
+
+def test_what_stays_noisy_is_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    others = iter([0.9, 0.5, 0.7, 0.4, 0.8, 0.6])
+    theirs = iter([0.0, 9.0, 5.0, 7.0, 4.0, 8.0, 6.0])
+    monkeypatch.setattr(case_module, "share_of_others", lambda before, after: next(others))
+    row = measure(Case("x", "s", lambda: 1.0, lambda: next(theirs)), 2, lambda: 8.0)
+    assert row["samples_theirs"] == [5.0, 4.0], "the least noisy, in their order"
+    assert row["noisy_rounds"] == 2 and row["processors_of_others"] == pytest.approx(0.45)
+    text = benchmark.table([{"module": "m", "date": "today", **row}], MACHINE)
+    assert "NOISY: others kept 0.5 processors busy, and 2 of the rounds were not quiet" in text
+
+
+MACHINE = {
+    "cores": 2,
+    "processor": "p",
+    "backend": "cpu",
+    "peak_gflops_per_second": 8.0,
+    "jax": "0",
+    "date": "today",
+    "load_before": 0.0,
+}
+
+
+def test_others_are_what_the_machine_did_less_what_ours_did() -> None:
+    before, after = Usage(100.0, 10.0, 5.0), Usage(107.0, 13.0, 7.0)
+    assert share_of_others(before, after) == pytest.approx(2.0)
+    assert share_of_others(None, after) == share_of_others(before, None) == 0.0
+    assert share_of_others(after, after) == 0.0
+
+
+@pytest.mark.skipif(usage() is None, reason="needs the accounts that Linux keeps in /proc")
+def test_ours_are_a_process_and_all_that_descend_from_it() -> None:
+    spin = "sum(i * i for i in range(8_000_000))"
+    inner = [sys.executable, "-c", f"{spin}; print(flush=True); input()"]
+    outer = f"import subprocess; subprocess.run({inner!r})"
+    before = usage()
+    with subprocess.Popen(
+        [sys.executable, "-c", outer], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        child.stdout.readline()  # the grandchild has computed and is still there
+        during = usage()
+        child.communicate(b"\n")
+    assert during.ours - before.ours >= 0.1
+    assert during.machine - before.machine >= during.ours - before.ours - 0.1
 
 
 def test_ratio_is_the_median_of_paired_rounds_and_the_first_call_is_not_counted() -> None:

@@ -7,9 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tokenizers import Tokenizer
-from tokenizers.models import WordLevel
+from tokenizers import Tokenizer, decoders, pre_tokenizers
+from tokenizers.models import BPE, WordLevel
+from tokenizers.processors import TemplateProcessing
+from tokenizers.trainers import BpeTrainer
 
+import circuitax as cx
 from circuitax.circuits.ground_truth import induction_model, skip_trigram_model
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
@@ -29,7 +32,7 @@ from experiments.published_weights.measures import REMOVALS, measure, unpublishe
 from experiments.published_weights.sources import SETTINGS
 
 V, N = 12, 13
-NOWHERE = {"source": "nobody/nothing", "one_layer": "nobody/nothing"}
+NOWHERE = {"source": "", "one_layer": ""}
 
 
 def measured(tmp_path: Path, **fields: object) -> Measured:
@@ -168,11 +171,87 @@ def test_refusals(change: dict[str, object], message: str) -> None:
         Spec(**change)
 
 
-def test_what_does_not_fit_the_model_is_refused(induction: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="n_heads=4, must have 2 layers and heads previous=7"):
-        measured(tmp_path, source=str(induction), previous=7)
-    with pytest.raises(ValueError, match="one_layer has n_layers=2, must be 1"):
-        measured(tmp_path / "two", one_layer=str(induction))
+def test_models_that_do_not_fit_leave_the_others_their_claims(
+    induction: Path, tmp_path: Path
+) -> None:
+    model = skip_trigram_model(jnp.ones((9, 9)), 3 * jnp.eye(9), jnp.zeros((9, 9)))
+    save_one_layer(model, tmp_path / "one")
+    found = measured(tmp_path, source=str(induction), previous=7, one_layer=str(tmp_path / "one"))
+    assert "has 4 heads, none 7" in found.not_run["arena-previous"]
+    assert "previous=" in found.not_run["published-order-1"]
+    assert "published-most-copy" in found.estimates, "the other model is still read"
+    found = measured(tmp_path / "two", one_layer=str(induction))
+    assert "has 2 layers, must have 1" in found.not_run["published-most-copy"]
+    assert "has 2 layers, must have 1" in found.not_run["published-bug"]
+    found = measured(tmp_path / "three", source=str(tmp_path / "one"))
+    assert "has 1 layers, must have 2" in found.not_run["arena-previous"]
+
+
+def neox_tokenizer(file: Path) -> None:
+    """A byte-level tokenizer whose text starts with <|BOS|>; it has no <|endoftext|>."""
+    tokenizer = Tokenizer(BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    words = [" keep in mind", " keep at bay", " back and forth"] * 20
+    trainer = BpeTrainer(
+        vocab_size=300,
+        special_tokens=["<|EOS|>", "<|BOS|>", "<|PAD|>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(words, trainer)
+    tokenizer.post_processor = TemplateProcessing("<|BOS|> $A", special_tokens=[("<|BOS|>", 1)])
+    tokenizer.save(str(file))
+
+
+@pytest.mark.parametrize("norm", [Norm.layernorm, Norm.none])
+def test_an_8_head_shortformer_model_and_a_neox_tokenizer_in_one_run(
+    tmp_path: Path, norm: Norm
+) -> None:
+    """What the published models of other authors look like; all of it in one run."""
+    neox_tokenizer(tmp_path / "neox.json")
+    small = {"d_vocab": 300, "n_ctx": 24, "n_heads": 8, "d_model": 16, "biases": True}
+    spec = TransformerSpec(**small, n_layers=2, positions=Positions.shortformer, norm=norm)
+    cx.init(jax.random.key(0), spec).save_pretrained(tmp_path / "two")
+    cx.init(jax.random.key(1), spec.replace(n_layers=1)).save_pretrained(tmp_path / "one")
+    np.save(tmp_path / "tokens.npy", np.random.default_rng(0).integers(0, 300, (3, 24)))
+    found = measured(
+        tmp_path,
+        source=str(tmp_path / "two"),
+        one_layer=str(tmp_path / "one"),
+        tokenizer=str(tmp_path / "neox.json"),
+        tokens=str(tmp_path / "tokens.npy"),
+        previous=7,
+        inducers=(4, 6),
+        texts=2,
+        period=6,
+    )
+    for name in ("arena-previous", "published-order-2", "published-most-copy"):
+        assert np.isfinite(found.estimates[name].value), name
+    assert found.estimates["published-skip-trigrams"].n >= 1, "whole words of that tokenizer"
+    assert set(found.not_run) | set(found.unmet) == {claim.id for claim in CLAIMS}
+    # Heads that it lacks are named, and nothing else is lost.
+    found = measured(tmp_path / "again", source=str(tmp_path / "two"), previous=7, inducers=(10,))
+    assert "has 8 heads, none 10" in found.not_run["arena-induction"]
+
+
+@pytest.mark.parametrize("field", ["source", "one_layer"])
+def test_a_name_without_a_model_is_refused(field: str, tmp_path: Path) -> None:
+    for place in ("/etc/passwd", str(tmp_path), str(tmp_path / "typo"), "nobody/typo"):
+        with pytest.raises(ValueError, match=field):
+            Spec(**{field: place})
+
+
+def test_files_that_are_none_are_refused(induction: Path, tmp_path: Path) -> None:
+    for name in ("tokenizer", "tokens"):
+        with pytest.raises(ValueError, match=f"{name}=.* there is no such file"):
+            Spec(**{name: str(tmp_path)})
+    (tmp_path / "text.npy").write_text("words")
+    with pytest.raises(ValueError, match=r"tokens=.*text.npy' must be a .npy file"):
+        measured(tmp_path, source=str(induction), tokens=str(tmp_path / "text.npy"))
+
+
+def test_tokens_that_do_not_fit_the_model_are_refused(induction: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "long.npy", np.zeros((2, N + 1), int))
     with pytest.raises(ValueError, match=r"tokens='long.npy' has shape \(2, 14\)"):
         measured(tmp_path / "again", source=str(induction), tokens=str(tmp_path / "long.npy"))
@@ -196,6 +275,9 @@ def test_a_model_at_hand_that_cannot_be_read_is_no_absent_one(
 ) -> None:
     folder = tmp_path / "half"
     shutil.copytree(induction, folder)
+    (folder / "model.safetensors").write_bytes(b"no tensors")
+    with pytest.raises(ValueError, match="must be a safetensors file"):
+        measured(tmp_path, source=str(folder))
     (folder / "model.safetensors").unlink()
-    with pytest.raises(ValueError, match=r"must hold one \.safetensors or \.pth file"):
+    with pytest.raises(ValueError, match=r"there is no \.safetensors or \.pth or \.gguf"):
         measured(tmp_path, source=str(folder))

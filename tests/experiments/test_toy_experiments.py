@@ -149,4 +149,4 @@ def test_optima_are_found_by_their_place_in_the_diagram(order: list[int]) -> Non
     changed = toy_phase_measures.measure(record).estimates
     assert changed["T4-table"].value == pytest.approx(1e-3, rel=1e-9)
     assert changed["T4-regions-trained"].value == pytest.approx(17 / 18, rel=1e-12)
-    assert changed["T4-regions-trained"].n == 2
+    assert changed["T4-regions-trained"].n == 1, "one selection of the best of all seeds"

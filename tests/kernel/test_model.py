@@ -83,7 +83,7 @@ def transposed(W: np.ndarray) -> np.ndarray:
             r"blocks\.attention\.W_Q has shape \(3, 8, 4\), must be \[n_layers, n_heads, d_mo",
         ),
         (lambda h: {"W_U": np.ones((11, 8))}, r"W_U has shape \(11, 8\), must be \[d_model, d_vo"),
-        (lambda h: {"b_U": np.ones(8)}, r"b_U has shape \(8,\), must be \[d_vocab\] = \(11,\)"),
+        (lambda h: {"b_U": np.ones(8)}, r"b_U has shape \(8,\), must be \[d_vocab_out\] = \(11,\)"),
         (
             lambda h: {"final_norm": NormWeights(np.ones(8))},
             "final_norm is given, but norm=none has no gain",

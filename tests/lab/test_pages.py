@@ -18,7 +18,9 @@ from circuitax.records.record import Record
 def test_pages(entries: dict[str, Entry], results: Path) -> None:
     cell = plan(["experiment=house_walk", "scale=tiny", "members=2"], entries)[1][0]
     run = conduct(cell, command="typed", stop=StopFlag(), say=lambda text: None).folder
-    gallery, claims = write_pages(results / "latest", {"house_walk": run}, entries, "made by")
+    gallery, claims, report = write_pages(
+        results / "latest", {"house_walk": run}, entries, "made by"
+    )
     text = gallery.read_text()
     links = re.findall(r"\]\(([^)#]+)\)", text)
     assert len(links) >= 3
@@ -26,12 +28,17 @@ def test_pages(entries: dict[str, Entry], results: Path) -> None:
         assert (gallery.parent / link).exists(), link
     assert f"../house_walk/{cell.id}/figures/path.png" in links
     assert "Not run yet:" in text and "house_reader" in text
-    assert "claims: 1 hold, 1 absent" in text
+    assert "Claims: [✔ 1 holds · ∅ 1 absent](CLAIMS.md)" in text
+    assert "## Further experiments" in text
     assert verdict_counts(verdicts(run)) == "1 hold, 1 absent"
     assert verdict_counts([]) == ""
+    html = report.read_text()
+    assert "claim-walk-spreads" in html and 'src="data:image/webp;base64,' in html
     page = claims.read_text()
-    assert "Of 1 claims: 1 absent" in page
-    assert "- `walk-spreads`: too few members" in page
+    assert "Of 1 published relations: 1 absent" in page
+    assert "Reason: too few members" in page
+    codes = re.findall(r'href="([^"#]+measures\.py)#L\d+"', page)
+    assert len(codes) == 2 and all((claims.parent / code).is_file() for code in codes)
 
 
 def test_a_record_that_no_longer_settles_its_claims_is_refused(

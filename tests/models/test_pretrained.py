@@ -17,7 +17,7 @@ from circuitax.kernel.forward import forward
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.models import pretrained
+from circuitax.models import pretrained, sources
 from circuitax.models.lens_format import config_from_spec, spec_from_config
 from circuitax.models.pretrained import load_pretrained, named_from_state, save_pretrained
 from circuitax.models.transformer import init_model
@@ -259,10 +259,10 @@ def test_repositories_are_looked_up_in_the_local_cache_only(
             LocalEntryNotFoundError=LocalEntryNotFoundError, HFValidationError=HFValidationError
         ),
     )
-    monkeypatch.setattr(pretrained, "find_spec", lambda name: None)
+    monkeypatch.setattr(sources, "find_spec", lambda name: None)
     with pytest.raises(FileNotFoundError, match=r"is no folder; .* install huggingface_hub"):
         load_pretrained("owner/cached")
-    monkeypatch.setattr(pretrained, "find_spec", lambda name: object())
+    monkeypatch.setattr(sources, "find_spec", lambda name: object())
     monkeypatch.setitem(sys.modules, "huggingface_hub", hub)
     assert load_pretrained("owner/cached").spec.norm == Norm.layernorm
     with pytest.raises(FileNotFoundError, match="neither a folder nor in the Hugging Face cache"):

@@ -157,8 +157,8 @@ MUTANTS = (
     Mutant(
         "rotary_on_queries_only",  # scores would then depend on absolute positions
         "kernel/layer.py",
-        "k = rotate(k, src, spec.rotary_base)",
-        "k = rotate(k, 0 * src, spec.rotary_base)",
+        "k = turn(k, src, spec, local)",
+        "k = turn(k, 0 * src, spec, local)",
         ("tests/kernel/test_forward.py::test_rotary_depends_on_offsets_only",),
     ),
     Mutant(
@@ -463,8 +463,8 @@ MUTANTS = (
     Mutant(
         "ledger_prunes_too_early",
         "circuits/ledger.py",
-        "keep = front.bound > kth",
-        "keep = front.bound > 3 * kth",
+        "keep = front.bound > best.kth",
+        "keep = front.bound > 3 * best.kth",
         ("tests/circuits/test_ledger.py::test_head_paths_equal_brute_force[full]",),
     ),
     Mutant(

@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from circuitax.records.difference import difference_estimate, gap_between
-from circuitax.records.estimate import Estimate, exact
+from circuitax.records.difference import difference_estimate, ratio_estimate
 
 
 def test_agrees_with_scipy(rng: np.random.Generator) -> None:
@@ -29,7 +28,18 @@ def test_samples_are_checked() -> None:
         difference_estimate([1.0, 2.0], [])
 
 
-def test_the_gap_between_two_intervals() -> None:
-    above, below = Estimate(5.0, 4.0, 6.5, 8, ""), Estimate(2.0, 1.0, 3.25, 5, "")
-    assert gap_between(above, below) == exact(0.75, 5)
-    assert gap_between(below, above).value == -5.5
+def test_a_ratio_has_the_noise_of_both_groups() -> None:
+    rng = np.random.default_rng(0)
+    first, second = rng.normal(3, 0.4, 12), rng.normal(2, 0.3, 8)
+    found = ratio_estimate(first, second)
+    assert found.value == pytest.approx(first.mean() / second.mean(), rel=1e-12)
+    assert found.n == 8
+    error = np.sqrt(
+        first.var(ddof=1) / 12 / first.mean() ** 2 + second.var(ddof=1) / 8 / second.mean() ** 2
+    )
+    assert 2.0 * error < np.log(found.high / found.value) < 2.3 * error  # t of 14 to 18 degrees
+    assert found.high / found.value == pytest.approx(found.value / found.low, rel=1e-9)
+    quiet = ratio_estimate(first, np.full(8, second.mean()))
+    assert quiet.high - quiet.low < found.high - found.low
+    with pytest.raises(ValueError, match="must be positive"):
+        ratio_estimate(first, -second)

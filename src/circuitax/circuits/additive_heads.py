@@ -23,6 +23,7 @@ from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import Interventions
 from circuitax.kernel.model import Model, check_one_member
 from circuitax.kernel.norm import Norm
+from circuitax.kernel.per_head import per_head
 from circuitax.kernel.positions import Positions
 
 
@@ -70,7 +71,7 @@ def tables_from(model: Model, texts: Int[Array, "batch n_ctx"]) -> Additive:
     on token and position together is left out, and so is the own position, which a bigram table
     cannot hold (E24). Arguments and errors are those of `start_from`.
     """
-    spec, heads = model.spec, model.blocks.attention
+    spec, heads = model.spec, per_head(model)
     x = model.W_E
     if spec.positions == Positions.shortformer and model.W_pos is not None:
         x = x + model.W_pos.mean(axis=0)[None, :]
@@ -89,7 +90,9 @@ def pair_scores(model: Model, tokens: Int[Array, " n_ctx"]) -> Float[Array, "n_h
             positions that are not added to queries and keys alone.
     """
     check_one_member(model)
-    spec, heads = model.spec, model.blocks.attention
+    spec, heads = model.spec, per_head(model)
+    if spec.qk_norm or spec.score_cap is not None or spec.window is not None:
+        raise ValueError("spec must have no qk_norm, score_cap or window: scores would be no sum")
     if spec.n_layers != 1 or model.blocks.mlp is not None:
         raise ValueError("model must have one layer and no MLP to be a sum over sources")
     if spec.norm != Norm.none:

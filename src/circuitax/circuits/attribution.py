@@ -12,6 +12,7 @@ from circuitax.circuits.read_out import logits_along, read_out_of, token_directi
 from circuitax.kernel.gauge import centre_last, centre_vocabulary
 from circuitax.kernel.linalg import norm
 from circuitax.kernel.norm import Norm
+from circuitax.kernel.per_head import per_head
 from circuitax.kernel.run import Run, one_text
 
 
@@ -84,8 +85,8 @@ def attribute_sources(
     """
     values, scale = _values(run), read_out_of(run).scale
     w = directions if scale is None else directions / scale[:, None]
-    wanted = jnp.einsum("lhkd,td->lhtk", run.model.blocks.attention.W_O, w)
-    return run.trace.patterns * jnp.einsum("lhtk,lhsk->lhts", wanted, values)
+    wanted = jnp.einsum("lhkd,td->lhtk", per_head(run.model).W_O, w)
+    return _moved(run) * jnp.einsum("lhtk,lhsk->lhts", wanted, values)
 
 
 def value_weighted(run: Run) -> Float[Array, "n_layers n_heads dest src"]:
@@ -101,15 +102,21 @@ def value_weighted(run: Run) -> Float[Array, "n_layers n_heads dest src"]:
     Differs: this is the norm of what is written, which does not depend on the head's basis.
     """
     values = _values(run)
-    written = jnp.einsum("lhsk,lhkd->lhsd", values, run.model.blocks.attention.W_O)
-    return run.trace.patterns * norm(written)[:, :, None, :]
+    written = jnp.einsum("lhsk,lhkd->lhsd", values, per_head(run.model).W_O)
+    return _moved(run) * norm(written)[:, :, None, :]
+
+
+def _moved(run: Run) -> Float[Array, "n_layers n_heads dest src"]:
+    """Patterns, over the divisors of norms after attention."""
+    after = run.trace.scales.attention_post
+    return run.trace.patterns if after is None else run.trace.patterns / after[:, None, :, None]
 
 
 def _values(run: Run) -> Float[Array, "n_layers n_heads n_ctx d_value"]:
     """The values that each head moved in a run, biases included."""
     one_text(run)
     blocks, trace, kind = run.model.blocks, run.trace, run.model.spec.norm
-    heads = blocks.attention
+    heads = per_head(run.model)
     W_V, b_V = fold_read(heads.W_V, heads.b_V, kind, over_heads(blocks.attention_norm))
     read = trace.streams[:-1]
     if kind != Norm.none and trace.scales.attention is not None:

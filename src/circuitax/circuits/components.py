@@ -1,4 +1,4 @@
-"""The final stream as a sum of components, for any pre-LN transformer, MLPs included.
+"""The final stream as a sum of components, for any transformer, MLPs included.
 
 Embedding, positions, every head, every MLP and every output bias write to the stream once, and the
 stream is exactly their sum. Only reading logits from it freezes a scale, that of the final norm.

@@ -20,6 +20,7 @@ from circuitax.kernel.chain import Chain, chain_of
 from circuitax.kernel.indices import check_index
 from circuitax.kernel.linalg import gram, safe_divide, safe_sqrt, scaled_to_one
 from circuitax.kernel.model import Model, check_one_member
+from circuitax.kernel.per_head import per_head
 from circuitax.kernel.spectrum import gram_singular_values
 from circuitax.kernel.weights import HeadStack
 
@@ -133,7 +134,7 @@ def rotation_null(model: Model, key: Key[Array, ""], *, n_samples: int = 100) ->
 def _unit_maps(model: Model) -> HeadStack:
     """The heads' maps, each divided by a power of two: no score depends on their scale."""
     check_one_member(model)
-    heads = model.blocks.attention
+    heads = per_head(model)
     return HeadStack(*(scaled_to_one(W)[0] for W in (heads.W_Q, heads.W_K, heads.W_V, heads.W_O)))
 
 
@@ -259,7 +260,7 @@ def composed(model: Model, kind: str, writer: tuple[int, int], reader: tuple[int
             range, or the reader is not in a later layer.
     """
     check_one_member(model)
-    heads = model.blocks.attention
+    heads = per_head(model)
     if kind not in KINDS:
         raise ValueError(f"kind={kind!r} must be one of {KINDS}")
     for name, head in (("writer", writer), ("reader", reader)):

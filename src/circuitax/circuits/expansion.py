@@ -39,7 +39,9 @@ def path_streams(
 ) -> Float[Array, "n_paths n_ctx d_model"]:
     """What each path adds to the final stream, in the order of `paths.all_paths`.
 
-    Constants belong to the heads they pass through: a value bias starts a path at its head.
+    Constants belong to the heads they pass through: a value bias starts a path at its head, and
+    what an MLP wrote starts paths like the embedding, with which it is summed (`frozen.only` splits
+    them).
 
     Raises:
         ValueError: If there are more than ``max_paths`` paths; use `ledger` or `order_terms`.
@@ -57,6 +59,8 @@ def path_streams(
         written = written.at[:, 0].add(head_constants(frozen, layer))
         if frozen.b_O is not None:
             streams = streams.at[0].add(frozen.b_O[layer][None, :])
+        if frozen.mlps is not None:
+            streams = streams.at[0].add(frozen.mlps[layer])
         streams = jnp.concatenate([streams, written.reshape(-1, *streams.shape[1:])])
     return streams
 
@@ -65,13 +69,13 @@ def expand(run: Run, *, max_paths: int = PATH_LIMIT) -> Expansion:
     """All paths' logits, in the order of `paths.all_paths`, and what they leave unexplained.
 
     Args:
-        run: A run of an attention-only model on one text; the remainder is taken against its
-            logits.
+        run: A run on one text, made with ``outputs=True`` if the model has MLPs, whose outputs are
+            sources of paths; the remainder is taken against its logits.
         max_paths: As in `path_streams`.
 
     Raises:
-        ValueError: If the run is of several texts, the model has an MLP, or there are more than
-            ``max_paths`` paths.
+        ValueError: If the run is of several texts, what MLPs wrote was not recorded, or there are
+            more than ``max_paths`` paths.
 
     Source: framework paper, "path expansion trick"; S0 Proposition 22 for one layer.
     """
@@ -82,24 +86,47 @@ def expand(run: Run, *, max_paths: int = PATH_LIMIT) -> Expansion:
     return Expansion(terms, bias, logits - (terms.sum(axis=0) + bias[None, :]))
 
 
-def path_stream(frozen: FrozenModel, path: Path) -> Float[Array, "n_ctx d_model"]:
-    """What one path adds to the final stream, constants included; ``path`` is static.
+def path_stream(
+    frozen: FrozenModel, path: Path, start: int | str | None = "any"
+) -> Float[Array, "n_ctx d_model"]:
+    """What one path adds to the final stream, constants included.
+
+    Args:
+        frozen: The frozen model of one text.
+        path: Heads in the order in which they act, static.
+        start: Where the path starts, static: a layer for what its MLP wrote, None for the embedding
+            with the biases, "any" for all of these together.
 
     Raises:
         ValueError: If the model has no such path.
     """
     n_layers, n_heads = frozen.A.shape[:2]
     check_path(path, n_layers, n_heads)
-    stream = frozen.embedding
-    if frozen.b_O is not None:
-        first = path[0][0] if path else n_layers
-        stream = stream + frozen.b_O[:first].sum(axis=0)[None, :]
+    first = path[0][0] if path else n_layers
+    if isinstance(start, int):
+        stream = _mlp_stream(frozen, start, first)
+    else:
+        stream = frozen.embedding
+        if frozen.b_O is not None:
+            stream = stream + frozen.b_O[:first].sum(axis=0)[None, :]
+        if frozen.mlps is not None and start is not None:
+            stream = stream + frozen.mlps[:first].sum(axis=0)
     for layer, head in path:
         mixed = frozen.A[layer, head] @ (stream @ frozen.W_V[layer, head])
-        if frozen.b_V is not None and (layer, head) == path[0]:
+        own = frozen.b_V is not None and not isinstance(start, int)
+        if frozen.b_V is not None and own and (layer, head) == path[0]:
             mixed = mixed + frozen.b_V[layer, head]
         stream = mixed @ frozen.W_O[layer, head]
     return stream
+
+
+def _mlp_stream(frozen: FrozenModel, start: int, first: int) -> Float[Array, "n_ctx d_model"]:
+    if frozen.mlps is None:
+        raise ValueError(f"start={start} must be None: the model has no MLP")
+    check_index("start", start, frozen.mlps.shape[0])
+    if start >= first:
+        raise ValueError(f"start={start} must be a layer before the path's first head, {first}")
+    return frozen.mlps[start]
 
 
 def path_term(frozen: FrozenModel, path: Path) -> Kron:

@@ -52,7 +52,8 @@ def over_heads(norm: NormWeights | None) -> NormWeights | None:
 def fold_norms(model: Model) -> Model:
     """The same model with bare norms, without gain and offset, and where possible without centring.
 
-    Gain and offset move into the weights that read. Under a final norm, the weights that write
+    Gain and offset move into the weights that read; norms of queries, of keys and of what is
+    written stay as they are. Under a final norm, the weights that write
     (embeddings, ``W_O``, ``W_out``, biases) are centred as well, so that the stream has mean 0 by
     itself and an RMS norm is enough. Without a final norm the unembedding would see the mean that
     this removes, and sinusoidal positions are no weights: the norm then keeps its centring.
@@ -64,8 +65,8 @@ def fold_norms(model: Model) -> Model:
         A model with the same logits, patterns and norm scales.
 
     Raises:
-        ValueError: If the model is an ensemble, positions are added between norm and queries, where
-            a gain cannot be folded, or a gated MLP would need a bias in its gate.
+        ValueError: If the model is an ensemble, or positions are added between norm and queries,
+            where a gain cannot be folded.
 
     Source: S0 section 2.3, assumption 3.
     """
@@ -91,10 +92,8 @@ def fold_norms(model: Model) -> Model:
         W_in, b_in = fold_read(mlp.W_in, mlp.b_in, spec.norm, blocks.mlp_norm)
         mlp = mlp._replace(W_in=W_in, b_in=b_in)
         if mlp.W_gate is not None:
-            W_gate, b_gate = fold_read(mlp.W_gate, None, spec.norm, blocks.mlp_norm)
-            if b_gate is not None:
-                raise ValueError("blocks.mlp.W_gate has no bias to fold a norm's offset in")
-            mlp = mlp._replace(W_gate=W_gate)
+            W_gate, b_gate = fold_read(mlp.W_gate, mlp.b_gate, spec.norm, blocks.mlp_norm)
+            mlp = mlp._replace(W_gate=W_gate, b_gate=b_gate)
     W_U, b_U = model.W_U, model.b_U
     if spec.final_norm:
         W_U, b_U = fold_read(W_U, b_U, spec.norm, model.final_norm)

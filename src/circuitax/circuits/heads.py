@@ -11,7 +11,7 @@ as E1 are errata of the sources (docs/errata.md).
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, DTypeLike, Float, Int
 
 from circuitax.circuits.folding import fold_read, over_heads
 from circuitax.kernel.bias import with_constant
@@ -20,8 +20,11 @@ from circuitax.kernel.gauge import centre_sources, centre_vocabulary, fold_score
 from circuitax.kernel.linalg import safe_divide
 from circuitax.kernel.model import Model, check_one_member
 from circuitax.kernel.norm import Norm, norm_scale
-from circuitax.kernel.positions import Positions, rotate, sinusoidal
-from circuitax.kernel.spectrum import norm
+from circuitax.kernel.per_head import per_head, spread_groups
+from circuitax.kernel.positions import Positions, sinusoidal
+from circuitax.kernel.rotary import turn
+from circuitax.kernel.spec import TransformerSpec
+from circuitax.kernel.spectrum import norm as chain_norm
 from circuitax.kernel.weights import HeadStack
 
 
@@ -31,6 +34,7 @@ def head_qk(heads: HeadStack, score_scale: float) -> Chain:
     Source: S0 Definition 23, over features (E3: the name is used for the V × V matrix there).
     Differs: the score scale is inside (E13).
     """
+    heads = _all_heads(heads)
     return fold_score_scale(chain_of(heads.W_Q, jnp.matrix_transpose(heads.W_K)), score_scale)
 
 
@@ -39,7 +43,14 @@ def head_ov(heads: HeadStack) -> Chain:
 
     Source: S0 Claim 18, where it is the transpose ``W_O W_V``.
     """
+    heads = _all_heads(heads)
     return chain_of(heads.W_V, heads.W_O)
+
+
+def _all_heads(heads: HeadStack) -> HeadStack:
+    if heads.q_gain is not None:
+        raise ValueError("heads.q_gain must be None: pass kernel.per_head.per_head(model)")
+    return spread_groups(heads, heads.W_Q.shape[-3])
 
 
 def token_qk(model: Model, *, offset: int = 0, centred: bool = True) -> Chain:
@@ -55,8 +66,8 @@ def token_qk(model: Model, *, offset: int = 0, centred: bool = True) -> Chain:
             sources at other offsets then have other tables, whose means differ.
 
     Raises:
-        ValueError: If the model is an ensemble, or keys are smeared, so that a score needs the
-            token before the source as well.
+        ValueError: If the model is an ensemble, keys are smeared, so that a score needs the token
+            before the source as well, or scores are not bilinear: QK-norm, a bound on scores.
 
     Source: S0 Definition 23.
     Differs: S0 prints ``W_Eᵀ W_Q W_K W_E``, whose shapes do not meet (E1), and no scale (E13).
@@ -85,7 +96,7 @@ def token_ov(model: Model, *, centred: bool = True) -> Chain:
         entry (v, u), not (u, v) as Remark 24 prints (E2).
     """
     check_one_member(model)
-    heads, gain = model.blocks.attention, over_heads(model.blocks.attention_norm)
+    heads, gain = per_head(model), over_heads(model.blocks.attention_norm)
     W_V, _ = fold_read(heads.W_V, None, model.spec.norm, gain)
     return chain_of(_token_rows(model), W_V, heads.W_O, unembedding(model, centred=centred))
 
@@ -129,7 +140,7 @@ def position_blocks(model: Model, n_ctx: int) -> PositionBlocks:
         raise ValueError(f"spec.positions={spec.positions.value} has no position vectors")
     if spec.positions.in_stream and spec.norm != Norm.none:
         raise ValueError(f"spec.norm={spec.norm.value} must be none: it mixes token and position")
-    heads = model.blocks.attention
+    heads = per_head(model)
     tokens, W_Q, W_K = _query_key_maps(model, 0)
     positions = position_vectors(model, n_ctx)
 
@@ -187,20 +198,39 @@ def _query_key_maps(model: Model, offset: int) -> tuple[Array, Array, Array]:
 
     Where there are biases, each map has them as its last row, and token rows end with 1.
     """
-    spec, heads = model.spec, model.blocks.attention
+    spec, heads = model.spec, per_head(model)
     if heads.smear is not None:
         raise ValueError("blocks.attention.smear must be None: it mixes keys of two tokens")
-    per_head = over_heads(model.blocks.attention_norm)
-    W_Q, b_Q = fold_read(heads.W_Q, heads.b_Q, spec.norm, per_head)
-    W_K, b_K = fold_read(heads.W_K, heads.b_K, spec.norm, per_head)
+    if spec.qk_norm or spec.score_cap is not None:
+        raise ValueError(
+            "spec.qk_norm must be False and spec.score_cap None: scores are not bilinear in "
+            "tokens; score_terms(run) splits those of a text"
+        )
+    norm = over_heads(model.blocks.attention_norm)
+    W_Q, b_Q = fold_read(heads.W_Q, heads.b_Q, spec.norm, norm)
+    W_K, b_K = fold_read(heads.W_K, heads.b_K, spec.norm, norm)
     rows = _token_rows(model)
     if b_Q is not None or b_K is not None:
         rows, W_Q, W_K = with_constant(rows), _with_bias(W_Q, b_Q), _with_bias(W_K, b_K)
     if spec.positions == Positions.rotary:
-        d_head = W_Q.shape[-1]
-        eye = jnp.eye(d_head, dtype=W_Q.dtype)[None]
-        W_Q = W_Q @ rotate(eye, jnp.full(d_head, offset), spec.rotary_base)[0]
+        W_Q = W_Q @ rotation(spec, offset, W_Q.dtype)
     return rows, W_Q, W_K
+
+
+def rotation(
+    spec: TransformerSpec, offset: int | Int[Array, ""], dtype: DTypeLike
+) -> Float[Array, "n_layers 1 d_head d_head"]:
+    """``R_Δ`` with ``⟨q_t, k_s⟩ = q R_Δ kᵀ`` for Δ = t - s, in every layer, of rows q and k.
+
+    Args:
+        spec: With rotary positions.
+        offset: Δ, how many steps the source lies before the destination; may be traced.
+        dtype: Of the result.
+    """
+    d_head = spec.head_width
+    eye, index = jnp.eye(d_head, dtype=dtype)[None], jnp.full(d_head, offset)
+    kinds = {is_local: turn(eye, index, spec, is_local) for is_local in (False, True)}
+    return jnp.stack([kinds[spec.is_local(layer)] for layer in range(spec.n_layers)])
 
 
 def _with_bias(W: Array, b: Array | None) -> Array:
@@ -210,4 +240,4 @@ def _with_bias(W: Array, b: Array | None) -> Array:
 
 def _variance_over_sources(table: Chain) -> Float[Array, "n_layers n_heads"]:
     n_dest, n_src = table.shape[-2:]
-    return norm(centre_sources(table)) ** 2 / (n_dest * n_src)
+    return chain_norm(centre_sources(table)) ** 2 / (n_dest * n_src)

@@ -6,7 +6,8 @@ drops a branch only when nothing in it can matter. The search runs on the host i
 and returns indices; the values at those indices are the differentiable `head_path_values`.
 
 A *head path* is a chain of heads, summed over positions; a *position path* is a chain of heads and
-of the positions they read.
+of the positions they read. Paths start at the embedding or at what an MLP wrote, which is taken as
+it is: what an MLP made of its input is not split, since it is not linear.
 """
 
 from operator import index
@@ -19,12 +20,12 @@ from jaxtyping import Array, Float
 
 from circuitax.circuits.expansion import path_stream
 from circuitax.circuits.frozen import FrozenModel, frozen_model
-from circuitax.circuits.ledger_steps import HeadSteps, PositionSteps, join, take
+from circuitax.circuits.ledger_steps import Batch, HeadSteps, PositionSteps, join, take
+from circuitax.circuits.path_bounds import head_path_bounds
 from circuitax.circuits.paths import Path, path_name
 from circuitax.circuits.second_moments import (
     HostModel,
     final_stream,
-    head_path_moments,
     host_model,
     position_path_moments,
 )
@@ -60,11 +61,13 @@ class Ledger(NamedTuple):
     bias: float = 0.0
     """What belongs to no path: ``b_U`` and the final norm's offset. 0 from `head_ledger` and
     `position_ledger`, which take a direction instead of a token."""
+    starts: tuple[int | None, ...] = ()
+    """Where each path starts: None for the embedding, else the layer of an MLP."""
 
     def __str__(self) -> str:
         names = [
-            path_name(path, sources or None)
-            for path, sources in zip(self.paths, self.positions, strict=True)
+            path_name(path, sources or None, start)
+            for path, sources, start in zip(self.paths, self.positions, self.starts, strict=True)
         ]
         which = "the largest" if self.complete else "the budget ended the search"
         sums = {
@@ -97,7 +100,8 @@ def ledger(
     the unembedding, and the divisor is that of the position.
 
     Args:
-        run: A run of an attention-only model on one text.
+        run: A run on one text, made with ``outputs=True`` if the model has MLPs. What each MLP
+            wrote is then a source of paths, beside the embedding.
         token: Id whose logit is explained.
         minus: Id whose logit is subtracted; None for none.
         position: Where the logit is read; negative positions count from the end.
@@ -108,11 +112,12 @@ def ledger(
 
     Raises:
         ValueError: If the call is inside jit, vmap or grad, the run is of a batch, of an ensemble,
-            of a model with MLPs, or not finite, or another argument is out of range.
+            of a model whose MLPs were not recorded or whose logits are bounded, or not finite, or
+            another argument is out of range.
 
     Source: ours; the search and its bound are derived in docs/methods/path-ledger.md.
     """
-    n_ctx, d_vocab = one_text(run).tokens.shape[0], run.model.d_vocab
+    n_ctx, d_vocab = one_text(run).tokens.shape[0], run.model.spec.vocab_out
     _check_host("ledger", (run, token, minus, position))
     token, position = index(token), index(position)
     check_index("token", token, d_vocab)
@@ -160,7 +165,7 @@ def head_ledger(
     Source: ours; the search and its bound are derived in docs/methods/path-ledger.md.
     """
     host, w, whole = _prepare("head_ledger", frozen, position, direction, k, budget)
-    steps = HeadSteps(host, head_path_moments(host, position), position, w)
+    steps = HeadSteps(host, head_path_bounds(host, position), position, w)
     return _search(steps, frozen.A.shape[1], k, budget, whole)
 
 
@@ -192,7 +197,7 @@ def position_ledger(
     moments = position_path_moments(host, position)
     steps = PositionSteps(host, moments, position, w)
     found = _search(steps, frozen.A.shape[1], k, budget, whole)
-    total = w @ moments.at_end @ w + (host.direct[position] @ w) ** 2
+    total = w @ moments.at_end @ w + np.sum((host.written()[:, position] @ w) ** 2)
     # The subtraction may lose all digits; what it can lose is added back.
     rest = total * (1 + 1e-12) - np.sum(found.values**2)
     bound = min(found.omitted_bound, float(np.sqrt(max(rest, 0))))
@@ -206,6 +211,7 @@ def head_path_values(
     paths: tuple[Path, ...],
     position: int,
     direction: Float[Array, " d_model"],
+    starts: tuple[int | None, ...] | None = None,
 ) -> Float[Array, " n_paths"]:
     """The values of chosen head paths, pure and differentiable.
 
@@ -214,6 +220,7 @@ def head_path_values(
         paths: Static, as in `Ledger.paths`.
         position: Where the logit is read, static.
         direction: As in `head_ledger`.
+        starts: Static, as in `Ledger.starts`; None for paths from the embedding.
 
     Raises:
         ValueError: If ``position`` is out of range, there is no path, or the model lacks
@@ -224,7 +231,8 @@ def head_path_values(
         raise ValueError("paths must have at least one path, has none")
     scale = frozen.read_out.scale
     w = direction if scale is None else direction / scale[position]
-    return jnp.stack([path_stream(frozen, path)[position] @ w for path in paths])
+    from_each = zip(paths, starts or (None,) * len(paths), strict=True)
+    return jnp.stack([path_stream(frozen, path, at)[position] @ w for path, at in from_each])
 
 
 def _search(
@@ -233,36 +241,33 @@ def _search(
     """Expand the most promising partial paths, a batch at a time, until none can matter."""
     front, ids = steps.root(), np.zeros(1, int)
     parents, hops = [np.array([-1])], [front.hop]
-    best, best_ids = front.value, ids
-    n_evaluated, runner_up, dropped = 1, 0.0, 0.0
+    best = _Best(k)
+    best.add(front, ids)
+    n_nodes, dropped = 1, 0.0
     while True:
-        kth = _kth(best, k)
-        keep = front.bound > kth
+        keep = front.bound > best.kth
         dropped = max(dropped, front.bound[~keep].max(initial=0.0))
         front, ids = take(front, keep), ids[keep]
-        if not ids.size or n_evaluated >= budget:
+        if not ids.size or best.n_evaluated >= budget:
             break
         # Strict best-first would expand one at a time; a batch that grows with the front keeps
         # the number of NumPy calls logarithmic and wastes little.
         size = min(max(_LEAST_BATCH, ids.size // 8), ids.size)
         chosen = np.argpartition(-front.bound, size - 1)[:size]
         new, parent = steps.children(take(front, chosen).state)
-        new_ids = n_evaluated + np.arange(new.value.size)
-        n_evaluated += new.value.size
+        new_ids = n_nodes + np.arange(new.hop.size)
+        n_nodes += new.hop.size
         parents.append(ids[chosen][parent])
         hops.append(new.hop)
-        values, all_ids = np.concatenate([best, new.value]), np.concatenate([best_ids, new_ids])
-        order = np.argsort(-np.abs(values), kind="stable")
-        runner_up = max(runner_up, np.abs(values[order[k:]]).max(initial=0.0))
-        best, best_ids = values[order[:k]], all_ids[order[:k]]
+        best.add(new, new_ids)
         rest = np.delete(np.arange(ids.size), chosen)
         # The root's direction is wider than all others; it is expanded first, and alone.
         front = join([take(front, rest), new]) if rest.size else new
         ids = np.concatenate([ids[rest], new_ids])
-    omitted = float(max(runner_up, dropped, front.bound.max(initial=0.0)))
+    omitted = float(max(best.runner_up, dropped, front.bound.max(initial=0.0)))
     parent_of, hop_of = np.concatenate(parents), np.concatenate(hops)
     paths, positions = [], []
-    for node in best_ids:
+    for node in best.nodes:
         trail = []
         while hop_of[node] >= 0:
             trail.append(int(hop_of[node]))
@@ -271,11 +276,48 @@ def _search(
         heads, sources = steps.decode(trail)
         paths.append(tuple((head // n_heads, head % n_heads) for head in heads))
         positions.append(sources)
-    found = float(best.sum())
-    complete = not ids.size
+    found = float(best.values.sum())
     return Ledger(
-        tuple(paths), tuple(positions), best, found, whole - found, omitted, complete, n_evaluated
+        tuple(paths),
+        tuple(positions),
+        best.values,
+        found,
+        whole - found,
+        omitted,
+        complete=not ids.size,
+        n_evaluated=best.n_evaluated,
+        starts=tuple(int(source) - 1 if source else None for source in best.sources),
     )
+
+
+class _Best:
+    """The largest values seen, and the largest of all others."""
+
+    def __init__(self, k: int) -> None:
+        self.k, self.n_evaluated, self.runner_up = k, 0, 0.0
+        self.values = np.zeros(0)
+        self.nodes, self.sources = np.zeros(0, int), np.zeros(0, int)
+
+    @property
+    def kth(self) -> float:
+        return _kth(self.values, self.k)
+
+    def add(self, batch: Batch, ids: np.ndarray) -> None:
+        """Count the values of a batch."""
+        row, source = np.nonzero(np.arange(batch.value.shape[1]) < batch.n_sources[:, None])
+        value = batch.value[row, source]
+        self.n_evaluated += value.size
+        if len(self.values) == self.k:  # most are too small to be sorted
+            large = np.abs(value) > self.kth
+            self.runner_up = max(self.runner_up, np.abs(value[~large]).max(initial=0.0))
+            row, source, value = row[large], source[large], value[large]
+        values = np.concatenate([self.values, value])
+        order = np.argsort(-np.abs(values), kind="stable")
+        first, rest = order[: self.k], order[self.k :]
+        self.runner_up = max(self.runner_up, np.abs(values[rest]).max(initial=0.0))
+        self.values = values[first]
+        self.nodes = np.concatenate([self.nodes, ids[row]])[first]
+        self.sources = np.concatenate([self.sources, source])[first]
 
 
 def _kth(best: np.ndarray, k: int) -> float:

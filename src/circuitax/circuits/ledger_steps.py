@@ -9,13 +9,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from circuitax.circuits.path_bounds import PathBounds
 from circuitax.circuits.second_moments import HostModel, Moments
 
 
 class Batch(NamedTuple):
-    """Partial paths: their value if they end here, a bound on what may precede, and their state."""
+    """Partial paths: values of what may start them, a bound on what may precede, their state."""
 
     value: np.ndarray
+    """``[rows, n_sources]``: the path from the embedding, and from each MLP that acts before."""
+    n_sources: np.ndarray
+    """How many of these there are; the rest of a row is 0."""
     bound: np.ndarray
     hop: np.ndarray
     """Code of the last step taken; -1 at the root."""
@@ -25,7 +29,8 @@ class Batch(NamedTuple):
 def take(batch: Batch, which: np.ndarray) -> Batch:
     """Some rows of a batch."""
     state = tuple(part[which] for part in batch.state)
-    return Batch(batch.value[which], batch.bound[which], batch.hop[which], state)
+    values = (batch.value[which], batch.n_sources[which])
+    return Batch(*values, batch.bound[which], batch.hop[which], state)
 
 
 def join(batches: list[Batch]) -> Batch:
@@ -33,6 +38,7 @@ def join(batches: list[Batch]) -> Batch:
     columns = zip(*(batch.state for batch in batches), strict=True)
     return Batch(
         np.concatenate([batch.value for batch in batches]),
+        np.concatenate([batch.n_sources for batch in batches]),
         np.concatenate([batch.bound for batch in batches]),
         np.concatenate([batch.hop for batch in batches]),
         tuple(np.concatenate(column) for column in columns),
@@ -42,17 +48,21 @@ def join(batches: list[Batch]) -> Batch:
 class HeadSteps:
     """Steps of head paths: head index, row over positions ``[n_ctx]``, direction in value space."""
 
-    def __init__(self, model: HostModel, moments: Moments, position: int, w: np.ndarray) -> None:
-        self.model, self.moments, self.w, self.position = model, moments, w, position
+    def __init__(self, model: HostModel, bounds: PathBounds, position: int, w: np.ndarray) -> None:
+        self.model, self.bounds, self.w, self.position = model, bounds, w, position
+        self.read = [model.read_from(head) for head in range(len(model.layer))]
 
     def root(self) -> Batch:
-        """The direct path."""
-        value = self.model.direct[self.position] @ self.w
-        bound = np.sqrt(max(self.w @ self.moments.at_end @ self.w, 0))
+        """The direct paths."""
+        value = self.model.written()[:, self.position] @ self.w
+        ends = self.model.W_O @ self.w
+        squares = np.einsum("hk,hkj,hj->h", ends, self.bounds.at_end, ends)
+        bound = np.sqrt(squares.max(initial=0.0))
         row = np.zeros((1, self.model.direct.shape[0]))
         row[0, self.position] = 1
         state = (np.array([-1]), row, self.w[None])
-        return Batch(np.array([value]), np.array([bound]), np.array([-1]), state)
+        sources = np.array([self.model.n_sources])
+        return Batch(value[None], sources, np.array([bound]), np.array([-1]), state)
 
     def children(self, state: tuple[np.ndarray, ...]) -> tuple[Batch, np.ndarray]:
         """All one-step extensions, and the row of the parent of each."""
@@ -66,17 +76,20 @@ class HeadSteps:
             u = through[which] @ self.model.W_O[head].T
             before = row[which]
             after = before @ self.model.A[head]
-            value = np.einsum("bs,bs->b", after, u @ self.model.V[head].T)
-            value += np.einsum("bt,bt->b", before, u @ self.model.b_V[head].T)
+            values, n_sources = np.zeros((len(u), self.model.n_sources)), len(self.read[head])
+            read = (u @ self.read[head].reshape(-1, u.shape[1]).T).reshape(len(u), n_sources, -1)
+            values[:, :n_sources] = np.einsum("bs,bms->bm", after, read)
+            values[:, 0] += np.einsum("bt,bt->b", before, u @ self.model.b_V[head].T)
             outer = (u[:, :, None] * u[:, None, :]).reshape(len(u), -1)
-            squares = outer @ self.moments.at_head[head].reshape(row.shape[1], -1).T
+            squares = outer @ self.bounds.at_head[head].reshape(row.shape[1], -1).T
             mass = np.abs(after)
             moment = np.einsum("bs,bs->b", mass, np.maximum(squares, 0))
             bound = np.sqrt(moment * mass.sum(axis=1))
             codes = np.full(len(u), head)
-            batches.append(Batch(value, bound, codes, (codes, after, u)))
+            counts = np.full(len(u), n_sources)
+            batches.append(Batch(values, counts, bound, codes, (codes, after, u)))
             parents.append(which)
-        return _joined(batches, parents, state)
+        return _joined(self.model, batches, parents, state)
 
     def decode(self, hops: list[int]) -> tuple[list[int], tuple[int | None, ...]]:
         """Heads and sources of coded steps, in the order in which they act."""
@@ -91,13 +104,15 @@ class PositionSteps:
 
     def __init__(self, model: HostModel, moments: Moments, position: int, w: np.ndarray) -> None:
         self.model, self.moments, self.w, self.position = model, moments, w, position
+        self.read = [model.read_from(head) for head in range(len(model.layer))]
 
     def root(self) -> Batch:
-        """The direct path."""
-        value = self.model.direct[self.position] @ self.w
+        """The direct paths."""
+        value = self.model.written()[:, self.position] @ self.w
         bound = np.sqrt(max(self.w @ self.moments.at_end @ self.w, 0))
         state = (np.array([-1]), np.array([self.position]), np.ones(1), self.w[None])
-        return Batch(np.array([value]), np.array([bound]), np.array([-1]), state)
+        sources = np.array([self.model.n_sources])
+        return Batch(value[None], sources, np.array([bound]), np.array([-1]), state)
 
     def children(self, state: tuple[np.ndarray, ...]) -> tuple[Batch, np.ndarray]:
         """All one-step extensions, and the row of the parent of each."""
@@ -111,23 +126,30 @@ class PositionSteps:
                 continue
             u = through[which] @ self.model.W_O[head].T
             weight = coefficient[which, None] * self.model.A[head][dest[which]]
-            value = weight * (u @ self.model.V[head].T)
+            n_sources = len(self.read[head])
+            read = (u @ self.read[head].reshape(-1, u.shape[1]).T).reshape(len(u), n_sources, -1)
+            value = weight[..., None] * np.swapaxes(read, 1, 2)
             outer = (u[:, :, None] * u[:, None, :]).reshape(len(u), -1)
             squares = outer @ self.moments.at_head[head].reshape(n_ctx, -1).T
             bound = np.abs(weight) * np.sqrt(np.maximum(squares, 0))
             row, source = np.nonzero(weight)
             states = (np.full(len(row), head), source, weight[row, source], u[row])
             hop = head * (n_ctx + 1) + source
-            batches.append(Batch(value[row, source], bound[row, source], hop, states))
+            values = np.zeros((len(row), self.model.n_sources))
+            values[:, :n_sources] = value[row, source]
+            counts = np.full(len(row), n_sources)
+            batches.append(Batch(values, counts, bound[row, source], hop, states))
             parents.append(which[row])
             bias = coefficient[which] * np.einsum("bk,bk->b", u, self.model.b_V[head][dest[which]])
             (some,) = np.nonzero(bias)
             ended = np.zeros(len(some))
             states = (np.full(len(some), head), np.zeros(len(some), int), ended, u[some])
             hop = np.full(len(some), head * (n_ctx + 1) + n_ctx)
-            batches.append(Batch(bias[some], ended, hop, states))
+            values = np.zeros((len(some), self.model.n_sources))
+            values[:, 0] = bias[some]
+            batches.append(Batch(values, np.ones(len(some), int), ended, hop, states))
             parents.append(which[some])
-        return _joined(batches, parents, state)
+        return _joined(self.model, batches, parents, state)
 
     def decode(self, hops: list[int]) -> tuple[list[int], tuple[int | None, ...]]:
         """Heads and sources of coded steps, in the order in which they act."""
@@ -156,10 +178,15 @@ def _through(model: HostModel, last: np.ndarray, direction: np.ndarray) -> np.nd
 
 
 def _joined(
-    batches: list[Batch], parents: list[np.ndarray], state: tuple[np.ndarray, ...]
+    model: HostModel,
+    batches: list[Batch],
+    parents: list[np.ndarray],
+    state: tuple[np.ndarray, ...],
 ) -> tuple[Batch, np.ndarray]:
     if batches:
         return join(batches), np.concatenate(parents)
     empty = np.zeros(0)
-    none = Batch(empty, empty, np.zeros(0, int), tuple(part[:0] for part in state))
+    counts = np.zeros(0, int)
+    values = np.zeros((0, model.n_sources))
+    none = Batch(values, counts, empty, counts, tuple(part[:0] for part in state))
     return none, np.zeros(0, int)

@@ -20,8 +20,8 @@ def order_streams(frozen: FrozenModel) -> Float[Array, "order n_ctx d_model"]:
     """What the paths of each order, 0 … n_layers, add to the final stream.
 
     ``c_k ← c_k + Σ_h A^h c_{k-1} W_OV^h`` layer by layer: one pass, the cost of n_layers + 1
-    streams. Differentiable. Output biases ``b_O`` have order 0, value biases the order of their
-    head.
+    streams. Differentiable. Output biases ``b_O`` and what MLPs wrote have order 0, value
+    biases the order of their head.
 
     Args:
         frozen: The frozen model of one text.
@@ -38,6 +38,8 @@ def order_streams(frozen: FrozenModel) -> Float[Array, "order n_ctx d_model"]:
         written = written.at[0].add(head_constants(frozen, layer).sum(axis=0))
         if frozen.b_O is not None:
             streams = streams.at[0].add(frozen.b_O[layer][None, :])
+        if frozen.mlps is not None:
+            streams = streams.at[0].add(frozen.mlps[layer])
         streams = streams.at[1:].add(written)
     return streams
 
@@ -65,6 +67,8 @@ def layer_subset_streams(frozen: FrozenModel) -> Float[Array, "subset n_ctx d_mo
         written = written.at[0].add(head_constants(frozen, layer).sum(axis=0))
         if frozen.b_O is not None:
             streams = streams.at[0].add(frozen.b_O[layer][None, :])
+        if frozen.mlps is not None:
+            streams = streams.at[0].add(frozen.mlps[layer])
         streams = jnp.concatenate([streams, written])
     return streams
 

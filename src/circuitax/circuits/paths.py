@@ -90,18 +90,23 @@ def check_path(path: Path, n_layers: int, n_heads: int) -> None:
             )
 
 
-def path_name(path: Path, sources: tuple[int | None, ...] | None = None) -> str:
-    """``"direct"``, or heads in order of action, such as ``"0.3 → 1.2"``.
+def path_name(
+    path: Path, sources: tuple[int | None, ...] | None = None, start: int | None = None
+) -> str:
+    """``"direct"``, or heads in order of action, such as ``"0.3 → 1.2"`` or ``"mlp 0 → 1.2"``.
 
     Args:
         path: Heads in the order in which they act.
         sources: The position each head reads, None for its own bias: ``"0.3[4] → 1.2[7]"``,
             ``"0.3[bias] → 1.2[7]"``.
+        start: The layer of the MLP whose output the path starts from; None for the embedding.
     """
     heads = [f"{layer}.{head}" for layer, head in path]
     if sources is not None:
         read = ["bias" if source is None else source for source in sources]
         heads = [f"{head}[{place}]" for head, place in zip(heads, read, strict=True)]
+    if start is not None:
+        heads = [f"mlp {start}", *heads]
     return " → ".join(heads) or "direct"
 
 

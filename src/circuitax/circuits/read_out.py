@@ -27,8 +27,14 @@ def read_out_of(run: Run) -> ReadOut:
         run: A run of any transformer on one text.
 
     Raises:
-        ValueError: If the run is of a batch or an ensemble.
+        ValueError: If the run is of a batch or an ensemble, or logits are bounded by a tanh, of
+            which they are no sum.
     """
+    if run.model.spec.logit_cap is not None:
+        raise ValueError(
+            f"logit_cap={run.model.spec.logit_cap} must be None to split logits into a sum: make "
+            "the run with model.with_options(logit_cap=None)"
+        )
     model, norm = one_text(run).model, run.model.spec.norm
     if not model.spec.final_norm or norm == Norm.none:
         return ReadOut(None, model.W_U, model.b_U)

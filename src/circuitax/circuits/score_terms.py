@@ -2,7 +2,8 @@
 
 ``s_ts = scale · ⟨q_t, k_s⟩`` is bilinear, and with the norm scale frozen both sides are sums over
 whatever wrote to the stream. A second-layer head of a model with H heads per layer has
-``(1 + H)²`` terms without positions and biases.
+``(1 + H)²`` terms without positions and biases. Norms of queries and keys are frozen too. A
+bound on scores (``score_cap``) comes after all this: terms sum to what it bounds.
 """
 
 from typing import NamedTuple
@@ -16,9 +17,11 @@ from circuitax.circuits.folding import fold_read
 from circuitax.circuits.heads import position_vectors
 from circuitax.kernel.attention import attention_scores, smear_keys
 from circuitax.kernel.indices import check_index
-from circuitax.kernel.norm import Norm
-from circuitax.kernel.positions import Positions, rotate
+from circuitax.kernel.norm import Norm, norm_scale
+from circuitax.kernel.per_head import spread_groups
+from circuitax.kernel.rotary import turn
 from circuitax.kernel.run import Run, one_text
+from circuitax.kernel.spec import TransformerSpec
 
 
 class ScoreTerms(NamedTuple):
@@ -104,15 +107,26 @@ def _queries_and_keys(
     head: int | Int[Array, ""],
 ) -> tuple[Float[Array, "n_sources n_ctx d_head"], Float[Array, "n_sources n_ctx d_head"]]:
     """Queries and keys of each source; smearing and rotation are linear and act on each."""
-    heads, spec = run.model.blocks.attention, run.model.spec
+    spec = run.model.spec
+    heads = spread_groups(run.model.blocks.attention, spec.n_heads)
     q = _read(sources, heads.W_Q, heads.b_Q, run, layer, head)
     k = _read(sources, heads.W_K, heads.b_K, run, layer, head)
+    if heads.q_gain is not None and heads.k_gain is not None:
+        q, k = _divided(q, heads.q_gain[layer], spec), _divided(k, heads.k_gain[layer], spec)
     if heads.smear is not None:
         k = smear_keys(k, jnp.broadcast_to(heads.smear[layer, head], k.shape[:1]))
-    if spec.positions == Positions.rotary:
-        index = jnp.arange(k.shape[1])
-        q, k = rotate(q, index, spec.rotary_base), rotate(k, index, spec.rotary_base)
-    return q, k
+    index, local = jnp.arange(k.shape[1]), spec.is_local(layer)
+    return turn(q, index, spec, local), turn(k, index, spec, local)
+
+
+def _divided(
+    parts: Float[Array, "n_sources n_ctx d_head"],
+    gain: Float[Array, " d_head"],
+    spec: TransformerSpec,
+) -> Float[Array, "n_sources n_ctx d_head"]:
+    """Parts of queries or keys through the norm of their sum, whose divisor is kept."""
+    scale = norm_scale(parts.sum(axis=0), Norm.rmsnorm, spec.norm_eps)
+    return parts / scale[None, :, None] * gain[None, None, :]
 
 
 def _read(

@@ -5,6 +5,7 @@ all in layers below l. For a direction w, ``wᵀ N_l(s) w`` is then the sum of s
 that can follow. Products of norms would bound it far more loosely.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +27,22 @@ class HostModel(NamedTuple):
     b_V: np.ndarray  # [heads, dest, d_value]
     layer: np.ndarray  # [heads]
     direct: np.ndarray  # [n_ctx, d_model], what the direct path writes
+    mlp_V: np.ndarray  # [heads, n_mlps, src, d_value], as V from each MLP; 0 from later layers
+    mlp_direct: np.ndarray  # [n_mlps, n_ctx, d_model]
+
+    @property
+    def n_sources(self) -> int:
+        """Where paths can start: the embedding, and each MLP."""
+        return 1 + self.mlp_direct.shape[0]
+
+    def read_from(self, head: int | np.integer) -> np.ndarray:
+        """What a head reads from each source before it, ``[n_sources, src, d_value]``."""
+        before = min(int(self.layer[head]), self.mlp_direct.shape[0])
+        return np.concatenate([self.V[head][None], self.mlp_V[head, :before]])
+
+    def written(self) -> np.ndarray:
+        """What each source writes to the final stream itself, ``[n_sources, n_ctx, d_model]``."""
+        return np.concatenate([self.direct[None], self.mlp_direct])
 
 
 def host_model(frozen: FrozenModel) -> HostModel:
@@ -48,6 +65,10 @@ def host_model(frozen: FrozenModel) -> HostModel:
     layer = np.repeat(np.arange(n_layers), n_heads)
     shape = (n_layers * n_heads, n_ctx, d_value)
     b_V = np.zeros(shape) if frozen.b_V is None else np.asarray(frozen.b_V, np.float64)
+    mlps = np.zeros((0, *embedding.shape))
+    if frozen.mlps is not None:
+        mlps = np.asarray(frozen.mlps, np.float64)
+    earlier = np.arange(len(mlps)) < layer[:, None]
     host = HostModel(
         np.asarray(frozen.A, np.float64).reshape(shape[0], n_ctx, n_ctx),
         (embedding[None] + before[layer][:, None]) @ W_V,
@@ -56,6 +77,8 @@ def host_model(frozen: FrozenModel) -> HostModel:
         b_V.reshape(shape),
         layer,
         embedding + before[-1],
+        (mlps[None] @ W_V[:, None]) * earlier[:, :, None, None],
+        mlps,
     )
     for name, array in host._asdict().items():
         # Comparisons with NaN are false: a search would drop all such paths as if proven small.
@@ -70,10 +93,10 @@ def final_stream(model: HostModel) -> np.ndarray:
     for layer in range(model.layer.max(initial=-1) + 1):
         update = np.zeros_like(written)
         for head in np.flatnonzero(model.layer == layer):
-            values = model.V[head] + written @ model.W_V[head]
+            values = model.read_from(head).sum(axis=0) + written @ model.W_V[head]
             update += (model.A[head] @ values + model.b_V[head]) @ model.W_O[head]
         written += update
-    return model.direct + written
+    return model.written().sum(axis=0) + written
 
 
 class Moments(NamedTuple):
@@ -85,23 +108,6 @@ class Moments(NamedTuple):
     """``N_L`` at one position: ``[d_model, d_model]``."""
 
 
-def head_path_moments(model: HostModel, position: int) -> Moments:
-    """Moments over paths of heads, summed over positions; an upper bound.
-
-    ``(Σ_s A_ts y_s)² <= (Σ_s |A_ts|) Σ_s |A_ts| y_s²`` (Cauchy-Schwarz) at every step but the
-    first, whose vector is known exactly. Patterns of a softmax are not negative; others may be.
-
-    Args:
-        model: The model on the host.
-        position: Where the completions may end.
-    """
-    size = np.abs(model.A)
-    mass = size * size.sum(axis=-1, keepdims=True)
-    first = model.A @ model.V + model.b_V
-    starts = first[..., :, None] * first[..., None, :]
-    return _moments(model, mass, starts, position)
-
-
 def position_path_moments(model: HostModel, position: int) -> Moments:
     """Moments over paths of heads and positions; exact, since no two of them share a term.
 
@@ -110,12 +116,17 @@ def position_path_moments(model: HostModel, position: int) -> Moments:
         position: Where the completions may end.
     """
     squared = model.A**2
-    sources = model.V[..., :, None] * model.V[..., None, :]
-    bias = model.b_V[..., :, None] * model.b_V[..., None, :]
-    return _moments(model, squared, _mix(squared, sources) + bias, position)
+
+    def starts(head: int | np.integer) -> np.ndarray:
+        sources = _mix(squared[head], _outer(model.read_from(head)))
+        return sources + _outer(model.b_V[head][None])
+
+    return _moments(model, squared, starts, position)
 
 
-def _moments(model: HostModel, P: np.ndarray, starts: np.ndarray, position: int) -> Moments:
+def _moments(
+    model: HostModel, P: np.ndarray, starts: Callable[[int | np.integer], np.ndarray], position: int
+) -> Moments:
     """``N += Σ_h W_Oᵀ (starts + P W_Vᵀ N W_V) W_O`` over layers."""
     n_heads, n_ctx, d_value = model.V.shape
     d_model = model.direct.shape[1]
@@ -131,10 +142,16 @@ def _moments(model: HostModel, P: np.ndarray, starts: np.ndarray, position: int)
                 at_head[head] = model.W_V[head].T @ read[:, :, i]
         # After the last layer only one position is asked for.
         where = slice(None) if layer < last else slice(position, position + 1)
-        inner = [starts[head][where] + _mix(P[head][where], at_head[head]) for head in heads]
+        inner = [starts(head)[where] + _mix(P[head][where], at_head[head]) for head in heads]
         right = np.concatenate([y @ model.W_O[h] for y, h in zip(inner, heads, strict=True)], 1)
         N[where] += np.concatenate(model.W_O[heads]).T @ right
     return Moments(at_head, N[position])
+
+
+def _outer(vectors: np.ndarray) -> np.ndarray:
+    """``Σ_q v_q(s) v_q(s)ᵀ`` of vectors ``[q, n_ctx, d]``."""
+    by_position = np.swapaxes(vectors, 0, 1)
+    return np.swapaxes(by_position, 1, 2) @ by_position
 
 
 def _mix(P: np.ndarray, moments: np.ndarray) -> np.ndarray:

@@ -16,6 +16,7 @@ from circuitax.kernel.gauge import centre_sources
 from circuitax.kernel.indices import check_index
 from circuitax.kernel.linalg import safe_divide
 from circuitax.kernel.model import Model, check_one_member
+from circuitax.kernel.per_head import per_head
 from circuitax.kernel.spectrum import Cycle, cyclic, eigenvalues, unit_factors
 
 
@@ -77,7 +78,7 @@ def composed_keys(model: Model, writer: tuple[int, int], reader_layer: int) -> t
             model is an ensemble.
     """
     check_one_member(model)
-    heads, (layer, head) = model.blocks.attention, writer
+    heads, (layer, head) = per_head(model), writer
     n_layers, n_heads = heads.W_V.shape[:2]
     check_index("writer[0]", layer, n_layers)
     check_index("writer[1]", head, n_heads)

@@ -31,10 +31,12 @@ def term_losses(run: Run) -> TermLosses:
     """Losses of the terms of the path expansion, by order and by the layers of the first order.
 
     Args:
-        run: A run of an attention-only model on one text, of at most 8 layers.
+        run: A run on one text of a model of at most 8 layers, made with ``outputs=True`` if it has
+            MLPs, whose outputs count to order 0.
 
     Raises:
-        ValueError: If the run is of several texts, or the model has an MLP or more than 8 layers.
+        ValueError: If the run is of several texts, what MLPs wrote was not recorded, or the model
+            has more than 8 layers.
 
     Source: framework paper, "term importance analysis".
     """

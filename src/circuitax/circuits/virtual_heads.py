@@ -13,6 +13,7 @@ from circuitax.kernel.chain import Chain, chain_of
 from circuitax.kernel.indices import check_index
 from circuitax.kernel.linalg import norm
 from circuitax.kernel.model import Model, check_one_member
+from circuitax.kernel.per_head import per_head
 
 
 def virtual_patterns(
@@ -49,7 +50,7 @@ def virtual_ov(model: Model, first: int, second: int) -> Chain:
         ValueError: If a layer is out of range, or ``first`` is not before ``second``.
     """
     check_one_member(model)
-    heads = model.blocks.attention
+    heads = per_head(model)
     _check_layers(first, second, heads.W_V.shape[0])
     return chain_of(
         heads.W_V[first][:, None],

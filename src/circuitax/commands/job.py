@@ -12,12 +12,14 @@ from omegaconf import DictConfig
 from circuitax.commands.status import BUSY, STATUS, STOPPED, leave
 from circuitax.config.catalogue import checkout, discover
 from circuitax.config.cells import Cell, from_config
+from circuitax.data.cache import CacheError
 from circuitax.data.corpus import TextError
 from circuitax.lab.busy import Busy
 from circuitax.lab.compilation import keep_compiled_code
 from circuitax.lab.conduct import WAIT_SECONDS, Outcome, conduct
 from circuitax.lab.loop import Diverged
 from circuitax.lab.pages import verdict_counts
+from circuitax.lab.places import about_the_place
 from circuitax.lab.runs import shown, verdicts
 from circuitax.lab.stop import StopFlag, Stopped
 from circuitax.records.provenance import typed_command
@@ -57,13 +59,24 @@ def compute(config: DictConfig, stop: StopFlag | None = None) -> None:
         _say(f"error: {error}")
         leave(status, overrides, BUSY, str(error))
         return
-    except (TextError, Diverged) as error:  # one line, where an exception would print its traceback
+    except (
+        TextError,
+        Diverged,
+        CacheError,
+    ) as error:  # one line, where an exception would print its traceback
         _say(f"error: {error}")
         leave(status, overrides, "failed", str(error))
         return
     except Stopped as stopped:
         leave(status, overrides, "stopped", "by a signal")
         _obey(stopped, marker, alone=alone)
+        return
+    except OSError as error:
+        reason = about_the_place(error)
+        leave(status, overrides, "failed", reason or f"{type(error).__name__}: {error}")
+        if not reason:
+            raise
+        _say(f"error: {reason}")
         return
     except Exception as error:
         leave(status, overrides, "failed", f"{type(error).__name__}: {error}")

@@ -60,7 +60,7 @@ def new_experiment(name: str, folder: Path | None = None) -> list[Path]:
     tests = root / "tests" / "experiments" if folder is None else folder / "tests"
     conf = (root if folder is None else folder) / "conf" / "experiment"
     texts = {
-        experiments / name / "__init__.py": f'"""The experiment {name}."""\n',
+        experiments / name / "__init__.py": _PACKAGE.format(name=name),
         **{experiments / name / f"{part}.py": _template(f"{part}.py") for part in _PARTS},
         conf / f"{name}.yaml": _template("experiment.yaml"),
         tests / f"test_{name}.py": _template("test.py"),
@@ -76,6 +76,13 @@ def new_experiment(name: str, folder: Path | None = None) -> list[Path]:
     return list(texts)
 
 
+_PACKAGE = '''\
+"""The experiment {name}."""
+
+# Which chapter of the gallery shows it (circuitax/records/gallery.py), and where in the chapter.
+CHAPTER = ""
+PLACE = 1000
+'''
 _PARTS = ("experiment", "claims", "measures", "figure")
 
 

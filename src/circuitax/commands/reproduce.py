@@ -16,6 +16,7 @@ from circuitax.config.scale import SCALES
 from circuitax.config.schema import ConfigError
 from circuitax.lab.leftovers import LOGS_DAYS, remove_older
 from circuitax.lab.pages import write_pages
+from circuitax.lab.places import require_results
 from circuitax.lab.runs import finished_runs, results_folder, run_folder, shown, work_folder
 from circuitax.lab.stop import StopFlag, withheld
 from circuitax.records.store import write_json
@@ -25,8 +26,8 @@ usage: python -m experiments.reproduce [only=a,b] [scale=tiny|quick|evening|pape
                                        [again=no|yes]
 
 Runs every experiment in increasing expected time, reuses what is finished and resumes what was
-stopped. The gallery and the claims page in results/latest/ are written anew after each; they keep
-the runs of experiments that were reproduced before and are not named now.
+stopped. The gallery, the claims page and the report in results/latest/ are written anew after each;
+they keep the runs of experiments that were reproduced before and are not named now.
 Without seed=, each experiment has the seed of its own configuration: 0, or another where claims
 were worded after a look at seed 0. again=yes computes the experiments named again, although they
 are finished.
@@ -62,6 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
         one_of("again", options["again"], ("no", "yes"))
         asked = wanted(options["only"], entries)
         names = cheap_first(asked, entries)
+        require_results()
     except (ConfigError, ValueError) as error:
         return refuse(error)
     again = asked if options["again"] == "yes" else []
@@ -93,13 +95,13 @@ def _suite(
             _say(f"[{number + 1}/{len(names)}] {name}{hint}")
             results.append(_run_one(name, options, stop, again=name in again))
             runs = _shown_now(shown_before, results, entries)
-            gallery, ledger = write_pages(latest, runs, entries, COMMAND)
+            gallery, ledger, report = write_pages(latest, runs, entries, COMMAND)
             write_json(latest / RUNS, {name: run.name for name, run in runs.items()})
             if stop.number is not None:
                 _say("stopped; the same command resumes")
                 return 128 + stop.number
     _report(results, entries, options["scale"])
-    _say(f"gallery: {shown(gallery)}\nclaims:  {shown(ledger)}")
+    _say(f"gallery: {shown(gallery)}\nclaims:  {shown(ledger)}\nreport:  {shown(report)}")
     busy = [item.name for item in results if item.busy]
     failed = [item.name for item in results if item.status != 0 and not item.busy]
     if busy:

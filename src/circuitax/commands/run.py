@@ -87,6 +87,7 @@ def _run(typed: list[str], entries: dict[str, Entry]) -> int:
     from circuitax.commands.status import forget_statuses, statuses, stopped_by
     from circuitax.config.cells import plan
     from circuitax.config.command_line import parse, quoted, split
+    from circuitax.lab.places import require_results
     from circuitax.lab.stop import Stopped
 
     line = split(typed)
@@ -95,6 +96,7 @@ def _run(typed: list[str], entries: dict[str, Entry]) -> int:
     )
     if _QUESTIONS & set(line.flags):
         return through_hydra(compute, [*line.flags, *checked])
+    require_results()
     where = "hydra.sweep.dir" if line.multirun else "hydra.run.dir"
     given = [item.value() for item in parse(checked) if item.get_key_element() == where]
     folder = Path(str(given[-1])) if given else job_folder(line.multirun)

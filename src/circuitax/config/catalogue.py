@@ -155,19 +155,20 @@ def _read(path: Path) -> tuple[str, tuple[str, ...], float, float, float | None]
     if "Spec" not in classes or "run" not in functions:
         return None
     message = (ast.get_docstring(tree) or "").split("\n")[0]
-    budget, paper = _constant(tree, "BUDGET_SECONDS"), _constant(tree, "PAPER_SECONDS")
-    evening = _constant(tree, "EVENING_SECONDS")
+    budget, paper = constant(tree, "BUDGET_SECONDS"), constant(tree, "PAPER_SECONDS")
+    evening = constant(tree, "EVENING_SECONDS")
     quick = float("inf") if budget is None else float(budget)
     return (
         message,
-        tuple(_constant(tree, "requires") or ()),
+        tuple(constant(tree, "requires") or ()),
         quick,
         quick if evening is None else float(evening),
         None if paper is None else float(paper),
     )
 
 
-def _constant(tree: ast.Module, name: str) -> Any:
+def constant(tree: ast.Module, name: str) -> Any:
+    """Value of a literal constant of a module; None when it has none of that name."""
     for node in tree.body:
         if isinstance(node, ast.Assign):
             targets, value = node.targets, node.value

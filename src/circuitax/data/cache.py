@@ -14,6 +14,10 @@ _log = logging.getLogger(__name__)
 _MARK = ".sha256"  # hidden, so that it is no part of what it is the checksum of
 
 
+class CacheError(ValueError):
+    """The cache folder does not take what is to be kept there."""
+
+
 def cache_folder() -> Path:
     """``$CIRCUITAX_CACHE``, else ``$XDG_CACHE_HOME/circuitax``, else ``~/.cache/circuitax``."""
     if own := os.environ.get("CIRCUITAX_CACHE"):
@@ -36,11 +40,20 @@ def write_once(target: Path, write: Callable[[Path], None]) -> Path:
 
     Returns:
         ``target``.
+
+    Raises:
+        CacheError: If nothing can be written beside the target.
     """
     if _whole(target):
         return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    except OSError as error:
+        raise CacheError(
+            f"cache folder {str(target.parent)!r} cannot be written ({error.strerror}): name "
+            "another with CIRCUITAX_CACHE=FOLDER"
+        ) from error
     try:
         if target.exists() and not _whole(target):
             _log.warning("%s in the cache is damaged and is made again", target.name)

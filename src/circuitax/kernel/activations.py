@@ -16,6 +16,7 @@ class Activation(StrEnum):
 
     relu = "relu"
     gelu = "gelu"
+    gelu_tanh = "gelu_tanh"
     silu = "silu"
     linear = "linear"
 
@@ -23,7 +24,8 @@ class Activation(StrEnum):
 def activate(z: Float[Array, "*shape"], activation: Activation | str) -> Float[Array, "*shape"]:
     """Apply one activation to every entry.
 
-    ``relu(z) = max(0, z)``; ``gelu(z) = z Φ(z)``; ``silu(z) = z σ(z)``; ``linear(z) = z``.
+    ``relu(z) = max(0, z)``; ``gelu(z) = z Φ(z)``; ``silu(z) = z σ(z)``; ``linear(z) = z``;
+    ``gelu_tanh(z) = z (1 + tanh(√(2/π) (z + 0.044715 z³))) / 2``, the form of GPT-2 and Gemma.
 
     Args:
         z: Pre-activations.
@@ -47,6 +49,8 @@ def activate(z: Float[Array, "*shape"], activation: Activation | str) -> Float[A
             return jax.nn.relu(z)
         case Activation.gelu:
             return jax.nn.gelu(z, approximate=False)
+        case Activation.gelu_tanh:
+            return jax.nn.gelu(z, approximate=True)
         case Activation.silu:
             return jax.nn.silu(z)
         case Activation.linear:

@@ -64,15 +64,33 @@ def attention_scores(
 
 
 def causal_mask(
-    dest: Int[Array, " dest"], src: Int[Array, " src"], causal: bool = True
+    dest: Int[Array, " dest"],
+    src: Int[Array, " src"],
+    causal: bool = True,
+    window: int | Int[Array, ""] | None = None,
 ) -> Bool[Array, "dest src"]:
     """True where position ``dest`` may read position ``src``: ``src <= dest``, or always.
+
+    Args:
+        dest: Positions that read.
+        src: Positions that are read.
+        causal: Whether later positions are hidden.
+        window: How many positions a head reads, its own included; None for all that are allowed.
 
     Source: S0 Remark 11.
     Differs: S0 omits the mask and sums over ``j <= i`` later; here it is always stated (E12).
     """
     shape = (dest.shape[0], src.shape[0])
-    return src[None, :] <= dest[:, None] if causal else jnp.ones(shape, bool)
+    allowed = src[None, :] <= dest[:, None] if causal else jnp.ones(shape, bool)
+    return allowed if window is None else allowed & (dest[:, None] - src[None, :] < window)
+
+
+def cap(scores: Float[Array, "*shape"], bound: float | None) -> Float[Array, "*shape"]:
+    """``c tanh(s / c)``, which keeps scores or logits between -c and c; None for no bound.
+
+    Source: Gemma 2, "logit soft-capping".
+    """
+    return scores if bound is None else bound * jnp.tanh(scores / bound)
 
 
 def attention_pattern(

@@ -34,8 +34,9 @@ def empty_cache(model: Model, n_max: int) -> Cache:
     if n_max < 1:
         raise ValueError(f"n_max={n_max} must be at least 1")
     W_K, W_V = model.blocks.attention.W_K, model.blocks.attention.W_V
-    n_layers, n_heads, _, d_head = W_K.shape
-    shape = (n_layers, n_heads, n_max)
+    d_head = W_K.shape[-1]
+    # One row for each query head: an edit of keys may differ between the heads of a group.
+    shape = (model.n_layers, model.n_heads, n_max)
     return Cache(
         LayerCache(
             jnp.zeros((*shape, d_head), W_K.dtype), jnp.zeros((*shape, W_V.shape[-1]), W_V.dtype)

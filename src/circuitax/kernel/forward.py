@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from circuitax.kernel.attention import cap
 from circuitax.kernel.cache import Cache
 from circuitax.kernel.interventions import Interventions, Trace, check_interventions
 from circuitax.kernel.layer import Layer, Place, apply_layer, edited
@@ -35,7 +36,8 @@ def forward(
     """Logits and trace of one sequence; vmap it over batches, interventions, members.
 
     ``X' = X + Σ_h A^h N(X) W_V^h W_O^h``, then ``X = X' + MLP(N(X'))``, for each layer;
-    ``logits = N(X) W_U + b_U``.
+    ``logits = N(X) W_U + b_U``. Options of the spec add a norm to what is written, norms to queries
+    and keys, windows, and bounds on scores and logits.
 
     Args:
         model: One model, not an ensemble.
@@ -107,7 +109,10 @@ def final_stream(
     keep, last_keep = _split_last(edit.stream_keep)
     add, last_add = _split_last(edit.stream_add)
     edits = edit._replace(stream_keep=keep, stream_add=add, scales=edit.scales._replace(final=None))
-    layers = Layer(model.blocks, edits, None if cache is None else cache.layers)
+    local = None
+    if spec.local_layers is not None:
+        local = jnp.asarray([spec.is_local(layer) for layer in range(n_layers)], bool)
+    layers = Layer(model.blocks, edits, None if cache is None else cache.layers, local)
     stream, each = jax.lax.scan(
         lambda stream, at: apply_layer(stream, at, place, spec, outputs),
         stream,
@@ -161,7 +166,8 @@ def unembed(
     norm = spec.norm if spec.final_norm else Norm.none
     read, scale = apply_norm(stream, norm, spec.norm_eps, model.final_norm, scale)
     logits = read @ model.W_U
-    return (logits if model.b_U is None else logits + model.b_U[None, :]), scale
+    logits = logits if model.b_U is None else logits + model.b_U[None, :]
+    return cap(logits, spec.logit_cap), scale
 
 
 def _split_last(edits: Array | None) -> tuple[Array | None, Array | None]:

@@ -36,8 +36,8 @@ def generate(
         sampling: Static; None to sample from the model itself.
 
     Raises:
-        ValueError: If the prompt is empty, ``n_new`` is less than 1, or the text would be longer
-            than the position table.
+        ValueError: If the prompt is empty, ``n_new`` is less than 1, the text would be longer than
+            the position table, or the outputs are no tokens.
 
     Source: S0 Algorithm 10.
     Differs: keys and values of earlier tokens are kept instead of computing ``T(X_0)`` anew.
@@ -48,6 +48,10 @@ def generate(
         raise ValueError("prompt has 0 tokens, must have at least 1")
     if n_new < 1:
         raise ValueError(f"n_new={n_new} must be at least 1")
+    if model.spec.vocab_out != model.d_vocab:
+        raise ValueError(
+            f"d_vocab_out={model.spec.vocab_out} must be d_vocab={model.d_vocab} to generate tokens"
+        )
     n_read = n_prompt + n_new - 1  # the last token is returned but never read by the model
     if model.spec.positions.needs_table and model.W_pos is not None:
         n_ctx = model.W_pos.shape[0]

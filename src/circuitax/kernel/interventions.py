@@ -18,6 +18,8 @@ class NormScales(NamedTuple):
     attention: Float[Array, "n_layers n_ctx"] | None = None
     mlp: Float[Array, "n_layers n_ctx"] | None = None
     final: Float[Array, " n_ctx"] | None = None
+    attention_post: Float[Array, "n_layers n_ctx"] | None = None
+    mlp_post: Float[Array, "n_layers n_ctx"] | None = None
 
 
 class Trace(NamedTuple):
@@ -50,7 +52,8 @@ class Interventions(NamedTuple):
     """Added, after the norm, to what an MLP reads: path patching into it."""
     head_keep: Float[Array, "n_layers n_heads n_ctx"] | None = None
     head_add: Float[Array, "n_layers n_heads n_ctx d_model"] | None = None
-    """On what each head writes (without ``b_O``)."""
+    """On what each head writes (without ``b_O``), behind a norm after attention, whose divisor is
+    that of the heads before the edit: heads replaced by what they wrote change nothing."""
     mlp_keep: Float[Array, "n_layers n_ctx"] | None = None
     mlp_add: Float[Array, "n_layers n_ctx d_model"] | None = None
     """On what each MLP writes."""
@@ -116,6 +119,8 @@ def check_interventions(
         "scales.attention": layers + ctx,
         "scales.mlp": layers + ctx,
         "scales.final": ctx,
+        "scales.attention_post": layers + ctx,
+        "scales.mlp_post": layers + ctx,
     }
     flat = given._asdict()
     scales = flat.pop("scales")

@@ -6,16 +6,17 @@ S0 is "Some Structures in Transformer Architectures" (docs/bibliography.md).
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from circuitax.kernel import attention
 from circuitax.kernel.cache import LayerCache, append
 from circuitax.kernel.interventions import Interventions, NormScales
 from circuitax.kernel.mlp import apply_mlp
-from circuitax.kernel.norm import apply_norm
-from circuitax.kernel.positions import Positions, rotate
+from circuitax.kernel.norm import Norm, apply_norm, norm_scale
+from circuitax.kernel.per_head import repeat_heads
+from circuitax.kernel.rotary import turn
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.kernel.weights import Blocks, HeadStack
+from circuitax.kernel.weights import Blocks, HeadStack, NormWeights
 
 
 class Layer(NamedTuple):
@@ -24,6 +25,8 @@ class Layer(NamedTuple):
     weights: Blocks
     edit: Interventions
     cache: LayerCache | None
+    local: Bool[Array, ""] | None = None
+    """Whether the layer is one of ``spec.local_layers``, where some are not."""
 
 
 class Place(NamedTuple):
@@ -66,23 +69,37 @@ def apply_layer(
         entering, spec.norm, spec.norm_eps, blocks.attention_norm, edit.scales.attention
     )
     mixed, pattern, cache = _attend(blocks.attention, read, at, place, spec)
+    W_O, b_O, post_scale = blocks.attention.W_O, blocks.attention.b_O, None
+    if blocks.attention_post_norm is not None:
+        post_scale = edit.scales.attention_post
+        if post_scale is None:
+            written = attention.write_heads(mixed, W_O, b_O)
+            post_scale = norm_scale(written, spec.norm, spec.norm_eps)
+        # The norm of a sum over heads is linear in each head, up to a divisor that they share.
+        W_O = W_O * blocks.attention_post_norm.gain[None, None, :]
+        mixed = mixed / post_scale[None, :, None]
     if edit.head_keep is not None:
         mixed = edit.head_keep[..., None] * mixed
-    stream = entering + attention.write_heads(mixed, blocks.attention.W_O, blocks.attention.b_O)
-    heads = attention.head_outputs(mixed, blocks.attention.W_O) if outputs else None
+    stream = entering + attention.write_heads(mixed, W_O, b_O)
+    heads = attention.head_outputs(mixed, W_O) if outputs else None
     if edit.head_add is not None:
         stream = stream + edit.head_add.sum(axis=0)
         heads = None if heads is None else heads + edit.head_add
-    mlp = mlp_scale = None
+    mlp = mlp_scale = mlp_post = None
     if blocks.mlp is not None:
         source = entering if spec.parallel else stream
         read, mlp_scale = apply_norm(
             source, spec.norm, spec.norm_eps, blocks.mlp_norm, edit.scales.mlp
         )
         read = edited(read, None, edit.mlp_read_add)
-        mlp = edited(apply_mlp(blocks.mlp, read, spec.activation), edit.mlp_keep, edit.mlp_add)
+        mlp = apply_mlp(blocks.mlp, read, spec.activation)
+        if blocks.mlp_post_norm is not None:
+            mlp, mlp_post = apply_norm(
+                mlp, spec.norm, spec.norm_eps, blocks.mlp_post_norm, edit.scales.mlp_post
+            )
+        mlp = edited(mlp, edit.mlp_keep, edit.mlp_add)
         stream = stream + mlp
-    scales = NormScales(scale, mlp_scale)
+    scales = NormScales(scale, mlp_scale, attention_post=post_scale, mlp_post=mlp_post)
     return stream, LayerTrace(entering, pattern, scales, heads, mlp if outputs else None, cache)
 
 
@@ -110,15 +127,15 @@ def _attend(
 ]:
     """Mixed values, the pattern that mixed them, and the cache with this layer's keys."""
     edit = at.edit
-    v = _read(read, weights.W_V, weights.b_V, edit.value_add)
+    v = _read(read, weights.W_V, weights.b_V, edit.value_add, spec.n_heads)
     if edit.patterns is not None and edit.pattern_frozen is None:
         return attention.mix_values(edit.patterns, v), edit.patterns, None
     # Shortformer adds positions after the norm, and not to the values or the stream.
     matched = read
     if spec.positions.in_queries_and_keys and place.vectors is not None:
         matched = read + place.vectors
-    q = _read(matched, weights.W_Q, weights.b_Q, edit.query_add)
-    k = _read(matched, weights.W_K, weights.b_K, edit.key_add)
+    q = _read(matched, weights.W_Q, weights.b_Q, edit.query_add, spec.n_heads)
+    k = _read(matched, weights.W_K, weights.b_K, edit.key_add, spec.n_heads)
     cache = None
     if at.cache is not None:
         cache = append(at.cache, place.start, k, v)
@@ -126,11 +143,14 @@ def _attend(
     src = jnp.arange(k.shape[1], dtype=place.dest.dtype)
     if weights.smear is not None:
         k = attention.smear_keys(k, weights.smear)
-    if spec.positions == Positions.rotary:
-        q = rotate(q, place.dest, spec.rotary_base)
-        k = rotate(k, src, spec.rotary_base)
-    scores = attention.attention_scores(q, k, spec.scale)
-    mask = attention.causal_mask(place.dest, src, spec.causal)
+    if weights.q_gain is not None and weights.k_gain is not None:
+        q = _normed(q, weights.q_gain, spec)
+        k = _normed(k, weights.k_gain, spec)
+    local = True if at.local is None else at.local
+    q = turn(q, place.dest, spec, local)
+    k = turn(k, src, spec, local)
+    scores = attention.cap(attention.attention_scores(q, k, spec.scale), spec.score_cap)
+    mask = attention.causal_mask(place.dest, src, spec.causal, _window(spec, at.local))
     if edit.patterns is not None and edit.pattern_frozen is not None:
         computed = attention.attention_pattern(scores, mask)
         pattern = jnp.where(edit.pattern_frozen[:, None, None], edit.patterns, computed)
@@ -140,10 +160,25 @@ def _attend(
 
 def _read(
     x: Float[Array, "n_ctx d_model"],
-    W: Float[Array, "n_heads d_model d_out"],
-    b: Float[Array, "n_heads d_out"] | None,
+    W: Float[Array, "n_groups d_model d_out"],
+    b: Float[Array, "n_groups d_out"] | None,
     add: Float[Array, "n_heads #n_ctx d_model"] | None,
+    n_heads: int,
 ) -> Float[Array, "n_heads n_ctx d_out"]:
-    y = attention.project(x, W, b)
+    y = repeat_heads(attention.project(x, W, b), n_heads, axis=0)
     # The map is linear, so the part that heads share is projected once.
-    return y if add is None else y + jnp.einsum("htd,hdk->htk", add, W)
+    if add is None:
+        return y
+    return y + jnp.einsum("htd,hdk->htk", add, repeat_heads(W, n_heads, axis=0))
+
+
+def _normed(
+    x: Float[Array, "n_heads n_ctx d_head"], gain: Float[Array, " d_head"], spec: TransformerSpec
+) -> Float[Array, "n_heads n_ctx d_head"]:
+    return apply_norm(x, Norm.rmsnorm, spec.norm_eps, NormWeights(gain[None, None, :]))[0]
+
+
+def _window(spec: TransformerSpec, local: Bool[Array, ""] | None) -> int | Int[Array, ""] | None:
+    if spec.window is None or local is None:
+        return spec.window
+    return jnp.where(local, spec.window, jnp.iinfo(jnp.int32).max)

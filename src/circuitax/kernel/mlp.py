@@ -16,7 +16,8 @@ def apply_mlp(
 ) -> Float[Array, "n_ctx d_model"]:
     """``σ(x W_in + b_in) W_out + b_out`` at each position; gated when ``W_gate`` is there.
 
-    Gated: ``(σ(x W_gate) * (x W_in + b_in)) W_out + b_out``, S1's SwiGLU when σ is silu. Deeper:
+    Gated: ``(σ(x W_gate + b_gate) * (x W_in + b_in)) W_out + b_out``, S1's SwiGLU when σ is silu.
+    Deeper:
     ``h <- σ(h W_hidden[i] + b_hidden[i])`` for each i, between ``h = σ(x W_in + b_in)`` and
     ``h W_out + b_out``.
 
@@ -49,7 +50,7 @@ def hidden_units(
     if weights.W_gate is not None:
         if weights.W_hidden is not None:
             raise ValueError("weights.W_hidden must be None beside weights.W_gate")
-        return activate(x @ weights.W_gate, activation) * linear
+        return activate(_affine(x, weights.W_gate, weights.b_gate), activation) * linear
     hidden = activate(linear, activation)
     if weights.W_hidden is None:
         return hidden

@@ -16,7 +16,10 @@ from circuitax.kernel.shapes import AXES, implied_options, weight_shape
 from circuitax.kernel.spec import TransformerSpec, read_options
 from circuitax.kernel.weights import Blocks, HeadStack, MLPWeights, NormWeights
 
-_NORMS = ("blocks.attention_norm", "blocks.mlp_norm", "final_norm")
+_NORMS = (
+    *("blocks.attention_norm", "blocks.mlp_norm", "final_norm"),
+    *("blocks.attention_post_norm", "blocks.mlp_post_norm"),
+)
 _FIELDS = ("W_E", "W_U", "blocks", "W_pos", "b_U", "final_norm")
 
 
@@ -80,6 +83,8 @@ class Model:
         W_pos: Any = None,
         b_U: Any = None,
         final_norm: NormWeights | None = None,
+        attention_post_norm: NormWeights | None = None,
+        mlp_post_norm: NormWeights | None = None,
         **options: Any,
     ) -> "Model":
         """A model from arrays; all sizes are read from their shapes.
@@ -90,14 +95,17 @@ class Model:
             W_E: Embedding ``[d_vocab, d_model]``; a leading axis of members may stand in front of
                 every weight.
             W_U: Unembedding ``[d_model, d_vocab]``.
-            attention: ``W_Q, W_K [n_layers, n_heads, d_model, d_head]``, ``W_V [n_layers, n_heads,
-                d_model, d_value]``, ``W_O [n_layers, n_heads, d_value, d_model]``, and biases.
+            attention: ``W_Q [n_layers, n_heads, d_model, d_head]``, ``W_K`` of the same shape or
+                with fewer heads, ``W_V [n_layers, n_kv_heads, d_model, d_value]``, ``W_O [n_layers,
+                n_heads, d_value, d_model]``, biases, gains of QK-norm.
             attention_norm: Gains and offsets before attention.
             mlp: ``W_in [n_layers, d_model, d_mlp]``, ``W_out [n_layers, d_mlp, d_model]``, ....
             mlp_norm: Gains and offsets before the MLP.
             W_pos: Position vectors; needs ``positions="learned"`` or ``"shortformer"``.
             b_U: Bias of the unembedding.
             final_norm: Gain and offset before the unembedding.
+            attention_post_norm: Gains of the norms of what attention writes.
+            mlp_post_norm: Gains of the norms of what MLPs write.
             **options: Fields of `TransformerSpec` that are no sizes: ``score_scale`` (None for
                 ``1/sqrt(d_head)``), ``positions`` ("none" unless given), ``norm`` ("none"),
                 ``causal``, ``activation``, ``parallel``, ``n_ctx`` where there is no table, ....
@@ -105,7 +113,8 @@ class Model:
         Raises:
             ValueError: If a weight does not fit the others, or an option does not fit them.
         """
-        weights = (W_E, W_U, Blocks(attention, attention_norm, mlp, mlp_norm), W_pos, b_U)
+        norms = (attention_post_norm, mlp_post_norm)
+        weights = (W_E, W_U, Blocks(attention, attention_norm, mlp, mlp_norm, *norms), W_pos, b_U)
         fields = _as_arrays((*weights, final_norm))
         shapes = {name: leaf.shape for name, leaf in _named(fields).items()}
         decided = implied_options(shapes, has_table=True)
@@ -286,7 +295,9 @@ def _refitted(spec: TransformerSpec, fields: tuple[Any, ...]) -> TransformerSpec
     """The spec with the sizes of the weights; the same object when it has them already."""
     shapes = {name: leaf.shape for name, leaf in _named(fields).items()}
     decided = implied_options(shapes, has_table=spec.positions.needs_table)
-    resolved = {"d_head": spec.head_width, "d_value": spec.value_width}
+    resolved: dict[str, Any] = {"d_head": spec.head_width, "d_value": spec.value_width}
+    resolved["n_kv_heads"] = None if spec.kv_heads == spec.n_heads else spec.kv_heads
+    resolved["d_vocab_out"] = None if spec.vocab_out == spec.d_vocab else spec.d_vocab_out
     if all(resolved.get(name, getattr(spec, name)) == value for name, value in decided.items()):
         return spec
     scale = spec.score_scale if decided["d_head"] == spec.head_width else spec.scale
@@ -313,7 +324,10 @@ def check_options(model: Model) -> None:
     """
     spec, blocks = model.spec, model.blocks
     if spec.norm in (Norm.none, Norm.layernorm_pre):
-        norms = (blocks.attention_norm, blocks.mlp_norm, model.final_norm)
+        norms = (
+            *(blocks.attention_norm, blocks.mlp_norm, model.final_norm),
+            *(blocks.attention_post_norm, blocks.mlp_post_norm),
+        )
         for name, weights in zip(_NORMS, norms, strict=True):
             if weights is not None:
                 raise ValueError(f"{name} is given, but norm={spec.norm.value} has no gain")
@@ -323,6 +337,22 @@ def check_options(model: Model) -> None:
         raise ValueError(f"positions={spec.positions.value} needs W_pos, which is None")
     if model.W_pos is not None and not spec.positions.needs_table:
         raise ValueError(f"W_pos is given, but positions={spec.positions.value} has no table")
+    heads = blocks.attention
+    if not spec.qk_norm == (heads.q_gain is not None) == (heads.k_gain is not None):
+        raise ValueError(
+            f"qk_norm={spec.qk_norm} needs both or none of blocks.attention.q_gain and k_gain"
+        )
+    if not spec.post_norm == (blocks.attention_post_norm is not None):
+        raise ValueError(
+            f"post_norm={spec.post_norm} needs blocks.attention_post_norm, or lacks it"
+        )
+    if not (spec.post_norm and blocks.mlp is not None) == (blocks.mlp_post_norm is not None):
+        raise ValueError(f"post_norm={spec.post_norm} needs blocks.mlp_post_norm, or lacks it")
+    if spec.post_norm and heads.b_O is not None:
+        raise ValueError(
+            "blocks.attention.b_O must be None beside post_norm=True, whose divisor "
+            "would make it differ between positions"
+        )
     if (spec.d_mlp is None) != (blocks.mlp is None):
         given = "None" if blocks.mlp is None else "given"
         raise ValueError(f"blocks.mlp is {given}, but d_mlp={spec.d_mlp} in the spec")

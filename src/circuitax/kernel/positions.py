@@ -70,16 +70,17 @@ def sinusoidal(
 def rotate(
     x: Float[Array, "n_heads n_ctx d_head"],
     index: Int[Array, " n_ctx"],
-    base: float = 10_000.0,
+    frequencies: Float[Array, " n_pairs"] | None = None,
 ) -> Float[Array, "n_heads n_ctx d_head"]:
-    """Rotary positions: turn each pair (x_2i, x_2i+1) by ``t / base^(2i/d_head)``.
+    """Rotary positions: turn each pair (x_2i, x_2i+1) by ``t · frequencies[i]``.
 
     With queries and keys turned alike, a score depends on positions by their difference only.
 
     Args:
         x: Queries or keys.
         index: Position t of each row.
-        base: Longest wavelength over 2π.
+        frequencies: Angle of one step; None for ``10000^(-2i/d_head)``. `rotary.rotary_frequencies`
+            gives those of a spec.
 
     Raises:
         ValueError: If ``d_head`` is odd.
@@ -87,7 +88,10 @@ def rotate(
     Source: S2, "Positional encodings" (RoPE); neighbouring pairs as in RoFormer.
     """
     d_head = x.shape[-1]
-    angle = _angles(index, d_head, "d_head", x.dtype, base)[None]
+    if frequencies is None:
+        angle = _angles(index, d_head, "d_head", x.dtype, 10_000.0)[None]
+    else:
+        angle = (index.astype(x.dtype)[:, None] * frequencies[None, :])[None]
     even, odd = x[..., 0::2], x[..., 1::2]
     cos, sin = jnp.cos(angle), jnp.sin(angle)
     return jnp.stack([even * cos - odd * sin, even * sin + odd * cos], axis=-1).reshape(x.shape)

@@ -38,6 +38,9 @@ class TransformerSpec:
         d_model: Width of the stream.
         d_head: Width of queries and keys; None for ``d_model / n_heads``.
         d_value: Width of values; None for ``d_head``.
+        n_kv_heads: Heads of keys and values, a divisor of ``n_heads``; query head h reads number
+            ``h // (n_heads / n_kv_heads)``. None for ``n_heads``, 1 for multi-query attention.
+        d_vocab_out: Columns of the unembedding; None for ``d_vocab``, else a classifier's classes.
         d_mlp: Units of a hidden layer of the MLP; None for no MLP.
         mlp_depth: Hidden layers of the MLP, each of ``d_mlp`` units and with the activation.
         gated: Gated MLP, of one hidden layer.
@@ -50,13 +53,24 @@ class TransformerSpec:
             although its pipeline is sequential (E29). Only for models built this way.
         score_scale: Factor on ``⟨q, k⟩``, finite; None for ``1/sqrt(d_head)``, which `scale`
             resolves. S0 drops it, so it is 1 there (E13).
+        score_cap: c in ``c tanh(s / c)``, which bounds every score s; None for no bound.
+        logit_cap: The same for logits.
         causal: Whether a position reads only itself and earlier ones (E12).
+        window: How many positions a causal head reads, its own included; None for all earlier.
+        local_layers: The layers that ``window`` and ``local_rotary_base`` are for; None for all.
         smeared_keys: Each key is mixed with the one before it.
+        qk_norm: Every query and key goes through an RMS norm with gain before it is rotated.
+        post_norm: What attention and the MLP write goes through an RMS norm with gain.
         biases: Declare biases of attention, MLP and unembedding.
         start_token: Id that training puts in front of every text; None for none.
         init_scale: Factor on the standard deviation ``1/sqrt(fan_in)`` of every map.
         init_embed: Root mean square norm of an embedding row.
         rotary_base: Longest wavelength over 2π of rotary and sinusoidal positions, positive.
+        rotary_dim: How many entries of a head turn, from its first, even; None for all.
+        rotary_frequencies: Angle of one step for each pair that turns, where they are no powers of
+            the base; None for ``rotary_base^(-2i / rotary_dim)``.
+        local_rotary_base: Base of ``local_layers``, whose powers turn them whatever
+            ``rotary_frequencies`` says; None for no difference.
 
     Raises:
         ValueError: If a size is impossible, a name is unknown, a number is out of its range, or
@@ -90,6 +104,17 @@ class TransformerSpec:
     init_scale: float = 1.0
     init_embed: float = 1.0
     rotary_base: float = 10_000.0
+    n_kv_heads: int | None = None
+    d_vocab_out: int | None = None
+    rotary_dim: int | None = None
+    rotary_frequencies: tuple[float, ...] | None = None
+    local_rotary_base: float | None = None
+    window: int | None = None
+    local_layers: tuple[int, ...] | None = None
+    qk_norm: bool = False
+    post_norm: bool = False
+    score_cap: float | None = None
+    logit_cap: float | None = None
 
     def __post_init__(self) -> None:
         for name, kind in _ENUMS.items():
@@ -98,7 +123,7 @@ class TransformerSpec:
             _at_least(name, getattr(self, name), 1)
         _at_least("n_layers", self.n_layers, 0)
         _at_least("mlp_depth", self.mlp_depth, 1)
-        for name in ("n_ctx", "d_head", "d_value", "d_mlp"):
+        for name in ("n_ctx", "d_head", "d_value", "d_mlp", "n_kv_heads", "d_vocab_out", "window"):
             if getattr(self, name) is not None:
                 _at_least(name, getattr(self, name), 1)
         if self.d_head is None and self.d_model % self.n_heads:
@@ -107,12 +132,14 @@ class TransformerSpec:
             )
         if self.positions.needs_table and self.n_ctx is None:
             raise ValueError(f"n_ctx=None must be set for positions={self.positions.value}")
-        if self.positions == Positions.rotary and self.head_width % 2:
+        rotates_all = self.positions == Positions.rotary and self.rotary_dim is None
+        if rotates_all and self.head_width % 2:
             raise ValueError(f"d_head={self.head_width} must be even for positions=rotary")
         if self.positions.computed_from_width and self.d_model % 2:
             raise ValueError(
                 f"d_model={self.d_model} must be even for positions={self.positions.value}"
             )
+        self._check_attention()
         if self.gated and self.d_mlp is None:
             raise ValueError("gated=True needs d_mlp, which is None")
         if self.mlp_depth > 1 and self.d_mlp is None:
@@ -133,6 +160,46 @@ class TransformerSpec:
                 raise ValueError(f"{name}={getattr(self, name)} must be positive")
         if self.score_scale is not None and not math.isfinite(self.score_scale):
             raise ValueError(f"score_scale={self.score_scale} must be finite")
+        for name in ("score_cap", "logit_cap", "local_rotary_base"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < math.inf:
+                raise ValueError(f"{name}={value} must be positive and finite")
+
+    def _check_attention(self) -> None:
+        """Options of grouped, rotated, windowed and normalised heads that exclude each other."""
+        if self.n_heads % self.kv_heads:
+            raise ValueError(f"n_kv_heads={self.n_kv_heads} must divide n_heads={self.n_heads}")
+        if self.smeared_keys and self.kv_heads != self.n_heads:
+            raise ValueError(
+                f"n_kv_heads={self.n_kv_heads} must be n_heads={self.n_heads} for smeared_keys=True"
+            )
+        turned = self.rotary_width
+        if turned % 2 or not 0 < turned <= self.head_width:
+            if self.rotary_dim is not None:
+                raise ValueError(
+                    f"rotary_dim={self.rotary_dim} must be even and at most d_head="
+                    f"{self.head_width}"
+                )
+        elif self.rotary_frequencies is not None and 2 * len(self.rotary_frequencies) != turned:
+            raise ValueError(
+                f"rotary_frequencies has {len(self.rotary_frequencies)} entries, must have one for "
+                f"each pair of the {turned} entries that turn"
+            )
+        if self.positions != Positions.rotary:
+            for name in ("rotary_dim", "rotary_frequencies", "local_rotary_base"):
+                if getattr(self, name) is not None:
+                    raise ValueError(f"{name} needs positions=rotary, not {self.positions.value}")
+        if self.window is not None and not self.causal:
+            raise ValueError(f"window={self.window} needs causal=True")
+        if self.local_layers is not None:
+            if any(not 0 <= layer < self.n_layers for layer in self.local_layers):
+                raise ValueError(
+                    f"local_layers={self.local_layers} must lie in [0, n_layers={self.n_layers})"
+                )
+            if self.window is None and self.local_rotary_base is None:
+                raise ValueError("local_layers needs window or local_rotary_base")
+        if self.post_norm and self.norm != Norm.rmsnorm:
+            raise ValueError(f"post_norm=True needs norm=rmsnorm, not {self.norm.value}")
 
     @classmethod
     def simplified(cls, *, score_scale: float = 1.0, **options: Any) -> "TransformerSpec":
@@ -168,6 +235,25 @@ class TransformerSpec:
         return self.head_width if self.d_value is None else self.d_value
 
     @property
+    def kv_heads(self) -> int:
+        """``n_kv_heads``, resolved."""
+        return self.n_heads if self.n_kv_heads is None else self.n_kv_heads
+
+    @property
+    def vocab_out(self) -> int:
+        """``d_vocab_out``, resolved."""
+        return self.d_vocab if self.d_vocab_out is None else self.d_vocab_out
+
+    @property
+    def rotary_width(self) -> int:
+        """``rotary_dim``, resolved."""
+        return self.head_width if self.rotary_dim is None else self.rotary_dim
+
+    def is_local(self, layer: int) -> bool:
+        """Whether ``window`` and ``local_rotary_base`` are for this layer."""
+        return self.local_layers is None or layer in self.local_layers
+
+    @property
     def scale(self) -> float:
         """The factor on attention scores: ``score_scale``, or ``1/sqrt(d_head)`` for None."""
         return self.head_width**-0.5 if self.score_scale is None else self.score_scale
@@ -198,7 +284,9 @@ def read_options(options: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ValueError: If a name is unknown.
     """
-    return {k: _choice(k, _ENUMS[k], v) if k in _ENUMS else v for k, v in options.items()}
+    read = {k: _choice(k, _ENUMS[k], v) if k in _ENUMS else v for k, v in options.items()}
+    # JSON has lists only, and a spec must be hashable.
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in read.items()}
 
 
 def _choice(name: str, kind: type[StrEnum], value: Any) -> StrEnum:

@@ -35,19 +35,24 @@ class HeadStack(NamedTuple):
 
     Head h reads with ``W_V[h]`` and writes with ``W_O[h]``: the sources' ``W_OV = W_O W_V`` is
     ``(W_V @ W_O).T``, and their ``W_QK = W_Q^T W_K`` equals ``W_Q @ W_K.T``. ``d_value`` may differ
-    from ``d_head``. An absent bias is None and costs nothing.
+    from ``d_head``. An absent bias is None and costs nothing. With grouped attention, keys and
+    values have ``n_kv_heads`` heads, and query head h reads number
+    ``h // (n_heads / n_kv_heads)``; `kernel.per_head` writes them out for every query head.
     """
 
     W_Q: Float[Array, "*batch n_heads d_model d_head"]
-    W_K: Float[Array, "*batch n_heads d_model d_head"]
-    W_V: Float[Array, "*batch n_heads d_model d_value"]
+    W_K: Float[Array, "*batch n_kv_heads d_model d_head"]
+    W_V: Float[Array, "*batch n_kv_heads d_model d_value"]
     W_O: Float[Array, "*batch n_heads d_value d_model"]
     b_Q: Float[Array, "*batch n_heads d_head"] | None = None
-    b_K: Float[Array, "*batch n_heads d_head"] | None = None
-    b_V: Float[Array, "*batch n_heads d_value"] | None = None
+    b_K: Float[Array, "*batch n_kv_heads d_head"] | None = None
+    b_V: Float[Array, "*batch n_kv_heads d_value"] | None = None
     b_O: Float[Array, "*batch d_model"] | None = None
     smear: Float[Array, "*batch n_heads"] | None = None
     """The logit alpha of smeared keys: weight sigmoid(alpha) on the key itself."""
+    q_gain: Float[Array, "*batch d_head"] | None = None
+    k_gain: Float[Array, "*batch d_head"] | None = None
+    """Gains of the RMS norms of each query and key (QK-norm), which all heads of a layer share."""
 
 
 class NormWeights(NamedTuple):
@@ -60,8 +65,8 @@ class NormWeights(NamedTuple):
 class MLPWeights(NamedTuple):
     """``act(x @ W_in + b_in) @ W_out + b_out``.
 
-    With a gate the hidden layer is ``act(x @ W_gate) * (x @ W_in + b_in)``. A deeper MLP has
-    ``act(hidden @ W_hidden[i] + b_hidden[i])`` for each further hidden layer, and no gate.
+    With a gate the hidden layer is ``act(x @ W_gate + b_gate) * (x @ W_in + b_in)``. A deeper MLP
+    has ``act(hidden @ W_hidden[i] + b_hidden[i])`` for each further hidden layer, and no gate.
     """
 
     W_in: Float[Array, "*batch d_model d_mlp"]
@@ -71,6 +76,7 @@ class MLPWeights(NamedTuple):
     W_gate: Float[Array, "*batch d_model d_mlp"] | None = None
     W_hidden: Float[Array, "*batch n_extra d_mlp d_mlp"] | None = None
     b_hidden: Float[Array, "*batch n_extra d_mlp"] | None = None
+    b_gate: Float[Array, "*batch d_mlp"] | None = None
 
 
 class Blocks(NamedTuple):
@@ -80,3 +86,6 @@ class Blocks(NamedTuple):
     attention_norm: NormWeights | None = None
     mlp: MLPWeights | None = None
     mlp_norm: NormWeights | None = None
+    attention_post_norm: NormWeights | None = None
+    mlp_post_norm: NormWeights | None = None
+    """Norms of what attention and the MLP write, before it is added to the stream."""

@@ -56,10 +56,13 @@ def keep_compiled_code(folder: Path) -> Path:
         folder: Parent of the caches, ignored by git.
 
     Returns:
-        The cache's folder.
+        The cache's folder; it is not used where it cannot be made.
     """
     target = folder / "xla" / _processor()
-    target.mkdir(parents=True, exist_ok=True)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError:  # a checkout that is read-only: everything is compiled anew
+        return target
     remove_beyond(target, CODE_BYTES)
     jax.config.update("jax_compilation_cache_dir", str(target))
     # Toy models compile in less than JAX's default threshold of a second, many times over.

@@ -75,7 +75,19 @@ def open_language_model(
     # Its weights would not tell: a member that diverged keeps its last finite ones.
     if not record.data["alive"].sel(model=name).values[member]:
         raise ValueError(f"member={member} of {name} must be another: it diverged in training")
+    _check_weights(model, f"{name} of {shown(run)}, member {member}, step {step}")
     return LanguageModel(name, member, step, model, load_tokenizer(arrays / TOKENIZER))
+
+
+def _check_weights(model: Model, which: str) -> None:
+    """Refuse weights of another shape than the spec says, or that are not finite."""
+    try:
+        model.replace(spec=model.spec)  # every shape is checked when a model is made
+    except ValueError as error:
+        raise ValueError(f"{which}: {error}") from None
+    for weight, array in model.named().items():
+        if not bool(jnp.isfinite(array).all()):
+            raise ValueError(f"{which}: {weight} must be finite")
 
 
 def read_prompt(language: LanguageModel, prompt: str) -> list[int]:

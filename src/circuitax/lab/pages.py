@@ -1,22 +1,31 @@
-"""The two pages of a set of runs, gallery and claims, written from the folders alone."""
+"""The pages of a set of runs, gallery, claims and report, written from the folders alone."""
 
-import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from circuitax.config.catalogue import Entry
-from circuitax.lab.runs import figures, provenance
+from circuitax.config.catalogue import Entry, checkout
+from circuitax.figures.embedding import embedded_picture
 from circuitax.lab.settle import settle_run
+from circuitax.lab.showing import claim_rows, gallery_item
+from circuitax.records.acceptance import outcome_table
+from circuitax.records.claim_changes import changes_table, read_changes
 from circuitax.records.claims import Verdict
-from circuitax.records.claims_page import ClaimRow, counts_text, render_claims_page
+from circuitax.records.claims_page import counts_text, render_claims_page
 from circuitax.records.gallery import GalleryItem, render_gallery
+from circuitax.records.report import render_report
 from circuitax.records.store import write_text
+
+# All pictures of the report together; what it says beside them is small.
+REPORT_BYTES = 8_500_000
+# Headline statements of the papers, and what was changed in claims: pages that people write.
+ACCEPTANCE = "docs/acceptance.md"
+CHANGES = "docs/claim_changes.toml"
 
 
 def write_pages(
     folder: Path, runs: Mapping[str, Path], entries: Mapping[str, Entry], command: str
-) -> tuple[Path, Path]:
-    """Write ``README.md`` and ``CLAIMS.md`` about one run of each experiment.
+) -> tuple[Path, Path, Path]:
+    """Write ``README.md``, ``CLAIMS.md`` and ``report.html`` about one run of each experiment.
 
     Args:
         folder: Where the pages go; links are relative to it.
@@ -25,40 +34,46 @@ def write_pages(
         command: What makes the pages.
 
     Returns:
-        The gallery and the claims page.
+        The gallery, the claims page and the report, which has both in one file.
 
     Raises:
         ValueError: If the record of a run does not settle the claims of its experiment.
     """
     items, rows = [], []
     for name, run in runs.items():
-        facts = provenance(run)
-        found = settle_run(run, entries[name])
-        link = _relative(run, folder)
-        rows += [ClaimRow(item, name, facts["scale"], facts["run"], link) for item in found]
-        items.append(
-            GalleryItem(
-                name,
-                entries[name].message,
-                facts["scale"],
-                facts["seconds"],
-                facts["command"],
-                link,
-                tuple(_relative(path, folder) for path in figures(run)),
-                verdict_counts(found),
-            )
-        )
+        settled = settle_run(run, entries[name])
+        rows += claim_rows(run, entries[name], settled, folder)
+        items.append(gallery_item(run, entries[name], settled, folder))
     missing = [name for name in sorted(entries) if name not in runs]
     gallery, claims = folder / "README.md", folder / "CLAIMS.md"
     write_text(gallery, render_gallery(items, missing, command))
-    write_text(claims, render_claims_page(rows, command))
-    return gallery, claims
+    listed, kept = checkout() / ACCEPTANCE, checkout() / CHANGES
+    found = {row.verdict.claim.id: row.verdict for row in rows}
+    page = render_claims_page(
+        rows,
+        command,
+        headlines=outcome_table(listed.read_text(encoding="utf-8"), found),
+        changes=changes_table(read_changes(kept)[1]),
+    )
+    write_text(claims, page)
+    report = folder / "report.html"
+    write_text(report, render_report(items, _pictures(items, folder), missing, command))
+    return gallery, claims, report
+
+
+def _pictures(items: Sequence[GalleryItem], folder: Path) -> dict[str, str]:
+    """Figures to embed by their address, main figures first, as many as a report may hold."""
+    ranked = [(i, figure.png) for item in items for i, figure in enumerate(item.figures)]
+    found: dict[str, str] = {}
+    left = REPORT_BYTES
+    for _, address in sorted(ranked, key=lambda pair: pair[0]):
+        picture = embedded_picture(folder / address)
+        if len(picture) <= left:
+            found[address] = picture
+            left -= len(picture)
+    return found
 
 
 def verdict_counts(found: list[Verdict]) -> str:
     """How many claims have each verdict, in words; empty when there are no claims."""
     return counts_text([verdict.verdict for verdict in found])
-
-
-def _relative(path: Path, folder: Path) -> str:
-    return Path(os.path.relpath(path, folder)).as_posix()

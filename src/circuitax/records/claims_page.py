@@ -1,50 +1,74 @@
-"""The claims page: every published statement with what was measured and the verdict."""
+"""The claims page: what holds, fails and is undecided, then every claim in its paper's table."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from circuitax.records.claims import ABSENT, FAILS, HOLDS, NOT_RUN, UNDECIDED, VERDICTS, Verdict
-from circuitax.records.estimate import Estimate
-
-
-class ClaimRow(NamedTuple):
-    """A verdict and the run that gave it.
-
-    Attributes:
-        verdict: Claim, measured value, verdict and reason.
-        experiment: Name of the experiment.
-        scale: Scale of the run.
-        run: Identity of the run.
-        link: Address of the run's folder, relative to the page.
-    """
-
-    verdict: Verdict
-    experiment: str
-    scale: str
-    run: str
-    link: str
-
+from circuitax.records import claims_table, papers
+from circuitax.records.claims import (
+    ABSENT,
+    CORRECTION,
+    FAILS,
+    HOLDS,
+    NOT_RUN,
+    OURS,
+    PUBLISHED,
+    THEOREM,
+    UNDECIDED,
+    VERDICTS,
+)
+from circuitax.records.claims_table import ClaimRow, cell
 
 _HEAD = """\
 # Claims
 
-Every published statement that the experiments reproduce, made from the runs by
-`{command}`. Expected values, tolerances, n and selection rules were committed
-before the run that is judged; where a threshold came from a pilot with another root key, or a claim
-was reworded after an earlier run, it is judged on a seed that nobody had looked at, or its reason
-says so. n counts independent initialisation and data keys.
+Made from the runs by `{command}`. A claim **holds** when the whole interval of
+what was measured lies inside what it allows, **fails** when the whole interval lies outside, and is
+**undecided** in between. It is **absent** when what it speaks of did not form in training, and
+**not run** when what would settle it is not at hand. What is allowed, n and the selection rule were
+committed before the run that is judged, but where a row or the
+[last table](#changes-of-claims) says otherwise. n counts independent units. E1 to E39 are rows of
+the [errata](../docs/errata.md), F1 to T9 of the [acceptance tables](../docs/acceptance.md).
 
 {headline}
+
+{counts}
 """
-_COLUMNS = "id", "source", "claim", "expected", "measured", "n", "verdict", "scale", "run"
 
 
-def render_claims_page(rows: Sequence[ClaimRow], command: str) -> str:
+class _Class(NamedTuple):
+    """A row of the table of counts: which claims it counts, and what they are."""
+
+    title: str
+    counts: Callable[[ClaimRow], bool]
+
+
+def _of(origin: str, *, number: bool | None = None) -> Callable[[ClaimRow], bool]:
+    def fits(row: ClaimRow) -> bool:
+        claim = row.verdict.claim
+        return claim.origin == origin and number in {None, claim.kind == "number"}
+
+    return fits
+
+
+_CLASSES = (
+    _Class("published numbers", _of(PUBLISHED, number=True)),
+    _Class("published relations", _of(PUBLISHED, number=False)),
+    _Class("our corrections of sources", _of(CORRECTION)),
+    _Class("our own statements and reference numbers", _of(OURS)),
+    _Class("theorems and identities, true by proof", _of(THEOREM)),
+)
+
+
+def render_claims_page(
+    rows: Sequence[ClaimRow], command: str, *, headlines: str = "", changes: str = ""
+) -> str:
     """The page as Markdown.
 
     Args:
         rows: Every verdict of every run shown.
         command: Command that makes the page.
+        headlines: Table of the papers' headline statements and how each fared, as Markdown.
+        changes: Table of changes that were made to claims, as Markdown.
 
     Raises:
         ValueError: If two experiments make a claim of one id.
@@ -53,36 +77,55 @@ def render_claims_page(rows: Sequence[ClaimRow], command: str) -> str:
     twice = sorted({name for name in ids if ids.count(name) > 1})
     if twice:
         raise ValueError(f"claim ids {twice} are used twice, each must be unique")
-    parts = [_HEAD.format(command=command, headline=headline(rows))]
-    published = [row for row in rows if row.verdict.claim.kind != "identity"]
-    identities = [row for row in rows if row.verdict.claim.kind == "identity"]
-    for title, part in (("Published results", published), ("Identities", identities)):
-        if part:
-            parts.append(f"## {title}\n\n{_table(part)}\n")
-    failing = [row for row in rows if row.verdict.verdict == FAILS]
-    if failing:
-        parts.append("## Why the failing claims fail\n\n" + _explanations(failing) + "\n")
-    undecided = [row for row in rows if row.verdict.verdict in {UNDECIDED, ABSENT}]
-    if undecided:
-        parts.append("## Why claims are undecided or absent\n\n" + _explanations(undecided) + "\n")
+    parts = [_HEAD.format(command=command, headline=headline(rows), counts=_counts(rows))]
+    published = [row for row in rows if row.verdict.claim.origin == PUBLISHED]
+    for title, verdict in (
+        ("What fails", FAILS),
+        ("What is undecided", UNDECIDED),
+        ("What did not form", ABSENT),
+    ):
+        chosen = [row for row in published if row.verdict.verdict == verdict]
+        if chosen:
+            parts.append(f"## {title}, of what is published\n\n{claims_table.lines(chosen)}\n")
+    wrong = [row for row in rows if _wrong_in_papers(row)]
+    if wrong:
+        parts.append(
+            "## What we think is wrong in the papers\n\nA statement is either a correction of ours "
+            f"that holds, or a printed one that fails.\n\n{claims_table.lines(wrong)}\n"
+        )
+    holding = [row for row in published if row.verdict.verdict == HOLDS]
+    if holding:
+        title = f"{len(holding)} published statements, a line each"
+        parts.append(
+            f"## What holds, of what is published\n\n<details><summary>{title}</summary>\n\n"
+            f"{claims_table.lines(holding)}\n\n</details>\n"
+        )
+    if headlines:
+        parts.append(f"## Figures and results of the papers\n\n{headlines}\n")
+    parts += [f"## {title}\n\n{claims_table.table(part)}\n" for title, part in _sections(rows)]
+    disagreed = [row for row in rows if _disagrees(row)]
+    if disagreed:
+        parts.append(f"## Where we disagree\n\n{claims_table.explanations(disagreed)}\n")
     unreached = [row for row in rows if row.verdict.verdict == NOT_RUN]
     if unreached:
-        parts.append("## Why claims were not run\n\n" + _grouped(unreached) + "\n")
-    if rows:
-        parts.append(f"## Tolerances and selection\n\n{_reasons(rows)}\n")
+        parts.append(f"## Why claims were not run\n\n{claims_table.grouped(unreached)}\n")
+    if changes:
+        parts.append(f"## Changes of claims\n\n{changes}\n")
     return "\n".join(parts)
 
 
 def headline(rows: Sequence[ClaimRow]) -> str:
-    """The counts of verdicts; identities, which cannot fail, are counted apart."""
-    published = [row.verdict.verdict for row in rows if row.verdict.claim.kind != "identity"]
-    identities = [row.verdict.verdict for row in rows if row.verdict.claim.kind == "identity"]
-    text = f"**Of {len(published)} claims: {counts_text(published)}.**"
-    if identities:
-        text += (
-            f" Not counted: {len(identities)} identities, of which {identities.count(HOLDS)} hold."
-        )
-    return text
+    """How the published statements that could have failed fared, numbers and relations apart."""
+    texts = []
+    for kind, number in (("number", True), ("relation", False)):
+        given = [row.verdict.verdict for row in rows if _of(PUBLISHED, number=number)(row)]
+        texts.append(f"Of {len(given)} published {kind}s: {counts_text(given) or 'none'}.")
+    held = [row.verdict for row in rows if row.verdict.verdict == HOLDS]
+    signs = [
+        found for found in held if found.claim.origin == PUBLISHED and 0 in found.claim.expected[:2]
+    ]
+    texts.append(f"{len(signs)} of those that hold, hold on a bare sign.")
+    return f"**{' '.join(texts)}**"
 
 
 def counts_text(verdicts: Sequence[str]) -> str:
@@ -93,61 +136,45 @@ def counts_text(verdicts: Sequence[str]) -> str:
     )
 
 
-def measured_text(estimate: Estimate | None) -> str:
-    """A value with its interval, such as ``0.752 [0.741, 0.763]``."""
-    if estimate is None:
-        return "-"
-    value = f"{estimate.value:.4g}"
-    if estimate.low == estimate.high == estimate.value:
-        return value
-    return f"{value} [{estimate.low:.4g}, {estimate.high:.4g}]"
+def _counts(rows: Sequence[ClaimRow]) -> str:
+    head = "| class | claims | " + " | ".join(VERDICTS) + " |"
+    table = [head, "|" + " --- |" * (2 + len(VERDICTS))]
+    for title, counts in _CLASSES:
+        given = [row.verdict.verdict for row in rows if counts(row)]
+        cells = [str(given.count(name)) for name in VERDICTS]
+        table.append(f"| {title} | {len(given)} | {' | '.join(cells)} |")
+    return "\n".join(table)
 
 
-def _table(rows: Sequence[ClaimRow]) -> str:
-    lines = [f"| {' | '.join(_COLUMNS)} |", "|" + " --- |" * len(_COLUMNS)]
-    for row in rows:
-        claim, estimate = row.verdict.claim, row.verdict.estimate
-        cells = (
-            f"`{claim.id}`",
-            claim.source,
-            claim.statement,
-            claim.expected.text,
-            measured_text(estimate),
-            "-" if estimate is None else str(estimate.n),
-            f"**{row.verdict.verdict}**" if row.verdict.verdict == FAILS else row.verdict.verdict,
-            row.scale,
-            f"[{row.experiment}/{row.run}]({row.link})",
-        )
-        lines.append(f"| {' | '.join(map(_cell, cells))} |")
-    return "\n".join(lines)
+def _wrong_in_papers(row: ClaimRow) -> bool:
+    """Corrections that hold, and printed formulas that fail without any training."""
+    claim, verdict, estimate, _ = row.verdict
+    if claim.origin == CORRECTION:
+        return verdict == HOLDS
+    computed = estimate is not None and estimate.method == "exact"
+    return claim.origin == PUBLISHED and verdict == FAILS and computed
 
 
-def _explanations(rows: Sequence[ClaimRow]) -> str:
-    items = []
-    for row in rows:
-        reason = row.verdict.reason or "no explanation yet."
-        items.append(f"- `{row.verdict.claim.id}`: {_cell(reason)}")
-    return "\n".join(items)
+def _disagrees(row: ClaimRow) -> bool:
+    return row.verdict.verdict in {FAILS, UNDECIDED, ABSENT} or (
+        row.verdict.claim.origin == CORRECTION and row.verdict.verdict == HOLDS
+    )
 
 
-def _grouped(rows: Sequence[ClaimRow]) -> str:
-    """One item for each reason, with all claims that it keeps from a verdict."""
-    reasons: dict[str, list[str]] = {}
-    for row in rows:
-        reasons.setdefault(_cell(row.verdict.reason), []).append(f"`{row.verdict.claim.id}`")
-    return "\n".join(f"- {', '.join(ids)}: {reason}" for reason, ids in reasons.items())
-
-
-def _reasons(rows: Sequence[ClaimRow]) -> str:
-    lines = ["| id | why this tolerance | selection | interval | planned n |"]
-    lines.append("|" + " --- |" * 5)
-    for row in rows:
-        claim, estimate = row.verdict.claim, row.verdict.estimate
-        method = "-" if estimate is None else estimate.method
-        cells = (f"`{claim.id}`", claim.why, claim.selection, method, str(claim.n))
-        lines.append(f"| {' | '.join(map(_cell, cells))} |")
-    return "\n".join(lines)
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
+def _sections(rows: Sequence[ClaimRow]) -> list[tuple[str, list[ClaimRow]]]:
+    """One table for each paper, then what is published elsewhere, then what no paper says."""
+    published = [row for row in rows if row.verdict.claim.origin == PUBLISHED]
+    parts = [
+        (cell(title), [row for row in published if row.verdict.claim.link.startswith(link)])
+        for link, title in papers.TITLES.items()
+    ]
+    known = tuple(papers.TITLES)
+    rest = [row for row in published if not row.verdict.claim.link.startswith(known)]
+    parts.append(("Other papers", rest))
+    for title, origin in (
+        ("Our corrections of sources", CORRECTION),
+        ("Our own statements and reference numbers", OURS),
+        ("Theorems and identities", THEOREM),
+    ):
+        parts.append((title, [row for row in rows if row.verdict.claim.origin == origin]))
+    return [(title, part) for title, part in parts if part]

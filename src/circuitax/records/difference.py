@@ -1,9 +1,9 @@
-"""Differences between two groups: of their means, and between their intervals."""
+"""Differences between two groups: of their means, and the ratio of these."""
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from circuitax.records.estimate import Estimate, exact, mean_estimate
+from circuitax.records.estimate import Estimate, mean_estimate
 
 
 def difference_estimate(first: ArrayLike, second: ArrayLike, level: float = 0.95) -> Estimate:
@@ -38,9 +38,30 @@ def difference_estimate(first: ArrayLike, second: ArrayLike, level: float = 0.95
     return Estimate(value, value - half, value + half, n, method)
 
 
-def gap_between(above: Estimate, below: Estimate) -> Estimate:
-    """By how much one interval lies above another: ``above.low - below.high``, an exact number.
+def ratio_estimate(first: ArrayLike, second: ArrayLike, level: float = 0.95) -> Estimate:
+    """``mean(first) / mean(second)`` of two independent groups, with the noise of both.
 
-    Negative where they overlap. Its ``n`` is that of the smaller group.
+    The logarithm of the ratio has the standard error ``sqrt(s₁²/(n₁ m₁²) + s₂²/(n₂ m₂²))``, and
+    Welch's degrees of freedom.
+
+    Args:
+        first: One positive number for each independent replicate.
+        second: Likewise; replicates share nothing with those of ``first``.
+        level: Coverage of the interval, in (0, 1).
+
+    Returns:
+        The estimate; its ``n`` is the size of the smaller group.
+
+    Raises:
+        ValueError: As `mean_estimate`, for either group, or if a mean is not positive.
     """
-    return exact(above.low - below.high, min(above.n, below.n))
+    means = [mean_estimate(group, level).value for group in (first, second)]
+    if min(means) <= 0:
+        raise ValueError(f"means {means} must be positive, their ratio has a logarithm")
+    above, below = (
+        np.asarray(x, float).ravel() / m for x, m in zip((first, second), means, strict=True)
+    )
+    found = difference_estimate(above, below, level)
+    ratio = means[0] / means[1]
+    low, high = (float(ratio * np.exp(end)) for end in (found.low, found.high))
+    return Estimate(ratio, low, high, found.n, f"ratio of means, Welch interval {level:.0%}")

@@ -1,7 +1,70 @@
-"""The gallery page: the figures of every experiment with the command that makes them."""
+"""The gallery page: what every experiment shows, chapter by chapter, with its verdicts."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
+
+from circuitax.records.claims import ABSENT, FAILS, HOLDS, NOT_RUN, UNDECIDED, VERDICTS, Verdict
+from circuitax.records.claims_table import measured_text
+
+# Chapters in the order of the page: name in an experiment's CHAPTER, title, what it is about.
+CHAPTERS = (
+    (
+        "algebra",
+        "The algebra of paths",
+        "An attention-only transformer is a sum of paths. What that identity gives, and how far it "
+        "carries.",
+    ),
+    (
+        "superposition",
+        "Superposition and geometry",
+        "A network keeps more features than it has dimensions when they are rare, and arranges "
+        "them as polytopes.",
+    ),
+    (
+        "projection",
+        "Johnson–Lindenstrauss",
+        "How many nearly orthogonal directions a space has room for: theorems, and what random "
+        "maps do.",
+    ),
+    (
+        "one layer",
+        "No layer and one layer",
+        "Without layers a model is a table of bigrams; one layer adds skip-trigrams.",
+    ),
+    (
+        "two layers",
+        "Two layers and induction",
+        "Heads that read what earlier heads wrote: an earlier text is found and continued.",
+    ),
+    ("real models", "Real models", "The same questions to published weights."),
+    ("", "Further experiments", "Experiments that name no chapter."),
+)
+# A mark for each verdict, so that no reader depends on colour.
+MARKS = {HOLDS: "✔", FAILS: "✘", UNDECIDED: "?", ABSENT: "∅", NOT_RUN: "–"}
+_WORDS = {HOLDS: "hold", FAILS: "fail"}
+_ONE = {HOLDS: "holds", FAILS: "fails"}
+
+
+class GalleryFigure(NamedTuple):
+    """A figure of a run.
+
+    Attributes:
+        name: Its name.
+        png: Address of the picture, relative to the page.
+        pdf: Address of the same picture for print; empty when there is none.
+        message: What it shows, one sentence.
+        caption: A sentence more; may be empty.
+        refuted: What would refute the message; may be empty.
+        alt: What is drawn, for readers who do not see it.
+    """
+
+    name: str
+    png: str
+    pdf: str
+    message: str
+    caption: str
+    refuted: str
+    alt: str
 
 
 class GalleryItem(NamedTuple):
@@ -10,49 +73,133 @@ class GalleryItem(NamedTuple):
     Attributes:
         experiment: Name of the experiment.
         message: What it shows, one line.
+        chapter: A name of `CHAPTERS`; others count as none.
+        place: Order within the chapter.
+        flagship: Name of the figure that opens the page; empty for most experiments.
         scale: Scale of the run.
         seconds: Time it took.
         command: Command that made the run.
         link: Address of the run's folder, relative to the page.
-        figures: Addresses of its PNG figures, relative to the page.
-        verdicts: Counts of its claims, such as ``"3 hold, 1 fails"``; may be empty.
+        figures: Its figures, the main one first.
+        verdicts: What became of its claims.
     """
 
     experiment: str
     message: str
+    chapter: str
+    place: int
+    flagship: str
     scale: str
     seconds: float
     command: str
     link: str
-    figures: tuple[str, ...]
-    verdicts: str
+    figures: tuple[GalleryFigure, ...]
+    verdicts: tuple[Verdict, ...]
 
 
 def render_gallery(items: Sequence[GalleryItem], missing: Sequence[str], command: str) -> str:
     """The page as Markdown.
 
     Args:
-        items: Runs in the order shown.
+        items: Runs in any order.
         missing: Experiments without a run.
         command: Command that makes the page.
     """
+    chapters = by_chapter(items)
     parts = [
         "# Results\n",
-        f"Figures of {len(items)} experiments, made from the runs by `{command}`. "
-        "What they settle is on the [claims page](CLAIMS.md).\n",
+        f"Figures of {len(items)} experiments, made from the runs by `{command}`. What they settle "
+        "is on the [claims page](CLAIMS.md); `report.html`, which the same command writes beside "
+        "this page, has both in one file that can be searched and filtered.\n",
+        "Verdicts of claims: " + ", ".join(f"{MARKS[name]} {name}" for name in VERDICTS) + ".\n",
     ]
-    parts.append(
-        "\n".join(f"- [{i.experiment}](#{i.experiment}): {i.message}" for i in items) + "\n"
-    )
+    for item in (item for group in chapters.values() for item in group):
+        for figure in item.figures:
+            if figure.name == item.flagship:
+                parts.append(_picture(figure))
+                parts.append(f"*{_text(figure)}* → [{item.experiment}](#{item.experiment})\n")
+    parts.append("## Contents\n")
+    for title, group in chapters.items():
+        parts.append(f"**{title}**\n")
+        parts.append(
+            "\n".join(f"- [{i.experiment}](#{i.experiment}): {i.message}" for i in group) + "\n"
+        )
     if missing:
         parts.append(f"Not run yet: {', '.join(missing)}.\n")
-    parts.extend(_section(item) for item in items)
+    about = {title: text for _, title, text in CHAPTERS}
+    for title, group in chapters.items():
+        parts.append(f"## {title}\n\n{about[title]}\n")
+        parts.extend(_section(item) for item in group)
     return "\n".join(parts)
 
 
+def by_chapter(items: Sequence[GalleryItem]) -> dict[str, list[GalleryItem]]:
+    """The items by the title of their chapter, both in the order of the page; none is empty."""
+    known = {name for name, _, _ in CHAPTERS}
+    ordered = sorted(items, key=lambda item: (item.place, item.experiment))
+    groups = {
+        title: [i for i in ordered if (i.chapter if i.chapter in known else "") == name]
+        for name, title, _ in CHAPTERS
+    }
+    return {title: group for title, group in groups.items() if group}
+
+
+def badge(verdicts: Sequence[Verdict]) -> str:
+    """How many claims have each verdict, with its mark: ``"✔ 3 hold · ✘ 1 fails"``."""
+    given = [verdict.verdict for verdict in verdicts]
+    parts = []
+    for name in VERDICTS:
+        if n := given.count(name):
+            parts.append(f"{MARKS[name]} {n} {(_ONE if n == 1 else _WORDS).get(name, name)}")
+    return " · ".join(parts)
+
+
 def _section(item: GalleryItem) -> str:
-    facts = f"`{item.command}` · {item.scale} scale · {item.seconds:.0f} s · [run]({item.link})"
+    parts = [f"### {item.experiment}\n\n{item.message}\n"]
     if item.verdicts:
-        facts += f" · claims: {item.verdicts}"
-    images = "\n\n".join(f"![{item.experiment}]({address})" for address in item.figures)
-    return f"## {item.experiment}\n\n{item.message}\n\n{images or 'No figure.'}\n\n{facts}\n"
+        parts.append(f"Claims: [{badge(item.verdicts)}](CLAIMS.md)\n")
+    for figure in item.figures:
+        parts.append(_picture(figure))
+        line = f"**{figure.message}**" if figure.message else ""
+        line += f" {figure.caption}" if figure.caption else ""
+        line += f" *{figure.refuted}*" if figure.refuted else ""
+        line += f" [PDF]({figure.pdf})" if figure.pdf else ""
+        parts.append(line.strip() + "\n")
+    if not item.figures:
+        parts.append("No figure.\n")
+    parts.append(_beside(item.verdicts))
+    parts.append(
+        f"`{item.command}` · {item.scale} scale · {item.seconds:.0f} s · [run]({item.link})\n"
+    )
+    return "\n".join(part for part in parts if part)
+
+
+def _beside(verdicts: Sequence[Verdict]) -> str:
+    """Printed numbers beside ours, folded away."""
+    rows = [verdict for verdict in verdicts if verdict.claim.printed]
+    if not rows:
+        return ""
+    lines = ["| claim | printed | ours | verdict |", "| --- | --- | --- | --- |"]
+    for row in rows:
+        cells = (
+            row.claim.statement,
+            row.claim.printed,
+            measured_text(row.estimate),
+            f"{MARKS[row.verdict]} {row.verdict}",
+        )
+        lines.append("| " + " | ".join(_cell(cell) for cell in cells) + " |")
+    title = f"<summary>Printed beside ours ({len(rows)})</summary>"
+    return f"<details>{title}\n\n" + "\n".join(lines) + "\n\n</details>\n"
+
+
+def _picture(figure: GalleryFigure) -> str:
+    alt = " ".join(figure.alt.replace("[", "(").replace("]", ")").split())
+    return f"![{alt}]({figure.png})\n"
+
+
+def _text(figure: GalleryFigure) -> str:
+    return f"{figure.message} {figure.caption}".strip()
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")

@@ -29,6 +29,16 @@ def role_of_each(data: xr.Dataset) -> xr.DataArray:
     return role.transpose(*data.prefix.dims)
 
 
-def beyond(members: xr.Dataset, when: str) -> xr.DataArray:
-    """Share of pairs and kinds whose z, at one end of training, is beyond three either way."""
-    return (abs(members[f"composition_z{when}"]) > 3).mean(["kind", "writer", "reader"])
+def composition_rise(members: xr.Dataset) -> dict[str, xr.DataArray]:
+    """What training does to composition overall, per member, after minus before.
+
+    ``mean`` is the mean z over all pairs and kinds, ``above`` the share of them with z over 3, and
+    ``below`` the share with z under -3: composition that is avoided is not composition.
+    """
+    dims = ["kind", "writer", "reader"]
+    after, before = members.composition_z, members.composition_z_at_init
+    return {
+        "mean": (after - before).mean(dims),
+        "above": (after > 3).mean(dims) - (before > 3).mean(dims),
+        "below": (after < -3).mean(dims) - (before < -3).mean(dims),
+    }

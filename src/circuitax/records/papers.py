@@ -5,6 +5,8 @@ INDUCTION = (
     "https://transformer-circuits.pub/2022/in-context-learning-and-induction-heads/index.html"
 )
 TOY_MODELS = "https://transformer-circuits.pub/2022/toy_model/index.html"
+TOY_MODELS_CODE = "https://github.com/anthropics/toy-models-of-superposition"
+TOY_MODELS_JAX = "https://github.com/adonath/toy-models-of-superposition-jax"
 STRUCTURES = "https://drp.elte.hu/"  # S0, "Some Structures in Transformer Architectures"
 ATTENTION = "https://arxiv.org/abs/1706.03762"
 KEY_VALUES = "https://arxiv.org/abs/2012.14913"

@@ -80,3 +80,48 @@ def branch_losses(density: Float[Array, " density"], importance: Float[Array, " 
         jnp.min(jnp.where(kind, found.restart_loss, jnp.inf), axis=1) for kind in (~whole, whole)
     ]
     return Branches(*lowest)
+
+
+def perturbed_branches(
+    density: Float[Array, " cell"], ratio: Float[Array, " cell"]
+) -> tuple[Branches, Branches, TiedWeights]:
+    """Both kinds of solution where feature 4 has another density than the other four.
+
+    Importances are equal, so one start of each kind stands for all: two digons that leave feature 4
+    out, and a regular pentagon. A start that leaves its kind makes its branch infinite there. Call
+    the function under ``jax.enable_x64``.
+
+    Args:
+        density: P(feature is on) of features 0 to 3, in [0, 1].
+        ratio: Density of feature 4 over that of the others; ``density * ratio`` is in [0, 1] too.
+
+    Returns:
+        The losses; norm of feature 4, NaN where a branch is infinite; and the solutions themselves,
+        ``[cell, 2, ...]`` with digons first.
+
+    Raises:
+        ValueError: If a density is out of range.
+
+    Source: toy-models paper, "The Geometry of Superposition" (non-uniform superposition); erratum
+        E18 of docs/errata.md.
+    """
+    others = jnp.repeat(density[:, None], N_FEATURES - 1, axis=1)
+    p = jnp.concatenate([others, (density * ratio)[:, None]], axis=1)
+    starts = jax.tree.map(
+        lambda one, two: jnp.stack([one[0], two[0]]), digon_starts(), pentagon_starts()
+    )
+    found = find_optimum(
+        jax.random.key(0),  # no random start is drawn
+        p,
+        jnp.ones_like(p),
+        n_hidden=2,
+        n_restarts=0,
+        starts=starts,
+        n_polished=2,
+    )
+    last = jnp.linalg.norm(found.restart_weights.W[..., -1], axis=-1)
+    whole = last > DROPPED_NORM
+    kept = jnp.stack([~whole[:, 0], whole[:, 1]], axis=1)
+    loss = jnp.where(kept, found.restart_loss, jnp.inf)
+    norm = jnp.where(kept, last, jnp.nan)
+    return Branches(*loss.T), Branches(*norm.T), found.restart_weights

@@ -1,0 +1,101 @@
+# %% [markdown]
+# # Five features in two dimensions
+#
+# A toy model stores five features in two numbers and reads them back through a ReLU:
+# `x' = ReLU(Wᵀ W x + b)`, with `W` of shape `[2, 5]`. Each feature is on with probability p, the
+# *density*. Two features fit without loss, one a dimension. What happens to the other three?
+#
+# We do not sample data here. The expected loss is computed exactly, as an integral, so that two
+# arrangements can be compared without noise.
+
+# %%
+import jax
+import jax.numpy as jnp
+import matplotlib.pyplot as plt
+import optax
+
+import circuitax as cx
+
+jax.config.update("jax_enable_x64", True)
+importance = jnp.ones(5)
+
+
+def loss(weights, p):
+    """The expected squared error over all five features, at density p."""
+    return cx.expected_loss(weights, jnp.full(5, p), importance).value
+
+
+# %% [markdown]
+# ## Two arrangements by hand
+#
+# *Orthogonal*: two features have a dimension each, three are given up. *Pentagon*: all five are
+# stored, at angles of 72°, so that each disturbs the others; a negative bias cuts the disturbance
+# off. Which one is better?
+
+# %%
+angle = 2 * jnp.pi * jnp.arange(5) / 5
+pentagon = cx.TiedWeights(1.135 * jnp.stack([jnp.cos(angle), jnp.sin(angle)]), jnp.full(5, -0.246))
+# A feature that is given up is answered with its mean, p / 2.
+orthogonal = {
+    p: cx.TiedWeights(jnp.eye(2, 5), jnp.where(jnp.arange(5) < 2, 0.0, p / 2)) for p in (0.5, 0.05)
+}
+for p in (0.5, 0.05):
+    print(f"p = {p}: orthogonal {loss(orthogonal[p], p):.4f}, pentagon {loss(pentagon, p):.4f}")
+
+# %% [markdown]
+# Dense features (p = 0.5) want dimensions of their own. Rare ones (p = 0.05) seldom meet, so that
+# disturbance seldom happens, while giving a feature up costs every time that it is on.
+#
+# ## What does training find?
+#
+# Gradient descent on the exact loss, from eight random starts at once.
+
+# %%
+p = 0.05
+optimizer = optax.adam(0.05)
+
+
+def train(key):
+    weights = cx.TiedWeights(0.5 * jax.random.normal(key, (2, 5)), jnp.zeros(5))
+
+    def step(carry, _):
+        weights, state = carry
+        updates, state = optimizer.update(jax.grad(loss)(weights, p), state)
+        return (optax.apply_updates(weights, updates), state), None
+
+    (weights, _), _ = jax.lax.scan(step, (weights, optimizer.init(weights)), None, length=200)
+    return weights
+
+
+trained = jax.jit(jax.vmap(train))(jax.random.split(jax.random.key(0), 8))
+losses = jax.vmap(lambda weights: loss(weights, p))(trained)
+best = jax.tree.map(lambda leaf: leaf[losses.argmin()], trained)
+print("losses of the eight:", [f"{value:.4f}" for value in sorted(losses)])
+
+# %% [markdown]
+# Not all starts arrive: some end in a local minimum, with another arrangement. This is why
+# published figures show the best of several networks. How good is the best? It should be as good
+# as the pentagon, whose norm and bias we gave by hand.
+
+# %%
+print(f"best {losses.min():.5f}, pentagon by hand {loss(pentagon, p):.5f}")
+
+# %% [markdown]
+# ## What did it build?
+#
+# `D_i`, the *dimensionality*, is the share of a dimension that feature i has: 1 alone, 1/2 in a
+# pair of opposite features (a *digon*), 2/5 in a pentagon.
+
+# %%
+print("dimensionality:", cx.dimensionality(best.W).round(3))
+
+figure, axes = plt.subplots(1, 2, figsize=(6, 3), layout="constrained")
+for ax, weights, title in ((axes[0], pentagon, "by hand"), (axes[1], best, "trained")):
+    for x, y in weights.W.T:
+        ax.annotate("", (float(x), float(y)), (0, 0), arrowprops={"arrowstyle": "->"})
+    ax.set(xlim=(-1.5, 1.5), ylim=(-1.5, 1.5), aspect="equal", title=title)
+
+# %% [markdown]
+# To try: which arrangement wins at p = 0.2? Give the features different importances. Which are
+# given up first? The experiment `toy_intro` does this over all densities, and beside the exact
+# optimum.

@@ -1,0 +1,8 @@
+"""Explain one prediction of a model: ``python -m experiments.explain smollm2 "text"``."""
+
+import sys
+
+from circuitax.commands.explain import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Models that others trained, against the numbers and the paths that they published about them."""

@@ -1,0 +1,1 @@
+"""Computation in superposition: absolute values of more features than there are neurons for."""

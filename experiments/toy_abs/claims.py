@@ -1,0 +1,118 @@
+"""What is published of computation in superposition.
+
+The names T10-... refer to result 10 of the toy-models table in docs/acceptance.md.
+"""
+
+from dataclasses import replace
+
+from circuitax.records import papers
+from circuitax.records.claims import ClaimSource, at_least, at_most, between, near
+
+PAPER = ClaimSource(
+    "Toy Models of Superposition, computation in superposition",
+    kind="shape",
+    selection="all seeds that stayed finite",
+    n=8,
+    origin="published",
+    link=papers.TOY_MODELS,
+)
+BEST = replace(PAPER, selection="lowest loss of the seeds")
+OURS = replace(PAPER, source="ours, on the models of the paper", origin="ours", link="")
+
+CLAIMS = (
+    BEST.claim(
+        "T10-neurons",
+        "n = 3, m = 6: every feature has one neuron ReLU(x) and one ReLU(-x) (features of three)",
+        near(3, 0),
+        "a count",
+        kind="number",
+        printed="two neurons a feature, ReLU(x) and ReLU(-x)",
+    ),
+    BEST.claim(
+        "T10-gain",
+        "n = 3, m = 6: input times output weight is 1 for each of the six neurons (greatest miss)",
+        at_most(0.03),
+        "Adam's noise",
+        kind="number",
+        origin="theorem",
+        link="",
+    ),
+    OURS.claim(
+        "T10-seeds",
+        "n = 3, m = 6: share of seeds that find two neurons for every feature",
+        at_least(0.05),
+        "some do; six neurons for six sides leave no spare one",
+    ),
+    PAPER.claim(
+        "abs-mono-p1",
+        "p = 1: neurons are monosemantic (share of those that are used)",
+        at_least(0.9),
+        "nearly all",
+    ),
+    PAPER.claim(
+        "abs-mono-p0.3", "p = 0.3: neurons are monosemantic (share)", at_least(0.9), "nearly all"
+    ),
+    PAPER.claim(
+        "abs-mono-p0.1",
+        "p = 0.1: slight polysemanticity (share of monosemantic neurons)",
+        between(0.5, 0.98),
+        "most, not all",
+    ),
+    PAPER.claim(
+        "abs-mono-falls",
+        "The share of monosemantic neurons falls from p = 0.1 to p = 0.01 (difference)",
+        at_least(0.1),
+        "a visible difference",
+    ),
+    PAPER.claim(
+        "abs-mono-p0.001",
+        "p = 0.001: all neurons are polysemantic (share of monosemantic ones)",
+        at_most(0.1),
+        "one or two of twenty may look pure",
+        explanation="Features are so rare that some networks have no neuron in use after 3,000 "
+        "steps of 256 samples.",
+    ),
+    OURS.claim(
+        "abs-beyond",
+        "p = 0.03: more features are computed than there are pairs of neurons (features whose "
+        "unexplained share is below one half, over n_hidden / 2)",
+        at_least(1),
+        "without superposition it is at most 1",
+        explanation="Importances fall so steeply (0.64^i) that the eleventh feature is worth a "
+        "hundredth of the first: neurons are shared, and what is gained is not counted here.",
+    ),
+    PAPER.claim(
+        "abs-motif",
+        "n = 20, m = 10, p = 0.5: the asymmetric motif with its inhibiting neurons occurs in "
+        "trained models (share of seeds)",
+        at_least(0.1),
+        "it is the paper's example; more than one seed in ten",
+        explanation="None of 64 networks has it at p = 0.5, where neurons have one feature each; "
+        "59 of 64 have it at p = 0.1. The density of 0.5 is that of a later exercise, the paper "
+        "gives none.",
+    ),
+    OURS.claim(
+        "abs-motif-sparse",
+        "n = 20, m = 10, p = 0.1: the asymmetric motif occurs (share of seeds)",
+        at_least(0.3),
+        "in three of four of twelve networks of a trial with other seeds",
+    ),
+    PAPER.claim(
+        "abs-motif-in",
+        "Input weights of the motif are 2 and -1/2: geometric mean of their ratio",
+        between(2, 8),
+        "4, within a factor of two",
+        kind="number",
+        printed="2 and -1/2",
+        n=1,
+    ),
+    PAPER.claim(
+        "abs-motif-out",
+        "Output weights of the motif are 1/2 and 2: geometric mean of their ratio",
+        between(2, 8),
+        "4, within a factor of two",
+        kind="number",
+        printed="1/2 and 2",
+        n=1,
+    ),
+)

@@ -1,0 +1,1 @@
+"""Superposition makes a toy model easy to attack: vulnerability over features per dimension."""

@@ -1,0 +1,88 @@
+"""What is published or proved about attacks on toy models."""
+
+from dataclasses import replace
+
+from circuitax.records import papers
+from circuitax.records.claims import ClaimSource, at_least, at_most, between
+
+RELATION = "a relation"
+PAPER = ClaimSource(
+    "Toy Models of Superposition, relationship to adversarial robustness",
+    kind="shape",
+    selection="all seeds that stayed finite",
+    n=8,
+    why=RELATION,
+    origin="published",
+    link=papers.TOY_MODELS,
+)
+OURS = replace(PAPER, source="ours, on the models of the paper", origin="ours", link="")
+
+CLAIMS = (
+    PAPER.claim(
+        "adversarial-rise",
+        "Vulnerability rises more than threefold from dense to sparse features "
+        "(sparsest over densest cell)",
+        at_least(3),
+        printed="a rise of more than three times",
+    ),
+    PAPER.claim(
+        "adversarial-tracks",
+        "Vulnerability follows features per dimension (rank correlation over densities)",
+        at_least(0.9),
+        "two curves that rise together, with noise",
+    ),
+    PAPER.claim(
+        "adversarial-gradient-fails",
+        "At extreme sparsity an attack by gradient fails: added loss over that of the analytic "
+        "attack, sparsest cell",
+        at_most(0.5),
+        "failing means less than half of what is possible",
+        explanation="Ascent does 1.1 times the damage of the analytic attack at most "
+        "densities: it starts at the input, where features that are on give it a gradient. At "
+        "p = 1/40 half of the networks have no gradient at two inputs in five "
+        "(those with no feature on), and ascent still is not "
+        "worse on average. Perhaps the paper's models were far sparser.",
+    ),
+    PAPER.claim(
+        "adversarial-training",
+        "Training against the attack reduces superposition: features per dimension at 80 % of the "
+        "input's norm over those without",
+        at_most(0.75),
+        "a clear reduction",
+    ),
+    PAPER.claim(
+        "adversarial-training-removes",
+        "Attacks of 80 % of the input's norm in training remove superposition: features per "
+        "dimension",
+        at_most(1.1),
+        "one feature a dimension, with a tenth for norms above one",
+        printed="attacks of 80 % of the input norm remove superposition fully",
+    ),
+    OURS.claim(
+        "adversarial-training-kept",
+        "The same, counted without norms: features of at least half the greatest norm per "
+        "dimension after training against 80 %",
+        at_most(1.1),
+        "weights that only shrink lower the sum of squares too",
+    ),
+    OURS.claim(
+        "adversarial-dense",
+        "Dense features: the model is no more vulnerable than one without superposition",
+        between(0.9, 1.1),
+        "small off-diagonal weights and a finite batch",
+    ),
+    OURS.claim(
+        "adversarial-masked",
+        "The share of inputs without any gradient, sparsest less densest cell",
+        at_least(0.1),
+        "a visible difference",
+    ),
+    replace(OURS, source="ours: a ReLU does not stretch", origin="theorem").claim(
+        "adversarial-bound",
+        "No attack exceeds (sqrt(error) + strength |W^T W|)^2 (greatest ratio over all inputs)",
+        at_most(1 + 1e-4),
+        "float32",
+        kind="identity",
+        n=1,
+    ),
+)

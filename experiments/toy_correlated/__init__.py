@@ -1,0 +1,1 @@
+"""Correlated features prefer right angles, anticorrelated ones opposite directions."""

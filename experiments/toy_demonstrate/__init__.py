@@ -1,0 +1,1 @@
+"""Linear models keep the most important features; ReLU models store more, the sparser they are."""

@@ -1,0 +1,172 @@
+"""What is published of equal features: D*, D_i, and their sum.
+
+T5 and T6 are results of the toy-models table in docs/acceptance.md.
+"""
+
+from dataclasses import replace
+
+from circuitax.records import papers
+from circuitax.records.claims import ClaimSource, at_least, at_most, between, near
+
+PAPER = ClaimSource(
+    "Toy Models of Superposition, the geometry of superposition (uniform importance)",
+    kind="shape",
+    n=8,
+    why="a relation",
+    origin="published",
+    link=papers.TOY_MODELS,
+)
+NOTEBOOK = replace(
+    PAPER,
+    source="Official notebook of Toy Models of Superposition, feature geometry (n = 200, m = 20, "
+    "one saved run)",
+    kind="number",
+    link=papers.TOY_MODELS_CODE,
+    why="other n and m, which the paper calls irrelevant, and seeds",
+)
+OURS = replace(
+    PAPER,
+    source="Ours, exact gain for each dimension of tegum products",
+    n=1,
+    kind="number",
+    origin="ours",
+    link="",
+)
+
+RARE = (
+    "The run has few densities between 1/p = 1.4 and 1.9, where the notebook's saved run has no "
+    "clean line above 1/2 either; more features and longer training may show them."
+)
+
+# 1/p: D* of the official notebook's saved run.
+NOTEBOOK_STAR = {
+    1.0: 1.003,
+    1.37: 0.951,
+    1.6: 0.830,
+    1.88: 0.584,
+    2.2: 0.526,
+    2.58: 0.510,
+    3.02: 0.505,
+    3.53: 0.503,
+    4.13: 0.433,
+    4.84: 0.369,
+    6.63: 0.289,
+    9.09: 0.228,
+    12.5: 0.188,
+    20.0: 0.136,
+}
+
+CLAIMS = (
+    PAPER.claim(
+        "T5-dense",
+        "D* is 1 where features are dense (p = 1)",
+        near(1, 0.03),
+        "norms are free by a per cent",
+        kind="number",
+        printed="D* = 1 where features are dense",
+    ),
+    PAPER.claim(
+        "T5-plateau",
+        "D* is sticky at 1/2 (mean over 1/p from 2.2 to 3.53)",
+        near(0.5, 0.03),
+        "0.503 to 0.526 in the notebook's saved run",
+        kind="number",
+        printed="sticky at 1/2",
+    ),
+    PAPER.claim(
+        "T5-decrease",
+        "D* decreases after the plateau (greatest step of D* from 1/p = 3.53 on, mean of seeds)",
+        at_most(0),
+    ),
+    NOTEBOOK.claim(
+        "T5-values",
+        "D* is that of the notebook at its 1/p from 2.2 to 20 (greatest ratio less 1 of the mean "
+        "over seeds)",
+        at_most(0.15),
+        printed="0.526 at 1/p = 2.2 to 0.136 at 1/p = 20",
+        explanation=(
+            "Ratios differ by up to 0.1 from 1/p = 2.2 to 12.5; at 20 the notebook has 0.136 "
+            "and we 0.159: 8 dimensions may leave less room for dense packings than 20."
+        ),
+    ),
+    PAPER.claim(
+        "T6-bound",
+        "The D_i sum to at most m (greatest sum over m, all seeds and densities)",
+        at_most(1 + 1e-5),
+        "a theorem; rounding of float32",
+        kind="identity",
+        origin="theorem",
+    ),
+    PAPER.claim(
+        "T6-sum",
+        "The D_i sum to m (least sum over m, all densities; mean of seeds)",
+        at_least(0.998),
+        "19.97 to 20.00 for m = 20 in the notebook's saved run",
+        kind="number",
+        printed="the D_i sum to the number of dimensions",
+    ),
+    PAPER.claim(
+        "T6-half",
+        "D_i = 1/2 on the plateau (mean over features with D_i above 0.02, 1/p from 2.2 to 3.53)",
+        near(0.5, 0.02),
+        "0.499 and 0.500 in the notebook's saved run",
+        kind="number",
+        printed="1/2",
+        explanation=(
+            "The threshold is the notebook's, for n/m = 10 and m = 20. With m = 8 the features "
+            "that are not represented share one dimension at D_i of about 0.02 and more, and "
+            "enter the mean; of the represented ones nearly all are digons (claim "
+            "geometry-digons)."
+        ),
+    ),
+    PAPER.claim(
+        "geometry-digons",
+        "On the plateau represented features are digons (share of them that the code labels so)",
+        at_least(0.9),
+        "the paper names no share",
+    ),
+    NOTEBOOK.claim(
+        "geometry-mixture",
+        "At 1/p = 4.13 represented features are digons or have D_i near 2/5 "
+        "(share with D_i within 0.03 of 1/2 or 2/5)",
+        at_least(0.8),
+        "18 of 46 digons, the rest near 0.4",
+        printed="18 of 46 features at 0.5, the rest near 0.4",
+    ),
+    *(
+        PAPER.claim(
+            f"geometry-{name.replace(' ', '-')}",
+            f"The line at D_i = {line}: {name}s occur (count over all seeds and densities)",
+            at_least(1),
+            explanation=RARE,
+        )
+        for name, line in (
+            ("tetrahedron", "3/4"),
+            ("triangle", "2/3"),
+            ("pentagon", "2/5"),
+            ("square antiprism", "3/8"),
+        )
+    ),
+    OURS.claim(
+        "geometry-digon-from",
+        "Digons overtake dedicated dimensions at p = 4/7 (1/p = 1.75), by closed forms: exact, "
+        "with free norms, at 1/p",
+        between(1.6, 1.9),
+        "the notebook's run switches between 1.6 and 1.9",
+        explanation=(
+            "With free norms and biases digons are best already at 1/p = 1.55, where norms are "
+            "well below 1; closed forms with norms of 1 give 1.75."
+        ),
+    ),
+    OURS.claim(
+        "geometry-digon-to",
+        "The next polytope overtakes digons, exactly, at 1/p",
+        between(3.53, 4.13),
+        "the notebook's run leaves the plateau between 3.53 and 4.13",
+        explanation=(
+            "Exact losses say 4.45. Trained networks leave the plateau earlier, where what "
+            "pentagons and antiprisms save is within a few per cent of what digons do: local "
+            "minima may decide."
+        ),
+    ),
+)

@@ -1,0 +1,1 @@
+"""One feature's density is varied: the pentagon bends, then snaps into two digons."""

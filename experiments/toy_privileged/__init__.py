@@ -1,0 +1,1 @@
+"""A hidden ReLU gives features a basis to align with: neurons of one feature, and of several."""

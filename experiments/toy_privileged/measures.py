@@ -1,0 +1,48 @@
+"""What a record of the privileged basis says of each claim."""
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import xarray as xr
+
+from circuitax.records.claims import unmet_rest
+from circuitax.records.estimate import Estimate, exact, mean_estimate
+from circuitax.records.measured import Measured
+from circuitax.records.record import Record
+from experiments.toy_privileged.claims import CLAIMS, MONOSEMANTIC, REPRESENTED
+
+# A restart has found the best solution when its loss is at most 1 % above it.
+TOLERANCE = 0.01
+
+
+def measure(record: Record) -> Measured:
+    """The measured value of every claim that this run can settle."""
+    data = record.data
+    found: dict[str, Estimate] = {}
+    n = data.sizes["restart"]
+    for p, cell in _named(data, MONOSEMANTIC):
+        found[f"privileged-mono-p{p:g}"] = exact(cell.best_monosemantic.sum(), n)
+    for p, cell in _named(data, REPRESENTED):
+        found[f"privileged-features-p{p:g}"] = exact(cell.best_represented.sum(), n)
+    for _, cell in _named(data, (0.35,)):
+        found["privileged-code"] = exact(cell.best_polysemantic.sum(), n)
+    for _, cell in _named(data, (0.03,)):
+        found["privileged-pairs"] = exact((cell.best_neurons == 2).mean(), n)
+    sparse = data.isel(density=data.density.values <= 0.15)
+    if sparse.sizes["density"]:
+        # The cells of a restart share its data: they are averaged; the interval counts restarts.
+        share = reached(sparse).mean("density")
+        found["privileged-best-is-rare"] = mean_estimate(share.values)
+    return Measured(found, {}, unmet_rest(CLAIMS, found, "this run has other densities"))
+
+
+def reached(data: xr.Dataset) -> xr.DataArray:
+    """Whether a restart has found the best solution of its cell; not if it diverged."""
+    return data.loss <= (1 + TOLERANCE) * data.loss.min("restart")
+
+
+def _named(data: xr.Dataset, densities: Iterable[float]) -> Iterator[tuple[float, xr.Dataset]]:
+    """The cells of the given densities that this run has."""
+    for p in densities:
+        for i in np.flatnonzero(np.isclose(data.density.values, p)):
+            yield float(p), data.isel(density=int(i))

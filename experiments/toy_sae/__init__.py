@@ -1,0 +1,1 @@
+"""Dictionary learning without noise: four autoencoders on targets whose true features are known."""

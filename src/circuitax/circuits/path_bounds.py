@@ -1,0 +1,94 @@
+"""Bounds on every path that a head path can still be extended to, for the ledger's search.
+
+Wanted is one matrix M for each head and position with ``(u · y_q(s))² <= uᵀ M(s) u`` for *every*
+path q that ends there, whatever the direction u. The sum of all ``y_q y_qᵀ`` would do, but it
+counts all paths together, where the largest one matters. So the matrices of groups of paths are
+joined by ``(Σ_g M_g²)^(1/2)`` instead of ``Σ_g M_g``: the square root preserves the order of
+matrices (Löwner), so this is no less than each M_g, and for n equal groups it grows by √n only.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from circuitax.circuits.second_moments import HostModel
+
+_RANK = 12  # directions of a matrix that are kept apart; the others are bounded by the next one
+_ROUNDING = 1e-14  # added to every root, relative to its largest eigenvalue: what sums may lose
+
+
+class PathBounds(NamedTuple):
+    """``M`` of all paths through at least one head, where the search asks for it."""
+
+    at_head: np.ndarray
+    """In the value space of every head: ``[heads, n_ctx, d_value, d_value]``."""
+    at_end: np.ndarray
+    """Of paths whose last head is h, before its ``W_O``, at one position: ``[heads, d_value,
+    d_value]``."""
+
+
+def head_path_bounds(model: HostModel, position: int) -> PathBounds:
+    """Bounds on paths of heads, summed over positions.
+
+    ``(Σ_s A_ts y_s)² <= (Σ_s |A_ts|) Σ_s |A_ts| y_s²`` (Cauchy-Schwarz) at every step but the
+    first, whose vector is known exactly. Patterns of a softmax are not negative; others may be.
+
+    Args:
+        model: The model on the host.
+        position: Where paths may end.
+
+    Source: ours; docs/methods/path-ledger.md. The order of roots: Löwner 1934, Heinz 1951.
+    """
+    n_heads, n_ctx, d = model.V.shape
+    size = np.abs(model.A)
+    mass = size * size.sum(axis=-1, keepdims=True)
+    at_head = np.zeros((n_heads, n_ctx, d, d))
+    # A matrix is F Fᵀ and what is left, at most the next eigenvalue times the identity.
+    factors, left = np.zeros((n_heads, n_ctx, d, min(_RANK, d))), np.zeros((n_heads, n_ctx))
+    at_end = np.zeros((n_heads, d, d))
+    for layer in range(model.layer.max(initial=-1) + 1):
+        heads = np.flatnonzero(model.layer == layer)
+        before = int(heads[0])
+        for first in heads if layer else []:
+            same = [h for h in heads if np.array_equal(model.W_V[h], model.W_V[first])]
+            if same[0] == first:  # heads that share their values share this bound
+                at_head[same] = _through(model, int(first), factors[:before], left[:before])
+        for head in heads:
+            squares = _squares_of_starts(model, int(head))
+            deep = (mass[head] @ at_head[head].reshape(n_ctx, -1)).reshape(n_ctx, d, d)
+            values, vectors = _eigen(squares + deep @ deep)
+            roots = np.sqrt(values)
+            kept = factors.shape[-1]
+            factors[head] = (vectors * np.sqrt(roots)[:, None, :])[..., -kept:]
+            left[head] = roots[:, -kept - 1] if kept < d else 0.0
+            at_end[head] = (vectors[position] * roots[position]) @ vectors[position].T
+    return PathBounds(at_head, at_end)
+
+
+def _squares_of_starts(model: HostModel, head: int) -> np.ndarray:
+    """``Σ (v vᵀ)²`` over what the head brings from each source of paths."""
+    first = model.A[head] @ model.read_from(head)
+    first[0] += model.b_V[head]
+    scaled = np.swapaxes(first * np.linalg.norm(first, axis=-1, keepdims=True), 0, 1)
+    return np.swapaxes(scaled, 1, 2) @ scaled
+
+
+def _through(model: HostModel, head: int, factors: np.ndarray, left: np.ndarray) -> np.ndarray:
+    """What all earlier heads bring into the value space of one, joined."""
+    maps = model.W_O[: len(factors)] @ model.W_V[head]  # [earlier, d_value, d_value]
+    n, n_ctx, d, rank = factors.shape
+    stacked = factors.transpose(0, 2, 1, 3).reshape(n, d, -1)
+    seen = (np.swapaxes(maps, 1, 2) @ stacked).reshape(n, d, n_ctx, rank).transpose(2, 0, 1, 3)
+    turned = seen @ (np.swapaxes(seen, -1, -2) @ seen)
+    # One product over all earlier heads at each position: Σ (G Gᵀ)².
+    wide = [part.transpose(0, 2, 1, 3).reshape(n_ctx, d, -1) for part in (turned, seen)]
+    values, vectors = _eigen(wide[0] @ np.swapaxes(wide[1], 1, 2))
+    joined = (vectors * np.sqrt(values)[:, None, :]) @ np.swapaxes(vectors, 1, 2)
+    rest = left.T @ (np.swapaxes(maps, 1, 2) @ maps).reshape(n, -1)
+    return joined + rest.reshape(n_ctx, d, d)
+
+
+def _eigen(squares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Eigenvalues, rising and safely above zero, and eigenvectors of positive matrices."""
+    values, vectors = np.linalg.eigh(squares)
+    return np.maximum(values, 0) + _ROUNDING * np.maximum(values[:, -1:], 0), vectors

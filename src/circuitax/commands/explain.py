@@ -1,0 +1,244 @@
+"""Explain one prediction of a model: ``python -m experiments.explain MODEL "text"``."""
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
+
+from circuitax.commands.options import refuse
+from circuitax.config.catalogue import checkout
+from circuitax.config.schema import ConfigError, nearest
+from circuitax.lab.runs import ACCEPTED, named_runs, provenance
+
+if TYPE_CHECKING:  # --help does not wait for JAX
+    from tokenizers import Tokenizer
+
+    from circuitax.circuits.explanation import Explanation
+    from circuitax.kernel.model import Model
+
+HELP = """\
+usage: python -m experiments.explain MODEL "text" [--token TEXT] [--minus TEXT] [--position -1]
+                                     [--page FILE.html] [--paths 10] [--heads 12]
+                                     [--model NAME] [--member 0] [--step N]
+
+Prints what a model predicts after the text, the direct effects of all its components, which add up
+to the logit, the largest paths with a proof that no other is larger, and where its heads look.
+
+MODEL is smollm2; a folder or file with a model and its tokenizer.json; a repository in the local
+Hugging Face cache; or a finished run of text_models, by folder or name.
+
+  --token TEXT     the token whose logit is explained; the most probable one by default
+  --minus TEXT     a token whose logit is subtracted
+  --position N     the token after which the prediction is read; the last by default
+  --page FILE      also write one page of HTML, to open in a browser: hover a token to see where
+                   each head looks, choose a path to light up its heads
+  --paths N        how many paths to find
+  --heads N        how many heads to show beside those on the paths
+  --model NAME, --member I, --step N   which model of a run, as in experiments.generate
+
+TEXT of a token is written with the space in front of it that it has in a text: --token " Paris".
+A text that begins with -- goes after a lone --.
+"""
+DEFAULTS = {
+    "token": None,
+    "minus": None,
+    "position": "-1",
+    "page": None,
+    "paths": "10",
+    "heads": "12",
+    "model": "",
+    "member": "0",
+    "step": None,
+}
+INTEGERS = ("position", "paths", "heads", "member", "step")
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(f"{message}; see --help")
+
+
+class _Opened(NamedTuple):
+    """A model, its tokenizer, the tokens of the text, and what it is called."""
+
+    model: "Model"
+    tokenizer: "Tokenizer"
+    ids: list[int]
+    name: str
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print the explanation; exit status 2 when the model, the text or an option is wrong."""
+    typed = sys.argv[1:] if arguments is None else arguments
+    if not typed or {"-h", "--help"} & set(typed):
+        print(HELP, end="")
+        return 0 if typed else 2
+    try:
+        _explain(_options(typed))
+    except (ValueError, FileNotFoundError) as error:
+        return refuse(error)
+    return 0
+
+
+def _options(typed: Sequence[str]) -> argparse.Namespace:
+    parser = _Parser(prog="explain", add_help=False, allow_abbrev=False)
+    parser.add_argument("MODEL")
+    parser.add_argument("TEXT")
+    for name, default in DEFAULTS.items():
+        parser.add_argument(f"--{name}", default=default)
+    known = [f"--{name}" for name in DEFAULTS]
+    for item in typed[: typed.index("--") if "--" in typed else None]:
+        name = item.partition("=")[0]
+        if name.startswith("--") and " " not in item and name not in known:
+            near = nearest(name, known)
+            raise ConfigError(f"{item} is no option{near}; options are {', '.join(known)}")
+    options, extra = parser.parse_known_args(typed)
+    if extra:
+        raise ConfigError(f"{extra[0]!r} is one too many: give MODEL and the text, quoted")
+    if not options.TEXT:
+        raise ConfigError("the text must not be empty")
+    for name in INTEGERS:
+        text = getattr(options, name)
+        try:
+            setattr(options, name, None if text is None else int(text))
+        except ValueError:
+            raise ConfigError(f"{name}={text} must be an integer") from None
+    for name in ("paths", "heads"):
+        if getattr(options, name) < 1:
+            raise ConfigError(f"{name}={getattr(options, name)} must be at least 1")
+    if options.page is not None and not Path(options.page).expanduser().parent.is_dir():
+        raise ConfigError(f"page={options.page!r} must be a file in a folder that exists")
+    return options
+
+
+def _explain(options: argparse.Namespace) -> None:
+    run_folder = _run_folder(options.MODEL)
+    if run_folder is None and (options.model or options.step is not None or options.member):
+        raise ConfigError("model, member and step choose among the models of a run: give a run")
+    # Importing JAX takes a second, which a mistyped option should not cost.
+    import jax
+
+    from circuitax.figures.explanation_page import explanation_page
+    from circuitax.lab.compilation import keep_compiled_code
+
+    began = time.monotonic()
+    keep_compiled_code(checkout() / ".cache")
+    double = run_folder is not None and provenance(run_folder)["dtype"] == "float64"
+    with jax.enable_x64(double):
+        opened = _of_source(options) if run_folder is None else _of_run(run_folder, options)
+        found = _explained(opened, options)
+    print(_printable(str(found)))
+    if options.page is not None:
+        page = Path(options.page).expanduser()
+        page.write_text(explanation_page(found, opened.name), encoding="utf-8")
+        print(f"page: {page}", file=sys.stderr)
+    print(
+        f"{opened.name}: {len(opened.ids)} tokens, {time.monotonic() - began:.1f} s with loading "
+        "and compilation",
+        file=sys.stderr,
+    )
+
+
+def _explained(opened: _Opened, options: argparse.Namespace) -> "Explanation":
+    import jax
+    import jax.numpy as jnp
+
+    from circuitax.circuits.explanation import explain
+    from circuitax.kernel.run import run
+
+    token, minus = (_token(opened, name, getattr(options, name)) for name in ("token", "minus"))
+    n_ctx = len(opened.ids)
+    if not -n_ctx <= options.position < n_ctx:
+        raise ConfigError(
+            f"position={options.position} must be from {-n_ctx} to {n_ctx - 1}: the text has "
+            f"{n_ctx} tokens"
+        )
+    compiled = jax.jit(run, static_argnames="outputs")
+    return explain(
+        compiled(opened.model, jnp.asarray(opened.ids), outputs=True),
+        token=token,
+        minus=minus,
+        position=options.position,
+        name=lambda i: str(opened.tokenizer.decode([i], skip_special_tokens=False)),
+        n_paths=options.paths,
+        n_heads=options.heads,
+    )
+
+
+def _run_folder(item: str) -> Path | None:
+    """The finished run that the item names; None where it names something else."""
+    try:
+        runs = named_runs(item)
+    except ValueError:
+        return None
+    computed = [run for run in runs if run.name != ACCEPTED]
+    return (computed or runs)[-1]
+
+
+def _of_run(folder: Path, options: argparse.Namespace) -> _Opened:
+    from circuitax.lab.language_model import open_language_model, read_prompt
+
+    facts = provenance(folder)
+    language = open_language_model(folder, options.model, options.member, options.step)
+    ids = read_prompt(language, options.TEXT)
+    name = f"{language.name} of {facts['experiment']} {facts['run']}, member {language.member}"
+    return _Opened(language.model, language.tokenizer, ids, name)
+
+
+def _of_source(options: argparse.Namespace) -> _Opened:
+    from circuitax.models.pretrained import load_pretrained
+    from circuitax.models.text_tokenizer import load_tokenizer
+
+    try:
+        tokenizer = load_tokenizer(options.MODEL)
+    except FileNotFoundError as error:
+        raise ConfigError(
+            f"MODEL={options.MODEL!r} must be smollm2, a folder or file with a model, a cached "
+            f"repository, or a finished run: {error}"
+        ) from None
+    ids = _ids(tokenizer, options.TEXT)
+    model = load_pretrained(options.MODEL)
+    if model.n_ctx is not None and len(ids) > model.n_ctx:
+        raise ConfigError(f"the text has {len(ids)} tokens, must have at most n_ctx={model.n_ctx}")
+    if max(ids) >= model.d_vocab:
+        raise ConfigError(
+            f"the tokenizer gives id {max(ids)}, must be below the model's d_vocab={model.d_vocab}"
+        )
+    return _Opened(model, tokenizer, ids, options.MODEL)
+
+
+def _ids(tokenizer: "Tokenizer", text: str) -> list[int]:
+    """The ids of a text, with what the tokenizer's own file puts around it."""
+    try:
+        encoded = tokenizer.encode(text)
+    except Exception as error:  # the library raises a bare Exception
+        raise ConfigError(f"the text has no tokens in this vocabulary: {error}") from None
+    ids: list[int] = encoded.ids
+    unknown = getattr(tokenizer.model, "unk_token", None)
+    for i, token in enumerate(encoded.tokens):
+        if token == unknown:
+            start, end = encoded.offsets[i]
+            raise ConfigError(f"{text[start:end]!r} is no token of this vocabulary")
+    if not ids:
+        raise ConfigError(f"the text {text!r} has no tokens in this vocabulary")
+    return ids
+
+
+def _token(opened: _Opened, name: str, text: str | None) -> int | None:
+    """The id of a token given as text."""
+    if text is None:
+        return None
+    ids: list[int] = opened.tokenizer.encode(text, add_special_tokens=False).ids
+    unknown = getattr(opened.tokenizer.model, "unk_token", None)
+    if len(ids) != 1 or opened.tokenizer.id_to_token(ids[0]) == unknown:
+        parts = [opened.tokenizer.decode([i]) for i in ids]
+        raise ConfigError(f"{name}={text!r} must be one token of the vocabulary, is {parts}")
+    return ids[0]
+
+
+def _printable(text: str) -> str:
+    """The text without what the terminal cannot show."""
+    encoding = sys.stdout.encoding or "utf-8"
+    return text.encode(encoding, "replace").decode(encoding)

@@ -1,0 +1,37 @@
+"""Sparse features in pairs whose members occur together as often as one likes."""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from circuitax.kernel.checks import check_range
+
+
+def paired_features(
+    pair: Float[Array, "batch n_pairs"],
+    value: Float[Array, "batch n_features"],
+    density: float | Float[Array, ""],
+    together: float | Float[Array, ""],
+) -> Float[Array, "batch n_features"]:
+    """Features 2s and 2s + 1 form pair s: each is on with probability p, with the other's help.
+
+    ``P(both) = p * together``; so ``together`` is 0 for features that exclude each other, p for
+    independent ones, and 1 for features that are always on together. Values are uniform on [0, 1).
+
+    Args:
+        pair: Uniforms on [0, 1), one for each pair.
+        value: Uniforms on [0, 1); the last pair may have one feature only.
+        density: p in [0, 1]; ``p (2 - together)`` must not exceed 1.
+        together: P(a feature is on, given that its partner is on), in [0, 1].
+
+    Raises:
+        ValueError: If ``density`` or ``together`` is out of range.
+
+    Source: the distribution of two correlated features in Chanin et al. 2025, arXiv 2505.11756.
+    """
+    check_range("density", density, "[0, 1]")
+    check_range("together", together, "[0, 1]")
+    both, one, other = density * together, density, density * (2 - together)
+    first = pair < one
+    second = (pair < both) | ((pair >= one) & (pair < other))
+    on = jnp.stack([first, second], axis=2).reshape(pair.shape[0], -1)
+    return jnp.where(on[:, : value.shape[1]], value, 0)

@@ -1,0 +1,114 @@
+"""An explained prediction as one HTML page that needs nothing else: no server, no other file."""
+
+import html
+import json
+import re
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+TEMPLATE = "explanation.html"
+DIGITS = 4
+
+
+@runtime_checkable
+class Explained(Protocol):
+    """What the page needs of `circuits.explanation.Explanation`; its module imports JAX."""
+
+    tokens: tuple[str, ...]
+    position: int
+    next_tokens: tuple[str, ...]
+    next_probs: np.ndarray
+    next_logits: np.ndarray
+    logit: float
+    bias: float
+    remainder: float
+    paths: Any
+    heads: tuple[tuple[int, int], ...]
+    patterns: np.ndarray
+
+    @property
+    def title(self) -> str: ...
+    def ranked(self) -> list[tuple[str, float]]: ...
+    def path_names(self) -> list[str]: ...
+
+
+def explanation_page(explained: Explained, model: str = "") -> str:
+    """The page: hover a token to see where each head looks, choose a path to light up its heads.
+
+    It works from a file, without a network, with the keyboard, and without colour.
+
+    Args:
+        explained: From `circuits.explanation.explain`.
+        model: Name of the model, for the heading.
+    """
+    facts = page_facts(explained, model)
+    # No text of a token may end the script that holds it.
+    data = json.dumps(facts, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
+    template = files("circuitax.figures").joinpath(TEMPLATE).read_text(encoding="utf-8")
+    title = html.escape(f"{explained.title}: {model}" if model else explained.title)
+    put = {"@TITLE@": title, "@DATA@": data}
+    return re.sub("@TITLE@|@DATA@", lambda found: put[found[0]], template)
+
+
+def page_facts(explained: Explained, model: str = "") -> dict[str, Any]:
+    """What the page shows, as plain values."""
+    paths = explained.paths
+    return {
+        "model": model,
+        "title": explained.title,
+        "tokens": [_visible(token) for token in explained.tokens],
+        "position": explained.position,
+        "next": [
+            {"token": _visible(token), "prob": float(prob), "logit": _short(logit)}
+            for token, prob, logit in zip(
+                explained.next_tokens, explained.next_probs, explained.next_logits, strict=True
+            )
+        ],
+        "effects": [
+            {"name": name, "value": _short(value), "head": _code(name)}
+            for name, value in explained.ranked()
+        ],
+        "bias": _short(explained.bias),
+        "remainder": float(explained.remainder),
+        "logit": _short(explained.logit),
+        "paths": None
+        if paths is None
+        else {
+            "rows": [
+                {"name": name, "value": _short(value), "heads": _codes(path)}
+                for name, value, path in zip(
+                    explained.path_names(), paths.values, paths.paths, strict=True
+                )
+            ],
+            "found": _short(paths.found),
+            "rest": _short(paths.remainder),
+            "bias": _short(paths.bias),
+            "bound": _short(paths.omitted_bound),
+            "complete": bool(paths.complete),
+        },
+        "heads": _codes(explained.heads),
+        "patterns": [
+            [[round(float(a), 3) for a in row] for row in pattern] for pattern in explained.patterns
+        ],
+    }
+
+
+def _short(value: Any) -> float:
+    return round(float(value), DIGITS)
+
+
+def _codes(heads: Sequence[Sequence[int]]) -> list[str]:
+    return [f"{layer}.{head}" for layer, head in heads]
+
+
+def _code(name: str) -> str | None:
+    return name.removeprefix("head ") if name.startswith("head ") else None
+
+
+def _visible(token: str) -> str:
+    """The token with its spaces and line ends shown, as a reader must tell them apart."""
+    marks: Mapping[str, str] = {" ": "·", "\n": "↵", "\t": "⇥"}
+    return "".join(marks.get(c, c if c.isprintable() else "\ufffd") for c in token) or "∅"

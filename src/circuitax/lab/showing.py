@@ -1,0 +1,96 @@
+"""One run of an experiment as the gallery, the claims page and the report show it."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from circuitax.config.catalogue import CLAIMS, MEASURES, Entry
+from circuitax.config.showcase import FigureText, read_showcase
+from circuitax.lab.runs import figures, provenance
+from circuitax.records.claims import Claim, Verdict
+from circuitax.records.claims_table import ClaimRow
+from circuitax.records.gallery import GalleryFigure, GalleryItem
+
+_UNTOLD = FigureText("", "", "", "")
+
+
+def gallery_item(run: Path, entry: Entry, verdicts: Sequence[Verdict], folder: Path) -> GalleryItem:
+    """Everything the pages say about a run.
+
+    Args:
+        run: Folder of a finished run.
+        entry: Its experiment.
+        verdicts: What became of its claims.
+        folder: Folder of the pages; addresses are relative to it.
+    """
+    facts, showcase = provenance(run), read_showcase(entry)
+    order = list(showcase.figures)
+    pictures = sorted(
+        figures(run),
+        key=lambda path: order.index(path.stem) if path.stem in order else len(order),
+    )
+    shown = []
+    for path in pictures:
+        text = showcase.figures.get(path.stem, _UNTOLD)
+        pdf = path.with_suffix(".pdf")
+        shown.append(
+            GalleryFigure(
+                name=path.stem,
+                png=relative(path, folder),
+                pdf=relative(pdf, folder) if pdf.is_file() else "",
+                message=text.message or text.drawn,
+                caption=text.caption,
+                refuted=text.refuted,
+                alt=f"{entry.name}, {path.stem}: {text.drawn or text.message or entry.message}",
+            )
+        )
+    return GalleryItem(
+        experiment=entry.name,
+        message=entry.message,
+        chapter=showcase.chapter,
+        place=showcase.place,
+        flagship=showcase.flagship,
+        scale=facts["scale"],
+        seconds=facts["seconds"],
+        command=facts["command"],
+        link=relative(run, folder),
+        figures=tuple(shown),
+        verdicts=tuple(verdicts),
+    )
+
+
+def claim_rows(
+    run: Path, entry: Entry, verdicts: Sequence[Verdict], folder: Path
+) -> list[ClaimRow]:
+    """What the claims page says about a run; arguments as for `gallery_item`."""
+    facts = provenance(run)
+    pictures = [relative(path, folder) for path in figures(run)]
+    # A single figure is shown itself, several in the gallery.
+    figure = pictures[0] if len(pictures) == 1 else f"README.md#{entry.name}"
+    return [
+        ClaimRow(
+            verdict,
+            entry.name,
+            facts["scale"],
+            facts["run"],
+            relative(run, folder),
+            figure,
+            _code(entry, verdict.claim, folder),
+        )
+        for verdict in verdicts
+    ]
+
+
+def _code(entry: Entry, claim: Claim, folder: Path) -> str:
+    """Address of the line that measures a claim, or of the file where no line names it."""
+    places = [entry.file(part) for part in (MEASURES, CLAIMS) if entry.file(part).is_file()]
+    address = relative(places[0], folder)
+    lines = places[0].read_text(encoding="utf-8").splitlines()
+    named = [i for i, line in enumerate(lines, 1) if f'"{claim.quantity}"' in line]
+    # A file of both claims and measures names the claim first, and measures it last.
+    return f"{address}#L{named[-1]}" if named else address
+
+
+def relative(path: Path, folder: Path) -> str:
+    """Address of a file, seen from a folder."""
+    return Path(os.path.relpath(path, folder)).as_posix()

@@ -1,0 +1,100 @@
+"""A sparse autoencoder over hidden vectors: its Linen module, with four ways to be sparse."""
+
+from enum import Enum
+from typing import NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from circuitax.models.sparse_codes import jump_gate, strongest
+
+
+class Sparsity(Enum):
+    """How an autoencoder is made sparse; names as written in a config."""
+
+    relu = "relu"
+    """ReLU, and a penalty on the sum of the codes."""
+    topk = "topk"
+    """The k strongest codes of each sample stay."""
+    jumprelu = "jumprelu"
+    """A code below its own threshold is off, and the number of codes that are on is penalised."""
+    matryoshka = "matryoshka"
+    """As ``relu``, with latents in nested groups: each prefix has to reconstruct by itself."""
+
+
+class Coded(NamedTuple):
+    """Codes of a batch, and what the sparsity of each costs."""
+
+    codes: Float[Array, "batch width"]
+    cost: Float[Array, " batch"]
+
+
+class Autoencoder(nn.Module):
+    """``f = σ((h - b_dec) W_enc + b_enc)``, ``h' = f D + b_dec``, rows of D of norm 1.
+
+    Attributes:
+        kind: What σ is.
+        width: Latents, at least 1.
+        d_in: Size of h, at least 1.
+        bandwidth: Width of the window in which a threshold of ``jumprelu`` has a gradient.
+
+    Source: Bricken et al. 2023 (ReLU); Gao et al. 2024, arXiv 2406.04093 (TopK); Rajamanoharan et
+        al. 2024, arXiv 2407.14435 (JumpReLU); Bussmann et al. 2025, arXiv 2503.17547 (Matryoshka).
+    Differs: decoder rows are normalised where they are used, so that codes are magnitudes; the
+        encoder starts as the decoder's transpose.
+    """
+
+    kind: Sparsity
+    width: int
+    d_in: int
+    bandwidth: float = 0.1
+
+    def setup(self) -> None:
+        """Parameters; encoder and decoder begin equal."""
+        self.D = self.param("D", _unit_rows, (self.width, self.d_in))
+        self.W_enc = self.param("W_enc", lambda key: self.D.T * 1.0)
+        self.b_enc = self.param("b_enc", nn.initializers.zeros, (self.width,), float)
+        self.b_dec = self.param("b_dec", nn.initializers.zeros, (self.d_in,), float)
+        if self.kind is Sparsity.jumprelu:
+            start = nn.initializers.constant(self.bandwidth)
+            self.threshold = self.param("threshold", start, (self.width,), float)
+
+    def __call__(
+        self, h: Float[Array, "batch d_in"], strength: Float[Array, ""]
+    ) -> tuple[Coded, Float[Array, "batch d_in"]]:
+        """Codes and reconstruction."""
+        coded = self.encode(h, strength)
+        return coded, self.decode(coded.codes)
+
+    def encode(self, h: Float[Array, "batch d_in"], strength: Float[Array, ""]) -> Coded:
+        """Codes; ``strength`` is k for ``topk`` and the weight of the penalty for all others."""
+        drive = (h - self.b_dec[None]) @ self.W_enc + self.b_enc[None]
+        codes = jax.nn.relu(drive)
+        if self.kind is Sparsity.topk:
+            return Coded(strongest(codes, strength), jnp.zeros(h.shape[0]))
+        if self.kind is Sparsity.jumprelu:
+            gate = jump_gate(codes, jax.nn.relu(self.threshold), self.bandwidth)
+            return Coded(codes * gate, strength * jnp.sum(gate, axis=1))
+        return Coded(codes, strength * jnp.sum(codes, axis=1))
+
+    def directions(self) -> Float[Array, "width d_in"]:
+        """The rows of D, of norm 1."""
+        return self.D / jnp.linalg.norm(self.D, axis=1, keepdims=True)
+
+    def decode(self, codes: Float[Array, "batch width"]) -> Float[Array, "batch d_in"]:
+        """The reconstruction from all latents."""
+        return codes @ self.directions() + self.b_dec[None]
+
+    def prefixes(self, codes: Float[Array, "batch width"]) -> Float[Array, "prefix batch d_in"]:
+        """Reconstructions from the first quarter, half and whole of the latents."""
+        rows = self.directions()
+        sizes = (max(1, self.width // 4), max(1, self.width // 2), self.width)
+        parts = [codes[:, :size] @ rows[:size] for size in sizes]
+        return jnp.stack(parts) + self.b_dec[None, None]
+
+
+def _unit_rows(key: Key[Array, ""], shape: tuple[int, int]) -> Float[Array, "width d_in"]:
+    rows = jax.random.normal(key, shape, float)
+    return rows / jnp.linalg.norm(rows, axis=1, keepdims=True)

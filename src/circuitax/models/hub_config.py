@@ -1,0 +1,259 @@
+"""Settings of the Hugging Face Hub's families (``config.json``) as a `TransformerSpec`."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from circuitax.kernel.activations import Activation
+from circuitax.kernel.norm import Norm
+from circuitax.kernel.positions import Positions
+from circuitax.kernel.spec import TransformerSpec
+
+Config = Mapping[str, Any]
+
+_ACTIVATIONS = {
+    "relu": Activation.relu,
+    "gelu": Activation.gelu,
+    "gelu_new": Activation.gelu_tanh,
+    "gelu_pytorch_tanh": Activation.gelu_tanh,
+    "gelu_fast": Activation.gelu_tanh,
+    "silu": Activation.silu,
+    "swish": Activation.silu,
+}
+# Options that change what a model computes and that no family here has, with the value for "off".
+_ABSENT: dict[str, Any] = {
+    "add_cross_attention": False,
+    "is_encoder_decoder": False,
+    "quantization_config": None,
+    "reorder_and_upcast_attn": False,
+    "scale_attn_by_inverse_layer_idx": False,
+    "use_bidirectional_attention": False,
+}
+
+
+def spec_from_hub(config: Config) -> TransformerSpec:
+    """The spec of a model of the Hub, without the flags that only its weights decide.
+
+    Biases, QK-norm and norms after attention are read from the weights (`Model` does that).
+
+    Args:
+        config: The content of ``config.json``.
+
+    Raises:
+        ValueError: If the family is none of `FAMILIES`, or a setting is missing or is not modelled.
+
+    Source: transformers 5.23, the configuration classes, for names and defaults.
+    """
+    family = config.get("model_type")
+    if family not in FAMILIES:
+        raise ValueError(
+            f"config key 'model_type' is {family!r}, must be one of {', '.join(sorted(FAMILIES))}"
+        )
+    for key, absent in _ABSENT.items():
+        if config.get(key) not in (None, absent):
+            raise ValueError(f"config key {key!r} is {config[key]!r}, must be {absent!r}")
+    return FAMILIES[family](config)
+
+
+def _gpt2(config: Config) -> TransformerSpec:
+    d_model, n_heads = _integer(config, "n_embd"), _integer(config, "n_head")
+    return TransformerSpec(
+        d_vocab=_integer(config, "vocab_size"),
+        n_ctx=_integer(config, "n_positions"),
+        n_layers=_integer(config, "n_layer"),
+        n_heads=n_heads,
+        d_model=d_model,
+        d_mlp=config.get("n_inner") or 4 * d_model,
+        activation=_activation(config, "activation_function", "gelu_new"),
+        positions=Positions.learned,
+        norm=Norm.layernorm,
+        norm_eps=_number(config, "layer_norm_epsilon", 1e-5),
+        score_scale=None if config.get("scale_attn_weights", True) else 1.0,
+        biases=True,
+    )
+
+
+def _gpt_neox(config: Config) -> TransformerSpec:
+    d_model, n_heads = _integer(config, "hidden_size"), _integer(config, "num_attention_heads")
+    d_head = d_model // n_heads
+    rope = _rope(config)
+    part = rope.get("partial_rotary_factor", config.get("rotary_pct", 0.25))
+    turned = int(d_head * part)
+    return TransformerSpec(
+        **_sizes(config),
+        d_mlp=_integer(config, "intermediate_size"),
+        activation=_activation(config, "hidden_act", "gelu"),
+        norm=Norm.layernorm,
+        norm_eps=_number(config, "layer_norm_eps", 1e-5),
+        parallel=config.get("use_parallel_residual", True),
+        biases=True,
+        rotary_dim=turned,
+        **_rotary(rope, config.get("rotary_emb_base"), turned),
+    )
+
+
+def _llama(config: Config) -> TransformerSpec:
+    sizes = _sizes(config)
+    turned = sizes["d_head"]
+    return TransformerSpec(
+        **sizes,
+        d_mlp=_integer(config, "intermediate_size"),
+        gated=True,
+        activation=_activation(config, "hidden_act", "silu"),
+        norm=Norm.rmsnorm,
+        norm_eps=_number(config, "rms_norm_eps", 1e-6),
+        **_rotary(_rope(config), config.get("rope_theta"), turned),
+        **_windows(config, sizes["n_layers"]),
+    )
+
+
+def _qwen3(config: Config) -> TransformerSpec:
+    return _llama(config if config.get("head_dim") else {**config, "head_dim": 128}).replace(
+        qk_norm=True
+    )
+
+
+def _gemma3(config: Config) -> TransformerSpec:
+    sizes = _sizes({"head_dim": 256, **config})
+    width, n_layers = sizes["d_head"], sizes["n_layers"]
+    rope = _rope(config)
+    if "full_attention" in rope:
+        far, near = rope["full_attention"], rope.get("sliding_attention", {})
+    else:
+        far = {"rope_theta": 1e6, **rope}
+        near = {"rope_theta": config.get("rope_local_base_freq", 10_000.0)}
+    if near.get("rope_type", "default") != "default":
+        raise ValueError(
+            f"config key 'rope_type' of sliding layers is {near['rope_type']!r}, must be 'default'"
+        )
+    kinds = config.get("layer_types")
+    if kinds is None:
+        every = config.get("sliding_window_pattern", config.get("_sliding_window_pattern", 6))
+        kinds = [
+            "sliding_attention" if (layer + 1) % every else "full_attention"
+            for layer in range(n_layers)
+        ]
+    return TransformerSpec(
+        **sizes,
+        d_mlp=_integer(config, "intermediate_size"),
+        gated=True,
+        activation=_activation(config, "hidden_activation", "gelu_pytorch_tanh"),
+        norm=Norm.rmsnorm,
+        norm_eps=_number(config, "rms_norm_eps", 1e-6),
+        score_scale=_number(config, "query_pre_attn_scalar", 256) ** -0.5,
+        score_cap=config.get("attn_logit_softcapping"),
+        logit_cap=config.get("final_logit_softcapping"),
+        qk_norm=True,
+        post_norm=True,
+        local_rotary_base=float(near.get("rope_theta", 10_000.0)),
+        window=_number(config, "sliding_window", 4096, whole=True),
+        local_layers=_sliding(kinds, n_layers),
+        **_rotary(far, config.get("rope_theta"), width),
+    )
+
+
+FAMILIES: dict[str, Callable[[Config], TransformerSpec]] = {
+    "gpt2": _gpt2,
+    "gpt_neox": _gpt_neox,
+    "llama": _llama,
+    "qwen2": _llama,
+    "qwen3": _qwen3,
+    "gemma3_text": _gemma3,
+}
+
+
+def _sizes(config: Config) -> dict[str, Any]:
+    d_model, n_heads = _integer(config, "hidden_size"), _integer(config, "num_attention_heads")
+    shared = config.get("num_key_value_heads")
+    return {
+        "d_vocab": _integer(config, "vocab_size"),
+        "n_ctx": config.get("max_position_embeddings"),
+        "n_layers": _integer(config, "num_hidden_layers"),
+        "n_heads": n_heads,
+        "n_kv_heads": None if shared in (None, n_heads) else shared,
+        "d_model": d_model,
+        "d_head": config.get("head_dim") or d_model // n_heads,
+        "positions": Positions.rotary,
+    }
+
+
+def _rope(config: Config) -> Mapping[str, Any]:
+    """Settings of rotary positions: ``rope_parameters``, or ``rope_scaling`` of older files."""
+    given = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    if not isinstance(given, Mapping):
+        raise ValueError(f"config key 'rope_parameters' is {given!r}, must be a JSON object")
+    return given
+
+
+def _rotary(rope: Mapping[str, Any], base: Any, width: int) -> dict[str, Any]:
+    """``rotary_base`` and, where they are scaled, ``rotary_frequencies``."""
+    base = float(rope.get("rope_theta", 10_000.0 if base is None else base))
+    kind = rope.get("rope_type", rope.get("type", "default"))
+    if kind == "default":
+        return {"rotary_base": base}
+    plain = [base ** (-2 * i / width) for i in range(width // 2)]
+    if kind == "linear":
+        scaled = [value / rope["factor"] for value in plain]
+    elif kind == "llama3":
+        scaled = [_llama3(value, rope) for value in plain]
+    else:
+        raise ValueError(
+            f"config key 'rope_type' is {kind!r}, must be one of default, linear, llama3"
+        )
+    return {"rotary_base": base, "rotary_frequencies": tuple(scaled)}
+
+
+def _llama3(frequency: float, rope: Mapping[str, Any]) -> float:
+    """Long wavelengths are stretched, short ones stay, those between are mixed."""
+    factor, low, high = rope["factor"], rope["low_freq_factor"], rope["high_freq_factor"]
+    turns = rope["original_max_position_embeddings"] * frequency / (2 * math.pi)
+    if turns < low:
+        return frequency / factor
+    if turns > high:
+        return frequency
+    share = (turns - low) / (high - low)
+    return (1 - share) * frequency / factor + share * frequency
+
+
+def _windows(config: Config, n_layers: int) -> dict[str, Any]:
+    kinds = config.get("layer_types")
+    if kinds is None and config.get("use_sliding_window"):
+        full = config.get("max_window_layers", n_layers)
+        kinds = ["full_attention" if i < full else "sliding_attention" for i in range(n_layers)]
+    local = () if kinds is None else _sliding(kinds, n_layers)
+    if not local:
+        return {}
+    return {"window": _integer(config, "sliding_window"), "local_layers": local}
+
+
+def _sliding(kinds: list[str], n_layers: int) -> tuple[int, ...]:
+    if len(kinds) != n_layers:
+        raise ValueError(f"config key 'layer_types' has {len(kinds)} entries, must have {n_layers}")
+    for kind in kinds:
+        if kind not in ("full_attention", "sliding_attention"):
+            raise ValueError(
+                f"config key 'layer_types' has {kind!r}, must be full_attention or "
+                "sliding_attention"
+            )
+    return tuple(i for i, kind in enumerate(kinds) if kind == "sliding_attention")
+
+
+def _activation(config: Config, key: str, default: str) -> Activation:
+    name = config.get(key, default)
+    if name not in _ACTIVATIONS:
+        raise ValueError(f"config key {key!r} is {name!r}, must be one of {sorted(_ACTIVATIONS)}")
+    return _ACTIVATIONS[name]
+
+
+def _integer(config: Config, key: str) -> int:
+    value = config.get(key)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(f"config key {key!r} is {value!r}, must be an integer")
+    return value
+
+
+def _number(config: Config, key: str, default: int | float, whole: bool = False) -> Any:
+    value = config.get(key, default)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise ValueError(f"config key {key!r} is {value!r}, must be a positive number")
+    return int(value) if whole else float(value)

@@ -1,0 +1,53 @@
+"""Sparse codes: the strongest few, and those above a threshold that is learned."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from circuitax.kernel.checks import check_range
+
+
+def strongest(
+    codes: Float[Array, "batch width"], k: Float[Array, ""] | Int[Array, ""] | float | int
+) -> Float[Array, "batch width"]:
+    """The k largest codes of each row; all others become 0. k may be an array, so it can be swept.
+
+    Args:
+        codes: Not negative.
+        k: From 1 to the width; a larger one keeps all.
+
+    Raises:
+        ValueError: If ``k`` is below 1.
+
+    Source: Gao et al. 2024, arXiv 2406.04093 (TopK).
+    """
+    check_range("k", k, "[1, inf)")
+    # For some tens of codes, counting stronger ones is many times faster than sorting on a CPU.
+    stronger = jnp.sum(codes[:, None, :] > codes[:, :, None], axis=2)
+    return jnp.where(stronger < k, codes, 0)
+
+
+def jump_gate(
+    codes: Float[Array, "batch width"], threshold: Float[Array, " width"], bandwidth: float
+) -> Float[Array, "batch width"]:
+    """1 where a code exceeds its threshold, else 0, with a gradient for the threshold alone.
+
+    The gradient is that of a step smeared over a window of ``bandwidth``:
+    ``-1 / bandwidth`` inside, 0 outside.
+
+    Args:
+        codes: Not negative.
+        threshold: Not negative.
+        bandwidth: Positive.
+
+    Raises:
+        ValueError: If ``bandwidth`` is not positive.
+
+    Source: Rajamanoharan et al. 2024, arXiv 2407.14435 (JumpReLU, straight-through estimator with a
+        rectangular kernel).
+    """
+    check_range("bandwidth", bandwidth, "(0, inf)")
+    fixed = jax.lax.stop_gradient(codes)
+    step = (fixed > threshold[None]).astype(codes.dtype)
+    ramp = jnp.clip((fixed - threshold[None]) / bandwidth + 0.5, 0, 1)
+    return step + ramp - jax.lax.stop_gradient(ramp)

@@ -1,0 +1,66 @@
+"""The tokenizer that comes with a model: ``tokenizer.json`` of a folder, or a GGUF file's own."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+
+from circuitax.models.gguf_format import field, open_gguf
+from circuitax.models.sources import find_source
+
+# What the names of GGUF files for splitting texts stand for.
+_SPLITS: dict[str, Callable[[], list[Any]]] = {
+    "gpt-2": lambda: [pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)],
+    "smollm": lambda: [
+        pre_tokenizers.Digits(individual_digits=True),
+        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
+    ],
+}
+_CONTROL = 3  # the type of tokens that no text contains
+
+
+def load_tokenizer(source: str | Path) -> Tokenizer:
+    """The tokenizer of a model: ``load_tokenizer(source).encode(text).ids``.
+
+    Args:
+        source: As for `pretrained.load_pretrained`.
+
+    Raises:
+        ValueError: If the source has no tokenizer, or one of a kind that is not modelled.
+        FileNotFoundError: If there is no such source.
+    """
+    place = find_source(source)
+    if place.kind == "gguf":
+        return _from_gguf(open_gguf(place.path))
+    folder = place.path if place.path.is_dir() else place.path.parent
+    file = folder / "tokenizer.json"
+    if not file.is_file():
+        raise ValueError(f"{file} is missing, must be a tokenizer of the tokenizers library")
+    try:
+        return Tokenizer.from_file(str(file))
+    except Exception as error:  # the library raises a bare Exception
+        raise ValueError(f"{file} must be a tokenizer.json: {error}") from None
+
+
+def _from_gguf(reader: Any) -> Tokenizer:
+    kind, split = field(reader, "tokenizer.ggml.model"), field(reader, "tokenizer.ggml.pre", "none")
+    if kind != "gpt2" or split not in _SPLITS:
+        raise ValueError(
+            f"GGUF keys 'tokenizer.ggml.model' and 'pre' are {kind!r} and {split!r}, must be "
+            f"'gpt2' and one of {', '.join(_SPLITS)}"
+        )
+    tokens = field(reader, "tokenizer.ggml.tokens")
+    merges = [tuple(merge.split(" ", 1)) for merge in field(reader, "tokenizer.ggml.merges")]
+    tokenizer = Tokenizer(models.BPE({token: i for i, token in enumerate(tokens)}, merges))
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(_SPLITS[split]())
+    tokenizer.decoder = decoders.ByteLevel()
+    kinds = field(reader, "tokenizer.ggml.token_type", [])
+    tokenizer.add_special_tokens(
+        [
+            AddedToken(token, special=True, normalized=False)
+            for token, kind in zip(tokens, kinds, strict=False)
+            if kind == _CONTROL
+        ]
+    )
+    return tokenizer

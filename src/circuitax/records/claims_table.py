@@ -1,0 +1,114 @@
+"""Claims as Markdown: one line each, rows of a table, and explanations."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from circuitax.records.claims import FAILS, HOLDS, Verdict
+from circuitax.records.estimate import Estimate
+
+_COLUMNS = "claim", "printed", "ours", "n", "verdict", "figure", "run"
+
+
+class ClaimRow(NamedTuple):
+    """A verdict and the run that gave it; addresses are relative to the page.
+
+    Attributes:
+        verdict: Claim, measured value, verdict and reason.
+        experiment: Name of the experiment.
+        scale: Scale of the run.
+        run: Identity of the run.
+        link: Address of the run's folder.
+        figure: Address of its figure, or of its figures in the gallery.
+        code: Address of the line that measures the claim.
+    """
+
+    verdict: Verdict
+    experiment: str
+    scale: str
+    run: str
+    link: str
+    figure: str
+    code: str
+
+
+def cell(text: str) -> str:
+    """A text on one line in which no bar ends the cell."""
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def measured_text(estimate: Estimate | None) -> str:
+    """A value with its interval, such as ``0.752 [0.741, 0.763]``."""
+    if estimate is None:
+        return "-"
+    value = f"{estimate.value:.4g}"
+    if estimate.low == estimate.high == estimate.value:
+        return value
+    return f"{value} [{estimate.low:.4g}, {estimate.high:.4g}]"
+
+
+def lines(rows: Sequence[ClaimRow]) -> str:
+    """One line for each claim, with the number and a link to its figure."""
+    return "\n".join(f"- {_short(row)}" for row in rows)
+
+
+def table(rows: Sequence[ClaimRow]) -> str:
+    """One row for each claim; what is allowed, and why, is in the row's own fold."""
+    parts = [f"| {' | '.join(_COLUMNS)} |", "|" + " --- |" * len(_COLUMNS)]
+    for row in rows:
+        claim, verdict, estimate, _ = row.verdict
+        cells = (
+            f"`{claim.id}` {claim.statement}{_fold(row)}",
+            claim.printed or "-",
+            measured_text(estimate),
+            "-" if estimate is None else str(estimate.n),
+            verdict if verdict == HOLDS else f"**{verdict}**",
+            f"[{row.experiment}]({row.figure})",
+            f"[{row.run}]({row.link})",
+        )
+        parts.append(f"| {' | '.join(map(cell, cells))} |")
+    return "\n".join(parts)
+
+
+def explanations(rows: Sequence[ClaimRow]) -> str:
+    """One item for each claim, with what may be the cause."""
+    items = []
+    for row in rows:
+        claim, verdict, _, reason = row.verdict
+        if verdict == HOLDS:
+            items.append(f"- {_short(row)} ({cell(claim.source)})")
+            continue
+        said = f" Printed: {cell(claim.printed)}." if claim.printed else ""
+        cause = cell(reason) if reason else "none yet"
+        word = "Hypothesis" if verdict == FAILS or claim.explanation == reason else "Reason"
+        items.append(f"- **{verdict}**: {_short(row)}.{said} {word}: {cause}.")
+    return "\n".join(items)
+
+
+def grouped(rows: Sequence[ClaimRow]) -> str:
+    """One item for each reason, with all claims that it keeps from a verdict."""
+    reasons: dict[str, list[str]] = {}
+    for row in rows:
+        reasons.setdefault(cell(row.verdict.reason), []).append(f"`{row.verdict.claim.id}`")
+    return "\n".join(f"- {', '.join(ids)}: {reason}" for reason, ids in reasons.items())
+
+
+def _short(row: ClaimRow) -> str:
+    claim, _, estimate, _ = row.verdict
+    number = f"{measured_text(estimate)}, allowed {claim.expected.text}"
+    return f"[`{claim.id}`]({row.figure}) {cell(claim.statement)}: {cell(number)}"
+
+
+def _fold(row: ClaimRow) -> str:
+    claim, _, estimate, _ = row.verdict
+    source = f'<a href="{claim.link}">{claim.source}</a>' if claim.link else claim.source
+    facts = [
+        f"<b>source</b> {source}",
+        f"<b>allowed</b> {claim.expected.text}, because: {claim.why}",
+        f"<b>selection</b> {claim.selection}",
+        f"<b>planned n</b> {claim.n}",
+        f"<b>scale</b> {row.scale}",
+        f'<b>code</b> <a href="{row.code}">{row.experiment}</a>',
+    ]
+    if estimate is not None:
+        facts.insert(3, f"<b>interval</b> {estimate.method}")
+    return f"<details><summary>{claim.expected.text}</summary>{'<br>'.join(facts)}</details>"

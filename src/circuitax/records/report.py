@@ -1,0 +1,132 @@
+"""The report: figures and claims in one HTML file that needs nothing beside it."""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+
+from circuitax.records.claims import ORIGINS, VERDICTS, Verdict
+from circuitax.records.claims_table import measured_text
+from circuitax.records.gallery import MARKS, GalleryFigure, GalleryItem, badge, by_chapter
+
+TEMPLATE = Path(__file__).with_name("report.html")
+
+
+def render_report(
+    items: Sequence[GalleryItem],
+    pictures: Mapping[str, str],
+    missing: Sequence[str],
+    command: str,
+) -> str:
+    """The page as HTML, with its style and its script inside.
+
+    Args:
+        items: Runs in any order.
+        pictures: The figures as ``data:`` addresses, by their ``png``; a figure that is not among
+            them is named with a link.
+        missing: Experiments without a run.
+        command: Command that makes the page.
+    """
+    chapters = by_chapter(items)
+    ordered = [item for group in chapters.values() for item in group]
+    rows = [(verdict, item) for item in ordered for verdict in item.verdicts]
+    filled = {
+        "COMMAND": escape(command),
+        "MISSING": f"<p>Not run yet: {escape(', '.join(missing))}.</p>" if missing else "",
+        "COUNTS": escape(badge([verdict for verdict, _ in rows])),
+        "CONTENTS": "".join(
+            f"<li><b>{escape(title)}</b>: " + ", ".join(_link(item) for item in group) + "</li>"
+            for title, group in chapters.items()
+        ),
+        "PAPERS": _options(sorted({paper(verdict) for verdict, _ in rows})),
+        "ORIGINS": _options(
+            [name for name in ORIGINS if name in {v.claim.origin for v, _ in rows}]
+        ),
+        "VERDICTS": _options([name for name in VERDICTS if name in {v.verdict for v, _ in rows}]),
+        "EXPERIMENTS": _options([item.experiment for item in ordered]),
+        "ROWS": "\n".join(_row(verdict, item) for verdict, item in rows),
+        "FIGURES": "\n".join(
+            f"<h2>{escape(title)}</h2>\n" + "\n".join(_section(item, pictures) for item in group)
+            for title, group in chapters.items()
+        ),
+    }
+    page = TEMPLATE.read_text(encoding="utf-8")
+    for name, text in filled.items():
+        page = page.replace(f"<!--{name}-->", text)
+    return page
+
+
+def paper(verdict: Verdict) -> str:
+    """The source of a claim without its section."""
+    return verdict.claim.source.split(",")[0]
+
+
+def _options(names: Sequence[str]) -> str:
+    return "".join(f"<option>{escape(name)}</option>" for name in names)
+
+
+def _link(item: GalleryItem) -> str:
+    name = escape(item.experiment)
+    return f'<a href="#{name}">{name}</a>'
+
+
+def _row(verdict: Verdict, item: GalleryItem) -> str:
+    claim, estimate = verdict.claim, verdict.estimate
+    source = escape(claim.source)
+    if claim.link:
+        source = f'<a href="{escape(claim.link)}">{source}</a>'
+    facts = {
+        "Printed": claim.printed,
+        "Why this tolerance": claim.why,
+        "Selection": claim.selection,
+        "Reason": verdict.reason,
+        "Interval": "" if estimate is None else estimate.method,
+    }
+    more = "".join(
+        f"<dt>{name}</dt><dd>{escape(text)}</dd>" for name, text in facts.items() if text
+    )
+    kinds = {
+        "paper": paper(verdict),
+        "origin": claim.origin,
+        "verdict": verdict.verdict,
+        "experiment": item.experiment,
+    }
+    data = " ".join(f'data-{name}="{escape(text)}"' for name, text in kinds.items())
+    cells = (
+        f"{escape(claim.statement)}<details><summary>{escape(claim.id)}</summary>"
+        f"<dl>{more}</dl></details>",
+        source,
+        escape(claim.origin),
+        escape(claim.expected.text),
+        escape(measured_text(estimate)),
+        "-" if estimate is None else str(estimate.n),
+        f'<b class="verdict">{MARKS[verdict.verdict]} {verdict.verdict}</b>',
+        _link(item),
+    )
+    body = "".join(f"<td>{cell}</td>" for cell in cells)
+    return f'<tr id="claim-{escape(claim.id)}" {data}>{body}</tr>'
+
+
+def _section(item: GalleryItem, pictures: Mapping[str, str]) -> str:
+    name = escape(item.experiment)
+    parts = [f'<section id="{name}"><h3>{name}</h3><p>{escape(item.message)}</p>']
+    if item.verdicts:
+        shown = escape(badge(item.verdicts))
+        parts.append(f'<p><a href="#claims?experiment={name}">Claims: {shown}</a></p>')
+    parts += [_figure(figure, pictures) for figure in item.figures]
+    parts.append(
+        f"<p><code>{escape(item.command)}</code> · {escape(item.scale)} scale · "
+        f'{item.seconds:.0f} s · <a href="{escape(item.link)}">run</a></p></section>'
+    )
+    return "\n".join(parts)
+
+
+def _figure(figure: GalleryFigure, pictures: Mapping[str, str]) -> str:
+    if figure.png in pictures:
+        shown = f'<img loading="lazy" src="{pictures[figure.png]}" alt="{escape(figure.alt)}">'
+    else:
+        shown = f'<a href="{escape(figure.png)}">{escape(figure.alt)}</a>'
+    pdf = f' <a href="{escape(figure.pdf)}">PDF</a>' if figure.pdf else ""
+    return (
+        f"<figure>{shown}<figcaption><b>{escape(figure.message)}</b> {escape(figure.caption)} "
+        f"<i>{escape(figure.refuted)}</i>{pdf}</figcaption></figure>"
+    )

@@ -1,0 +1,96 @@
+"""Dictionary learning as a training problem: sparse autoencoders on vectors of known law."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key, PyTree
+
+from circuitax.data.paired import paired_features
+from circuitax.kernel.keys import at_index, derive
+from circuitax.models.autoencoder import Autoencoder, Sparsity
+
+
+class DictionaryHyper(NamedTuple):
+    """What may differ between members of one compiled ensemble."""
+
+    directions: Float[Array, "*member n_true d_in"]
+    """The true dictionary: h is the sum of features times their rows."""
+    density: Float[Array, "*member"]
+    """p of every feature, in [0, 1]."""
+    together: Float[Array, "*member"]
+    """P(a feature is on, given that its partner is); see `data.paired`."""
+    strength: Float[Array, "*member"]
+    """k for TopK, the weight of the penalty otherwise."""
+
+
+class PairDraws(NamedTuple):
+    """Uniforms of one batch, which members of any law share."""
+
+    pair: Float[Array, "batch n_pairs"]
+    value: Float[Array, "batch n_true"]
+
+
+@dataclass(frozen=True)
+class DictionaryLearning:
+    """The autoencoder gives back ``h = sum_i x_i d_i`` from sparse codes.
+
+    The loss is ``|h - h'|^2`` plus the cost of sparsity, averaged over samples; for ``matryoshka``
+    the error is the mean over prefixes.
+
+    Attributes:
+        autoencoder: The module.
+        n_true: True features, at least 1.
+        batch_size: Fresh samples in each step, at least 1.
+
+    Raises:
+        ValueError: If a field is less than 1.
+
+    Source: Bricken et al. 2023, "Towards Monosemanticity"; other sources at `Autoencoder`.
+    """
+
+    autoencoder: Autoencoder
+    n_true: int
+    batch_size: int = 256
+
+    def __post_init__(self) -> None:
+        for field in ("n_true", "batch_size"):
+            value = getattr(self, field)
+            if value < 1:
+                raise ValueError(f"{field}={value} must be at least 1")
+
+    def init(self, key: Key[Array, ""], hyper: DictionaryHyper) -> PyTree:
+        """Random directions; the encoder is their transpose."""
+        h = jnp.zeros((1, self.autoencoder.d_in))
+        return self.autoencoder.init(key, h, jnp.ones(()))["params"]
+
+    def batch(self, key: Key[Array, ""], step: Int[Array, ""]) -> PairDraws:
+        """Uniforms of one step."""
+        return draw_pairs(at_index(key, step), self.batch_size, self.n_true)
+
+    def loss(self, params: PyTree, batch: PairDraws, hyper: DictionaryHyper) -> Float[Array, ""]:
+        """Squared error and the cost of sparsity."""
+        h = hidden_vectors(batch, hyper)
+        module, variables = self.autoencoder, {"params": params}
+        coded: Any = module.apply(variables, h, hyper.strength, method="encode")
+        if module.kind is Sparsity.matryoshka:
+            back = jnp.asarray(module.apply(variables, coded.codes, method="prefixes"))
+        else:
+            back = jnp.asarray(module.apply(variables, coded.codes, method="decode"))[None]
+        error = jnp.sum((back - h[None]) ** 2, axis=2)
+        return jnp.mean(error) + jnp.mean(coded.cost)
+
+
+def draw_pairs(key: Key[Array, ""], batch: int, n_true: int) -> PairDraws:
+    """Uniforms for ``batch`` samples of ``n_true`` features in pairs."""
+    n_pairs = (n_true + 1) // 2
+    return PairDraws(
+        jax.random.uniform(derive(key, "pairs"), (batch, n_pairs), float),
+        jax.random.uniform(derive(key, "values"), (batch, n_true), float),
+    )
+
+
+def hidden_vectors(draws: PairDraws, hyper: DictionaryHyper) -> Float[Array, "batch d_in"]:
+    """``h = x D`` of every sample."""
+    return paired_features(*draws, hyper.density, hyper.together) @ hyper.directions

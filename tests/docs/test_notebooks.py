@@ -1,0 +1,80 @@
+"""The notebooks run, and what their text says is what they compute."""
+
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import jax
+import matplotlib
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _precision() -> Iterator[None]:
+    before = jax.config.jax_enable_x64
+    yield
+    jax.config.update("jax_enable_x64", before)
+
+
+def executed(name: str) -> dict[str, Any]:
+    """The names that a notebook has at its end, and what it ``printed``."""
+    text = (ROOT / "docs/notebooks" / f"{name}.py").read_text(encoding="utf-8")
+    found: dict[str, Any] = {}
+    with matplotlib.rc_context({"backend": "agg"}), redirect_stdout(StringIO()) as out:
+        exec(compile(text, name, "exec"), found)
+    return found | {"printed": out.getvalue()}
+
+
+@pytest.mark.slow
+def test_five_features() -> None:
+    names = executed("five_features")
+    p_dense, p_rare = 0.5, 0.05
+    loss, orthogonal, pentagon = (names[n] for n in ("loss", "orthogonal", "pentagon"))
+    assert loss(orthogonal[p_dense], p_dense) < loss(pentagon, p_dense)
+    assert loss(orthogonal[p_rare], p_rare) > 4 * loss(pentagon, p_rare)
+    # Three features given up with the mean as answer: variance of U on with probability p.
+    assert loss(orthogonal[p_rare], p_rare) == pytest.approx(3 * (0.05 / 3 - 0.025**2), rel=1e-6)
+    losses = np.sort(names["losses"])
+    assert losses[:4] == pytest.approx(0.0089, abs=2e-4) and losses[-1] > 1.5 * losses[0]
+    np.testing.assert_allclose(names["cx"].dimensionality(names["best"].W), 0.4, atol=2e-3)
+    (ax, _) = names["axes"]
+    assert len(ax.texts) == 5
+    names["plt"].close("all")
+
+
+def test_skip_trigrams() -> None:
+    names = executed("skip_trigrams")
+    ids, qk, ov, direct = names["ID"], names["qk"], names["ov"], names["direct"]
+    assert names["losses"][-1] < 0.05 < np.log(2) < names["losses"][0]
+    for present in ("in", "at"):
+        scores = {word: qk[ids[present], ids[word]] for word in names["WORDS"][:5]}
+        fillers = max(scores[word] for word in ("it", "them", "always"))
+        assert min(scores["keep"], scores["hold"]) > fillers
+    for source, other in (("keep", "hold"), ("hold", "keep")):
+        ends = [names["ENDS"][source, present] for present in ("in", "at")]
+        others = [names["ENDS"][other, present] for present in ("in", "at")]
+        raised = ov[ids[source]]
+        # The bug: both ends are raised, whatever the present word.
+        assert min(raised[ids[e]] for e in ends) > 3 > -3 > max(raised[ids[e]] for e in others)
+        for i, present in enumerate(("in", "at")):
+            assert direct[ids[present], ids[ends[i]]] > direct[ids[present], ids[ends[1 - i]]]
+
+
+@pytest.mark.slow
+def test_an_induction_head() -> None:
+    names = executed("induction_head")
+    scores, K, found = names["scores"], names["K"], names["found"]
+    assert scores.previous[0, 0] > 0.99 and np.delete(scores.previous.ravel(), 0).max() < 0.5
+    assert scores.prefix[1, 0] > 0.99 and np.delete(scores.prefix.ravel(), 3).max() < 0.5
+    assert scores.loss_by_position[6:].max() < 0.05 < scores.loss_by_position[:5].min()
+    assert np.unravel_index(K[0, :, 1, :].argmax(), (3, 3)) == (0, 0)
+    assert names["guess"] == 2 and found.complete
+    assert found.values[0] == pytest.approx(8, abs=0.01) and "1.0 " in names["printed"]
+    reacting, frozen = names["reacting"], names["frozen"]
+    assert reacting[0, 0] < -5 and abs(frozen[0, 0]) < 0.05
+    assert reacting[1, 0] < -5 and frozen[1, 0] < -5

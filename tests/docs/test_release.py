@@ -1,0 +1,27 @@
+"""What a release carries agrees with the package."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_citation_is_that_of_the_package() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["version"] == project["version"] and citation["license"] == project["license"]
+    assert citation["title"].startswith(project["name"])
+    assert citation["authors"] == [{"name": "circuitax developers"}]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml")), ids=str)
+def test_an_issue_template_asks_for_something(path: Path) -> None:
+    form = yaml.safe_load(path.read_text())
+    assert form["name"] and form["description"]
+    kinds = [part["type"] for part in form["body"]]
+    assert set(kinds) <= {"input", "textarea", "dropdown", "markdown", "checkboxes"}
+    assert any(part.get("validations", {}).get("required") for part in form["body"])
+    assert all(part["attributes"]["label"] for part in form["body"])

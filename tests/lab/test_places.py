@@ -1,0 +1,34 @@
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from circuitax.lab import runs
+from circuitax.lab.places import about_the_place, require_results
+
+
+def test_the_results_folder_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(runs.VARIABLE, str(tmp_path / "a" / "b"))
+    assert require_results() == tmp_path / "a" / "b"
+    assert list((tmp_path / "a" / "b").iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    monkeypatch.setenv(runs.VARIABLE, str(tmp_path / "file" / "results"))
+    with pytest.raises(ValueError, match=r"file/results' cannot be written .*CIRCUITAX_RESULTS="):
+        require_results()
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES, errno.ENAMETOOLONG])
+def test_errors_of_the_disk_are_one_line(number: int) -> None:
+    text = about_the_place(OSError(number, os.strerror(number), "/some/where"))
+    assert text.startswith(f"'/some/where' cannot be written ({os.strerror(number)})")
+    assert "CIRCUITAX_RESULTS" in text and "CIRCUITAX_CACHE" in text and "\n" not in text
+
+
+def test_other_errors_are_none_of_the_disk() -> None:
+    assert about_the_place(FileNotFoundError(errno.ENOENT, "no such file", "weights")) == ""

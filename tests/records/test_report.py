@@ -1,0 +1,168 @@
+"""The report is one file: its figures and claims are in it, and a browser filters them."""
+
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from circuitax.figures.embedding import embedded_picture
+from circuitax.records.claims import ClaimSource, Verdict, at_least, near
+from circuitax.records.estimate import exact
+from circuitax.records.gallery import GalleryFigure, GalleryItem
+from circuitax.records.report import render_report
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chrome"))), None)
+TOYS = ClaimSource("toy paper, section 2", origin="published", link="https://example.org")
+OURS = ClaimSource("our number", origin="ours", why="rounding <&>")
+
+
+def verdicts(source: ClaimSource, *measured: tuple[str, str, float]) -> tuple[Verdict, ...]:
+    expected = near(0.5, 0.1)
+    return tuple(
+        Verdict(
+            source.claim(name, f"{name} is <b>", expected, "why", printed="0.5"),
+            verdict,
+            exact(value),
+            "",
+        )
+        for name, verdict, value in measured
+    )
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("figures")
+    Image.new("RGB", (4, 3), "red").save(folder / "dots.png")
+    figures = tuple(
+        GalleryFigure(name, f"{name}.png", "", f"{name} fall.", "", "", f'a "{name}" picture')
+        for name in ("dots", "left_out")
+    )
+    common = {"flagship": "", "scale": "quick", "seconds": 1.0, "command": "cmd", "link": "run"}
+    items = [
+        GalleryItem(
+            "toys",
+            "About toys",
+            "superposition",
+            10,
+            figures=figures,
+            verdicts=(
+                *verdicts(TOYS, ("ten", "fails", 10.0), ("nine", "holds", 9.0)),
+                Verdict(OURS.claim("more", "m", at_least(1)), "not run", None, "no weights"),
+            ),
+            **common,
+        ),
+        GalleryItem(
+            "paths",
+            "About paths",
+            "algebra",
+            10,
+            figures=(),
+            verdicts=verdicts(OURS, ("two", "holds", 2.5)),
+            **common,
+        ),
+    ]
+    pictures = {"dots.png": embedded_picture(folder / "dots.png")}
+    return render_report(items, pictures, ["third"], "make it")
+
+
+class _Loads(HTMLParser):
+    """Addresses that a page loads by itself, and the ids in it."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.loaded: list[str] = []
+        self.ids: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.ids += [given["id"] or ""] if "id" in given else []
+        if tag in ("img", "script", "link", "iframe", "source", "embed", "object"):
+            self.loaded += [given[name] or "" for name in ("src", "href", "data") if name in given]
+
+
+def test_nothing_is_loaded_and_every_link_inside_leads_somewhere(page: str) -> None:
+    read = _Loads(page)
+    assert len(read.loaded) == 2  # a picture and an empty icon
+    assert all(address.startswith("data:") for address in read.loaded)
+    assert "<!--" not in page and "@import" not in page and "url(" not in page
+    assert len(read.ids) == len(set(read.ids))
+    inside = {link.split("?")[0] for link in re.findall(r'href="#([^"]*)"', page)}
+    assert inside == {"claims", "toys", "paths"} and inside <= set(read.ids)
+
+
+def test_claims_and_figures_are_told(page: str) -> None:
+    assert page.index('id="claim-two"') < page.index('id="claim-ten"')  # algebra comes first
+    (row,) = re.findall(r'<tr id="claim-ten".*?</tr>', page)
+    assert 'data-paper="toy paper"' in row and 'data-verdict="fails"' in row
+    assert "ten is &lt;b&gt;" in row and "✘ fails" in row and "0.5 ± 0.1" in row and ">10<" in row
+    assert "<dt>Printed</dt><dd>0.5</dd>" in row
+    assert "no weights" in page and "Not run yet: third." in page
+    assert 'alt="a &quot;dots&quot; picture"' in page
+    assert '<a href="left_out.png">a &quot;left_out&quot; picture</a>' in page
+    assert page.count("<img ") == 1 and "rounding &lt;&amp;&gt;" in page
+
+
+def test_an_embedded_picture_is_the_picture(tmp_path: Path) -> None:
+    picture = Image.new("RGB", (5, 4), "blue")
+    picture.save(tmp_path / "a.png")
+    text = embedded_picture(tmp_path / "a.png")
+    picture.resize((6, 4)).save(tmp_path / "a.png")
+    assert text.startswith("data:image/webp;base64,UklGR")
+    assert embedded_picture(tmp_path / "a.png") != text  # a changed file is read again
+
+
+def seen(page: str, actions: str, folder: Path, query: str = "") -> str:
+    """What a browser makes of the page after these actions; it fails on errors in the console."""
+    assert BROWSER is not None
+    path = folder / "report.html"
+    path.write_text(page.replace("</html>", f"<script>{actions}</script></html>"))
+    options = "--headless --no-sandbox --disable-gpu --enable-logging=stderr --v=0 --dump-dom"
+    done = subprocess.run(
+        [
+            BROWSER,
+            *options.split(),
+            f"--user-data-dir={folder / 'user'}",
+            f"{path.as_uri()}{query}",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    errors = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    assert not errors, errors
+    return done.stdout
+
+
+def rows(dom: str) -> list[str]:
+    """Ids of the rows that are shown, in their order."""
+    found = re.findall(r"<tr id=\"claim-(\w+)\"([^>]*)>", dom)
+    return [name for name, attributes in found if "hidden" not in attributes]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(BROWSER is None, reason="no chromium to open the report in")
+def test_a_browser_filters_and_sorts(page: str, tmp_path: Path) -> None:
+    assert rows(page) == ["two", "ten", "nine", "more"]
+    assert rows(seen(page, "", tmp_path, "#claims?experiment=toys&origin=published")) == [
+        "ten",
+        "nine",
+    ]
+    choose = (
+        "form.elements.verdict.value = 'holds';"
+        "form.elements.verdict.dispatchEvent(new Event('input', {bubbles: true}));"
+    )
+    dom = seen(page, choose, tmp_path)
+    assert rows(dom) == ["two", "nine"] and "2 of 4 claims" in dom
+    dom = seen(page, "document.querySelectorAll('thead button')[4].click();", tmp_path)
+    assert rows(dom) == ["two", "nine", "ten", "more"]  # by value, not by letter
+    assert 'aria-sort="ascending"' in dom
+    words = "form.elements.words.value = 'toy TEN'; filter();"
+    assert rows(seen(page, words, tmp_path)) == ["ten"]
+    with pytest.raises(AssertionError, match="Uncaught"):
+        seen(page, "missing();", tmp_path)

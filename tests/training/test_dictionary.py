@@ -1,0 +1,66 @@
+"""Sparse autoencoders as a training problem: losses against NumPy, and what they learn."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from circuitax.models.autoencoder import Autoencoder, Sparsity
+from circuitax.training.dictionary import DictionaryHyper, DictionaryLearning, hidden_vectors
+
+RNG = np.random.default_rng(0)
+TRUTH = RNG.normal(size=(4, 3))
+
+
+def problem(kind: Sparsity) -> DictionaryLearning:
+    return DictionaryLearning(Autoencoder(kind, width=4, d_in=3), n_true=4, batch_size=10)
+
+
+@pytest.mark.parametrize("kind", list(Sparsity))
+def test_the_loss_is_error_and_cost(kind: Sparsity) -> None:
+    with jax.enable_x64(True):
+        k = 2.0 if kind is Sparsity.topk else 0.3
+        law = (jnp.asarray(TRUTH), jnp.asarray(0.4), jnp.asarray(0.5), jnp.asarray(k))
+        hyper = DictionaryHyper(*law)
+        learning = problem(kind)
+        params = learning.init(jax.random.key(0), hyper)
+        moved = {name: v + 0.1 * RNG.normal(size=v.shape) for name, v in params.items()}
+        batch = learning.batch(jax.random.key(1), jnp.asarray(5))
+        found = float(jax.jit(learning.loss)(moved, batch, hyper))
+        h = np.asarray(hidden_vectors(batch, hyper))
+        D, W_enc, b_enc, b_dec = (np.asarray(moved[n]) for n in ("D", "W_enc", "b_enc", "b_dec"))
+    rows = D / np.linalg.norm(D, axis=1, keepdims=True)
+    codes = np.maximum(0, (h - b_dec) @ W_enc + b_enc)
+    cost = 0.3 * codes.sum(axis=1)
+    if kind is Sparsity.topk:
+        codes, cost = np.where(codes >= np.sort(codes)[:, -2:-1], codes, 0), 0
+    if kind is Sparsity.jumprelu:
+        on = codes > np.maximum(0, np.asarray(moved["threshold"]))
+        codes, cost = codes * on, 0.3 * on.sum(axis=1)
+    sizes = (1, 2, 4) if kind is Sparsity.matryoshka else (4,)
+    errors = [((codes[:, :s] @ rows[:s] + b_dec - h) ** 2).sum(axis=1) for s in sizes]
+    assert found == pytest.approx((np.mean(errors, axis=0) + cost).mean(), rel=1e-12)
+
+
+def test_thresholds_have_a_gradient() -> None:
+    learning = problem(Sparsity.jumprelu)
+    law = (jnp.asarray(TRUTH, float), jnp.asarray(0.9), jnp.asarray(0.9), jnp.asarray(0.3))
+    hyper = DictionaryHyper(*law)
+    params = learning.init(jax.random.key(0), hyper)
+    batch = learning.batch(jax.random.key(1), jnp.asarray(0))
+    slope = jax.grad(learning.loss)(params, batch, hyper)["threshold"]
+    assert np.isfinite(slope).all() and np.abs(slope).max() > 0
+
+
+def test_the_true_dictionary_has_no_error() -> None:
+    with jax.enable_x64(True):
+        learning = DictionaryLearning(Autoencoder(Sparsity.relu, 3, 3), n_true=3, batch_size=20)
+        law = (jnp.eye(3), jnp.asarray(0.5), jnp.asarray(0.2), jnp.asarray(0.0))
+        hyper = DictionaryHyper(*law)
+        params = learning.init(jax.random.key(0), hyper)
+        batch = learning.batch(jax.random.key(1), jnp.asarray(0))
+        exact = params | {"D": 2 * jnp.eye(3), "W_enc": jnp.eye(3)}
+        assert float(learning.loss(exact, batch, hyper)) < 1e-30
+        assert float(learning.loss(params, batch, hyper)) > 1e-3
+    with pytest.raises(ValueError, match="n_true=0"):
+        DictionaryLearning(Autoencoder(Sparsity.relu, 3, 3), n_true=0)
