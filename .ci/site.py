@@ -31,6 +31,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Links to results lead to the pages added; links of those to other files become plain text."""
     here = page.file.src_uri
     if here.startswith("results/"):
+        markdown = markdown.replace("](../docs/", "](../")
         kept = r"https?://|#|[^)]*\.(?:md|png|pdf)(?:#[^)]*)?\)"
         return re.sub(rf"(?<!!)\[([^\]]*)\]\((?!{kept})[^)]*\)", r"\1", markdown)
     up = "../" * here.count("/")

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, ArrayLike, Float
 
 from circuitax.circuits.components import Components
 from circuitax.circuits.folding import fold_read, over_heads
@@ -29,10 +29,10 @@ def on_each(of_text: Callable[..., Any], *texts: Any) -> Any:
     )
 
 
-def mean_outputs(model: Model, texts: Int[Array, "n n_ctx"]) -> Float[Array, "layer head n_ctx d"]:
+def mean_outputs(model: Model, texts: ArrayLike) -> Float[Array, "layer head n_ctx d"]:
     """What each head writes at each position, its mean over the texts."""
 
-    def written(text: Array) -> Array:
+    def written(text: Array) -> Any:
         return forward(model, text, outputs=True)[1].head_outputs
 
     return jnp.mean(on_each(written, texts), axis=0)
@@ -55,7 +55,7 @@ def value_bias_writes(model: Model, n_ctx: int) -> Float[Array, "layer head n_ct
 
 def ablated(
     model: Model,
-    texts: Int[Array, "n n_ctx"],
+    texts: ArrayLike,
     labels: Any,
     score: Score,
     replacement: Float[Array, "layer head n_ctx d"] | None = None,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
@@ -73,7 +74,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     """Read every model that is there; the notes name the files that are missing for the others."""
     folder = Path(spec.source).expanduser()
     notes: dict[str, Any] = {"models": {}, "missing": {}, "examples": {}}
-    notes["dtype"] = "float64" if jax.config.jax_enable_x64 else "float32"
+    notes["dtype"] = str(jnp.zeros(()).dtype)
     found: dict[str, Any] = {}
     for task, name in MODELS.items():
         model = open_model(folder, name) if spec.source else None

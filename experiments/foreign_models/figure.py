@@ -131,7 +131,7 @@ def _misses(ax: Axes, data: xr.Dataset) -> None:
         (right, BLUE, "own norm scale"),
         (wrong, ORANGE, "layer 0's, as published"),
     ):
-        ax.hist(np.maximum(values, 1e-15), bins, color=colour, label=label)
+        ax.hist(np.maximum(values, 1e-15), bins.tolist(), color=colour, label=label)
     ax.set_xscale("log")
     ax.set(
         xlabel="largest miss of all paths, logits",

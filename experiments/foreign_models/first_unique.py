@@ -1,5 +1,7 @@
 """August's model of the first unique letter: what is measured of it."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -113,7 +115,7 @@ def _paths(model: Model, tokens: np.ndarray) -> dict[str, object]:
     order = [paths.index(path) for path in _published_order(model)]
 
     def mistaken(seen: Run) -> Run:
-        scales = seen.trace.scales
+        scales: Any = seen.trace.scales
         both = jnp.stack([scales.attention[0]] * 2)
         trace = seen.trace._replace(scales=scales._replace(attention=both))
         return Run(seen.model, seen.tokens, seen.logits, trace)

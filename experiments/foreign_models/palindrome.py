@@ -1,5 +1,7 @@
 """July's palindrome classifier: what is measured of it."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -117,15 +119,15 @@ def _circuit(model: Model, tokens: np.ndarray, labels: np.ndarray) -> dict[str, 
     """The difference vector of each mirrored pair: its keys, and what it adds to the answer."""
 
     def of_text(text: Array) -> tuple[NormScales, Array]:
-        trace = forward(model, text)[1]
+        trace: Any = forward(model, text)[1]
         return trace.scales, trace.streams[1, LAST] / trace.scales.attention[1, LAST]
 
     scales, ends = on_each(of_text, tokens)
     first, second = np.asarray(scales.attention.mean(axis=0))
     final = float(np.asarray(scales.final)[labels == 0, LAST].mean())
     folded = fold_norms(model)
-    heads = folded.blocks.attention
-    p = folded.W_pos / first[:, None]
+    heads: Any = folded.blocks.attention
+    p: Any = jnp.asarray(folded.W_pos) / first[:, None]
     moved = (p[SECOND] - p[LAST - SECOND]) @ heads.W_V[0, 0] @ heads.W_O[0, 0]
     queries = jnp.einsum("d,hdk->hk", ends.mean(axis=0), heads.W_Q[1]) + heads.b_Q[1]
     keys = jnp.einsum("id,hdk->hik", moved, heads.W_K[1])

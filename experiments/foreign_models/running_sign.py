@@ -1,5 +1,7 @@
 """November's model of the sign of a running sum, and its centred twin: what is measured."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -50,15 +52,26 @@ def centre_writers(model: Model) -> Model:
 
     Source: the published page's preprocessing, TransformerLens's ``center_writing_weights``.
     """
-    heads, mlp = model.blocks.attention, model.blocks.mlp
-    if mlp is not None:
-        mlp = mlp._replace(W_out=centre_last(mlp.W_out), b_out=centre_last(mlp.b_out))
+    heads, mlp, W_pos = _parts(model)
+    mlp = mlp._replace(W_out=centre_last(mlp.W_out), b_out=centre_last(mlp.b_out))
     heads = heads._replace(W_O=centre_last(heads.W_O), b_O=centre_last(heads.b_O))
     return model.replace(
         W_E=centre_last(model.W_E),
-        W_pos=centre_last(model.W_pos),
+        W_pos=centre_last(W_pos),
         blocks=model.blocks._replace(attention=heads, mlp=mlp),
     )
+
+
+def _parts(model: Model) -> tuple[Any, Any, Any]:
+    """Heads, MLP and position vectors, all of which a model of this task has.
+
+    Raises:
+        ValueError: If one is missing.
+    """
+    parts = (model.blocks.attention, model.blocks.mlp, model.W_pos)
+    if any(part is None for part in parts):
+        raise ValueError("arena_november_cumsum must have an MLP and learned positions")
+    return parts
 
 
 def _log_probs(model: Model, tokens: np.ndarray) -> np.ndarray:
@@ -78,9 +91,7 @@ def _summary(log_probs: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def _without(model: Model, neurons: range | tuple[int, ...]) -> Model:
-    mlp = model.blocks.mlp
-    if mlp is None:
-        raise ValueError("model.blocks.mlp is None, must be an MLP whose neurons are removed")
+    _, mlp, _ = _parts(model)
     W_out = mlp.W_out.at[:, jnp.array(neurons)].set(0)
     return model.replace(blocks=model.blocks._replace(mlp=mlp._replace(W_out=W_out)))
 
@@ -113,12 +124,13 @@ def _cosines(model: Model) -> np.ndarray:
 
 def _attention(model: Model, tokens: np.ndarray) -> dict[str, object]:
     """How even attention is, what the head's output follows, which neurons fire, and the sum."""
-    heads, mlp = model.blocks.attention, model.blocks.mlp
+    heads, mlp, _ = _parts(model)
     u = jnp.asarray(np.linalg.svd(np.asarray(model.W_E @ heads.W_V[0, 0] @ heads.W_O[0, 0]))[2][0])
 
     def of_text(text: Array) -> tuple[Array, ...]:
         seen = run(model, text, outputs=True)
-        written = seen.trace.head_outputs[0].sum(axis=0)
+        trace: Any = seen.trace
+        written = trace.head_outputs[0].sum(axis=0)
         middle = seen.trace.streams[0] + written + heads.b_O[0][None]
         fired = jax.nn.relu(middle @ mlp.W_in[0] + mlp.b_in[0][None])
         left = jnp.abs(component_logits(seen).remainder).max()

@@ -90,7 +90,7 @@ class Copies(NamedTuple):
         """The positions whose next token the loss counts: 15 in copies 1 and 2."""
         at = np.arange(LONG)
         inside = (at >= self.starts[:, 1:, None]) & (at < self.starts[:, 1:, None] + COPY - 1)
-        return inside.any(axis=1)
+        return np.asarray(inside.any(axis=1))
 
 
 def batches(seed: int, size: int) -> Iterator[Copies]:

@@ -44,7 +44,11 @@ def widths(record: Record) -> Figure:
         _width_axis(ax, data)
         ax.set_ylabel(quantity)
     x = data.width.values
-    axes[0, 0].plot(x, x, color=BLACK, linewidth=0.8, linestyle=":", label=r"$d_k$")
+    # Unscaled scores have d_k times the variance of scaled ones.
+    initial = data["variance"].sel(time="initial", scale="1/sqrt(d_k)")
+    scaled = float(initial.mean(("width", "member")))
+    label = r"$d_k$ × scaled"
+    axes[0, 0].plot(x, scaled * x, color=BLACK, linewidth=0.8, linestyle=":", label=label)
     axes[0, 0].set_yscale("log")
     for ax in axes[0, 1:]:
         ax.set_ylim(bottom=0)

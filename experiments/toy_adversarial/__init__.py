@@ -1,1 +1,4 @@
 """Superposition makes a toy model easy to attack: vulnerability over features per dimension."""
+
+CHAPTER = "superposition"
+PLACE = 70

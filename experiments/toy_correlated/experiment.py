@@ -164,7 +164,7 @@ def _arm(
     anticorrelated = features is Features.anticorrelated
     loss = lab.stage(f"loss-{name}", _losses, spec, W, b, density, n_sets, anticorrelated)
     loss = np.where(alive, loss, np.nan)
-    best = np.asarray(best_of(loss.T, alive.T).restart)
+    best = np.asarray(best_of(jnp.asarray(loss.T), jnp.asarray(alive.T)).restart)
     chosen = (np.maximum(best, 0), np.arange(len(density)))
     optimum = lab.stage(
         f"optimum-{name}",

@@ -40,7 +40,8 @@ def pairs(data: xr.Dataset) -> Figure:
         p = data[f"{name}_density"].values[-1]
         ax.set_title(f"two {name} pairs\n$p$ = {p:g}, best of {data.sizes['seed']}", fontsize=7)
     right = axes[0, 2]
-    places, labels = [], []
+    places: list[int] = []
+    labels: list[str] = []
     for name in ("correlated", "anticorrelated"):
         for i, p in enumerate(data[f"{name}_density"].values):
             place = len(places)

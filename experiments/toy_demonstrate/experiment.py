@@ -204,7 +204,10 @@ def _networks(name: str, trained: Trained, loss: np.ndarray, spec: Spec) -> dict
         f"{name}_interference": ((*dims, "feature"), overlap.reshape(*shape, -1)),
         f"{name}_loss": (dims, loss),
         f"{name}_alive": (dims, alive),
-        f"{name}_best": ("density", np.asarray(best_of(loss.T, alive.T).restart)),
+        f"{name}_best": (
+            "density",
+            np.asarray(best_of(jnp.asarray(loss.T), jnp.asarray(alive.T)).restart),
+        ),
     }
 
 

@@ -100,7 +100,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     }
     axis = np.geomspace(spec.inverse_density[0], spec.inverse_density[-1], spec.theory_points)
     theory = lab.stage("theory", _theory, 1 / axis)
-    arrays = {
+    arrays: dict[str, Any] = {
         name: ((*dims, "feature"), value.reshape(*shape, n)) for name, value in of_features.items()
     }
     arrays |= {

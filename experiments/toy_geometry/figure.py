@@ -70,8 +70,8 @@ def dimensions(record: Record) -> Figure:
         label=f"exact best of {len(sizes)} polytopes",
     )
     for i, change in enumerate(best_factors(data)):
-        label = "exact change of polytope" if i == 0 else None
-        reference_line(ax, x=change.at, colour=GREY, label=label)
+        named = "exact change of polytope" if i == 0 else None
+        reference_line(ax, x=change.at, colour=GREY, label=named)
     reference_line(ax, y=0.5)
     ax.set(xscale="log", xlabel="1/p = 1/(1 - S)", ylabel="$D^* = m / |W|_F^2$", ylim=(0, 1.1))
     ax.set_xticks(TICKS, [str(t) for t in TICKS])

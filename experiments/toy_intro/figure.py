@@ -133,8 +133,17 @@ def crossover(data: xr.Dataset) -> Figure:
         ratio = np.where(np.isfinite(ratio), ratio, np.nan)
         ax.plot(p, ratio, color=colour, label=_label(base))
         if float(base) in PUBLISHED_CROSSOVER:
-            mark = {"color": colour, "markersize": 5, "label": "reference value"}
+            mark = {"color": colour, "markersize": 5, "label": "published crossover"}
             ax.plot([PUBLISHED_CROSSOVER[float(base)]], [1], "v", **mark)
+        solved = np.flatnonzero(np.isfinite(ratio))
+        if len(solved) and solved[-1] < len(p) - 1:
+            # A kind of solution that no start of the exact optimum reaches has no loss.
+            gone = np.isinf(cell.pentagon_loss.values[solved[-1] + 1])
+            ax.plot(p[solved[-1]], ratio[solved[-1]], "|", color=colour, markersize=7)
+            kind = "a pentagon" if gone else "two digons"
+            words = f"to the left of |,\nno start ends in {kind}"
+            place = {"xycoords": "axes fraction", "fontsize": 6, "ha": "right", "va": "top"}
+            ax.annotate(words, (1, 1), color=colour, **place)
     ax.set(xlabel="density $p$", ylabel="pentagon loss / two-digon loss")
     ax.invert_xaxis()
     ax.legend(loc="lower left")

@@ -110,7 +110,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         "alive": (dims, alive),
         "W": ((*dims, "hidden", "feature"), W.reshape(*shape, *W.shape[1:])),
         "b": ((*dims, "feature"), b.reshape(*shape, -1)),
-        "best": ("ratio", np.asarray(best_of(loss.T, alive.T).restart)),
+        "best": ("ratio", np.asarray(best_of(jnp.asarray(loss.T), jnp.asarray(alive.T)).restart)),
         "exact_W": (("exact_ratio", "branch", "hidden", "feature"), over_ratio.pop("W")),
         **{f"exact_{k}": (("branch", "exact_ratio"), v.T) for k, v in over_ratio.items()},
         **{

@@ -15,7 +15,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from circuitax.figures.palette import BLACK, BLUE, ORANGE, SEQUENTIAL
-from circuitax.figures.style import letter_panels, new_figure, styled
+from circuitax.figures.style import headline, letter_panels, new_figure, styled
 from circuitax.records.record import Record
 
 SOURCES = (
@@ -54,8 +54,14 @@ def phase(record: Record) -> Figure:
                 ax.set_xlabel(r"density $p = 1 - S$")
             if column == 0:
                 ax.set_ylabel(f"{model}\nimportance of the last feature")
+    for ax in axes[:, 0]:
+        upper = ax is axes[0, 0]
+        _name(ax, (0.93, 0.115 if upper else 0.13), "ignored", BLACK, "left", "bottom")
+        _name(ax, (0.9, 7), "dedicated", "white", "left", "top")
+        _name(ax, (0.012, 2 if upper else 0.4), "superposed", "white", "right", "center")
     _legend(axes[0, 3])
-    axes[1, 3].set_axis_off()
+    _key(axes[1, 3])
+    headline(figure, "Rare features are superposed; all three regions meet at density 4/7")
     letter_panels([axes[0, 0], axes[1, 0]])
     return figure
 
@@ -106,6 +112,23 @@ def _axes(ax: Axes) -> None:
     ax.set_yticks([0.1, 1, 10], ["0.1", "1", "10"])
     ax.minorticks_off()
     ax.spines[:].set_visible(True)
+
+
+def _name(ax: Axes, at: tuple[float, float], text: str, colour: str, ha: str, va: str) -> None:
+    ax.text(*at, text, color=colour, ha=ha, va=va, fontsize=7)
+
+
+def _key(ax: Axes) -> None:
+    """What the names of the regions mean, in words."""
+    ax.set_axis_off()
+    words = (
+        (r"$\bf{ignored}$", "not stored"),
+        (r"$\bf{dedicated}$", "a dimension\nof its own"),
+        (r"$\bf{superposed}$", "shares one with\nanother feature"),
+        ("● triple point", f"$p = {TRIPLE_POINT:.3f}$"),
+    )
+    for i, (name, meaning) in enumerate(words):
+        ax.text(-0.25, 0.95 - 0.27 * i, f"{name}\n{meaning}", va="top", fontsize=7)
 
 
 def _legend(ax: Axes) -> None:

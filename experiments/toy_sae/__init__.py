@@ -1,1 +1,4 @@
 """Dictionary learning without noise: four autoencoders on targets whose true features are known."""
+
+CHAPTER = "superposition"
+PLACE = 80

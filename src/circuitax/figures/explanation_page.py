@@ -17,18 +17,28 @@ DIGITS = 4
 class Explained(Protocol):
     """What the page needs of `circuits.explanation.Explanation`; its module imports JAX."""
 
-    tokens: tuple[str, ...]
-    position: int
-    next_tokens: tuple[str, ...]
-    next_probs: np.ndarray
-    next_logits: np.ndarray
-    logit: float
-    bias: float
-    remainder: float
-    paths: Any
-    heads: tuple[tuple[int, int], ...]
-    patterns: np.ndarray
-
+    @property
+    def tokens(self) -> tuple[str, ...]: ...
+    @property
+    def position(self) -> int: ...
+    @property
+    def next_tokens(self) -> tuple[str, ...]: ...
+    @property
+    def next_probs(self) -> np.ndarray: ...
+    @property
+    def next_logits(self) -> np.ndarray: ...
+    @property
+    def logit(self) -> float: ...
+    @property
+    def bias(self) -> float: ...
+    @property
+    def remainder(self) -> float: ...
+    @property
+    def paths(self) -> Any: ...
+    @property
+    def heads(self) -> tuple[tuple[int, int], ...]: ...
+    @property
+    def patterns(self) -> np.ndarray: ...
     @property
     def title(self) -> str: ...
     def ranked(self) -> list[tuple[str, float]]: ...
@@ -86,7 +96,7 @@ def page_facts(explained: Explained, model: str = "") -> dict[str, Any]:
             "found": _short(paths.found),
             "rest": _short(paths.remainder),
             "bias": _short(paths.bias),
-            "bound": _short(paths.omitted_bound),
+            "bound": float(paths.omitted_bound),
             "complete": bool(paths.complete),
         },
         "heads": _codes(explained.heads),

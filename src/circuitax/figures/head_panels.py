@@ -18,6 +18,9 @@ REPEATS = {
     "raises": ("added to the right logit", "logits over the mean token"),
 }
 
+# Beyond this, copying and matching count as the corner of induction heads.
+CORNER = 0.9
+
 
 def composition(data: xr.Dataset) -> Figure:
     """Composition z of every pair in one seed, by kind, and of one marked pair in all seeds."""
@@ -91,6 +94,11 @@ def eigenvalues(data: xr.Dataset) -> Figure:
             edgecolors=BLACK,
             linewidths=0.3,
         )
+        corner = (matching.values > CORNER) & (copying.values > CORNER)
+        if (n := int(corner.sum())) > 1:  # the dots cover each other
+            arrow = {"arrowstyle": "-", "color": BLACK, "linewidth": 0.6}
+            words = f"{n} of {corner.size} heads"
+            ax.annotate(words, (0.99, 0.97), (0.45, 0.6), fontsize=7, arrowprops=arrow)
         zero_line(ax)
         zero_line(ax, vertical=True)
         ax.set(title=title, xlabel="same-matching, composed QK")

@@ -79,3 +79,8 @@ def letter_panels(axes: Iterable[Axes]) -> None:
             fontweight="bold",
             fontsize=9,
         )
+
+
+def headline(figure: Figure, message: str) -> None:
+    """Write what a figure shows as its first line, at the left; it is made under ``styled``."""
+    figure.suptitle(message, x=0.01, horizontalalignment="left", fontsize=8, fontweight="bold")

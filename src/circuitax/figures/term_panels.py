@@ -7,27 +7,29 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from circuitax.figures.marks import mean_bars, reference_line, tilted_labels
-from circuitax.figures.palette import BLUE, ORANGE, SKY, YELLOW
+from circuitax.figures.marks import (
+    interval_lengths,
+    mean_bars,
+    reference_line,
+    tilted_labels,
+)
+from circuitax.figures.palette import BLACK, BLUE, ORANGE, SKY, YELLOW
 from circuitax.figures.style import letter_panels, new_figure
+from circuitax.records.estimate import mean_estimate
 
 LAYERS = (("layer 0", BLUE, SKY), ("layer 1", ORANGE, YELLOW))
 ORDERS = ("order 0", "≤ 1", "≤ 2")
+# Nats that each order saves in the framework paper's two-layer model (term importance analysis).
+PRINTED_ORDERS = (1.8, 5.2, 0.3)
 SELECTIONS = ("direct", "+ layer 0", "+ layer 1", "+ both", "all")
 
 
 def terms(data: xr.Dataset) -> Figure:
-    """Loss by order, by layer of order 1, and what single heads cost."""
-    figure, axes = new_figure(1, 3, height=2.6, width_ratios=(1, 1.4, 1.4))
+    """Nats saved by order and by layers of order 1, and what single heads cost."""
+    figure, axes = new_figure(1, 3, height=2.8, width_ratios=(1, 1.2, 1.4))
     by_order, by_layer, removed = axes[0]
-    loss_bars(by_order, ORDERS, data.order_loss, "paths of order")
-    loss_bars(by_layer, SELECTIONS, data.first_order_loss, "order-1 terms of")
-    for ax in (by_order, by_layer):
-        reference_line(ax, y=data.uniform, label="uniform")
-        if "bigram_loss" in data:
-            reference_line(ax, y=data.bigram_loss, label="bigram table", style="dashed")
-        ax.set(ylabel="held-out loss, nats per token", ylim=(0, 1.25 * data.uniform))
-    by_layer.legend(loc="upper right", ncols=2)
+    _waterfall(by_order, data)
+    _saved_by_layers(by_layer, data.first_order_loss)
     costs = (
         (-0.13, BLUE, "o", "patterns react", data.ablated),
         (0.13, ORANGE, "s", "patterns kept", data.ablated_preserving),
@@ -49,6 +51,46 @@ def terms(data: xr.Dataset) -> Figure:
     removed.legend(loc="upper left", ncols=2)
     letter_panels(axes[0])
     return figure
+
+
+def _waterfall(ax: Axes, data: xr.Dataset) -> None:
+    """The loss going down from uniform guessing: a floating bar for what each order saves."""
+    losses = data.order_loss.transpose("member", ...).values
+    before = np.concatenate([np.full((len(losses), 1), float(data.uniform)), losses[:, :-1]], 1)
+    for x, printed in enumerate(PRINTED_ORDERS):
+        saved = mean_estimate(before[:, x] - losses[:, x])
+        top, bottom = before[:, x].mean(), losses[:, x].mean()
+        ax.bar([x], [top - bottom], bottom=[bottom], color=BLUE, width=0.7)
+        arms = interval_lengths([saved])
+        ax.errorbar([x], [bottom], arms[::-1], fmt="none", color=BLACK, capsize=2, linewidth=0.8)
+        text = f"−{saved.value:.2f}\n(paper: {printed})"
+        ax.annotate(text, (x, top), (0, 2), textcoords="offset points", ha="center", fontsize=6)
+    reference_line(ax, y=data.uniform, label="uniform")
+    if "bigram_loss" in data:
+        reference_line(ax, y=data.bigram_loss, label="bigram table", style="dashed")
+    least = losses[:, -1].mean()
+    room = float(data.uniform) - least
+    ax.set(ylim=(least - 0.25 * room, float(data.uniform) + 0.35 * room), xlim=(-0.6, 2.6))
+    ax.set(ylabel="held-out loss, nats per token", title="what each order saves")
+    ax.set_xticks(range(3), ["order 0", "1", "2"])
+    ax.legend(loc="lower left", fontsize=6)
+
+
+def _saved_by_layers(ax: Axes, losses: xr.DataArray) -> None:
+    """What order-1 terms of each layer save beyond the direct path."""
+    values = losses.transpose("member", ...).values
+    saved = [mean_estimate(values[:, 0] - values[:, i]) for i in range(1, values.shape[1])]
+    for x, estimate in enumerate(saved):
+        ax.bar([x], [estimate.value], color=BLUE, width=0.7)
+        text = f"{estimate.value:.2f}"
+        ax.annotate(
+            text, (x, estimate.high), (0, 2), textcoords="offset points", ha="center", fontsize=7
+        )
+    at, middle = range(len(saved)), [estimate.value for estimate in saved]
+    arms = interval_lengths(saved)
+    ax.errorbar(at, middle, arms, fmt="none", color=BLACK, capsize=2, linewidth=0.8)
+    tilted_labels(ax, [name.removeprefix("+ ") for name in SELECTIONS[1:]])
+    ax.set(ylabel="nats saved beyond the direct path", title="order-1 terms of")
 
 
 def distance(data: xr.Dataset) -> Figure:
