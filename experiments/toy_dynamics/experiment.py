@@ -54,7 +54,8 @@ class Spec:
         batch_size: Fresh samples a step, at least 1.
         optim: Of the equal features; the paper does not state it.
         set_steps: Steps for the two sets, at the same rate.
-        every: Steps between two measurements, a divisor of ``optim.steps`` and ``set_steps``.
+        every: Steps between two measurements of the equal features, a divisor of ``optim.steps``.
+        set_every: The same for the two sets, a divisor of ``set_steps``.
         exam_size: Fixed samples on which the equal features' loss is measured, at least 1.
         log2_points: Logarithm of the number of quadrature points of the sets, from 1 to 16.
     """
@@ -68,19 +69,22 @@ class Spec:
     batch_size: int = 256
     optim: OptimSpec = field(default_factory=OptimSpec)
     set_steps: int = 6000
-    every: int = 60
+    every: int = 100
+    set_every: int = 60
     exam_size: int = 4096
     log2_points: int = 8
 
     def __post_init__(self) -> None:
         require_at_least(self, 2, "n_features")
         require_at_least(
-            self, 1, "n_hidden", "seeds", "batch_size", "set_steps", "every", "exam_size"
+            self, 1, "n_hidden", "seeds", "batch_size", "set_steps", "every", "set_every"
         )
+        require_at_least(self, 1, "exam_size")
         require_in(self, "(0, 1]", "density", "set_density")
         require_positive(self, "set_std")
         require_in(self, "[1, 16]", "log2_points")
-        require_divides(self, "every", "optim.steps", "set_steps")
+        require_divides(self, "every", "optim.steps")
+        require_divides(self, "set_every", "set_steps")
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
@@ -162,7 +166,7 @@ def _sets(spec: Spec, key: Key[Array, ""], lab: Lab) -> Trained:
         return {"W": weights.W, "loss": set_loss(weights, jnp.array(spec.set_density), patterns)}
 
     optim = replace(spec.optim, steps=spec.set_steps)
-    plan = Plan(problem, optim, spec.every, Mapping.vmap, common=1)
+    plan = Plan(problem, optim, spec.set_every, Mapping.vmap, common=1)
     members = crossed_members(
         derive(key, "train"), optim.learning_rate, in_every_seed(hyper, spec.seeds), spec.seeds
     )
@@ -172,6 +176,6 @@ def _sets(spec: Spec, key: Key[Array, ""], lab: Lab) -> Trained:
         ensemble.init(plan, members),
         ensemble.advance(plan, members),
         steps=spec.set_steps,
-        every=spec.every,
+        every=spec.set_every,
         measure=each_member(measure, patterns),
     )

@@ -43,7 +43,7 @@ def levels(record: Record) -> Figure:
     data = record.data
     steps, d = data.step.values, data.dimensionality.values
     n, m, seeds = data.sizes["feature"], record.notes["n_hidden"], data.sizes["seed"]
-    figure, axes = new_figure(2, 2, width=PAGE, height=3.9, width_ratios=[1.5, 1])
+    figure, axes = new_figure(2, 2, width=PAGE, height=3.5, width_ratios=[1.5, 1])
     (top, right), (bottom, below) = axes
     for i in range(n):
         top.plot(steps, d[:, SHOWN, i], color=COLOURS[i % len(COLOURS)], linewidth=0.8)
@@ -55,19 +55,24 @@ def levels(record: Record) -> Figure:
     bottom.plot(steps, data.loss.values, color=GREY, linewidth=0.5, alpha=0.5)
     bottom.plot(steps, data.loss.values[:, SHOWN], color=BLUE, label=f"seed {SHOWN}")
     bottom.plot([], [], color=GREY, linewidth=0.5, label=f"each of {seeds} seeds")
-    bottom.set(xlabel="step", ylabel="loss, sum of features", yscale="log")
+    end = data.loss.values[-1].mean()
+    bottom.set(xlabel="step", ylabel="loss, sum of features", ylim=(0.97 * end, 1.5 * end))
     bottom.legend(fontsize=6)
     share = on_level(d).mean(axis=-1)
-    mean_curve(right, steps, share, BLUE, label=f"{seeds} seeds: mean, 95 %", each=True)
-    right.set(xlabel="step", ylabel="share of features on a level", ylim=(0, 1.05))
+    mean_curve(right, steps, share, BLUE, label=f"{seeds} seeds: mean, 95 %")
+    right.set(xlabel="step", ylabel="share of features", ylim=(0, 1.05))
     right.set_title(f"$D_i$ within {LEVEL_WIDTH:g} of 0 or 1/2", fontsize=7)
     right.legend(fontsize=6, loc="lower right")
     seed_column(below, 0, drop_correlation(data), ORANGE, form=".2f")
     seed_column(below, 1, largest_jump(steps, d).mean(axis=-1), GREEN, form=".2f")
-    reference_line(below, y=0.5, label="claimed at least")
-    below.set(xlim=(-0.5, 1.5), ylim=(0, 1.1), ylabel=f"each of {seeds} seeds, mean, 95 %")
+    reference_line(below, y=0.5, label="claim: at least")
+    below.set(xlim=(-0.5, 1.5), ylim=(0, 1.1), ylabel=f"{seeds} seeds, mean, 95 %")
     below.set_xticks(
-        [0, 1], ["correlation of motion\nwith fall of log loss", "largest change in 5 %\nof steps"]
+        [0, 1],
+        [
+            "correlation of motion\nwith fall of log loss",
+            "largest change in 5 %\nof steps, of range",
+        ],
     )
     below.legend(fontsize=6, loc="upper right")
     letter_panels(axes.ravel())
@@ -78,7 +83,7 @@ def octahedron(data: xr.Dataset) -> Figure:
     """Loss and kinks of one network, cosines of all, and when each seed changes regime."""
     steps, W = data.set_step.values, data.set_W.values
     seeds = data.sizes["seed"]
-    figure, axes = new_figure(1, 3, width=PAGE, height=2.8, width_ratios=[1, 1, 1.3])
+    figure, axes = new_figure(1, 3, width=PAGE, height=2.6, width_ratios=[1, 1, 1.3])
     left, middle, right = axes[0]
     found, when, begins = loss_kinks(data), regimes(data), onset(data)
     left.plot(steps, data.set_loss.values, color=GREY, linewidth=0.5, alpha=0.5)

@@ -21,6 +21,7 @@ FIRST = 0.1  # share of training that is left out, in which everything moves
 WINDOW = 0.05  # share of training in which a jump should happen
 SEPARATED, OPENED = 0.8, 0.5  # mean cosine inside a set
 ANTIPODE, UPRIGHT = -0.9, 0.3  # cosines of an octahedron
+COARSE, FINE = 0.02, 0.005  # allowed error of the straight pieces over the range of log loss
 PLANE = 0.25  # third singular value over the first, below which W has two dimensions
 
 
@@ -119,10 +120,23 @@ def regimes(data: xr.Dataset) -> Regimes:
     return Regimes(separated, opened, _first(steps, is_octahedron(W)))
 
 
-def loss_kinks(data: xr.Dataset) -> list[np.ndarray]:
+def loss_kinks(data: xr.Dataset, tolerance: float = FINE) -> list[np.ndarray]:
     """Kinks of the logarithm of every seed's loss."""
     rows = np.log(data.set_loss.values.T)
-    return [kinks(data.set_step.values, row) for row in rows]
+    return [kinks(data.set_step.values, row, tolerance=tolerance) for row in rows]
+
+
+def slopes(data: xr.Dataset, seed: int, found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Places at which pieces of a seed's log loss end, and how fast it falls on each piece."""
+    steps, log_loss = data.set_step.values, np.log(data.set_loss.values[:, seed])
+    ends = np.searchsorted(steps, [steps[0], *found, steps[-1]])
+    return ends, -np.diff(log_loss[ends]) / np.diff(steps[ends])
+
+
+def falls(slope: np.ndarray) -> int:
+    """Pieces that are steeper than both of their neighbours."""
+    around = np.concatenate([[-np.inf], slope, [-np.inf]])
+    return int(((slope > around[:-2]) & (slope > around[2:])).sum())
 
 
 def onset(data: xr.Dataset) -> np.ndarray:
@@ -153,31 +167,46 @@ def _levels(data: xr.Dataset) -> dict[str, Estimate]:
 
 def _octahedron(data: xr.Dataset) -> dict[str, Estimate]:
     """Regimes of the two sets."""
-    W, steps = data.set_W.values, data.set_step.values
     when = regimes(data)
     ordered = (when.separated < when.opened) & (when.opened < when.octahedron)
-    found = loss_kinks(data)
-    begins = onset(data)
-    flat, near = [], []
-    for seed, row in enumerate(found):
-        ends = np.searchsorted(steps, [steps[0], *row, steps[-1]])
-        log_loss = np.log(data.set_loss.values[:, seed])
-        slope = np.abs(np.diff(log_loss[ends]) / np.diff(steps[ends]))
-        # The last piece is the end of training and no plateau on the way to it.
-        plateau = int(np.argmin(slope[:-1])) if len(slope) > 1 else 0
-        middle = (ends[plateau] + ends[plateau + 1]) // 2
-        singular = np.linalg.svd(W[middle, seed], compute_uv=False)
-        flat.append(singular[2] <= PLANE * singular[0] and inside(W[middle, seed]) >= SEPARATED)
-        if row.size and np.isfinite(begins[seed]):
-            anywhere = np.abs(steps[:, None] - row).min(axis=1).mean()
-            distance = max(np.abs(row - begins[seed]).min(), 0.5 * (steps[1] - steps[0]))
-            near.append(np.log(distance / anywhere))
+    coarse, fine = loss_kinks(data, COARSE), loss_kinks(data)
+    count = [falls(slopes(data, seed, row)[1]) for seed, row in enumerate(fine)]
     estimates = {
-        "dynamics-octahedron": share_estimate(is_octahedron(W[-1])),
+        "dynamics-octahedron": share_estimate(is_octahedron(data.set_W.values[-1])),
         "dynamics-regimes": share_estimate(ordered),
-        "dynamics-kinks": share_estimate([row.size >= 2 for row in found]),
-        "dynamics-plane": share_estimate(flat),
+        "dynamics-kinks": share_estimate([row.size >= 2 for row in coarse]),
+        "dynamics-falls": share_estimate(np.array(count) >= 3),
+        "dynamics-plane": share_estimate(_in_plane(data, coarse)),
+        "dynamics-plane-fine": share_estimate(_in_plane(data, fine)),
     }
-    if len(near) >= 2:
-        estimates["dynamics-kink-opening"] = geometric_estimate(near)
+    for name, found in (("", coarse), ("-fine", fine)):
+        near = _near_opening(data, found)
+        if len(near) >= 2:
+            estimates[f"dynamics-kink-opening{name}"] = geometric_estimate(near)
     return estimates
+
+
+def _in_plane(data: xr.Dataset, found: list[np.ndarray]) -> list[bool]:
+    """Whether W is two separated sets in a plane, midway on the flattest piece before the last."""
+    flat = []
+    for seed, row in enumerate(found):
+        ends, slope = slopes(data, seed, row)
+        # The last piece is the end of training and no plateau on the way to it.
+        plateau = int(np.argmin(np.abs(slope[:-1]))) if len(slope) > 1 else 0
+        W = data.set_W.values[(ends[plateau] + ends[plateau + 1]) // 2, seed]
+        singular = np.linalg.svd(W, compute_uv=False)
+        flat.append(bool(singular[2] <= PLANE * singular[0] and inside(W) >= SEPARATED))
+    return flat
+
+
+def _near_opening(data: xr.Dataset, found: list[np.ndarray]) -> list[float]:
+    """Log of the distance from `onset` to a kink over that from an arbitrary step, by seed."""
+    steps = data.set_step.values
+    near = []
+    for row, at in zip(found, onset(data), strict=True):
+        if row.size and np.isfinite(at):
+            anywhere = np.abs(steps[:, None] - row).min(axis=1).mean()
+            # A distance below half a measurement is not known.
+            distance = max(np.abs(row - at).min(), 0.5 * (steps[1] - steps[0]))
+            near.append(float(np.log(distance / anywhere)))
+    return near

@@ -36,7 +36,8 @@ def made_up() -> Record:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"every": 7}, "every=7 must divide"),
+        ({"every": 7}, "every=7 must divide optim.steps="),
+        ({"set_every": 7}, "set_every=7 must divide set_steps="),
         ({"set_density": 0.0}, "set_density"),
         ({"set_std": 0.0}, "set_std"),
         ({"log2_points": 17}, "log2_points=17"),
@@ -64,6 +65,7 @@ def test_regimes_are_read_in_order() -> None:
     assert (when.opened > 1800).all() and (when.opened < when.octahedron).all()
     assert (when.octahedron < 3060).all()
     begins = measures.onset(data)
+    assert [measures.falls(np.array(row)) for row in ([9, 1, 3, 2, 5, 0], [1, 2], [2])] == [3, 1, 1]
     assert (begins > 1800).all() and (begins < when.opened).all()
     for row in measures.loss_kinks(data):
         assert [np.abs(row - step).min() <= 60 for step in (600, 1800, 3000)] == [True] * 3
@@ -74,7 +76,9 @@ def test_jumps_and_drops_of_made_up_features() -> None:
     assert found["dynamics-sudden"].value == pytest.approx(1)
     assert found["dynamics-drops"].value == pytest.approx(1, abs=1e-3)
     assert found["dynamics-levels"].value == found["dynamics-digons"].value == 1
-    assert found["dynamics-kink-opening"].value < 0.5
+    assert found["dynamics-kink-opening-fine"].value < 0.5
+    assert found["dynamics-plane-fine"].value == 1
+    assert found["dynamics-regimes"].value == found["dynamics-octahedron"].value == 1
 
 
 def test_a_run_of_other_length_settles_nothing() -> None:
