@@ -115,6 +115,7 @@ CLAIMS = (
         "pieces or more that are steeper than both neighbours, within 0.5 % of the range)",
         at_least(0.5),
         MOST,
+        explanation="In some networks sets open and turn at once, and the two later falls are one.",
     ),
     replace(REGIMES, n=8).claim(
         "dynamics-kink-opening",

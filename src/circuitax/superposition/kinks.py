@@ -40,7 +40,8 @@ def kinks(x: ArrayLike, y: ArrayLike, *, tolerance: float = 0.02, most: int = 12
     error = _errors(places, heights)
     last = places.size - 1
     allowed = places.size * (tolerance * np.ptp(heights)) ** 2
-    lowest, came_from = error[0], []
+    came_from: list[np.ndarray] = []
+    lowest = error[0]
     while lowest[last] > allowed and len(came_from) < most - 1:
         through = lowest[:, None] + error
         came_from.append(through.argmin(axis=0))
