@@ -27,7 +27,7 @@ def kinks(x: ArrayLike, y: ArrayLike, *, tolerance: float = 0.02, most: int = 12
         ValueError: If x does not increase, y has another length or is not finite, or a bound is
             not positive.
 
-    Source: segmented least squares (Bellman 1961); the loss kinks of the toy-models paper's
+    Source: segmented least squares by dynamic programming; the loss kinks of the toy-models paper's
         learning dynamics are marked there by eye.
     """
     places, heights = np.asarray(x, np.float64), np.asarray(y, np.float64)
