@@ -16,7 +16,7 @@ import xarray as xr
 
 from circuitax.data.corpus import TextError
 from circuitax.data.text import TextSpec, open_text
-from circuitax.data.triples import MOST_TOKENS
+from circuitax.data.triples import MOST_TOKENS, most_frequent
 from circuitax.data.windows import WindowSource, device_tokens, spaced_windows
 from circuitax.kernel.keys import derive
 from circuitax.kit.checks import require_at_least, require_at_most, require_divides
@@ -48,6 +48,7 @@ class Spec:
         pairs: Most frequent (source, destination) pairs that get a free vector.
         sources: Rows of the skip-trigram table of a head.
         entries: Destinations and outs in a row.
+        table_tokens: Most frequent tokens, of which the table is made.
         bugs: Bugs listed for each model.
         bug_tokens: Most frequent tokens, among which bugs are sought.
         bug_places: Only pairs that stand at so many places of these windows are searched.
@@ -62,6 +63,7 @@ class Spec:
     pairs: int = 64
     sources: int = 4
     entries: int = 4
+    table_tokens: int = 320
     bugs: int = 12
     bug_tokens: int = 512
     bug_places: int = 10
@@ -74,7 +76,8 @@ class Spec:
         require_at_least(self, 2, "windows", why="even ones fit the vectors, odd ones price them")
         require_at_least(self, 1, "pairs", "sources", "entries", "bugs", "bug_places")
         require_at_least(self, 1, "bug_tokens", "bug_sources")
-        require_at_most(self, "task.d_vocab", "bug_tokens")
+        require_at_most(self, "task.d_vocab", "bug_tokens", "table_tokens")
+        require_at_most(self, "table_tokens", "sources", "entries")
         require_at_most(self, MOST_TOKENS, "bug_tokens", why="triples of them are tabled")
         require_at_most(self, "bug_tokens", "bug_sources")
         require_divides(self, "unless.chunk", "optim.steps")
@@ -87,8 +90,6 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     first, last = (kept.members("layers-1", step) for step in (kept.steps[0], kept.steps[-1]))
     read = each_member(partial(of_weights, n_ctx=length))
     before, after = lab.stage("before", read, first), lab.stage("after", read, last)
-    tables = jax.jit(partial(head_tables, n=spec.sources, k=spec.entries))
-    table = lab.stage("tables", tables, last.member(0))
     text = open_text(spec.task)
     if text.about() != upstream.notes["text"]:
         raise TextError(
@@ -98,6 +99,9 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         )
     tokens = device_tokens(text.tokens.train)
     train = np.asarray(tokens)
+    tables = jax.jit(partial(head_tables, n=spec.sources, k=spec.entries))
+    frequent = jnp.asarray(most_frequent(train, spec.task.d_vocab, spec.table_tokens))
+    table = lab.stage("tables", tables, last.member(0), frequent)
     held_out = jnp.asarray(spaced_windows(text.tokens.validation, spec.windows, length))
     price = each_member(partial(bug_price, n_pairs=spec.pairs), held_out)
     bugs = lab.stage("price", price, last)

@@ -16,7 +16,7 @@ from circuitax.records.members import members_where
 def trigrams(data: xr.Dataset) -> Figure:
     """S0's Table 1 for the first seed: the top sources of each head; shades are scores and raises.
 
-    S0 is "Some Structures in Transformer Architectures".
+    Of the most frequent tokens alone. S0 is "Some Structures in Transformer Architectures".
     """
     names = [shown(str(name), 8) for name in data.token.values]
     n_heads, n_rows = data.sizes["head"], data.sizes["row"]

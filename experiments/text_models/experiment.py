@@ -1,21 +1,20 @@
 """Transformers of zero, one and two layers on real text: what each layer is worth, in nats."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import xarray as xr
 from jaxtyping import Array
 
 from circuitax.circuits.induction_scores import induction_scores
-from circuitax.data.bigrams import bigram_counts, cross_entropy, smoothed_bigrams
+from circuitax.data.bigrams import bigram_counts
 from circuitax.data.corpus import TextError
 from circuitax.data.repeated import RepeatedSource
 from circuitax.data.text import Text, TextSpec, open_text
-from circuitax.data.tokenizer import token_names
 from circuitax.data.windows import spaced_windows
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
@@ -30,40 +29,50 @@ from circuitax.kit.checks import (
     require_positive,
     require_readable,
 )
-from circuitax.kit.kept_models import log_spaced_steps, notes_of_kept
+from circuitax.kit.kept_models import log_spaced_steps, notes_of_kept, publish_model
 from circuitax.kit.measured_training import Trained, measured_training
 from circuitax.kit.members import each_member
-from circuitax.kit.ragged import stack_named
 from circuitax.lab.lab import Lab
 from circuitax.lab.language_model import (
-    TOKENIZER,
     LanguageModel,
     continuations,
     read_prompt,
 )
+from circuitax.lab.runs import TOKENIZER
 from circuitax.models.extract_transformer import model_from_params
 from circuitax.models.plain import to_plain
 from circuitax.models.transformer import Transformer
 from circuitax.records.record import Record
 from circuitax.training.language import text_losses
+from circuitax.training.loop import Metrics
 from circuitax.training.optim import OptimSpec
+from circuitax.training.problem import TrainState
 from circuitax.training.text import train_on_text
+from experiments.text_models.dataset import dataset
+from experiments.text_models.lengths import lengths, shorter_losses
 
-BUDGET_SECONDS = 210
+BUDGET_SECONDS = 480
+EVENING_SECONDS = 2_700  # by its work against quick scale; not run
 PAPER_SECONDS = 3_300_000  # by its work against quick scale; not run
 
 
 @dataclass(frozen=True)
 class Spec:
-    """One recipe for every model.
+    """One recipe for every model, but for the rate, which each depth has at its own best.
 
     Attributes:
         task: Which text.
         model: The attention-only family; its ``n_layers`` is the deepest, all below are trained.
         full: A pre-LN transformer with MLPs beside them.
-        optim: Optimizer.
+        optim: Optimizer; its steps are those of the longest training.
+        depth_rates: Peak rate of each depth over that of ``optim``, no layers first; positive.
+            Deeper models take the last.
         batch: Windows a step.
         seeds: Members of each model, each with its own initialisation and data.
+        halvings: How many shorter trainings of the attention-only models there are, each half as
+            long as the one before, with a schedule of its own; 0 for none.
+        halving_seeds: Members of a shorter training, at most ``seeds``: the first ones, which begin
+            as in the longest.
         full_learning_rate: Peak rate of the full transformer; all else is as ``optim`` says.
         full_seeds: Members of the full transformer, at most ``seeds``; 0 leaves it out.
         measure_every: Steps between two measurements; must divide ``optim.steps``.
@@ -76,8 +85,11 @@ class Spec:
     model: TransformerSpec = field(default_factory=TransformerSpec)
     full: TransformerSpec = field(default_factory=TransformerSpec)
     optim: OptimSpec = field(default_factory=OptimSpec)
+    depth_rates: Any = (1.0,)  # tuple[float, ...]
     batch: int = 32
     seeds: int = 8
+    halvings: int = 0
+    halving_seeds: int = 3
     full_learning_rate: float = 3e-2
     full_seeds: int = 3
     measure_every: int = 20
@@ -87,9 +99,20 @@ class Spec:
 
     def __post_init__(self) -> None:
         require_at_least(self, 1, "batch", "seeds", "windows", "sample_tokens", "model.n_layers")
+        object.__setattr__(self, "depth_rates", tuple(float(rate) for rate in self.depth_rates))
+        if not self.depth_rates:
+            raise ValueError(f"depth_rates={self.depth_rates} must hold at least one rate")
+        require_at_least(self, 0, "halvings")
+        require_in(self, "[1, seeds]", "halving_seeds")
         require_in(self, "[0, seeds]", "full_seeds")
-        require_positive(self, "full_learning_rate")
+        require_positive(self, "full_learning_rate", "depth_rates")
         require_divides(self, "measure_every", "optim.steps")
+        shortest = self.optim.steps // 2**self.halvings
+        if self.optim.steps % 2**self.halvings or shortest < self.optim.warmup_steps:
+            raise ValueError(
+                f"halvings={self.halvings} must leave whole steps, at least "
+                f"optim.warmup_steps={self.optim.warmup_steps}: optim.steps={self.optim.steps}"
+            )
         for name in ("model", "full"):
             model: TransformerSpec = getattr(self, name)
             require_readable(model, d_vocab=self.task.d_vocab, name=name)
@@ -132,12 +155,18 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         64, length, spec.task.d_vocab, length // 4, length // 2, distinct=True
     )
     exam = behind_start(repeated(derive(key, "repeats")), spec.model.start_token)
-    found, samples, divergences = {}, {}, {}
+    found, samples, divergences, published = {}, {}, {}, {}
     for name, sizes in models(spec):
         trained = _train(spec, name, sizes, text, held_out[0], derive(key, name), lab)
         found[name] = _measured(trained, held_out[1], exam)
         divergences[name] = trained.divergence
-        first = trained.models.member(0)
+        found[name]["length_loss"] = _ends_by_length(
+            spec, name, sizes, text, held_out[1], found[name], derive(key, name), lab
+        )
+        # A model without such a member ended the run with an error.
+        published[name] = int(np.flatnonzero(trained.alive)[0])
+        first = trained.models.member(published[name])
+        publish_model(lab, name, first)
         samples[name] = _sample(spec, name, first, text, derive(key, "samples"))
     counts = {
         split: bigram_counts(getattr(text.tokens, split), spec.task.d_vocab).astype(np.int32)
@@ -157,8 +186,16 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         # A deeper family has models that another run of a sweep lacks.
         "ragged": ["model"],
     }
-    data = _dataset(spec, text, found, counts["train"], np.asarray(held_out[1]))
-    return Record(data=data, notes=notes | notes_of_kept(dict(models(spec)), kept))
+    data = dataset(
+        text,
+        found,
+        counts["train"],
+        np.asarray(held_out[1]),
+        batch=spec.batch,
+        steps=np.arange(0, spec.optim.steps + 1, spec.measure_every),
+        lengths=lengths(spec.optim.steps, spec.halvings),
+    )
+    return Record(data=data, notes=notes | notes_of_kept(dict(models(spec)), kept, published))
 
 
 def _train(
@@ -171,19 +208,9 @@ def _train(
     lab: Lab,
 ) -> Trained:
     """Train all members of one model, and follow their loss on held-out windows."""
-    seeds, optim = spec.seeds, spec.optim
-    if name == "full":
-        seeds, optim = spec.full_seeds, replace(optim, learning_rate=spec.full_learning_rate)
-    state, train = train_on_text(
-        key,
-        Transformer(sizes),
-        optim,
-        text.tokens.train,
-        batch=spec.batch,
-        length=spec.model.n_ctx or 0,
-        seeds=seeds,
-        chunk=spec.measure_every,
-    )
+    seeds = spec.full_seeds if name == "full" else spec.seeds
+    optim = _recipe(spec, name, sizes)
+    state, train = _ensemble(spec, sizes, optim, text, seeds, spec.measure_every, key)
 
     def measure(members: Model) -> dict[str, Array]:
         return {"loss": _by_position(members, windows).mean(axis=1)}
@@ -199,6 +226,70 @@ def _train(
         as_models=partial(model_from_params, spec=sizes),
         keep_at=log_spaced_steps(spec.optim.steps, spec.measure_every),
     )
+
+
+def _recipe(spec: Spec, name: str, sizes: TransformerSpec) -> OptimSpec:
+    """The optimizer of one model, with the rate of its depth."""
+    if name == "full":
+        return replace(spec.optim, learning_rate=spec.full_learning_rate)
+    factor = spec.depth_rates[min(sizes.n_layers, len(spec.depth_rates) - 1)]
+    return replace(spec.optim, learning_rate=factor * spec.optim.learning_rate)
+
+
+def _ensemble(
+    spec: Spec,
+    sizes: TransformerSpec,
+    optim: OptimSpec,
+    text: Text,
+    seeds: int,
+    chunk: int,
+    key: jax.Array,
+) -> tuple[TrainState, Callable[[TrainState], tuple[TrainState, Metrics]]]:
+    return train_on_text(
+        key,
+        Transformer(sizes),
+        optim,
+        text.tokens.train,
+        batch=spec.batch,
+        length=spec.model.n_ctx or 0,
+        seeds=seeds,
+        chunk=chunk,
+    )
+
+
+def _ends_by_length(
+    spec: Spec,
+    name: str,
+    sizes: TransformerSpec,
+    text: Text,
+    windows: Array,
+    longest: dict[str, np.ndarray],
+    key: jax.Array,
+    lab: Lab,
+) -> np.ndarray:
+    """Last held-out losses ``[length, seed]``, the longest training first; NaN where diverged."""
+    n = spec.halving_seeds
+    if name == "full":
+        return np.full((spec.halvings + 1, n), np.nan)
+
+    def begin(steps: int, chunk: int) -> Any:
+        optim = replace(_recipe(spec, name, sizes), steps=steps)
+        return _ensemble(spec, sizes, optim, text, n, chunk, key)
+
+    def losses(members: Model) -> np.ndarray:
+        return np.asarray(_by_position(members, windows)).mean(axis=1)
+
+    shorter = shorter_losses(
+        lab,
+        name,
+        lengths(spec.optim.steps, spec.halvings)[1:],
+        begin,
+        partial(model_from_params, spec=sizes),
+        losses,
+        most=spec.measure_every,
+    )
+    last = np.where(longest["alive"], longest["loss_by_position"].mean(axis=1), np.nan)
+    return np.stack([last[:n], *shorter])
 
 
 @jax.jit
@@ -237,41 +328,3 @@ def models(spec: Spec) -> Iterator[tuple[str, TransformerSpec]]:
         yield f"layers-{n_layers}", replace(spec.model, n_layers=n_layers)
     if spec.full_seeds:
         yield "full", spec.full
-
-
-def _dataset(
-    spec: Spec,
-    text: Text,
-    found: dict[str, dict[str, np.ndarray]],
-    counts: np.ndarray,
-    windows: np.ndarray,
-) -> xr.Dataset:
-    def stack(name: str) -> np.ndarray:
-        # Members that a model does not have are NaN, and count as not alive.
-        return stack_named(found.values(), name, 1 if name == "loss" else 0, dtype=float)
-
-    table = smoothed_bigrams(counts.astype(np.int64))
-    unigram = counts.sum(axis=0) + 1.0
-    unigrams = np.broadcast_to(unigram / unigram.sum(), table.shape)
-    pairs = np.zeros(table.shape, np.int64)
-    np.add.at(pairs, (windows[:, :-1], windows[:, 1:]), 1)
-    steps = np.arange(0, spec.optim.steps + 1, spec.measure_every)
-    each = ("model", "member")
-    return xr.Dataset(
-        {
-            "loss": (("model", "step", "member"), stack("loss")),
-            "loss_by_position": ((*each, "position"), stack("loss_by_position")),
-            "repeats_by_position": ((*each, "position"), stack("repeats_by_position")),
-            "best_prefix": (each, stack("best_prefix")),
-            "alive": (each, stack("alive") == 1),
-            "bigram_loss": cross_entropy(pairs, np.log(table)),
-            "unigram_loss": cross_entropy(pairs, np.log(unigrams)),
-        },
-        coords={
-            "model": list(found),
-            "step": steps,
-            "tokens": ("step", steps * spec.batch * (windows.shape[1] - 1)),
-            "position": np.arange(1, windows.shape[1]),
-            "token": list(token_names(text.tokenizer)),
-        },
-    )

@@ -1,7 +1,9 @@
 """On real text each layer lowers the loss: none is a bigram model, one reads the context.
 
-training   Zero layers stop at the bigram table of the corpus; one and two layers go below it.
-           Refuted if the blue curve ends below the dashed line, or the layers' bands overlap.
+training   Zero layers stop at the bigram table of the corpus; one and two layers go below it. The
+           middle panel has whole trainings of several lengths, with a law through their ends
+           (dashed beyond the longest). Refuted if the blue curve ends below the dashed line, or
+           the layers' bands overlap.
 positions  Layers earn their loss from context: late tokens gain more from them than early ones.
            Refuted if the curves of one and two layers are flat. On repeated random tokens a late
            gain would be an induction head.
@@ -17,11 +19,18 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from circuitax.figures.marks import (
+    interval_bars,
+    legend_above,
+    mean_curve,
+    reference_line,
+    seed_column,
+    tilted_labels,
+)
 from circuitax.figures.style import (
     BLACK,
     BLUE,
     GREEN,
-    GREY,
     ORANGE,
     PAGE,
     PINK,
@@ -34,8 +43,11 @@ from circuitax.figures.style import (
 from circuitax.records.estimate import mean_estimate
 from circuitax.records.merge import axis_names
 from circuitax.records.record import Record
-from experiments.text_models.measures import measure
+from experiments.text_models.measures import learning_laws, length_losses, measure
 
+# What twice the tokens may still gain in training that is called converged, nats.
+CONVERGED = 0.02
+FLOOR_STYLES = {"unigram": "dotted", "bigram": "dashed", "trigram": "solid"}
 COLOURS = (BLUE, ORANGE, GREEN, PINK, SKY, YELLOW)
 
 
@@ -50,53 +62,80 @@ def draw(record: Record) -> dict[str, Figure]:
 
 
 def training(record: Record) -> Figure:
-    """Held-out loss over training, and at its end, seed by seed."""
+    """Held-out loss over training and against the length of training, and at the end, by seed."""
     data = record.data
-    figure, axes = new_figure(1, 2, height=2.6, width_ratios=[1.6, 1])
-    left, right = axes[0]
+    figure, axes = new_figure(1, 3, height=3.0, width_ratios=[1.3, 1.1, 1])
+    left, middle, right = axes[0]
     for i, (name, colour) in enumerate(_models(data)):
         members = _alive(data, name)
-        _band(left, data.tokens.values / 1e6, members.loss.values, colour, _label(name))
-        losses = members.loss_by_position.mean("position").values
-        e = mean_estimate(losses)
-        spread = np.linspace(-0.18, 0.18, losses.size) if losses.size > 1 else [0.0]
-        right.scatter(i + np.asarray(spread), losses, s=7, color=colour, alpha=0.5, linewidths=0)
-        if np.isfinite(e.low):
-            right.errorbar(
-                i,
-                e.value,
-                [[e.value - e.low], [e.high - e.value]],
-                color=BLACK,
-                capsize=3,
-                linewidth=1,
-            )
-        top = max(losses.max(), e.high) if np.isfinite(e.high) else losses.max()
-        right.annotate(
-            f"{e.value:.3f}",
-            (i, top),
-            xytext=(0, 4),
-            ha="center",
-            textcoords="offset points",
-            fontsize=6.5,
-        )
-    for ax in (left, right):
-        ax.axhline(
-            float(data.bigram_loss),
-            color=BLACK,
-            linewidth=0.8,
-            linestyle="--",
-            label="bigram table",
-        )
-    left.axhline(
-        float(data.unigram_loss), color=GREY, linewidth=0.8, linestyle=":", label="unigram table"
-    )
-    left.set(xlabel="tokens trained on, millions", ylabel="held-out loss, nats per token")
-    left.legend(loc="upper right", frameon=True, facecolor="white", edgecolor="none", framealpha=1)
-    right.set(ylabel="held-out loss at the end, nats")
-    right.set_xticks(range(data.sizes["model"]), [_label(n) for n, _ in _models(data)], rotation=20)
+        tokens = data.tokens.values / 1e6
+        mean_curve(left, tokens, members.loss.values, colour, label=_label(name), marker=None)
+        _against_length(middle, record, name, colour)
+        seed_column(right, i, members.loss_by_position.mean("position").values, colour)
+    for ax in (left, middle, right):
+        for floor, style in FLOOR_STYLES.items():
+            if floor == "unigram" and ax is not left:
+                continue  # far above all that is read there
+            line = reference_line(ax, y=data[f"{floor}_loss"], style=style)
+            if ax is left:
+                line.set_label(f"{floor} table")
+    left.set(xlabel="tokens seen, millions", ylabel="held-out loss, nats per token")
+    left.set_title("along the longest training")
+    middle.set(xlabel="tokens of a whole training, millions", xscale="log")
+    middle.set_title("ends of trainings")
+    lengths = data.length.values / 1e6
+    places = [*lengths[::-1], *(lengths[0] * np.array([2, 4]) if len(lengths) > 2 else [])]
+    middle.set_xticks(places, [f"{place:.2g}" for place in places])
+    middle.minorticks_off()
+    right.set_title("ends of the longest")
+    tilted_labels(right, [_label(n) for n, _ in _models(data)])
     right.margins(y=0.12)
     letter_panels(axes[0])
+    # Below the unigram table, where all that is learned from neighbours is seen.
+    left.set_ylim(top=max(float(data.unigram_loss), float(data.loss[:, -1].max())) + 0.3)
+    legend_above(figure, left, columns=4, title=budget_message(record), title_fontsize=7)
     return figure
+
+
+def budget_message(record: Record) -> str:
+    """How long the models were trained, and how far that is from enough."""
+    tokens = float(record.data.tokens.values[-1]) / 1e6
+    gains = [
+        (name, estimate.value)
+        for name, estimate in measure(record).estimates.items()
+        if name.startswith("last-doubling-")
+    ]
+    if not gains:
+        return f"{tokens:.2g} million tokens a member"
+    said = ", ".join(
+        f"{gain:.3f} ({_label(name.removeprefix('last-doubling-'))})" for name, gain in gains
+    )
+    short = max(gain for _, gain in gains) > CONVERGED
+    begin = "Short version, not converged" if short else "Converged"
+    counts = sorted({int(n) for n in record.data.alive.sum("member").values})
+    n, n_ends = " or ".join(map(str, counts)), record.data.sizes["seed"]
+    return (
+        f"{begin}: {tokens:.2g} million tokens a member.\n"
+        f"The last doubling of tokens gained, in nats: {said}.\n"
+        f"Bands and bars are 95 % intervals of means over {n} seeds, in b over {n_ends}; "
+        "dashed in b: a power law, extrapolated"
+    )
+
+
+def _against_length(ax: Axes, record: Record, name: str, colour: str) -> None:
+    """Last losses by the length of training, and the mean of the laws of the seeds."""
+    if name == "full":
+        return
+    lengths, losses = record.data.length.values, length_losses(record, name)
+    if not losses.size:
+        return
+    interval_bars(ax, lengths / 1e6, [mean_estimate(row) for row in losses], colour=colour, fmt="o")
+    if laws := learning_laws(record, name):
+        tokens = np.geomspace(lengths.min(), 4 * lengths.max(), 60)
+        law = np.mean([law.at(tokens) for law in laws], axis=0)
+        inside = tokens <= lengths.max()
+        ax.plot(tokens[inside] / 1e6, law[inside], color=colour)
+        ax.plot(tokens[~inside] / 1e6, law[~inside], color=colour, linestyle="--")
 
 
 def positions(record: Record) -> Figure:

@@ -85,7 +85,19 @@ def test_the_text_says_what_adds_up() -> None:
     numbers = [float(x) for x in re.findall(r"[+-]\d+\.\d{4}", effects)]
     np.testing.assert_allclose(sum(numbers[:-1]), numbers[-1], atol=2e-3)
     assert text.count("%") >= 3 + len(found.heads)
-    assert "none searched" in str(explained(tiny(d_mlp=8)))
+    assert "none searched" in str(explained(tiny(), n_paths=0))
+
+
+def test_paths_may_start_at_what_an_mlp_wrote() -> None:
+    with jax.enable_x64(True):
+        found = explained(tiny(d_mlp=8, biases=True), n_paths=10_000)
+        assert found.paths.complete
+        np.testing.assert_allclose(
+            found.paths.values.sum() + found.paths.bias, found.logit, rtol=1e-9
+        )
+        names = found.path_names()
+    assert len(set(names)) == len(names)
+    assert {name.split(" → ")[0] for name in names} >= {"direct", "mlp 0", "mlp 1", "0.0"}
 
 
 def test_the_page_needs_nothing_else_and_holds_the_numbers() -> None:
@@ -112,7 +124,7 @@ def test_refusals() -> None:
         ({"token": 11}, "token=11"),
         ({"minus": -1}, "minus=-1"),
         ({"position": 5}, "position=5 must be from -5 to 4"),
-        ({"n_paths": 0}, "n_paths=0"),
+        ({"n_paths": -1}, "n_paths=-1"),
         ({"n_heads": 0}, "n_heads=0"),
         ({"budget": 0}, "budget=0"),
     ):

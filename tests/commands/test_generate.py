@@ -1,6 +1,7 @@
 """The entry that continues a text: which run, which model, and one line for each mistake."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,17 +11,21 @@ import pytest
 import xarray as xr
 
 from circuitax.commands import explain, generate
+from circuitax.commands.accept import promote
 from circuitax.data.corpus import build_corpus, text_document
 from circuitax.data.tokenizer import train_tokenizer
 from circuitax.kernel.keys import derive, member_keys
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.kit.kept_models import keep_model, notes_of_kept
+from circuitax.kit.kept_models import keep_model, notes_of_kept, publish_model
 from circuitax.lab import compilation
 from circuitax.lab.arrays import load_tree, write_arrays
 from circuitax.lab.lab import Lab
+from circuitax.lab.language_model import open_language_model
 from circuitax.models.transformer import init_model
+from circuitax.records.manifest import damage
 from circuitax.records.record import Record
 
+PUBLISHED = {"layers-0": 1, "layers-1": 0}
 SPEC = TransformerSpec(d_vocab=257, n_ctx=16, n_layers=1, n_heads=1, d_model=4)
 
 
@@ -35,12 +40,14 @@ def a_run(folder: Path, *, weights: bool = True, models: bool = True) -> Path:
             members = jax.vmap(lambda key, spec=spec: init_model(key, spec))(keys)
             for step in (0, 20):
                 keep_model(lab, name, step, members)
+            publish_model(lab, name, members.member(PUBLISHED[name]))
         lab.save_text(
             "tokenizer.json", train_tokenizer(build_corpus("ab", documents), 257).to_str()
         )
     alive = xr.DataArray([[True, True], [True, False]], {"model": list(specs)}, ("model", "member"))
     Record(
-        xr.Dataset({"alive": alive}), notes=notes_of_kept(specs, (0, 20)) if models else {}
+        xr.Dataset({"alive": alive}),
+        notes=notes_of_kept(specs, (0, 20), PUBLISHED) if models else {},
     ).save(folder)
     facts = {"experiment": "text_models", "run": folder.name, "dtype": "float32"}
     (folder / "provenance.json").write_text(json.dumps(facts))
@@ -111,6 +118,37 @@ def test_mistakes(
     said = capsys.readouterr()
     assert message in said.err and said.err.startswith("error: ") and said.err.count("\n") == 1
     assert not said.out
+
+
+def test_a_fresh_clone_continues_a_text_without_training(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only the accepted run is there: one member of each model, in half precision."""
+    trained = {
+        name: open_language_model(run, name, member).model for name, member in PUBLISHED.items()
+    }
+    assert generate.main(["text_models", "let", "--greedy", "--tokens", "4"]) == 0
+    before = capsys.readouterr().out
+    promote(run, run.parent / "accepted")
+    shutil.rmtree(run)
+    accepted = run.parent / "accepted"
+    names = {path.name for path in (accepted / "arrays").iterdir()}
+    assert names == {
+        "published-layers-0.safetensors",
+        "published-layers-1.safetensors",
+        "tokenizer.json",
+    }
+    assert generate.main(["text_models", "let", "--greedy", "--tokens", "4"]) == 0
+    said = capsys.readouterr()
+    assert said.out == before and "layers-1 of text_models abc123, member 0, step 20" in said.err
+    for name, member in PUBLISHED.items():
+        model = open_language_model(accepted, name, member).model
+        assert model.W_E.dtype == trained[name].W_E.dtype
+        np.testing.assert_allclose(model.W_U, trained[name].W_U, rtol=2**-10, atol=1e-7)
+    for options in (["--member=1"], ["--step=0"]):
+        assert generate.main(["text_models", "x", *options]) == 2
+        assert "must be member 0 of layers-1 after step 20" in capsys.readouterr().err
+    assert damage(accepted) == ""
 
 
 def test_runs_without_models(

@@ -146,16 +146,19 @@ def test_further_configuration_is_found_and_checked(
         plan([WALK], entries, config_dir=str(tmp_path / "nowhere"))
 
 
-def test_weights_that_arrive_make_another_run(entries: dict[str, Entry], tmp_path: Path) -> None:
-    """Out of reach before the folder exists, and no reason to reuse that answer afterwards."""
+def test_other_weights_make_another_run(entries: dict[str, Entry], tmp_path: Path) -> None:
+    """A folder that is not there is refused; what its files hold is part of the run."""
 
     def cell() -> Cell:
         source = f"source={tmp_path / 'weights'}"
         return plan(["experiment=published_weights", "scale=tiny", source], entries)[1][0]
 
+    with pytest.raises(ConfigError, match=r"weights' is neither a folder nor in the Hugging Face"):
+        cell()
+    weights = tmp_path / "weights" / "model.safetensors"
+    weights.parent.mkdir()
+    weights.write_bytes(b"weights")
     before = cell()
-    assert dict(before.outside)["source"] == "absent"
-    (tmp_path / "weights").mkdir()
-    (tmp_path / "weights" / "model.safetensors").write_bytes(b"weights")
-    after = cell()
-    assert after.id != before.id and cell().id == after.id
+    assert cell().id == before.id
+    weights.write_bytes(b"others")
+    assert cell().id != before.id

@@ -77,6 +77,11 @@ def test_induction_phase(change: dict[str, object], message: str) -> None:
             },
             "model.n_ctx=602 must be at most 2 d_vocab . 1 = 601",
         ),
+        ({"depth_rates": (1.0, 0.0)}, r"depth_rates=\(1.0, 0.0\) must all be positive"),
+        ({"depth_rates": ()}, r"depth_rates=\(\) must hold at least one rate"),
+        ({"halving_seeds": 9}, "halving_seeds=9 must be from 1 to seeds=8"),
+        ({"halvings": -1}, "halvings=-1 must be at least 0"),
+        ({"halvings": 30}, "halvings=30 must leave whole steps"),
     ],
 )
 def test_text_models(change: dict[str, object], message: str) -> None:

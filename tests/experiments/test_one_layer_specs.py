@@ -29,6 +29,8 @@ RESULTS = Path(__file__).parents[2] / "results"
         ({"windows": 1}, "windows=1 must be at least 2"),
         ({"bugs": 0}, "bugs=0"),
         ({"bug_tokens": 513}, "bug_tokens=513 must be at most task.d_vocab=512"),
+        ({"table_tokens": 513}, "table_tokens=513 must be at most task.d_vocab=512"),
+        ({"table_tokens": 3}, "sources=4 must be at most table_tokens=3"),
         (
             {"bug_tokens": 2000, "task": TextSpec(d_vocab=4096)},
             "bug_tokens=2000 must be at most 1024",

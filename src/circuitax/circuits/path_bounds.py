@@ -37,7 +37,8 @@ def head_path_bounds(model: HostModel, position: int) -> PathBounds:
         model: The model on the host.
         position: Where paths may end.
 
-    Source: ours; docs/methods/path-ledger.md. The order of roots: Löwner 1934, Heinz 1951.
+    Source: ours; docs/methods/path-ledger.md. That roots keep the order of matrices is the
+        inequality of Löwner and Heinz.
     """
     n_heads, n_ctx, d = model.V.shape
     size = np.abs(model.A)

@@ -11,9 +11,12 @@ from circuitax.lab.drawing import draw_figures, up_to_date
 from circuitax.lab.pages import write_pages
 from circuitax.lab.runs import (
     ACCEPTED,
+    ARRAYS,
     DERIVED,
     FIGURES_FAILED,
     PROVENANCE,
+    PUBLISHED,
+    TOKENIZER,
     finished_runs,
     provenance,
     require_whole,
@@ -30,10 +33,11 @@ usage: python -m experiments.accept [only=a,b] [scale=SCALE] [run=NAME/RUN] [dir
 
 Copies the newest finished run of each experiment with its own defaults (or the run named) to
 results/NAME/accepted/, which git tracks, and writes results/README.md and results/CLAIMS.md from
-all accepted runs. Weights and logs stay behind. A damaged run is refused, and so is one made from
-changed sources. The claims of all other accepted runs are settled again, from their data alone,
-before anything is copied. settle=yes accepts no new run: it settles every accepted one again, and
-draws its figures again.
+all accepted runs. Logs and weights stay behind, but for those of one member of each model where an
+experiment keeps them for this. A damaged run is refused, and so is one made from changed sources.
+The claims of all other accepted runs are settled again, from their data alone, before anything is
+copied. settle=yes accepts no new run: it settles every accepted one again, and draws its figures
+again.
 """
 OPTIONS = {"only": "", "scale": "", "run": "", "dirty": "no", "settle": "no"}
 COMMAND = "python -m experiments.accept"
@@ -75,10 +79,15 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def promote(run: Path, target: Path) -> None:
-    """Copy what git keeps of a run: everything but weights and logs."""
+    """Copy what git keeps of a run: everything but logs and all weights not published."""
+    published = [*(run / ARRAYS).glob(f"{PUBLISHED}*")]
     with whole_folder(target) as folder:
-        ignore = shutil.ignore_patterns("arrays", "log.txt", "metrics.jsonl", ".*")
+        ignore = shutil.ignore_patterns(ARRAYS, "log.txt", "metrics.jsonl", ".*")
         shutil.copytree(run, folder, dirs_exist_ok=True, ignore=ignore)
+        for path in [*published, run / ARRAYS / TOKENIZER] if published else []:
+            (folder / ARRAYS).mkdir(exist_ok=True)
+            if path.is_file():
+                shutil.copy2(path, folder / ARRAYS)
         write_manifest(folder, left_out=DERIVED)
 
 

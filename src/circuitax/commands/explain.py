@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # --help does not wait for JAX
 
 HELP = """\
 usage: python -m experiments.explain MODEL "text" [--token TEXT] [--minus TEXT] [--position -1]
-                                     [--page FILE.html] [--paths 10] [--heads 12]
+                                     [--page FILE.html] [--paths N] [--heads 12]
                                      [--model NAME] [--member 0] [--step N]
 
 Prints what a model predicts after the text, the direct effects of all its components, which add up
@@ -34,7 +34,8 @@ Hugging Face cache; or a finished run of text_models, by folder or name.
   --position N     the token after which the prediction is read; the last by default
   --page FILE      also write one page of HTML, to open in a browser: hover a token to see where
                    each head looks, choose a path to light up its heads
-  --paths N        how many paths to find
+  --paths N        how many paths to find, 0 for none; 10 by default where the model has few heads.
+                   Behind hundreds of heads the proof takes about a minute: ask for it
   --heads N        how many heads to show beside those on the paths
   --model NAME, --member I, --step N   which model of a run, as in experiments.generate
 
@@ -46,7 +47,7 @@ DEFAULTS = {
     "minus": None,
     "position": "-1",
     "page": None,
-    "paths": "10",
+    "paths": None,
     "heads": "12",
     "model": "",
     "member": "0",
@@ -105,9 +106,10 @@ def _options(typed: Sequence[str]) -> argparse.Namespace:
             setattr(options, name, None if text is None else int(text))
         except ValueError:
             raise ConfigError(f"{name}={text} must be an integer") from None
-    for name in ("paths", "heads"):
-        if getattr(options, name) < 1:
-            raise ConfigError(f"{name}={getattr(options, name)} must be at least 1")
+    for name, least in (("paths", 0), ("heads", 1)):
+        number = getattr(options, name)
+        if number is not None and number < least:
+            raise ConfigError(f"{name}={number} must be at least {least}")
     if options.page is not None and not Path(options.page).expanduser().parent.is_dir():
         raise ConfigError(f"page={options.page!r} must be a file in a folder that exists")
     return options

@@ -3,6 +3,7 @@
 The default corpus is the running Python's own standard library (source with its docstrings) and
 language reference (`pydoc` topics): about 10 MB of real language that every Python has. Its content
 depends on the Python version, so the title names the version and the hash tells corpora apart.
+English prose is in ``english.py``.
 """
 
 import hashlib

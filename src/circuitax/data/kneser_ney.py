@@ -1,0 +1,111 @@
+"""The trigram table of a text with Kneser–Ney smoothing: what two tokens of context are worth."""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int, Integer
+
+
+class Trigrams(NamedTuple):
+    """Interpolated Kneser–Ney, with one discount for each order; from `kneser_ney`.
+
+    Attributes:
+        lower: ``P(c | b)`` from continuation counts, ``[b, c]``.
+        triples: ``(a V + b) V + c`` of every trigram seen, increasing.
+        counts: How often each was seen.
+        pairs: ``a V + b`` of every context seen, increasing.
+        totals: How often each context was seen.
+        kinds: How many different tokens followed it.
+        discount: D of the trigrams, in (0, 1).
+    """
+
+    lower: Float[np.ndarray, "v v"]
+    triples: Int[np.ndarray, " triple"]
+    counts: Int[np.ndarray, " triple"]
+    pairs: Int[np.ndarray, " pair"]
+    totals: Int[np.ndarray, " pair"]
+    kinds: Int[np.ndarray, " pair"]
+    discount: float
+
+
+def kneser_ney(tokens: Integer[np.ndarray, " n_tokens"], d_vocab: int) -> Trigrams:
+    """The table of a text.
+
+    ``P(c | a b) = max(n(abc) - D, 0) / n(ab·) + D N(ab·) / n(ab·) P(c | b)``, where n counts
+    occurrences and N different tokens. ``P(c | b)`` has the same form with N(·bc), in how many
+    contexts bc was seen, in place of n(abc), and ends in a discounted N(··c) over a uniform floor.
+    The discount of an order is ``n_1 / (n_1 + 2 n_2)``, from how many of its counts are 1 and 2.
+
+    Args:
+        tokens: Token ids in [0, d_vocab), at least three.
+        d_vocab: Number of tokens; a dense table of its square is made.
+
+    Raises:
+        ValueError: If there are fewer than three tokens, or one is outside the vocabulary.
+
+    Source: Kneser and Ney (1995); Chen and Goodman (1998), section 2.7, interpolated.
+    """
+    ids = np.asarray(tokens, np.int64)
+    if len(ids) < 3:
+        raise ValueError(f"tokens has {len(ids)} entries, must have at least 3")
+    if not 0 <= ids.min() <= ids.max() < d_vocab:
+        raise ValueError(f"tokens has ids up to {ids.max()}, must be in [0, {d_vocab})")
+    triples, counts = np.unique(
+        (ids[:-2] * d_vocab + ids[1:-1]) * d_vocab + ids[2:], return_counts=True
+    )
+    pairs, first, kinds = np.unique(triples // d_vocab, return_index=True, return_counts=True)
+    totals = np.add.reduceat(counts, first)
+    # In how many contexts each pair was seen, N(·bc).
+    before = np.bincount(triples % d_vocab**2, minlength=d_vocab**2).reshape(d_vocab, d_vocab)
+    lower = _interpolated(before, _unigram(before))
+    return Trigrams(lower, triples, counts, pairs, totals, kinds, _discount(counts))
+
+
+def trigram_losses(
+    table: Trigrams, windows: Integer[np.ndarray, "window n_ctx"]
+) -> Float[np.ndarray, "window n_ctx-1"]:
+    """``-log P`` of every token but the first of each window, nats; entry t is that of token t + 1.
+
+    A window is read alone, as a model reads it: its second token is predicted from one before it.
+
+    Args:
+        table: From `kneser_ney`.
+        windows: Token ids below the table's vocabulary, at least two in a window.
+    """
+    ids, d_vocab = np.asarray(windows, np.int64), len(table.lower)
+    probs = table.lower[ids[:, :-1], ids[:, 1:]]
+    pair = ids[:, :-2] * d_vocab + ids[:, 1:-1]
+    count = _looked_up(table.triples, table.counts, pair * d_vocab + ids[:, 2:])
+    total = _looked_up(table.pairs, table.totals, pair)
+    kinds = _looked_up(table.pairs, table.kinds, pair)
+    taken = np.maximum(count - table.discount, 0) + table.discount * kinds * probs[:, 1:]
+    # A context that was never seen says nothing: what one token of context says stands.
+    probs[:, 1:] = np.where(total > 0, taken / np.maximum(total, 1), probs[:, 1:])
+    return np.asarray(-np.log(probs))
+
+
+def _interpolated(counts: np.ndarray, lower: np.ndarray) -> np.ndarray:
+    """Rows of discounted counts, with what the discount took spread as ``lower`` says."""
+    discount = _discount(counts[counts > 0])
+    total = counts.sum(axis=-1, keepdims=True)
+    freed = discount * (counts > 0).sum(axis=-1, keepdims=True)
+    spread = (np.maximum(counts - discount, 0) + freed * lower) / np.maximum(total, 1)
+    return np.asarray(np.where(total > 0, spread, lower))
+
+
+def _unigram(before: np.ndarray) -> np.ndarray:
+    # N(··c): after how many different tokens c was seen.
+    kinds = (before > 0).sum(axis=0)
+    return _interpolated(kinds, np.full(len(kinds), 1 / len(kinds)))
+
+
+def _discount(counts: np.ndarray) -> float:
+    once, twice = int((counts == 1).sum()), int((counts == 2).sum())
+    # Without single occurrences the estimate is 0 or undefined, and an unseen token impossible.
+    return once / (once + 2 * twice) if once and twice else 0.5
+
+
+def _looked_up(keys: np.ndarray, values: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """The value of each key wanted, 0 where it is absent; ``keys`` increase."""
+    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[place] == wanted, values[place], 0)
