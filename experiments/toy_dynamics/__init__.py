@@ -1,0 +1,4 @@
+"""Features move between levels while the loss falls; an octahedron forms in steps."""
+
+CHAPTER = "superposition"
+PLACE = 40
