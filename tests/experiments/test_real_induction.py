@@ -1,0 +1,154 @@
+"""Induction heads of a real model: texts and masks, claims with planted numbers, and no weights."""
+
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from circuitax.lab.lab import Lab
+from circuitax.models import smollm2
+from circuitax.records.claims import FAILS, HOLDS, NOT_RUN, settle
+from circuitax.records.record import Record
+from experiments.real_induction import experiment, figure
+from experiments.real_induction.claims import CLAIMS
+from experiments.real_induction.experiment import Spec
+from experiments.real_induction.measures import estimates, measure
+from experiments.real_induction.reference import FIRST, ROWS, SCORES, TURN
+from experiments.real_induction.repeats import KINDS, repeats
+
+TINY = Spec(weights="random", texts=2, length=8, top=2, draws=2)
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Record:
+    place = tmp_path_factory.mktemp("real")
+    return experiment.run(TINY, jax.random.key(0), Lab(place / "work"))
+
+
+def test_texts_are_those_of_the_reference() -> None:
+    texts = repeats(4, 64, 49_152)
+    assert texts.plain[0, :5].tolist() == [17161, 13102, 10711, 6125, 6848]
+    assert texts.plain[:, :64].sum() == 2_791_137
+    np.testing.assert_array_equal(texts.plain[:, :64], texts.plain[:, 64:])
+    changed = texts.spoilt != texts.plain
+    assert changed[:, 1:64:2].all() and changed.sum() == 4 * 32
+
+
+def test_masks_mark_what_they_say() -> None:
+    length = 6
+    texts = repeats(1, length, 49_152)
+    plain, spoilt = texts.plain[0], texts.spoilt[0]
+    masks = dict(zip(KINDS, texts.masks, strict=True))
+    for dest, src in np.argwhere(masks["prefix"]):
+        assert plain[src - 1] == plain[dest] and plain[src] == plain[dest + 1]
+    for dest, src in np.argwhere(masks["earlier"]):
+        assert spoilt[src - 1] == spoilt[dest] and spoilt[src] != spoilt[dest + 1]
+    for dest, src in np.argwhere(masks["attended"]):
+        assert spoilt[src - 1] != spoilt[dest] and spoilt[src] == spoilt[dest + 1]
+    assert masks["prefix"].sum() == length - 1
+    np.testing.assert_array_equal(masks["prefix"], masks["earlier"] | masks["attended"])
+
+
+def test_removing_heads_does_what_it_says(tiny: Record) -> None:
+    data = tiny.data
+    assert data.removed.sum(["layer", "head"]).values.tolist() == [0, 2, 2, 2, 2]
+    taken = data.removed.sel(set="induction").values
+    for name in ("random 0", "random 1"):
+        assert not (data.removed.sel(set=name).values & taken).any()
+    mean = data.scores.sel(kind="prefix").mean("text").values
+    assert set(mean[taken]) == set(np.sort(mean.ravel())[-2:])
+    # Intact losses are those of a forward pass of its own.
+    model = experiment.open_weights("random", jax.random.split(jax.random.key(0))[0])
+    assert model is not None
+    text = repeats(2, 8, 40).plain[1]
+    log_probs = jax.nn.log_softmax(experiment.forward_run(model, jnp.asarray(text)).logits)
+    expected = -np.asarray(log_probs)[np.arange(15), text[1:]]
+    np.testing.assert_allclose(data.losses.sel(set="intact")[1], expected, rtol=1e-5)
+    assert abs(data.losses.sel(set="induction") - data.losses.sel(set="intact")).max() > 1e-3
+
+
+def test_a_random_model_settles_nothing_and_is_drawn(tiny: Record) -> None:
+    verdicts = settle(CLAIMS, *measure(tiny))
+    assert {v.verdict for v in verdicts} == {NOT_RUN}
+    figures = figure.draw(tiny)
+    assert set(figures) == {"heads", "ablation"}
+    crosses = figures["ablation"].axes[1].get_lines()
+    rise = figure.rises(tiny.data, 8)
+    drawn = {round(float(line.get_ydata()[0]), 6) for line in crosses if len(line.get_ydata()) == 1}
+    assert round(float(rise.sel(set="induction")), 6) in drawn
+
+
+def planted() -> Record:
+    """A record whose numbers are the reference's."""
+    length, layers, heads, sets = 64, 30, 9, ["intact", "induction", "previous"]
+    sets += [f"random {i}" for i in range(10)]
+    scores = np.zeros((len(KINDS), 4, layers, heads))
+    for kind, table in SCORES.items():
+        for cell, value in table.items():
+            scores[(KINDS.index(kind), slice(None), *cell)] = value
+    losses = np.zeros((len(sets), 4, 2 * length - 1))
+    losses[:, :, : length - 1], losses[:, :, length - 1] = FIRST, TURN
+    losses[:, :, length:] = np.array(ROWS)[:, None]
+    losses[1, :, length:] += 2.0
+    losses[3:, :, length:] += np.linspace(0, 0.1, 10)[:, None, None]
+    spoilt = scores.copy()
+    spoilt[KINDS.index("earlier")] = 0.5 + np.arange(4)[:, None, None] / 100
+    direct = scores[KINDS.index("prefix")] + np.arange(4)[:, None, None] / 100
+    direct[:, 20, 6] = [-1.0, -1.1, -0.9, -1.2]
+    top = list(SCORES["prefix"])[:5]
+    fed = np.full((len(sets), 4, 5), 0.7)
+    fed[2] = 0.1
+    cells, empty = ("layer", "head"), np.zeros((len(sets), layers, heads), bool)
+    data = experiment.xr.Dataset(
+        {
+            "losses": (("set", "text", "place"), losses),
+            "prefix_of_top": (("set", "text", "rank"), fed),
+            "removed": (("set", *cells), empty),
+            "scores": (("kind", "text", *cells), scores),
+            "spoilt_scores": (("kind", "text", *cells), spoilt),
+            "direct": (("text", *cells), direct),
+            "top_layer": ("rank", [cell[0] for cell in top]),
+            "top_head": ("rank", [cell[1] for cell in top]),
+        },
+        coords={"set": sets, "kind": list(KINDS)},
+    )
+    return Record(data=data, notes={"weights": "smollm2", "missing": "", "length": length})
+
+
+def test_planted_numbers_settle_the_claims() -> None:
+    record = planted()
+    found = estimates(record.data, 64)
+    assert found["real-loss-second"].value == pytest.approx(2.3954, abs=1e-4)
+    assert found["real-first-half"].value == 0.0
+    assert found["real-anti-copying"].value == pytest.approx(-1.05)
+    assert found["real-ablation"].value == pytest.approx(1.95)
+    assert found["real-previous-feeds"].value == pytest.approx(1 / 7)
+    verdicts = {v.claim.id: v.verdict for v in settle(CLAIMS, *measure(record))}
+    assert verdicts.pop("real-first-half") == FAILS
+    assert verdicts.pop("real-ablation-previous") == FAILS  # planted: it costs nothing
+    assert set(verdicts.values()) == {HOLDS}
+    record.data.scores[KINDS.index("prefix"), :, 23, 2] += 0.01
+    again = {v.claim.id: v.verdict for v in settle(CLAIMS, *measure(record))}
+    assert again["real-prefix"] == FAILS
+
+
+def test_without_the_package_the_run_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(smollm2, "PACKAGE", "no-such-package-of-weights")
+    record = experiment.run(Spec(), jax.random.key(0), Lab(tmp_path / "work"))
+    assert Spec().outside_inputs() == {"smollm2": "absent"}
+    verdicts = settle(CLAIMS, *measure(record))
+    assert {v.verdict for v in verdicts} == {NOT_RUN}
+    assert all("make smollm2" in v.reason for v in verdicts)
+    (drawn,) = figure.draw(record).values()
+    assert "make smollm2" in drawn.axes[0].texts[0].get_text()
+
+
+def test_wrong_settings_are_refused() -> None:
+    with pytest.raises(ValueError, match="weights='gpt2' must be one of smollm2, random"):
+        Spec(weights="gpt2")
+    with pytest.raises(ValueError, match="draws=1 must be at least 2"):
+        Spec(draws=1)
