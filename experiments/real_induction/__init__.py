@@ -1,4 +1,4 @@
-"""Induction heads of a real language model, SmolLM2-135M: found, removed, and asked what they read."""
+"""Induction heads of SmolLM2-135M: found, removed, and asked what they read."""
 
 CHAPTER = "real models"
 PLACE = 30

@@ -1,4 +1,4 @@
-"""Random tokens repeated once, a twin whose keys are spoilt, and where in them heads should look."""
+"""Random tokens that come twice, a twin with spoilt keys, and where heads should look in them."""
 
 from typing import NamedTuple
 

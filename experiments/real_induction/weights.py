@@ -4,6 +4,8 @@ import jax
 import jax.numpy as jnp
 
 from circuitax.kernel.model import Model
+from circuitax.kernel.norm import Norm
+from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.models.pretrained import load_pretrained
 from circuitax.models.smollm2 import has_smollm2
@@ -16,8 +18,8 @@ SMALL = TransformerSpec(
     n_heads=4,
     n_kv_heads=2,
     d_model=16,
-    positions="rotary",
-    norm="rmsnorm",
+    positions=Positions.rotary,
+    norm=Norm.rmsnorm,
 )
 
 
