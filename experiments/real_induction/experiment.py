@@ -99,44 +99,51 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         return Record(data=xr.Dataset(), notes=notes)
     texts = repeats(spec.texts, spec.length, model.d_vocab)
     masks = jnp.asarray(texts.masks)
-    nothing = np.zeros((model.n_layers, model.n_heads))
+    n_heads = model.n_heads
+    nothing = np.zeros((model.n_layers, n_heads))
 
     def on_texts(rows: np.ndarray, ablated: np.ndarray) -> Reading:
         each = [read(model, jnp.asarray(row), jnp.asarray(ablated, float), masks) for row in rows]
-        return jax.tree.map(lambda *leaves: np.stack(leaves), *each)
+        return Reading(*(np.stack(leaves) for leaves in zip(*each, strict=True)))
 
     plain = on_texts(texts.plain, nothing)
     spoilt = on_texts(texts.spoilt, nothing)
-    mean = plain.scores.mean(axis=0)
+    mean = np.asarray(plain.scores).mean(axis=0)
     inducers = _top(mean[KINDS.index(PREFIX)], spec.top)
     before = _top(mean[KINDS.index(PREVIOUS)], spec.top)
     rest = np.setdiff1d(np.arange(nothing.size), inducers)
     rng = np.random.default_rng(np.asarray(jax.random.key_data(draws_key), np.uint32))
     drawn = [rng.choice(rest, spec.top, replace=False) for _ in range(spec.draws)]
-    sets = {"intact": [], "induction": inducers, "previous": before}
+    sets = {"induction": inducers, "previous": before}
     sets |= {f"random {i}": heads for i, heads in enumerate(drawn)}
-    removed = []
+    removed = [plain]
     for name, heads in sets.items():
         lab.log(f"without {name}")
         removed.append(on_texts(texts.plain, _marked(nothing, heads)))
     rows, columns = np.unravel_index(inducers, nothing.shape)
     of_top = [r.scores[:, KINDS.index(PREFIX), rows, columns] for r in removed]
-    heads = ("layer", "head")
+    heads, cells = ("layer", "head"), np.stack(list(sets.values()))
+    losses, n = np.stack([r.losses for r in removed]), spec.length
+    # The first token of a text is never predicted; that of its second copy cannot be known.
+    parts = losses[..., : n - 1], losses[..., n - 1 : n], losses[..., n:]
+    by_part = np.stack([part.mean(axis=-1) for part in parts], axis=-1)
     data = xr.Dataset(
         {
-            "losses": (("set", "text", "place"), np.stack([r.losses for r in removed])),
+            "loss_by_place": (("set", "place"), losses.mean(axis=1)),
+            "loss": (("set", "text", "part"), by_part),
             "prefix_of_top": (("set", "text", "rank"), np.stack(of_top)),
-            "removed": (
-                ("set", *heads),
-                np.stack([_marked(nothing, h) > 0 for h in sets.values()]),
-            ),
-            "scores": (("kind", "text", *heads), np.swapaxes(plain.scores, 0, 1)),
-            "spoilt_scores": (("kind", "text", *heads), np.swapaxes(spoilt.scores, 0, 1)),
+            "scores": (("twin", "text", "kind", *heads), np.stack([plain.scores, spoilt.scores])),
             "direct": (("text", *heads), plain.direct),
-            "top_layer": ("rank", rows),
-            "top_head": ("rank", columns),
+            "removed_layer": (("without", "rank"), cells // n_heads),
+            "removed_head": (("without", "rank"), cells % n_heads),
         },
-        coords={"set": list(sets), "kind": list(KINDS)},
+        coords={
+            "set": ["intact", *sets],
+            "without": list(sets),
+            "part": ["first", "turn", "second"],
+            "twin": ["plain", "spoilt"],
+            "kind": list(KINDS),
+        },
     )
     return Record(data=data, notes=notes | {"length": spec.length})
 
@@ -146,7 +153,7 @@ def _top(scores: np.ndarray, n: int) -> np.ndarray:
     return np.argsort(-scores.ravel(), kind="stable")[:n]
 
 
-def _marked(like: np.ndarray, heads: np.ndarray | list[int]) -> np.ndarray:
+def _marked(like: np.ndarray, heads: np.ndarray) -> np.ndarray:
     marks = np.zeros(like.size)
-    marks[np.asarray(heads, int)] = 1.0
+    marks[heads] = 1.0
     return marks.reshape(like.shape)

@@ -13,12 +13,12 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from circuitax.figures.marks import legend_above, mean_bars, reference_line, seed_column, zero_line
+from circuitax.figures.marks import mean_bars, reference_line, seed_column, zero_line
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE
 from circuitax.figures.style import headline, letter_panels, new_figure, styled
 from circuitax.records.record import Record
 from experiments.real_induction.measures import draws, of_top, rises
-from experiments.real_induction.reference import INDUCTION_SCORE, SCORES
+from experiments.real_induction.reference import INDUCTION_SCORE, SCORES, SEARCHES
 
 SETS = {"intact": BLACK, "induction": BLUE, "previous": ORANGE}
 NAMED = 4  # heads with their names beside them
@@ -46,7 +46,7 @@ def nothing(how: str) -> Figure:
 def heads(data: xr.Dataset, what: str) -> Figure:
     """Where heads of a kind lie, what they write, and what their keys are made of."""
     figure, axes = new_figure(1, 3, height=2.7)
-    mean = data.scores.mean("text")
+    mean = data.scores.sel(twin="plain").mean("text")
     left, middle, right = axes[0]
     for kind, colour, mark, label in (
         ("prefix", BLUE, "o", "prefix matching"),
@@ -55,8 +55,8 @@ def heads(data: xr.Dataset, what: str) -> Figure:
         _by_layer(left, mean.sel(kind=kind).values, colour, mark, label)
         if what.startswith("SmolLM2"):
             places = np.array([layer for layer, _ in SCORES[kind]])
-            how = {"s": 28, "facecolors": "none", "edgecolors": BLACK, "linewidths": 0.5}
-            left.scatter(places, list(SCORES[kind].values()), marker=mark, **how)
+            scores = list(SCORES[kind].values())
+            left.plot(places, scores, mark, color=BLACK, fillstyle="none", markeredgewidth=0.5)
     left.set(xlabel="layer", ylabel="attention, mean of texts", ylim=(0, 1.19))
     left.set_title("Heads of both kinds")
     left.legend(loc="upper center", ncols=2, fontsize="x-small", title="outlined: reference")
@@ -65,28 +65,34 @@ def heads(data: xr.Dataset, what: str) -> Figure:
     zero_line(middle)
     reference_line(middle, x=INDUCTION_SCORE)
     low, high = direct.min(), direct.max()
-    for cell in (*_largest(prefix, NAMED), *_largest(np.where(prefix > 0.2, -direct, -99), 2)):
-        end = {"ha": "right", "xytext": (-3, 2)} if prefix[cell] > 0.3 else {"xytext": (3, 2)}
-        point = (prefix[cell], direct[cell])
-        name = f"{cell[0]}.{cell[1]}"
-        middle.annotate(name, point, textcoords="offset points", fontsize=6, **end)
+    cells = {*_largest(prefix, NAMED), *_largest(direct, 2)}
+    cells |= {*_largest(np.where(prefix > SEARCHES, -direct, -np.inf), 1)}
+    for layer, head in sorted(cells):
+        point = (prefix[layer, head], direct[layer, head])
+        above = {"xytext": (0, 3), "textcoords": "offset points", "ha": "center"}
+        middle.annotate(f"{layer}.{head}", point, fontsize=6, **above)
     middle.set(xlabel="prefix score", ylabel="direct effect on the right logit")
     middle.set(title="What they write", ylim=(low - 0.08 * (high - low), high * 1.1 + 1e-9))
-    spoilt = of_top(data, data.spoilt_scores)
+    spoilt = of_top(data, data.scores.sel(twin="spoilt"))
     for kind, colour, shift, label in (
         ("earlier", BLUE, -0.2, "token before the attended one"),
         ("attended", ORANGE, 0.2, "attended token"),
     ):
         rows = spoilt.sel(kind=kind).transpose("rank", "text").values
         mean_bars(right, rows, colour, shift=shift, width=0.38, label=label)
-    names = [f"{a}.{b}" for a, b in zip(data.top_layer.values, data.top_head.values, strict=True)]
+    best = data.sel(without="induction")
+    cells = zip(best.removed_layer.values, best.removed_head.values, strict=True)
+    names = [f"{layer}.{head}" for layer, head in cells]
     right.set_xticks(range(len(names)), names)
     right.set(xlabel="head", ylabel="attention to matches", ylim=(0, 1.19))
     right.set_title("What their keys read")
     right.legend(title="kept of a match", fontsize="x-small", loc="upper right")
     letter_panels(axes[0])
     n = data.sizes["text"]
-    headline(figure, f"{what}: induction heads; means of {n} texts, 95 % t intervals in c")
+    headline(
+        figure,
+        f"{what}: heads that match prefixes, and what they read and write ({n} texts; c: 95 % t)",
+    )
     return figure
 
 
@@ -94,17 +100,17 @@ def ablation(data: xr.Dataset, length: int, what: str) -> Figure:
     """Losses along the text, and what each set of heads is worth."""
     figure, axes = new_figure(1, 2, height=2.6, width_ratios=(1.7, 1))
     left, right = axes[0]
-    random = data.losses.sel(set=draws(data)).mean("set")
+    random = data.loss_by_place.sel(set=draws(data)).mean("set")
     n = data.sizes["rank"]
     for name, colour in SETS.items():
         label = name if name == "intact" else f"without {n} {name}{'-token' * (name == 'previous')}"
-        _curve(left, data.losses.sel(set=name), colour, label)
+        _curve(left, data.loss_by_place.sel(set=name), colour, label)
     _curve(left, random, GREEN, f"without {n} random")
     left.axvline(length + 0.5, color=GREY, linewidth=0.5)
     left.set(xlabel="place of the predicted token", ylabel="loss, nats, mean of texts")
     left.set(title="Loss along two copies", ylim=(0, None))
-    legend_above(figure, left, columns=4)
-    rise = rises(data, length)
+    left.legend(loc="lower left", fontsize="x-small")
+    rise = rises(data)
     seed_column(right, 2, rise.sel(set=draws(data)).values, GREEN, form=".2f")
     for i, name in enumerate(("induction", "previous")):
         value = float(rise.sel(set=name))
@@ -118,14 +124,16 @@ def ablation(data: xr.Dataset, length: int, what: str) -> Figure:
     right.set(xlim=(-0.5, 2.5), ylabel="rise of the loss, nats", title="Cost on second copies")
     right.margins(y=0.15)
     letter_panels(axes[0])
-    headline(figure, f"{what}: {n} heads of {data.removed[0].size} removed at a time")
+    headline(
+        figure,
+        f"{what}: {n} heads removed at a time; in b the mean of random sets, 95 % t interval",
+    )
     return figure
 
 
 def _by_layer(ax: Axes, scores: np.ndarray, colour: str, mark: str, label: str) -> None:
     layers = np.repeat(np.arange(len(scores)), scores.shape[1])
-    how = {"s": 8, "alpha": 0.7, "linewidths": 0}
-    ax.scatter(layers, scores.ravel(), color=colour, marker=mark, label=label, **how)
+    ax.plot(layers, scores.ravel(), mark, color=colour, markersize=2.5, alpha=0.7, label=label)
 
 
 def _largest(values: np.ndarray, n: int) -> list[tuple[int, int]]:
@@ -135,5 +143,4 @@ def _largest(values: np.ndarray, n: int) -> list[tuple[int, int]]:
 
 
 def _curve(ax: Axes, losses: xr.DataArray, colour: str, label: str) -> None:
-    mean = losses.mean("text")
-    ax.plot(np.arange(mean.size) + 1, mean, color=colour, linewidth=0.9, label=label)
+    ax.plot(np.arange(losses.size) + 1, losses, color=colour, linewidth=0.9, label=label)

@@ -24,19 +24,18 @@ def measure(record: Record) -> Measured:
     if (notes["length"], data.sizes["text"]) != (64, 4):
         why = f"length={notes['length']}, texts={data.sizes['text']}: the texts are not the claims'"
         return Measured({}, {}, unmet_rest(CLAIMS, {}, why))
-    return Measured(estimates(data, notes["length"]), {}, {})
+    return Measured(estimates(data), {}, {})
 
 
-def estimates(data: xr.Dataset, length: int) -> dict[str, Estimate]:
+def estimates(data: xr.Dataset) -> dict[str, Estimate]:
     """Numbers without an interval are of given texts; the others are means over texts or draws."""
     n = data.sizes["text"]
-    intact = data.losses.sel(set="intact")
-    first, second = (part.mean("place") for part in copies(intact, length))
-    turn = intact.isel(place=length - 1).mean()
-    rows = np.append(second.values - np.array(ROWS), turn - TURN)
-    prefix, direct = data.scores.sel(kind="prefix"), data.direct
+    intact = data.loss.sel(set="intact")
+    first, turn, second = (intact.sel(part=name).values for name in ("first", "turn", "second"))
+    rows = np.append(second - np.array(ROWS), turn.mean() - TURN)
+    prefix, direct = data.scores.sel(twin="plain", kind="prefix"), data.direct
     mean_prefix = prefix.mean("text")
-    best = of_top(data, data.spoilt_scores).mean("rank")
+    best = of_top(data, data.scores.sel(twin="spoilt")).mean("rank")
     anti = direct.mean("text").where(mean_prefix > SEARCHES, np.inf).argmin(CELLS)
     inducers = np.argwhere(mean_prefix.values > INDUCTION_SCORE)
     fed = data.prefix_of_top.mean("rank")
@@ -52,23 +51,17 @@ def estimates(data: xr.Dataset, length: int) -> dict[str, Estimate]:
         "real-keys-earlier": mean_estimate(
             best.sel(kind="earlier").values - best.sel(kind="attended").values
         ),
-        "real-ablation": _over_random(data, length, "induction"),
-        "real-ablation-previous": _over_random(data, length, "previous"),
+        "real-ablation": _over_random(data, "induction"),
+        "real-ablation-previous": _over_random(data, "previous"),
         "real-previous-feeds": mean_estimate(
             (fed.sel(set="previous") / fed.sel(set="intact")).values
         ),
     }
 
 
-def copies(losses: xr.DataArray, length: int) -> tuple[xr.DataArray, xr.DataArray]:
-    """Losses on tokens 1 to length - 1 of the first copy, and of the second."""
-    n = length - 1
-    return losses.isel(place=slice(0, n)), losses.isel(place=slice(length, length + n))
-
-
-def rises(data: xr.Dataset, length: int) -> xr.DataArray:
+def rises(data: xr.Dataset) -> xr.DataArray:
     """What removing each set costs on second copies, mean over texts, in nats."""
-    later = copies(data.losses, length)[1].mean(["place", "text"])
+    later = data.loss.sel(part="second").mean("text")
     return later - later.sel(set="intact")
 
 
@@ -79,15 +72,16 @@ def draws(data: xr.Dataset) -> list[str]:
 
 def of_top(data: xr.Dataset, values: xr.DataArray) -> xr.DataArray:
     """The values of the heads that match prefixes best, along ``rank``."""
-    return values.isel(layer=data.top_layer, head=data.top_head)
+    best = data.sel(without="induction")
+    return values.isel(layer=best.removed_layer, head=best.removed_head)
 
 
-def _over_random(data: xr.Dataset, length: int, name: str) -> Estimate:
-    rise = rises(data, length)
+def _over_random(data: xr.Dataset, name: str) -> Estimate:
+    rise = rises(data)
     return mean_estimate((rise.sel(set=name) - rise.sel(set=draws(data))).values)
 
 
 def _miss(data: xr.Dataset, kind: str) -> float:
     """Largest difference from a reference table of scores."""
-    mean = data.scores.sel(kind=kind).mean("text").values
+    mean = data.scores.sel(twin="plain", kind=kind).mean("text").values
     return max(abs(float(mean[cell]) - value) for cell, value in SCORES[kind].items())

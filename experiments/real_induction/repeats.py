@@ -48,11 +48,13 @@ def repeats(texts: int, length: int, d_vocab: int) -> Repeats:
 def _masks(length: int) -> np.ndarray:
     """``prefix``: the place after the earlier copy of the present token, for the second copy.
 
-    ``previous`` and ``same``: the place before, and the earlier copy itself. In spoilt texts a
+    ``previous`` and ``same``: the place before, and the earlier copy itself, of the same
+    destinations as ``prefix``. In spoilt texts a
     match of ``earlier`` has kept the token before it and lost its own; one of ``attended`` has kept
     its own and lost the token before it.
     """
     dest, src = np.mgrid[: 2 * length, : 2 * length]
     follows = (src == dest - length + 1) & (dest >= length) & (dest < 2 * length - 1)
+    same = (src == dest - length) & (dest < 2 * length - 1)
     odd = src % 2 == 1
-    return np.stack([follows, src == dest - 1, src == dest - length, follows & odd, follows & ~odd])
+    return np.stack([follows, src == dest - 1, same, follows & odd, follows & ~odd])

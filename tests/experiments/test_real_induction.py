@@ -3,10 +3,11 @@
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
+import xarray as xr
 
+from circuitax.kernel.run import run as forward_run
 from circuitax.lab.lab import Lab
 from circuitax.models import smollm2
 from circuitax.records.claims import FAILS, HOLDS, NOT_RUN, settle
@@ -14,9 +15,10 @@ from circuitax.records.record import Record
 from experiments.real_induction import experiment, figure
 from experiments.real_induction.claims import CLAIMS
 from experiments.real_induction.experiment import Spec
-from experiments.real_induction.measures import estimates, measure
+from experiments.real_induction.measures import estimates, measure, rises
 from experiments.real_induction.reference import FIRST, ROWS, SCORES, TURN
 from experiments.real_induction.repeats import KINDS, repeats
+from experiments.real_induction.weights import open_weights
 
 TINY = Spec(weights="random", texts=2, length=8, top=2, draws=2)
 
@@ -53,20 +55,23 @@ def test_masks_mark_what_they_say() -> None:
 
 def test_removing_heads_does_what_it_says(tiny: Record) -> None:
     data = tiny.data
-    assert data.removed.sum(["layer", "head"]).values.tolist() == [0, 2, 2, 2, 2]
-    taken = data.removed.sel(set="induction").values
-    for name in ("random 0", "random 1"):
-        assert not (data.removed.sel(set=name).values & taken).any()
-    mean = data.scores.sel(kind="prefix").mean("text").values
-    assert set(mean[taken]) == set(np.sort(mean.ravel())[-2:])
+    cells = (4 * data.removed_layer + data.removed_head).to_series().groupby("without").agg(set)
+    assert all(len(chosen) == 2 for chosen in cells)
+    assert not (cells["random 0"] | cells["random 1"]) & cells["induction"]
+    mean = data.scores.sel(twin="plain", kind="prefix").mean("text").values.ravel()
+    assert cells["induction"] == set(np.argsort(mean)[-2:])
     # Intact losses are those of a forward pass of its own.
-    model = experiment.open_weights("random", jax.random.split(jax.random.key(0))[0])
+    model = open_weights("random", jax.random.split(jax.random.key(0))[0])
     assert model is not None
-    text = repeats(2, 8, 40).plain[1]
-    log_probs = jax.nn.log_softmax(experiment.forward_run(model, jnp.asarray(text)).logits)
-    expected = -np.asarray(log_probs)[np.arange(15), text[1:]]
-    np.testing.assert_allclose(data.losses.sel(set="intact")[1], expected, rtol=1e-5)
-    assert abs(data.losses.sel(set="induction") - data.losses.sel(set="intact")).max() > 1e-3
+    texts = repeats(2, 8, 40).plain
+    log_probs = jax.nn.log_softmax(forward_run(model, texts).logits)
+    expected = -np.take_along_axis(np.asarray(log_probs)[:, :-1], texts[:, 1:, None], 2)[..., 0]
+    intact = data.loss.sel(set="intact")
+    by_place = data.loss_by_place.sel(set="intact")
+    np.testing.assert_allclose(by_place, expected.mean(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(intact.sel(part="first"), expected[:, :7].mean(axis=1), rtol=1e-5)
+    np.testing.assert_allclose(intact.sel(part="second"), expected[:, 8:].mean(axis=1), rtol=1e-5)
+    assert abs(data.loss.sel(set="induction") - intact).max() > 1e-3
 
 
 def test_a_random_model_settles_nothing_and_is_drawn(tiny: Record) -> None:
@@ -75,8 +80,9 @@ def test_a_random_model_settles_nothing_and_is_drawn(tiny: Record) -> None:
     figures = figure.draw(tiny)
     assert set(figures) == {"heads", "ablation"}
     crosses = figures["ablation"].axes[1].get_lines()
-    rise = figure.rises(tiny.data, 8)
-    drawn = {round(float(line.get_ydata()[0]), 6) for line in crosses if len(line.get_ydata()) == 1}
+    rise = rises(tiny.data)
+    heights = [np.asarray(line.get_ydata()) for line in crosses]
+    drawn = {round(float(y[0]), 6) for y in heights if y.size == 1}
     assert round(float(rise.sel(set="induction")), 6) in drawn
 
 
@@ -84,42 +90,45 @@ def planted() -> Record:
     """A record whose numbers are the reference's."""
     length, layers, heads, sets = 64, 30, 9, ["intact", "induction", "previous"]
     sets += [f"random {i}" for i in range(10)]
-    scores = np.zeros((len(KINDS), 4, layers, heads))
+    scores = np.zeros((4, len(KINDS), layers, heads))
     for kind, table in SCORES.items():
         for cell, value in table.items():
-            scores[(KINDS.index(kind), slice(None), *cell)] = value
-    losses = np.zeros((len(sets), 4, 2 * length - 1))
-    losses[:, :, : length - 1], losses[:, :, length - 1] = FIRST, TURN
-    losses[:, :, length:] = np.array(ROWS)[:, None]
-    losses[1, :, length:] += 2.0
-    losses[3:, :, length:] += np.linspace(0, 0.1, 10)[:, None, None]
+            scores[(slice(None), KINDS.index(kind), *cell)] = value
+    losses = np.empty((len(sets), 4, 3))
+    losses[:] = np.stack([np.full(4, FIRST), np.full(4, TURN), np.array(ROWS)], axis=-1)
+    losses[1, :, 2] += 2.0
+    losses[3:, :, 2] += np.linspace(0, 0.1, 10)[:, None]
     spoilt = scores.copy()
-    spoilt[KINDS.index("earlier")] = 0.5 + np.arange(4)[:, None, None] / 100
-    direct = scores[KINDS.index("prefix")] + np.arange(4)[:, None, None] / 100
+    spoilt[:, KINDS.index("earlier")] = 0.5 + np.arange(4)[:, None, None] / 100
+    direct = scores[:, KINDS.index("prefix")] + np.arange(4)[:, None, None] / 100
     direct[:, 20, 6] = [-1.0, -1.1, -0.9, -1.2]
     top = list(SCORES["prefix"])[:5]
     fed = np.full((len(sets), 4, 5), 0.7)
     fed[2] = 0.1
-    cells, empty = ("layer", "head"), np.zeros((len(sets), layers, heads), bool)
-    data = experiment.xr.Dataset(
+    cells, top = ("layer", "head"), np.array([top] * (len(sets) - 1))
+    data = xr.Dataset(
         {
-            "losses": (("set", "text", "place"), losses),
+            "loss": (("set", "text", "part"), losses),
             "prefix_of_top": (("set", "text", "rank"), fed),
-            "removed": (("set", *cells), empty),
-            "scores": (("kind", "text", *cells), scores),
-            "spoilt_scores": (("kind", "text", *cells), spoilt),
+            "scores": (("twin", "text", "kind", *cells), np.stack([scores, spoilt])),
             "direct": (("text", *cells), direct),
-            "top_layer": ("rank", [cell[0] for cell in top]),
-            "top_head": ("rank", [cell[1] for cell in top]),
+            "removed_layer": (("without", "rank"), top[..., 0]),
+            "removed_head": (("without", "rank"), top[..., 1]),
         },
-        coords={"set": sets, "kind": list(KINDS)},
+        coords={
+            "set": sets,
+            "without": sets[1:],
+            "part": ["first", "turn", "second"],
+            "twin": ["plain", "spoilt"],
+            "kind": list(KINDS),
+        },
     )
     return Record(data=data, notes={"weights": "smollm2", "missing": "", "length": length})
 
 
 def test_planted_numbers_settle_the_claims() -> None:
     record = planted()
-    found = estimates(record.data, 64)
+    found = estimates(record.data)
     assert found["real-loss-second"].value == pytest.approx(2.3954, abs=1e-4)
     assert found["real-first-half"].value == 0.0
     assert found["real-anti-copying"].value == pytest.approx(-1.05)
@@ -129,7 +138,7 @@ def test_planted_numbers_settle_the_claims() -> None:
     assert verdicts.pop("real-first-half") == FAILS
     assert verdicts.pop("real-ablation-previous") == FAILS  # planted: it costs nothing
     assert set(verdicts.values()) == {HOLDS}
-    record.data.scores[KINDS.index("prefix"), :, 23, 2] += 0.01
+    record.data.scores[0, :, KINDS.index("prefix"), 23, 2] += 0.01
     again = {v.claim.id: v.verdict for v in settle(CLAIMS, *measure(record))}
     assert again["real-prefix"] == FAILS
 
