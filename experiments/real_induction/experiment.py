@@ -104,7 +104,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
 
     def on_texts(rows: np.ndarray, ablated: np.ndarray) -> Reading:
         each = [read(model, jnp.asarray(row), jnp.asarray(ablated, float), masks) for row in rows]
-        return Reading(*(np.stack(leaves) for leaves in zip(*each, strict=True)))
+        return jax.tree.map(lambda *leaves: np.stack(leaves), *each)
 
     plain = on_texts(texts.plain, nothing)
     spoilt = on_texts(texts.spoilt, nothing)
@@ -115,11 +115,11 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     rng = np.random.default_rng(np.asarray(jax.random.key_data(draws_key), np.uint32))
     drawn = [rng.choice(rest, spec.top, replace=False) for _ in range(spec.draws)]
     sets = {"induction": inducers, "previous": before}
-    sets |= {f"random {i}": heads for i, heads in enumerate(drawn)}
+    sets |= {f"random {i}": chosen for i, chosen in enumerate(drawn)}
     removed = [plain]
-    for name, heads in sets.items():
+    for name, chosen in sets.items():
         lab.log(f"without {name}")
-        removed.append(on_texts(texts.plain, _marked(nothing, heads)))
+        removed.append(on_texts(texts.plain, _marked(nothing, chosen)))
     rows, columns = np.unravel_index(inducers, nothing.shape)
     of_top = [r.scores[:, KINDS.index(PREFIX), rows, columns] for r in removed]
     heads, cells = ("layer", "head"), np.stack(list(sets.values()))

@@ -22,6 +22,7 @@ from experiments.real_induction.reference import INDUCTION_SCORE, SCORES, SEARCH
 
 SETS = {"intact": BLACK, "induction": BLUE, "previous": ORANGE}
 NAMED = 4  # heads with their names beside them
+BLOCK = 4  # places that a point of the loss curves is the mean of; one block ends at the turn
 
 
 @styled
@@ -81,8 +82,8 @@ def heads(data: xr.Dataset, what: str) -> Figure:
         rows = spoilt.sel(kind=kind).transpose("rank", "text").values
         mean_bars(right, rows, colour, shift=shift, width=0.38, label=label)
     best = data.sel(without="induction")
-    cells = zip(best.removed_layer.values, best.removed_head.values, strict=True)
-    names = [f"{layer}.{head}" for layer, head in cells]
+    of_rank = zip(best.removed_layer.values, best.removed_head.values, strict=True)
+    names = [f"{layer}.{head}" for layer, head in of_rank]
     right.set_xticks(range(len(names)), names)
     right.set(xlabel="head", ylabel="attention to matches", ylim=(0, 1.19))
     right.set_title("What their keys read")
@@ -91,7 +92,7 @@ def heads(data: xr.Dataset, what: str) -> Figure:
     n = data.sizes["text"]
     headline(
         figure,
-        f"{what}: heads that match prefixes, and what they read and write ({n} texts; c: 95 % t)",
+        f"{what}: heads that match prefixes, what they write and read; {n} texts, 95 % t in c",
     )
     return figure
 
@@ -107,7 +108,7 @@ def ablation(data: xr.Dataset, length: int, what: str) -> Figure:
         _curve(left, data.loss_by_place.sel(set=name), colour, label)
     _curve(left, random, GREEN, f"without {n} random")
     left.axvline(length + 0.5, color=GREY, linewidth=0.5)
-    left.set(xlabel="place of the predicted token", ylabel="loss, nats, mean of texts")
+    left.set(xlabel="place of the predicted token", ylabel=f"loss, nats, mean of {BLOCK} places")
     left.set(title="Loss along two copies", ylim=(0, None))
     left.legend(loc="lower left", fontsize="x-small")
     rise = rises(data)
@@ -126,7 +127,7 @@ def ablation(data: xr.Dataset, length: int, what: str) -> Figure:
     letter_panels(axes[0])
     headline(
         figure,
-        f"{what}: {n} heads removed at a time; in b the mean of random sets, 95 % t interval",
+        f"{what} without {n} heads at a time; random sets in b: mean, 95 % t interval",
     )
     return figure
 
@@ -143,4 +144,6 @@ def _largest(values: np.ndarray, n: int) -> list[tuple[int, int]]:
 
 
 def _curve(ax: Axes, losses: xr.DataArray, colour: str, label: str) -> None:
-    ax.plot(np.arange(losses.size) + 1, losses, color=colour, linewidth=0.9, label=label)
+    blocks = losses.assign_coords(place=np.arange(losses.size) + 1)
+    blocks = blocks.coarsen(place=BLOCK, boundary="trim").mean()
+    ax.plot(blocks.place, blocks, color=colour, linewidth=0.9, label=label)

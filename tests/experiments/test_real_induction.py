@@ -102,10 +102,10 @@ def planted() -> Record:
     spoilt[:, KINDS.index("earlier")] = 0.5 + np.arange(4)[:, None, None] / 100
     direct = scores[:, KINDS.index("prefix")] + np.arange(4)[:, None, None] / 100
     direct[:, 20, 6] = [-1.0, -1.1, -0.9, -1.2]
-    top = list(SCORES["prefix"])[:5]
+    of_rank = list(SCORES["prefix"])[:5]
     fed = np.full((len(sets), 4, 5), 0.7)
     fed[2] = 0.1
-    cells, top = ("layer", "head"), np.array([top] * (len(sets) - 1))
+    cells, top = ("layer", "head"), np.array([of_rank] * (len(sets) - 1))
     data = xr.Dataset(
         {
             "loss": (("set", "text", "part"), losses),
