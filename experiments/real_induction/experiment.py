@@ -126,10 +126,11 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     losses, n = np.stack([r.losses for r in removed]), spec.length
     # The first token of a text is never predicted; that of its second copy cannot be known.
     parts = losses[..., : n - 1], losses[..., n - 1 : n], losses[..., n:]
+    curves = losses.mean(axis=1)
     by_part = np.stack([part.mean(axis=-1) for part in parts], axis=-1)
     data = xr.Dataset(
         {
-            "loss_by_place": (("set", "place"), losses.mean(axis=1)),
+            "loss_by_place": (("curve", "place"), np.stack([*curves[:3], curves[3:].mean(axis=0)])),
             "loss": (("set", "text", "part"), by_part),
             "prefix_of_top": (("set", "text", "rank"), np.stack(of_top)),
             "scores": (("twin", "text", "kind", *heads), np.stack([plain.scores, spoilt.scores])),
@@ -140,6 +141,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         coords={
             "set": ["intact", *sets],
             "without": list(sets),
+            "curve": ["intact", "induction", "previous", "random"],
             "part": ["first", "turn", "second"],
             "twin": ["plain", "spoilt"],
             "kind": list(KINDS),

@@ -46,7 +46,7 @@ def nothing(how: str) -> Figure:
 
 def heads(data: xr.Dataset, what: str) -> Figure:
     """Where heads of a kind lie, what they write, and what their keys are made of."""
-    figure, axes = new_figure(1, 3, height=2.7)
+    figure, axes = new_figure(1, 3, height=2.35)
     mean = data.scores.sel(twin="plain").mean("text")
     left, middle, right = axes[0]
     for kind, colour, mark, label in (
@@ -99,13 +99,13 @@ def heads(data: xr.Dataset, what: str) -> Figure:
 
 def ablation(data: xr.Dataset, length: int, what: str) -> Figure:
     """Losses along the text, and what each set of heads is worth."""
-    figure, axes = new_figure(1, 2, height=2.6, width_ratios=(1.7, 1))
+    figure, axes = new_figure(1, 2, height=2.2, width_ratios=(1.7, 1))
     left, right = axes[0]
-    random = data.loss_by_place.sel(set=draws(data)).mean("set")
+    random = data.loss_by_place.sel(curve="random")
     n = data.sizes["rank"]
     for name, colour in SETS.items():
         label = name if name == "intact" else f"without {n} {name}{'-token' * (name == 'previous')}"
-        _curve(left, data.loss_by_place.sel(set=name), colour, label)
+        _curve(left, data.loss_by_place.sel(curve=name), colour, label)
     _curve(left, random, GREEN, f"without {n} random")
     left.axvline(length + 0.5, color=GREY, linewidth=0.5)
     left.set(xlabel="place of the predicted token", ylabel=f"loss, nats, mean of {BLOCK} places")

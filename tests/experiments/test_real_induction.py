@@ -67,7 +67,7 @@ def test_removing_heads_does_what_it_says(tiny: Record) -> None:
     log_probs = jax.nn.log_softmax(forward_run(model, texts).logits)
     expected = -np.take_along_axis(np.asarray(log_probs)[:, :-1], texts[:, 1:, None], 2)[..., 0]
     intact = data.loss.sel(set="intact")
-    by_place = data.loss_by_place.sel(set="intact")
+    by_place = data.loss_by_place.sel(curve="intact")
     np.testing.assert_allclose(by_place, expected.mean(axis=0), rtol=1e-5)
     np.testing.assert_allclose(intact.sel(part="first"), expected[:, :7].mean(axis=1), rtol=1e-5)
     np.testing.assert_allclose(intact.sel(part="second"), expected[:, 8:].mean(axis=1), rtol=1e-5)
