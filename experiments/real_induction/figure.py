@@ -60,7 +60,13 @@ def heads(data: xr.Dataset, what: str) -> Figure:
             left.plot(places, scores, mark, color=BLACK, fillstyle="none", markeredgewidth=0.5)
     left.set(xlabel="layer", ylabel="attention, mean of texts", ylim=(0, 1.19))
     left.set_title("Heads of both kinds")
-    left.legend(loc="upper center", ncols=2, fontsize="x-small", title="outlined: reference")
+    left.legend(
+        loc="upper center",
+        ncols=2,
+        fontsize="x-small",
+        title="outlined: reference",
+        title_fontsize="x-small",
+    )
     prefix, direct = mean.sel(kind="prefix").values, data.direct.mean("text").values
     middle.scatter(prefix, direct, s=6, color=BLUE, alpha=0.7, linewidths=0)
     zero_line(middle)
@@ -72,7 +78,7 @@ def heads(data: xr.Dataset, what: str) -> Figure:
         point = (prefix[layer, head], direct[layer, head])
         above = {"xytext": (0, 3), "textcoords": "offset points", "ha": "center"}
         middle.annotate(f"{layer}.{head}", point, fontsize=6, **above)
-    middle.set(xlabel="prefix score", ylabel="direct effect on the right logit")
+    middle.set(xlabel="prefix score", ylabel="effect on the right logit")
     middle.set(title="What they write", ylim=(low - 0.08 * (high - low), high * 1.1 + 1e-9))
     spoilt = of_top(data, data.scores.sel(twin="spoilt"))
     for kind, colour, shift, label in (
@@ -87,7 +93,9 @@ def heads(data: xr.Dataset, what: str) -> Figure:
     right.set_xticks(range(len(names)), names)
     right.set(xlabel="head", ylabel="attention to matches", ylim=(0, 1.19))
     right.set_title("What their keys read")
-    right.legend(title="kept of a match", fontsize="x-small", loc="upper right")
+    right.legend(
+        title="kept of a match", title_fontsize="x-small", fontsize="x-small", loc="upper right"
+    )
     letter_panels(axes[0])
     n = data.sizes["text"]
     headline(
@@ -134,7 +142,9 @@ def ablation(data: xr.Dataset, length: int, what: str) -> Figure:
 
 def _by_layer(ax: Axes, scores: np.ndarray, colour: str, mark: str, label: str) -> None:
     layers = np.repeat(np.arange(len(scores)), scores.shape[1])
-    ax.plot(layers, scores.ravel(), mark, color=colour, markersize=2.5, alpha=0.7, label=label)
+    ax.plot(
+        layers, scores.ravel(), mark, color=colour, markersize=2.5, markeredgewidth=0, label=label
+    )
 
 
 def _largest(values: np.ndarray, n: int) -> list[tuple[int, int]]:
