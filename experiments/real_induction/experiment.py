@@ -29,7 +29,7 @@ from experiments.real_induction.repeats import KINDS, PREFIX, PREVIOUS, repeats
 from experiments.real_induction.weights import NAMES, REAL, open_weights
 
 BUDGET_SECONDS = 120
-PAPER_SECONDS = 400
+PAPER_SECONDS = 120
 
 
 @dataclass(frozen=True)
