@@ -1,0 +1,87 @@
+"""How the record of SmolLM2's induction heads settles its claims."""
+
+import numpy as np
+import xarray as xr
+
+from circuitax.records.claims import unmet_rest
+from circuitax.records.estimate import Estimate, exact, mean_estimate
+from circuitax.records.measured import Measured
+from circuitax.records.record import Record
+from experiments.real_induction.claims import CLAIMS
+from experiments.real_induction.reference import INDUCTION_SCORE, ROWS, SCORES, SEARCHES, TURN
+
+CELLS = ("layer", "head")
+
+
+def measure(record: Record) -> Measured:
+    """What each claim names; nothing where there was no SmolLM2, or on other texts."""
+    notes, data = record.notes, record.data
+    if notes["missing"]:
+        return Measured({}, {}, unmet_rest(CLAIMS, {}, f"no weights: {notes['missing']}"))
+    if notes["weights"] != "smollm2":
+        why = f"weights={notes['weights']}: a small random model, and not SmolLM2"
+        return Measured({}, {}, unmet_rest(CLAIMS, {}, why))
+    if (notes["length"], data.sizes["text"]) != (64, 4):
+        why = f"length={notes['length']}, texts={data.sizes['text']}: the texts are not the claims'"
+        return Measured({}, {}, unmet_rest(CLAIMS, {}, why))
+    return Measured(estimates(data), {}, {})
+
+
+def estimates(data: xr.Dataset) -> dict[str, Estimate]:
+    """Numbers without an interval are of given texts; the others are means over texts or draws."""
+    n = data.sizes["text"]
+    intact = data.loss.sel(set="intact")
+    first, turn, second = (intact.sel(part=name).values for name in ("first", "turn", "second"))
+    rows = np.append(second - np.array(ROWS), turn.mean() - TURN)
+    prefix, direct = data.scores.sel(twin="plain", kind="prefix"), data.direct
+    mean_prefix = prefix.mean("text")
+    best = of_top(data, data.scores.sel(twin="spoilt")).mean("rank")
+    anti = direct.mean("text").where(mean_prefix > SEARCHES, np.inf).argmin(CELLS)
+    inducers = np.argwhere(mean_prefix.values > INDUCTION_SCORE)
+    fed = data.prefix_of_top.mean("rank")
+    return {
+        "real-loss-first": exact(first.mean(), n),
+        "real-loss-second": exact(second.mean(), n),
+        "real-loss-rows": exact(np.abs(rows).max(), n),
+        **{f"real-{kind}": exact(_miss(data, kind), n) for kind in SCORES},
+        "real-matching-head": mean_estimate(prefix.isel(mean_prefix.argmax(CELLS)).values),
+        "real-first-half": exact(np.mean(inducers[:, 0] < data.sizes["layer"] / 2), len(inducers)),
+        "real-copying": mean_estimate(of_top(data, direct).mean("rank").values),
+        "real-anti-copying": mean_estimate(direct.isel(anti).values),
+        "real-keys-earlier": mean_estimate(
+            best.sel(kind="earlier").values - best.sel(kind="attended").values
+        ),
+        "real-ablation": _over_random(data, "induction"),
+        "real-ablation-previous": _over_random(data, "previous"),
+        "real-previous-feeds": mean_estimate(
+            (fed.sel(set="previous") / fed.sel(set="intact")).values
+        ),
+    }
+
+
+def rises(data: xr.Dataset) -> xr.DataArray:
+    """What removing each set costs on second copies, mean over texts, in nats."""
+    later = data.loss.sel(part="second").mean("text")
+    return later - later.sel(set="intact")
+
+
+def draws(data: xr.Dataset) -> list[str]:
+    """Names of the random sets."""
+    return [str(name) for name in data["set"].values if str(name).startswith("random")]
+
+
+def of_top(data: xr.Dataset, values: xr.DataArray) -> xr.DataArray:
+    """The values of the heads that match prefixes best, along ``rank``."""
+    best = data.sel(without="induction")
+    return values.isel(layer=best.removed_layer, head=best.removed_head)
+
+
+def _over_random(data: xr.Dataset, name: str) -> Estimate:
+    rise = rises(data)
+    return mean_estimate((rise.sel(set=name) - rise.sel(set=draws(data))).values)
+
+
+def _miss(data: xr.Dataset, kind: str) -> float:
+    """Largest difference from a reference table of scores."""
+    mean = data.scores.sel(twin="plain", kind=kind).mean("text").values
+    return max(abs(float(mean[cell]) - value) for cell, value in SCORES[kind].items())
