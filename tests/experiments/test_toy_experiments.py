@@ -30,7 +30,7 @@ INTRO = Path(__file__).parents[2] / "results" / "toy_intro" / "accepted"
     ("module", "fields", "message"),
     [
         (pentagon, {"max_magnitude": 0.0}, "max_magnitude=0.0 must be positive"),
-        (pentagon, {"n_magnitudes": 1}, "n_magnitudes=1 must be at least 2"),
+        (pentagon, {"n_magnitudes": 1}, "n_magnitudes=1 must be from 2 to 1e"),
         (kgons, {"max_k": 5}, "max_k=5 must be from 6 to 12"),
         (kgons, {"max_k": 13}, "max_k=13 must be from 6 to 12"),
         (kgons, {"max_features": 7}, "max_features=7 must be at least max_k=8"),
