@@ -218,9 +218,16 @@ def test_transposed_and_shared_maps_are_refused_by_name(rng):
         composition.composition_scores(_model_of(turned("W_O"), d_model=8))
     with pytest.raises(ValueError, match=r"W_Q has shape \(2, 2, 3, 8\), must be .*\(2, 2, 8, 8\)"):
         composition.composition_scores(_model_of(turned("W_Q", "W_K", "W_V", "W_O"), d_model=8))
-    grouped = heads._replace(W_K=heads.W_K[:, :1], W_V=heads.W_V[:, :1])
-    with pytest.raises(ValueError, match=r"W_K has shape \(2, 1, 8, 3\), must be .*\(2, 2, 8, 3\)"):
-        composition.composition_scores(_model_of(grouped))
+    with pytest.raises(ValueError, match=r"W_K has shape \(2, 2, 8, 3\), must be .*\(2, 1, 8, 3\)"):
+        composition.composition_scores(_model_of(heads._replace(W_V=heads.W_V[:, :1])))
+    # Shared by a group of heads, they are those of every head of the group.
+    shared = heads._replace(W_K=heads.W_K[:, :1], W_V=heads.W_V[:, :1])
+    twice = shared._replace(W_K=heads.W_K[:, [0, 0]], W_V=heads.W_V[:, [0, 0]])
+    np.testing.assert_allclose(
+        composition.composition_scores(_model_of(shared)),
+        composition.composition_scores(_model_of(twice)),
+        rtol=1e-6,
+    )
     ensemble = jax.tree.map(lambda W: jnp.stack([W, W]), _model_of(heads, jnp.float32))
     for reading in (composition.composition, composition.composition_scores):
         with pytest.raises(ValueError, match="leading axis of members"):

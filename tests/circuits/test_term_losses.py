@@ -38,6 +38,18 @@ def test_rows_are_losses_of_the_paths_they_keep(n_layers, make_run, x64):
     np.testing.assert_allclose(found.order[-1], token_losses(run.logits, run.tokens), atol=1e-10)
 
 
+def test_what_mlps_wrote_counts_to_order_0(make_run, x64):
+    run = make_run(2, mlp=True, norm=Norm.layernorm)
+    found = term_losses.term_losses(run)
+    whole = token_losses(run.logits, run.tokens)
+    np.testing.assert_allclose(found.order[-1], whole, atol=1e-10)
+    np.testing.assert_allclose(found.first_order[-1], whole, atol=1e-10)
+    terms, bias = (np.asarray(x) for x in expansion.expand(run)[:2])
+    lengths = np.array([len(path) for path in paths.all_paths(2, run.model.spec.n_heads)])
+    direct = _loss(terms[lengths == 0].sum(0) + bias[None], run.tokens)
+    np.testing.assert_allclose(found.order[0], direct, atol=1e-10)
+
+
 def test_selections_of_two_layers_by_hand():
     expected = [[1, 0, 0, 0], [1, 1, 0, 0], [1, 0, 1, 0], [1, 1, 1, 0], [1, 1, 1, 1]]
     np.testing.assert_array_equal(term_losses.first_order_selections(2), expected)
@@ -58,8 +70,8 @@ def test_score_losses_without_composition(make_run, x64):
 
 def test_what_has_no_term_losses_is_refused(make_run):
     run = make_run(1, mlp=True, dtype=jnp.float32)
-    with pytest.raises(ValueError, match=r"run\.model\.blocks\.mlp must be None"):
-        term_losses.term_losses(run)
+    with pytest.raises(ValueError, match="outputs=True"):
+        term_losses.term_losses(run_model(run.model, run.tokens))
     with pytest.raises(ValueError, match="n_layers=9 must be at most 8"):
         term_losses.term_losses(make_run(9, dtype=jnp.float32))
     both = run_model(run.model, jnp.stack([run.tokens, run.tokens]))

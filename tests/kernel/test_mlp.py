@@ -35,7 +35,9 @@ def test_S0_def_4_activations(x64: None, name: str) -> None:
 
 
 def test_activation_names_are_checked() -> None:
-    with pytest.raises(ValueError, match="activation='swish' must be one of relu, gelu, silu"):
+    with pytest.raises(
+        ValueError, match="activation='swish' must be one of relu, gelu, gelu_tanh, silu"
+    ):
         activate(jnp.ones(1), "swish")
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from circuitax.kernel import norm, weights
 from circuitax.kernel.interventions import Trace
+from circuitax.kernel.norm import Norm
 from circuitax.kernel.shapes import AXES, implied_options, weight_shape
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kernel.weights import HeadStack, MLPWeights
@@ -42,11 +43,14 @@ def test_shapes_and_sizes_invert_each_other() -> None:
         mlp_depth=3,
         biases=True,
         smeared_keys=True,
+        norm=Norm.rmsnorm,
+        qk_norm=True,
+        post_norm=True,
     )
     shapes = {name: weight_shape(name, spec) for name in AXES if name != "blocks.mlp.W_gate"}
     assert shapes["blocks.mlp.W_hidden"] == (2, 2, 7, 7)
     found = implied_options(shapes, has_table=True)
-    assert spec.replace(**found) == spec and len(found) == 12
+    assert spec.replace(**found) == spec and len(found) == 16
     members = {name: (6, *shape) for name, shape in shapes.items()}
     assert implied_options(members, has_table=True) == found
     with pytest.raises(ValueError, match=r"blocks\.mlp\.W_in has no shape in a model with d_mlp="):
