@@ -1,18 +1,18 @@
 """The exact expected loss of every network of an ensemble, in float64 on the host."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from circuitax.kernel.weights import TiedWeights
 from circuitax.superposition.expected_loss import expected_loss
+from circuitax.superposition.padding import Numbers, Padding, unpacked
 
 
 def exact_losses(
     weights: TiedWeights,
-    density: Float[Array, "member n_features"],
-    importance: Float[Array, "member n_features"],
+    density: Float[Numbers, "member n_features"],
+    importance: Float[Numbers, "member n_features"],
 ) -> np.ndarray:
     """`expected_loss` of every member, summed over features, whatever the caller's precision.
 
@@ -24,8 +24,12 @@ def exact_losses(
     Returns:
         ``[member]``, float64.
     """
+    padding = Padding(*weights.W.shape[-2:])
+    wide = TiedWeights(*(np.asarray(leaf, np.float64) for leaf in weights))
+    filled = unpacked(padding.pack(wide), padding.rows)
+    settings = (padding.fill(np.asarray(a, np.float64)) for a in (density, importance))
     with jax.enable_x64(True):
-        wide = jax.tree.map(
-            lambda leaf: jnp.asarray(np.asarray(leaf), jnp.float64), (weights, density, importance)
-        )
-        return np.asarray(jax.jit(jax.vmap(expected_loss))(*wide).value)
+        return np.asarray(_expected_losses(filled, *settings).value)
+
+
+_expected_losses = jax.jit(jax.vmap(expected_loss))
