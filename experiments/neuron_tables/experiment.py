@@ -24,6 +24,7 @@ from circuitax.kernel.run import run as run_model
 from circuitax.kernel.weights import MLPWeights
 from circuitax.kit.checks import require_at_least, require_in
 from circuitax.kit.kept_models import KeptModels
+from circuitax.kit.kept_texts import kept_windows
 from circuitax.kit.members import one_by_one
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
@@ -59,8 +60,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     upstream = lab.input("text_models")
     if "full" not in upstream.data.model.values:
         raise ValueError("full_seeds=0 of text_models must be at least 1: there are no neurons")
-    windows = lab.load_arrays("held-out", source="text_models")["windows"]
-    windows = jnp.asarray(windows[: spec.windows])
+    windows = kept_windows(lab, "text_models", spec.windows)
     kept = KeptModels.of_input(lab, "text_models")
     read = jax.jit(partial(of_member, settings=spec))
     before, after = (

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from circuitax.circuits.induction_scores import induction_scores
@@ -12,6 +11,7 @@ from circuitax.circuits.window_readings import order_losses, window_readings
 from circuitax.kernel.keys import derive
 from circuitax.kit.checks import require_at_least
 from circuitax.kit.kept_models import KeptModels
+from circuitax.kit.kept_texts import kept_windows
 from circuitax.kit.members import each_member
 from circuitax.kit.two_layers import AXES, circuit_data, n_ctx_for, repeated_texts
 from circuitax.lab.lab import Lab
@@ -28,7 +28,7 @@ class Spec:
     """How much text is read; the models are the two-layer ones of ``text_models``.
 
     Attributes:
-        windows: Held-out windows to measure on, from the first of those kept.
+        windows: Held-out windows to measure on, at most those that were kept.
         offsets: Distances at which attention is tabled, from the present token back.
         repeats: Texts of repeated random tokens, on which induction heads would show.
     """
@@ -47,8 +47,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     model = kept.spec(MODEL)
     n_ctx = n_ctx_for(model, spec.offsets)
     every, last = kept.at_every_step(MODEL), kept.members(MODEL)
-    held_out = lab.load_arrays("held-out", source="text_models")["windows"][: spec.windows]
-    windows = jnp.asarray(held_out)
+    windows = kept_windows(lab, "text_models", spec.windows)
     exam = repeated_texts(derive(key, "repeats"), spec.repeats, model)
     over_training = lab.stage("weights", each_member(jax.vmap(weight_readings)), every)
     before, after = (jax.tree.map(lambda x, i=i: x[i], over_training) for i in (0, -1))

@@ -207,7 +207,7 @@ def test_absent_files_are_named(tmp_path: Path) -> None:
 
 def test_pth_needs_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
-    (tmp_path / "model_final.pth").write_bytes(b"")
+    (tmp_path / "model_final.pth").write_bytes(bytes(1000))
     monkeypatch.setattr(pretrained, "find_spec", lambda name: None)
     with pytest.raises(ValueError, match=r"model_final\.pth needs torch"):
         load_pretrained(tmp_path)
@@ -233,7 +233,7 @@ def test_pth_is_read_through_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(pretrained, "find_spec", lambda name: object())
     monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(load=load))
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
-    (tmp_path / "model_final.pth").write_bytes(b"")
+    (tmp_path / "model_final.pth").write_bytes(bytes(1000))
     model = load_pretrained(tmp_path)
     np.testing.assert_allclose(model.W_E, state()["embed.W_E"], rtol=1e-3)
 

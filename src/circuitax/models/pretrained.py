@@ -27,7 +27,7 @@ from circuitax.models.hub_config import spec_from_hub
 from circuitax.models.hub_weights import model_from_hub
 from circuitax.models.lens_format import config_from_spec, spec_from_config
 from circuitax.models.parameters import transformer_parameters
-from circuitax.models.sources import find_source
+from circuitax.models.sources import find_source, require_sizes
 from circuitax.models.tensors import open_safetensors, safetensors_files
 
 # TransformerLens's names inside one layer, and outside of layers, and ours.
@@ -84,13 +84,16 @@ def load_pretrained(
         return model_from_gguf(place.path, dtype)
     settings = place.config or {}
     if place.kind == "hub":
+        files = safetensors_files(place.path)
+        require_sizes(settings, files)
         spec = spec_from_hub(settings)
         tied = settings.get("tie_word_embeddings", settings["model_type"] in _TIED)
-        files = safetensors_files(place.path)
         with open_safetensors(files) as tensors:
             return model_from_hub(tensors, settings["model_type"], spec, dtype, tied=tied)
+    file = _state_file(place.path)
+    require_sizes(settings, [file])
     spec = spec_from_config(settings)
-    named = named_from_state(_state(place.path), spec)
+    named = named_from_state(_state(file), spec)
     params = {name: jnp.asarray(array, dtype) for name, array in named.items()}
     return model_from_params(params, spec)
 
@@ -132,6 +135,10 @@ def named_from_state(
         ValueError: If a weight is missing or of the wrong shape, or a key is neither a weight nor a
             known buffer.
     """
+    if spec.n_layers > len(state):
+        raise ValueError(
+            f"n_layers={spec.n_layers} must be at most {len(state)}, the number of weights"
+        )
     back = {ours: theirs for theirs, ours in (_TOP | _LAYER).items()}
     named: dict[str, np.ndarray] = {}
     known: set[str] = set()
@@ -166,40 +173,47 @@ def _weight(
     return state[key]
 
 
-def _state(source: Path) -> dict[str, np.ndarray]:
-    folder = source if source.is_dir() else source.parent
-    safe = sorted(folder.glob("*.safetensors"))
-    saved: list[Path] = []
+def _state_file(source: Path) -> Path:
+    """The one weight file that is meant.
+
+    Raises:
+        ValueError: If there is none, or several.
+    """
     if source.is_file():
-        safe, saved = ([source], []) if source.suffix == ".safetensors" else ([], [source])
+        return source
+    safe = sorted(source.glob("*.safetensors"))
     if len(safe) == 1:
-        try:
-            return load_file(safe[0])
-        except SafetensorError as error:
-            raise ValueError(f"{safe[0]} must be a safetensors file: {error}") from None
+        return safe[0]
     # A repository holds training checkpoints too, in a folder of their own.
-    saved = saved or sorted(folder.glob("*final.pth")) or sorted(folder.glob("*.pth"))
+    saved = sorted(source.glob("*final.pth")) or sorted(source.glob("*.pth"))
     if safe or len(saved) != 1:
         found = [path.name for path in (*safe, *saved)]
-        raise ValueError(f"{folder} must hold one .safetensors or .pth file, has {found}")
+        raise ValueError(f"{source} must hold one .safetensors or .pth file, has {found}")
+    return saved[0]
+
+
+def _state(file: Path) -> dict[str, np.ndarray]:
+    if file.suffix == ".safetensors":
+        try:
+            return load_file(file)
+        except SafetensorError as error:
+            raise ValueError(f"{file} must be a safetensors file: {error}") from None
     if find_spec("torch") is None:
         raise ValueError(
-            f"{saved[0].name} needs torch to be read; install it, or save the state dict as "
+            f"{file.name} needs torch to be read; install it, or save the state dict as "
             "model.safetensors"
         )
     torch = import_module("torch")
     try:
-        loaded = torch.load(saved[0], weights_only=True, map_location="cpu")
+        loaded = torch.load(file, weights_only=True, map_location="cpu")
     except (OSError, MemoryError):
         raise  # the file may be whole
     except Exception as error:  # torch has no one error for a damaged file
-        raise ValueError(f"{saved[0]} must be a state dict saved by torch: {error}") from None
+        raise ValueError(f"{file} must be a state dict saved by torch: {error}") from None
     values = loaded.values() if isinstance(loaded, Mapping) else [loaded]
     for value in values:
         if not hasattr(value, "numpy"):
-            raise ValueError(
-                f"{saved[0]} holds a {type(value).__name__}, must hold tensors by name"
-            )
+            raise ValueError(f"{file} holds a {type(value).__name__}, must hold tensors by name")
     return {key: tensor.float().numpy() for key, tensor in loaded.items()}
 
 
