@@ -197,3 +197,13 @@ def test_a_results_folder_that_cannot_be_is_refused(
     assert walk() == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("error: results folder") and "CIRCUITAX_RESULTS=FOLDER" in line
+
+
+@pytest.mark.parametrize("option", ["hydra.run.dir", "--config-dir"])
+def test_a_name_that_is_too_long_is_one_line(
+    walk: Callable[..., int], capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    assert walk(f"{option}={'x' * 5000}") == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ") and len(line) < 200
+    assert "too long" in line or "does not exist" in line
