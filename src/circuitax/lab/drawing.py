@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 from circuitax.config.catalogue import FIGURE, Entry
-from circuitax.figures.style import STYLE
 from circuitax.lab.runs import FIGURES
 from circuitax.lab.source import source_hash
 from circuitax.records.manifest import checksums
@@ -58,6 +57,9 @@ def up_to_date(run: Path, entry: Entry) -> bool:
 
 
 def _hash(entry: Entry) -> str:
+    # Matplotlib takes a third of a second, which the first steps of a run should not wait for.
+    from circuitax.figures.style import STYLE
+
     return source_hash([entry.file(FIGURE)], alone=[STYLE])
 
 
