@@ -54,7 +54,9 @@ def test_tables_hold_the_strongest_first_by_head() -> None:
 
 def test_a_prediction_of_the_accepted_text_model_is_explained() -> None:
     facts = view("text_models").facts
-    assert "".join(facts["tokens"]).replace("·", " ").replace("↵", "\n").endswith("self.parent = pare")
+    assert (
+        "".join(facts["tokens"]).replace("·", " ").replace("↵", "\n").endswith("self.parent = pare")
+    )
     total = sum(effect["value"] for effect in facts["effects"]) + facts["bias"]
     np.testing.assert_allclose(total, facts["logit"], atol=5e-3)
     patterns = np.array(facts["patterns"])
