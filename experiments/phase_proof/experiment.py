@@ -16,7 +16,12 @@ import xarray as xr
 from scipy import optimize
 
 from circuitax.kernel.keys import derive
-from circuitax.kit.checks import require_at_least, require_in, require_positive
+from circuitax.kit.checks import (
+    require_at_least,
+    require_in,
+    require_increasing,
+    require_positive,
+)
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
 from circuitax.superposition.balls import HOW, flint_version, has_flint
@@ -25,16 +30,15 @@ from circuitax.superposition.pair_classes import PairClass, lopsided
 from circuitax.superposition.pair_loss import pair_error
 from circuitax.superposition.pair_proof import prove_pair
 from circuitax.superposition.phase_theory import Configuration, configuration_losses
-from circuitax.superposition.polygon_families import proven_loss
+from circuitax.superposition.polygon_families import best_member, proven_loss
 from experiments.phase_proof.localised import POINTS, Solved, located, solve
 
 BUDGET_SECONDS = 150
 PAPER_SECONDS = 2_400  # by its work against quick scale; not run
 RANGES = {"importance": (0.1, 10.0), "density": (0.01, 1.0)}  # as in the paper's figure
 FAMILY_RANGE = (0.02, 0.5)
-# Relative distances from where a class seems to change, at which proofs are tried in this order.
-LADDER = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
-FAMILY_LADDER = 1e-6
+# Relative distance from the crossing of pentagon and digons at which it is proven.
+FAMILY_STEP = 1e-6
 # Close below a boundary, the losses of both classes differ by less than the grid's tolerance.
 CLOSE = 1e-7
 # At equal importances ``|w_1^2 - w_2^2| / 2`` is 0 below the triple point and jumps to 0.3 there.
@@ -67,6 +71,8 @@ class Spec:
         boundary: Densities at which the boundary between ignored and superposed is enclosed.
         family: Densities from 0.02 to 0.5 at which pentagon and digons are compared, at least 2.
         tolerance: Width of the enclosed optimal loss, positive.
+        ladder: Relative distances from where a class seems to change, at which proofs are tried,
+            the nearest first.
         restarts: Random starts of the optimiser in each cell, beside two given ones.
     """
 
@@ -74,12 +80,15 @@ class Spec:
     boundary: tuple[float, ...] = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
     family: int = 13
     tolerance: float = 1e-6
+    ladder: tuple[float, ...] = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
     restarts: int = 6
 
     def __post_init__(self) -> None:
         require_at_least(self, 2, "grid", "family")
         require_at_least(self, 1, "restarts")
         require_positive(self, "tolerance")
+        require_in(self, "(0, 0.1]", "ladder")
+        require_increasing(self, "ladder", length=1)
         require_in(self, "(0, 0.7)", "boundary", why="denser, no class changes below importance 1")
 
     def outside_inputs(self) -> dict[str, str]:
@@ -167,7 +176,7 @@ def _boundaries(key: jax.Array, spec: Spec) -> dict[str, np.ndarray]:
         return np.abs(solve(key, *cells, spec.restarts).W[:, 1]).reshape(r.shape) >= 0.5
 
     place = located(p / 4, np.ones_like(p), is_kept)
-    steps = np.concatenate([-np.array(LADDER), LADDER])
+    steps = np.concatenate([-np.array(spec.ladder), spec.ladder])
     boundary, second = np.full((p.size, 2), np.nan), np.full((p.size, 2, 2), np.nan)
     near = solve(key, *(a.ravel() for a in _outer(p, place, steps)), spec.restarts)
     for i, density in enumerate(p):
@@ -196,7 +205,7 @@ def _points(key: jax.Array, spec: Spec) -> dict[str, np.ndarray]:
         return (np.abs(W[:, 0] ** 2 - W[:, 1] ** 2) / 2 >= LOPSIDED).reshape(p.shape)
 
     (place,) = located(*(np.array([end]) for end in TRIPLE_BRACKET), is_lopsided)
-    steps = np.concatenate([-np.array(LADDER), LADDER])
+    steps = np.concatenate([-np.array(spec.ladder), spec.ladder])
     p = place * (1 + steps)
     near = solve(key, p, np.ones(p.size), spec.restarts)
     triple, tilted = np.full(2, np.nan), partial(lopsided, least=LOPSIDED)
@@ -224,14 +233,19 @@ def _families(n_densities: int) -> dict[str, np.ndarray]:
     pentagon, digons = (
         np.array([losses(float(p)) for p in densities]) for losses in (_pentagon, _digons)
     )
-    place = optimize.brentq(lambda p: _pentagon(p)[1] - _digons(p)[1], 0.1, 0.4, xtol=1e-9)
-    below, above = place * (1 - FAMILY_LADDER), place * (1 + FAMILY_LADDER)
+    place = optimize.brentq(_difference, 0.1, 0.4, xtol=1e-9)
+    below, above = place * (1 - FAMILY_STEP), place * (1 + FAMILY_STEP)
     proven = (
         _pentagon(below)[1] < _digons(below)[0],
         _digons(above)[1] < _pentagon(above)[0],
     )
     crossing = np.where(proven, [below, above], np.nan)
     return {"pentagon": pentagon, "digons": digons, "crossing": crossing}
+
+
+def _difference(p: float) -> float:
+    """The pentagon's loss less that of two digons, by searches that prove nothing."""
+    return best_member(5, p)[0] - 2 * best_member(2, p)[0] - (p / 3 - p**2 / 4)
 
 
 def _pentagon(p: float) -> tuple[float, float]:

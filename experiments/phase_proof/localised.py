@@ -16,7 +16,7 @@ from circuitax.superposition.optimum import find_optimum
 from circuitax.superposition.pair_proof import Candidates
 
 # Cells that are optimised together, so that one compiled program serves all of a run.
-CELLS = 64
+CELLS = 32
 # A digon, and one feature with a trace of the other.
 STARTS_W, STARTS_B = [[[1.0, -0.9]], [[1.0, -0.05]]], [[0.05, 0.05], [0.02, 0.2]]
 # Points at which a bracket is looked at, and how often it shrinks to the gap between two.
@@ -55,7 +55,7 @@ def solve(key: jax.Array, density: np.ndarray, importance: np.ndarray, restarts:
                 n_hidden=1,
                 n_restarts=restarts,
                 starts=starts,
-                n_polished=4,
+                n_polished=restarts + len(STARTS_W),
             )
             every = found.restart_weights
             W, more = found.weights.W[:, 0], every.W[:, :, 0]

@@ -10,7 +10,7 @@ from circuitax.superposition.balls import ball, ball_precision
 from circuitax.superposition.expected_loss import expected_loss
 from circuitax.superposition.polygon_families import (
     Moments,
-    best_bias,
+    best_member,
     family_moments,
     polygon_family,
     proven_loss,
@@ -67,7 +67,7 @@ def test_the_proven_digon_is_the_optimum_of_two_features() -> None:
 
 def test_a_wrong_maximum_is_not_proven() -> None:
     family = polygon_family(2, cosine)
-    beta = best_bias(family, 0.4)
+    _, beta = best_member(2, 0.4)
 
     def moments(at) -> Moments:
         return family_moments(family, ball(0.4), at)

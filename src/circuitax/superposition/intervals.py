@@ -50,15 +50,11 @@ class Interval:
             ends = (self.low * other, self.high * other)
             return _outwards(*(ends if other >= 0 else ends[::-1]))
         other = _interval(other)
-        ends = (
-            self.low * other.low,
-            self.low * other.high,
-            self.high * other.low,
-            self.high * other.high,
-        )
-        lows, highs = np.minimum(*ends[:2]), np.maximum(*ends[:2])
+        first, second = self.low * other.low, self.low * other.high
+        third, fourth = self.high * other.low, self.high * other.high
         return _outwards(
-            np.minimum(lows, np.minimum(*ends[2:])), np.maximum(highs, np.maximum(*ends[2:]))
+            np.minimum(np.minimum(first, second), np.minimum(third, fourth)),
+            np.maximum(np.maximum(first, second), np.maximum(third, fourth)),
         )
 
     def __truediv__(self, other: Number) -> "Interval":

@@ -199,13 +199,15 @@ def _start(
     )
     lowest, highest = -np.ceil(room * (max(steepest) + coupling)), np.ceil(room * (1 + coupling))
 
-    def cut(low: float, high: float) -> tuple[np.ndarray, float]:
-        size = (high - low) / SIDE
-        return low + size * np.arange(SIDE), size
+    def cut(low: float, high: float, n: int = SIDE) -> tuple[np.ndarray, float]:
+        size = float(high - low) / n
+        return low + size * np.arange(n), size
 
     tilts, tilt_size = cut(-tilt, tilt)
     couplings, coupling_size = cut(-coupling, 2 * coupling)
-    biases, bias_size = cut(lowest, highest)
+    # At rest the loss bends with the bias by 1, with the weights by p only.
+    finer = 2 ** int(np.ceil(-0.5 * np.log2(density)))
+    biases, bias_size = cut(lowest, highest, SIDE * finer)
     corners = np.meshgrid(tilts, couplings, indexing="ij")
     plane = Plane(corners[0].ravel(), corners[1].ravel(), tilt_size, coupling_size)
     every = np.meshgrid(np.arange(SIDE**2), [0, 1], biases, indexing="ij")

@@ -90,7 +90,7 @@ class Pattern(NamedTuple):
     """Which other features are on, up to symmetry."""
 
     n_on: int
-    count: int
+    n_alike: int
     """Patterns that are alike."""
     alone: PowerSum
     """Of the others only; feature 1 is off."""
@@ -145,7 +145,7 @@ def family_moments(family: Family, density: Number, beta: Number) -> Moments:
     p, q = density, 1 - density
     work = energy = slope = reach = 0 * density
     for pattern in family.patterns:
-        weight = pattern.count * p**pattern.n_on * q ** (family.k - 1 - pattern.n_on)
+        weight = pattern.n_alike * p**pattern.n_on * q ** (family.k - 1 - pattern.n_on)
         alone, joined = pattern.alone, pattern.joined
         squares = joined.mean(beta, 2)
         # int x relu(x + t) dx = relu(1 + t)^2 / 2 - int relu(x + t)^2 dx / 2
@@ -156,20 +156,25 @@ def family_moments(family: Family, density: Number, beta: Number) -> Moments:
     return Moments(work, energy, slope, reach)
 
 
-def best_bias(family: Family, density: float) -> float:
-    """Where ``P^2/Q`` is greatest, to about eight digits, by search over floats; proves nothing."""
+def best_member(k: int, density: float) -> tuple[float, float]:
+    """The least sum loss of the family and its beta, by a search over floats that proves nothing.
+
+    Args:
+        k: Vertices, as for `polygon_family`.
+        density: p of every feature, in (0, 1].
+    """
+    family = polygon_family(k, lambda part, whole: float(np.cos(2 * np.pi * part / whole)))
 
     def loss(beta: float) -> float:
-        at = family_moments(family, density, beta)
-        return -(at.work**2) / at.energy
+        at = family_moments(family, density, float(beta))
+        return k * (density / 3 - at.work**2 / at.energy)
 
     grid = np.linspace(-0.9, 1.0, 39) * float(family.reach)
-    middle = int(np.argmin([loss(float(beta)) for beta in grid[1:-1]])) + 1
-    bracket = float(grid[middle - 1]), float(grid[middle + 1])
+    middle = int(np.argmin([loss(beta) for beta in grid[1:-1]])) + 1
     found = optimize.minimize_scalar(
-        loss, bounds=bracket, method="bounded", options={"xatol": 1e-9}
+        loss, bounds=(grid[middle - 1], grid[middle + 1]), method="bounded", options={"xatol": 1e-9}
     )
-    return float(found.x)
+    return float(found.fun), float(found.x)
 
 
 def proven_maximum(
@@ -239,8 +244,7 @@ def proven_loss(k: int, density: float, *, tolerance: float = 1e-9, bits: int = 
     check_range("density", density, "(0, 1]")
     if k not in (2, 5):
         raise ValueError(f"k={k} must be 2 or 5")
-    near = polygon_family(k, lambda part, whole: float(np.cos(2 * np.pi * part / whole)))
-    beta = best_bias(near, density)
+    _, beta = best_member(k, density)
     with ball_precision(bits):
         family, p = polygon_family(k, cosine_of_turn), ball(density)
         reach = upper_end(family.reach)
