@@ -53,8 +53,8 @@ def proof(data: xr.Dataset) -> Figure:
     named = proven_phases(data)
     headline(
         figure,
-        f"Proven at {np.count_nonzero(named)} of {named.size} points: which solution of two "
-        "features in one dimension is the global optimum",
+        f"Proven at {np.count_nonzero(named)} of {named.size} points: the global optimum of two "
+        f"features; its triple point is at density {data.triple.values.mean():.3f}, not 4/7",
     )
     letter_panels(axes[0])
     return figure
@@ -112,7 +112,9 @@ def _enclosed(ax: Axes, data: xr.Dataset) -> None:
     """Enclosed boundaries below importance 1, and their mirror images; the triple point."""
     middle = np.sqrt(data.boundary.prod("side", skipna=False).values)
     mark: dict[str, Any] = {"color": BLACK, "linestyle": "none"}
-    ax.plot(data.line.values, middle, ".", markersize=5, label="boundary, enclosed", **mark)
+    ax.plot(
+        data.line.values, middle, ".", markersize=5, label="boundary, between two proofs", **mark
+    )
     ax.plot(data.line.values, 1 / middle, ".", markersize=5, **mark)
     place = data.triple.values.mean()
     ax.plot([place], [1], "*", markersize=7, label=f"triple point, $p = {place:.4f}$", **mark)
@@ -122,7 +124,7 @@ def jumps(ax: Axes, data: xr.Dataset) -> None:
     """Ranges of the last feature's norm on both sides of each enclosed boundary."""
     p = data.line.values
     for side, colour, label in (
-        ("below", SKY, "just below the boundary"),
+        ("below", SKY, "importance just below the boundary"),
         ("above", ORANGE, "just above it"),
     ):
         low, high = (
