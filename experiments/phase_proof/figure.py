@@ -160,7 +160,7 @@ def families(data: xr.Dataset) -> Figure:
         ylabel="pentagon less two digons\n(sum loss × 100)",
         xlim=(0, None),
     )
-    headline(figure, f"The best pentagon overtakes two digons at 1/p = {1 / place.mean():.3f}")
+    headline(figure, f"The pentagon is best below density {place.mean():.4f}")
     return figure
 
 
