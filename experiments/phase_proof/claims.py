@@ -100,8 +100,8 @@ CLAIMS = (
     ),
     OURS.claim(
         "proof-triple-point",
-        "At importance 1 the symmetric pair ceases to be optimal at one density (width of the "
-        "enclosure)",
+        "At importance 1 the minimisers cease to be symmetric pairs between two densities (their "
+        "distance)",
         at_most(2e-3),
         "two steps of 1e-3",
     ),
@@ -121,7 +121,7 @@ CLAIMS = (
     ),
     FAMILIES.claim(
         "proof-crossing",
-        "The best regular pentagon overtakes two digons at one density (width of the enclosure)",
+        "The best regular pentagon overtakes two digons between two densities (their distance)",
         at_most(1e-3),
     ),
     FAMILIES.claim(
