@@ -10,6 +10,7 @@ names     Left: ROC curves of previous-token heads and local heads from three ki
 
 import numpy as np
 import xarray as xr
+from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import reference_line
@@ -22,8 +23,8 @@ from experiments.rotary_atlas.measures import by_name
 from experiments.rotary_atlas.names import LOCAL, PREVIOUS
 
 CONTENTS = {
-    "untouched": (BLUE, "untouched streams (weights alone)"),
-    "stream": (ORANGE, "streams of text"),
+    "untouched": (BLUE, "weights alone"),
+    "stream": (ORANGE, "mean streams"),
     "embedding": (GREEN, "embeddings"),
 }
 
@@ -39,23 +40,25 @@ def draw(record: Record) -> dict[str, Figure]:
 
 
 def atlas(data: xr.Dataset, what: str) -> Figure:
-    """Two maps, heads by offsets, in the same order."""
-    figure, axes = new_figure(1, 3, height=3.2)
+    """Three maps, heads by offsets, in the same order."""
+    figure, axes = new_figure(1, 3, height=3.2, sharey=True)
     order = np.argsort(-by_name(data, "previous", "untouched").ravel(), kind="stable")
-    maps = [
-        (CONTENTS[name][1], data.predicted.sel(content=name)) for name in ("untouched", "stream")
-    ]
-    maps.append(("measured on prose", data.measured))
+    maps = (
+        ("From weights alone", data.predicted.sel(content="untouched")),
+        ("From mean streams", data.predicted.sel(content="stream")),
+        ("Measured on prose", data.measured),
+    )
+    colours = PowerNorm(0.5, vmin=0, vmax=1)  # so that weak attention can be told from none
     for ax, (title, kernel) in zip(axes[0], maps, strict=True):
         rows = kernel.values.reshape(order.size, -1)[order]
         shown = ax.imshow(
-            rows, aspect="auto", cmap=SEQUENTIAL, vmin=0, vmax=1, interpolation="nearest"
+            rows, aspect="auto", cmap=SEQUENTIAL, norm=colours, interpolation="nearest"
         )
         ax.set(xlabel="tokens back", title=title)
     axes[0, 0].set_ylabel("heads, by prediction from weights")
-    figure.colorbar(shown, ax=axes[0].tolist(), label="attention", shrink=0.8)
+    figure.colorbar(shown, ax=axes[0].tolist(), label="attention, root scale", shrink=0.8)
     letter_panels(axes[0])
-    headline(figure, f"{what}: attention by distance, predicted from mean contents, and on prose")
+    headline(figure, f"{what}: attention by distance, predicted between mean contents, and seen")
     return figure
 
 
@@ -68,9 +71,9 @@ def names(data: xr.Dataset, what: str) -> Figure:
             previous,
             "previous",
             data.previous.mean("text").values >= PREVIOUS,
-            "Previous-token heads",
+            "Previous token",
         ),
-        (local, "local", data.local.mean("text").values >= LOCAL, "Local heads"),
+        (local, "local", data.local.mean("text").values >= LOCAL, "Last five tokens"),
     )
     for ax, name, group, title in groups:
         ax.plot([0, 1], [0, 1], color=GREY, linewidth=0.5)
@@ -78,10 +81,10 @@ def names(data: xr.Dataset, what: str) -> Figure:
         for content, (colour, label) in CONTENTS.items() if both else ():
             scores = by_name(data, name, content)
             curve = roc_curve(group, scores)
-            text = f"{label.split(' (')[0]}: {roc_area(group, scores):.3f}"
+            text = f"{label}: {roc_area(group, scores):.3f}"
             ax.step(curve.false_alarms, curve.hits, color=colour, where="post", label=text)
         ax.set(xlabel="share of other heads", ylabel="share of these heads")
-        ax.set(title=f"{title} ({group.sum()} of {group.size})", ylim=(0, 1.03))
+        ax.set(title=f"{title}: {group.sum()} of {group.size}", ylim=(0, 1.03))
         if both:
             ax.legend(loc="lower right", fontsize="x-small", title="area", title_fontsize="x-small")
     seen = data.previous.mean("text").values.ravel()
@@ -91,7 +94,8 @@ def names(data: xr.Dataset, what: str) -> Figure:
         scatter.scatter(predicted, seen, s=5, color=colour, alpha=0.6, linewidths=0, label=label)
     reference_line(scatter, y=PREVIOUS)
     scatter.set(xlabel="predicted", ylabel="measured", ylim=(0, 1.03))
-    scatter.set_title("Attention to the token before")
+    scatter.legend(fontsize="x-small", loc="lower right")
+    scatter.set_title("Attention one back")
     letter_panels(axes[0])
     headline(
         figure,
