@@ -13,12 +13,14 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
+from matplotlib.ticker import LogLocator, NullLocator
 
 from circuitax.figures.marks import mean_bars, reference_line, seed_column, zero_line
 from circuitax.figures.notice import notice
 from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE
 from circuitax.figures.style import headline, letter_panels, new_figure, styled
 from circuitax.records.record import Record
+from experiments.certified_paths.measures import heads_of
 
 KINDS = {"random tokens": BLUE, "prose": ORANGE}
 SHORT = {
@@ -49,22 +51,25 @@ def certificate(data: xr.Dataset, what: str) -> Figure:
         middle = rows.gap.median("prompt")
         bound.plot(data.evaluations, middle, color=colour, linewidth=1.5, label=f"{kind}, median")
         seconds = rows.bounds_seconds + rows.search_seconds
-        cost.scatter(rows.n_evaluated, seconds, s=8, color=colour, linewidths=0, alpha=0.7)
+        cost.scatter(rows.n_evaluated / 1000, seconds, s=8, color=colour, linewidths=0, alpha=0.7)
     reference_line(bound, y=1, label="proof")
     bound.set(xscale="log", yscale="log", xlabel="paths evaluated")
     bound.set(ylabel=f"bound over value {data.sizes['rank']}", title="Bound on all other paths")
-    bound.legend(fontsize="x-small")
-    cost.set(xscale="log", xlabel="paths evaluated", ylabel="CPU seconds", ylim=(0, None))
+    bound.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    bound.yaxis.set_major_formatter("{x:g}")
+    bound.yaxis.set_minor_locator(NullLocator())
+    bound.legend(fontsize="x-small", loc="lower left")
+    cost.set(xlabel="paths evaluated, thousands", ylabel="CPU seconds", ylim=(0, None))
+    cost.set_xlim(left=0)
     cost.set_title("Cost of a list")
-    lead = abs(data.lead)
     shown = ((data.order_sum, GREY, -0.2, "all paths"), (data.order_found, GREEN, 0.2, "listed"))
     for sums, colour, shift, label in shown:
-        rows = (sums / lead).transpose("order", "prompt").values
+        rows = sums.transpose("order", "prompt").values
         mean_bars(orders, rows, colour, shift=shift, width=0.38, label=label)
     zero_line(orders)
     last = data.sizes["order"] - 1
     orders.set_xticks(range(last + 1), [*map(str, range(last)), f"≥{last}"])
-    orders.set(xlabel="heads on the path", ylabel="sum over the size of the lead")
+    orders.set(xlabel="heads on the path", ylabel="sum of paths, logits")
     orders.set_title("Where the lead comes from")
     orders.legend(fontsize="x-small")
     letter_panels(axes[0])
@@ -100,20 +105,26 @@ def attribution(data: xr.Dataset, what: str) -> Figure:
     shares.set_xticks(range(data.sizes["score"]), [SHORT[str(s)] for s in data.score.values])
     shares.set(ylabel="share missed", ylim=(-0.04, 1.19), title="What scores of heads leave out")
     shares.legend(
-        title="of the list", fontsize="x-small", title_fontsize="x-small", loc="upper left"
+        title="of the list", fontsize="x-small", title_fontsize="x-small", loc="lower left"
     )
     one = data.isel(prompt=0)
     names = [str(name) for name in one.path.values if name]
     places = np.arange(len(names))
-    colours = [ORANGE if hidden else BLUE for hidden in one.hidden.values[: len(names)]]
+    colours = [
+        (ORANGE if hidden else BLUE) if heads_of(name) else GREY
+        for name, hidden in zip(names, one.hidden.values, strict=False)
+    ]
     example.barh(places, one.value.values[: len(names)], color=colours)
     example.set_yticks(places, names, fontsize=6)
     example.invert_yaxis()
     zero_line(example, vertical=True)
     example.set(xlabel="adds to the lead, logits", title=f"A list: {one.kind.item()}")
-    marks = [Patch(color=ORANGE, label="hidden"), Patch(color=BLUE, label="seen")]
+    marks = {"not named": ORANGE, "all named": BLUE, "no head": GREY}
     example.legend(
-        handles=marks, fontsize="x-small", title="by gradients", title_fontsize="x-small"
+        handles=[Patch(color=colour, label=label) for label, colour in marks.items()],
+        fontsize="x-small",
+        title="heads, by gradient",
+        title_fontsize="x-small",
     )
     letter_panels(axes[0])
     headline(

