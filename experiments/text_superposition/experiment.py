@@ -39,8 +39,10 @@ from experiments.text_superposition.weights import (
 BUDGET_SECONDS = 90
 PAPER_SECONDS = 90
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
-# Thresholds of |cos| as multiples of 1/√d, the root mean square of random overlaps.
+# Thresholds of |cos| as multiples of 1/√d, the root mean square of random overlaps; TAIL is the one
+# that claims are about, kept for each draw.
 MULTIPLES = np.linspace(0, 8, 33)
+TAIL = 3.0
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,11 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     """Measure every set of directions and random ones of its shape."""
     models = open_models(spec.weights, derive(key, "model"))
     missing = HOW if spec.weights == REAL and SMOLLM2 not in models else ""
-    notes: dict[str, Any] = {"weights": spec.weights, "missing": missing, "models": list(models)}
+    notes: dict[str, Any] = {
+        "weights": spec.weights,
+        "missing": missing,
+        "models": list(models),
+    }
     if missing:
         lab.log(f"no weights of SmolLM2: {missing}")
     sets = [rows for name, model in models.items() for rows in directions(name, model)]
@@ -103,33 +109,47 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     ]
     keys = derive(key, "rows")
     found = [_both(x, keys, spec) for x in lab.track(sets, "sets")]
+    null = [nulls[shapes.index((len(x.rows), x.dim))] for x in sets]
     sizes = np.array([(len(x.rows), x.dim) for x in sets])
-    axes = {"dimensionality": ("level",), "above": ("draw", "multiple"), "largest": ("draw",)}
-    arrays = {
-        name: (("set", "centred", *axes.get(name, ())), np.stack([f[name] for f in found]))
-        for name in found[0]
-    }
-    null_axes = {"dimensionality": ("level",), "above": ("multiple",)}
-    arrays |= {
-        f"null_{name}": (
-            ("set", "draw", *null_axes.get(name, ())),
-            np.stack([nulls[shapes.index((len(x.rows), x.dim))][name] for x in sets]),
-        )
-        for name in nulls[0]
-    }
-    arrays |= {
+    tail = int(np.argmin(np.abs(MULTIPLES - TAIL)))
+    arrays: dict[str, Any] = {
         "n_rows": ("set", sizes[:, 0]),
         "dim": ("set", sizes[:, 1]),
         "welch": ("set", welch_bound(sizes[:, 0], sizes[:, 1])),
-        "law": (("set", "multiple"), np.stack([_law(dim) for dim in sizes[:, 1]])),
+        "tail": (
+            ("set", "centred", "draw"),
+            np.stack([f["above"][..., tail] for f in found]),
+        ),
+        "null_tail": (("set", "draw"), np.stack([f["above"][..., tail] for f in null])),
+        "null_dimensionality": (
+            ("set", "level"),
+            _stack(null, "dimensionality").mean(axis=1),
+        ),
+    }
+    axes = {"dimensionality": ("level",), "largest": ("draw",)}
+    for name in found[0].keys() - {"above"}:
+        arrays[name] = (("set", "centred", *axes.get(name, ())), _stack(found, name))
+    for name in null[0].keys() - {"above", "dimensionality"}:
+        arrays[f"null_{name}"] = (("set", "draw"), _stack(null, name))
+    groups = [f"{x.model} {x.kind}" for x in sets]
+    above, law = (
+        _stack(found, "above").mean(axis=2),
+        np.stack([_law(x.dim) for x in sets]),
+    )
+    chosen = [np.array(groups) == group for group in dict.fromkeys(groups)]
+    arrays |= {
+        "above": (
+            ("group", "centred", "multiple"),
+            np.stack([above[i].mean(axis=0) for i in chosen]),
+        ),
+        "law": (("group", "multiple"), np.stack([law[i].mean(axis=0) for i in chosen])),
     }
     coords = {
-        "set": [
-            f"{x.model} {x.kind} {x.layer}" if x.layer >= 0 else f"{x.model} {x.kind}" for x in sets
-        ],
+        "set": [f"{g} {x.layer}" if x.layer >= 0 else g for g, x in zip(groups, sets, strict=True)],
         "model": ("set", [x.model for x in sets]),
         "kind": ("set", [x.kind for x in sets]),
         "layer": ("set", [x.layer for x in sets]),
+        "group": list(dict.fromkeys(groups)),
         "centred": [False, True],
         "level": list(LEVELS),
         "multiple": MULTIPLES,
@@ -137,10 +157,15 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     }
     notes |= {
         "read": "what neurons read has the gain of the norm before it folded in",
+        "tail": f"share of pairs with |cos| above {TAIL}/√d",
         "pairs": f"of {spec.most} rows, another choice in each draw, where a set has more",
         "ours": "one member of the full transformer of text_models, after training, half precision",
     }
     return Record(data=xr.Dataset(arrays, coords), notes=notes)
+
+
+def _stack(found: list[dict[str, np.ndarray]], name: str) -> np.ndarray:
+    return np.stack([one[name] for one in found])
 
 
 def _law(dim: int) -> np.ndarray:
@@ -159,7 +184,8 @@ def _both(rows: Rows, key: Key[Array, ""], spec: Spec) -> dict[str, np.ndarray]:
             choices = [
                 jax.random.choice(k, n, (spec.most,), False) for k in member_keys(key, spec.draws)
             ]
-            pairs = _stacked([_pairs(x[chosen], rows.dim) for chosen in choices])
+            some = [_pairs(x[chosen], rows.dim) for chosen in choices]
+            pairs = jax.tree.map(lambda *leaves: jnp.stack(leaves), *some)
         each.append(whole._asdict() | pairs._asdict())
     return {name: np.stack([np.asarray(one[name]) for one in each]) for name in each[0]}
 
@@ -182,7 +208,3 @@ def _whole(x: Float[Array, "n dim"]) -> Whole:
 def _pairs(x: Float[Array, "n dim"], dim: int) -> Pairs:
     thresholds = jnp.asarray(MULTIPLES / np.sqrt(dim), x.dtype)
     return Pairs(coherence(x).largest, overlap_shares(x, thresholds))
-
-
-def _stacked(pairs: list[Pairs]) -> Pairs:
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *pairs)

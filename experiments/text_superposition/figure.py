@@ -12,12 +12,13 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from circuitax.figures.marks import legend_above, reference_line
+from circuitax.figures.marks import legend_above, reference_line, tilted_labels
 from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE, PINK
-from circuitax.figures.style import PAGE, letter_panels, new_figure, styled
+from circuitax.figures.style import PAGE, headline, letter_panels, new_figure, styled
 from circuitax.records.record import Record
 
 NAMES = {"ours": "our text model", "smollm2": "SmolLM2-135M"}
+SHORT = {"ours": "ours", "smollm2": "SmolLM2"}
 KINDS = {
     "tokens": (BLUE, "tokens"),
     "read": (ORANGE, "neurons read"),
@@ -35,47 +36,52 @@ def draw(record: Record) -> dict[str, Figure]:
 def tails(record: Record) -> Figure:
     """One panel a model."""
     models = record.notes["models"]
-    figure, axes = new_figure(1, max(2, len(models)), width=PAGE, height=2.7, sharey=True)
+    figure, axes = new_figure(1, 2, width=PAGE, height=2.8, sharey=True)
     for ax, name in zip(axes[0], models, strict=False):
         _tail_panel(ax, record.data, name)
     for ax in axes[0][len(models) :]:
         ax.set_axis_off()
         ax.text(
-            0.5, 0.5, f"no weights:\n{record.notes['missing']}", ha="center", fontsize=6, wrap=True
+            0.5,
+            0.5,
+            f"no weights:\n{record.notes['missing']}",
+            ha="center",
+            fontsize=6,
+            wrap=True,
         )
     axes[0, 0].set_ylabel("share of pairs above")
     legend_above(figure, axes[0, 0], columns=4)
     letter_panels(axes[0][: len(models)])
+    headline(figure, "real directions overlap more than random ones, tokens most")
     return figure
 
 
 def _tail_panel(ax: Axes, data: xr.Dataset, name: str) -> None:
     for kind, (colour, label) in KINDS.items():
-        chosen = (data.model == name).values & (data.kind == kind).values
-        sets = data.isel(set=np.flatnonzero(chosen))
         for centred, style in ((False, "solid"), (True, "dashed")):
-            above = sets.above.sel(centred=centred).mean(("set", "draw")).values
-            shown = np.where(above > 0, above, np.nan)
+            above = data.above.sel(group=f"{name} {kind}", centred=centred).values
             how = "centred" if centred else "as they are"
-            ax.plot(data.multiple, shown, color=colour, linestyle=style, label=f"{label}, {how}")
-    law = sets.law.values[0]
-    ax.plot(
-        data.multiple,
-        np.where(law > 1e-9, law, np.nan),
-        color=GREY,
-        linewidth=2.5,
-        alpha=0.6,
-        label="random (law)",
-    )
+            shown = np.where(above > 0, above, np.nan)
+            ax.plot(
+                data.multiple,
+                shown,
+                color=colour,
+                linestyle=style,
+                label=f"{label}, {how}",
+            )
+    law = data.law.sel(group=f"{name} tokens").values
+    shown = np.where(law > 1e-9, law, np.nan)
+    ax.plot(data.multiple, shown, color=GREY, linewidth=2.5, alpha=0.6, label="random (law)")
     ax.set_yscale("log")
     ax.set_ylim(1e-7, 1.5)
-    ax.set(xlabel="|cosine| · √d", title=NAMES[name])
+    d_model = int(data.dim.isel(set=int(np.argmax((data.model == name).values))))
+    ax.set(xlabel="|cosine| · √d", title=f"{NAMES[name]} (d = {d_model})")
 
 
 def layers(record: Record) -> Figure:
     """Overlaps by layer of the deepest model, and dimensionality of every kind."""
     data, models = record.data, record.notes["models"]
-    figure, axes = new_figure(1, 2, width=PAGE, height=2.7)
+    figure, axes = new_figure(1, 2, width=PAGE, height=2.9)
     left, right = axes[0]
     name = models[-1]
     kinds = {**KINDS, GATE[0]: GATE[1:]}
@@ -109,6 +115,7 @@ def layers(record: Record) -> Figure:
     _dims(right, data, models)
     legend_above(figure, left, columns=4)
     letter_panels(axes[0])
+    headline(figure, "neurons interfere a little more than random directions would")
     return figure
 
 
@@ -133,9 +140,16 @@ def _dims(ax: Axes, data: xr.Dataset, models: list[str]) -> None:
                     markersize=4,
                     markerfacecolor="white" if centred else colour,
                 )
-            null = (sets.null_dimensionality.mean("draw").values / fair).mean(axis=0)[2]
-            ax.plot([len(labels) - 0.35, len(labels) + 0.35], [null, null], color=GREY, linewidth=1)
-            labels.append(f"{label}\n{'ours' if name == 'ours' else 'SmolLM2'}")
-    ax.set_xticks(range(len(labels)), labels, fontsize=6)
+            null = (sets.null_dimensionality.values / fair).mean(axis=0)[2]
+            ax.plot(
+                [len(labels) - 0.35, len(labels) + 0.35],
+                [null, null],
+                color=GREY,
+                linewidth=1,
+            )
+            labels.append(f"{label.removeprefix('neurons ')}, {SHORT[name]}")
+    tilted_labels(ax, labels)
     ax.set_yscale("log")
-    ax.set(ylabel="D_i · n / d", title="dimensions a feature has")
+    ax.set(ylabel="$D_i$ · n / d", title="dimensions a feature has")
+    shown = "dot: median; bars: 50 and 90 % of features\nwhite: centred; grey: random, median"
+    ax.text(0.03, 0.04, shown, transform=ax.transAxes, fontsize=6)

@@ -11,6 +11,7 @@ from experiments.text_superposition.claims import CLAIMS
 
 # The tail that claims are about: |cos| above this many times 1/√d.
 TAIL = 3.0
+TOKENS = "smollm2 tokens"
 
 
 def measure(record: Record) -> Measured:
@@ -40,9 +41,12 @@ def bounds(data: xr.Dataset) -> dict[str, Estimate]:
 
 def smollm2(data: xr.Dataset) -> dict[str, Estimate]:
     """Tokens and neurons of SmolLM2, and random directions of the shape of its embedding."""
-    tokens, centred = _of(data, "smollm2", "tokens", False), _of(data, "smollm2", "tokens")
-    law = tokens.law.sel(multiple=TAIL).values[0]
-    random = tokens.null_above.sel(multiple=TAIL).values[0] / law
+    tokens, centred = (
+        _of(data, "smollm2", "tokens", False),
+        _of(data, "smollm2", "tokens"),
+    )
+    law = data.law.sel(group=TOKENS, multiple=TAIL).item()
+    random = tokens.null_tail.values[0] / law
     found = {
         "random-tail": mean_estimate(random),
         "random-mean-square": mean_estimate((tokens.null_mean_square * tokens.dim).values[0]),
@@ -84,7 +88,5 @@ def _over_random(sets: xr.Dataset) -> np.ndarray:
 
 def _tail(sets: xr.Dataset) -> np.ndarray:
     """Share of pairs above the tail's threshold over that of random directions, ``[set, draw]``."""
-    tails = (a.sel(multiple=TAIL).transpose("set", "draw") for a in (sets.above, sets.null_above))
-    above, null = tails
-    ratio: np.ndarray = above.values / null.values
+    ratio: np.ndarray = (sets.tail / sets.null_tail).transpose("set", "draw").values
     return ratio
