@@ -98,6 +98,7 @@ class Spec:
     Attributes:
         small: Five features in two dimensions.
         large: Forty features in ten dimensions.
+        between: Whether there is an identity between the maps: false, true, or one after the other.
         density: p of every feature, in (0, 1]; 0.05 in the papers.
         samples: Samples that a decomposition is measured on, at least 1, common to all.
         target_batch: Fresh samples of a step of a target, at least 1.
@@ -107,6 +108,7 @@ class Spec:
 
     small: Target = field(default_factory=Target)
     large: Target = field(default_factory=partial(Target, 40, 10, 1, 200, 1e-4, 2))
+    between: tuple[bool, ...] = (False, True)
     density: float = 0.05
     samples: int = 4096
     target_batch: int = 1024
@@ -116,6 +118,8 @@ class Spec:
     def __post_init__(self) -> None:
         require_in(self, "(0, 1]", "density")
         require_at_least(self, 1, "samples", "target_batch")
+        if not self.between or len(set(self.between)) < len(self.between):
+            raise ValueError(f"between={self.between} must be one or both of false and true")
         require_divides(self, "target_chunk", "target_optim.steps")
 
 
@@ -137,7 +141,8 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         _export(lab, spec, target, size, targets)
         axes = (f"{size}_seed", f"{size}_hidden", f"{size}_feature")
         arrays[f"{size}_W"] = (axes, targets.weights.W)
-        for name, between in ((size, False), (f"{size} ID", True)):
+        for between in spec.between:
+            name = f"{size} ID" if between else size
             found = _decomposed(derive(key, name), spec, target, targets, name, between, lab)
             arrays |= _first_seed(name, found)
             scores[name] = found
@@ -236,12 +241,12 @@ def _decomposed(
     plan = ensemble.Plan(problem, target.optim, target.chunk)
     state = ensemble.init(plan, members)
     loop, evaluation = name.replace(" ", "-"), derive(key, "evaluation")
-    score = partial(_scores, problem, evaluation, spec.samples, hyper=hyper)
-    began = lab.stage(f"start-{loop}", score, state.params)
+    score = partial(_scores, problem, evaluation, spec.samples)
+    began = lab.stage(f"start-{loop}", score, state.params, hyper)
     advance = ensemble.advance(plan, members)
     steps, every = target.optim.steps, target.chunk
     trained = measured_training(lab, loop, state, advance, steps=steps, every=every)
-    found = lab.stage(f"score-{loop}", score, trained.models)
+    found = lab.stage(f"score-{loop}", score, trained.models, hyper)
     lost = ~trained.alive
     found = {
         k: np.where(lost.reshape(-1, *[1] * (v.ndim - 1)), np.nan, v) for k, v in found.items()
@@ -250,24 +255,27 @@ def _decomposed(
     return found | {f"start_{k}": began[k] for k in starts}
 
 
+@partial(jax.jit, static_argnums=(0, 2))
 def _scores(
-    problem: Decomposition, key: jax.Array, samples: int, params: PyTree, *, hyper: TargetHyper
+    problem: Decomposition, key: jax.Array, samples: int, params: PyTree, hyper: TargetHyper
 ) -> dict[str, Array]:
     """The scores of every member on common samples."""
     one = partial(_score, problem, key, samples)
-    return jax.jit(partial(jax.lax.map, lambda member: one(*member)))((params, hyper))
+    return jax.lax.map(lambda member: one(*member), (params, hyper))
 
 
 def _score(
     problem: Decomposition, key: jax.Array, samples: int, params: PyTree, hyper: TargetHyper
 ) -> dict[str, Array]:
     module, last = problem.decomposed, len(hyper.maps) - 1
-    draws = problem.draw(key, samples)
-    x = feature_columns(draws.features, hyper.density, signed=False).T
+    uniforms = jax.random.uniform(key, (problem.decomposed.widths[0], samples), float)
+    x = feature_columns(uniforms, hyper.density, signed=False).T
     inputs, output = through(whole_maps(hyper), hyper.b, x)
     importance = _importances(module, params, inputs)
     masked = through(masked_maps(module, params, importance), hyper.b, x)[1]
-    terms = problem.terms(params, draws, hyper)
+    matrices: Any = module.apply({"params": params}, method="matrices")
+    pairs = list(zip(matrices, hyper.maps, strict=True))
+    errors = sum(jnp.sum((found - true) ** 2) for found, true in pairs)
     alone = MAGNITUDE * jnp.eye(x.shape[1], dtype=x.dtype)
     on_alone = _importances(module, params, through(whole_maps(hyper), hyper.b, alone)[0])
     alive = [jnp.sum(jnp.max(g, axis=0) > ALIVE).astype(float) for g in importance]
@@ -277,7 +285,7 @@ def _score(
     parts = rank_one_cosines(hyper.maps[0], first["V"], first["U"])
     reads = rank_one_cosines(hyper.maps[-1].T, end["U"], end["V"])
     power = jnp.mean(output**2)
-    size = sum(jnp.mean(W**2) * W.size for W in hyper.maps) / sum(W.size for W in hyper.maps)
+    size = sum(jnp.sum(true**2) for _, true in pairs)
     no_identity = [jnp.full_like(alive[0], jnp.nan)] if last == 1 else []
     return {
         "cosine": jnp.mean(match.cosine),
@@ -289,10 +297,9 @@ def _score(
         "one_to_one": one_to_one((on_alone[0] > ALIVE).astype(float)),
         "decoder_one_to_one": one_to_one((on_alone[-1] > ALIVE).astype(float)),
         "alive": jnp.stack([alive[0], *no_identity, *alive[1:]]),
-        "faithfulness": terms.faithfulness / size,
-        "stochastic": terms.stochastic / power,
+        "faithfulness": jnp.asarray(errors / size),
         "masked": jnp.mean((masked - output) ** 2) / power,
-        "importance": terms.importance,
+        "importance": jnp.stack([jnp.sum(g, axis=1).mean() for g in importance]).sum(),
         "first_alone": jnp.stack(on_alone),
         "first_V": first["V"],
         "first_U": first["U"],

@@ -85,14 +85,11 @@ class Decomposition:
 
     def batch(self, key: Key[Array, ""], step: Int[Array, ""]) -> MaskDraws:
         """Uniforms of one step."""
-        return self.draw(at_index(key, step), self.batch_size)
-
-    def draw(self, key: Key[Array, ""], n_samples: int) -> MaskDraws:
-        """Uniforms for some samples."""
         widths, n_components = self.decomposed.widths, self.decomposed.n_components
-        shape = (2, len(widths) - 1, n_samples, n_components)
+        shape = (2, len(widths) - 1, self.batch_size, n_components)
+        key = at_index(key, step)
         return MaskDraws(
-            jax.random.uniform(derive(key, "features"), (widths[0], n_samples), float),
+            jax.random.uniform(derive(key, "features"), (widths[0], self.batch_size), float),
             jax.random.uniform(derive(key, "masks"), shape, float),
         )
 
