@@ -7,7 +7,7 @@ from typing import NamedTuple
 from circuitax.records.claims import HOLDS, NOT_RUN, Verdict
 from circuitax.records.claims_page import counts_text
 
-_RESULT = re.compile(r"[FOT]\d+")
+_RESULT = re.compile(r"[FOTU]\d+")
 _CLAIMS = re.compile(r"`(\w+): ([\w., -]+)`")
 _NOT_TRIED = "not tried: "
 
