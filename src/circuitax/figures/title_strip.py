@@ -27,6 +27,7 @@ def add_title(figure: Figure, message: str) -> Bbox:
     lines = [] if own else _lines(message, width - 2 * _MARGIN)
     if not lines:
         return Bbox.from_bounds(0, 0, width, height)
+    _keep_layout(figure)
     figure.text(
         _MARGIN / width,
         1 + _MARGIN / height,
@@ -40,6 +41,15 @@ def add_title(figure: Figure, message: str) -> Bbox:
         parse_math=False,
     )
     return Bbox.from_bounds(0, 0, width, height + len(lines) * _LINE + 2 * _MARGIN)
+
+
+def _keep_layout(figure: Figure) -> None:
+    """Lay the figure out once and for all: what is saved has a larger box."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for legend in figure.legends:
+        if legend.get_bbox_to_anchor() is figure.bbox:
+            legend.set_bbox_to_anchor((0, 0, 1, 1), figure.transFigure)
 
 
 def _lines(message: str, width: float) -> list[str]:
