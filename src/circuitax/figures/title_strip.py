@@ -24,7 +24,7 @@ def add_title(figure: Figure, message: str) -> Bbox:
     """
     width, height = figure.get_size_inches()
     own = any(text.get_gid() == HEADLINE for text in figure.texts)
-    lines = [] if own else _lines(message, width - 2 * _MARGIN)
+    lines = [] if own else wrapped(message, width - 2 * _MARGIN, _SIZE)
     if not lines:
         return Bbox.from_bounds(0, 0, width, height)
     _keep_layout(figure)
@@ -52,18 +52,24 @@ def _keep_layout(figure: Figure) -> None:
             legend.set_bbox_to_anchor((0, 0, 1, 1), figure.transFigure)
 
 
-def _lines(message: str, width: float) -> list[str]:
-    """The message in lines of at most this many inches."""
+def wrapped(message: str, width: float, size: int) -> list[str]:
+    """A bold text in lines that fit; a single word may be longer.
+
+    Args:
+        message: Words.
+        width: Inches of a line, positive.
+        size: Points of the letters, positive.
+    """
     lines: list[str] = []
     for word in message.split():
         longer = f"{lines[-1]} {word}" if lines else word
-        if lines and _inches(longer) <= width:
+        if lines and _inches(longer, size) <= width:
             lines[-1] = longer
         else:
             lines.append(word)
     return lines
 
 
-def _inches(text: str) -> float:
-    path = TextPath((0, 0), text, size=_SIZE, prop=FontProperties(weight="bold"))
+def _inches(text: str, size: int) -> float:
+    path = TextPath((0, 0), text, size=size, prop=FontProperties(weight="bold"))
     return float(path.get_extents().width) / 72
