@@ -36,6 +36,7 @@ HOME = {
     "omegaconf": {"config", "commands"},
     "matplotlib": {"figures", "experiments"},
     "orbax": {"training"},
+    "flint": {"superposition"},
     "xarray": {"records", "figures", "lab", "kit", "commands", "experiments"},
     "tqdm": {"lab", "commands", "experiments"},
     "optax": {"circuits", "superposition", "projection", "training"},
