@@ -59,10 +59,16 @@ def test_viewers_are_made_once_by_another_process(
     assert refused.missing == {"seen": "ValueError: total must not be negative"}
     assert not refused.shown
     assert viewing.views({}, entries).missing == {"seen": "not run yet"}
+    whole = (seen.folder / "viewer.py").read_text()
+    (seen.folder / "viewer.py").write_text("import os\nos.abort()\n")
+    ended = viewing.views({"seen": run}, entries).missing
+    assert ended == {"seen": "its process ended with -6"}
+    (seen.folder / "viewer.py").write_text(whole)
 
     def never(*arguments: object, **options: object) -> None:
         raise AssertionError("a kept viewer is read")
 
     monkeypatch.setattr(viewing.subprocess, "run", never)
+    assert viewing.views({"seen": run}, entries) == refused, "a reason is kept as well"
     finished(tmp_path / "run", 2.5)
     assert viewing.views({"seen": run}, entries) == made

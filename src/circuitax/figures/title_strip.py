@@ -24,9 +24,10 @@ def add_title(figure: Figure, message: str) -> Bbox:
     """
     width, height = figure.get_size_inches()
     own = any(text.get_gid() == HEADLINE for text in figure.texts)
-    lines = [] if own else _lines(message, width - 2 * _MARGIN)
+    lines = [] if own else wrapped(message, width - 2 * _MARGIN, _SIZE)
     if not lines:
         return Bbox.from_bounds(0, 0, width, height)
+    _keep_layout(figure)
     figure.text(
         _MARGIN / width,
         1 + _MARGIN / height,
@@ -42,18 +43,33 @@ def add_title(figure: Figure, message: str) -> Bbox:
     return Bbox.from_bounds(0, 0, width, height + len(lines) * _LINE + 2 * _MARGIN)
 
 
-def _lines(message: str, width: float) -> list[str]:
-    """The message in lines of at most this many inches."""
+def _keep_layout(figure: Figure) -> None:
+    """Lay the figure out once and for all: what is saved has a larger box."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for legend in figure.legends:
+        if legend.get_bbox_to_anchor() is figure.bbox:
+            legend.set_bbox_to_anchor((0, 0, 1, 1), figure.transFigure)
+
+
+def wrapped(message: str, width: float, size: int) -> list[str]:
+    """A bold text in lines that fit; a single word may be longer.
+
+    Args:
+        message: Words.
+        width: Inches of a line, positive.
+        size: Points of the letters, positive.
+    """
     lines: list[str] = []
     for word in message.split():
         longer = f"{lines[-1]} {word}" if lines else word
-        if lines and _inches(longer) <= width:
+        if lines and _inches(longer, size) <= width:
             lines[-1] = longer
         else:
             lines.append(word)
     return lines
 
 
-def _inches(text: str) -> float:
-    path = TextPath((0, 0), text, size=_SIZE, prop=FontProperties(weight="bold"))
+def _inches(text: str, size: int) -> float:
+    path = TextPath((0, 0), text, size=size, prop=FontProperties(weight="bold"))
     return float(path.get_extents().width) / 72

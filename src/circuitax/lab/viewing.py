@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from circuitax.config.catalogue import VIEWER, Entry, discover
 from circuitax.figures.viewers import Viewer
@@ -54,13 +54,14 @@ def views(runs: Mapping[str, Path], entries: Mapping[str, Entry]) -> Views:
             found.missing[name] = "not run yet"
             continue
         path = _kept(runs[name], entry)
-        if not path.is_file():
-            reason = _make(runs[name], entry, path)
-            if reason:
-                found.missing[name] = reason
-                continue
-        rows = json.loads(path.read_text(encoding="utf-8"))
-        found.shown[name] = [Viewer(**row) for row in rows]
+        reason = "" if path.is_file() else _make(runs[name], entry, path)
+        kept = {"reason": reason}
+        if not reason:
+            kept = json.loads(path.read_text(encoding="utf-8"))
+        if kept["reason"]:
+            found.missing[name] = kept["reason"]
+        else:
+            found.shown[name] = [Viewer(**row) for row in kept["viewers"]]
     return found
 
 
@@ -71,7 +72,7 @@ def _kept(run: Path, entry: Entry) -> Path:
 
 
 def _make(run: Path, entry: Entry, path: Path) -> str:
-    """Make the viewers of one run; why they could not be made, empty if they were."""
+    """Have the viewers of one run made, or the reason kept; why nothing was kept, else empty."""
     command = [sys.executable, "-m", "circuitax.lab.viewing", entry.name, str(run), str(path)]
     try:
         done = subprocess.run(
@@ -79,7 +80,7 @@ def _make(run: Path, entry: Entry, path: Path) -> str:
         )
     except subprocess.TimeoutExpired:
         return f"it took more than {_SECONDS:.0f} s"
-    if done.returncode:
+    if not path.is_file():
         lines = done.stderr.strip().splitlines() or [f"its process ended with {done.returncode}"]
         return lines[-1]
     remove_older(path.parent, _DAYS)
@@ -87,9 +88,14 @@ def _make(run: Path, entry: Entry, path: Path) -> str:
 
 
 def main(name: str, run: str, path: str) -> None:
-    """What the process of its own does: call the experiment, and keep what it returns."""
-    module = discover()[name].load(VIEWER)
-    write_json(Path(path), [viewer._asdict() for viewer in module.view(Path(run))])
+    """What the process of its own does: call the experiment, and keep what it returns or raises."""
+    found: dict[str, Any] = {"viewers": [], "reason": ""}
+    try:
+        viewers = discover()[name].load(VIEWER).view(Path(run))
+        found["viewers"] = [viewer._asdict() for viewer in viewers]
+    except Exception as error:  # the same data would raise it again
+        found["reason"] = f"{type(error).__name__}: {error}"
+    write_json(Path(path), found)
 
 
 if __name__ == "__main__":
