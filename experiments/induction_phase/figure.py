@@ -8,6 +8,9 @@ positions  The change teaches the models to predict repeats, at every position a
            Refuted if one plain layer gets dark beyond the longest period.
 slope      Before the change (orange) a longer context soon stops helping; after it the loss falls
            on until every text repeats (dotted). Refuted if one plain layer gets as bright.
+circuits   Training turns where the induction heads form: in the plane of largest variance of single
+           tokens' losses (a), and the circuits' traces rise there (b). Refuted if the orange paths
+           of a run straight through their thick part, or the curves of b rise before it.
 ablation   Without the heads that match prefixes the in-context score is gone; what the others write
            is not missed, though patterns depend on one of them. Refuted if the solid line of a is
            low, or its dashed line above 0.
@@ -52,6 +55,7 @@ def draw(record: Record) -> dict[str, Figure]:
         "windows": windows(record),
         "positions": positions(record),
         "slope": slope(record),
+        "circuits": circuits(record),
         "ablation": ablation(record),
     }
 
@@ -176,6 +180,63 @@ def slope(record: Record) -> Figure:
     axes[0, 0].set_ylabel("token index")
     bar = figure.colorbar(image, ax=axes[0].tolist(), shrink=0.9, extend="min")
     bar.set_label("fall of the loss,\nnats per e-fold of the index")
+    letter_panels(axes[0])
+    return figure
+
+
+def circuits(record: Record) -> Figure:
+    """Trajectories of training in the plane of two components, and traces of the circuit."""
+    data = record.data
+    figure, axes = new_figure(1, 2, height=2.9, width_ratios=(1.2, 1))
+    plane, traces = axes[0]
+    for arm, (colour, line) in ARMS.items():
+        members = members_where(data.sel(arm=arm))
+        path = members.trajectory.transpose("member", "step", "component").values
+        for member in range(len(path)):
+            plane.plot(*path[member].T, color=colour, linewidth=0.3, alpha=0.4)
+            if float(members.jump[member]) >= JUMP_NATS:
+                start, end = (float(members[f"jump_{edge}"][member]) for edge in ("start", "end"))
+                inside = (data.step.values >= start) & (data.step.values <= end)
+                plane.plot(*path[member][inside].T, color=colour, linewidth=1.2, alpha=0.6)
+        plane.plot([], [], color=colour, linestyle=line, label=arm)
+    plane.plot([], [], color=BLACK, linewidth=2, label="steepest sixth of the in-context score")
+    first, second = 100 * data.explained.values
+    plane.set(
+        xlabel=f"first component ({first:.0f} % of the variance), nats",
+        ylabel=f"second component ({second:.0f} %), nats",
+        title="training in the plane of single tokens' losses",
+    )
+    two = members_where(data.sel(arm="2 layers"))
+    shift = two.step - (two.jump_start + two.jump_end) / 2
+    end = two.isel(step=-1)
+    writer, reader = (
+        end.previous.isel(layer=0).argmax("head"),
+        end.prefix.isel(layer=1).argmax("head"),
+    )
+    curves = (
+        ("QK through K, of the pair", two.matching.isel(writer=writer, reader=reader), ORANGE),
+        ("OV of the induction head", two.copying.isel(layer=1, head=reader), BLUE),
+    )
+    around = np.linspace(float(shift.min("step").max()), float(shift.max("step").min()), 60)
+    for label, curve, colour in curves:
+        rows = [
+            np.interp(around, shift.isel(member=i), curve.isel(member=i))
+            for i in range(two.sizes["member"])
+        ]
+        mean_curve(traces, around, np.stack(rows, axis=1), colour, label=label, each=True)
+    half = float(two.jump_end[0] - two.jump_start[0]) / 2
+    traces.axvspan(-half, half, color=SKY, alpha=0.25, linewidth=0)
+    zero_line(traces)
+    traces.set(
+        xlabel="training step, from the middle of the change",
+        ylabel="trace over absolute eigenvalues",
+        title="the circuit's weights",
+        ylim=(-1.05, 1.05),
+    )
+    traces.legend(loc="lower right")
+    n = data.sizes["member"]
+    title = f"{n} seeds an arm; right: mean and 95 % interval, thin: each seed"
+    legend_above(figure, plane, columns=3, title=title, title_fontsize=7)
     letter_panels(axes[0])
     return figure
 
