@@ -1,6 +1,7 @@
 """Two layers on real text: what paths of each order are worth, what heads look at, who composes."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -54,7 +55,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     before, after = (jax.tree.map(lambda x, i=i: x[i], over_training) for i in (0, -1))
     orders = each_member(jax.vmap(lambda model: order_losses(model, windows)))
     over_training |= {"order_loss": lab.stage("orders", orders, every)}
-    examine = each_member(lambda model: window_readings(model, windows, spec.offsets))
+    examine = each_member(partial(window_readings, offsets=spec.offsets), windows)
     runs = lab.stage("runs", examine, last)
     detect = each_member(lambda model: induction_scores(model, exam)._asdict())
     found = lab.stage("repeats", detect, last)
