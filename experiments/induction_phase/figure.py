@@ -50,14 +50,14 @@ MARKS = {
 @styled
 def draw(record: Record) -> dict[str, Figure]:
     """The figures of the experiment."""
-    return {
+    figures = {
         "training": training(record),
         "windows": windows(record),
         "positions": positions(record),
         "slope": slope(record),
-        "circuits": circuits(record),
         "ablation": ablation(record),
     }
+    return figures | ({"circuits": circuits(record)} if "trajectory" in record.data else {})
 
 
 def training(record: Record) -> Figure:
