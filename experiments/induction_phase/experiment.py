@@ -131,15 +131,15 @@ def measure(model: Model, texts: Array, task: RepeatedSource) -> dict[str, Array
 def circuits(model: Model) -> dict[str, Array]:
     """What the weights say: copying of every head, and matching through K of every pair of heads.
 
-    Each is a trace over the sum of absolute eigenvalues; matching is NaN for one layer, and for
+    Each is a trace over the sum of absolute eigenvalues. Both are NaN for one layer, and for
     smeared keys, whose circuit is not of one token.
     """
-    copied = copying_score(token_ov(model))
-    none = jnp.full((model.n_heads, model.n_heads), jnp.nan)
+    heads = range(model.n_heads)
     if model.n_layers < 2 or model.blocks.attention.smear is not None:
-        return {"copying": copied, "matching": none}
-    found = [same_matching(*composed_keys(model, (0, head), 1))[1] for head in range(model.n_heads)]
-    return {"copying": copied, "matching": jnp.stack(found)}
+        nothing = jnp.full((model.n_layers, model.n_heads), jnp.nan)
+        return {"copying": nothing, "matching": jnp.full((len(heads), len(heads)), jnp.nan)}
+    found = [same_matching(*composed_keys(model, (0, head), 1))[1] for head in heads]
+    return {"copying": copying_score(token_ov(model)), "matching": jnp.stack(found)}
 
 
 def in_context(task: RepeatedSource, losses: Array) -> Array:
