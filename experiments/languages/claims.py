@@ -14,7 +14,7 @@ MODELS = ClaimSource(
     "framework paper",
     kind="shape",
     selection="all seeds that stayed finite; each its own data",
-    n=6,
+    n=4,
     why="a relation, or the threshold of the same claim on Python source",
     opening="On English prose, ",
     origin="published",
