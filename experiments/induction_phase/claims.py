@@ -151,6 +151,8 @@ CLAIMS = (
         at_least(45),
         "half a right angle: the paper shows a pivot and gives no number",
         section="principal components of per-token losses (O5)",
+        explanation="four fifths of the variance lie on one component, the repeated tokens' loss, "
+        "which the change only speeds up: these texts may have too little else to be learned first",
     ),
     PAPER.claim(
         "pivot-one-layer",
@@ -158,6 +160,7 @@ CLAIMS = (
         at_most(45),
         "half a right angle",
         section="principal components of per-token losses (O5)",
+        explanation="one layer moves little, and its direction may be noise",
     ),
     PAPER.claim(
         "trace-keys",
@@ -167,6 +170,8 @@ CLAIMS = (
         at_least(0.3),
         "the score of the corner is 0.7, random heads have 0",
         section="trace of the QK circuit (O10)",
+        explanation="it is 0.9 before the in-context score begins to fall steeply: perhaps the "
+        "circuit's direction forms first, and its size then makes attention sharp",
     ),
     PAPER.claim(
         "trace-values",

@@ -8,9 +8,10 @@ positions  The change teaches the models to predict repeats, at every position a
            Refuted if one plain layer gets dark beyond the longest period.
 slope      Before the change (orange) a longer context soon stops helping; after it the loss falls
            on until every text repeats (dotted). Refuted if one plain layer gets as bright.
-circuits   Training turns where the induction heads form: in the plane of largest variance of single
-           tokens' losses (a), and the circuits' traces rise there (b). Refuted if the orange paths
-           of a run straight through their thick part, or the curves of b rise before it.
+circuits   The circuit is in the weights before the in-context score falls: its traces have risen
+           by then (b), and training hardly turns there (a, the plane of largest variance of single
+           tokens' losses). Refuted if the curves of b rise in the shaded stretch, or the paths of a
+           have a corner where they become thick.
 ablation   Without the heads that match prefixes the in-context score is gone; what the others write
            is not missed, though patterns depend on one of them. Refuted if the solid line of a is
            low, or its dashed line above 0.
@@ -50,14 +51,14 @@ MARKS = {
 @styled
 def draw(record: Record) -> dict[str, Figure]:
     """The figures of the experiment."""
-    figures = {
+    return {
         "training": training(record),
         "windows": windows(record),
         "positions": positions(record),
         "slope": slope(record),
+        "circuits": circuits(record),
         "ablation": ablation(record),
     }
-    return figures | ({"circuits": circuits(record)} if "trajectory" in record.data else {})
 
 
 def training(record: Record) -> Figure:
@@ -208,7 +209,7 @@ def circuits(record: Record) -> Figure:
     )
     two = members_where(data.sel(arm="2 layers"))
     shift = two.step - (two.jump_start + two.jump_end) / 2
-    end = two.isel(step=-1)
+    end = two.isel(step=-1, drop=True)
     writer, reader = (
         end.previous.isel(layer=0).argmax("head"),
         end.prefix.isel(layer=1).argmax("head"),
@@ -231,7 +232,7 @@ def circuits(record: Record) -> Figure:
         xlabel="training step, from the middle of the change",
         ylabel="trace over absolute eigenvalues",
         title="the circuit's weights",
-        ylim=(-1.05, 1.05),
+        ylim=(-0.2, 1.05),
     )
     traces.legend(loc="lower right")
     n = data.sizes["member"]

@@ -3,13 +3,11 @@
 import numpy as np
 import xarray as xr
 
-from circuitax.records.claims import unmet_rest
 from circuitax.records.difference import difference_estimate
 from circuitax.records.estimate import Estimate, mean_estimate, share_estimate
 from circuitax.records.measured import Measured
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
-from experiments.induction_phase.claims import CLAIMS
 
 # A seed has a phase change if context comes to save a nat within a sixth of its training, while
 # its whole loss starts to fall faster than before; a bag of the words seen so far does neither.
@@ -42,17 +40,12 @@ def measure(record: Record) -> Measured:
         "together-previous": _inside(two, two.best_previous_middle),
         "index-two-layers": mean_estimate(two.slope_after - two.slope_before),
         "index-one-layer": mean_estimate(one.slope_after - one.slope_before),
-        "ablation-induction": _gone(end_of_two, "prefix-matching heads"),
-        "ablation-others": _gone(end_of_two, "all others"),
-    }
-    if "trajectory" not in record.data:
-        why = "the run was made before single tokens and circuits were measured"
-        return Measured(measured, {}, unmet_rest(CLAIMS, measured, why))
-    measured |= {
         "pairs-phase": share_estimate(pair_jumps(two).min("pair") >= JUMP_NATS),
         "pivot-two-layers": mean_estimate(turns(two)),
         "pivot-one-layer": mean_estimate(turns(one)),
         **{f"trace-{name}": mean_estimate(rise) for name, rise in _traces(two).items()},
+        "ablation-induction": _gone(end_of_two, "prefix-matching heads"),
+        "ablation-others": _gone(end_of_two, "all others"),
     }
     return Measured(measured, {})
 
@@ -102,7 +95,7 @@ def turns(members: xr.Dataset) -> xr.DataArray:
 
 def _traces(members: xr.Dataset) -> dict[str, xr.DataArray]:
     """Rise of both eigenvalue scores of the induction circuit within the phase change."""
-    end = members.isel(step=-1)
+    end = members.isel(step=-1, drop=True)
     writer = end.previous.isel(layer=0).argmax("head")
     reader = end.prefix.isel(layer=1).argmax("head")
     curves = {

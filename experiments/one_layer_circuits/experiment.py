@@ -83,6 +83,10 @@ class Spec:
         require_at_most(self, "bug_tokens", "bug_sources")
         require_divides(self, "unless.chunk", "optim.steps")
 
+    def upstream(self, name: str) -> dict[str, str | int]:
+        """``text_models`` of the same text; see `circuitax.config.cells`."""
+        return self.task.upstream()
+
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     """Tables and scores of every head before and after training; bugs; what sums cannot do."""

@@ -1,6 +1,6 @@
 """Two layers on real text: what paths of each order are worth, what heads look at, who composes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import jax
@@ -10,6 +10,7 @@ import numpy as np
 from circuitax.circuits.induction_scores import induction_scores
 from circuitax.circuits.weight_readings import weight_readings
 from circuitax.circuits.window_readings import order_losses, window_readings
+from circuitax.data.text import TextSpec
 from circuitax.kernel.keys import derive
 from circuitax.kit.checks import require_at_least
 from circuitax.kit.kept_models import KeptModels
@@ -29,17 +30,23 @@ class Spec:
     """How much text is read; the models are the two-layer ones of ``text_models``.
 
     Attributes:
+        task: The text that those models were trained on.
         windows: Held-out windows to measure on, from the first of those kept.
         offsets: Distances at which attention is tabled, from the present token back.
         repeats: Texts of repeated random tokens, on which induction heads would show.
     """
 
+    task: TextSpec = field(default_factory=TextSpec)
     windows: int = 128
     offsets: int = 8
     repeats: int = 32
 
     def __post_init__(self) -> None:
         require_at_least(self, 1, "windows", "offsets", "repeats")
+
+    def upstream(self, name: str) -> dict[str, str | int]:
+        """``text_models`` of the same text; see `circuitax.config.cells`."""
+        return self.task.upstream()
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
