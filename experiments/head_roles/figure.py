@@ -24,7 +24,7 @@ from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_bars, reference_line, spread
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, SEQUENTIAL
-from circuitax.figures.style import headline, letter_panels, new_figure, styled
+from circuitax.figures.style import letter_panels, new_figure, styled
 from circuitax.records.head_roles import INDUCTION, PREFIX_SCORE, PREVIOUS, PREVIOUS_SCORE
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
@@ -107,11 +107,6 @@ def roles(data: xr.Dataset, members: xr.Dataset) -> Figure:
     labels = [name for name, _ in ROLES] + ["by chance"]
     n = f"every head of {data.sizes['member']} seeds; circles: first layer, triangles: second"
     figure.legend(handles, labels, loc="outside upper center", ncols=4, title=n, title_fontsize=7)
-    headline(
-        figure,
-        "First-layer heads look one token back; second-layer heads find what followed last time, "
-        "by keys",
-    )
     letter_panels(axes.flat)
     return figure
 

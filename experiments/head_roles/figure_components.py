@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from circuitax.figures.marks import interval_bars, mean_bars, reference_line
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PINK
-from circuitax.figures.style import PAGE, headline, letter_panels
+from circuitax.figures.style import PAGE, letter_panels
 from circuitax.records.estimate import mean_estimate
 from circuitax.records.head_roles import aligned_by
 
@@ -36,8 +36,6 @@ def components(full: xr.Dataset) -> Figure:
         ax.set_ylim(-0.7, len(names) - 0.3)
     _price(price, full)
     _used(used, full)
-    n = full.sizes["full_member"]
-    headline(figure, f"Each part of a transformer with MLPs, mean of {n} seeds, 95 % interval")
     letter_panels([direct, lost, aligned, price, used])
     return figure
 
@@ -68,7 +66,11 @@ def _row_names(names: Sequence[str], n_heads: int) -> list[str]:
 
 def _direct(ax: Axes, full: xr.Dataset, y: np.ndarray) -> None:
     _rows(ax, y, full.direct_full, BLUE, "o")
-    ax.set(title="direct effect", xlabel="logits of the next token\nover the mean token")
+    n = full.sizes["full_member"]
+    ax.set(
+        title=f"direct effect (n = {n} seeds)",
+        xlabel="logits of the next token\nover the mean token",
+    )
     _linear_near_zero(ax, (-1, 0, 0.1, 1, 10))
 
 

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_bars, reference_line, seed_column, tilted_labels, zero_line
 from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE
-from circuitax.figures.style import headline, letter_panels, new_figure, styled
+from circuitax.figures.style import letter_panels, new_figure, styled
 from circuitax.figures.token_text import shown
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
@@ -90,7 +90,6 @@ def readings(data: xr.Dataset) -> Figure:
         title=f"mean and 95 % interval over seeds, n = {n}",
         title_fontsize=7,
     )
-    headline(figure, "The same recipe on code and on prose")
     letter_panels(axes.flat)
     return figure
 
@@ -120,7 +119,6 @@ def trigrams(tables: dict[str, dict[str, list]]) -> Figure:
         y += 0.5
     ax.set(xlim=(-0.05, 1.0), ylim=(y, -1.2))
     ax.set_axis_off()
-    headline(figure, "The strongest skip-trigrams of a one-layer model of English, head by head")
     return figure
 
 
