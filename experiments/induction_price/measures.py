@@ -1,5 +1,8 @@
 """What the price of an induction head came to: tokens to onset, their law, and its reading."""
 
+from collections.abc import Callable
+from functools import cache, partial
+
 import numpy as np
 import xarray as xr
 
@@ -36,24 +39,35 @@ def measure(record: Record) -> Measured:
 
 def _law(data: xr.Dataset, times: xr.DataArray) -> dict[str, Estimate]:
     """The exponent, the price at a share of 1, and that of plain text by each length of stretch."""
+    whole, found = law(data, times), {}
 
-    def over_seeds(reading: str, share: float = 1.0) -> Estimate:
-        def statistic(seeds: np.ndarray) -> float:
-            try:
-                found = law(data, times.isel(seed=seeds))
-            except ValueError:  # too few onsets among the seeds drawn: the whole sample's law
-                found = whole
-            return found.exponent if reading == "exponent" else float(found.at(share)) / 1e6
+    @cache
+    def of(seeds: tuple[int, ...]) -> OnsetLaw:
+        try:
+            return law(data, times.isel(seed=list(seeds)))
+        except ValueError:  # too few onsets among the seeds drawn
+            return whole
 
-        return resampled_estimate(statistic, data.sizes["seed"], n_resamples=RESAMPLES)
+    def over_seeds(reading: Callable[[OnsetLaw], float]) -> Estimate:
+        # All readings draw the same seeds, and a law is fitted once for each draw.
+        return resampled_estimate(
+            lambda seeds: reading(of(tuple(sorted(seeds.tolist())))),
+            data.sizes["seed"],
+            n_resamples=RESAMPLES,
+        )
 
-    whole = law(data, times)
-    found = {"price-exponent": over_seeds("exponent"), "price-all": over_seeds("at")}
+    found["price-exponent"] = over_seeds(lambda one: one.exponent)
+    found["price-all"] = over_seeds(lambda one: one.price / 1e6)
     for length, share in own_shares(data).items():
         if share > 0:
-            found[f"price-plain-{length}"] = over_seeds("at", share)
+            at = partial(_millions, share=share)
+            found[f"price-plain-{length}"] = over_seeds(at)
     primary = f"price-plain-{int(data.min_period)}"
     return found | ({"price-plain-text": found[primary]} if primary in found else {})
+
+
+def _millions(one: OnsetLaw, share: float) -> float:
+    return float(one.at(share)) / 1e6
 
 
 def seeds_alive(data: xr.Dataset) -> xr.Dataset:

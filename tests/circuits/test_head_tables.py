@@ -34,7 +34,7 @@ def test_a_row_stands_as_high_as_its_words_do(x64: None) -> None:
         ]
         expected.append(min(np.mean(ranks[0]), np.mean(ranks[1])))
     found = jax.jit(row_percentile)(model(), source, jnp.array(dests), jnp.array(outs))
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)  # ranks are single precision
 
 
 def test_split_words_are_compared_with_the_pieces_of_other_words(x64: None) -> None:

@@ -39,7 +39,7 @@ def head_tables(model: Model, tokens: Int[Array, " n_tokens"], n: int, k: int) -
 
 def row_percentile(
     model: Model,
-    source: int,
+    source: int | Int[Array, ""],
     destinations: Int[Array, " n_destinations"],
     outs: Int[Array, " n_outs"],
 ) -> Float[Array, " n_heads"]:
