@@ -140,6 +140,7 @@ def full(spec: Spec, lab: Lab) -> xr.Dataset:
             "alignment_full_at_init": (each, before),
             "direct_full": ((members, "full_component"), found["direct"]),
             "nats_lost": ((members, "replaced", "cell"), found["nats_lost"]),
+            "looks_back_full": ((members, "full_layer", "full_head"), found["looks_back"]),
             "remainder_full": (members, found["remainder"]),
             "full_alive": (members, alive == 1),
             "full_uniform": np.log(last.d_vocab),

@@ -11,6 +11,10 @@ slope      Only after the change does the loss fall on until every text repeats.
            (orange) a longer context soon stops helping; the dotted line is where the longest text
            repeats. Below, how steeply the loss falls with the index, all through training. Refuted
            if the blue line of a falls as far as that of c, or a gets as bright below.
+circuits   The circuit is in the weights before the in-context score falls: its traces have risen
+           by then (b), and training hardly turns there (a, the plane of largest variance of single
+           tokens' losses). Refuted if the curves of b rise in the shaded stretch, or the paths of a
+           have a corner where they become thick.
 ablation   Without the heads that match prefixes the in-context score is gone; what the others write
            is not missed, though patterns depend on one of them. Refuted if the solid line of a is
            low, or its dashed line above 0.
@@ -28,6 +32,7 @@ from circuitax.figures.style import letter_panels, new_figure, styled
 from circuitax.records.estimate import mean_estimate
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
+from experiments.induction_phase.figure_circuits import circuits
 from experiments.induction_phase.measures import JUMP_NATS
 
 ARMS = {
@@ -58,6 +63,7 @@ def draw(record: Record) -> dict[str, Figure]:
         "windows": windows(record),
         "positions": positions(record),
         "slope": slope(record),
+        "circuits": circuits(record, ARMS),
         "ablation": ablation(record),
     }
 
