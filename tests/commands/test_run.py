@@ -39,7 +39,9 @@ def test_again_computes_a_finished_run(
     for number, asked in enumerate([[], ["--again"], ["again=yes"]]):
         assert walk(*asked) == 0
         (folder,) = finished_runs("house_walk")
-        assert capsys.readouterr().err.count(" done in ") == 1, number
+        said = capsys.readouterr().err
+        assert said.count(" done in ") == 1, number
+        assert said.count("is computed again: again=true asks for it") == bool(asked)
     assert walk() == 0
     assert "is there already" in capsys.readouterr().err
     assert "again" not in (folder / "overrides.yaml").read_text()

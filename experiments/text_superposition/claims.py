@@ -1,0 +1,141 @@
+"""What is proved, published or expected of directions in real models."""
+
+from dataclasses import replace
+
+from circuitax.records.claims import ClaimSource, at_least, at_most, near
+
+DRAWS = "one model; as many random sets, and choices of rows where pairs are of a sample, as draws"
+BOUND = ClaimSource(
+    "Welch 1974 and the toy-models paper",
+    kind="identity",
+    why="float32 sums",
+    selection="all sets of both models, raw and centred",
+    origin="theorem",
+)
+LAW = replace(
+    BOUND,
+    source="law of random directions (S0 section 7)",
+    kind="number",
+    n=8,
+    why="eight draws of 4,096 rows",
+    selection="all draws of the shape of SmolLM2's embedding",
+)
+COMMON = ClaimSource(
+    "Mu and Viswanath 2018 (All-but-the-Top)",
+    kind="shape",
+    n=1,
+    selection="one model, all tokens",
+    origin="published",
+    link="https://arxiv.org/abs/1702.01417",
+)
+OURS = ClaimSource("ours, on real weights", kind="shape", n=8, selection=DRAWS, origin="ours")
+LAYERS = replace(OURS, n=30, selection="the layers of one model, which are no independent units")
+
+CLAIMS = (
+    BOUND.claim(
+        "real-welch",
+        "No set has a mean square overlap below the square of the Welch bound (least ratio)",
+        at_least(1 - 1e-4),
+    ),
+    BOUND.claim(
+        "real-dims-bound",
+        "Dimensionalities sum to the number of dimensions at most (largest ratio)",
+        at_most(1 + 1e-4),
+    ),
+    LAW.claim(
+        "random-tail",
+        "Random directions: share of pairs that overlap by more than 3/√d, over what the law says",
+        near(1, 0.05),
+    ),
+    LAW.claim(
+        "random-mean-square",
+        "Random directions: d times the mean square overlap",
+        near(1, 0.01),
+    ),
+    COMMON.claim(
+        "smollm2-common",
+        "Embeddings of tokens share a direction: mean cosine of two tokens of SmolLM2",
+        at_least(0.05),
+        "far above 0, the value of random directions; the paper finds it in word vectors",
+    ),
+    OURS.claim(
+        "smollm2-centring",
+        "SmolLM2's embedding: the mean takes up much of the interference (mean square overlap as "
+        "it is over that with the mean taken off)",
+        at_least(1.2),
+        "a fifth",
+        n=1,
+        selection="one model, all tokens",
+    ),
+    OURS.claim(
+        "smollm2-tokens-above-random",
+        "SmolLM2's embedding, centred: mean square overlap over that of random directions",
+        at_least(1.2),
+        "tokens with alike uses lie together",
+    ),
+    OURS.claim(
+        "smollm2-tokens-tail",
+        "SmolLM2's embedding, centred: share of pairs that overlap by more than 3/√d, over that of "
+        "random directions",
+        at_least(2),
+        "twice as many",
+    ),
+    OURS.claim(
+        "smollm2-tokens-largest",
+        "SmolLM2's embedding, centred: some tokens are nearly one (largest overlap of 4,096)",
+        at_least(0.8),
+        "spellings of one word; random directions stay below 0.3",
+    ),
+    OURS.claim(
+        "smollm2-tokens-dims",
+        "SmolLM2's embedding as it is: dimensions in use, the sum of D_i over that of random "
+        "directions",
+        at_most(0.9),
+        "a tenth below",
+    ),
+    LAYERS.claim(
+        "smollm2-read-random",
+        "What SmolLM2's neurons read is nearly random: mean square overlap, centred, over that of "
+        "random directions (mean of layers)",
+        at_most(2),
+        "a factor of two",
+    ),
+    LAYERS.claim(
+        "smollm2-write-random",
+        "What SmolLM2's neurons write is nearly random: mean square overlap, centred, over that of "
+        "random directions (mean of layers)",
+        at_most(2),
+        "a factor of two",
+    ),
+    LAYERS.claim(
+        "smollm2-write-tail",
+        "What SmolLM2's neurons write has a heavier tail than random directions: share of pairs "
+        "above 3/√d, centred, over that of random directions (mean of layers)",
+        at_least(1.2),
+        "a fifth more",
+    ),
+    OURS.claim(
+        "ours-tokens-above-random",
+        "Our text model's embedding, centred: mean square overlap over that of random directions",
+        at_least(1.05),
+        "training moves it a little from its random start",
+        explanation="It is 5 % above random, which is the border that was set",
+    ),
+    OURS.claim(
+        "ours-read-above-random",
+        "What our text model's neurons read, centred: mean square overlap over that of random "
+        "directions (least of layers)",
+        at_least(1.05),
+        "as for tokens",
+        explanation="With their mean taken off they are spread a little more evenly than random "
+        "directions. As they are, they overlap more: what neurons have in common is their mean. "
+        "Not tested on a second model",
+    ),
+    OURS.claim(
+        "ours-nearer-random",
+        "Our text model's embedding is nearer to random than SmolLM2's: ratio of mean square "
+        "overlap to random, centred, SmolLM2's over ours",
+        at_least(1),
+        "a relation",
+    ),
+)

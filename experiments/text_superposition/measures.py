@@ -1,0 +1,92 @@
+"""What a record of directions in real models says of each claim."""
+
+import numpy as np
+import xarray as xr
+
+from circuitax.records.claims import unmet_rest
+from circuitax.records.estimate import Estimate, exact, mean_estimate
+from circuitax.records.measured import Measured
+from circuitax.records.record import Record
+from experiments.text_superposition.claims import CLAIMS
+
+# The tail that claims are about: |cos| above this many times 1/√d.
+TAIL = 3.0
+TOKENS = "smollm2 tokens"
+
+
+def measure(record: Record) -> Measured:
+    """What each claim names, of the models that were at hand."""
+    data, notes = record.data, record.notes
+    if notes["weights"] != "real":
+        why = f"weights={notes['weights']}: a small random model"
+        return Measured({}, {}, unmet_rest(CLAIMS, {}, why))
+    found = bounds(data)
+    if "ours" in notes["models"]:
+        found |= ours(data)
+    if "smollm2" in notes["models"]:
+        found |= smollm2(data)
+    if {"ours", "smollm2"} <= set(notes["models"]):
+        theirs, own = (_over_random(_of(data, name, "tokens"))[0] for name in ("smollm2", "ours"))
+        found["ours-nearer-random"] = mean_estimate(theirs / own)
+    return Measured(found, {}, unmet_rest(CLAIMS, found, f"no weights: {notes['missing']}"))
+
+
+def bounds(data: xr.Dataset) -> dict[str, Estimate]:
+    """The two theorems, at the set that comes nearest to breaking them."""
+    return {
+        "real-welch": exact((data.mean_square / data.welch**2).min(), data.sizes["set"]),
+        "real-dims-bound": exact((data.dimensionality_sum / data.dim).max(), data.sizes["set"]),
+    }
+
+
+def smollm2(data: xr.Dataset) -> dict[str, Estimate]:
+    """Tokens and neurons of SmolLM2, and random directions of the shape of its embedding."""
+    tokens, centred = (
+        _of(data, "smollm2", "tokens", False),
+        _of(data, "smollm2", "tokens"),
+    )
+    law = data.law.sel(group=TOKENS, multiple=TAIL).item()
+    random = tokens.null_tail.values[0] / law
+    found = {
+        "random-tail": mean_estimate(random),
+        "random-mean-square": mean_estimate((tokens.null_mean_square * tokens.dim).values[0]),
+        "smollm2-common": exact(tokens["mean"].values[0]),
+        "smollm2-centring": exact(tokens.mean_square.values[0] / centred.mean_square.values[0]),
+        "smollm2-tokens-above-random": mean_estimate(_over_random(centred)[0]),
+        "smollm2-tokens-tail": mean_estimate(_tail(centred)[0]),
+        "smollm2-tokens-largest": mean_estimate(centred.largest.values[0]),
+        "smollm2-tokens-dims": mean_estimate(
+            (tokens.dimensionality_sum / tokens.null_dimensionality_sum).values[0]
+        ),
+    }
+    for kind in ("read", "write"):
+        each = _over_random(_of(data, "smollm2", kind)).mean(axis=1)
+        found[f"smollm2-{kind}-random"] = exact(each.mean(), each.size)
+    tails = _tail(_of(data, "smollm2", "write")).mean(axis=1)
+    return found | {"smollm2-write-tail": exact(tails.mean(), tails.size)}
+
+
+def ours(data: xr.Dataset) -> dict[str, Estimate]:
+    """Tokens and neurons of our text model."""
+    read = _over_random(_of(data, "ours", "read"))
+    return {
+        "ours-tokens-above-random": mean_estimate(_over_random(_of(data, "ours", "tokens"))[0]),
+        "ours-read-above-random": mean_estimate(read[read.mean(axis=1).argmin()]),
+    }
+
+
+def _of(data: xr.Dataset, model: str, kind: str, centred: bool = True) -> xr.Dataset:
+    chosen = (data.model == model).values & (data.kind == kind).values
+    return data.isel(set=np.flatnonzero(chosen)).sel(centred=centred)
+
+
+def _over_random(sets: xr.Dataset) -> np.ndarray:
+    """Mean square overlap of each set over that of each random one, ``[set, draw]``."""
+    ratio: np.ndarray = (sets.mean_square / sets.null_mean_square).transpose("set", "draw").values
+    return ratio
+
+
+def _tail(sets: xr.Dataset) -> np.ndarray:
+    """Share of pairs above the tail's threshold over that of random directions, ``[set, draw]``."""
+    ratio: np.ndarray = (sets.tail / sets.null_tail).transpose("set", "draw").values
+    return ratio

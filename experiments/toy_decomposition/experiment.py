@@ -1,0 +1,326 @@
+"""Parameter decomposition without noise: rank-one subcomponents of models whose parts are known.
+
+Targets are toy models with five features in two dimensions and with forty in ten, each as it is and
+with an identity map between its encoder and its decoder. Every seed has a target of its own. The
+true subcomponents are one for each feature in the encoder, one for each in the decoder, and as many
+as there are dimensions in the identity.
+"""
+
+import json
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jaxtyping import Array, Float, PyTree
+
+from circuitax.kernel.features import feature_columns
+from circuitax.kernel.keys import derive
+from circuitax.kernel.weights import TiedWeights
+from circuitax.kit.arms import crossed_training, in_every_seed
+from circuitax.kit.checks import require_at_least, require_divides, require_in, require_positive
+from circuitax.kit.measured_training import measured_training
+from circuitax.kit.ragged import stack_ragged
+from circuitax.lab.lab import Lab
+from circuitax.models.subcomponents import DecomposedMaps
+from circuitax.models.toy import ToySpec
+from circuitax.records.record import Record
+from circuitax.superposition.convention import Convention
+from circuitax.superposition.decomposition import one_to_one, rank_one_cosines, row_match
+from circuitax.superposition.exact_losses import exact_losses
+from circuitax.training import ensemble
+from circuitax.training.decomposition import (
+    Decomposition,
+    TargetHyper,
+    masked_maps,
+    through,
+    whole_maps,
+)
+from circuitax.training.optim import OptimSpec
+from circuitax.training.toy import ToyHyper, ToyProblem
+
+BUDGET_SECONDS = 240
+PAPER_SECONDS = 100_000  # by its work against quick scale; not run
+# A subcomponent is alive if its importance is above this on any sample, and on for an input if it
+# is above this there.
+ALIVE = 0.1
+# Value of the one feature that is on, where importances are shown.
+MAGNITUDE = 0.75
+PLACES = ("encoder", "identity", "decoder")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A toy model, and how it is decomposed.
+
+    Attributes:
+        n_features: n; 5 and 40 in the papers.
+        n_hidden: m; 2 and 10 in the papers.
+        candidates: Models trained for each seed, of which the one with the lowest exact loss is
+            taken.
+        n_components: Subcomponents of each map; 20 and 200 in the paper.
+        penalty: Weight of the importances, positive; 3e-3 and 1e-4 in the paper.
+        power: Exponent of the importances; 1 and 2 in the paper.
+        seeds: Targets and decompositions, each with its own data; at least 2.
+        batch_size: Fresh samples of a step of the decomposition; 4096 in the paper.
+        d_gate: Hidden units of an importance function; 16 in the paper.
+        optim: Of decompositions; Adam at 1e-3 with a cosine and 40,000 steps in the paper.
+        chunk: Steps between two returns to Python, a divisor of ``optim.steps``.
+    """
+
+    n_features: int = 5
+    n_hidden: int = 2
+    candidates: int = 4
+    n_components: int = 20
+    penalty: float = 3e-3
+    power: int = 1
+    seeds: int = 8
+    batch_size: int = 4096
+    d_gate: int = 16
+    optim: OptimSpec = field(default_factory=OptimSpec)
+    chunk: int = 100
+
+    def __post_init__(self) -> None:
+        require_at_least(self, 1, "n_features", "n_hidden", "candidates", "n_components", "power")
+        require_at_least(self, 1, "batch_size", "d_gate")
+        require_at_least(self, 2, "seeds")
+        require_positive(self, "penalty")
+        require_divides(self, "chunk", "optim.steps")
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Targets and their decomposition.
+
+    Attributes:
+        small: Five features in two dimensions.
+        large: Forty features in ten dimensions.
+        between: Whether there is an identity between the maps: false, true, or one after the other.
+        density: p of every feature, in (0, 1]; 0.05 in the papers.
+        samples: Samples that a decomposition is measured on, at least 1, common to all.
+        target_batch: Fresh samples of a step of a target, at least 1.
+        target_optim: Of targets; AdamW at 5e-3 in the papers.
+        target_chunk: Likewise, a divisor of ``target_optim.steps``.
+    """
+
+    small: Target = field(default_factory=Target)
+    large: Target = field(default_factory=partial(Target, 40, 10, 1, 200, 1e-4, 2))
+    between: tuple[bool, ...] = (False, True)
+    density: float = 0.05
+    samples: int = 4096
+    target_batch: int = 1024
+    target_optim: OptimSpec = field(default_factory=OptimSpec)
+    target_chunk: int = 100
+
+    def __post_init__(self) -> None:
+        require_in(self, "(0, 1]", "density")
+        require_at_least(self, 1, "samples", "target_batch")
+        if not self.between or len(set(self.between)) < len(self.between):
+            raise ValueError(f"between={self.between} must be one or both of false and true")
+        require_divides(self, "target_chunk", "target_optim.steps")
+
+
+class Targets(NamedTuple):
+    """The model of every seed."""
+
+    weights: TiedWeights  # [seed, ...]
+    loss: Float[np.ndarray, " seed"]  # exact, summed over features
+
+
+def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+    """Train and export the targets, decompose each with and without the identity, and score."""
+    scores: dict[str, dict[str, np.ndarray]] = {}
+    arrays: dict[str, Any] = {}
+    losses: dict[str, list[float]] = {}
+    for size, target in (("small", spec.small), ("large", spec.large)):
+        targets = _targets(derive(key, f"{size} targets"), spec, target, size, lab)
+        losses[size] = targets.loss.tolist()
+        _export(lab, spec, target, size, targets)
+        axes = (f"{size}_seed", f"{size}_hidden", f"{size}_feature")
+        arrays[f"{size}_W"] = (axes, targets.weights.W)
+        for between in spec.between:
+            name = f"{size} ID" if between else size
+            found = _decomposed(derive(key, name), spec, target, targets, name, between, lab)
+            arrays |= _first_seed(name, found)
+            scores[name] = found
+    places = {"alive": ("target", "seed", "place")}
+    for name in next(iter(scores.values())):
+        if not name.startswith("first"):
+            rows = stack_ragged([found[name].astype(float) for found in scores.values()], axis=0)
+            arrays[name] = (places.get(name, ("target", "seed")), rows)
+    coords = {
+        "target": list(scores),
+        "place": list(PLACES),
+    }
+    sizes = {
+        name: [target.n_features, target.n_hidden, target.n_components]
+        for name, target in (("small", spec.small), ("large", spec.large))
+    }
+    notes = {
+        "sizes": sizes,
+        "target_loss": losses,
+        "alive": f"importance above {ALIVE} on any of {spec.samples} samples",
+        "alone": f"one feature on, at {MAGNITUDE}",
+        "seeds": "target, decomposition and data are each seed's own; all seeds count",
+        "selection": "of the candidates of a seed, the target with the lowest exact loss",
+        "density": spec.density,
+        "weight_decay": {"targets": spec.target_optim.weight_decay, "method": 0.0},
+    }
+    return Record(data=xr.Dataset(arrays, coords), notes=notes)
+
+
+def _targets(key: jax.Array, spec: Spec, target: Target, size: str, lab: Lab) -> Targets:
+    """The best candidate of every seed."""
+    n, m = target.n_features, target.n_hidden
+    cell = ToyHyper(jnp.full((1, n), spec.density), jnp.ones((1, n)))
+    problem = ToyProblem(ToySpec(n, m), spec.target_batch, Convention.mean)
+    total = target.seeds * target.candidates
+    trained = crossed_training(
+        lab,
+        f"targets-{size}",
+        key,
+        problem,
+        spec.target_optim,
+        cell,
+        seeds=total,
+        chunk=spec.target_chunk,
+    )
+    every = in_every_seed(cell, total)
+    loss = lab.stage(f"target-loss-{size}", exact_losses, trained.models, *every)
+    by_seed = np.where(trained.alive, loss, np.inf).reshape(target.seeds, target.candidates)
+    best = np.arange(target.seeds) * target.candidates + by_seed.argmin(axis=1)
+    return Targets(TiedWeights(*(np.asarray(a)[best] for a in trained.models)), loss[best])
+
+
+def _export(lab: Lab, spec: Spec, target: Target, size: str, targets: Targets) -> None:
+    """The targets of all seeds as one safetensors file, with what they are in JSON beside it."""
+    name = f"target-{target.n_features}-{target.n_hidden}"
+    lab.save_arrays(name, {"W": targets.weights.W, "b": targets.weights.b})
+    facts = {
+        "model": "x' = ReLU(x W^T W + b), rows are samples; W [seed, n_hidden, n_features]",
+        "with_identity": "the same model, with an identity of n_hidden between W^T and W",
+        "features": "on with probability density, then uniform on [0, 1), independent",
+        "density": spec.density,
+        "n_features": target.n_features,
+        "n_hidden": target.n_hidden,
+        "true_subcomponents": "column i of W with input i, in the encoder; the same with output i, "
+        "in the decoder; n_hidden in the identity",
+        "exact_loss": targets.loss.tolist(),
+    }
+    lab.save_text(f"{name}.json", json.dumps(facts, indent=1) + "\n")
+
+
+def _decomposed(
+    key: jax.Array,
+    spec: Spec,
+    target: Target,
+    targets: Targets,
+    name: str,
+    between: bool,
+    lab: Lab,
+) -> dict[str, np.ndarray]:
+    """Scores of the decompositions of all seeds, before training (``start_``) and after it."""
+    n, m, seeds = target.n_features, target.n_hidden, target.seeds
+    W = jnp.asarray(targets.weights.W)
+    identity = jnp.broadcast_to(jnp.eye(m), (seeds, m, m))
+    maps = (jnp.swapaxes(W, 1, 2), *[identity][: int(between)], W)
+    hyper = TargetHyper(
+        maps,
+        jnp.asarray(targets.weights.b),
+        jnp.full((seeds, n), spec.density),
+        jnp.full(seeds, target.penalty),
+    )
+    widths = (n, m, m, n) if between else (n, m, n)
+    problem = Decomposition(
+        DecomposedMaps(widths, target.n_components, target.d_gate), target.power, target.batch_size
+    )
+    members = ensemble.new_members(key, target.optim.learning_rate, hyper)
+    plan = ensemble.Plan(problem, target.optim, target.chunk)
+    state = ensemble.init(plan, members)
+    loop, evaluation = name.replace(" ", "-"), derive(key, "evaluation")
+    score = partial(_scores, problem, evaluation, spec.samples)
+    began = lab.stage(f"start-{loop}", score, state.params, hyper)
+    advance = ensemble.advance(plan, members)
+    steps, every = target.optim.steps, target.chunk
+    trained = measured_training(lab, loop, state, advance, steps=steps, every=every)
+    found = lab.stage(f"score-{loop}", score, trained.models, hyper)
+    lost = ~trained.alive
+    found = {
+        k: np.where(lost.reshape(-1, *[1] * (v.ndim - 1)), np.nan, v) for k, v in found.items()
+    }
+    starts = ("cosine", "rank_one", "norm_ratio")
+    return found | {f"start_{k}": began[k] for k in starts}
+
+
+@partial(jax.jit, static_argnums=(0, 2))
+def _scores(
+    problem: Decomposition, key: jax.Array, samples: int, params: PyTree, hyper: TargetHyper
+) -> dict[str, Array]:
+    """The scores of every member on common samples."""
+    one = partial(_score, problem, key, samples)
+    return jax.lax.map(lambda member: one(*member), (params, hyper))
+
+
+def _score(
+    problem: Decomposition, key: jax.Array, samples: int, params: PyTree, hyper: TargetHyper
+) -> dict[str, Array]:
+    module, last = problem.decomposed, len(hyper.maps) - 1
+    uniforms = jax.random.uniform(key, (problem.decomposed.widths[0], samples), float)
+    x = feature_columns(uniforms, hyper.density, signed=False).T
+    inputs, output = through(whole_maps(hyper), hyper.b, x)
+    importance = _importances(module, params, inputs)
+    masked = through(masked_maps(module, params, importance), hyper.b, x)[1]
+    matrices: Any = module.apply({"params": params}, method="matrices")
+    pairs = list(zip(matrices, hyper.maps, strict=True))
+    errors = sum(jnp.sum((found - true) ** 2) for found, true in pairs)
+    alone = MAGNITUDE * jnp.eye(x.shape[1], dtype=x.dtype)
+    on_alone = _importances(module, params, through(whole_maps(hyper), hyper.b, alone)[0])
+    alive = [jnp.sum(jnp.max(g, axis=0) > ALIVE).astype(float) for g in importance]
+    first, end = params["maps_0"], params[f"maps_{last}"]
+    match = row_match(hyper.maps[0], first["V"], first["U"])
+    read = row_match(hyper.maps[-1].T, end["U"], end["V"])
+    parts = rank_one_cosines(hyper.maps[0], first["V"], first["U"])
+    reads = rank_one_cosines(hyper.maps[-1].T, end["U"], end["V"])
+    power = jnp.mean(output**2)
+    size = sum(jnp.sum(true**2) for _, true in pairs)
+    no_identity = [jnp.full_like(alive[0], jnp.nan)] if last == 1 else []
+    return {
+        "cosine": jnp.mean(match.cosine),
+        "norm_ratio": jnp.mean(match.norm_ratio),
+        "rank_one": jnp.mean(jnp.max(parts, axis=1)),
+        "decoder_cosine": jnp.mean(read.cosine),
+        "decoder_norm_ratio": jnp.mean(read.norm_ratio),
+        "decoder_rank_one": jnp.mean(jnp.max(reads, axis=1)),
+        "one_to_one": one_to_one((on_alone[0] > ALIVE).astype(float)),
+        "decoder_one_to_one": one_to_one((on_alone[-1] > ALIVE).astype(float)),
+        "alive": jnp.stack([alive[0], *no_identity, *alive[1:]]),
+        "faithfulness": jnp.asarray(errors / size),
+        "masked": jnp.mean((masked - output) ** 2) / power,
+        "importance": jnp.stack([jnp.sum(g, axis=1).mean() for g in importance]).sum(),
+        "first_alone": jnp.stack(on_alone),
+        "first_V": first["V"],
+        "first_U": first["U"],
+    }
+
+
+def _importances(
+    module: DecomposedMaps, params: PyTree, inputs: list[Array]
+) -> list[Float[Array, "batch n_components"]]:
+    """Causal importances, from 0 to 1."""
+    raw: Any = module.apply({"params": params}, inputs)
+    return [jnp.clip(g, 0, 1) for g in raw]
+
+
+def _first_seed(name: str, found: dict[str, np.ndarray]) -> dict[str, Any]:
+    """The subcomponents of the encoder and all importances, of the first seed, for figures."""
+    size, prefix = name.removesuffix(" ID"), name.replace(" ", "_")
+    component, feature = f"{size}_component", f"{size}_feature"
+    maps = f"{prefix}_map"
+    return {
+        f"{prefix}_alone": ((maps, feature, component), found["first_alone"][0]),
+        f"{prefix}_V": ((component, feature), found["first_V"][0]),
+        f"{prefix}_U": ((component, f"{size}_hidden"), found["first_U"][0]),
+    }
