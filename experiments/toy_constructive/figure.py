@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve, reference_line
 from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE
-from circuitax.figures.style import PAGE, letter_panels, new_figure, styled
+from circuitax.figures.style import PAGE, headline, letter_panels, new_figure, styled
 from circuitax.records.record import Record
 from experiments.toy_constructive.measures import circle, clusters
 
@@ -45,16 +45,17 @@ def loss(data: xr.Dataset) -> Figure:
     reference_line(middle, y=1)
     middle.set(ylabel="loss / loss of exchanged directions", ylim=(0, 1.1))
     for values, colour, label in (
-        (circle(data), BLUE, "circular: correlation with places"),
-        (clusters(data) / 2, ORANGE, "clustered: half of cosine inside less between"),
+        (circle(data), BLUE, "circle: correlation"),
+        (clusters(data) / 2, ORANGE, "clusters: half the gap"),
     ):
         mean_curve(right, at, values.T, colour, label=label, each=True, marker="o", markersize=3)
-    right.set(ylabel="clarity of the arrangement", ylim=(0, 1.25))
+    right.set(ylabel="cosines against places", ylim=(-0.1, 1.35))
     for ax in axes[0]:
         ax.set_xlabel("weight decay")
         ax.set_xticks(at, [f"{decay:g}" for decay in data.decay.values])
         ax.legend(fontsize=6, loc="lower left" if ax is not right else "upper left")
-    figure.suptitle(f"means of {data.sizes['seed']} seeds, t intervals 95 %", fontsize=7)
+    left.set_title(f"all: means of {data.sizes['seed']} seeds, t 95 %", fontsize=7)
+    headline(figure, "Features that are on together cost less, if they lie side by side")
     letter_panels(axes[0])
     return figure
 
@@ -76,7 +77,9 @@ def arrangement(record: Record) -> Figure:
                 ax.annotate(str(feature + 1), 1.12 * W[:2, feature], fontsize=6, ha="center")
             limit = 1.35 * float(np.abs(W).max())
             ax.set(aspect="equal", xlim=(-limit, limit), ylim=(-limit, limit), xticks=[], yticks=[])
+            ax.spines[:].set_visible(False)
             if i == 0:
                 ax.set_title(f"weight decay {decay:g}", fontsize=7)
         axes[i, 0].set_ylabel(kind)
+    headline(figure, "Neighbours on the circle and members of a cluster share directions")
     return figure

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve, reference_line
 from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE
-from circuitax.figures.style import PAGE, letter_panels, new_figure, styled
+from circuitax.figures.style import PAGE, headline, letter_panels, new_figure, styled
 from circuitax.records.record import Record
 from experiments.toy_memorization.measures import CORNERS, bump
 
@@ -61,8 +61,10 @@ def descent(data: xr.Dataset) -> Figure:
     for ax in axes[0]:
         ax.set(xscale="log", xlabel="training points $T$")
         ax.legend(fontsize=6)
-    title = f"means of {sets} training sets, t intervals 95 %; best restart by training loss"
-    figure.suptitle(title, fontsize=7)
+    dimension.set_title(f"all: means of {sets} training sets, t 95 %", fontsize=7)
+    headline(
+        figure, "Samples have the dimensions first, features last; the test loss bumps between"
+    )
     letter_panels(axes[0])
     return figure
 
@@ -77,6 +79,7 @@ def polygons(data: xr.Dataset) -> Figure:
         _rays(axes[0, column], W, BLUE)
         _rays(axes[1, column], vectors, GREEN)
         axes[0, column].set_title(f"$T$ = {size}", fontsize=7)
+    headline(figure, "Few samples become a polygon, many make a pentagon of features")
     axes[0, 0].set_ylabel("features")
     axes[1, 0].set_ylabel("samples")
     return figure
@@ -96,3 +99,4 @@ def _rays(ax: Axes, vectors: np.ndarray, colour: str) -> None:
     ax.plot(*np.stack([[zeros, vectors[0]], [zeros, vectors[1]]]), color=colour, linewidth=0.4)
     ax.plot(*vectors, ".", color=colour, markersize=2.5, rasterized=True)
     ax.set(aspect="equal", xlim=(-limit, limit), ylim=(-limit, limit), xticks=[], yticks=[])
+    ax.spines[:].set_visible(False)

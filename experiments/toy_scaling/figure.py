@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from circuitax.figures.marks import interval_bars, mean_curve, reference_line
 from circuitax.figures.palette import BLACK, BLUE, COLOURS, GREEN, GREY, ORANGE, PINK
-from circuitax.figures.style import PAGE, letter_panels, new_figure, styled
+from circuitax.figures.style import PAGE, headline, letter_panels, new_figure, styled
 from circuitax.records.estimate import mean_estimate
 from circuitax.records.record import Record
 from experiments.toy_scaling.measures import arm, exponent, represented
@@ -47,9 +47,9 @@ def scaling(data: xr.Dataset) -> Figure:
                 dashes = {"linestyle": "--", "linewidth": 0.8}
                 ax.plot(width, one.ignored.values, color=colour, **dashes)
         ax.set(xscale="log", yscale="log", xlabel="width $m$")
-        ax.set_title(rf"{name} superposition, decay $\gamma$ = {decay:g}")
+        ax.set_title(rf"{name}: decay $\gamma$ = {decay:g}", fontsize=7)
         ax.set_xticks(width, [str(w) for w in width])
-        ax.minorticks_off()
+        ax.set_xticks([], minor=True)
     first = arm(data, data.alpha.values[decays == decays.min()][0], decays.min())
     start = float(first.loss.isel(width=0).mean())
     axes[0, 0].plot(width, start * width[0] / width, ":", color=GREY, label="1/m")
@@ -58,6 +58,7 @@ def scaling(data: xr.Dataset) -> Figure:
     for ax, _, _ in panels:
         ax.legend(fontsize=6, loc="lower left")
     _exponents(axes[0, 2], data, decays.min(), decays.max())
+    headline(figure, "With all features in superposition loss falls like 1/m, else like the tail")
     letter_panels(axes[0])
     return figure
 
@@ -130,7 +131,10 @@ def geometry(data: xr.Dataset) -> Figure:
     right.plot(width, 1 / width, ":", color=GREY, label="1/m")
     right.set(xscale="log", yscale="log", xlabel="width $m$", ylabel="mean squared overlap")
     right.set_xticks(width, [str(w) for w in width])
-    right.minorticks_off()
+    right.set_xticks([], minor=True)
     right.legend(fontsize=6)
+    headline(
+        figure, "Weight decay decides how many features are kept, and they overlap like a frame"
+    )
     letter_panels(axes[0])
     return figure
