@@ -150,7 +150,8 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         sizes = replace(spec.model, d_vocab=len(trio.names))
         exam = repeated_texts(derive(key, f"{name}-repeats"), spec.repeats, sizes)
         data, table = _readings(spec, name, trio, exam, read, lab)
-        found.append(data.assign_coords(language=name))
+        # Numbered, so that languages with fewer members are filled up.
+        found.append(data.assign_coords(language=name, member=range(data.sizes["member"])))
         tables[name] = table
     specs = {name: replace(spec.model, n_layers=i) for i, name in enumerate(DEPTHS)}
     published = {
