@@ -15,7 +15,7 @@ SIZE = (23.4, 16.5)  # inches: A2 across
 COLUMNS = 3
 _DPI = 300  # of the pictures inside
 _HEADING = 16  # points
-_HEAD, _MARGIN, _TEXT = 0.17, 0.02, 0.07  # shares of the page: title, borders, text of a panel
+_HEAD, _MARGIN, _TEXT = 0.17, 0.02, 0.075  # shares of the page: title, borders, text of a panel
 
 
 class Panel(NamedTuple):
