@@ -120,25 +120,4 @@ CLAIMS = (
         at_most(0.5),
         "half of it; one previous-token head is enough in two-layer models",
     ),
-    PAPER.claim(
-        "real-k-composition",
-        "previous-token heads compose with the keys of induction heads more than other earlier "
-        "heads do: mean over the five best induction heads of the mean for the five best "
-        "previous-token heads minus that for all others, in deviations from random rotations",
-        at_least(0),
-        "a sign; scores are of the maps without their rotations",
-        section="the mechanism, shown there on two-layer models (K-composition)",
-        n=5,
-        selection="the five heads with the largest mean prefix scores",
-    ),
-    PAPER.claim(
-        "real-k-composition-rank",
-        "the best of them lies in the top tenth: share of earlier heads that compose less with the "
-        "keys of an induction head than the best previous-token head, mean of five",
-        at_least(0.9),
-        "the top tenth",
-        section="the mechanism, shown there on two-layer models (K-composition)",
-        n=5,
-        selection="the five heads with the largest mean prefix scores",
-    ),
 )

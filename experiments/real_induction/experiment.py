@@ -15,10 +15,7 @@ import xarray as xr
 from jaxtyping import Array, Bool, Float, Int
 
 from circuitax.circuits.attribution import attribute, over_mean_token
-from circuitax.circuits.composition import KINDS as COMPOSITIONS
-from circuitax.circuits.composition import composition
 from circuitax.circuits.detectors import detect
-from circuitax.circuits.folding import fold_norms
 from circuitax.circuits.in_context import token_losses
 from circuitax.kernel.interventions import ablate_heads
 from circuitax.kernel.model import Model
@@ -31,7 +28,6 @@ from experiments.real_induction.repeats import KINDS, PREFIX, PREVIOUS, repeats
 
 BUDGET_SECONDS = 120
 PAPER_SECONDS = 120
-KEYS = COMPOSITIONS.index("K")
 
 
 @dataclass(frozen=True)
@@ -88,12 +84,6 @@ def read(
     return Reading(token_losses(seen.logits, text), scores, direct)
 
 
-@jax.jit
-def key_composition(model: Model) -> Float[Array, "layers heads layers heads"]:
-    """K-composition of every writer with every later reader, in units of random rotations."""
-    return composition(fold_norms(model)).z[KEYS]
-
-
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     """Read the model, remove heads, spoil keys; without the package say how to get it."""
     weights_key, draws_key = jax.random.split(key)
@@ -121,13 +111,11 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     drawn = [rng.choice(rest, spec.top, replace=False) for _ in range(spec.draws)]
     sets = {"induction": inducers, "previous": before}
     sets |= {f"random {i}": chosen for i, chosen in enumerate(drawn)}
-    rows, columns = np.unravel_index(inducers, nothing.shape)
-    lab.log("composition")
-    writers = np.moveaxis(np.asarray(key_composition(model))[:, :, rows, columns], -1, 0)
     removed = [plain]
     for name, chosen in sets.items():
         lab.log(f"without {name}")
         removed.append(on_texts(texts.plain, _marked(nothing, chosen)))
+    rows, columns = np.unravel_index(inducers, nothing.shape)
     of_top = [r.scores[:, KINDS.index(PREFIX), rows, columns] for r in removed]
     heads, cells = ("layer", "head"), np.stack(list(sets.values()))
     losses, n = np.stack([r.losses for r in removed]), spec.length
@@ -142,7 +130,6 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
             "prefix_of_top": (("set", "text", "rank"), np.stack(of_top)),
             "scores": (("twin", "text", "kind", *heads), np.stack([plain.scores, spoilt.scores])),
             "direct": (("text", *heads), plain.direct),
-            "key_composition": (("rank", *heads), writers),
             "removed_layer": (("without", "rank"), cells // n_heads),
             "removed_head": (("without", "rank"), cells % n_heads),
         },

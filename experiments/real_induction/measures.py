@@ -39,7 +39,6 @@ def estimates(data: xr.Dataset) -> dict[str, Estimate]:
     anti = direct.mean("text").where(mean_prefix > SEARCHES, np.inf).argmin(CELLS)
     inducers = np.argwhere(mean_prefix.values > INDUCTION_SCORE)
     fed = data.prefix_of_top.mean("rank")
-    leads, ranks = np.array([_writers(data, reader) for reader in range(data.sizes["rank"])]).T
     return {
         "real-loss-first": exact(first.mean(), n),
         "real-loss-second": exact(second.mean(), n),
@@ -57,8 +56,6 @@ def estimates(data: xr.Dataset) -> dict[str, Estimate]:
         "real-previous-feeds": mean_estimate(
             (fed.sel(set="previous") / fed.sel(set="intact")).values
         ),
-        "real-k-composition": mean_estimate(leads),
-        "real-k-composition-rank": mean_estimate(ranks),
     }
 
 
@@ -77,17 +74,6 @@ def of_top(data: xr.Dataset, values: xr.DataArray) -> xr.DataArray:
     """The values of the heads that match prefixes best, along ``rank``."""
     best = data.sel(without="induction")
     return values.isel(layer=best.removed_layer, head=best.removed_head)
-
-
-def _writers(data: xr.Dataset, reader: int) -> tuple[float, float]:
-    """Previous-token heads among all that act before a reader: their lead, and the best's rank."""
-    scores = data.key_composition.isel(rank=reader).values
-    before = data.sel(without="previous")
-    ours = np.zeros(scores.shape, bool)
-    ours[before.removed_layer.values, before.removed_head.values] = True
-    earlier = np.isfinite(scores)
-    previous, others = scores[earlier & ours], scores[earlier & ~ours]
-    return previous.mean() - others.mean(), float(np.mean(others < previous.max()))
 
 
 def _over_random(data: xr.Dataset, name: str) -> Estimate:
