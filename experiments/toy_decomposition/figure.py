@@ -79,7 +79,8 @@ def parts(record: Record) -> Figure:
     figure, axes = new_figure(1, len(widths), width=PAGE, height=2.5, width_ratios=widths)
     _rows(axes[0, 0], record, prefix)
     for ax, on, place in zip(axes[0, 1:], alone, maps, strict=True):
-        live = np.flatnonzero(on.max(axis=0) > 0.1)
+        strongest = on.max(axis=0)
+        live = np.flatnonzero(strongest > 0.1) if strongest.max() > 0.1 else np.arange(1)
         order = live[np.argsort(on[:, live].argmax(axis=0), kind="stable")]
         image = ax.imshow(on[:, order], vmin=0, vmax=1, cmap="Greys", aspect="auto")
         ax.set_xticks(range(len(order)), order, fontsize=6)
