@@ -1,6 +1,7 @@
 """Batches of a few sizes, and how programs for them are compiled: few programs, each quickly."""
 
-import jaxlib
+from importlib import metadata
+
 import numpy as np
 from jaxtyping import Int
 
@@ -8,7 +9,7 @@ from jaxtyping import Int
 SIZES = (4, 8, 16, 32, 64, 128, 256)
 # These older emitters of the CPU's compiler take half the time for a program of the same speed.
 # jaxlib 0.12 has the newer ones only, and refuses the option.
-_OLDER = tuple(int(part) for part in jaxlib.__version__.split(".")[:2]) < (0, 11)
+_OLDER = tuple(int(part) for part in metadata.version("jaxlib").split(".")[:2]) < (0, 11)
 OPTIONS: dict[str, bool | str] = {"xla_cpu_use_fusion_emitters": False} if _OLDER else {}
 
 

@@ -3,6 +3,7 @@
 from functools import partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -30,9 +31,10 @@ def exact_losses(
     Returns:
         ``[member]``, float64.
     """
-    wide = TiedWeights(*(np.asarray(leaf, np.float64) for leaf in weights))
-    settings = (np.asarray(a, np.float64) for a in (density, importance))
+    # By way of the host: an array of the caller's precision cannot be widened where it is.
+    narrow = jax.tree.map(np.asarray, (weights, density, importance))
     with jax.enable_x64(True):
+        wide, *settings = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), narrow)
         return np.asarray(losses_with_errors(wide, *settings).value)
 
 

@@ -116,7 +116,8 @@ def find_optimum(
             block=search_terms,
             tolerances=tolerances,
         )
-        return found.x.reshape(x.shape), *(a.reshape(cells, count) for a in found[1:])
+        shape = (cells, count)
+        return found.x.reshape(x.shape), found.loss.reshape(shape), found.gradient.reshape(shape)
 
     x = np.repeat(padding.pack(first)[None], n_cells, axis=0)
     x, loss, _ = minima(x, search_terms, (1e-5, 1e-6))
@@ -151,14 +152,14 @@ def _starts(
     init_scale: float,
     dtype: jnp.dtype,
 ) -> TiedWeights:
-    """Random starts, then the given ones; on the host."""
+    """Random starts, then the given ones."""
     shape = (n_restarts, n_hidden, n_features)
     count = n_restarts * n_hidden * n_features
     # Number i of a draw is the same however many follow it.
     drawn = max(LEAST_DRAWN, 1 << (count - 1).bit_length())
     W = np.asarray(jax.random.normal(derive(key, "starts"), (drawn,), dtype))[:count]
     W, b = init_scale / n_hidden**0.5 * W.reshape(shape), np.zeros((n_restarts, n_features), dtype)
-    if starts is None:
-        return TiedWeights(W, b)
-    given = (np.asarray(leaf, dtype) for leaf in starts)
-    return TiedWeights(*(np.concatenate(pair) for pair in zip((W, b), given, strict=True)))
+    if starts is not None:
+        W = np.concatenate([W, np.asarray(starts.W, dtype)])
+        b = np.concatenate([b, np.asarray(starts.b, dtype)])
+    return TiedWeights(jnp.asarray(W), jnp.asarray(b))
