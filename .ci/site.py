@@ -1,5 +1,6 @@
-"""What the site has beyond docs/: the results with their figures, and the notebooks as pages."""
+"""What the site has beyond docs/: results with figures, notebooks as pages, and public names."""
 
+import ast
 import re
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ def on_files(files: Files, config: Any) -> Files:
             text = Path(str(file.abs_src_path)).read_text(encoding="utf-8")
             name = file.src_uri.removesuffix(".py") + ".md"
             files.append(File.generated(config, name, content=as_markdown(text)))
+    face = (ROOT / "src/circuitax/__init__.py").read_text(encoding="utf-8")
+    files.append(File.generated(config, "api.md", content=api_page(face)))
     return files
 
 
@@ -48,3 +51,36 @@ def as_markdown(script: str) -> str:
         else:
             parts.append(f"```python\n{body.strip()}\n```")
     return "\n\n".join(parts) + "\n"
+
+
+def api_page(face: str) -> str:
+    """The public names, in the groups of the package's docstring, as mkdocstrings shows them.
+
+    Args:
+        face: Source of the package's root.
+    """
+    tree = ast.parse(face)
+    (places,) = (
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_PLACES"
+    )
+    parts = ["# API", "What `import circuitax as cx` gives. Shapes stand in the signatures."]
+    for group in (ast.get_docstring(tree) or "").split("\n\n"):
+        title, *lines = group.splitlines()
+        names = [name for line in lines for name in _names(line, places)]
+        if names and re.fullmatch(r"[A-Z][\w ]*", title):
+            parts += [f"## {title}", *(_directive(name, places[name]) for name in names)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _names(line: str, places: dict[str, str]) -> list[str]:
+    """The public names that begin a line, before their description."""
+    found = re.match(r"    (\w+(?:, \w+)*) ", line)
+    return [name for name in found[1].split(", ") if name in places] if found else []
+
+
+def _directive(name: str, place: str) -> str:
+    module, _, other = place.partition(":")
+    options = f"      heading: cx.{name}\n      toc_label: {name}"
+    return f"::: {module}.{other or name}\n    options:\n{options}"

@@ -36,6 +36,7 @@ HOME = {
     "omegaconf": {"config", "commands"},
     "matplotlib": {"figures", "experiments"},
     "orbax": {"training"},
+    "flint": {"superposition"},
     "xarray": {"records", "figures", "lab", "kit", "commands", "experiments"},
     "tqdm": {"lab", "commands", "experiments"},
     "optax": {"circuits", "superposition", "projection", "training"},
@@ -45,8 +46,9 @@ HOME = {
 JAX = {"jax", "jaxlib", "jaxtyping", "flax", "optax", "orbax", "chex"}
 # Records are read and figures drawn on machines without JAX, and claims settled there.
 WITHOUT_JAX = {"records", "figures"}
-# Files of an experiment that see nothing but its saved record; figure_*.py counts as figure.py.
-READERS = {"claims", "measures", "figure"}
+# Files of an experiment that see nothing but its finished run; figure_*.py counts as figure.py.
+# A viewer may import JAX inside a function, where it runs a model that the run kept.
+READERS = {"claims", "measures", "figure", "viewer"}
 ENTRY_LINES = 30
 
 Sources = dict[PurePosixPath, ast.Module]

@@ -12,6 +12,9 @@ import numpy as np
 
 import circuitax as cx
 from circuitax.circuits.ground_truth import induction_model
+from circuitax.kit.notebook import notebook
+
+notebook()  # in Jupyter, models, runs and ledgers at the end of a cell unfold as trees
 
 model = induction_model(jax.random.key(0), d_vocab=12, n_ctx=16, n_distractors=2)
 print(model.spec.n_layers, "layers of", model.spec.n_heads, "heads")

@@ -15,6 +15,7 @@ from jaxtyping import Array
 
 from circuitax.circuits.bigrams import bigram_log_probs, direct_path_log_probs
 from circuitax.data.bigrams import cross_entropy, mean_divergence, smoothed_bigrams
+from circuitax.data.text import TextSpec
 from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
@@ -45,12 +46,14 @@ class Spec:
     """How the zero-layer models are fitted; the text is that of `text_models`.
 
     Attributes:
+        task: The text that those models were trained on.
         widths: d_model as shares of the vocabulary, each in (0, 1], increasing, the last one 1.
         optim: Optimizer, on the whole count matrix.
         seeds: Members at each width.
         strength: Pseudo-counts a row of the smoothed table, positive.
     """
 
+    task: TextSpec = field(default_factory=TextSpec)
     widths: Any = (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)  # tuple[float, ...]
     optim: OptimSpec = field(default_factory=OptimSpec)
     seeds: int = 5
@@ -64,6 +67,10 @@ class Spec:
             raise ValueError(f"widths={self.widths} must end with 1, the whole vocabulary")
         require_at_least(self, 1, "seeds")
         require_positive(self, "strength")
+
+    def upstream(self, name: str) -> dict[str, str | int]:
+        """``text_models`` of the same text; see `circuitax.config.cells`."""
+        return self.task.upstream()
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:

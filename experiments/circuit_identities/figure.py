@@ -1,8 +1,9 @@
 """Decompositions of random models close up to rounding, and random heads already compose.
 
-closing   The greatest error of every identity, for every depth. Refuted by a mark above its line.
-nulls     Composition and OV eigenvalue scores before training. Refuted if composition does not
-          centre on 1/√d_model, or if OV scores leave 0.
+closing   Every identity holds up to rounding, at every depth. The greatest error of each. Refuted
+          by a mark above its line.
+nulls     Before training heads compose as random matrices do, and their OV scores lie around 0.
+          Refuted if composition does not centre on 1/√d_model, or if OV scores leave 0.
 """
 
 import numpy as np

@@ -6,6 +6,7 @@ from jaxtyping import Array, Float
 
 from circuitax.circuits.attribution import attribute, over_mean_token
 from circuitax.circuits.components import Components, components_of, stacked
+from circuitax.circuits.detectors import detect, previous_mask
 from circuitax.circuits.heads import token_ov
 from circuitax.circuits.in_context import token_losses
 from circuitax.circuits.norm_price import norm_price
@@ -25,7 +26,8 @@ REPLACED = ("zero", "mean", "resample", "zero, patterns kept")
 def of_windows(model: Model, windows: Array) -> dict[str, Array]:
     """Means over windows: direct effects on the next token, and nats without each component.
 
-    Direct effects are logits over the mean token, final norm frozen.
+    Direct effects are logits over the mean token, final norm frozen. ``looks_back`` is the
+    attention of each head to the previous token, by which heads of several models are aligned.
     """
 
     def parts_of(text: Array) -> Components:
@@ -52,6 +54,7 @@ def of_windows(model: Model, windows: Array) -> dict[str, Array]:
         effects = jnp.concatenate([stacked(split.parts), split.bias[None]])
         return {
             "loss": loss(seen.logits),
+            "looks_back": detect(seen.trace.patterns, previous_mask(text)).score,
             "ablated": jnp.stack(lost),
             "direct": effects[:, :-1].mean(axis=1),
             "remainder": jnp.abs(split.remainder).max() / jnp.abs(centred.logits).max(),

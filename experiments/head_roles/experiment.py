@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
@@ -16,6 +15,7 @@ from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as run_model
 from circuitax.kit.checks import require_at_least
 from circuitax.kit.kept_models import KeptModels
+from circuitax.kit.kept_texts import kept_windows
 from circuitax.kit.members import each_member
 from circuitax.lab.lab import Lab
 from circuitax.records.head_roles import role_of_each, roles
@@ -122,8 +122,7 @@ def full(spec: Spec, lab: Lab) -> xr.Dataset:
     if "full" not in kept.names:
         raise ValueError("full_seeds=0 of text_models must be at least 1: there is no full model")
     first, last = kept.members("full", kept.steps[0]), kept.members("full")
-    windows = jnp.asarray(lab.load_arrays("held-out", source="text_models")["windows"])
-    windows = windows[: spec.windows]
+    windows = kept_windows(lab, "text_models", spec.windows)
     found = lab.stage("components", each_member(of_windows, windows), last)
     align = each_member(alignments, windows)
     after, before = (
@@ -141,6 +140,7 @@ def full(spec: Spec, lab: Lab) -> xr.Dataset:
             "alignment_full_at_init": (each, before),
             "direct_full": ((members, "full_component"), found["direct"]),
             "nats_lost": ((members, "replaced", "cell"), found["nats_lost"]),
+            "looks_back_full": ((members, "full_layer", "full_head"), found["looks_back"]),
             "remainder_full": (members, found["remainder"]),
             "full_alive": (members, alive == 1),
             "full_uniform": np.log(last.d_vocab),

@@ -1,17 +1,20 @@
 """Who does what: by looking, by writing, by patching; and what each component is worth.
 
-roles       Every head of the two-layer models, a dot each and a column a seed, with its null;
-            the size of virtual heads is over that of their second head alone. Refuted if named
-            heads lie on the null lines, others far from them; if the marked pairs overlap in
-            Q or V and not in K; or if their virtual heads write as much as heads do.
+roles       First-layer heads look one token back, second-layer heads find what followed last time,
+            and they find it by keys that the first wrote. A dot a head, all seeds together.
+            Refuted if the coloured dots of a lie among the grey ones, if K does not stand out in
+            c, or if the heads that have a role can be exchanged at no cost.
+readings    Heads told apart by five more readings, none of which names the two kinds on its own.
+            Refuted if blue or orange dots lie on the dashed lines of chance in all of them.
 patching    Lead of the right answer won back by patching the stream into the corrupted text, and
             where heads of layer 1 take their direct effect from. Refuted if the bright squares do
             not move one position on between the layers, or if the bar is not at b.
-paths       What first-layer heads tell the second by Q, K, V; what is left of the lead with each
-            head resampled; direct effects. Refuted if Q or V carry what K does.
+paths       What first-layer heads tell the second by Q, K, V, and direct effects on the lead.
+            Refuted if Q or V carry what K does.
 components  The full transformer on real text: direct effects, nats lost, alignment with the stream,
-            norms held constant. Refuted if constant norms cost nothing, if no component is worth
-            a nat, or if all are aligned as before training.
+            norms held constant; heads in the order of their attention to the previous token.
+            Refuted if constant norms cost nothing, if no component is worth a nat, or if all are
+            aligned as before training.
 """
 
 import numpy as np
@@ -22,25 +25,25 @@ from matplotlib.figure import Figure
 from circuitax.figures.marks import mean_bars, reference_line, spread
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, SEQUENTIAL
 from circuitax.figures.style import letter_panels, new_figure, styled
-from circuitax.records.head_roles import INDUCTION, PREVIOUS
+from circuitax.records.head_roles import INDUCTION, PREFIX_SCORE, PREVIOUS, PREVIOUS_SCORE
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
 from experiments.head_roles.figure_components import components
 
 ROLES = (("other head", GREY), ("previous-token head", BLUE), ("induction head", ORANGE))
-LAYERS = ("layer 0", "layer 1")
+LAYERS = ("first layer", "second layer")
 HALF = 0.28  # how far dots spread to either side
 
 
 @styled
 def draw(record: Record) -> dict[str, Figure]:
-    """The four figures of the experiment; those without a member that lived are left out."""
+    """The figures of the experiment; those without a member that lived are left out."""
     alive, full = members_where(record.data), members_where(record.data, "full_alive")
     # Patches are drawn of the seeds with an induction head, or of all if there is none.
     members = members_where(alive, "has_induction", otherwise="alive")
-    figures = {}
+    figures: dict[str, Figure] = {}
     if members.sizes["member"]:
-        figures["roles"] = roles(alive, members)
+        figures |= {"roles": roles(alive, members), "readings": readings(alive)}
         figures |= {"patching": patching(members), "paths": paths(members)}
     if full.sizes["full_member"]:
         figures["components"] = components(full)
@@ -48,42 +51,92 @@ def draw(record: Record) -> dict[str, Figure]:
 
 
 def roles(data: xr.Dataset, members: xr.Dataset) -> Figure:
-    """Scores of every head, by layer, with nulls; overlaps and virtual heads of pairs."""
-    figure, axes = new_figure(3, 3, height=5.8)
+    """Where every head looks, what it writes, who reads that, and what is lost without it."""
+    figure, axes = new_figure(2, 2, height=4.9)
+    looks, writes, reads, worth = axes.flat
+    role = data.role.transpose("layer", "member", "head").values
+    for i, (name, colour) in enumerate(ROLES):
+        for layer, mark in enumerate("o^"):
+            back, matching = (
+                data[score].transpose("layer", "member", "head").values[layer][role[layer] == i]
+                for score in ("previous", "prefix")
+            )
+            label = name if (i, layer) in ((0, 0), (PREVIOUS, 0), (INDUCTION, 1)) else None
+            looks.plot(back, matching, mark, color=colour, markersize=3.5, alpha=0.7, label=label)
+    reference_line(looks, x=PREVIOUS_SCORE)
+    reference_line(looks, y=PREFIX_SCORE)
+    looks.set(
+        xlabel="attention to the token before",
+        ylabel="attention to the token that\nfollowed the last time",
+        title="where each head looks",
+        xlim=(-0.03, 1.03),
+        ylim=(-0.03, 1.03),
+    )
+    shares = data.assign(
+        own_raise=(data.copying + 1) / 2, own_raise_null=(data.copying_null + 1) / 2
+    )
+    _by_layer(writes, shares, "own_raise")
+    writes.set(
+        title="what each head writes",
+        ylabel="share of what a token raises\nthat is the token itself",
+    )
+    writes.set_ylim(bottom=0)
+    z, marked = _overlaps(members)
+    for i, values in enumerate(z):
+        _pairs(reads, i, values, marked)
+    reads.set_xticks(range(3), ("queries", "keys", "values"))
+    reads.set(
+        title="who reads what the first layer writes",
+        ylabel="overlap of subspaces, standard\ndeviations from random ones",
+        xlabel="read by the second layer's",
+        xlim=(-0.5, 2.5),
+    )
+    reference_line(reads, y=0, style="dashed")
+    reads.plot([], [], "o", color=ORANGE, markersize=3, label="previous-token to induction head")
+    reads.plot([], [], "o", color=GREY, markersize=3, label="other pairs")
+    reads.legend(loc="upper right")
+    reads.set_ylim(top=1.45 * float(z.max()))
+    _by_layer(worth, members, "resampled")
+    reference_line(worth, y=1)
+    worth.set(
+        title="what is left without it",
+        ylabel="lead of the right answer, share left\nwith one head from another text",
+    )
+    writes.plot([], [], color=BLACK, linewidth=0.7, linestyle="--", label="by chance")
+    handles = [*looks.get_legend_handles_labels()[0][:3], *writes.get_legend_handles_labels()[0]]
+    labels = [name for name, _ in ROLES] + ["by chance"]
+    n = f"every head of {data.sizes['member']} seeds; circles: first layer, triangles: second"
+    figure.legend(handles, labels, loc="outside upper center", ncols=4, title=n, title_fontsize=7)
+    letter_panels(axes.flat)
+    return figure
+
+
+def readings(data: xr.Dataset) -> Figure:
+    """Five more readings of every head, each with what it would be by chance."""
+    figure, axes = new_figure(2, 3, height=3.9)
     panels = (
-        ("previous", "looks at the previous token", "attention"),
-        ("duplicate", "looks at earlier copies", "attention"),
-        ("prefix", "looks at what followed them", "attention"),
-        ("moves_name", "moves one of two candidates", "attention × copies"),
-        ("copying", "raises what it reads", "copying score"),
-        ("own", "reads at its own position", "share of its logits"),
-        ("alignment", "writes against the stream", "mean cosine"),
+        ("duplicate", "looks at earlier copies\nof the present token", "share of attention"),
+        ("moves_name", "moves one of two candidates\nto the answer", "attention × copied"),
+        ("own", "what it adds comes\nfrom its own position", "share of its logits"),
+        ("alignment", "writes along the stream,\nor against it", "mean cosine"),
     )
     for ax, (name, title, label) in zip(axes.flat, panels, strict=False):
         _by_layer(ax, data, name)
         ax.set(title=title, ylabel=label)
-        if label.startswith("attention"):
+        if name in ("duplicate", "moves_name"):
             ax.set_ylim(-0.03, 1.03)
-    overlaps, virtual = axes[2, 1:]
-    writes = members.role.isel(layer=0).rename(head="writer") == PREVIOUS
-    reads = members.role.isel(layer=1).rename(head="reader") == INDUCTION
-    z = members.overlap_z.transpose("kind", "member", "writer", "reader")
-    marked = (writes & reads).transpose("member", "writer", "reader").values
-    for i, values in enumerate(z.values):
-        _pairs(overlaps, i, values, marked)
-    overlaps.set_xticks(range(3), list(members.kind.values))
-    overlaps.set(ylabel="z", title="writes of 0 in reads of 1", xlim=(-0.5, 2.5))
-    reference_line(overlaps, y=0, style="dashed")
-    _pairs(virtual, 0, members.virtual.transpose("member", "writer", "reader").values, marked)
-    virtual.set_xticks((-0.2, 0.2), ("other pairs", "previous,\ninduction"))
-    virtual.set(title="virtual head over head alone", ylabel="ratio of sizes")
-    virtual.set(xlim=(-0.5, 0.5), ylim=(0, 1.05))
-    reference_line(virtual, y=1)
+    virtual, key = axes[1, 1:]
+    _, marked = _overlaps(data)
+    _pairs(virtual, 0, data.virtual.transpose("member", "writer", "reader").values, marked)
+    virtual.set_xticks((-0.2, 0.2), ("other\npairs", "previous-token\nto induction"))
+    virtual.set(title="two heads one after the other,\nas a virtual head")
+    virtual.set(ylabel="size over that of the second alone", xlim=(-0.5, 0.5), ylim=(0, 1.05))
     for name, colour in ROLES:
-        axes[0, 1].plot([], [], "o", color=colour, markersize=3, label=name)
-    axes[0, 1].plot([], [], color=BLACK, linewidth=0.7, linestyle="--", label="by chance")
-    axes[0, 1].legend(loc="upper left")
-    letter_panels(axes.flat)
+        key.plot([], [], "o", color=colour, markersize=3, label=name)
+    key.plot([], [], color=BLACK, linewidth=0.7, linestyle="--", label="by chance")
+    key.legend(loc="center", title=f"a dot a head, a column a seed,\nn = {data.sizes['member']}")
+    key.set_axis_off()
+    letter_panels([*axes[0], axes[1, 0], virtual])
     return figure
 
 
@@ -117,39 +170,49 @@ def patching(members: xr.Dataset) -> Figure:
 
 
 def paths(members: xr.Dataset) -> Figure:
-    """Routes from the first layer to the second, resampled heads, direct effects."""
-    figure, (axes,) = new_figure(1, 3, height=2.6, width_ratios=(1.3, 1, 1))
-    routes, resampled, direct = axes
+    """Routes from the first layer to the second, and direct effects on the lead."""
+    figure, (axes,) = new_figure(1, 2, height=2.6, width_ratios=(1.3, 1))
+    routes, direct = axes
     at = members.routes.transpose("member", "writer", "route").values
     previous = (members.role.isel(layer=0) == PREVIOUS).transpose("member", "head").values
     for shift, label, mask, colour in (
         (-0.2, "previous-token heads", previous, BLUE),
-        (0.2, "other heads of layer 0", ~previous, GREY),
+        (0.2, "other heads of the first layer", ~previous, GREY),
     ):
         has = mask.any(axis=1)
         if has.any():
             summed = np.where(mask[..., None], at, 0).sum(axis=1)[has]
             mean_bars(routes, summed.T, colour, shift=shift, width=0.38, label=label)
-    routes.set_xticks(range(len(members.route)), list(members.route.values))
+    names = {"Q": "queries", "K": "keys", "V": "values", "direct": "logits", "all": "all"}
+    routes.set_xticks(range(len(members.route)), [names[str(r)] for r in members.route.values])
     routes.axhline(0, color=BLACK, linewidth=0.5)
-    routes.set(title="what layer 0 tells, by route", ylabel="lead won back", xlabel="readers of it")
+    routes.set(
+        title="what the first layer tells, by who reads it",
+        ylabel="lead of the right answer,\nshare won back",
+        xlabel="put back into the second layer's",
+    )
     routes.set_ylim(top=1.45)
     routes.legend(loc="upper left")
-    _by_layer(resampled, members, "resampled")
-    reference_line(resampled, y=1)
-    resampled.set(title="one head resampled", ylabel="lead that is left")
-    names = list(members.component.values)
-    tokens = members.direct.isel(component=names.index("tokens")).values
+    parts = list(members.component.values)
+    tokens = members.direct.isel(component=parts.index("tokens")).values
     direct.plot(spread(len(tokens), HALF) - 1, tokens, "o", color=GREEN, markersize=3, alpha=0.7)
-    heads = [name for name in names if name.startswith("head")]
+    heads = [name for name in parts if name.startswith("head")]
     each = members.resampled.transpose("member", "layer", "head")
     effect = members.direct.sel(component=heads).transpose("member", "component").values
     _by_layer(direct, members.assign(effect=each.copy(data=effect.reshape(each.shape))), "effect")
-    direct.set(title="direct effect on the lead", ylabel="logits")
-    direct.set_xticks((-1, 0, 1), ("tokens", *LAYERS))
+    direct.set(title="what each adds itself", ylabel="lead of the right answer, logits")
+    direct.set_xticks((-1, 0, 1), ("token", *LAYERS))
     direct.axhline(0, color=BLACK, linewidth=0.5)
     letter_panels(axes)
     return figure
+
+
+def _overlaps(members: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
+    """Overlaps of every pair by kind; which pairs join a previous-token to an induction head."""
+    writes = members.role.isel(layer=0).rename(head="writer") == PREVIOUS
+    reads = members.role.isel(layer=1).rename(head="reader") == INDUCTION
+    z = members.overlap_z.transpose("kind", "member", "writer", "reader").values
+    return z, (writes & reads).transpose("member", "writer", "reader").values
 
 
 def _by_layer(ax: Axes, data: xr.Dataset, name: str) -> None:

@@ -11,22 +11,28 @@ from circuitax.figures.marks import interval_bars, mean_bars, reference_line
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PINK
 from circuitax.figures.style import PAGE, letter_panels
 from circuitax.records.estimate import mean_estimate
+from circuitax.records.head_roles import aligned_by
 
 
 def components(full: xr.Dataset) -> Figure:
-    """Every component of the full model: direct effect, nats lost, alignment; norms; bandwidth."""
+    """Every component of the full model: direct effect, nats lost, alignment; norms; bandwidth.
+
+    Heads are aligned by what they do, seed by seed; a mean over seeds of "head 0.1" is of no head.
+    """
     figure = Figure(figsize=(PAGE, 4.2))
     panels = figure.subplot_mosaic("ABCD;ABCE", width_ratios=(1.3, 1.4, 1.2, 1.0))
     direct, lost, aligned, price, used = (panels[name] for name in "ABCDE")
     names = [str(name) for name in full.full_component.values]
     y = np.arange(len(names))[::-1]
     cells = np.array([y[names.index(cell)] for cell in full.cell.values])
+    full = _aligned_heads(full)
     _direct(direct, full, y)
     _lost(lost, full, cells)
     _aligned(aligned, full, cells)
     for ax in (direct, lost, aligned):
         ax.axvline(0, color=BLACK, linewidth=0.5)
-        ax.set_yticks(y, names if ax is direct else [""] * len(names))
+        labels = _row_names(names, full.sizes["full_head"])
+        ax.set_yticks(y, labels if ax is direct else [""] * len(names))
         ax.set_ylim(-0.7, len(names) - 0.3)
     _price(price, full)
     _used(used, full)
@@ -34,9 +40,37 @@ def components(full: xr.Dataset) -> Figure:
     return figure
 
 
+def _aligned_heads(full: xr.Dataset) -> xr.Dataset:
+    """The heads of each layer in the order of their attention to the previous token."""
+    axes = {"direct_full": "full_component", "nats_lost": "cell", "alignment_full": "cell"}
+    # Before training a head is followed by its place, so that it is the same head as after.
+    axes |= {"alignment_full_at_init": "cell"}
+    return full.assign(
+        {name: aligned_by(full[name], full.looks_back_full, axis) for name, axis in axes.items()}
+    )
+
+
+def _row_names(names: Sequence[str], n_heads: int) -> list[str]:
+    """Rows in words: a head is called by the rank of its attention to the previous token."""
+    ranks = {0: "looks back most", n_heads - 1: "looks back least"}
+    words = {"tokens": "token", "bias": "bias of the logits"}
+    for name in names:
+        kind, _, place = name.partition(" ")
+        if kind == "head":
+            layer, rank = (int(number) for number in place.split("."))
+            words[name] = f"layer {layer}: {ranks.get(rank, f'rank {rank + 1}')}"
+        elif place:
+            words[name] = f"layer {place}: {'MLP' if kind == 'mlp' else 'bias of heads'}"
+    return [words.get(name, name) for name in names]
+
+
 def _direct(ax: Axes, full: xr.Dataset, y: np.ndarray) -> None:
     _rows(ax, y, full.direct_full, BLUE, "o")
-    ax.set(title="direct effect", xlabel="logits of the next token\nover the mean token")
+    n = full.sizes["full_member"]
+    ax.set(
+        title=f"direct effect (n = {n} seeds)",
+        xlabel="logits of the next token\nover the mean token",
+    )
     _linear_near_zero(ax, (-1, 0, 0.1, 1, 10))
 
 

@@ -1,6 +1,6 @@
 """What the phase change is held against, fixed before the first run.
 
-O1 to O8 number the observations that are taken from the induction-heads paper.
+O1 to O15 number the observations that are taken from the induction-heads paper.
 """
 
 from circuitax.records import papers
@@ -134,6 +134,52 @@ CLAIMS = (
         at_least(0.9),
         PILOT,
         section="ablations (O8)",
+    ),
+    PAPER.claim(
+        "pairs-phase",
+        "Share of two-layer models whose in-context score falls by 1 nat in a sixth of training "
+        "for every pair of positions, the early one before any repeat and the late one after the "
+        "longest period",
+        at_least(0.75),
+        MOST,
+        section="in-context score of other pairs of positions (O14)",
+    ),
+    PAPER.claim(
+        "pivot-two-layers",
+        "In the plane of largest variance of single tokens' losses, training of two layers turns "
+        "in the phase change: angle between its way to the change and its way through it, degrees",
+        at_least(45),
+        "half a right angle: the paper shows a pivot and gives no number",
+        section="principal components of per-token losses (O5)",
+        explanation="four fifths of the variance lie on one component, the repeated tokens' loss, "
+        "which the change only speeds up: these texts may have too little else to be learned first",
+    ),
+    PAPER.claim(
+        "pivot-one-layer",
+        "That of one layer does not: the same angle at its own steepest sixth of training",
+        at_most(45),
+        "half a right angle",
+        section="principal components of per-token losses (O5)",
+        explanation="one layer moves little, and its direction may be noise",
+    ),
+    PAPER.claim(
+        "trace-keys",
+        "The trace of the QK circuit through K-composition becomes positive in the change: "
+        "eigenvalue score of previous-token and prefix-matching head, at its end minus at its "
+        "beginning",
+        at_least(0.3),
+        "the score of the corner is 0.7, random heads have 0",
+        section="trace of the QK circuit (O10)",
+        explanation="it is 0.9 before the in-context score begins to fall steeply: perhaps the "
+        "circuit's direction forms first, and its size then makes attention sharp",
+    ),
+    PAPER.claim(
+        "trace-values",
+        "That of the OV circuit of the prefix-matching head rises with it: eigenvalue score at the "
+        "end of the change minus at its beginning",
+        at_least(0),
+        "a relation: heads may copy before they match",
+        section="trace of the OV circuit (O10)",
     ),
     PAPER.claim(
         "ablation-others",

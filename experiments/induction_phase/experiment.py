@@ -11,11 +11,13 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array
 
+from circuitax.circuits.heads import token_ov
 from circuitax.circuits.in_context import token_losses
 from circuitax.circuits.induction_scores import induction_scores
 from circuitax.circuits.loss_slope import loss_slope
 from circuitax.circuits.patching import Ablation, ablate, each_component
 from circuitax.circuits.phase_change import change_window, speed_up, steepest_stretch
+from circuitax.circuits.spectra import composed_keys, copying_score, same_matching
 from circuitax.data.repeated import RepeatedSource
 from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive
@@ -31,7 +33,7 @@ from circuitax.models.extract_transformer import model_from_params
 from circuitax.models.transformer import Transformer
 from circuitax.records.record import Record
 from circuitax.training.ensemble import Plan, advance, init, new_members
-from circuitax.training.language import NextToken
+from circuitax.training.language import NextToken, text_losses
 from circuitax.training.optim import OptimSpec
 
 BUDGET_SECONDS = 120
@@ -45,6 +47,8 @@ ARMS = {
 }
 # A head with a prefix-matching score from here on matches prefixes.
 PREFIX_SCORE = 0.4
+# Texts whose single tokens span the space in which trajectories of training are drawn.
+TRAJECTORY_TEXTS = 16
 # How an ablation is done, and which heads are taken together.
 KINDS = ("patterns held", "all reacts")
 GROUPS = ("prefix-matching heads", "all others")
@@ -116,7 +120,26 @@ def measure(model: Model, texts: Array, task: RepeatedSource) -> dict[str, Array
     """
     scores = induction_scores(model, texts)
     losses = scores.loss_by_position
-    return scores._asdict() | {"loss": losses.mean(), "in_context": in_context(task, losses)}
+    return scores._asdict() | {
+        "loss": losses.mean(),
+        "in_context": in_context(task, losses),
+        "token_loss": text_losses(model, texts[:TRAJECTORY_TEXTS]).ravel(),
+        **circuits(model),
+    }
+
+
+def circuits(model: Model) -> dict[str, Array]:
+    """What the weights say: copying of every head, and matching through K of every pair of heads.
+
+    Each is a trace over the sum of absolute eigenvalues. Both are NaN for one layer, and for
+    smeared keys, whose circuit is not of one token.
+    """
+    heads = range(model.n_heads)
+    if model.n_layers < 2 or model.blocks.attention.smear is not None:
+        nothing = jnp.full((model.n_layers, model.n_heads), jnp.nan)
+        return {"copying": nothing, "matching": jnp.full((len(heads), len(heads)), jnp.nan)}
+    found = [same_matching(*composed_keys(model, (0, head), 1))[1] for head in heads]
+    return {"copying": copying_score(token_ov(model)), "matching": jnp.stack(found)}
 
 
 def in_context(task: RepeatedSource, losses: Array) -> Array:
@@ -166,6 +189,8 @@ def _dataset(spec: Spec, steps: np.ndarray, found: dict[str, dict[str, Any]]) ->
             "slope": ((*over, "position"), np.asarray(loss_slope(jnp.asarray(by_position)))),
             "prefix": ((*over, "layer", "head"), stack("prefix", -2)),
             "previous": ((*over, "layer", "head"), stack("previous", -2)),
+            "copying": ((*over, "layer", "head"), stack("copying", -2)),
+            "matching": ((*over, "writer", "reader"), stack("matching")),
             "ablated": ((*each_arm, "ablation", "layer", "head"), stack("each", -2)),
             "ablated_group": ((*each_arm, "ablation", "group"), stack("groups")),
             "alive": (each_arm, stack("alive")),
@@ -179,6 +204,9 @@ def _dataset(spec: Spec, steps: np.ndarray, found: dict[str, dict[str, Any]]) ->
             "index": ("position", np.arange(1, by_position.shape[-1] + 1)),
         },
     )
+    plane, explained = trajectories(stack("token_loss"))
+    data["trajectory"] = ((*over, "component"), plane)
+    data["explained"] = ("component", explained)
     data["best_prefix"] = data.prefix.max(["layer", "head"])
     data["best_previous"] = data.previous.isel(layer=0).max("head")
 
@@ -197,8 +225,29 @@ def _dataset(spec: Spec, steps: np.ndarray, found: dict[str, dict[str, Any]]) ->
     data["bump"] = (each_arm, each(speed_up, "loss", stretch))
     # By the longest period every text repeats; before that, a shorter context may do.
     data["every_text_repeats"] = spec.task.max_period
+    data["first_repeat"] = spec.task.min_period
     there = data.slope.isel(position=spec.task.max_period - 1)
     at_start = there.interp(step=data.jump_start)
     data["slope_before"] = at_start.drop_vars(["step", "index"])
     data["slope_after"] = there.isel(step=-1, drop=True).drop_vars("index")
     return data
+
+
+def trajectories(token_losses: np.ndarray, n_components: int = 2) -> tuple[np.ndarray, np.ndarray]:
+    """Training as paths in the plane of largest variance of the losses on single tokens.
+
+    Args:
+        token_losses: ``[..., token]``, of all models at all steps, finite ones at least three.
+        n_components: Axes wanted.
+
+    Returns:
+        Places on the first principal components of all models together, NaN where a loss is not
+        finite; and the share of the variance that each explains.
+    """
+    flat = token_losses.reshape(-1, token_losses.shape[-1])
+    finite = np.isfinite(flat).all(axis=1)
+    centred = flat - flat[finite].mean(axis=0)
+    _, sizes, axes = np.linalg.svd(centred[finite], full_matrices=False)
+    places = centred @ axes[:n_components].T
+    share = sizes[:n_components] ** 2 / (sizes**2).sum()
+    return places.reshape(*token_losses.shape[:-1], n_components), share

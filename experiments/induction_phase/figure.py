@@ -2,18 +2,28 @@
 
 training   Loss, in-context score, prefix matching and previous-token score change together.
            Refuted if the orange curves bend at different times, or the grey ones bend at all.
-windows    In each seed the heads form while the in-context score falls, not before or after.
-           Refuted if markers lie outside the bars.
+windows    The heads form while the in-context score falls, not before or after. Titles count the
+           seeds whose marks all lie in the bar; a ring is around each mark that does not. Refuted
+           if rings are more than the exception: in over a tenth of the seeds of a.
 positions  The change teaches the models to predict repeats, at every position at once.
            Refuted if one plain layer gets dark beyond the longest period.
-slope      Before the change (orange) a longer context soon stops helping; after it the loss falls
-           on until every text repeats (dotted). Refuted if one plain layer gets as bright.
+slope      Only after the change does the loss fall on until every text repeats. Above, before it
+           (orange) a longer context soon stops helping; the dotted line is where the longest text
+           repeats. Below, how steeply the loss falls with the index, all through training. Refuted
+           if the blue line of a falls as far as that of c, or a gets as bright below.
+circuits   The circuit is in the weights before the in-context score falls: its traces have risen
+           by then (b), and training hardly turns there (a, the plane of largest variance of single
+           tokens' losses). Refuted if the curves of b rise in the shaded stretch, or the paths of a
+           have a corner where they become thick.
 ablation   Without the heads that match prefixes the in-context score is gone; what the others write
            is not missed, though patterns depend on one of them. Refuted if the solid line of a is
            low, or its dashed line above 0.
 """
 
 import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import legend_above, mean_curve, reference_line, zero_line
@@ -22,6 +32,7 @@ from circuitax.figures.style import letter_panels, new_figure, styled
 from circuitax.records.estimate import mean_estimate
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
+from experiments.induction_phase.figure_circuits import circuits
 from experiments.induction_phase.measures import JUMP_NATS
 
 ARMS = {
@@ -52,6 +63,7 @@ def draw(record: Record) -> dict[str, Figure]:
         "windows": windows(record),
         "positions": positions(record),
         "slope": slope(record),
+        "circuits": circuits(record, ARMS),
         "ablation": ablation(record),
     }
 
@@ -100,12 +112,18 @@ def windows(record: Record) -> Figure:
             alpha=0.35,
             label="steepest sixth of in-context score",
         )
+        inside = np.ones(rows.size, bool)
         for name, (label, colour, mark) in MARKS.items():
             # One smeared layer has no earlier layer for a previous-token head.
             if name == "best_previous" and arm != "2 layers":
                 continue
+            middle = order[f"{name}_middle"].values
+            outside = (middle < start) | (middle > end)
+            inside &= ~outside
+            ring = {"s": 60, "facecolors": "none", "edgecolors": BLACK, "linewidths": 0.8}
+            ax.scatter(middle[outside], rows[outside], **ring)
             ax.scatter(
-                order[f"{name}_middle"],
+                middle,
                 rows,
                 color=colour,
                 marker=mark,
@@ -113,7 +131,8 @@ def windows(record: Record) -> Figure:
                 linewidths=1,
                 label=f"{label}, half way",
             )
-        ax.set(title=arm, xlabel="training step", xlim=(0, float(data.step[-1])))
+        title = f"{arm}: all in the bar in {inside.sum()} of {rows.size} seeds"
+        ax.set(title=title, xlabel="training step", xlim=(0, float(data.step[-1])))
     axes[0, 0].set_ylabel("seed, by time of change")
     legend_above(figure, axes[0, 0], columns=3)
     letter_panels(axes[0])
@@ -150,34 +169,62 @@ def positions(record: Record) -> Figure:
 
 
 def slope(record: Record) -> Figure:
-    """How fast the mean loss falls with the token's index, over training."""
+    """Loss by token index before the change and at the end; below, its fall over training."""
     data = record.data
-    figure, axes = new_figure(1, 4, height=2.2, sharey=True)
+    figure, axes = new_figure(2, 4, height=3.7, sharey="row", height_ratios=[1, 1.15])
     deepest = -float(data.slope.isel(step=-1).mean("member").min())
-    for ax, arm in zip(axes[0], ARMS, strict=True):
+    changed = members_where(data.sel(arm="2 layers"))
+    for column, arm in zip(axes.T, ARMS, strict=True):
         members = members_where(data.sel(arm=arm))
-        values = members.slope.mean("member").transpose("position", "step")
-        image = ax.pcolormesh(
-            data.step,
-            data.index,
-            -values,
-            vmin=0,
-            vmax=deepest,
-            cmap=SEQUENTIAL,
-            shading="nearest",
-            rasterized=True,
-        )
-        reference_line(ax, y=data.every_text_repeats)
-        if float(members.jump.mean()) >= JUMP_NATS:
-            ax.axvline(float(members.jump_start.mean()), color=ORANGE, linewidth=1)
-        ax.set(title=arm, xlabel="training step", ylim=(1, float(data.index[-1])))
-    axes[0, 0].set_yscale("log", base=2)
-    axes[0, 0].yaxis.set_major_formatter("{x:.0f}")
-    axes[0, 0].set_ylabel("token index")
-    bar = figure.colorbar(image, ax=axes[0].tolist(), shrink=0.9, extend="min")
-    bar.set_label("fall of the loss,\nnats per e-fold of the index")
-    letter_panels(axes[0])
+        # What does not change is read when two layers do.
+        changes = members if float(members.jump.mean()) >= JUMP_NATS else changed
+        start = float(changes.jump_start.mean())
+        _loss_by_index(column[0], members, start)
+        image = _fall_of_loss(column[1], members, deepest)
+        column[1].axvline(start, color=ORANGE, linewidth=1)
+        reference_line(column[0], x=data.every_text_repeats)
+        reference_line(column[1], y=data.every_text_repeats)
+        column[0].set(title=arm, xlabel="token index", xlim=(1, 32))
+    axes[0, 0].set_ylabel("loss, nats")
+    axes[0, 0].set_ylim(bottom=0)
+    axes[1, 0].set_ylabel("token index")
+    bar = figure.colorbar(image, ax=axes[1].tolist(), shrink=0.9, extend="min", ticks=[0, 2, 4, 6])
+    bar.set_label("fall of the loss,\nnats per e-fold")
+    n = changed.sizes["member"]
+    legend_above(figure, axes[0, 0], columns=2, title=f"means of {n} seeds, 95 % intervals")
+    letter_panels(axes.flat)
     return figure
+
+
+def _loss_by_index(ax: Axes, members: xr.Dataset, start: float) -> None:
+    for step, colour, label in (
+        (start, ORANGE, "before the change (line below)"),
+        (float(members.step[-1]), BLUE, "at the end"),
+    ):
+        loss = members.loss_by_position.sel(step=step, method="nearest")
+        rows = loss.transpose("position", "member")
+        mean_curve(ax, members.index, rows, colour, label=label)
+    ax.set_xscale("log", base=2)
+    ax.set_xticks([1, 2, 4, 8, 16, 32])
+    ax.xaxis.set_major_formatter("{x:.0f}")
+
+
+def _fall_of_loss(ax: Axes, members: xr.Dataset, deepest: float) -> QuadMesh:
+    values = members.slope.mean("member").transpose("position", "step")
+    image = ax.pcolormesh(
+        members.step,
+        members.index,
+        -values,
+        vmin=0,
+        vmax=deepest,
+        cmap=SEQUENTIAL,
+        shading="nearest",
+        rasterized=True,
+    )
+    ax.set(xlabel="training step", ylim=(1, float(members.index[-1])))
+    ax.set_yscale("log", base=2)
+    ax.yaxis.set_major_formatter("{x:.0f}")
+    return image
 
 
 def ablation(record: Record) -> Figure:

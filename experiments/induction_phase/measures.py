@@ -1,5 +1,6 @@
 """How the record of the phase change settles its claims."""
 
+import numpy as np
 import xarray as xr
 
 from circuitax.records.difference import difference_estimate
@@ -39,6 +40,10 @@ def measure(record: Record) -> Measured:
         "together-previous": _inside(two, two.best_previous_middle),
         "index-two-layers": mean_estimate(two.slope_after - two.slope_before),
         "index-one-layer": mean_estimate(one.slope_after - one.slope_before),
+        "pairs-phase": share_estimate(pair_jumps(two).min("pair") >= JUMP_NATS),
+        "pivot-two-layers": mean_estimate(turns(two)),
+        "pivot-one-layer": mean_estimate(turns(one)),
+        **{f"trace-{name}": mean_estimate(rise) for name, rise in _traces(two).items()},
         "ablation-induction": _gone(end_of_two, "prefix-matching heads"),
         "ablation-others": _gone(end_of_two, "all others"),
     }
@@ -55,3 +60,54 @@ def _gone(at_end: xr.Dataset, group: str) -> Estimate:
     """Share of the in-context score that is lost without a group of heads, patterns held."""
     left = at_end.ablated_group.sel(ablation="patterns held", group=group)
     return mean_estimate(1 - left / at_end.in_context)
+
+
+def pair_jumps(members: xr.Dataset) -> xr.DataArray:
+    """The largest fall of the in-context score in a sixth of training, for each pair of positions.
+
+    Early positions are those before any repeat, late ones those by which every text repeats.
+    """
+    losses = members.loss_by_position.drop_vars("index")
+    # Every second one of each is enough: neighbours differ by noise alone.
+    early = losses.isel(position=slice(0, int(members.first_repeat) - 1, 2))
+    late = losses.isel(position=slice(int(members.every_text_repeats), None, 2))
+    score = late.rename(position="late") - early.rename(position="early")
+    steps = members.step.values
+    stretch = (steps[-1] - steps[0]) / 6
+    start = steps[steps <= steps[-1] - stretch]
+    later = score.interp(step=start + stretch).assign_coords(step=start)
+    return (score.sel(step=start) - later).max("step").stack(pair=("early", "late"))
+
+
+def turns(members: xr.Dataset) -> xr.DataArray:
+    """By how many degrees the trajectory of each member turns where its phase change begins."""
+    places = members.trajectory
+    start, middle, end = (
+        places.isel(step=0),
+        *(_at(places, members[f"jump_{edge}"]) for edge in ("start", "end")),
+    )
+    before, through = middle - start, end - middle
+    lengths = np.sqrt((before**2).sum("component") * (through**2).sum("component"))
+    cosine = (before * through).sum("component") / lengths.where(lengths > 0)
+    # A change that begins with training has no way before it, and no turn.
+    return np.degrees(np.arccos(cosine.clip(-1, 1))).fillna(0)
+
+
+def _traces(members: xr.Dataset) -> dict[str, xr.DataArray]:
+    """Rise of both eigenvalue scores of the induction circuit within the phase change."""
+    end = members.isel(step=-1, drop=True)
+    writer = end.previous.isel(layer=0).argmax("head")
+    reader = end.prefix.isel(layer=1).argmax("head")
+    curves = {
+        "keys": members.matching.isel(writer=writer, reader=reader),
+        "values": members.copying.isel(layer=1, head=reader),
+    }
+    return {
+        name: _at(curve, members.jump_end) - _at(curve, members.jump_start)
+        for name, curve in curves.items()
+    }
+
+
+def _at(curve: xr.DataArray, step: xr.DataArray) -> xr.DataArray:
+    """A curve of every member at a step of its own, interpolated linearly."""
+    return curve.interp(step=step).drop_vars("step")

@@ -11,6 +11,7 @@ import xarray as xr
 
 from circuitax.kernel.keys import derive, member_keys
 from circuitax.kit.checks import require_at_least, require_in
+from circuitax.kit.memory import require_memory
 from circuitax.lab.lab import Lab
 from circuitax.projection.by_dimension import extremes_by_dimension
 from circuitax.projection.clouds import clustered_cloud, gaussian_cloud, sparse_cloud
@@ -64,6 +65,8 @@ class Spec:
         require_in(self, f"[{STEP}, dim_in]", "max_dim")
         if self.max_dim % STEP:
             raise ValueError(f"max_dim={self.max_dim} must be a multiple of {STEP}")
+        points = max(self.n_points, *self.more_points)
+        require_memory(self, points * self.dim_in, "dim_in", "n_points", "more_points")
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:

@@ -2,8 +2,8 @@
 
 maps       The proof's map has its mean on the statement's upper edge: half of it lies outside.
            Refuted if the orange histogram lies inside the grey band.
-corollary  On the corrected hypothesis both bounds of the corollary hold, with room to spare; as
-           printed they do not. Refuted if a point of a lies beyond 1, or no bar of b does.
+corollary  Corollary 28 fails as printed (orange), and holds with room as corrected. Refuted if a
+           point of a lies beyond 1, or no bar of b does.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from circuitax.figures.marks import reference_line
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE
-from circuitax.figures.style import headline, letter_panels, new_figure, styled
+from circuitax.figures.style import letter_panels, new_figure, styled
 from circuitax.records.record import Record
 
 # Each example in words, and its bound: both of E8 are given over theirs already.
@@ -103,7 +103,6 @@ def corollary(record: Record) -> Figure:
         )
         printed.annotate(words, (x, -0.1), annotation_clip=False, ha="center", va="top", fontsize=6)
     printed.set(title="as printed: examples", xticks=[])
-    headline(figure, "Corollary 28 fails as printed (orange), and holds with room as corrected")
     letter_panels(axes[0])
     return figure
 

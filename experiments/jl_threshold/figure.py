@@ -1,10 +1,10 @@
 """How many dimensions are enough in practice, and by how much the bounds overshoot.
 
-threshold  The smallest m grows like log N, as the exact law says: 1.3 to 1.6 times below
+threshold  The smallest m grows like log N, as the exact law says. It is 1.3 to 1.6 times below
            Dasgupta–Gupta, more than four times below the proof of Theorem 27.
            Refuted if dots leave the solid lines or reach the dashed ones.
-transition Whether all pairs survive turns from never to always within a narrow range of m,
-           narrower for more points. Refuted if the curves have equal widths.
+transition The more points, the narrower the range of m between never and always. Whether all
+           pairs survive turns within it. Refuted if the curves have equal widths.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, SKY, YELLOW
-from circuitax.figures.style import headline, letter_panels, new_figure, styled
+from circuitax.figures.style import letter_panels, new_figure, styled
 from circuitax.records.record import Record
 
 COLOURS = (BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, BLACK)
@@ -120,7 +120,6 @@ def transition(record: Record) -> Figure:
     widths.set_xticks(points, points)
     widths.minorticks_off()
     widths.legend(title="95 % intervals", title_fontsize=7)
-    headline(figure, "The more points, the narrower the range of m between never and always")
     letter_panels(axes[0])
     return figure
 

@@ -1,6 +1,7 @@
 """One-hot data: up to seven features one polygon holds them all; at eight one is better left out.
 
-kgons       Up to k = 7, the k-gon of all c = k features has a lower potential than every smaller
+kgons       Up to seven features one polygon holds them all; of eight, one is left out. Up to k = 7,
+            the k-gon of all c = k features has a lower potential than every smaller
             polygon; the 8-gon has not. At every c the lowest polygon lies on 0. This is refuted if
             a curve of k up to 7 starts above 0, or that of k = 8 does not.
 """
@@ -10,7 +11,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import zero_line
-from circuitax.figures.style import headline, letter_panels, new_figure, styled
+from circuitax.figures.style import letter_panels, new_figure, styled
 from circuitax.records.record import Record
 
 MARKS = "osD^vP*Xd"
@@ -44,6 +45,5 @@ def draw(record: Record) -> dict[str, Figure]:
     # Linear up to 0.001, so that 0 and differences of 0.0003 are seen beside 0.05.
     potential.set_yscale("symlog", linthresh=1e-3)
     potential.legend(ncols=3, loc="upper left")
-    headline(figure, "Up to seven features one polygon holds them all; of eight, one is left out")
     letter_panels(axes[0])
     return {"kgons": figure}

@@ -5,7 +5,7 @@ responds to most, its values the tokens whose logits it raises most. Both are re
 of the full transformers of ``text_models`` and held against text on which they were not trained.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import jax
@@ -18,12 +18,14 @@ from circuitax.circuits.folding import fold_read
 from circuitax.circuits.heads import unembedding
 from circuitax.circuits.neurons import mean_by_token, neuron_activations, values_come_true
 from circuitax.circuits.token_tables import NeuronTable, neuron_tables
+from circuitax.data.text import TextSpec
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import norm_scale
 from circuitax.kernel.run import run as run_model
 from circuitax.kernel.weights import MLPWeights
 from circuitax.kit.checks import require_at_least, require_in
 from circuitax.kit.kept_models import KeptModels
+from circuitax.kit.kept_texts import kept_windows
 from circuitax.kit.members import one_by_one
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
@@ -38,12 +40,14 @@ class Spec:
     """What is read from the full transformers of ``text_models``.
 
     Attributes:
+        task: The text that those models were trained on.
         windows: Held-out windows, at most those that were kept.
         entries: Tokens that count as a unit's keys and values, and are listed.
         firing: A unit fires at this share of all positions, where it is most active.
         neurons: Units listed in each layer, those that move the logits most.
     """
 
+    task: TextSpec = field(default_factory=TextSpec)
     windows: int = 512
     entries: int = 10
     firing: float = 0.01
@@ -53,14 +57,17 @@ class Spec:
         require_at_least(self, 1, "windows", "entries", "neurons")
         require_in(self, "(0, 0.5]", "firing")
 
+    def upstream(self, name: str) -> dict[str, str | int]:
+        """``text_models`` of the same text; see `circuitax.config.cells`."""
+        return self.task.upstream()
+
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     """Tables of every unit before and after training, held against a held-out text."""
     upstream = lab.input("text_models")
     if "full" not in upstream.data.model.values:
         raise ValueError("full_seeds=0 of text_models must be at least 1: there are no neurons")
-    windows = lab.load_arrays("held-out", source="text_models")["windows"]
-    windows = jnp.asarray(windows[: spec.windows])
+    windows = kept_windows(lab, "text_models", spec.windows)
     kept = KeptModels.of_input(lab, "text_models")
     read = jax.jit(partial(of_member, settings=spec))
     before, after = (

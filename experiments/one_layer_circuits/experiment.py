@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from circuitax.circuits.head_tables import head_tables
 from circuitax.data.corpus import TextError
 from circuitax.data.text import TextSpec, open_text
 from circuitax.data.triples import MOST_TOKENS, most_frequent
@@ -27,7 +28,7 @@ from circuitax.records.record import Record
 from circuitax.training.optim import OptimSpec
 from experiments.one_layer_circuits.additive import AdditiveTask, text_gap
 from experiments.one_layer_circuits.bugs import Search, text_bugs
-from experiments.one_layer_circuits.readings import bug_price, head_tables, of_weights
+from experiments.one_layer_circuits.readings import bug_price, of_weights
 from experiments.one_layer_circuits.unless import UnlessTask, additivity_gap
 
 BUDGET_SECONDS = 110
@@ -81,6 +82,10 @@ class Spec:
         require_at_most(self, MOST_TOKENS, "bug_tokens", why="triples of them are tabled")
         require_at_most(self, "bug_tokens", "bug_sources")
         require_divides(self, "unless.chunk", "optim.steps")
+
+    def upstream(self, name: str) -> dict[str, str | int]:
+        """``text_models`` of the same text; see `circuitax.config.cells`."""
+        return self.task.upstream()
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:

@@ -1,17 +1,19 @@
 """One layer on real text: what heads copy, where they look, and which skip-trigrams they hold.
 
-trigrams     Table 1 of S0 ("Some Structures in Transformer Architectures") for every head of the
-             first seed: sources, which destinations look at them, and which outs they raise. The
-             entries are the largest by a stated rule.
-eigenvalues  OV eigenvalues of all heads and seeds in the complex plane, before and after training.
-             Refuted if the trained ones do not lean to the right.
-scores       Copying scores of heads and their preference for offsets, against untrained heads.
-bugs         Skip-trigrams that a head is forced to raise though the text never has them, and their
-             price.
-additivity   What a softmax buys over any sum over sources: on the text, and on "a unless b".
-             Refuted if the sum's curve ends below the softmax's, or its bars reach the rule's.
-             Curves are means over every fourth held-out window, dots over all. The free tables may
-             be far worse there: nothing normalises them, and a few windows can cost very much.
+trigrams     One layer is a table of skip-trigrams: a source, who looks back at it, what it raises.
+             Table 1 of S0 ("Some Structures in Transformer Architectures") for every head of the
+             first seed. The entries are the largest by a stated rule.
+eigenvalues  Training turns OV eigenvalues to the positive side: heads learn to copy. All heads and
+             seeds in the complex plane, before and after training. Refuted if the trained ones do
+             not lean to the right.
+scores       After training heads copy, and prefer what stands near. Copying scores and accuracy of
+             heads, and scores by offset, against untrained heads.
+bugs         Heads are forced to raise skip-trigrams that the text never has, at a price. The
+             strongest of the first seed, what the model says there, and the price for each seed.
+additivity   No sum over sources does what the softmax does, on the text or on "a unless b". Refuted
+             if the sum's curve ends below the softmax's, or its bars reach the rule's. Curves are
+             means over every fourth held-out window, dots over all. The free tables may be far
+             worse there: nothing normalises them, and a few windows can cost very much.
 """
 
 import numpy as np

@@ -5,10 +5,10 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from circuitax.circuits.bugs import price_bugs
-from circuitax.circuits.heads import position_blocks, positional_share, token_ov, token_qk
+from circuitax.circuits.heads import position_blocks, positional_share, token_ov
 from circuitax.circuits.spectra import eigenvalue_score
-from circuitax.circuits.token_tables import copying_accuracy, skip_trigrams
-from circuitax.kernel.chain import diagonal, materialise, rows
+from circuitax.circuits.token_tables import copying_accuracy
+from circuitax.kernel.chain import diagonal, materialise
 from circuitax.kernel.forward import forward
 from circuitax.kernel.model import Model
 from circuitax.kernel.spectrum import cyclic, eigenvalues
@@ -39,31 +39,6 @@ def of_weights(model: Model, n_ctx: int) -> dict[str, Array]:
         "positional": positional_share(blocks)[0],
         "position_scores": by_offset,
     }
-
-
-def head_tables(model: Model, tokens: Array, n: int, k: int) -> dict[str, Array]:
-    """The skip-trigram table of each head of one model (S0 Table 1, by rule), of some tokens.
-
-    Tokens that training hardly met have entries that nothing has taught, and some of the largest.
-
-    Args:
-        model: One model.
-        tokens: Ids of the tokens that may stand in the table, at least ``n`` and ``k`` of them.
-        n: Rows for each head.
-        k: Destinations and outs in each row.
-    """
-    qk, ov = token_qk(model), token_ov(model)
-    heads = []
-    for head in range(model.n_heads):
-        pick = [
-            jax.tree.map(lambda f, head=head: f[0, head] if f.ndim == 4 else f, circuit)
-            for circuit in (qk, ov)
-        ]
-        among = [rows(rows(circuit, tokens).T, tokens).T for circuit in pick]
-        found = skip_trigrams(among[0], among[1], n, k)._asdict()
-        ids = {name: tokens[found[name]] for name in ("sources", "destinations", "outs")}
-        heads.append(found | ids)
-    return jax.tree.map(lambda *columns: jnp.stack(columns), *heads)
 
 
 def bug_price(model: Model, windows: Array, n_pairs: int) -> dict[str, Array]:

@@ -1,12 +1,15 @@
 """Paths multiply with depth, and the loss comes from the shortest.
 
-orders     How many paths each order has, and what they take off the loss. Refuted if the loss
-           still falls where the counts are highest.
-sizes      How large the logits of each order are, and which layers the loss needs. A model may be
-           full of large terms that cancel: then sizes grow where worth does not.
-ledger     Every path of the deepest models by size, the twenty that the ledger proves largest, and
-           its bound on all others; the twenty of one model by name. Refuted if a path outside the
-           twenty is larger than one inside.
+orders     Paths multiply with depth, but paths through one head take off most of the loss. How many
+           paths each order has, and the loss with all paths up to it. Refuted if the loss still
+           falls where the counts are highest.
+sizes      Longer paths add smaller logits, and every layer is worth something. How large the logits
+           of each order are, and which layers the loss needs. A model may be full of large terms
+           that cancel: then sizes grow where worth does not.
+ledger     The ledger finds the largest of thousands of paths, and bounds all others. Every path of
+           the deepest models by size, the twenty that the ledger proves largest, and its bound on
+           the rest; the twenty of one model by name. Refuted if a path outside the twenty is larger
+           than one inside.
 """
 
 import numpy as np

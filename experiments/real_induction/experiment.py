@@ -17,16 +17,14 @@ from jaxtyping import Array, Bool, Float, Int
 from circuitax.circuits.attribution import attribute, over_mean_token
 from circuitax.circuits.detectors import detect
 from circuitax.circuits.in_context import token_losses
-from circuitax.data.fingerprint import ABSENT, fingerprint
 from circuitax.kernel.interventions import ablate_heads
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as forward_run
 from circuitax.kit.checks import require_at_least
+from circuitax.kit.real_model import REAL, check_real_name, missing, open_weights, outside_inputs
 from circuitax.lab.lab import Lab
-from circuitax.models.smollm2 import HOW, has_smollm2, smollm2_file
 from circuitax.records.record import Record
 from experiments.real_induction.repeats import KINDS, PREFIX, PREVIOUS, repeats
-from experiments.real_induction.weights import NAMES, REAL, open_weights
 
 BUDGET_SECONDS = 120
 PAPER_SECONDS = 120
@@ -51,17 +49,14 @@ class Spec:
     draws: int = 10
 
     def __post_init__(self) -> None:
-        if self.weights not in NAMES:
-            raise ValueError(f"weights={self.weights!r} must be one of {', '.join(NAMES)}")
+        check_real_name(self.weights)
         require_at_least(self, 2, "texts", "draws")
         require_at_least(self, 4, "length")
         require_at_least(self, 1, "top")
 
     def outside_inputs(self) -> dict[str, str]:
         """Checksum of the weights, so that other weights are another run."""
-        if self.weights != REAL:
-            return {}
-        return {REAL: fingerprint(smollm2_file()) if has_smollm2() else ABSENT}
+        return outside_inputs(self.weights)
 
 
 class Reading(NamedTuple):
@@ -92,11 +87,11 @@ def read(
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     """Read the model, remove heads, spoil keys; without the package say how to get it."""
     weights_key, draws_key = jax.random.split(key)
-    model = open_weights(spec.weights, weights_key)
-    notes = {"weights": spec.weights, "missing": "" if model is not None else HOW}
-    if model is None:
-        lab.log(f"no weights: {HOW}")
+    notes = {"weights": spec.weights, "missing": missing(spec.weights)}
+    if notes["missing"]:
+        lab.log(f"no weights: {notes['missing']}")
         return Record(data=xr.Dataset(), notes=notes)
+    model = open_weights(spec.weights, weights_key)
     texts = repeats(spec.texts, spec.length, model.d_vocab)
     masks = jnp.asarray(texts.masks)
     n_heads = model.n_heads

@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_bars, reference_line, seed_column, zero_line
+from circuitax.figures.notice import notice
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE
 from circuitax.figures.style import headline, letter_panels, new_figure, styled
 from circuitax.records.record import Record
@@ -30,18 +31,13 @@ def draw(record: Record) -> dict[str, Figure]:
     """Both figures; without weights one that says what is missing."""
     data, notes = record.data, record.notes
     if notes["missing"]:
-        return {"heads": nothing(notes["missing"])}
+        return {
+            "heads": notice(
+                f"SmolLM2 was not read, so that nothing was measured.\n{notes['missing']}"
+            )
+        }
     what = "SmolLM2-135M" if notes["weights"] == "smollm2" else "A small random model"
     return {"heads": heads(data, what), "ablation": ablation(data, notes["length"], what)}
-
-
-def nothing(how: str) -> Figure:
-    """What a run without weights draws."""
-    figure, axes = new_figure(height=1.3)
-    axes[0, 0].set_axis_off()
-    text = f"SmolLM2 is not installed, so that nothing was measured.\n{how}"
-    axes[0, 0].text(0.5, 0.5, text, ha="center", va="center", color=GREY)
-    return figure
 
 
 def heads(data: xr.Dataset, what: str) -> Figure:

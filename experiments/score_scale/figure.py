@@ -2,8 +2,8 @@
 
 widths   Variance, entropy and Jacobian stay level with the scale and run off without it.
          Refuted if the solid and dashed curves of a panel are parallel.
-losses   Whether that costs anything after training, width by width.
-         Refuted, as a reason to scale, if the dashed curves end where the solid ones do.
+losses   Without the scale wide heads learn less. The loss of each width along training, and at its
+         end. Refuted, as a reason to scale, if the dashed curves end where the solid ones do.
 """
 
 import numpy as np

@@ -1,17 +1,19 @@
 """Two layers on real text: what paths of each order are worth, what heads look at, who composes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from circuitax.circuits.induction_scores import induction_scores
 from circuitax.circuits.weight_readings import weight_readings
 from circuitax.circuits.window_readings import order_losses, window_readings
+from circuitax.data.text import TextSpec
 from circuitax.kernel.keys import derive
 from circuitax.kit.checks import require_at_least
 from circuitax.kit.kept_models import KeptModels
+from circuitax.kit.kept_texts import kept_windows
 from circuitax.kit.members import each_member
 from circuitax.kit.two_layers import AXES, circuit_data, n_ctx_for, repeated_texts
 from circuitax.lab.lab import Lab
@@ -28,17 +30,23 @@ class Spec:
     """How much text is read; the models are the two-layer ones of ``text_models``.
 
     Attributes:
-        windows: Held-out windows to measure on, from the first of those kept.
+        task: The text that those models were trained on.
+        windows: Held-out windows to measure on, at most those that were kept.
         offsets: Distances at which attention is tabled, from the present token back.
         repeats: Texts of repeated random tokens, on which induction heads would show.
     """
 
+    task: TextSpec = field(default_factory=TextSpec)
     windows: int = 128
     offsets: int = 8
     repeats: int = 32
 
     def __post_init__(self) -> None:
         require_at_least(self, 1, "windows", "offsets", "repeats")
+
+    def upstream(self, name: str) -> dict[str, str | int]:
+        """``text_models`` of the same text; see `circuitax.config.cells`."""
+        return self.task.upstream()
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
@@ -47,14 +55,13 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     model = kept.spec(MODEL)
     n_ctx = n_ctx_for(model, spec.offsets)
     every, last = kept.at_every_step(MODEL), kept.members(MODEL)
-    held_out = lab.load_arrays("held-out", source="text_models")["windows"][: spec.windows]
-    windows = jnp.asarray(held_out)
+    windows = kept_windows(lab, "text_models", spec.windows)
     exam = repeated_texts(derive(key, "repeats"), spec.repeats, model)
     over_training = lab.stage("weights", each_member(jax.vmap(weight_readings)), every)
     before, after = (jax.tree.map(lambda x, i=i: x[i], over_training) for i in (0, -1))
     orders = each_member(jax.vmap(lambda model: order_losses(model, windows)))
     over_training |= {"order_loss": lab.stage("orders", orders, every)}
-    examine = each_member(lambda model: window_readings(model, windows, spec.offsets))
+    examine = each_member(partial(window_readings, offsets=spec.offsets), windows)
     runs = lab.stage("runs", examine, last)
     detect = each_member(lambda model: induction_scores(model, exam)._asdict())
     found = lab.stage("repeats", detect, last)

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
@@ -19,6 +18,7 @@ from circuitax.kernel.run import run as run_model
 from circuitax.kit.arms import file_name_of
 from circuitax.kit.checks import require_at_least
 from circuitax.kit.kept_models import KeptModels
+from circuitax.kit.kept_texts import kept_windows
 from circuitax.kit.members import each_member
 from circuitax.kit.two_layers import HEADS, circuit_data, n_ctx_for, repeated_texts
 from circuitax.lab.lab import Lab
@@ -55,8 +55,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     model = kept.spec(name)
     n_ctx = n_ctx_for(model, spec.offsets)
     first, last = kept.members(name, kept.steps[0]), kept.members(name)
-    held_out = lab.load_arrays("held-out", source="text_induction")["windows"]
-    windows = jnp.asarray(held_out[: spec.windows])
+    windows = kept_windows(lab, "text_induction", spec.windows)
     exam = repeated_texts(derive(key, "repeats"), spec.repeats, model)
     read = each_member(weight_readings)
     before, after = lab.stage("before", read, first), lab.stage("after", read, last)

@@ -18,6 +18,7 @@ from circuitax.kernel.keys import derive
 from circuitax.kernel.weights import DenseWeights, TiedWeights
 from circuitax.kit.arms import crossed_training, in_every_seed
 from circuitax.kit.checks import require_at_least, require_divides
+from circuitax.kit.memory import require_memory, toy_numbers
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToyKind, ToySpec
 from circuitax.records.record import Record
@@ -67,6 +68,11 @@ class Spec:
         require_at_least(self, 1, "seeds", "chunk", "restarts")
         require_at_least(self, 2, "crossover_points")
         require_divides(self, "chunk", "optim.steps")
+        networks = self.seeds * len(self.task.sparsity) * len(self.task.importance_base)
+        sizes = self.model.n_features, self.model.n_hidden, self.task.batch_size
+        fields = "model.n_features", "model.n_hidden", "task.batch_size", "seeds"
+        require_memory(self, toy_numbers(networks, *sizes), *fields)
+        require_memory(self, 2 * self.crossover_points, "crossover_points")
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:

@@ -45,7 +45,7 @@ def arrows(data: xr.Dataset) -> Figure:
 
     Solutions are rotated so that neighbours can be compared; the loss does not see it.
     """
-    rows = rotated_alike(_rows(data))
+    rows = rotated_alike(solutions(data))
     n = data.sizes["sparsity"]
     figure, axes = new_figure(len(rows), n, width=PAGE, height=0.32 + 0.62 * len(rows))
     colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.9, data.sizes["feature"]))
@@ -73,7 +73,7 @@ def arrows(data: xr.Dataset) -> Figure:
 
 def grams(data: xr.Dataset) -> Figure:
     """``WᵀW`` of the best seed and of the exact optimum, one column a density."""
-    rows = _rows(data)
+    rows = solutions(data)
     n = data.sizes["sparsity"]
     figure, axes = new_figure(len(rows), n, width=PAGE, height=0.4 + 0.62 * len(rows))
     for row, (label, weights) in enumerate(rows):
@@ -162,7 +162,7 @@ def rotated_alike(rows: list[tuple[str, np.ndarray]]) -> list[tuple[str, np.ndar
     return turned
 
 
-def _rows(data: xr.Dataset) -> list[tuple[str, np.ndarray]]:
+def solutions(data: xr.Dataset) -> list[tuple[str, np.ndarray]]:
     """Label and weights ``[sparsity, hidden, feature]`` of every row of panels."""
     rows = []
     for base in data.importance_base.values:

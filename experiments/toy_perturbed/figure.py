@@ -1,11 +1,13 @@
 """One feature's density decides whether five features form a pentagon or two digons.
 
-branches    Loss of both exact branches over the ratio of densities, with every trained network.
-            The lower one changes at the solid line. This is refuted if the best networks change
-            elsewhere, or if dots lie below both branches.
+branches    The best networks change their shape where the exact losses cross. Loss of both exact
+            branches over the ratio of densities, with every trained network. The lower one changes
+            at the solid line. This is refuted if the best networks change elsewhere, or if dots lie
+            below both branches.
 factor      The crossing ratio over the density of the other features. This is refuted if the
             printed ratio 1/2.5 is on the curve at density 0.05.
-solutions   The best network at each ratio, turned so that all can be compared.
+solutions   Five features form a pentagon, unless one is much rarer: then it is left out. The best
+            network at each ratio, turned so that all can be compared.
 """
 
 import numpy as np

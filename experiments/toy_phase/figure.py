@@ -1,7 +1,8 @@
 """When is one more feature ignored, superposed, or given its own dimension?
 
-phase       Closed forms, exact optimum and training show the same three regions around one triple
-            point. This is refuted if the colours of a row disagree away from the black boundaries.
+phase       Rare features are superposed; all three regions meet at density 4/7. Closed forms,
+            exact optimum and training show the same regions around one triple point. This is
+            refuted if the colours of a row disagree away from the black boundaries.
 difference  The exact optimum is better than the closed forms, whose weights are 0 and 1 only, near
             the triple point. This is refuted if the gain is zero there, or large far from a
             boundary.
@@ -15,7 +16,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from circuitax.figures.palette import BLACK, BLUE, ORANGE, SEQUENTIAL
-from circuitax.figures.style import headline, letter_panels, new_figure, styled
+from circuitax.figures.style import letter_panels, new_figure, styled
 from circuitax.records.record import Record
 
 SOURCES = (
@@ -61,7 +62,6 @@ def phase(record: Record) -> Figure:
         _name(ax, (0.012, 2 if upper else 0.4), "superposed", "white", "right", "center")
     _legend(axes[0, 3])
     _key(axes[1, 3])
-    headline(figure, "Rare features are superposed; all three regions meet at density 4/7")
     letter_panels([axes[0, 0], axes[1, 0]])
     return figure
 

@@ -39,6 +39,16 @@ CLAIMS = (
         MOST + " (F10, F18)",
     ),
     FRAMEWORK.claim(
+        "k-composition-second",
+        "A second head of the first layer K-composes with some head of the second: share of seeds "
+        "in which the second largest z of first-layer heads is over 3",
+        at_least(0.5),
+        "more often than not: the paper shows one model, where a head that attends to the last "
+        "several tokens does (F18); added on data already accepted",
+        explanation="where one head looks at the previous token there is no other; where two share "
+        "that, both compose",
+    ),
+    FRAMEWORK.claim(
         "k-above-v",
         "The induction head K-composes with the previous-token head more than it V-composes: "
         "difference of z",

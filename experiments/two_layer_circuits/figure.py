@@ -1,17 +1,22 @@
 """Two layers: previous-token heads feed induction heads, by K-composition.
 
-composition   z-scores of all pairs of heads; the pair of previous-token and induction head is
-              marked. Refuted if the mark is not the brightest of its K panel.
-patterns      What both heads attend to on random tokens, repeated. Refuted without two stripes: one
-              beside the diagonal, one a period away.
-repeats       Every head of every seed on repeats: how often it looks most at the token after the
-              earlier copy, how much of what it moves comes from there, what it adds to the right
-              logit. Refuted if heads of layer 0 do any of it, or induction heads do not.
-eigenvalues   Copying against matching by the circuit composed with the previous-token head, and
-              with another one (crosses). Refuted if induction heads are not in the upper right
-              corner, or lie where they lay before training.
-terms         Loss by order and by layer, without Q- or K-composition in the second layer's scores,
-              and what removing each head costs, with patterns kept or not.
+composition   One head stands out: the previous-token head feeds the keys of the second layer.
+              z-scores of all pairs of heads; the pair with the induction head is marked. Refuted if
+              the mark is not the brightest of its K panel.
+patterns      One head looks one token back; the other at what followed the earlier copy. Both on
+              random tokens, repeated. Refuted without two stripes: one beside the diagonal, one a
+              period away.
+repeats       Heads of layer 1 look after the earlier copy and raise the right token; those of layer
+              0 do not. Every head of every seed on repeats: how often it looks most there, how much
+              of what it moves comes from there, what it adds to the right logit. Refuted if heads
+              of layer 0 do any of it, or induction heads do not.
+eigenvalues   Training makes induction heads that copy, and match by what the previous-token head
+              wrote. Copying against matching by the composed circuit; crosses: composed with
+              another head. Refuted if induction heads are not in the upper right corner, or lie
+              where they lay before training.
+terms         Single heads of layer 1 predict repeats, and need K-composition to find them. Loss by
+              order and by layer, without Q- or K-composition in the second layer's scores, and what
+              removing each head costs, with patterns kept or not.
 """
 
 import numpy as np

@@ -23,6 +23,8 @@ def measure(record: Record) -> Measured:
         return Measured(measured, unmet_rest(CLAIMS, measured, why))
     measured |= mean_estimates(_samples(members))
     measured["k-composition-first"] = share_estimate(_largest_joins(members))
+    by_writer = np.sort(members.composition_z.sel(kind="K").max("reader").values, axis=1)
+    measured["k-composition-second"] = share_estimate(by_writer[:, -2] > 3)
     erases = (members.copying < -0.1).any(["layer", "head"])
     measured["erasing-heads"] = share_estimate(erases)
     measured["preserving-induction"] = share_estimate(_induction_costs_most(members))

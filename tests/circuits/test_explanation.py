@@ -88,6 +88,25 @@ def test_the_text_says_what_adds_up() -> None:
     assert "none searched" in str(explained(tiny(), n_paths=0))
 
 
+@pytest.mark.parametrize("norm", [Norm.none, Norm.layernorm])
+def test_what_a_head_writes_is_its_logits_over_the_mean_token(norm: Norm) -> None:
+    with jax.enable_x64(True):
+        model = tiny(norm=norm)
+        seen = run(model, TEXT, outputs=True)
+        found = explain(seen, n_heads=2)
+        outputs, W_U = np.asarray(seen.trace.head_outputs), np.asarray(model.W_U)
+        if norm is not Norm.none:
+            outputs = outputs - outputs.mean(axis=-1, keepdims=True)
+            outputs = outputs / np.asarray(seen.trace.scales.final)[:, None]
+            outputs = outputs * np.asarray(model.final_norm.gain)
+    for (layer, head), places in zip(found.heads, found.written, strict=True):
+        logits = outputs[layer, head] @ (W_U - W_U.mean(axis=1, keepdims=True))
+        for told, row in zip(places, logits, strict=True):
+            order = [*np.argsort(-row)[:3], *np.argsort(row)[:2][::-1]]
+            assert [name for name, _ in told] == [str(i) for i in order]
+            np.testing.assert_allclose([x for _, x in told], row[order], rtol=1e-9)
+
+
 def test_paths_may_start_at_what_an_mlp_wrote() -> None:
     with jax.enable_x64(True):
         found = explained(tiny(d_mlp=8, biases=True), n_paths=10_000)
@@ -104,12 +123,13 @@ def test_the_page_needs_nothing_else_and_holds_the_numbers() -> None:
     found = explained(tiny(), token=3)
     page = explanation_page(found, "a <model> & more")
     assert "http://" not in page and "https://" not in page and "src=" not in page
-    assert "@import" not in page and "url(" not in page and "@DATA@" not in page
+    assert "@import" not in page and "url(" not in page and "@S" not in page
     assert page.count("</script>") == 2, "no token ends a script"
     assert "<title>logit of &#x27;&lt;/script&gt;&#x27;" in page
     data = page.split('type="application/json">')[1].split("</script>")[0]
     facts = json.loads(data)
-    assert facts == page_facts(found, "a <model> & more")
+    assert facts == page_facts(found)
+    assert "a &lt;model&gt; &amp; more. Hover" in page
     assert facts["tokens"] == ["</script>", "·cat", "·<b>", "·cat", "·dog"]
     total = sum(e["value"] for e in facts["effects"]) + facts["bias"]
     np.testing.assert_allclose(total, facts["logit"], atol=5e-3)

@@ -168,6 +168,23 @@ def test_a_budget_leaves_a_stated_gap(make_run, x64):
     assert abs(found.values[-1]) < left_out.max() <= found.omitted_bound
 
 
+def test_rounds_tell_how_the_bound_fell_and_bounds_serve_several_directions(make_run, x64):
+    run = make_run(5, n_heads=3)
+    model = _model(run)
+    bounds = path_bounds.head_path_bounds(second_moments.host_model(model), 4)
+    for token in (1, 2):
+        direction = run.model.W_U[:, token]
+        found = ledger.head_ledger(model, 4, direction, k=3, bounds=bounds)
+        alone = ledger.head_ledger(model, 4, direction, k=3)
+        assert found.paths == alone.paths and found.omitted_bound == alone.omitted_bound
+        evaluated, bound, kth = np.array(found.rounds).T
+        assert len(evaluated) > 2 and (np.diff(evaluated) > 0).all() and (np.diff(kth) >= 0).all()
+        assert bound[-1] == found.omitted_bound and evaluated[-1] == found.n_evaluated
+        # At any time no path outside the k largest so far is beyond the bound of that time.
+        sizes = np.sort(np.abs(_head_path_values(model, 4, direction)))[::-1]
+        assert (bound >= sizes[3] * (1 - 1e-12)).all() and bound[0] > kth[0]
+
+
 def test_fewer_paths_than_asked_for(make_run, x64):
     run = make_run(1)
     found = ledger.head_ledger(_model(run), 0, run.model.W_U[:, 2], k=20)

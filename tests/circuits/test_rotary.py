@@ -8,6 +8,7 @@ import pytest
 
 from circuitax.circuits import rotary
 from circuitax.circuits.score_terms import head_scores
+from circuitax.kernel.gauge import turn_qk
 from circuitax.kernel.run import run
 from circuitax.models.pretrained import load_pretrained
 
@@ -72,6 +73,30 @@ def test_the_best_offset_of_a_head_made_for_one(x64: None) -> None:
     ones = jnp.ones((2, d))
     table = rotary.offset_scores(made, ones, ones).at(jnp.arange(10))
     assert (rotary.best_offset(table) == 3).all()
+
+
+def test_rotary_heads_have_one_freedom_for_each_pair(x64: None, rng: np.random.Generator) -> None:
+    """Turning and scaling pairs changes no offset's circuit; a general map changes all but one."""
+    model = load_pretrained(HERE / "llama", dtype=jnp.float64)
+    heads, width = model.blocks.attention, model.spec.head_width
+    pairs = np.zeros((width, width))
+    for i in range(width // 2):
+        a, b = rng.normal(size=2)
+        pairs[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = [[a, b], [-b, a]]
+
+    def turned(R: np.ndarray, offset: int) -> np.ndarray:
+        W_Q, W_K = turn_qk(heads.W_Q, heads.W_K, jnp.asarray(R))
+        new = model.replace(
+            blocks=model.blocks._replace(attention=heads._replace(W_Q=W_Q, W_K=W_K))
+        )
+        return np.asarray(rotary.qk_at_offset(new, offset))
+
+    mixing = rng.normal(size=(width, width))
+    for offset in (0, 1, 7):
+        before = np.asarray(rotary.qk_at_offset(model, offset))
+        np.testing.assert_allclose(turned(pairs, offset), before, atol=1e-9)
+        same = np.allclose(turned(mixing, offset), before, atol=1e-6)
+        assert same == (offset == 0)
 
 
 def test_what_has_no_offsets_is_refused(x64: None) -> None:

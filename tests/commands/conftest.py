@@ -45,6 +45,7 @@ def start(results: Path) -> Callable[..., subprocess.Popen]:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            process_group=0,  # so that a test can signal all processes of a command
         )
 
     return call

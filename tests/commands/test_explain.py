@@ -67,16 +67,16 @@ def test_a_browser_shows_the_page(folder: Path, tmp_path: Path) -> None:
     assert explain.main([str(folder), "one two </script> four", f"--page={page}"]) == 0
     # A click on the first path, as a script at the end of the page would do it.
     text = page.read_text(encoding="utf-8")
-    act = "<script>document.querySelector('#paths button:last-child').click()</script>"
+    act = "<script>document.querySelector('.paths button:last-child').click()</script>"
     page.write_text(text.replace("</body>", act + "</body>"), encoding="utf-8")
     command = [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
     done = subprocess.run(
         [*command, page.as_uri()], capture_output=True, text=True, timeout=60, check=True
     )
-    shown = done.stdout.split("<body>")[1].split('<script id="facts"')[0]
+    shown = done.stdout.split("<body>")[1].split('<script type="application/json">')[0]
     assert shown.count('class="token') == 4 and "&lt;/script&gt;" in shown
     assert "Head " in shown and " %" in shown
-    assert 'aria-pressed="true"' in shown.split('id="paths"')[1]
+    assert 'aria-pressed="true"' in shown.split('class="paths"')[1]
     assert "Proven" in shown and "rounding" in shown
 
 

@@ -89,6 +89,7 @@ def test_options_choose(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["text_modals", "x"], "RUN=text_modals must be the folder of a finished run, or an exp"),
         (["text_modals", "x"], "(did you mean 'text_models'?)"),
+        (["x" * 5000, "x"], "xxx... must be the folder of a finished run: it is too long"),
         (["abc123"], "the following arguments are required: PROMPT"),
         (["abc123", "two", "words"], "'words' is one too many"),
         (["abc123", "x", "--tokns=3"], "--tokns=3 is no option (did you mean '--tokens'?)"),
@@ -205,5 +206,9 @@ def test_damaged_weights_are_refused_in_one_line(
         assert entry.main(["abc123", "let"]) == 2
         said = capsys.readouterr()
         assert said.err.startswith("error: ") and said.err.count("\n") == 1 and not said.out
-        wanted = "W_U must be finite" if damage == "nan" else "W_U has shape (2, 257), must be"
-        assert wanted in said.err and "layers-1 of " in said.err
+        wanted = (
+            "W_U must be finite"
+            if damage == "nan"
+            else "W_U has shape (2, 2, 257), must be (*, 4, 257)"
+        )
+        assert wanted in said.err and "layers-1" in said.err

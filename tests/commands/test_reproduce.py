@@ -4,14 +4,16 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from circuitax.commands import reproduce, run
+from circuitax.commands import accept, reproduce, run
 from circuitax.config.catalogue import discover
+from circuitax.lab.against_accepted import against_accepted
 from circuitax.lab.busy import held
 from circuitax.lab.runs import finished_runs, provenance, run_folder
 
@@ -128,7 +130,9 @@ def test_a_failure_is_named_and_the_rest_goes_on(
     monkeypatch.setattr(walk, "run", original)
 
 
-def test_a_signal_is_passed_on(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_is_passed_on(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     sent: list[int] = []
     flags: list[Any] = []
 
@@ -153,6 +157,34 @@ def test_a_signal_is_passed_on(results: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(reproduce, "subprocess", stand_in(Slow))
     assert reproduce.main(["only=house_walk,house_reader", "scale=tiny"]) == 143
     assert sent == [15]
+    out = capsys.readouterr().out
+    assert "stopped after 1 of 2: the pages show what is there" in out
+    assert (results / "latest" / "report.html").is_file() and "gallery: " in out
+
+
+def test_the_numbers_are_held_against_the_accepted_ones(
+    walk: Callable[..., int],
+    children: list[list[str]],
+    results: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert walk() == 0
+    assert accept.main(["dirty=yes"]) == 0
+    kept = results / "house_walk" / "accepted"
+    rows = json.loads((kept / "claims.json").read_text())
+    rows[1]["measured"] |= {"value": 77.0, "low": 76.0, "high": 78.0}
+    (kept / "claims.json").write_text(json.dumps(rows))
+    capsys.readouterr()
+    assert reproduce.main(["only=house_walk,house_reader", "scale=tiny"]) == 0
+    out = capsys.readouterr().out
+    assert "against the accepted runs: 2 claims, 1 equal as printed, 0 within noise, 1 " in out
+    assert f"  house_walk: {rows[1]['id']}: " in out and "77 [76, 78] accepted: apart" in out
+    assert "not compared, no accepted run: house_reader" in out
+    (run,) = finished_runs("house_walk")
+    facts = json.loads((kept / "provenance.json").read_text())
+    (kept / "provenance.json").write_text(json.dumps(facts | {"run": "other", "seed": 4}))
+    text = against_accepted({"house_walk": run})
+    assert text == "not compared, accepted with seed=4: house_walk"
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,9 @@ def test_again_computes_a_finished_run(
     for number, asked in enumerate([[], ["--again"], ["again=yes"]]):
         assert walk(*asked) == 0
         (folder,) = finished_runs("house_walk")
-        assert capsys.readouterr().err.count(" done in ") == 1, number
+        said = capsys.readouterr().err
+        assert said.count(" done in ") == 1, number
+        assert said.count("is computed again: again=true asks for it") == bool(asked)
     assert walk() == 0
     assert "is there already" in capsys.readouterr().err
     assert "again" not in (folder / "overrides.yaml").read_text()
@@ -197,3 +199,13 @@ def test_a_results_folder_that_cannot_be_is_refused(
     assert walk() == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("error: results folder") and "CIRCUITAX_RESULTS=FOLDER" in line
+
+
+@pytest.mark.parametrize("option", ["hydra.run.dir", "--config-dir"])
+def test_a_name_that_is_too_long_is_one_line(
+    walk: Callable[..., int], capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    assert walk(f"{option}={'x' * 5000}") == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ") and len(line) < 200
+    assert "too long" in line or "does not exist" in line

@@ -68,7 +68,7 @@ def test_workers_of_a_sweep_save_before_it_ends(
     sweep = ("-m", "hydra/launcher=cores", "hydra.launcher.n_jobs=2", "seed=0,1,2")
     process = start(*ARGUMENTS, *sweep, HOUSE_WALK_DELAY="0.5")
     wait_for_chunks(results, process, 2, runs=2)
-    process.send_signal(signal.SIGTERM)
+    os.killpg(process.pid, signal.SIGTERM)  # as a cluster does; the parent passes it on as well
     _, said = process.communicate(timeout=60)
     assert process.returncode == 143, said
     assert "stopped; the same command resumes" in said

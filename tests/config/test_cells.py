@@ -162,3 +162,19 @@ def test_other_weights_make_another_run(entries: dict[str, Entry], tmp_path: Pat
     assert cell().id == before.id
     weights.write_bytes(b"others")
     assert cell().id != before.id
+
+
+def test_a_reader_says_which_text_the_run_that_it_reads_is_on(entries: dict[str, Entry]) -> None:
+    def read(*overrides: str) -> tuple[Cell, Cell]:
+        (cell,) = plan(["experiment=text_circuits", "scale=tiny", *overrides], entries)[1]
+        return cell, cell.inputs[0]
+
+    plain, models = read()
+    (alone,) = plan(["experiment=text_models", "scale=tiny", "seed=1"], entries)[1]
+    assert models.id == alone.id and not any("task" in text for text in models.overrides)
+    other, english = read("task.language=english", "task.d_vocab=300")
+    task = english.spec.task
+    assert (task.language.name, task.d_vocab, english.spec.model.d_vocab) == ("english", 300, 300)
+    assert len({plain.id, other.id, models.id, english.id}) == 4
+    with pytest.raises(ConfigError, match="d_vocab=3 must be at least 257"):
+        read("task.language=english", "task.d_vocab=3")

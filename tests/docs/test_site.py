@@ -10,10 +10,15 @@ from shutil import copytree, ignore_patterns
 
 import pytest
 
+import circuitax
+
 ROOT = Path(__file__).parents[2]
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(find_spec("material") is None, reason="make docs installs mkdocs-material"),
+    pytest.mark.skipif(
+        find_spec("material") is None or find_spec("mkdocstrings") is None,
+        reason="make docs installs mkdocs-material and mkdocstrings",
+    ),
 ]
 
 
@@ -34,12 +39,17 @@ def test_the_site_is_whole_and_loads_nothing_from_elsewhere(tmp_path: Path) -> N
     assert (site / "results/toy_phase/accepted/figures/phase.png").is_file()
     notebook = (site / "notebooks/skip_trigrams.html").read_text(encoding="utf-8")
     assert "<h2" in notebook and "The bug" in notebook and "# %%" not in notebook
+    api = (site / "api.html").read_text(encoding="utf-8")
+    headings = re.findall(r"<h3[^>]*>\s*(?:<[^>]*>\s*)*cx\.(\w+)", api)
+    floors = {"circuits", "superposition", "projection", "train"}
+    assert sorted(headings) == sorted(set(circuitax.__all__) - floors) and len(headings) > 30
+    assert 'id="circuitax.kernel.model.Model.of"' in api
     loaded = re.findall(r"<(?:script|img|link rel=\"stylesheet\")[^>]*(?:src|href)=\"http", start)
     assert not loaded
 
 
 def test_a_link_that_leads_nowhere_fails_the_build(tmp_path: Path) -> None:
-    for name in ("docs", ".ci"):
+    for name in ("docs", ".ci", "src"):
         copytree(ROOT / name, tmp_path / name, ignore=ignore_patterns("__pycache__"))
     copytree(ROOT / "results", tmp_path / "results", ignore=ignore_patterns("*_*", ".*", "*.pdf"))
     (tmp_path / "mkdocs.yml").write_text((ROOT / "mkdocs.yml").read_text())

@@ -6,6 +6,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+import xarray as xr
 from jaxtyping import Array
 
 from circuitax.circuits.induction_scores import induction_scores
@@ -18,6 +19,7 @@ from circuitax.models.transformer import init_model
 from circuitax.records.record import Record
 from experiments.induction_phase import experiment as induction_phase
 from experiments.induction_phase.experiment import in_context, without_heads
+from experiments.induction_phase.measures import pair_jumps, turns
 
 SIZES = TransformerSpec(d_vocab=8, n_ctx=12, n_layers=2, n_heads=2, d_model=8, init_scale=3.0)
 TASK = RepeatedSource(4, 12, 8, min_period=3, max_period=6, distinct=True)
@@ -76,3 +78,45 @@ def test_double_precision_reaches_the_curves(
     losses = Record.load(folder).data.loss.values
     # Numbers of single precision would stay as they are.
     assert (losses != losses.astype(np.float32)).mean() > 0.9
+
+
+def test_trajectories_keep_distances_in_their_plane() -> None:
+    rng = np.random.default_rng(0)
+    plane = rng.normal(size=(3, 4, 2)) * [5, 1]
+    basis = np.linalg.qr(rng.normal(size=(7, 2)))[0].T
+    losses = plane @ basis + 3.0
+    losses[2, 3] = np.nan
+    found, explained = induction_phase.trajectories(losses)
+    assert explained.sum() == pytest.approx(1) and explained[0] > explained[1]
+    assert np.isnan(found[2, 3]).all()
+    kept = np.isfinite(losses).all(-1)
+    between = [np.linalg.norm(x[kept][:, None] - x[kept], axis=-1) for x in (found, plane)]
+    np.testing.assert_allclose(between[0], between[1], atol=1e-9)
+
+
+def members(steps: np.ndarray) -> xr.Dataset:
+    """Two members: one turns by a right angle and learns late tokens at step 40, one does not."""
+    way = np.where(steps <= 40, steps, 40.0)
+    turning = np.stack([way, np.maximum(steps - 40.0, 0)], axis=1)
+    straight = np.stack([steps * 1.0, 2.0 * steps], axis=1)
+    learned = np.where(steps[:, None] > 40, 1.0, 3.0) * np.ones(6)
+    loss = np.stack([np.where(np.arange(6) < 3, 3.0, learned), np.full((len(steps), 6), 3.0)], 1)
+    return xr.Dataset(
+        {
+            "trajectory": (("step", "member", "component"), np.stack([turning, straight], 1)),
+            "loss_by_position": (("step", "member", "position"), loss),
+            "jump_start": ("member", [40.0, 40.0]),
+            "jump_end": ("member", [55.0, 55.0]),
+            "first_repeat": 3,
+            "every_text_repeats": 4,
+        },
+        coords={"step": steps, "index": ("position", np.arange(1, 7))},
+    )
+
+
+def test_turns_and_falls_of_every_pair_by_hand() -> None:
+    data = members(np.arange(0, 121, 5))
+    np.testing.assert_allclose(turns(data), [90, 0], atol=1e-4)
+    falls = pair_jumps(data)
+    assert falls.sizes == {"member": 2, "pair": 1}  # positions 0 and 4
+    np.testing.assert_allclose(falls.values[:, 0], [2, 0], atol=1e-9)

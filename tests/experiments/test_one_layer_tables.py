@@ -4,11 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from circuitax.circuits.head_tables import head_tables
 from circuitax.circuits.heads import token_ov, token_qk
 from circuitax.kernel.chain import materialise
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.models.transformer import init_model
-from experiments.one_layer_circuits.readings import head_tables
 
 
 def test_tables_are_the_largest_entries_among_some_tokens() -> None:

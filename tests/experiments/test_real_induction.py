@@ -8,6 +8,7 @@ import pytest
 import xarray as xr
 
 from circuitax.kernel.run import run as forward_run
+from circuitax.kit.real_model import open_weights
 from circuitax.lab.lab import Lab
 from circuitax.models import smollm2
 from circuitax.records.claims import FAILS, HOLDS, NOT_RUN, settle
@@ -18,7 +19,6 @@ from experiments.real_induction.experiment import Spec
 from experiments.real_induction.measures import estimates, measure, rises
 from experiments.real_induction.reference import FIRST, ROWS, SCORES, TURN
 from experiments.real_induction.repeats import KINDS, repeats
-from experiments.real_induction.weights import open_weights
 
 TINY = Spec(weights="random", texts=2, length=8, top=2, draws=2)
 
@@ -62,7 +62,6 @@ def test_removing_heads_does_what_it_says(tiny: Record) -> None:
     assert cells["induction"] == set(np.argsort(mean)[-2:])
     # Intact losses are those of a forward pass of its own.
     model = open_weights("random", jax.random.split(jax.random.key(0))[0])
-    assert model is not None
     texts = repeats(2, 8, 40).plain
     log_probs = jax.nn.log_softmax(forward_run(model, texts).logits)
     expected = -np.take_along_axis(np.asarray(log_probs)[:, :-1], texts[:, 1:, None], 2)[..., 0]

@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pytest
 
+from circuitax.data.corpus import TextError
 from circuitax.kernel.keys import derive, member_keys
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.kept_models import (
@@ -14,6 +15,7 @@ from circuitax.kit.kept_models import (
     log_spaced_steps,
     notes_of_kept,
 )
+from circuitax.kit.kept_texts import kept_windows
 from circuitax.lab.lab import Lab
 from circuitax.models.transformer import init_model
 from circuitax.records.record import Record
@@ -90,3 +92,13 @@ def test_log_spaced_steps_hold_both_ends_and_the_powers_between() -> None:
     assert log_spaced_steps(20, 20) == [0, 20]
     with pytest.raises(ValueError, match="every=30 must divide steps=200"):
         log_spaced_steps(200, 30)
+
+
+def test_no_more_windows_are_read_than_were_kept(tmp_path: Path) -> None:
+    up = Lab(tmp_path / "up")
+    up.save_arrays("held-out", {"windows": np.arange(12).reshape(4, 3)})
+    lab = Lab(tmp_path / "down", inputs={"texts": tmp_path / "up"})
+    np.testing.assert_array_equal(kept_windows(lab, "texts", 2), [[0, 1, 2], [3, 4, 5]])
+    assert len(kept_windows(lab, "texts", 4)) == 4
+    with pytest.raises(TextError, match=r"^windows=1000000000 must be at most 4: texts kept no mo"):
+        kept_windows(lab, "texts", 10**9)

@@ -59,3 +59,22 @@ def test_errors(tmp_path: Path) -> None:
     save_tree(tmp_path / "w.safetensors", {"a": np.zeros(1)})
     with pytest.raises(ValueError, match=r"like=\['b'\] must have the names saved, \['a'\]"):
         load_tree(tmp_path / "w.safetensors", {"b": 0})
+
+
+def test_shapes_and_kinds_are_those_of_like(tmp_path: Path) -> None:
+    file = tmp_path / "w.safetensors"
+    save_tree(file, {"W": np.zeros((3, 2, 5), np.float16), "n": np.zeros((3,), np.int32)})
+    like = {"W": jax.ShapeDtypeStruct((2, 5), jnp.float32), "n": jax.ShapeDtypeStruct((), int)}
+    assert load_tree(file, like, leading=1)["W"].dtype == np.float16  # another precision
+    for leading, change, message in (
+        (0, {}, r"^W has shape \(3, 2, 5\), must be \(2, 5\)$"),
+        (2, {}, r"^W has shape \(3, 2, 5\), must be \(\*, \*, 2, 5\)$"),
+        (1, {"W": jax.ShapeDtypeStruct((5, 2), float)}, r"must be \(\*, 5, 2\)$"),
+        (1, {"n": jax.ShapeDtypeStruct((), float)}, "^n has type int32, must be as float32$"),
+        (1, {"n": jax.ShapeDtypeStruct((), bool)}, "^n has type int32, must be as bool$"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            load_tree(file, like | change, leading=leading)
+    save_tree(file, {"W": np.zeros((3, 2, 5)), "n": np.zeros((4,), np.int32)})
+    with pytest.raises(ValueError, match=r"leading=1 axes must agree, they are \[\(3,\), \(4,\)\]"):
+        load_tree(file, like, leading=1)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
+from PIL import Image
 
 from circuitax.config.catalogue import VARIABLE, Entry
 from circuitax.lab.drawing import draw_figures, up_to_date
@@ -56,6 +57,32 @@ def test_a_changed_module_is_noticed_and_a_failure_keeps_the_old(run: Path, tmp_
     with pytest.raises(RuntimeError):
         draw_figures(run, broken)
     assert (run / "figures" / "path.png").exists()
+
+
+FIGURE = '''"""Dots.
+
+dots  (After a sweep.) The dots lie on a line. Refuted if not.
+"""
+from matplotlib.figure import Figure
+def draw(record):
+    figure = Figure((3, 2))
+    figure.subplots().plot([1, 2])
+    return {"dots": figure, "untold": Figure((3, 2))}
+'''
+
+
+def test_the_message_stands_above_the_figure(run: Path, tmp_path: Path) -> None:
+    titled = written(tmp_path / "titled", FIGURE)
+    draw_figures(run, titled)
+    sizes = {}
+    for name in ("dots", "untold"):
+        with Image.open(run / "figures" / f"{name}.png") as picture:
+            sizes[name] = picture.size
+    (width, height), (plain_width, plain) = sizes["dots"], sizes["untold"]
+    assert width == plain_width == 600 and plain == 400 and height > 420
+    assert up_to_date(run, titled)
+    written(tmp_path / "titled", FIGURE.replace("The dots", "All dots"))
+    assert not up_to_date(run, titled), "another message, another title"
 
 
 def test_no_module_no_figure(run: Path) -> None:

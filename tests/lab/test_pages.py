@@ -28,13 +28,16 @@ def test_pages(entries: dict[str, Entry], results: Path) -> None:
         assert (gallery.parent / link).exists(), link
     assert f"../house_walk/{cell.id}/figures/path.png" in links
     assert "Not run yet:" in text and "house_reader" in text
-    assert "Claims: [✔ 1 holds · ∅ 1 absent](CLAIMS.md)" in text
+    assert "<summary>Claims: ✔ 1 holds · ∅ 1 absent</summary>" in text
     assert "## Further experiments" in text
     assert verdict_counts(verdicts(run)) == "1 hold, 1 absent"
     assert verdict_counts([]) == ""
     html = report.read_text()
     assert "claim-walk-spreads" in html and 'src="data:image/webp;base64,' in html
     page = claims.read_text()
+    rows = re.findall(r"\(CLAIMS\.md#([^)]+)\)", text)
+    assert set(rows) == {"claim-walk-spreads", "claim-walk-starts"}
+    assert all(page.count(f'<a id="{row}"></a>') == 1 for row in rows)
     assert "Of 1 published relations: 1 absent" in page
     assert "Reason: too few members" in page
     codes = re.findall(r'href="([^"#]+measures\.py)#L\d+"', page)

@@ -23,11 +23,18 @@ def test_a_folder_that_cannot_be_written_is_named(
         require_results()
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES, errno.ENAMETOOLONG])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES])
 def test_errors_of_the_disk_are_one_line(number: int) -> None:
     text = about_the_place(OSError(number, os.strerror(number), "/some/where"))
     assert text.startswith(f"'/some/where' cannot be written ({os.strerror(number)})")
     assert "CIRCUITAX_RESULTS" in text and "CIRCUITAX_CACHE" in text and "\n" not in text
+
+
+def test_a_name_that_is_too_long_is_cut() -> None:
+    error = OSError(errno.ENAMETOOLONG, "File name too long", "x" * 5000)
+    assert about_the_place(error) == (
+        f"the name '{'x' * 60}...' of 5000 characters is too long for the disk"
+    )
 
 
 def test_other_errors_are_none_of_the_disk() -> None:

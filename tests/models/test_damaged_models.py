@@ -1,9 +1,14 @@
 """Damaged files and weights of the wrong shape are refused, by the name they have on disk."""
 
+import copy
 import json
+import math
 import re
+import shutil
 import sys
+import tracemalloc
 import types
+from functools import reduce
 from pathlib import Path
 from pickle import UnpicklingError
 
@@ -12,10 +17,13 @@ import pytest
 from safetensors.numpy import load_file
 
 from circuitax.models import pretrained
+from circuitax.models.hub_config import spec_from_hub
 from circuitax.models.lens_format import spec_from_config
 from circuitax.models.pretrained import load_pretrained, named_from_state
 
 FOLDER = Path(__file__).parent.parent / "fixtures" / "transformer_lens" / "standard_None"
+FAMILY_FOLDER = Path(__file__).parent.parent / "fixtures" / "families"
+FAMILIES = sorted(path.parent.name for path in FAMILY_FOLDER.glob("*/config.json"))
 CONFIG = json.loads((FOLDER / "config.json").read_text())
 
 
@@ -86,6 +94,66 @@ def test_a_file_that_cannot_be_opened_is_not_called_damaged(
         load_pretrained(tmp_path)
 
 
+# Of another kind, out of range, without end: no setting of any family takes all of them.
+WRONG = (-1, 0, 0.5, 10**9, 10**400, math.inf, math.nan, True, "x", [1], {"a": 1}, None)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_wrong_settings_of_the_hub_cost_one_line(name: str) -> None:
+    config = json.loads((FAMILY_FOLDER / name / "config.json").read_text())
+    places = [(key,) for key in config]
+    for rope in ("rope_parameters",):
+        groups = config.get(rope) or {}
+        places += [(rope, key) for key in groups]
+        places += [(rope, a, b) for a in groups if isinstance(groups[a], dict) for b in groups[a]]
+    refused = 0
+    for place in places:
+        for value in WRONG:
+            changed = copy.deepcopy(config)
+            *parents, last = place
+            reduce(dict.__getitem__, parents, changed)[last] = value
+            try:
+                spec_from_hub(changed)
+            except ValueError as error:
+                refused += 1
+                assert "\n" not in str(error) and len(str(error)) < 300, (place, value)
+    assert refused > 30
+
+
+@pytest.mark.parametrize(("folder", "key"), [("llama", "num_hidden_layers"), ("", "n_layers")])
+@pytest.mark.parametrize(
+    ("layers", "message"),
+    [
+        (10**8, "is 100000000, must be a size that fits into the [0-9]+ bytes of the weights"),
+        (10**400, "is about 1e400, must be a size that fits into"),
+        (5000, "n_layers=5000 must be at most [0-9]+, the number of weights"),
+    ],
+)
+def test_sizes_are_checked_against_the_file_first(
+    tmp_path: Path, folder: str, key: str, layers: int, message: str
+) -> None:
+    source = FAMILY_FOLDER / folder if folder else FOLDER
+    config = json.loads((source / "config.json").read_text()) | {key: layers}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "model.safetensors").symlink_to(source / "model.safetensors")
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=message):
+        load_pretrained(tmp_path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 5e6
+
+
+def test_deep_json_is_named(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("[" * 100_000)
+    with pytest.raises(ValueError, match=r"config\.json must be JSON: it is nested too deeply"):
+        load_pretrained(tmp_path)
+    shutil.copy(FAMILY_FOLDER / "llama" / "config.json", tmp_path)
+    (tmp_path / "model.safetensors.index.json").write_text('{"weight_map":' * 100_000)
+    with pytest.raises(ValueError, match="must be JSON with a 'weight_map'"):
+        load_pretrained(tmp_path)
+
+
 def torch_reads(held: object, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder with a .pth file, of which a stand-in for torch reads ``held``, or raises it."""
 
@@ -97,4 +165,4 @@ def torch_reads(held: object, folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(pretrained, "find_spec", lambda name: object())
     monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(load=load))
     (folder / "config.json").write_text(json.dumps(CONFIG))
-    (folder / "model_final.pth").write_bytes(b"")
+    (folder / "model_final.pth").write_bytes(bytes(1000))

@@ -27,6 +27,7 @@ SIZES = {
     "attn_only": True,
 }
 CONFIG = SIZES | {"normalization_type": None}
+LOCAL = {"use_local_attn": True, "attn_types": ["global", "local"], "window_size": 3}
 ROTARY = {"positional_embedding_type": "rotary", "rotary_adjacent_pairs": True}
 # All that TransformerLens 3.9's own config of ``shortformer_LN`` holds besides the sizes.
 IN_FULL = {
@@ -73,7 +74,22 @@ def test_a_config_in_full_is_that_of_the_repository() -> None:
         ({"attn_scale": 8.0}, "score_scale", 0.125),
         ({"eps": 1e-6}, "norm_eps", 1e-6),
         ({"attn_only": False, "parallel_attn_mlp": True}, "parallel", True),
-        ({"normalization_type": "RMS"}, "norm", Norm.rmsnorm),
+        ({"normalization_type": "RMS", "final_rms": True}, "norm", Norm.rmsnorm),
+        ({"ln_eps": 1e-4}, "norm_eps", 1e-4),
+        ({"eps": 1e-6, "ln_eps": 1e-4}, "norm_eps", 1e-6),
+        (ROTARY | {"rotary_dim": 2}, "rotary_dim", 2),
+        ({"d_vocab_out": 5}, "d_vocab_out", 5),
+        ({"n_key_value_heads": 2}, "n_kv_heads", 2),
+        ({"n_key_value_heads": 4}, "n_kv_heads", None),
+        ({"attn_scores_soft_cap": 50.0}, "score_cap", 50.0),
+        ({"output_logits_soft_cap": 30.0}, "logit_cap", 30.0),
+        (LOCAL, "window", 3),
+        (LOCAL, "local_layers", (1,)),
+        (LOCAL | ROTARY | {"rotary_base_local": 20}, "local_rotary_base", 20.0),
+        ({"window_size": 3}, "window", None),
+        ({"use_qk_norm": True}, "qk_norm", True),
+        ({"attn_only": False, "gated_mlp": True}, "gated", True),
+        ({"tie_word_embeddings": True}, "d_vocab_out", None),
     ],
 )
 def test_honoured(change: dict, name: str, value: object) -> None:
@@ -91,14 +107,13 @@ def test_honoured(change: dict, name: str, value: object) -> None:
         ({"normalization": "LN"}, "'normalization_type' is None, must be that of 'normalization'"),
         ({"positional_embedding_type": "alibi"}, r"'alibi', must be one of \['rotary', 'short"),
         ({"positional_embedding_type": "relative_positional_bias"}, "'relative_positional_bias',"),
-        ({"positional_embedding_type": "rotary"}, "'rotary_adjacent_pairs' is False, must be true"),
         (ROTARY | {"shortformer_pos": True}, "'shortformer_pos' is True, which contradicts"),
         (
             {"positional_embedding_type": "shortformer", "shortformer_pos": False},
             "'shortformer_pos' is False, which contradicts: 'positional_embedding_type' is 'short",
         ),
         ({"shortformer_pos": 1}, "'shortformer_pos' is 1, must be true or false"),
-        (ROTARY | {"rotary_dim": 2}, "'rotary_dim' is 2, must be d_head=4"),
+        (ROTARY | {"rotary_dim": 3}, "rotary_dim=3 must be even and at most d_head=4"),
         (ROTARY | {"rotary_base": 0}, "'rotary_base' is 0, must be a positive number"),
         (ROTARY | {"d_head": 3}, "d_head=3 must be even for positions=rotary"),
         ({"attention_dir": "forward"}, "'attention_dir' is 'forward', must be one of"),
@@ -107,10 +122,12 @@ def test_honoured(change: dict, name: str, value: object) -> None:
         ({"eps": -1e-5}, "'eps' is -1e-05, must be a positive number"),
         ({"eps": float("inf")}, "'eps' is inf, must be a positive number"),
         ({"eps": "1e-5"}, "'eps' is '1e-5', must be a positive number"),
-        ({"d_vocab_out": 5}, "'d_vocab_out' is 5, must be d_vocab=11"),
-        ({"attn_types": ["local", "global"]}, r"\['local', 'global'\], must be null"),
-        ({"attn_scores_soft_cap": 50.0}, r"'attn_scores_soft_cap' is 50\.0, must be -1\.0"),
-        ({"output_logits_soft_cap": 30.0}, r"'output_logits_soft_cap' is 30\.0, must be -1\.0"),
+        (LOCAL | {"attn_types": ["local"]}, r"'attn_types' is \['local'\], must name local or"),
+        (LOCAL | {"attn_types": None}, "'attn_types' is None, must name local or global"),
+        (LOCAL | {"window_size": None}, "'window_size' is None, must be an integer"),
+        ({"attn_scores_soft_cap": 0}, "'attn_scores_soft_cap' is 0, must be a positive number"),
+        ({"n_key_value_heads": 3}, "n_kv_heads=3 must divide n_heads=4"),
+        ({"final_rms": True}, "'final_rms' is True, must be false"),
         ({"rotary_scaling_factor": 8.0}, r"'rotary_scaling_factor' is 8\.0, must be 1\.0"),
         ({"quantization_method": "mxfp4"}, "'quantization_method' is 'mxfp4', must be null"),
     ],
@@ -125,12 +142,9 @@ def test_refused(change: dict, message: str) -> None:
     [
         "clip_qkv",
         "experts_per_token",
-        "n_key_value_heads",
         "num_experts",
         "relative_attention_max_distance",
         "relative_attention_num_buckets",
-        "rotary_base_local",
-        "window_size",
     ],
 )
 def test_sizes_of_what_we_lack_are_refused(key: str) -> None:
@@ -141,19 +155,14 @@ def test_sizes_of_what_we_lack_are_refused(key: str) -> None:
 @pytest.mark.parametrize(
     "key",
     [
-        "final_rms",
-        "gated_mlp",
         "load_in_4bit",
         "post_embedding_ln",
         "scale_attn_by_inverse_layer_idx",
-        "tie_word_embeddings",
         "use_NTK_by_parts_rope",
         "use_attention_sinks",
         "use_dynamic_ntk_rope",
-        "use_local_attn",
         "use_logn_attn",
         "use_normalization_before_and_after",
-        "use_qk_norm",
         "use_yarn_rope",
     ],
 )

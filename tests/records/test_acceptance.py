@@ -39,8 +39,12 @@ def test_outcomes() -> None:
     held = verdicts(a="holds", b="holds", c="not run", d="fails", e="absent")
     lines = outcome_table(PAGE, held).splitlines()[2:]
     assert lines[0].endswith("| **held** (2 of 3 claims, the others not run) |")
-    wanted = "1 hold, 1 fails, 1 absent; fails: `d`; absent: `e`; not tried: the rest, with"
+    wanted = (
+        "1 hold, 1 fails, 1 absent; fails: [`d`](#claim-d); absent: [`e`](#claim-e); "
+        "not tried: the rest, with"
+    )
     assert wanted.replace("1 fails", "1 fail") in lines[1]
     assert lines[2].endswith("| not tried: needs a model of 13B |")
-    assert outcome_table(PAGE, verdicts(c="undecided")).count("1 undecided; undecided: `c`") == 1
+    table = outcome_table(PAGE, verdicts(c="undecided"))
+    assert table.count("1 undecided; undecided: [`c`](#claim-c)") == 1
     assert "no run yet" in outcome_table(PAGE, {})

@@ -57,7 +57,8 @@ def test_headline_counts_published_numbers_and_relations_apart() -> None:
 
 
 def test_the_first_screen_has_a_line_for_each_claim_with_its_figure() -> None:
-    assert "- [`bad`](../toy.png) about bad: 2 [1.9, 2.1], allowed 1 ± 0.1" in part("What fails")
+    line = "- [`bad`](#claim-bad) about bad: 2 [1.9, 2.1], allowed 1 ± 0.1 ([figure](../toy.png))"
+    assert line in part("What fails")
     assert "`open`" in part("What is undecided") and "`lacking`" in part("What did not form")
     wrong = part("What we think is wrong")
     # `bad` is sampled: a failure of ours to see it is no slip of the paper.
@@ -66,10 +67,11 @@ def test_the_first_screen_has_a_line_for_each_claim_with_its_figure() -> None:
 
 
 def test_every_claim_is_once_in_the_table_of_its_paper() -> None:
-    rows = [line for line in PAGE.splitlines() if line.startswith("| `")]
+    rows = [line for line in PAGE.splitlines() if line.startswith("| <a ")]
     for item in ROWS:
         name = item.verdict.claim.id
-        (line,) = [line for line in rows if line.startswith(f"| `{name}` ")]
+        (line,) = [line for line in rows if f'"></a>`{name}` ' in line]
+        assert line.startswith(f'| <a id="claim-{name}"></a>')
         assert "why so" in line and "../toy.py#L7" in line and "[abc](../toy/abc)" in line
         assert "S0 \\| 2" in line, "a bar in a text must not end the cell"
         assert line.replace("\\|", "").count("|") == 8

@@ -46,10 +46,11 @@ def test_chapters_and_places_order_the_page() -> None:
 
 def test_a_section_says_what_a_visitor_asks() -> None:
     page = render_gallery([item("b", "algebra", 10, "v")], [], "make it")
-    assert "Claims: [✔ 1 holds · ✘ 1 fails](CLAIMS.md)" in page
+    assert "<summary>Claims: ✔ 1 holds · ✘ 1 fails</summary>" in page
+    assert "✔ [`one`](CLAIMS.md#claim-one) · ✘ [`two`](CLAIMS.md#claim-two)" in page
     assert "![(v)](b/v.png)" in page
     assert "**v says.** More. *Refuted if.* [PDF](b/v.pdf)" in page
-    assert "| The \\| ratio | 0.5 | 0.4321 | ✔ holds |" in page
+    assert "| The \\| ratio | 0.5 | 0.4321 | [✔ holds](CLAIMS.md#claim-one) |" in page
     assert "Printed beside ours (1)" in page and "| More |" not in page
     assert "`cmd` · quick scale · 3 s · [run](b/1)" in page
 

@@ -13,7 +13,7 @@ from circuitax.figures.embedding import embedded_picture
 from circuitax.records.claims import ClaimSource, Verdict, at_least, near
 from circuitax.records.estimate import exact
 from circuitax.records.gallery import GalleryFigure, GalleryItem
-from circuitax.records.report import render_report
+from circuitax.records.report import Interactive, render_report
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chrome"))), None)
 TOYS = ClaimSource("toy paper, section 2", origin="published", link="https://example.org")
@@ -66,7 +66,14 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
         ),
     ]
     pictures = {"dots.png": embedded_picture(folder / "dots.png")}
-    return render_report(items, pictures, ["third"], "make it")
+    interactive = Interactive(
+        {"toys": ['<section class="viewer" id="moved">a viewer</section>']},
+        {"toys": ["Move <it>"]},
+        {"third": "not run yet"},
+        'document.getElementById("moved").textContent = "drawn";',
+        ".viewer { color: black }",
+    )
+    return render_report(items, pictures, ["third"], "make it", interactive)
 
 
 class _Loads(HTMLParser):
@@ -104,6 +111,10 @@ def test_claims_and_figures_are_told(page: str) -> None:
     assert "no weights" in page and "Not run yet: third." in page
     assert 'alt="a &quot;dots&quot; picture"' in page
     assert '<a href="left_out.png">a &quot;left_out&quot; picture</a>' in page
+    assert '<a href="#toys">Move &lt;it&gt;</a>' in page
+    assert "No viewer of third: not run yet." in page
+    section = page[page.index('<section id="toys">') : page.index("a viewer")]
+    assert "<img" not in section, "a viewer comes before the pictures"
     assert page.count("<img ") == 1 and "rounding &lt;&amp;&gt;" in page
 
 
@@ -163,6 +174,7 @@ def test_a_browser_filters_and_sorts(page: str, tmp_path: Path) -> None:
     assert rows(dom) == ["two", "nine", "ten", "more"]  # by value, not by letter
     assert 'aria-sort="ascending"' in dom
     words = "form.elements.words.value = 'toy TEN'; filter();"
-    assert rows(seen(page, words, tmp_path)) == ["ten"]
+    dom = seen(page, words, tmp_path)
+    assert rows(dom) == ["ten"] and 'id="moved">drawn<' in dom
     with pytest.raises(AssertionError, match="Uncaught"):
         seen(page, "missing();", tmp_path)

@@ -12,7 +12,7 @@ def rosenbrock(x):
 @jax.jit
 def run(start, max_evaluations):
     def one(x):
-        return minimise(rosenbrock, begin(x), max_evaluations=max_evaluations)
+        return minimise(jax.value_and_grad(rosenbrock), begin(x), max_evaluations=max_evaluations)
 
     return jax.vmap(one)(start)
 
@@ -38,7 +38,7 @@ def test_resumed_states_continue_as_if_never_stopped(x64, rng):
 
     @jax.jit
     def advance(state, limit):
-        return minimise(rosenbrock, state, max_evaluations=limit)
+        return minimise(jax.value_and_grad(rosenbrock), state, max_evaluations=limit)
 
     halfway = advance(begin(start), 17)
     assert int(halfway.n_evaluations) == 17 and not halfway.done
@@ -53,7 +53,9 @@ def test_start_at_the_minimum_takes_one_evaluation(x64):
 def test_negative_curvature_is_left(x64):
     """cos starts next to its maximum, where the secant condition cannot hold."""
     run_cosine = jax.jit(
-        lambda x: minimise(lambda y: jnp.sum(jnp.cos(y)), begin(x), max_evaluations=100)
+        lambda x: minimise(
+            jax.value_and_grad(lambda y: jnp.sum(jnp.cos(y))), begin(x), max_evaluations=100
+        )
     )
     end = run_cosine(jnp.array([0.01, -0.3]))
     np.testing.assert_allclose(jnp.cos(end.x), -1, atol=1e-12)

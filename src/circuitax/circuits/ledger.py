@@ -21,7 +21,8 @@ from jaxtyping import Array, Float
 from circuitax.circuits.expansion import path_stream
 from circuitax.circuits.frozen import FrozenModel, frozen_model
 from circuitax.circuits.ledger_steps import Batch, HeadSteps, PositionSteps, join, take
-from circuitax.circuits.path_bounds import head_path_bounds
+from circuitax.circuits.one_thread import one_thread
+from circuitax.circuits.path_bounds import PathBounds, head_path_bounds
 from circuitax.circuits.paths import Path, path_name
 from circuitax.circuits.second_moments import (
     HostModel,
@@ -63,6 +64,9 @@ class Ledger(NamedTuple):
     `position_ledger`, which take a direction instead of a token."""
     starts: tuple[int | None, ...] = ()
     """Where each path starts: None for the embedding, else the layer of an MLP."""
+    rounds: tuple[tuple[int, float, float], ...] = ()
+    """After each round of the search: evaluations, the bound on every path that is not among the k
+    largest so far, and the k-th value."""
 
     def __str__(self) -> str:
         names = [
@@ -145,6 +149,7 @@ def head_ledger(
     *,
     k: int = 20,
     budget: int = 2_000_000,
+    bounds: PathBounds | None = None,
 ) -> Ledger:
     """The k largest head paths along a direction; `ledger` takes a token instead.
 
@@ -156,6 +161,8 @@ def head_ledger(
             centring of its final norm. The norm's divisor is applied here.
         k: How many paths, at least 1.
         budget: Stop after this many evaluations; ``omitted_bound`` then tells what may be missing.
+        bounds: `head_path_bounds` of this model and position, for the search of several directions;
+            None to compute them here.
 
     Raises:
         ValueError: If an argument is traced (inside jit, vmap or grad), ``position`` is out of
@@ -165,8 +172,10 @@ def head_ledger(
     Source: ours; the search and its bound are derived in docs/methods/path-ledger.md.
     """
     host, w, whole = _prepare("head_ledger", frozen, position, direction, k, budget)
-    steps = HeadSteps(host, head_path_bounds(host, position), position, w)
-    return _search(steps, frozen.A.shape[1], k, budget, whole)
+    bounds = head_path_bounds(host, position) if bounds is None else bounds
+    steps = HeadSteps(host, bounds, position, w)
+    with one_thread():
+        return _search(steps, frozen.A.shape[1], k, budget, whole)
 
 
 def position_ledger(
@@ -244,10 +253,13 @@ def _search(
     best = _Best(k)
     best.add(front, ids)
     n_nodes, dropped = 1, 0.0
+    rounds: list[tuple[int, float, float]] = []
     while True:
         keep = front.bound > best.kth
         dropped = max(dropped, front.bound[~keep].max(initial=0.0))
         front, ids = take(front, keep), ids[keep]
+        omitted = float(max(best.runner_up, dropped, front.bound.max(initial=0.0)))
+        rounds.append((best.n_evaluated, omitted, best.kth))
         if not ids.size or best.n_evaluated >= budget:
             break
         # Strict best-first would expand one at a time; a batch that grows with the front keeps
@@ -264,7 +276,6 @@ def _search(
         # The root's direction is wider than all others; it is expanded first, and alone.
         front = join([take(front, rest), new]) if rest.size else new
         ids = np.concatenate([ids[rest], new_ids])
-    omitted = float(max(best.runner_up, dropped, front.bound.max(initial=0.0)))
     parent_of, hop_of = np.concatenate(parents), np.concatenate(hops)
     paths, positions = [], []
     for node in best.nodes:
@@ -287,6 +298,7 @@ def _search(
         complete=not ids.size,
         n_evaluated=best.n_evaluated,
         starts=tuple(int(source) - 1 if source else None for source in best.sources),
+        rounds=tuple(rounds),
     )
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from circuitax.circuits.one_thread import one_thread
 from circuitax.circuits.second_moments import HostModel
 
 _RANK = 12  # directions of a matrix that are kept apart; the others are bounded by the next one
@@ -40,6 +41,12 @@ def head_path_bounds(model: HostModel, position: int) -> PathBounds:
     Source: ours; docs/methods/path-ledger.md. That roots keep the order of matrices is the
         inequality of Löwner and Heinz.
     """
+    with one_thread():
+        return _bounds(model, position)
+
+
+def _bounds(model: HostModel, position: int) -> PathBounds:
+    """`head_path_bounds`, layer by layer."""
     n_heads, n_ctx, d = model.V.shape
     size = np.abs(model.A)
     mass = size * size.sum(axis=-1, keepdims=True)

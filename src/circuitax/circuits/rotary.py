@@ -59,14 +59,18 @@ def qk_at_offset(
 
 def offset_scores(
     model: Model,
-    dest: Float[Array, "n_dest d_model"],
-    src: Float[Array, "n_src d_model"],
+    dest: Float[Array, "*n_layers n_dest d_model"],
+    src: Float[Array, "*n_layers n_src d_model"],
 ) -> OffsetScores:
     """Scores between contents at every offset at once, from weights alone.
 
+    A score is linear in either content, so that scores of mean contents are the means of scores
+    over all pairs.
+
     Args:
         model: One model with rotary positions, not an ensemble.
-        dest: Rows that the queries read, already divided by their norm scale.
+        dest: Rows that the queries read, already divided by their norm scale; the same for all
+            layers, or with an axis of layers in front.
         src: Rows that the keys read, likewise.
 
     Raises:
@@ -79,7 +83,8 @@ def offset_scores(
         raise ValueError("spec.qk_norm must be False: divisors of queries depend on the content")
     spec = model.spec
     W_Q, W_K = _maps(model)
-    q, k = (jnp.einsum("nd,lhdk->lhnk", rows, W) for rows, W in ((dest, W_Q), (src, W_K)))
+    dest, src = (jnp.broadcast_to(x, (spec.n_layers, *x.shape[-2:])) for x in (dest, src))
+    q, k = (jnp.einsum("lnd,lhdk->lhnk", rows, W) for rows, W in ((dest, W_Q), (src, W_K)))
     q, k = q + _bias(model, "b_Q"), k + _bias(model, "b_K")
     q, width = spec.scale * q, spec.rotary_width
     even_q, odd_q = q[..., 0:width:2], q[..., 1:width:2]

@@ -20,6 +20,7 @@ from circuitax.lab.conduct import WAIT_SECONDS, Outcome, conduct
 from circuitax.lab.loop import Diverged
 from circuitax.lab.pages import verdict_counts
 from circuitax.lab.places import about_the_place
+from circuitax.lab.reuse import reasons
 from circuitax.lab.runs import shown, verdicts
 from circuitax.lab.stop import StopFlag, Stopped
 from circuitax.records.provenance import typed_command
@@ -51,6 +52,8 @@ def compute(config: DictConfig, stop: StopFlag | None = None) -> None:
         cell = from_config(config, overrides, discover())
         keep_compiled_code(checkout() / ".cache")
         command = typed_command("experiments.run", overrides)
+        for line in reasons(cell):
+            _say(line)
         with ExitStack() as stack:
             flag = stack.enter_context(StopFlag()) if stop is None else stop
             outcome = _conduct(cell, command, flag, wait=not alone)
@@ -117,7 +120,8 @@ def _obey(stopped: Stopped, marker: Path, *, alone: bool) -> None:
 
 
 def _summary(cell: Cell, outcome: Outcome) -> str:
-    how = "is there already" if outcome.reused else f"done in {outcome.seconds:.1f} s"
+    same = "is there already, made with the same settings, code, libraries and inputs"
+    how = same if outcome.reused else f"done in {outcome.seconds:.1f} s"
     claims = verdict_counts(verdicts(outcome.folder))
     parts = [f"{cell.entry.name} {cell.id} {how}: {shown(outcome.folder)}"]
     return "; ".join([*parts, *([f"claims: {claims}"] if claims else [])])

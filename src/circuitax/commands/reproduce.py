@@ -14,6 +14,7 @@ from circuitax.config.catalogue import Entry, discover, upstream_order
 from circuitax.config.command_line import quoted
 from circuitax.config.scale import SCALES
 from circuitax.config.schema import ConfigError
+from circuitax.lab.against_accepted import against_accepted
 from circuitax.lab.leftovers import LOGS_DAYS, remove_older
 from circuitax.lab.pages import write_pages
 from circuitax.lab.places import require_results
@@ -27,7 +28,8 @@ usage: python -m experiments.reproduce [only=a,b] [scale=tiny|quick|evening|pape
 
 Runs every experiment in increasing expected time, reuses what is finished and resumes what was
 stopped. The gallery, the claims page and the report in results/latest/ are written anew after each;
-they keep the runs of experiments that were reproduced before and are not named now.
+they keep the runs of experiments that were reproduced before and are not named now. At the end it
+says how the numbers differ from those of the accepted runs: equal as printed, within noise, more.
 Without seed=, each experiment has the seed of its own configuration: 0, or another where claims
 were worded after a look at seed 0. again=yes computes the experiments named again, although they
 are finished.
@@ -41,13 +43,13 @@ RUNS = "runs.json"
 
 
 class Result(NamedTuple):
-    """What came of one experiment: its exit status, and whether another process computes it."""
+    """What came of one experiment: its exit status, and what its process left as its status."""
 
     name: str
     status: int
     seconds: float
     run: Path | None
-    busy: bool
+    left: str
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -98,12 +100,20 @@ def _suite(
             gallery, ledger, report = write_pages(latest, runs, entries, COMMAND)
             write_json(latest / RUNS, {name: run.name for name, run in runs.items()})
             if stop.number is not None:
-                _say("stopped; the same command resumes")
-                return 128 + stop.number
+                break
     _report(results, entries, options["scale"])
+    done = {item.name: item.run for item in results if item.run is not None}
+    if compared := against_accepted(done):
+        _say(compared)
     _say(f"gallery: {shown(gallery)}\nclaims:  {shown(ledger)}\nreport:  {shown(report)}")
-    busy = [item.name for item in results if item.busy]
-    failed = [item.name for item in results if item.status != 0 and not item.busy]
+    if stop.number is not None:
+        _say(
+            f"stopped after {len(results)} of {len(names)}: the pages show what is there, and "
+            "the same command resumes"
+        )
+        return 128 + stop.number
+    busy = [item.name for item in results if item.left == BUSY]
+    failed = [item.name for item in results if item.status != 0 and item.left != BUSY]
     if busy:
         _say(f"computed by another process, run this again to take the results: {', '.join(busy)}")
     if failed:
@@ -157,8 +167,7 @@ def _run_one(name: str, options: dict[str, str], stop: StopFlag, *, again: bool)
     path = folder / STATUS
     left = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     where = run_folder(name, left["run"]) if left.get("run") else None
-    busy = left.get("status") == BUSY
-    return Result(name, status, time.monotonic() - began, where, busy)
+    return Result(name, status, time.monotonic() - began, where, left.get("status", ""))
 
 
 def _report(results: list[Result], entries: dict[str, Entry], scale: str) -> None:
@@ -167,8 +176,9 @@ def _report(results: list[Result], entries: dict[str, Entry], scale: str) -> Non
         budget = entries[item.name].seconds(scale) if scale in ("quick", "evening") else None
         slow = budget is not None and item.seconds > TOLERATED * budget
         note = f"over its budget of {budget:.0f} s" if slow else ""
-        word = "done" if item.status == 0 else "busy" if item.busy else "FAILED"
-        _say(f"  {item.name:{width}}  {word:6}  {item.seconds:7.1f} s  {note}".rstrip())
+        word = item.left if item.left in (BUSY, "stopped") else "FAILED"
+        word = "done" if item.status == 0 else word
+        _say(f"  {item.name:{width}}  {word:7}  {item.seconds:7.1f} s  {note}".rstrip())
 
 
 def _say(text: str) -> None:

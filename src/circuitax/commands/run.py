@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 from circuitax.config.catalogue import Entry, discover
+from circuitax.lab.places import about_the_place
 
 HELP = """\
 usage: python -m experiments.run experiment=NAME [scale=tiny|quick|evening|paper] [seed=0]
@@ -60,6 +61,12 @@ def main(arguments: list[str] | None = None) -> int:
         return _run(typed, entries)
     except ValueError as error:  # ConfigError is one
         print(f"error: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        reason = about_the_place(error)
+        if not reason:
+            raise
+        print(f"error: {reason}", file=sys.stderr)
         return 2
 
 

@@ -1,5 +1,6 @@
 """A worker process: it computes one job of a sweep after another, and leaves when it has grown."""
 
+import math
 import os
 import signal
 import threading
@@ -50,7 +51,8 @@ class Answer(NamedTuple):
 
 def serve(jobs: Connection) -> None:
     """Compute the jobs that come through a connection, until it is closed or the worker leaves."""
-    with StopFlag([signal.SIGTERM], announce=False) as stop:
+    # The process that started this one ends it by other means, if it must.
+    with StopFlag([signal.SIGTERM], announce=False, patience=math.inf) as stop:
         threading.Thread(target=_stop_with_parent, daemon=True).start()
         receive([signal.SIGTERM])
         setup_globals()

@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # --help does not wait for xarray
 # conf/experiment/<name>.yaml.
 VARIABLE = "CIRCUITAX_EXPERIMENTS"
 EXPERIMENT, CLAIMS, MEASURES, FIGURE = "experiment", "claims", "measures", "figure"
+VIEWER = "viewer"
 
 
 class Entry(NamedTuple):

@@ -22,6 +22,7 @@ from circuitax.config.command_line import (
     jobs,
     matching,
     parse,
+    quoted,
     quoted_list,
     values_of,
 )
@@ -118,7 +119,7 @@ def from_config(config: DictConfig, overrides: Sequence[str], entries: dict[str,
     root = build(Root, config)
     spec = build(entry.load().Spec, config)
     upstream_order(name, entries)
-    inputs = tuple(_upstream(upstream, root, entries) for upstream in entry.requires)
+    inputs = tuple(_upstream(upstream, root, entries, spec) for upstream in entry.requires)
     # Asking for a run again says nothing about the run.
     asked = OmegaConf.masked_copy(config, [str(key) for key in config if key != "again"])
     typed = tuple(text for text in overrides if not text.startswith("again="))
@@ -162,13 +163,20 @@ def _compose(job: list[str], entries: dict[str, Entry]) -> Cell:
     return from_config(config, task, entries)
 
 
-def _upstream(name: str, root: Root, entries: dict[str, Entry]) -> Cell:
+def _upstream(name: str, root: Root, entries: dict[str, Entry], reader: Any) -> Cell:
+    """The run that a reader needs: its own defaults, but for what the reader's spec asks of it.
+
+    A spec that reads an upstream run of another text, say, defines ``upstream(name)``, which gives
+    the values of that run's fields by dotted path.
+    """
     _register(name, entries)
+    asked = reader.upstream(name) if hasattr(reader, "upstream") else {}
     job = [
         f"experiment={name}",
         f"scale={root.scale.name}",
         f"seed={root.seed}",
         f"dtype={root.dtype.name}",
+        *(quoted(key, x) if isinstance(x, str) else f"{key}={x}" for key, x in asked.items()),
     ]
     with _hydra():
         return _compose([*job, *_searchpath([], entries, None)], entries)

@@ -47,5 +47,17 @@ class RepeatedWindowSource:
         )
         whole = jnp.arange(rows.shape[0]) >= round(self.share * rows.shape[0])
         period = jnp.where(whole, rows.shape[1], period)
-        source = jnp.arange(rows.shape[1])[None, :] % period[:, None]
-        return jnp.take_along_axis(rows, source, axis=1)
+        return repeat_beginnings(rows, period)
+
+
+def repeat_beginnings(
+    rows: Int[Array, "batch length"], period: Int[Array, " batch"]
+) -> Int[Array, "batch length"]:
+    """Every row from its beginning again after its period, ``rows[i mod period]``.
+
+    Args:
+        rows: Windows of a text.
+        period: At least 1 each; a period of the whole length leaves a row as it is.
+    """
+    source = jnp.arange(rows.shape[1])[None, :] % period[:, None]
+    return jnp.take_along_axis(rows, source, axis=1)

@@ -85,6 +85,23 @@ class TextSpec:
             found["tokenizer"] = fingerprint(self.tokenizer)
         return found
 
+    def upstream(self, key: str = "task") -> dict[str, str | int]:
+        """What a run on this text is asked for, by dotted path; nothing for the default text.
+
+        Args:
+            key: Name of the field of that run's spec that names its text.
+        """
+        named = {
+            name: getattr(self, name)
+            for name in ("path", "dataset", "tokenizer")
+            if getattr(self, name)
+        }
+        if self.language is not Language.python:
+            named["language"] = self.language.name
+        if not named:
+            return {}
+        return {f"{key}.{name}": x for name, x in {**named, "d_vocab": self.d_vocab}.items()}
+
 
 class Text(NamedTuple):
     """An opened text: the corpus, its tokenizer and its token arrays."""

@@ -1,7 +1,6 @@
 """An explained prediction as one HTML page that needs nothing else: no server, no other file."""
 
 import html
-import json
 import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
@@ -9,8 +8,14 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from circuitax.figures.viewers import Viewer, viewer_script, viewer_section, viewer_style
+
 TEMPLATE = "explanation.html"
 DIGITS = 4
+HOW = (
+    "Hover or focus a token to see where each head looks from there and what it writes; choose a "
+    "path to light up its heads."
+)
 
 
 @runtime_checkable
@@ -40,6 +45,8 @@ class Explained(Protocol):
     @property
     def patterns(self) -> np.ndarray: ...
     @property
+    def written(self) -> Sequence[Sequence[Sequence[tuple[str, float]]]]: ...
+    @property
     def title(self) -> str: ...
     def ranked(self) -> list[tuple[str, float]]: ...
     def path_names(self) -> list[str]: ...
@@ -54,21 +61,27 @@ def explanation_page(explained: Explained, model: str = "") -> str:
         explained: From `circuits.explanation.explain`.
         model: Name of the model, for the heading.
     """
-    facts = page_facts(explained, model)
-    # No text of a token may end the script that holds it.
-    data = json.dumps(facts, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
+    viewer = explanation_viewer(explained, model)
+    put = {
+        "@TITLE@": html.escape(f"{explained.title}: {model}" if model else explained.title),
+        "@STYLE@": viewer_style(),
+        "@SECTION@": viewer_section(viewer),
+        "@SCRIPT@": viewer_script([viewer.kind]),
+    }
     template = files("circuitax.figures").joinpath(TEMPLATE).read_text(encoding="utf-8")
-    title = html.escape(f"{explained.title}: {model}" if model else explained.title)
-    put = {"@TITLE@": title, "@DATA@": data}
-    return re.sub("@TITLE@|@DATA@", lambda found: put[found[0]], template)
+    return re.sub("|".join(put), lambda found: put[found[0]], template)
 
 
-def page_facts(explained: Explained, model: str = "") -> dict[str, Any]:
+def explanation_viewer(explained: Explained, model: str = "") -> Viewer:
+    """An explained prediction as a part of a page; arguments as for `explanation_page`."""
+    title = f"{explained.title}: {explained.logit:+.4f}"
+    return Viewer("explanation", title, f"{model}. {HOW}" if model else HOW, page_facts(explained))
+
+
+def page_facts(explained: Explained) -> dict[str, Any]:
     """What the page shows, as plain values."""
     paths = explained.paths
     return {
-        "model": model,
-        "title": explained.title,
         "tokens": [_visible(token) for token in explained.tokens],
         "position": explained.position,
         "next": [
@@ -100,6 +113,13 @@ def page_facts(explained: Explained, model: str = "") -> dict[str, Any]:
             "complete": bool(paths.complete),
         },
         "heads": _codes(explained.heads),
+        "writes": [
+            [
+                [[_visible(token), round(float(value), 2)] for token, value in place]
+                for place in head
+            ]
+            for head in explained.written
+        ],
         "patterns": [
             [[round(float(a), 3) for a in row] for row in pattern] for pattern in explained.patterns
         ],

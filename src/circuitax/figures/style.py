@@ -24,6 +24,7 @@ from circuitax.figures.palette import YELLOW as YELLOW
 COLUMN = 3.25  # inches: one column of a two-column page
 PAGE = 6.75  # inches: the full text width
 
+HEADLINE = "headline"  # mark of the line that `headline` writes
 STYLE = Path(__file__).with_name("paper.mplstyle")
 
 Arguments = ParamSpec("Arguments")
@@ -82,5 +83,12 @@ def letter_panels(axes: Iterable[Axes]) -> None:
 
 
 def headline(figure: Figure, message: str) -> None:
-    """Write what a figure shows as its first line, at the left; it is made under ``styled``."""
-    figure.suptitle(message, x=0.01, horizontalalignment="left", fontsize=8, fontweight="bold")
+    """Write what a figure shows as its first line, at the left; it is made under ``styled``.
+
+    For messages that depend on the record. A figure without one gets its message from the docstring
+    of ``figure.py``, when it is saved.
+    """
+    line = figure.suptitle(
+        message, x=0.01, horizontalalignment="left", fontsize=8, fontweight="bold"
+    )
+    line.set_gid(HEADLINE)

@@ -40,6 +40,58 @@ def feature_columns(
     return jnp.where(u < p, 2 * value - 1 if signed else value, 0)
 
 
+def unit_columns(
+    u: Float[Array, "n_features batch"], density: Float[Array, " n_features"]
+) -> Float[Array, "n_features batch"]:
+    """`feature_columns` with every sample scaled to unit norm.
+
+    A sample with no feature on has no direction. It gets one: the feature whose ``u / p`` is
+    least, which with equal densities is any of them with the same probability.
+
+    Args:
+        u: Uniforms on [0, 1), one for each feature and sample.
+        density: P(feature is on), in (0, 1].
+
+    Raises:
+        ValueError: If a density is outside (0, 1].
+
+    Source: Henighan et al. 2023, "Superposition, Memorization, and Double Descent".
+    Differs: the source does not say what becomes of samples without a feature.
+    """
+    check_range("density", density, "(0, 1]")
+    x = feature_columns(u, density, signed=False)
+    nearest = jnp.argmin(u / density[:, None], axis=0)
+    alone = (jnp.arange(u.shape[0])[:, None] == nearest[None, :]).astype(x.dtype)
+    squares = jnp.sum(x**2, axis=0, keepdims=True)
+    empty = squares == 0
+    return jnp.where(empty, alone, x / jnp.sqrt(jnp.where(empty, 1, squares)))
+
+
+def copula_columns(
+    normal: Float[Array, "n_features batch"],
+    value: Float[Array, "n_features batch"],
+    root: Float[Array, "n_features n_features"],
+    density: Float[Array, " n_features"],
+) -> Float[Array, "n_features batch"]:
+    """Features that depend on each other through a Gaussian copula.
+
+    Feature i is on where ``(L ε)_i < Φ^-1(p_i)`` for standard normal ε, so that its density is p_i
+    whatever the correlation matrix ``L L^T`` is; where it is on, it has its own uniform value.
+
+    Args:
+        normal: ε, one for each feature and sample.
+        value: Uniform values on [0, 1).
+        root: L, whose rows have unit norm, such as a Cholesky factor of a correlation matrix.
+        density: P(feature is on), in (0, 1).
+
+    Raises:
+        ValueError: If a density is outside (0, 1).
+    """
+    check_range("density", density, "(0, 1)")
+    threshold = jax.scipy.special.ndtri(density)
+    return jnp.where(root @ normal < threshold[:, None], value, 0)
+
+
 def sample_correlated(
     key: Key[Array, ""],
     density: Float[Array, " n_sets"],

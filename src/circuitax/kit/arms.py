@@ -64,6 +64,7 @@ def crossed_training(
     *,
     seeds: int,
     chunk: int,
+    mapping: Mapping = Mapping.vmap,
 ) -> Trained:
     """Train every seed in every cell at once, all cells of a seed on the same draws.
 
@@ -78,13 +79,14 @@ def crossed_training(
         cells: Numbers of the problem, every array with a leading axis of cells.
         seeds: Independent replicates, at least 1.
         chunk: Steps between two returns to Python, a divisor of ``optim.steps``.
+        mapping: How members share the machine; ``vmap`` is best for small models.
 
     Raises:
         ValueError: If ``chunk`` does not divide ``optim.steps``.
     """
     hyper = in_every_seed(cells, seeds)
     members = crossed_members(key, optim.learning_rate, hyper, seeds)
-    plan = Plan(problem, optim, chunk, Mapping.vmap, common=n_members(cells))
+    plan = Plan(problem, optim, chunk, mapping, common=n_members(cells))
     state = ensemble.init(plan, members)
     advance = ensemble.advance(plan, members)
     return measured_training(lab, name, state, advance, steps=optim.steps, every=chunk)

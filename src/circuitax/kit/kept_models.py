@@ -95,7 +95,7 @@ class KeptModels:
 
     Args:
         notes: Of its record, as `notes_of_kept` writes them.
-        load: Reads saved arrays by name, in the structure of a tree.
+        load: Reads saved arrays by name, in the structure of a tree behind some leading axes.
         source: Name of the run, for messages.
 
     Raises:
@@ -103,7 +103,7 @@ class KeptModels:
     """
 
     def __init__(
-        self, notes: Mapping[str, Any], load: Callable[[str, Any], Any], source: str = "run"
+        self, notes: Mapping[str, Any], load: Callable[[str, Any, int], Any], source: str = "run"
     ) -> None:
         if not notes.get(MODELS) or not notes.get(STEPS):
             raise ValueError(f"{source} keeps no models: its notes name no {MODELS} and {STEPS}")
@@ -116,8 +116,8 @@ class KeptModels:
     def of_input(cls, lab: Lab, source: str) -> "KeptModels":
         """Those of an upstream experiment, one named in the module's ``requires``."""
 
-        def load(name: str, like: Any) -> Any:
-            return lab.load_arrays(name, source=source, like=like)
+        def load(name: str, like: Any, leading: int) -> Any:
+            return lab.load_arrays(name, source=source, like=like, leading=leading)
 
         return cls(lab.input(source).notes, load, source)
 
@@ -125,8 +125,8 @@ class KeptModels:
     def of_run(cls, run: Path) -> "KeptModels":
         """Those of a run folder."""
 
-        def load(name: str, like: Any) -> Any:
-            return load_tree(run / ARRAYS / f"{name}.safetensors", like)
+        def load(name: str, like: Any, leading: int) -> Any:
+            return load_tree(run / ARRAYS / f"{name}.safetensors", like, leading=leading)
 
         return cls(Record.load(run).notes, load, run.name)
 
@@ -138,7 +138,7 @@ class KeptModels:
         """
         self.spec(name)
         try:
-            self._load(weights_name(name, self.steps[-1]), None)
+            self._load(weights_name(name, self.steps[-1]), None, 0)
         except Damaged:
             raise
         except ValueError:  # there is no such file
@@ -157,8 +157,7 @@ class KeptModels:
         spec = self.spec(name)
         if name not in self._published:
             raise ValueError(f"model={name} of {self._source} was not published: train it again")
-        like = jax.eval_shape(lambda: init_model(jax.random.key(0), spec))
-        model: Model = self._load(f"{PUBLISHED}{name}", like)
+        model = self._model(f"{PUBLISHED}{name}", spec, 0)
         return int(self._published[name]), jax.tree.map(lambda a: jnp.asarray(a, float), model)
 
     def spec(self, name: str) -> TransformerSpec:
@@ -180,15 +179,23 @@ class KeptModels:
             step: One of ``steps``; None for the last.
 
         Raises:
-            ValueError: If the run did not keep that model or step.
+            ValueError: If the run did not keep that model or step, or weights of other shapes.
         """
         spec = self.spec(name)
         step = self.steps[-1] if step is None else step
         if step not in self.steps:
             raise ValueError(f"step={step} must be one of {', '.join(map(str, self.steps))}")
+        return jax.tree.map(jnp.asarray, self._model(weights_name(name, step), spec, 1))
+
+    def _model(self, file: str, spec: TransformerSpec, leading: int) -> Model:
         like = jax.eval_shape(lambda: init_model(jax.random.key(0), spec))
-        models: Model = self._load(weights_name(name, step), like)
-        return jax.tree.map(jnp.asarray, models)
+        try:
+            model: Model = self._load(file, like, leading)
+        except Damaged:
+            raise
+        except ValueError as error:
+            raise ValueError(f"{file} of {self._source}: {error}") from None
+        return model
 
     def at_every_step(self, name: str) -> Model:
         """All members at all steps: axes of steps and members in front of every array."""

@@ -45,15 +45,18 @@ def save_tree(path: Path, tree: Any) -> None:
     write_arrays(path, flat_names(tree))
 
 
-def load_tree(path: Path, like: Any = None) -> Any:
+def load_tree(path: Path, like: Any = None, *, leading: int = 0) -> Any:
     """The arrays of a file, by name, or in the structure of ``like``.
 
     Args:
         path: File that ``save_tree`` wrote.
-        like: A pytree with the structure wanted (its leaves are not read), or None.
+        like: A pytree of arrays, or of their ``jax.ShapeDtypeStruct``, with the structure, shapes
+            and kinds of number wanted (precision may differ), or None.
+        leading: Axes that stand in front of every shape of ``like``, such as one of members.
 
     Raises:
-        ValueError: If the file does not exist, or its names are not those of ``like``.
+        ValueError: If the file does not exist, or its names, shapes or kinds of number are not
+            those of ``like``.
         Damaged: If the file is not as it was written.
     """
     if not path.is_file():
@@ -65,7 +68,22 @@ def load_tree(path: Path, like: Any = None) -> Any:
     names = [_name(key) for key, _ in leaves]
     if sorted(names) != sorted(named):
         raise ValueError(f"like={sorted(names)} must have the names saved, {sorted(named)}")
+    for name, (_, leaf) in zip(names, leaves, strict=True):
+        _check_like(name, named[name], leaf, leading)
+    fronts = {named[name].shape[:leading] for name in names}
+    if len(fronts) > 1:
+        raise ValueError(f"leading={leading} axes must agree, they are {sorted(fronts)}")
     return jax.tree_util.tree_unflatten(structure, [named[name] for name in names])
+
+
+def _check_like(name: str, array: np.ndarray, leaf: Any, leading: int) -> None:
+    shape, kind = np.shape(leaf), jnp.result_type(leaf).kind
+    if array.ndim < leading or array.shape[leading:] != shape:
+        front = "(" + "*, " * leading
+        wanted = f"{front}{', '.join(map(str, shape))})" if leading else str(shape)
+        raise ValueError(f"{name} has shape {array.shape}, must be {wanted}")
+    if array.dtype.kind.replace("u", "i") != kind.replace("u", "i"):
+        raise ValueError(f"{name} has type {array.dtype}, must be as {jnp.result_type(leaf)}")
 
 
 def write_arrays(

@@ -1,10 +1,11 @@
 """A run's figures from its record on disk, without JAX."""
 
 import json
+import re
 from pathlib import Path
 
 from circuitax.config.catalogue import FIGURE, Entry
-from circuitax.figures.style import STYLE
+from circuitax.config.showcase import read_showcase
 from circuitax.lab.runs import FIGURES
 from circuitax.lab.source import source_hash
 from circuitax.records.manifest import checksums
@@ -21,6 +22,8 @@ _SOURCE = ".source"
 def draw_figures(run: Path, entry: Entry, function: str = "draw") -> list[Path]:
     """Draw every figure of a run anew, as PNG and PDF; the old ones stay if drawing fails.
 
+    Each has its message as title: what the docstring of ``figure.py`` says about it first.
+
     Args:
         run: Folder of the run.
         entry: Its experiment, whose ``figure.py`` defines ``draw(record) -> dict[str, Figure]``;
@@ -33,15 +36,20 @@ def draw_figures(run: Path, entry: Entry, function: str = "draw") -> list[Path]:
     """
     if not entry.file(FIGURE).is_file():
         return []
+    from circuitax.figures import title_strip  # imports Matplotlib, see `_hash`
+
     module, record = entry.load(FIGURE), Record.load(run)
     if function == "draw":
         figures = module.draw(record)
     elif not (figures := getattr(module, function, lambda record: {})(record)):
         return []
+    titles = _titles(entry)
     with whole_folder(run / FIGURES) as folder:
         for name, figure in figures.items():
+            whole = title_strip.add_title(figure, titles.get(name, ""))
             for suffix, metadata in _METADATA.items():
-                figure.savefig(folder / f"{name}.{suffix}", metadata=metadata, dpi=_DPI)
+                path = folder / f"{name}.{suffix}"
+                figure.savefig(path, metadata=metadata, dpi=_DPI, bbox_inches=whole)
         write_json(folder / _SOURCE, {"source": _hash(entry), "sha256": _files(folder)})
     return [run / FIGURES / f"{name}.png" for name in figures]
 
@@ -58,7 +66,20 @@ def up_to_date(run: Path, entry: Entry) -> bool:
 
 
 def _hash(entry: Entry) -> str:
-    return source_hash([entry.file(FIGURE)], alone=[STYLE])
+    # Matplotlib takes a third of a second, which the first steps of a run should not wait for.
+    from circuitax.figures import title_strip
+    from circuitax.figures.style import STYLE
+
+    titles = [f"{name}: {title}" for name, title in sorted(_titles(entry).items())]
+    return source_hash([entry.file(FIGURE)], alone=[STYLE, Path(title_strip.__file__)], also=titles)
+
+
+def _titles(entry: Entry) -> dict[str, str]:
+    """The message of each figure, without a remark in brackets in front of it."""
+    told = read_showcase(entry).figures
+    return {
+        name: re.sub(r"^\([^)]*\) ", "", text.message or text.drawn) for name, text in told.items()
+    }
 
 
 def _files(folder: Path) -> dict[str, str]:

@@ -167,19 +167,22 @@ class Lab:
         _check_name(name)
         save_tree(self.folder / ARRAYS / f"{name}.safetensors", tree)
 
-    def load_arrays(self, name: str, *, source: str | None = None, like: Any = None) -> Any:
+    def load_arrays(
+        self, name: str, *, source: str | None = None, like: Any = None, leading: int = 0
+    ) -> Any:
         """Arrays kept by this run, or by an upstream experiment.
 
         Args:
             name: Name they were saved by.
             source: Experiment named in ``requires``; None for this run.
-            like: A pytree with the structure wanted; None for a flat dict by name.
+            like: A pytree with the structure and shapes wanted; None for a flat dict by name.
+            leading: Axes in front of every shape of ``like``.
 
         Raises:
-            ValueError: If they were not saved, or ``like`` has other names.
+            ValueError: If they were not saved, or ``like`` has other names or shapes.
         """
         folder = self.folder if source is None else self._input_folder(source)
-        return load_tree(folder / ARRAYS / f"{name}.safetensors", like)
+        return load_tree(folder / ARRAYS / f"{name}.safetensors", like, leading=leading)
 
     def save_text(self, name: str, text: str) -> None:
         """Keep a text file, such as a tokenizer, beside the arrays; ``name`` has its suffix.

@@ -5,14 +5,16 @@ from pathlib import Path
 
 from circuitax.config.catalogue import Entry, checkout
 from circuitax.figures.embedding import embedded_picture
+from circuitax.figures.viewers import viewer_script, viewer_section, viewer_style
 from circuitax.lab.settle import settle_run
 from circuitax.lab.showing import claim_rows, gallery_item
+from circuitax.lab.viewing import Views, views
 from circuitax.records.acceptance import outcome_table
 from circuitax.records.claim_changes import changes_table, read_changes
 from circuitax.records.claims import Verdict
 from circuitax.records.claims_page import counts_text, render_claims_page
 from circuitax.records.gallery import GalleryItem, render_gallery
-from circuitax.records.report import render_report
+from circuitax.records.report import Interactive, render_report
 from circuitax.records.store import write_text
 
 # All pictures of the report together; what it says beside them is small.
@@ -57,8 +59,21 @@ def write_pages(
     )
     write_text(claims, page)
     report = folder / "report.html"
-    write_text(report, render_report(items, _pictures(items, folder), missing, command))
+    interactive = _interactive(views(runs, entries))
+    pictures = _pictures(items, folder)
+    write_text(report, render_report(items, pictures, missing, command, interactive))
     return gallery, claims, report
+
+
+def _interactive(found: Views) -> Interactive:
+    """The viewers as parts of the report."""
+    return Interactive(
+        sections={name: [viewer_section(v) for v in shown] for name, shown in found.shown.items()},
+        titles={name: [v.title for v in shown] for name, shown in found.shown.items()},
+        missing=found.missing,
+        script=viewer_script(v.kind for shown in found.shown.values() for v in shown),
+        style=viewer_style(),
+    )
 
 
 def _pictures(items: Sequence[GalleryItem], folder: Path) -> dict[str, str]:

@@ -42,6 +42,10 @@ def about_the_place(error: OSError) -> str:
     if error.errno not in _OF_THE_PLACE:
         return ""
     where = os.fsdecode(error.filename) if error.filename else str(results_folder())
+    if error.errno == errno.ENAMETOOLONG:
+        return (
+            f"the name {where[:60] + '...'!r} of {len(where)} characters is too long for the disk"
+        )
     return (
         f"{where!r} cannot be written ({error.strerror}): make room, or name other folders with "
         f"{VARIABLE}=FOLDER (results) and CIRCUITAX_CACHE=FOLDER (texts); what was saved is kept, "

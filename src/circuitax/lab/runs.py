@@ -28,6 +28,8 @@ ACCEPTED = "accepted"
 ARRAYS = "arrays"
 PUBLISHED = "published-"
 TOKENIZER = "tokenizer.json"
+# Bytes of a name on usual file systems; asking for a longer one is an error of the disk.
+_LONGEST_NAME = 255
 # Folders beside the runs of an experiment that are not runs of its own.
 _NOT_RUNS = {ACCEPTED, "collected", "sweeps"}
 
@@ -69,6 +71,8 @@ def named_runs(item: str) -> list[Path]:
     Raises:
         ValueError: If there is no such run, or several experiments have one.
     """
+    if any(len(part.encode()) > _LONGEST_NAME for part in Path(item).parts):
+        raise ValueError(f"RUN={item[:60]}... must be the folder of a finished run: it is too long")
     for folder in (Path(item).resolve(), results_folder() / item):
         if (folder / PROVENANCE).is_file():
             return [folder]

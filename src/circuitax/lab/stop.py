@@ -3,12 +3,16 @@
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# Whoever stops a whole group of processes (a cluster, a service manager) reaches a process and the
+# one that started it, which passes the signal on: two signals within so many seconds are one.
+TOGETHER_SECONDS = 1.0
 
 
 class Stopped(BaseException):
@@ -35,18 +39,26 @@ class StopFlag:
     """Within its block, the first SIGINT or SIGTERM sets ``number`` and does nothing else.
 
     The handler runs in the middle of a chunk, while the state is donated: there is nothing to
-    save there. A second signal acts as it would have without the flag.
+    save there. A second signal, unless it comes at once, acts as it would have without the flag.
 
     Args:
         signals: The signals that set the flag.
         announce: Whether to tell the person who sent the signal what happens now. A process that
             was stopped by the one that started it stays silent.
+        patience: Seconds after the first signal within which others do nothing; not negative.
     """
 
-    def __init__(self, signals: Sequence[signal.Signals] = SIGNALS, announce: bool = True) -> None:
+    def __init__(
+        self,
+        signals: Sequence[signal.Signals] = SIGNALS,
+        announce: bool = True,
+        patience: float = TOGETHER_SECONDS,
+    ) -> None:
         self.number: int | None = None
         self._signals = signals
         self._announce = announce
+        self._patience = patience
+        self._noted: float | None = None
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> "StopFlag":
@@ -69,8 +81,15 @@ class StopFlag:
             raise Stopped(self.number)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        self.number = number
-        self._restore()
+        now = time.monotonic()
+        if self._noted is not None:
+            if now - self._noted >= self._patience:
+                self._restore()
+                signal.raise_signal(number)
+            return
+        self._noted = now
+        if self.number is None:
+            self.number = number
         if self._announce:
             text = b"\nstopping at the next border between chunks; once more to stop at once\n"
             os.write(2, text)

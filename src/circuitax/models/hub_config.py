@@ -20,6 +20,11 @@ _ACTIVATIONS = {
     "silu": Activation.silu,
     "swish": Activation.silu,
 }
+# Sizes beyond which a setting is a mistake, before lists of as many entries are made: of one axis
+# of a weight, of layers, and of texts, for which there need be no weight.
+_LARGEST, _DEEPEST, _LONGEST = 2**24, 10_000, 2**31 - 1
+# A number from here on is a mistake; Python's integers have no end, its floats do.
+_MOST = 1e300
 # Options that change what a model computes and that no family here has, with the value for "off".
 _ABSENT: dict[str, Any] = {
     "add_cross_attention": False,
@@ -45,39 +50,43 @@ def spec_from_hub(config: Config) -> TransformerSpec:
     Source: transformers 5.23, the configuration classes, for names and defaults.
     """
     family = config.get("model_type")
-    if family not in FAMILIES:
+    if not isinstance(family, str) or family not in FAMILIES:
         raise ValueError(
-            f"config key 'model_type' is {family!r}, must be one of {', '.join(sorted(FAMILIES))}"
+            f"config key 'model_type' is {_cut(family)}, must be one of "
+            f"{', '.join(sorted(FAMILIES))}"
         )
     for key, absent in _ABSENT.items():
         if config.get(key) not in (None, absent):
-            raise ValueError(f"config key {key!r} is {config[key]!r}, must be {absent!r}")
+            raise ValueError(f"config key {key!r} is {_cut(config[key])}, must be {absent!r}")
     return FAMILIES[family](config)
 
 
 def _gpt2(config: Config) -> TransformerSpec:
-    d_model, n_heads = _integer(config, "n_embd"), _integer(config, "n_head")
+    d_model, n_heads = _integer(config, "n_embd"), _integer(config, "n_head", 1)
     return TransformerSpec(
         d_vocab=_integer(config, "vocab_size"),
-        n_ctx=_integer(config, "n_positions"),
-        n_layers=_integer(config, "n_layer"),
+        n_ctx=_integer(config, "n_positions", most=_LONGEST),
+        n_layers=_integer(config, "n_layer", most=_DEEPEST),
         n_heads=n_heads,
         d_model=d_model,
-        d_mlp=config.get("n_inner") or 4 * d_model,
+        d_mlp=_optional(config, "n_inner") or 4 * d_model,
         activation=_activation(config, "activation_function", "gelu_new"),
         positions=Positions.learned,
         norm=Norm.layernorm,
         norm_eps=_number(config, "layer_norm_epsilon", 1e-5),
-        score_scale=None if config.get("scale_attn_weights", True) else 1.0,
+        score_scale=None if _flag(config, "scale_attn_weights") else 1.0,
         biases=True,
     )
 
 
 def _gpt_neox(config: Config) -> TransformerSpec:
-    d_model, n_heads = _integer(config, "hidden_size"), _integer(config, "num_attention_heads")
+    d_model = _integer(config, "hidden_size")
+    n_heads = _integer(config, "num_attention_heads", 1)
     d_head = d_model // n_heads
     rope = _rope(config)
-    part = rope.get("partial_rotary_factor", config.get("rotary_pct", 0.25))
+    part = _number(rope, "partial_rotary_factor", config.get("rotary_pct", 0.25))
+    if part > 1:
+        raise ValueError(f"config key 'partial_rotary_factor' is {part}, must be at most 1")
     turned = int(d_head * part)
     return TransformerSpec(
         **_sizes(config),
@@ -85,7 +94,7 @@ def _gpt_neox(config: Config) -> TransformerSpec:
         activation=_activation(config, "hidden_act", "gelu"),
         norm=Norm.layernorm,
         norm_eps=_number(config, "layer_norm_eps", 1e-5),
-        parallel=config.get("use_parallel_residual", True),
+        parallel=_flag(config, "use_parallel_residual"),
         biases=True,
         rotary_dim=turned,
         **_rotary(rope, config.get("rotary_emb_base"), turned),
@@ -118,17 +127,19 @@ def _gemma3(config: Config) -> TransformerSpec:
     width, n_layers = sizes["d_head"], sizes["n_layers"]
     rope = _rope(config)
     if "full_attention" in rope:
-        far, near = rope["full_attention"], rope.get("sliding_attention", {})
+        far, near = _object(rope, "full_attention"), _object(rope, "sliding_attention")
     else:
         far = {"rope_theta": 1e6, **rope}
         near = {"rope_theta": config.get("rope_local_base_freq", 10_000.0)}
     if near.get("rope_type", "default") != "default":
         raise ValueError(
-            f"config key 'rope_type' of sliding layers is {near['rope_type']!r}, must be 'default'"
+            "config key 'rope_type' of sliding layers is "
+            f"{_cut(near['rope_type'])}, must be 'default'"
         )
     kinds = config.get("layer_types")
     if kinds is None:
-        every = config.get("sliding_window_pattern", config.get("_sliding_window_pattern", 6))
+        older = config.get("_sliding_window_pattern", 6)
+        every = _number(config, "sliding_window_pattern", older, whole=True)
         kinds = [
             "sliding_attention" if (layer + 1) % every else "full_attention"
             for layer in range(n_layers)
@@ -141,11 +152,11 @@ def _gemma3(config: Config) -> TransformerSpec:
         norm=Norm.rmsnorm,
         norm_eps=_number(config, "rms_norm_eps", 1e-6),
         score_scale=_number(config, "query_pre_attn_scalar", 256) ** -0.5,
-        score_cap=config.get("attn_logit_softcapping"),
-        logit_cap=config.get("final_logit_softcapping"),
+        score_cap=_bound(config, "attn_logit_softcapping"),
+        logit_cap=_bound(config, "final_logit_softcapping"),
         qk_norm=True,
         post_norm=True,
-        local_rotary_base=float(near.get("rope_theta", 10_000.0)),
+        local_rotary_base=_number(near, "rope_theta", 10_000.0),
         window=_number(config, "sliding_window", 4096, whole=True),
         local_layers=_sliding(kinds, n_layers),
         **_rotary(far, config.get("rope_theta"), width),
@@ -163,50 +174,60 @@ FAMILIES: dict[str, Callable[[Config], TransformerSpec]] = {
 
 
 def _sizes(config: Config) -> dict[str, Any]:
-    d_model, n_heads = _integer(config, "hidden_size"), _integer(config, "num_attention_heads")
-    shared = config.get("num_key_value_heads")
+    d_model = _integer(config, "hidden_size")
+    n_heads = _integer(config, "num_attention_heads", 1)
+    shared = _optional(config, "num_key_value_heads")
     return {
         "d_vocab": _integer(config, "vocab_size"),
-        "n_ctx": config.get("max_position_embeddings"),
-        "n_layers": _integer(config, "num_hidden_layers"),
+        "n_ctx": _optional(config, "max_position_embeddings", _LONGEST),
+        "n_layers": _integer(config, "num_hidden_layers", most=_DEEPEST),
         "n_heads": n_heads,
         "n_kv_heads": None if shared in (None, n_heads) else shared,
         "d_model": d_model,
-        "d_head": config.get("head_dim") or d_model // n_heads,
+        "d_head": _optional(config, "head_dim") or d_model // n_heads,
         "positions": Positions.rotary,
     }
 
 
 def _rope(config: Config) -> Mapping[str, Any]:
     """Settings of rotary positions: ``rope_parameters``, or ``rope_scaling`` of older files."""
-    given = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    older = "rope_parameters" if config.get("rope_parameters") else "rope_scaling"
+    return _object(config, older)
+
+
+def _object(config: Config, key: str) -> Mapping[str, Any]:
+    """A group of settings; empty where it is absent."""
+    given = config.get(key) or {}
     if not isinstance(given, Mapping):
-        raise ValueError(f"config key 'rope_parameters' is {given!r}, must be a JSON object")
+        raise ValueError(f"config key {key!r} is {_cut(given)}, must be a JSON object")
     return given
 
 
 def _rotary(rope: Mapping[str, Any], base: Any, width: int) -> dict[str, Any]:
     """``rotary_base`` and, where they are scaled, ``rotary_frequencies``."""
-    base = float(rope.get("rope_theta", 10_000.0 if base is None else base))
+    base = _number(rope, "rope_theta", 10_000.0 if base is None else base)
     kind = rope.get("rope_type", rope.get("type", "default"))
     if kind == "default":
         return {"rotary_base": base}
     plain = [base ** (-2 * i / width) for i in range(width // 2)]
     if kind == "linear":
-        scaled = [value / rope["factor"] for value in plain]
+        scaled = [value / _number(rope, "factor", None) for value in plain]
     elif kind == "llama3":
         scaled = [_llama3(value, rope) for value in plain]
     else:
         raise ValueError(
-            f"config key 'rope_type' is {kind!r}, must be one of default, linear, llama3"
+            f"config key 'rope_type' is {_cut(kind)}, must be one of default, linear, llama3"
         )
     return {"rotary_base": base, "rotary_frequencies": tuple(scaled)}
 
 
 def _llama3(frequency: float, rope: Mapping[str, Any]) -> float:
     """Long wavelengths are stretched, short ones stay, those between are mixed."""
-    factor, low, high = rope["factor"], rope["low_freq_factor"], rope["high_freq_factor"]
-    turns = rope["original_max_position_embeddings"] * frequency / (2 * math.pi)
+    factor, low, high = (
+        _number(rope, key, None) for key in ("factor", "low_freq_factor", "high_freq_factor")
+    )
+    length = _number(rope, "original_max_position_embeddings", None)
+    turns = length * frequency / (2 * math.pi)
     if turns < low:
         return frequency / factor
     if turns > high:
@@ -218,7 +239,8 @@ def _llama3(frequency: float, rope: Mapping[str, Any]) -> float:
 def _windows(config: Config, n_layers: int) -> dict[str, Any]:
     kinds = config.get("layer_types")
     if kinds is None and config.get("use_sliding_window"):
-        full = config.get("max_window_layers", n_layers)
+        full = config.get("max_window_layers")
+        full = n_layers if full is None else _integer(config, "max_window_layers")
         kinds = ["full_attention" if i < full else "sliding_attention" for i in range(n_layers)]
     local = () if kinds is None else _sliding(kinds, n_layers)
     if not local:
@@ -226,13 +248,15 @@ def _windows(config: Config, n_layers: int) -> dict[str, Any]:
     return {"window": _integer(config, "sliding_window"), "local_layers": local}
 
 
-def _sliding(kinds: list[str], n_layers: int) -> tuple[int, ...]:
+def _sliding(kinds: Any, n_layers: int) -> tuple[int, ...]:
+    if not isinstance(kinds, list):
+        raise ValueError(f"config key 'layer_types' is {_cut(kinds)}, must be a list of names")
     if len(kinds) != n_layers:
         raise ValueError(f"config key 'layer_types' has {len(kinds)} entries, must have {n_layers}")
     for kind in kinds:
         if kind not in ("full_attention", "sliding_attention"):
             raise ValueError(
-                f"config key 'layer_types' has {kind!r}, must be full_attention or "
+                f"config key 'layer_types' has {_cut(kind)}, must be full_attention or "
                 "sliding_attention"
             )
     return tuple(i for i, kind in enumerate(kinds) if kind == "sliding_attention")
@@ -240,20 +264,48 @@ def _sliding(kinds: list[str], n_layers: int) -> tuple[int, ...]:
 
 def _activation(config: Config, key: str, default: str) -> Activation:
     name = config.get(key, default)
-    if name not in _ACTIVATIONS:
-        raise ValueError(f"config key {key!r} is {name!r}, must be one of {sorted(_ACTIVATIONS)}")
+    if not isinstance(name, str) or name not in _ACTIVATIONS:
+        raise ValueError(
+            f"config key {key!r} is {_cut(name)}, must be one of {sorted(_ACTIVATIONS)}"
+        )
     return _ACTIVATIONS[name]
 
 
-def _integer(config: Config, key: str) -> int:
+def _integer(config: Config, key: str, least: int = 0, most: int = _LARGEST) -> int:
     value = config.get(key)
     if not isinstance(value, int) or isinstance(value, bool):
-        raise ValueError(f"config key {key!r} is {value!r}, must be an integer")
+        raise ValueError(f"config key {key!r} is {_cut(value)}, must be an integer")
+    if not least <= value <= most:
+        raise ValueError(f"config key {key!r} is {_cut(value)}, must be from {least} to {most}")
     return value
 
 
-def _number(config: Config, key: str, default: int | float, whole: bool = False) -> Any:
+def _optional(config: Config, key: str, most: int = _LARGEST) -> int | None:
+    return None if config.get(key) is None else _integer(config, key, most=most)
+
+
+def _flag(config: Config, key: str) -> bool:
+    value = config.get(key, True)
+    if not isinstance(value, bool):
+        raise ValueError(f"config key {key!r} is {_cut(value)}, must be true or false")
+    return value
+
+
+def _bound(config: Config, key: str) -> float | None:
+    return None if config.get(key) is None else float(_number(config, key, None))
+
+
+def _number(config: Config, key: str, default: Any, whole: bool = False) -> Any:
     value = config.get(key, default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-        raise ValueError(f"config key {key!r} is {value!r}, must be a positive number")
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not 0 < value < _MOST:
+        raise ValueError(f"config key {key!r} is {_cut(value)}, must be a positive number")
+    if whole and value != int(value):
+        raise ValueError(f"config key {key!r} is {_cut(value)}, must be a whole number")
     return int(value) if whole else float(value)
+
+
+def _cut(value: Any) -> str:
+    """What was found, as much of it as fits into a message."""
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:40]}..."

@@ -66,6 +66,7 @@ def model_from_layout(
     tensors: Tensors, layout: Layout, spec: TransformerSpec, dtype: DTypeLike, *, tied: bool
 ) -> Model:
     """A model whose weights a `Layout` places; arguments and errors as of `model_from_hub`."""
+    tensors.require_layers(spec.n_layers)
     parts = dict(layout.parts)
     known: set[str] = set()
     untied = parts["W_U"]

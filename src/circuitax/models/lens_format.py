@@ -26,47 +26,49 @@ _POSITIONS = {
 }
 _DIRECTIONS = {"causal": True, "bidirectional": False}
 _SIZES = ("n_layers", "d_model", "d_head", "n_heads", "n_ctx", "d_vocab")
+_EPS = 1e-5
 # The values that TransformerLens uses for absent keys.
 _DEFAULTS = {
     "attn_only": False,
     "attention_dir": "causal",
     "use_attn_scale": True,
     "attn_scale": -1.0,
-    "eps": 1e-5,
     "parallel_attn_mlp": False,
     "rotary_adjacent_pairs": False,
     "rotary_base": 10_000,
+    "gated_mlp": False,
+    "use_local_attn": False,
+    "use_qk_norm": False,
+}
+# Keys that are written where our field is not at its default.
+_SAME = {
+    "eps": "norm_eps",
+    "parallel_attn_mlp": "parallel",
+    "n_key_value_heads": "n_kv_heads",
+    "d_vocab_out": "d_vocab_out",
+    "use_qk_norm": "qk_norm",
+    "attn_scores_soft_cap": "score_cap",
+    "output_logits_soft_cap": "logit_cap",
+    "rotary_base_local": "local_rotary_base",
 }
 # Options that our forward pass lacks, with the value that switches them off.
 _ABSENT = {
-    "attn_scores_soft_cap": -1.0,
-    "attn_types": None,
     "clip_qkv": None,
     "experts_per_token": None,
-    "final_rms": False,
-    # Its gated MLP adds b_in after the product with the gate, and ours before.
-    "gated_mlp": False,
     "load_in_4bit": False,
-    "n_key_value_heads": None,
     "num_experts": None,
-    "output_logits_soft_cap": -1.0,
     "post_embedding_ln": False,
     "quantization_method": None,
     "relative_attention_max_distance": None,
     "relative_attention_num_buckets": None,
-    "rotary_base_local": None,
     "rotary_scaling_factor": 1.0,
     "scale_attn_by_inverse_layer_idx": False,
-    "tie_word_embeddings": False,
     "use_NTK_by_parts_rope": False,
     "use_attention_sinks": False,
     "use_dynamic_ntk_rope": False,
-    "use_local_attn": False,
     "use_logn_attn": False,
     "use_normalization_before_and_after": False,
-    "use_qk_norm": False,
     "use_yarn_rope": False,
-    "window_size": None,
 }
 
 
@@ -86,48 +88,54 @@ def spec_from_config(config: Mapping[str, Any]) -> TransformerSpec:
         if config.get(key) not in (None, absent):
             required = json.dumps(absent)
             raise ValueError(f"config key {key!r} is {config[key]!r}, must be {required}")
-    given = _DEFAULTS | dict(config)
+    given = _DEFAULTS | {"eps": config.get("ln_eps", _EPS)} | dict(config)
     sizes: dict[str, Any] = {key: _integer(given, key) for key in _SIZES}
-    for key, unset, size in (("d_vocab_out", -1, "d_vocab"), ("rotary_dim", None, "d_head")):
-        if given.get(key) not in (None, unset, sizes[size]):
-            raise ValueError(f"config key {key!r} is {given[key]!r}, must be {size}={sizes[size]}")
     attn_only = _flag(given, "attn_only")
+    positions, norm = _positions(given), _norm(given)
+    if given.get("final_rms") not in (None, False) and norm != Norm.rmsnorm:
+        raise ValueError(f"config key 'final_rms' is {given['final_rms']!r}, must be false")
     return TransformerSpec(
         **sizes,
+        n_kv_heads=_size(given, "n_key_value_heads", None, sizes["n_heads"]),
+        d_vocab_out=_size(given, "d_vocab_out", -1, sizes["d_vocab"]),
         d_mlp=None if attn_only else _integer(given, "d_mlp"),
+        gated=not attn_only and _flag(given, "gated_mlp"),
         activation=Activation.gelu if attn_only else _choice(given, "act_fn", _ACTIVATIONS),
-        positions=_positions(given),
-        norm=_norm(given),
+        positions=positions,
+        norm=norm,
         norm_eps=_positive(given, "eps"),
+        qk_norm=_flag(given, "use_qk_norm"),
+        score_cap=_cap(given, "attn_scores_soft_cap"),
+        logit_cap=_cap(given, "output_logits_soft_cap"),
+        **_rotary_options(given, positions, sizes["d_head"]),
+        **_local_options(given, positions, sizes["n_layers"]),
         parallel=_flag(given, "parallel_attn_mlp"),
         score_scale=_score_scale(given),
         causal=_choice(given, "attention_dir", _DIRECTIONS),
         biases=True,
-        rotary_base=_positive(given, "rotary_base"),
     )
 
 
 def config_from_spec(spec: TransformerSpec) -> dict[str, Any]:
-    """The ``config.json`` of a spec.
+    """The ``config.json`` of a spec; options that most models lack are written where they are set.
 
     Raises:
         ValueError: If the spec has an option that the format lacks.
     """
-    if spec.positions not in (Positions.learned, Positions.shortformer):
-        raise ValueError(f"positions={spec.positions.value} must be learned or shortformer to save")
+    if spec.positions not in _POSITIONS.values():
+        known = ", ".join(sorted(positions.value for positions in _POSITIONS.values()))
+        raise ValueError(f"positions={spec.positions.value} must be one of {known} to save")
     if spec.value_width != spec.head_width:
         raise ValueError(f"d_value={spec.value_width} must equal d_head={spec.head_width} to save")
     if spec.d_mlp is not None and spec.activation not in _ACTIVATIONS.values():
         raise ValueError(f"activation={spec.activation.value} has no name in the format")
-    scaled = spec.score_scale is None or spec.score_scale == spec.head_width**-0.5
     for name, right, value in (
-        ("score_scale", scaled, "1/sqrt(d_head)"),
-        ("norm_eps", spec.norm_eps == 1e-5, "1e-05"),
-        ("causal", spec.causal, "True"),
         ("smeared_keys", not spec.smeared_keys, "False"),
-        ("parallel", not spec.parallel, "False"),
+        # Its gated MLP adds b_in after the product with the gate, and ours before.
         ("gated", not spec.gated, "False"),
         ("mlp_depth", spec.mlp_depth == 1, "1"),
+        ("post_norm", not spec.post_norm, "False"),
+        ("rotary_frequencies", spec.rotary_frequencies is None, "None"),
         ("final_norm", spec.final_norm or spec.norm == Norm.none, "True"),
     ):
         if not right:
@@ -145,7 +153,74 @@ def config_from_spec(spec: TransformerSpec) -> dict[str, Any]:
         "attn_only": spec.d_mlp is None,
         "normalization": names[spec.norm],
         "shortformer_pos": spec.positions == Positions.shortformer,
+        **_further_options(spec),
     }
+
+
+def _further_options(spec: TransformerSpec) -> dict[str, Any]:
+    """What the files of most models do not say, because it has TransformerLens's value."""
+    usual = TransformerSpec()
+    further: dict[str, Any] = {}
+    if spec.positions == Positions.rotary:
+        further |= {"positional_embedding_type": "rotary", "rotary_adjacent_pairs": True}
+        further |= {"rotary_base": spec.rotary_base, "rotary_dim": spec.rotary_width}
+    for key, name in _SAME.items():
+        if getattr(spec, name) != getattr(usual, name):
+            further[key] = getattr(spec, name)
+    if not spec.causal:
+        further["attention_dir"] = "bidirectional"
+    if spec.scale != spec.head_width**-0.5:
+        further |= {"use_attn_scale": True, "attn_scale": 1 / spec.scale}
+    if spec.window is not None:
+        kinds = ["local" if spec.is_local(layer) else "global" for layer in range(spec.n_layers)]
+        further |= {"use_local_attn": True, "attn_types": kinds, "window_size": spec.window}
+    elif spec.local_rotary_base is not None:
+        raise ValueError("window=None must be set beside local_rotary_base to save")
+    return further
+
+
+def pairs_halves(config: Mapping[str, Any]) -> bool:
+    """Whether rotary positions turn entries i and i + half together, and not neighbours."""
+    return not config.get("rotary_adjacent_pairs", _DEFAULTS["rotary_adjacent_pairs"])
+
+
+def _size(config: Mapping[str, Any], key: str, unset: int | None, usual: int) -> int | None:
+    """A size that has a usual value, for which None stands."""
+    if config.get(key) in (None, unset):
+        return None
+    value = _integer(config, key)
+    return None if value == usual else value
+
+
+def _cap(config: Mapping[str, Any], key: str) -> float | None:
+    return None if config.get(key) in (None, -1) else _positive(config, key)
+
+
+def _rotary_options(config: Mapping[str, Any], positions: Positions, d_head: int) -> dict[str, Any]:
+    options: dict[str, Any] = {"rotary_base": _positive(config, "rotary_base")}
+    if positions == Positions.rotary:
+        options["rotary_dim"] = _size(config, "rotary_dim", None, d_head)
+    return options
+
+
+def _local_options(
+    config: Mapping[str, Any], positions: Positions, n_layers: int
+) -> dict[str, Any]:
+    """The window of local layers; a window without ``use_local_attn`` is not read there either."""
+    if not _flag(config, "use_local_attn"):
+        return {}
+    kinds: Any = config.get("attn_types")
+    listed = isinstance(kinds, list | tuple) and len(kinds) >= n_layers
+    if not listed or any(kind not in ("local", "global") for kind in kinds):
+        raise ValueError(
+            f"config key 'attn_types' is {kinds!r}, must name local or global for each of "
+            f"{n_layers} layers where 'use_local_attn' is true"
+        )
+    local = tuple(layer for layer in range(n_layers) if kinds[layer] == "local")
+    options: dict[str, Any] = {"window": _integer(config, "window_size")}
+    if positions == Positions.rotary and config.get("rotary_base_local") is not None:
+        options["local_rotary_base"] = _positive(config, "rotary_base_local")
+    return options | {"local_layers": local} if local else {}
 
 
 def _positions(config: Mapping[str, Any]) -> Positions:
@@ -154,14 +229,12 @@ def _positions(config: Mapping[str, Any]) -> Positions:
         shortformer = older in config and _flag(config, older)
         return Positions.shortformer if shortformer else Positions.learned
     positions = _choice(config, key, _POSITIONS)
-    named = f"{key!r} is {config[key]!r}"
     if older in config and _flag(config, older) != (positions == Positions.shortformer):
-        raise ValueError(f"config key {older!r} is {config[older]}, which contradicts: {named}")
-    if positions == Positions.rotary and not _flag(config, "rotary_adjacent_pairs"):
         raise ValueError(
-            f"config key 'rotary_adjacent_pairs' is False, must be true where {named}: entries 2i "
-            "and 2i + 1 of a head are turned here, not i and i + d_head/2"
+            f"config key {older!r} is {config[older]}, which contradicts: {key!r} is "
+            f"{config[key]!r}"
         )
+    _flag(config, "rotary_adjacent_pairs")
     return positions
 
 

@@ -78,6 +78,8 @@ def transformer_parameters(spec: TransformerSpec) -> dict[str, Parameter]:
     if spec.smeared_keys:
         # sigmoid(2) = 0.88: mostly the key itself, but far from a vanishing gradient.
         named[here + "smear"] = constant(here + "smear", mean=2.0)
+    if spec.qk_norm:
+        named |= {here + name: constant(here + name, mean=1.0) for name in ("q_gain", "k_gain")}
     if d_mlp is not None:
         here = "blocks.mlp."
         named[here + "W_in"] = matrix(here + "W_in", d)

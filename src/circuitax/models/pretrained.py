@@ -20,14 +20,16 @@ from safetensors.numpy import load_file, save_file
 
 from circuitax.data.fingerprint import ABSENT, fingerprint
 from circuitax.kernel.model import Model, check_one_member
+from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.models.extract_transformer import model_from_params, params_from_model
 from circuitax.models.gguf_format import model_from_gguf
 from circuitax.models.hub_config import spec_from_hub
 from circuitax.models.hub_weights import model_from_hub
-from circuitax.models.lens_format import config_from_spec, spec_from_config
+from circuitax.models.lens_format import config_from_spec, pairs_halves, spec_from_config
 from circuitax.models.parameters import transformer_parameters
-from circuitax.models.sources import find_source
+from circuitax.models.rotary_layout import to_neighbours
+from circuitax.models.sources import find_source, require_sizes
 from circuitax.models.tensors import open_safetensors, safetensors_files
 
 # TransformerLens's names inside one layer, and outside of layers, and ours.
@@ -36,6 +38,9 @@ _LAYER = {
     **{f"attn.{name}": f"blocks.attention.{name}" for name in ("b_Q", "b_K", "b_V", "b_O")},
     **{f"mlp.{name}": f"blocks.mlp.{name}" for name in ("W_in", "W_out")},
     **{f"mlp.{name}": f"blocks.mlp.{name}" for name in ("b_in", "b_out")},
+    "mlp.W_gate": "blocks.mlp.W_gate",
+    "attn.q_norm.w": "blocks.attention.q_gain",
+    "attn.k_norm.w": "blocks.attention.k_gain",
     "ln1.w": "blocks.attention_norm.gain",
     "ln1.b": "blocks.attention_norm.offset",
     "ln2.w": "blocks.mlp_norm.gain",
@@ -84,13 +89,16 @@ def load_pretrained(
         return model_from_gguf(place.path, dtype)
     settings = place.config or {}
     if place.kind == "hub":
+        files = safetensors_files(place.path)
+        require_sizes(settings, files)
         spec = spec_from_hub(settings)
         tied = settings.get("tie_word_embeddings", settings["model_type"] in _TIED)
-        files = safetensors_files(place.path)
         with open_safetensors(files) as tensors:
             return model_from_hub(tensors, settings["model_type"], spec, dtype, tied=tied)
+    file = _state_file(place.path)
+    require_sizes(settings, [file])
     spec = spec_from_config(settings)
-    named = named_from_state(_state(place.path), spec)
+    named = named_from_state(_state(file), spec, halves=pairs_halves(settings))
     params = {name: jnp.asarray(array, dtype) for name, array in named.items()}
     return model_from_params(params, spec)
 
@@ -114,8 +122,9 @@ def save_pretrained(model: Model, folder: str | Path) -> None:
     for theirs, ours in _TOP.items():
         if ours in named:
             state[theirs] = np.ascontiguousarray(named[ours])
+    layered = _layer_names(grouped=spec.kv_heads != spec.n_heads)
     for layer in range(spec.n_layers):
-        for theirs, ours in _LAYER.items():
+        for theirs, ours in layered.items():
             if ours in named:
                 state[f"blocks.{layer}.{theirs}"] = np.ascontiguousarray(named[ours][layer])
     folder.mkdir(parents=True, exist_ok=True)
@@ -123,20 +132,45 @@ def save_pretrained(model: Model, folder: str | Path) -> None:
     save_file(state, folder / "model.safetensors")
 
 
+def _layer_names(*, grouped: bool) -> dict[str, str]:
+    """`_LAYER`; keys and values of grouped heads have an underscore in front of their names."""
+    if not grouped:
+        return _LAYER
+    shared = {f"attn.{letter}_{of}" for letter in "Wb" for of in "KV"}
+    return {
+        theirs.replace("attn.", "attn._") if theirs in shared else theirs: ours
+        for theirs, ours in _LAYER.items()
+    }
+
+
 def named_from_state(
-    state: Mapping[str, np.ndarray], spec: TransformerSpec
+    state: Mapping[str, np.ndarray], spec: TransformerSpec, *, halves: bool = False
 ) -> dict[str, np.ndarray]:
     """Our parameters, layers stacked, from TransformerLens's state dict; absent biases are 0.
+
+    Its gated MLP adds ``b_in`` after the product with the gate and ours before, so that ``b_in``
+    moves into ``b_out``: ``b_out + b_in @ W_out``.
+
+    Args:
+        state: Arrays by TransformerLens's names.
+        spec: From `lens_format.spec_from_config`.
+        halves: Whether entries i and i + half of a rotary head turn together.
 
     Raises:
         ValueError: If a weight is missing or of the wrong shape, or a key is neither a weight nor a
             known buffer.
     """
-    back = {ours: theirs for theirs, ours in (_TOP | _LAYER).items()}
+    if spec.n_layers > len(state):
+        raise ValueError(
+            f"n_layers={spec.n_layers} must be at most {len(state)}, the number of weights"
+        )
+    grouped = spec.kv_heads != spec.n_heads or any("attn._W_K" in key for key in state)
+    layer_names = _layer_names(grouped=grouped)
+    back = {ours: theirs for theirs, ours in (_TOP | layer_names).items()}
     named: dict[str, np.ndarray] = {}
     known: set[str] = set()
     for name, parameter in transformer_parameters(spec).items():
-        layered = back[name] in _LAYER
+        layered = back[name] in layer_names
         shape = parameter.shape[1:] if layered else parameter.shape
         places = [f"blocks.{layer}." for layer in range(spec.n_layers)] if layered else [""]
         keys = [place + back[name] for place in places]
@@ -151,6 +185,16 @@ def named_from_state(
     for key in state:
         if key not in known and not _BUFFER.match(key):
             raise ValueError(f"weight {key!r} has no place in a model with this config")
+    if spec.gated:
+        at = "blocks.mlp."
+        # In double precision, in which the model may be asked for.
+        late = np.einsum("lm,lmd->ld", named[at + "b_in"], named[at + "W_out"], dtype=np.float64)
+        named[at + "b_out"] = named[at + "b_out"] + late
+        named[at + "b_in"] = np.zeros_like(named[at + "b_in"])
+    if spec.positions == Positions.rotary and halves:
+        for name in ("W_Q", "W_K", "b_Q", "b_K", "q_gain", "k_gain"):
+            if (place := "blocks.attention." + name) in named:
+                named[place] = to_neighbours(named[place], spec.rotary_width)
     return named
 
 
@@ -166,40 +210,47 @@ def _weight(
     return state[key]
 
 
-def _state(source: Path) -> dict[str, np.ndarray]:
-    folder = source if source.is_dir() else source.parent
-    safe = sorted(folder.glob("*.safetensors"))
-    saved: list[Path] = []
+def _state_file(source: Path) -> Path:
+    """The one weight file that is meant.
+
+    Raises:
+        ValueError: If there is none, or several.
+    """
     if source.is_file():
-        safe, saved = ([source], []) if source.suffix == ".safetensors" else ([], [source])
+        return source
+    safe = sorted(source.glob("*.safetensors"))
     if len(safe) == 1:
-        try:
-            return load_file(safe[0])
-        except SafetensorError as error:
-            raise ValueError(f"{safe[0]} must be a safetensors file: {error}") from None
+        return safe[0]
     # A repository holds training checkpoints too, in a folder of their own.
-    saved = saved or sorted(folder.glob("*final.pth")) or sorted(folder.glob("*.pth"))
+    saved = sorted(source.glob("*final.pth")) or sorted(source.glob("*.pth"))
     if safe or len(saved) != 1:
         found = [path.name for path in (*safe, *saved)]
-        raise ValueError(f"{folder} must hold one .safetensors or .pth file, has {found}")
+        raise ValueError(f"{source} must hold one .safetensors or .pth file, has {found}")
+    return saved[0]
+
+
+def _state(file: Path) -> dict[str, np.ndarray]:
+    if file.suffix == ".safetensors":
+        try:
+            return load_file(file)
+        except SafetensorError as error:
+            raise ValueError(f"{file} must be a safetensors file: {error}") from None
     if find_spec("torch") is None:
         raise ValueError(
-            f"{saved[0].name} needs torch to be read; install it, or save the state dict as "
+            f"{file.name} needs torch to be read; install it, or save the state dict as "
             "model.safetensors"
         )
     torch = import_module("torch")
     try:
-        loaded = torch.load(saved[0], weights_only=True, map_location="cpu")
+        loaded = torch.load(file, weights_only=True, map_location="cpu")
     except (OSError, MemoryError):
         raise  # the file may be whole
     except Exception as error:  # torch has no one error for a damaged file
-        raise ValueError(f"{saved[0]} must be a state dict saved by torch: {error}") from None
+        raise ValueError(f"{file} must be a state dict saved by torch: {error}") from None
     values = loaded.values() if isinstance(loaded, Mapping) else [loaded]
     for value in values:
         if not hasattr(value, "numpy"):
-            raise ValueError(
-                f"{saved[0]} holds a {type(value).__name__}, must hold tensors by name"
-            )
+            raise ValueError(f"{file} holds a {type(value).__name__}, must hold tensors by name")
     return {key: tensor.float().numpy() for key, tensor in loaded.items()}
 
 

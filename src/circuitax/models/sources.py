@@ -1,13 +1,21 @@
 """What a name or path given for a model stands for: a folder, one file, a package, a repository."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from circuitax.models.smollm2 import smollm2_file
+
+# Names of the settings that count layers, heads, tokens and entries, in all formats. Longest texts
+# are not among them: a model may have no array for its positions.
+SIZES = (
+    *("n_layer", "n_layers", "num_hidden_layers", "n_head", "n_heads", "num_attention_heads"),
+    *("n_key_value_heads", "num_key_value_heads", "n_embd", "d_model", "hidden_size", "d_head"),
+    *("head_dim", "n_inner", "d_mlp", "intermediate_size", "d_vocab", "vocab_size"),
+)
 
 
 class Source(NamedTuple):
@@ -65,15 +73,40 @@ def read_config(file: Path) -> Mapping[str, Any]:
     """The JSON object of a ``config.json``.
 
     Raises:
-        ValueError: If it is none.
+        ValueError: If it is none, or nested deeper than Python reads.
     """
     try:
         config = json.loads(file.read_bytes())
     except ValueError as error:
         raise ValueError(f"{file} must be JSON: {error}") from None
+    except RecursionError:
+        raise ValueError(f"{file} must be JSON: it is nested too deeply") from None
     if not isinstance(config, dict):
         raise ValueError(f"{file} holds a {type(config).__name__}, must hold a JSON object")
     return config
+
+
+def require_sizes(config: Mapping[str, Any], files: Iterable[Path]) -> None:
+    """Refuse sizes that weight files cannot hold, before anything of such a size is made.
+
+    Each layer, head, token or entry of a vector has a byte of its own or more.
+
+    Args:
+        config: The content of ``config.json``, of any format.
+        files: The weight files.
+
+    Raises:
+        ValueError: If one of the settings in `SIZES` is above the bytes of all files together.
+    """
+    n_bytes = sum(file.stat().st_size for file in files)
+    for key in SIZES:
+        size = config.get(key)
+        if isinstance(size, int) and size > n_bytes:
+            shown = str(size) if size < 10**12 else f"about 1e{len(str(size)) - 1}"
+            raise ValueError(
+                f"config key {key!r} is {shown}, must be a size that fits into the {n_bytes} "
+                "bytes of the weights"
+            )
 
 
 def _cached(name: str) -> Path:

@@ -17,6 +17,17 @@ class Tensors(NamedTuple):
     read: Callable[[str], np.ndarray]
     """One tensor by name, of the type in the file."""
 
+    def require_layers(self, n_layers: int) -> None:
+        """Refuse more layers than there are tensors.
+
+        Raises:
+            ValueError: If there are.
+        """
+        if n_layers > len(self.names):
+            raise ValueError(
+                f"n_layers={n_layers} must be at most {len(self.names)}, the number of weights"
+            )
+
     def take(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
         """One tensor of a given shape.
 
@@ -74,7 +85,7 @@ def safetensors_files(source: Path) -> list[Path]:
     if index.is_file():
         try:
             names = set(json.loads(index.read_bytes())["weight_map"].values())
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise ValueError(f"{index} must be JSON with a 'weight_map' of file names") from None
         shards = [source / name for name in sorted(names)]
         for shard in shards:

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 from circuitax.records.claims import HOLDS, NOT_RUN, Verdict
 from circuitax.records.claims_page import counts_text
+from circuitax.records.claims_table import anchor
 
-_RESULT = re.compile(r"[FOT]\d+")
+_RESULT = re.compile(r"[FOTU]\d+")
 _CLAIMS = re.compile(r"`(\w+): ([\w., -]+)`")
 _NOT_TRIED = "not tried: "
 
@@ -61,7 +62,7 @@ def outcome(result: Result, verdicts: Mapping[str, Verdict]) -> str:
     elif found:
         texts.append(counts_text([verdict.verdict for verdict in found]))
         texts += [
-            f"{verdict.verdict}: `{verdict.claim.id}`"
+            f"{verdict.verdict}: [`{verdict.claim.id}`](#{anchor(verdict.claim.id)})"
             for verdict in settled
             if verdict.verdict != HOLDS
         ]

@@ -36,6 +36,11 @@ def cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
+def anchor(claim: str) -> str:
+    """Where a claim stands on the claims page and in the report: the same name in every version."""
+    return f"claim-{claim}"
+
+
 def measured_text(estimate: Estimate | None) -> str:
     """A value with its interval, such as ``0.752 [0.741, 0.763]``."""
     if estimate is None:
@@ -47,7 +52,7 @@ def measured_text(estimate: Estimate | None) -> str:
 
 
 def lines(rows: Sequence[ClaimRow]) -> str:
-    """One line for each claim, with the number and a link to its figure."""
+    """One line for each claim, with the number and links to its row and its figure."""
     return "\n".join(f"- {_short(row)}" for row in rows)
 
 
@@ -57,7 +62,7 @@ def table(rows: Sequence[ClaimRow]) -> str:
     for row in rows:
         claim, verdict, estimate, _ = row.verdict
         cells = (
-            f"`{claim.id}` {claim.statement}{_fold(row)}",
+            f'<a id="{anchor(claim.id)}"></a>`{claim.id}` {claim.statement}{_fold(row)}',
             claim.printed or "-",
             measured_text(estimate),
             "-" if estimate is None else str(estimate.n),
@@ -95,7 +100,8 @@ def grouped(rows: Sequence[ClaimRow]) -> str:
 def _short(row: ClaimRow) -> str:
     claim, _, estimate, _ = row.verdict
     number = f"{measured_text(estimate)}, allowed {claim.expected.text}"
-    return f"[`{claim.id}`]({row.figure}) {cell(claim.statement)}: {cell(number)}"
+    link = f"[`{claim.id}`](#{anchor(claim.id)})"
+    return f"{link} {cell(claim.statement)}: {cell(number)} ([figure]({row.figure}))"
 
 
 def _fold(row: ClaimRow) -> str:

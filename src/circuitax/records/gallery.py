@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from circuitax.records.claims import ABSENT, FAILS, HOLDS, NOT_RUN, UNDECIDED, VERDICTS, Verdict
-from circuitax.records.claims_table import measured_text
+from circuitax.records.claims_table import anchor, measured_text
 
 # Chapters in the order of the page: name in an experiment's CHAPTER, title, what it is about.
 CHAPTERS = (
@@ -157,7 +157,7 @@ def badge(verdicts: Sequence[Verdict]) -> str:
 def _section(item: GalleryItem) -> str:
     parts = [f"### {item.experiment}\n\n{item.message}\n"]
     if item.verdicts:
-        parts.append(f"Claims: [{badge(item.verdicts)}](CLAIMS.md)\n")
+        parts.append(_claims(item.verdicts))
     for figure in item.figures:
         parts.append(_picture(figure))
         line = f"**{figure.message}**" if figure.message else ""
@@ -174,6 +174,17 @@ def _section(item: GalleryItem) -> str:
     return "\n".join(part for part in parts if part)
 
 
+def _claims(verdicts: Sequence[Verdict]) -> str:
+    """The badge, and folded below it a link to the row of each claim."""
+    links = [f"{MARKS[found.verdict]} {_row(found)}" for found in verdicts]
+    title = f"<summary>Claims: {badge(verdicts)}</summary>"
+    return f"<details>{title}\n\n{' · '.join(links)}\n\n</details>\n"
+
+
+def _row(found: Verdict) -> str:
+    return f"[`{found.claim.id}`](CLAIMS.md#{anchor(found.claim.id)})"
+
+
 def _beside(verdicts: Sequence[Verdict]) -> str:
     """Printed numbers beside ours, folded away."""
     rows = [verdict for verdict in verdicts if verdict.claim.printed]
@@ -185,7 +196,7 @@ def _beside(verdicts: Sequence[Verdict]) -> str:
             row.claim.statement,
             row.claim.printed,
             measured_text(row.estimate),
-            f"{MARKS[row.verdict]} {row.verdict}",
+            f"[{MARKS[row.verdict]} {row.verdict}](CLAIMS.md#{anchor(row.claim.id)})",
         )
         lines.append("| " + " | ".join(_cell(cell) for cell in cells) + " |")
     title = f"<summary>Printed beside ours ({len(rows)})</summary>"

@@ -1,14 +1,37 @@
-"""The report: figures and claims in one HTML file that needs nothing beside it."""
+"""The report: figures, viewers and claims in one HTML file that needs nothing beside it."""
 
+import re
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
+from typing import NamedTuple
 
 from circuitax.records.claims import ORIGINS, VERDICTS, Verdict
-from circuitax.records.claims_table import measured_text
+from circuitax.records.claims_table import anchor, measured_text
 from circuitax.records.gallery import MARKS, GalleryFigure, GalleryItem, badge, by_chapter
 
 TEMPLATE = Path(__file__).with_name("report.html")
+
+
+class Interactive(NamedTuple):
+    """Viewers, as parts of the page.
+
+    Attributes:
+        sections: HTML of the viewers by experiment.
+        titles: Their titles, likewise.
+        missing: Why an experiment that has viewers shows none, by experiment.
+        script: What draws them.
+        style: Their style sheet.
+    """
+
+    sections: Mapping[str, Sequence[str]]
+    titles: Mapping[str, Sequence[str]]
+    missing: Mapping[str, str]
+    script: str
+    style: str
+
+
+NONE = Interactive({}, {}, {}, "", "")
 
 
 def render_report(
@@ -16,6 +39,7 @@ def render_report(
     pictures: Mapping[str, str],
     missing: Sequence[str],
     command: str,
+    interactive: Interactive = NONE,
 ) -> str:
     """The page as HTML, with its style and its script inside.
 
@@ -25,6 +49,7 @@ def render_report(
             them is named with a link.
         missing: Experiments without a run.
         command: Command that makes the page.
+        interactive: Viewers; each stands in the section of its experiment.
     """
     chapters = by_chapter(items)
     ordered = [item for group in chapters.values() for item in group]
@@ -45,14 +70,19 @@ def render_report(
         "EXPERIMENTS": _options([item.experiment for item in ordered]),
         "ROWS": "\n".join(_row(verdict, item) for verdict, item in rows),
         "FIGURES": "\n".join(
-            f"<h2>{escape(title)}</h2>\n" + "\n".join(_section(item, pictures) for item in group)
+            f"<h2>{escape(title)}</h2>\n"
+            + "\n".join(
+                _section(item, pictures, interactive.sections.get(item.experiment, ()))
+                for item in group
+            )
             for title, group in chapters.items()
         ),
+        "VIEWERS": _viewers(interactive),
+        "VIEWER-STYLE": interactive.style,
+        "VIEWER-SCRIPT": interactive.script,
     }
     page = TEMPLATE.read_text(encoding="utf-8")
-    for name, text in filled.items():
-        page = page.replace(f"<!--{name}-->", text)
-    return page
+    return re.sub(r"<!--([A-Z-]+)-->", lambda found: filled[found[1]], page)
 
 
 def paper(verdict: Verdict) -> str:
@@ -67,6 +97,20 @@ def _options(names: Sequence[str]) -> str:
 def _link(item: GalleryItem) -> str:
     name = escape(item.experiment)
     return f'<a href="#{name}">{name}</a>'
+
+
+def _viewers(interactive: Interactive) -> str:
+    """Where to find what a reader can move, and why some of it is not there."""
+    told = [
+        f'<li><a href="#{escape(name)}">{escape(title)}</a></li>'
+        for name, titles in interactive.titles.items()
+        for title in titles
+    ]
+    told += [
+        f"<li>No viewer of {escape(name)}: {escape(reason)}.</li>"
+        for name, reason in interactive.missing.items()
+    ]
+    return f"<h2>To try</h2>\n<ul>{''.join(told)}</ul>" if told else ""
 
 
 def _row(verdict: Verdict, item: GalleryItem) -> str:
@@ -103,15 +147,16 @@ def _row(verdict: Verdict, item: GalleryItem) -> str:
         _link(item),
     )
     body = "".join(f"<td>{cell}</td>" for cell in cells)
-    return f'<tr id="claim-{escape(claim.id)}" {data}>{body}</tr>'
+    return f'<tr id="{escape(anchor(claim.id))}" {data}>{body}</tr>'
 
 
-def _section(item: GalleryItem, pictures: Mapping[str, str]) -> str:
+def _section(item: GalleryItem, pictures: Mapping[str, str], viewers: Sequence[str]) -> str:
     name = escape(item.experiment)
     parts = [f'<section id="{name}"><h3>{name}</h3><p>{escape(item.message)}</p>']
     if item.verdicts:
         shown = escape(badge(item.verdicts))
         parts.append(f'<p><a href="#claims?experiment={name}">Claims: {shown}</a></p>')
+    parts += viewers
     parts += [_figure(figure, pictures) for figure in item.figures]
     parts.append(
         f"<p><code>{escape(item.command)}</code> · {escape(item.scale)} scale · "

@@ -50,7 +50,7 @@ def begin(start: Float[Array, " d"]) -> BFGSState:
 
 
 def minimise(
-    function: Callable[[Float[Array, " d"]], Float[Array, ""]],
+    value_and_grad: Callable[[Float[Array, " d"]], tuple[Float[Array, ""], Float[Array, " d"]]],
     state: BFGSState,
     *,
     max_evaluations: int | Int[Array, ""],
@@ -63,14 +63,14 @@ def minimise(
     to it again to go on.
 
     Args:
-        function: Smooth scalar function of a flat vector.
+        value_and_grad: Value and gradient of a smooth function of a flat vector, such as
+            ``jax.value_and_grad(function)``.
         state: From `begin`, or from an earlier call that ran out of evaluations.
         max_evaluations: Evaluations of value and gradient, earlier ones included.
         gradient_tolerance: Settled when no entry of the gradient exceeds it.
         value_tolerance: Settled after 3 accepted steps that each lower the value by less than this
             fraction of it.
     """
-    value_and_grad = jax.value_and_grad(function)
 
     def running(state: BFGSState) -> Bool[Array, ""]:
         return ~state.done & (state.n_evaluations < max_evaluations)

@@ -5,10 +5,12 @@ import math
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
-from jaxtyping import Array, Complex, Float
+from jaxtyping import Array, Complex, Float, Int
 
 from circuitax.kernel.checks import check_range
 
+# How many frequencies stand before those that are wanted.
+Count = int | Int[Array, ""]
 # 2 pi as a number with trailing zeros (n times it is exact for n < 2^20) and a correction.
 TURN_HIGH = 6.2831853069365025
 TURN_LOW = 2.430840202602477e-10
@@ -17,19 +19,23 @@ SINE = tuple((-1.0) ** k / math.factorial(2 * k + 1) for k in range(8, -1, -1))
 COSINE = tuple((-1.0) ** k / math.factorial(2 * k) for k in range(9, -1, -1))
 
 
-def multiples(angle: Float[Array, "*shape"], n_terms: int) -> Complex[Array, "*shape n_terms"]:
-    """``exp(i k angle)`` for k = 1..n_terms."""
-    return unit(ladder(angle, n_terms))
+def multiples(
+    angle: Float[Array, "*shape"], n_terms: int, first: Count = 0
+) -> Complex[Array, "*shape n_terms"]:
+    """``exp(i k angle)`` for the n_terms numbers k that follow ``first``."""
+    return unit(ladder(angle, n_terms, first))
 
 
-def ladder(step: Float[Array, "*shape"], n_terms: int) -> Float[Array, "*shape n_terms"]:
-    """``k step`` for k = 1..n_terms.
+def ladder(
+    step: Float[Array, "*shape"], n_terms: int, first: Count = 0
+) -> Float[Array, "*shape n_terms"]:
+    """``k step`` for k = first + 1, ..., first + n_terms.
 
     Raises:
         ValueError: If ``n_terms`` is less than 1.
     """
     check_range("n_terms", n_terms, "[1, inf)")
-    return spread(step, jnp.arange(1, n_terms + 1, dtype=step.dtype))
+    return spread(step, jnp.arange(1, n_terms + 1, dtype=step.dtype) + first)
 
 
 def spread(
@@ -83,11 +89,14 @@ def sinc(angle: Float[Array, "*shape"], sine: Float[Array, "*shape"]) -> Float[A
 
 
 def uniform_characteristic(
-    step: Float[Array, "*shape"], n_terms: int
+    step: Float[Array, "*shape"], n_terms: int, first: Count = 0
 ) -> Complex[Array, "*shape n_terms"]:
-    """``E exp(i k step U)`` for U uniform on [0, 1] and k = 1..n_terms: ``exp(iz/2) sinc(z/2)``."""
-    half = multiples(0.5 * step, n_terms)
-    return half * sinc(ladder(0.5 * step, n_terms), half.imag)
+    """``E exp(i k step U)`` for U uniform on [0, 1] and k as in `ladder`: ``exp(iz/2) sinc(z/2)``.
+
+    Here ``z = k step``.
+    """
+    half = multiples(0.5 * step, n_terms, first)
+    return half * sinc(ladder(0.5 * step, n_terms, first), half.imag)
 
 
 def sum_law(
@@ -95,8 +104,9 @@ def sum_law(
     density: Float[Array, " n"],
     single: Float[Array, " n"],
     n_terms: int,
+    first: Count = 0,
 ) -> tuple[Complex[Array, " n_terms"], Complex[Array, " n_terms"]]:
-    """``prod_j (1 - p_j + p_j phi(k step_j))`` and ``sum_j single_j phi(k step_j)``, k = 1..n.
+    """``prod_j (1 - p_j + p_j phi(k step_j))`` and ``sum_j single_j phi(k step_j)``, k as `ladder`.
 
     Both come from one scan over the features. Its transpose carries the product of the later
     factors backwards, so that the gradient divides by no factor, and it recomputes phi, so that
@@ -107,6 +117,7 @@ def sum_law(
         density: p_j, in [0, 1].
         single: Weights of the second sum.
         n_terms: Number of frequencies, at least 1.
+        first: How many frequencies are left out before them.
 
     Raises:
         ValueError: If a density is outside [0, 1] or ``n_terms`` is less than 1.
@@ -119,7 +130,7 @@ def sum_law(
     ) -> tuple[tuple[Array, Array], None]:
         law, sparse = carry
         angle, p, weight = feature
-        phi = uniform_characteristic(angle, n_terms)
+        phi = uniform_characteristic(angle, n_terms, first)
         return (law * (1 - p + p * phi), sparse + weight * phi), None
 
     ones = jnp.full((n_terms,), 1, jnp.result_type(step.dtype, jnp.complex64))

@@ -10,33 +10,21 @@ is integrated in closed form. The rest has a continuous density, and a cosine se
 it like ``k^-5``. Cost ``O(n_features^2 n_terms)``; a pattern is never enumerated.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float, PyTree
 
 from circuitax.kernel.checks import check_range
 from circuitax.kernel.weights import TiedWeights
-from circuitax.superposition.characteristic import ladder, multiples, spread, sum_law
+from circuitax.superposition.characteristic import Count
 from circuitax.superposition.convention import Convention
-from circuitax.superposition.unit_error import (
-    curvatures,
-    error_off,
-    error_on,
-    mean_error_off,
-    mean_error_on,
-    slope_off,
-    slope_on,
-)
+from circuitax.superposition.output_error import output_error, share
 
 # Outputs are treated together while their characteristic functions fit this many numbers.
 TOGETHER = 2**21
-# The shortest window, for an output that nothing interferes with. Not longer: for a feature of tiny
-# norm the loss has a kink at first order in its couplings, which the window must resolve.
-SHORTEST_WINDOW = 1e-6
-# What the window adds on both sides, as a share of its length.
-MARGIN = 0.01
 
 
 class ExpectedLoss(NamedTuple):
@@ -90,16 +78,10 @@ def expected_loss(
             "features (and then from 0) is the closed form exact"
         )
 
-    def one(output: tuple[Array, Array, Array]) -> tuple[Array, Array]:
-        row, bias, own = output
+    def one(row: Array, bias: Array, own: Array) -> tuple[Array, Array]:
         return output_error(row, bias, own, density, n_terms)
 
-    outputs = (gram, weights.b, jnp.eye(n_features, dtype=bool))
-    chunk = max(1, TOGETHER // max(1, n_features * n_terms))
-    if chunk >= n_features:
-        value, error = jax.vmap(one)(outputs)
-    else:  # Recomputed in the backward pass: memory stays that of one chunk.
-        value, error = jax.lax.map(jax.checkpoint(one), outputs, batch_size=chunk)
+    value, error = _of_outputs(one, gram, weights.b, n_terms)
     scale = 1 / n_features if convention is Convention.mean else 1.0
     return ExpectedLoss(scale * (importance @ value), scale * (importance @ error))
 
@@ -153,88 +135,47 @@ def converged_loss(
 _jitted = jax.jit(expected_loss, static_argnames=("n_terms", "convention"))
 
 
-def output_error(
-    couplings: Float[Array, " n_features"],
-    bias: Float[Array, ""],
-    own: Bool[Array, " n_features"],
+def loss_share(
+    weights: TiedWeights,
     density: Float[Array, " n_features"],
-    n_terms: int,
-) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    """``E (x_i - relu(..)_i)^2`` of one output and its truncation error.
+    importance: Float[Array, " n_features"],
+    *,
+    n_terms: Count,
+    block: int,
+    first: Count,
+) -> Float[Array, ""]:
+    """What some of the cosine terms add to the sum loss, so that one program serves any number.
+
+    The shares with ``first = 0, block, 2 block, ...`` below ``n_terms`` add up to `expected_loss`
+    with ``n_terms``. The first one holds all that is no cosine term.
 
     Args:
-        couplings: Row i of the Gram matrix.
-        bias: ``b_i``.
-        own: True at i only.
+        weights: As for `expected_loss`, like density and importance; none is checked.
         density: P(feature is on), in [0, 1].
-        n_terms: Terms of the cosine series; 0 leaves the series out, which is exact only where at
-            most one other feature is coupled.
+        importance: I_i, not negative.
+        n_terms: Cosine terms of the whole, a multiple of ``block``.
+        block: Terms of this share; 0 where the closed form is all.
+        first: Terms of the shares before.
     """
-    gain = jnp.sum(jnp.where(own, couplings, 0))
-    active = jnp.sum(jnp.where(own, density, 0))
-    a = jnp.where(own, 0, couplings)
-    p = jnp.where(own, 0, density)
+    gram = weights.W.T @ weights.W
 
-    # Any window that holds the support of t gives the same loss, so none is differentiated.
-    reach = jnp.maximum(jnp.sum(jnp.abs(a)), SHORTEST_WINDOW)
-    low = jax.lax.stop_gradient(bias + jnp.sum(jnp.minimum(a, 0)) - MARGIN * reach)
-    length = jax.lax.stop_gradient((1 + 2 * MARGIN) * reach)
-    atom, single = _few_active(a, p, length, max(n_terms, 1))
+    def one(row: Array, bias: Array, own: Array) -> Array:
+        return share(row, bias, own, density, n_terms, block, first)[0]
 
-    def mean_error(start: Array, end: Array) -> Array:
-        off = mean_error_off(start, end)
-        return off + active * (mean_error_on(start, end, jnp.full_like(start, gain)) - off)
-
-    at_rest = error_off(bias) + active * (error_on(bias, gain) - error_off(bias))
-    start = jnp.full_like(a, bias)
-    closed = atom * at_rest + single @ mean_error(start, start + a)
-    if n_terms == 0:
-        return closed, jnp.zeros_like(closed)
-
-    # The quadratic c1 s + c2 s^2 carries the slopes at the window's ends, so that the rest
-    # continues evenly, C^1: the coefficients below are then of order k^-3, from the kinks alone.
-    high, below = low + length, low - bias
-    slopes = [slope_off(t) + active * (slope_on(t, gain) - slope_off(t)) for t in (low, high)]
-    c2 = 0.5 * (slopes[1] - slopes[0]) / length
-    c1 = slopes[0] - 2 * c2 * below
-    mean = 0.5 * (p @ a)
-    variance = p @ (a**2 * (1 / 3 - p / 4))
-    mass = 1 - atom - jnp.sum(single)
-    first = mean - 0.5 * (single @ a)
-    second = mean**2 + variance - single @ a**2 / 3
-    middle = below + 0.5 * length
-    level = mean_error(low, high) - c1 * middle - c2 * (middle**2 + length**2 / 12)
-
-    step = jnp.pi / length
-    off, on = curvatures(low, length, gain, n_terms)
-    curvature = off + spread(active, on - off)
-    law, sparse = sum_law(step * a, p, single, n_terms)
-    phase = multiples(-step * below, n_terms)
-    coefficients = curvature / ladder(step, n_terms) ** 2
-    waves = (phase * (law - sparse - atom)).real
-    value = closed + mass * level + c1 * first + c2 * second
-    value = value - 2 / length * (coefficients @ waves)
-    half = n_terms // 2
-    return value, 2 / length * (jnp.abs(coefficients[half:]) @ jnp.abs(waves[half:]))
+    return importance @ _of_outputs(one, gram, weights.b, block)
 
 
-def _few_active(
-    a: Float[Array, " n_features"],
-    p: Float[Array, " n_features"],
-    length: Float[Array, ""],
+def _of_outputs(
+    one: Callable[..., PyTree],
+    gram: Float[Array, "n_features n_features"],
+    bias: Float[Array, " n_features"],
     n_terms: int,
-) -> tuple[Float[Array, ""], Float[Array, " n_features"]]:
-    """Weights of the atom at s = 0 and of the uniforms on [0, G_ij] that are taken out of the law.
-
-    Any weights leave the loss exact, since the series carries the difference; these make it
-    converge. A coupling below the series' resolution counts as silent (`loud` near 0), whatever it
-    does: otherwise the digon's orthogonal features, with G_ij = 0, would leave undamped atoms.
-    """
-    resolution = 2 * length / (jnp.pi * n_terms)
-    loud = jax.lax.stop_gradient(a**2 / (a**2 + resolution**2))
-    quiet = 1 - p * loud
-    ones = jnp.ones((1,), quiet.dtype)
-    before = jnp.cumprod(jnp.concatenate([ones, quiet[:-1]]))
-    after = jnp.cumprod(jnp.concatenate([ones, quiet[:0:-1]]))[::-1]
-    single = p * before * after
-    return before[-1] * quiet[-1] - (1 - loud) @ single, single
+) -> PyTree:
+    """A function of couplings, bias and place of every output, in chunks that fit into memory."""
+    n_features = gram.shape[0]
+    outputs = (gram, bias, jnp.eye(n_features, dtype=bool))
+    chunk = max(1, TOGETHER // max(1, n_features * n_terms))
+    if chunk >= n_features:
+        return jax.vmap(one)(*outputs)
+    # Recomputed in the backward pass: memory stays that of one chunk.
+    return jax.lax.map(jax.checkpoint(lambda output: one(*output)), outputs, batch_size=chunk)

@@ -6,7 +6,6 @@ long series. Call it in float64 (``jax.enable_x64``): in float32 the line search
 differences of 1e-6.
 """
 
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -17,20 +16,18 @@ from jaxtyping import Array, Float, Int, Key
 from circuitax.kernel.checks import check_range
 from circuitax.kernel.keys import derive
 from circuitax.kernel.weights import TiedWeights
-from circuitax.superposition.bfgs import BFGSState, begin, minimise
-from circuitax.superposition.expected_loss import ExpectedLoss, expected_loss
+from circuitax.superposition.batches import batch_size
+from circuitax.superposition.descent import descend
+from circuitax.superposition.exact_losses import N_TERMS, losses_with_errors
+from circuitax.superposition.padding import Padding
 
 # Cosine terms of the search (errors near 1e-7, far below the gaps between solution classes) and of
-# the polish (near 1e-9), by number of features. Up to two features the closed form is exact; equal
-# numbers share one compiled program.
+# the polish (near 1e-9), by number of features, a multiple of the former: one compiled program
+# serves both. Up to two features the closed form is exact.
 TERMS = {1: (0, 0), 2: (0, 0), 3: (16, 16), 4: (24, 96)}
 MANY_FEATURES_TERMS = (32, 128)
-# Cosine terms of the loss that is reported.
-FINAL_TERMS = 256
-# Members advanced together, and the evaluations after which the unfinished are packed into fewer
-# batches: half of the members need 60 evaluations, one in a hundred needs 200.
-BATCH = 256
-ROUNDS = (20, 40, 60, 80, 120, 160, 240, 400)
+# Numbers drawn for random starts come in powers of two, at least this one: few programs.
+LEAST_DRAWN = 256
 
 
 class Optimum(NamedTuple):
@@ -95,128 +92,55 @@ def find_optimum(
         raise ValueError(
             f"starts.W has shape {starts.W.shape}, must have (start, {n_hidden}, {n_features})"
         )
-    x = _starts(key, n_hidden, n_features, n_restarts, starts, init_scale, density.dtype)
-    n_starts = x.shape[0]
+    first = _starts(key, n_hidden, n_features, n_restarts, starts, init_scale, density.dtype)
+    n_starts = first.W.shape[0]
     if n_starts == 0:
         raise ValueError("n_restarts=0 must be at least 1 when no starts are given")
 
     search_terms, polish_terms = TERMS.get(n_features, MANY_FEATURES_TERMS)
-    run = partial(_minimise_cells, density=density, importance=importance, n_hidden=n_hidden)
-    x = jnp.broadcast_to(x[None], (n_cells, *x.shape))
-    x, loss, _ = run(x, n_terms=search_terms, tolerances=(1e-5, 1e-6))
+    n_polished = min(n_polished, n_starts)
+    padding = Padding(n_hidden, n_features)
+    p, weight = padding.fill(density), padding.fill(importance)
+    batch = batch_size(n_cells * n_polished)
 
-    cells = jnp.arange(n_cells)[:, None]
-    order = jnp.argsort(loss, axis=1)[:, : min(n_polished, n_starts)]
-    y, value, gradient = run(x[cells, order], n_terms=polish_terms, tolerances=(1e-9, 1e-13))
-    x, loss = x.at[cells, order].set(y), loss.at[cells, order].set(value)
+    def minima(
+        x: np.ndarray, n_terms: int, tolerances: tuple[float, float]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        cells, count, d = x.shape
+        found = descend(
+            x.reshape(cells * count, d),
+            *(np.repeat(array, count, axis=0) for array in (p, weight)),
+            rows=padding.rows,
+            batch=batch,
+            n_terms=n_terms,
+            block=search_terms,
+            tolerances=tolerances,
+        )
+        shape = (cells, count)
+        return found.x.reshape(x.shape), found.loss.reshape(shape), found.gradient.reshape(shape)
 
-    best = jnp.argmin(value, axis=1)[:, None]
-    weights = _unpack(jnp.take_along_axis(y, best[:, :, None], axis=1)[:, 0], n_hidden)
-    final = _losses(weights, density, importance, n_terms=FINAL_TERMS if polish_terms else 0)
+    x = np.repeat(padding.pack(first)[None], n_cells, axis=0)
+    x, loss, _ = minima(x, search_terms, (1e-5, 1e-6))
+
+    rows = np.arange(n_cells)[:, None]
+    order = np.argsort(loss, axis=1)[:, :n_polished]
+    y, value, gradient = minima(x[rows, order], polish_terms, (1e-9, 1e-13))
+    x[rows, order], loss[rows, order] = y, value
+
+    best = np.arange(n_cells), np.argmin(value, axis=1)
+    weights = padding.unpack(y[best])
+    n_terms = N_TERMS if polish_terms else 0
+    final = losses_with_errors(weights, density, importance, n_terms=n_terms)
+    reached = loss <= (1 + tolerance) * np.asarray(final.value)[:, None]
     return Optimum(
         weights=weights,
-        loss=final.value,
-        error=final.error,
-        gradient=jnp.take_along_axis(gradient, best, axis=1)[:, 0],
-        n_reached=jnp.sum(loss <= (1 + tolerance) * final.value[:, None], axis=1),
-        restart_weights=_unpack(x, n_hidden),
-        restart_loss=loss,
+        loss=jnp.asarray(final.value),
+        error=jnp.asarray(final.error),
+        gradient=jnp.asarray(gradient[best]),
+        n_reached=jnp.asarray(np.sum(reached, axis=1)),
+        restart_weights=padding.unpack(x),
+        restart_loss=jnp.asarray(loss),
     )
-
-
-def _minimise_cells(
-    x: Float[Array, "cell restart d"],
-    *,
-    density: Float[Array, "cell n_features"],
-    importance: Float[Array, "cell n_features"],
-    n_hidden: int,
-    n_terms: int,
-    tolerances: tuple[float, float],
-) -> tuple[
-    Float[Array, "cell restart d"], Float[Array, "cell restart"], Float[Array, "cell restart"]
-]:
-    """Minimise from every start of every cell: points, losses, largest gradient entries.
-
-    Host side. All batches have one size, padded by repetition, so that one program is compiled.
-    """
-    n_restarts = x.shape[1]
-    states = jax.vmap(begin)(x.reshape(-1, x.shape[-1]))
-    cell = np.repeat(np.arange(x.shape[0]), n_restarts)
-    batch = min(BATCH, len(cell))
-    for limit in ROUNDS:
-        open_ = np.flatnonzero(~np.asarray(states.done))
-        batches = [
-            np.resize(open_[first : first + batch], batch) for first in range(0, len(open_), batch)
-        ]
-        # Dispatched before any result is used, batches run side by side on the host's cores.
-        moved = [
-            _minimise_batch(
-                jax.tree.map(lambda leaf, at=at: leaf[at], states),
-                density[cell[at]],
-                importance[cell[at]],
-                limit,
-                tolerances,
-                n_hidden=n_hidden,
-                n_terms=n_terms,
-            )
-            for at in batches
-        ]
-        if batches:
-            at = np.concatenate(batches)  # entries repeated as padding are equal
-            states = jax.tree.map(
-                lambda leaf, *new, at=at: leaf.at[at].set(jnp.concatenate(new)), states, *moved
-            )
-    scale = _loss_scale(density, importance)[:, None]
-    shape = x.shape[:2]
-    gradient = jnp.max(jnp.abs(states.gradient), axis=1).reshape(shape)
-    return states.x.reshape(x.shape), states.value.reshape(shape) * scale, gradient * scale
-
-
-@partial(jax.jit, static_argnames=("n_hidden", "n_terms"))
-def _minimise_batch(
-    states: BFGSState,
-    density: Float[Array, "member n_features"],
-    importance: Float[Array, "member n_features"],
-    max_evaluations: int | Int[Array, ""],
-    tolerances: tuple[float | Float[Array, ""], float | Float[Array, ""]],
-    *,
-    n_hidden: int,
-    n_terms: int,
-) -> BFGSState:
-    """Advance a batch of states until all have settled or used up their evaluations."""
-
-    def one(state: BFGSState, p: Array, weight: Array, scale: Array) -> BFGSState:
-        def loss(y: Array) -> Array:
-            return expected_loss(_unpack(y, n_hidden), p, weight, n_terms=n_terms).value / scale
-
-        return minimise(
-            loss,
-            state,
-            max_evaluations=max_evaluations,
-            gradient_tolerance=tolerances[0],
-            value_tolerance=tolerances[1],
-        )
-
-    return jax.vmap(one)(states, density, importance, _loss_scale(density, importance))
-
-
-def _loss_scale(
-    density: Float[Array, "cell n_features"], importance: Float[Array, "cell n_features"]
-) -> Float[Array, " cell"]:
-    """The loss of a model that does nothing, as unit: tolerances mean the same in every cell."""
-    scale = jnp.sum(density * importance, axis=1) / 3
-    return jnp.where(scale > 0, scale, 1)
-
-
-@partial(jax.jit, static_argnames="n_terms")
-def _losses(
-    weights: TiedWeights,
-    density: Float[Array, "cell n_features"],
-    importance: Float[Array, "cell n_features"],
-    *,
-    n_terms: int,
-) -> ExpectedLoss:
-    return jax.vmap(partial(expected_loss, n_terms=n_terms))(weights, density, importance)
 
 
 def _starts(
@@ -227,21 +151,15 @@ def _starts(
     starts: TiedWeights | None,
     init_scale: float,
     dtype: jnp.dtype,
-) -> Float[Array, "start d"]:
-    """Random starts, then the given ones, each a flat vector of W and b."""
+) -> TiedWeights:
+    """Random starts, then the given ones."""
     shape = (n_restarts, n_hidden, n_features)
-    W = init_scale / n_hidden**0.5 * jax.random.normal(derive(key, "starts"), shape, dtype)
-    x = _pack(TiedWeights(W, jnp.zeros((n_restarts, n_features), dtype)))
-    return x if starts is None else jnp.concatenate([x, _pack(starts).astype(dtype)], axis=0)
-
-
-def _pack(weights: TiedWeights) -> Float[Array, "*batch d"]:
-    *batch, n_hidden, n_features = weights.W.shape  # -1 would fail for no start at all
-    flat = weights.W.reshape(*batch, n_hidden * n_features)
-    return jnp.concatenate([flat, weights.b], axis=-1)
-
-
-def _unpack(x: Float[Array, "*batch d"], n_hidden: int) -> TiedWeights:
-    n_features = x.shape[-1] // (n_hidden + 1)
-    W = x[..., : n_hidden * n_features].reshape(*x.shape[:-1], n_hidden, n_features)
-    return TiedWeights(W, x[..., n_hidden * n_features :])
+    count = n_restarts * n_hidden * n_features
+    # Number i of a draw is the same however many follow it.
+    drawn = max(LEAST_DRAWN, 1 << (count - 1).bit_length())
+    W = np.asarray(jax.random.normal(derive(key, "starts"), (drawn,), dtype))[:count]
+    W, b = init_scale / n_hidden**0.5 * W.reshape(shape), np.zeros((n_restarts, n_features), dtype)
+    if starts is not None:
+        W = np.concatenate([W, np.asarray(starts.W, dtype)])
+        b = np.concatenate([b, np.asarray(starts.b, dtype)])
+    return TiedWeights(jnp.asarray(W), jnp.asarray(b))

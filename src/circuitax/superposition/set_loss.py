@@ -166,7 +166,7 @@ def _minimise(
                 return set_loss(_weights(x, n_hidden), p, patterns) / p
 
             state = minimise(
-                loss,
+                jax.value_and_grad(loss),
                 begin(start),
                 max_evaluations=MAX_EVALUATIONS,
                 gradient_tolerance=1e-6,

@@ -122,7 +122,10 @@ def _optimise(
             return expected_loss(weights, densities, mask, n_terms=N_TERMS).value / p
 
         state = minimise(
-            loss, begin(start), max_evaluations=MAX_EVALUATIONS, gradient_tolerance=1e-10
+            jax.value_and_grad(loss),
+            begin(start),
+            max_evaluations=MAX_EVALUATIONS,
+            gradient_tolerance=1e-10,
         )
         return state.x, state.value * p
 

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Complex, Float
 
 from circuitax.kernel.checks import check_range
-from circuitax.superposition.characteristic import ladder, multiples, sinc, spread
+from circuitax.superposition.characteristic import Count, ladder, multiples, sinc, spread
 
 # Two Gauss nodes integrate a cubic exactly.
 GAUSS_NODES = (0.5 - 0.5 / 3**0.5, 0.5 + 0.5 / 3**0.5)
@@ -89,15 +89,23 @@ def mean_error_on(
     narrow = width < jnp.finfo(width.dtype).eps ** 0.5
     safe = jnp.where(narrow, 1, width)
     closes, opens = jnp.clip(-gain, low, high), jnp.clip(0, low, high)
+    parts = ((closes, opens - closes), (opens, high - opens))
+    nodes = [begin + node * length for begin, length in parts for node in GAUSS_NODES]
+    # All drives in one array: the code of one evaluation is compiled, not that of five.
+    drives = jnp.stack([*nodes, 0.5 * (low + high)])
+    errors = error_on(drives, jnp.broadcast_to(gain, drives.shape))
     total = (closes - low) / safe / 3
-    for begin, length in ((closes, opens - closes), (opens, high - opens)):
-        for node in GAUSS_NODES:
-            total = total + 0.5 * length / safe * error_on(begin + node * length, gain)
-    return jnp.where(narrow, error_on(0.5 * (low + high), gain), total)
+    for i, (_, length) in enumerate(parts):
+        total = total + 0.5 * length / safe * (errors[2 * i] + errors[2 * i + 1])
+    return jnp.where(narrow, errors[4], total)
 
 
 def curvatures(
-    start: Float[Array, ""], length: Float[Array, ""], gain: Float[Array, ""], n_terms: int
+    start: Float[Array, ""],
+    length: Float[Array, ""],
+    gain: Float[Array, ""],
+    n_terms: int,
+    first: Count = 0,
 ) -> tuple[Float[Array, " n_terms"], Float[Array, " n_terms"]]:
     """``int f''(t) cos(w (t - start)) dt`` over a window for f = off and on, ``w = k pi / length``.
 
@@ -107,7 +115,8 @@ def curvatures(
         start: The window's lower end.
         length: Its length, positive.
         gain: g, not negative.
-        n_terms: Number of frequencies, k = 1..n_terms, at least 1.
+        n_terms: Number of frequencies, k = first + 1..first + n_terms, at least 1.
+        first: How many frequencies are left out before them.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -117,15 +126,15 @@ def curvatures(
     step = jnp.pi / length
     low, high = (jnp.clip(kink, start, start + length) for kink in (-gain, jnp.zeros_like(gain)))
     middle, half = 0.5 * (low + high), 0.5 * (high - low)
-    waves = multiples(step * jnp.stack([high - start, middle - start, half]), n_terms)
+    waves = multiples(step * jnp.stack([high - start, middle - start, half]), n_terms, first)
     kink, phase, ripple = waves[0], waves[1], waves[2]
-    plateau = -2 * kink.imag / ladder(step, n_terms)
+    plateau = -2 * kink.imag / ladder(step, n_terms, first)
     # With r = -t/g, on'' = 2 (1 - r) - 2 r / g; at the middle of the cut-off ramp, and its slope.
     safe_gain = jnp.maximum(gain, jnp.finfo(gain.dtype).tiny ** 0.25)
     share = half / safe_gain
     height = 4 * half * (1 + middle / safe_gain) + 4 * share * middle / safe_gain
     tilt = 4 * share * half + 4 * share**2
-    angle = ladder(step * half, n_terms)
+    angle = ladder(step * half, n_terms, first)
     ramp = spread(height, sinc(angle, ripple.imag) * phase.real)
     ramp = ramp - spread(tilt, _spherical_bessel(angle, ripple) * phase.imag)
     return plateau, ramp + plateau

@@ -8,7 +8,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import orbax.checkpoint as ocp
 from jax.sharding import SingleDeviceSharding
 from jaxtyping import PyTree
 
@@ -38,6 +37,10 @@ class Checkpoints:
     def __init__(self, folder: str | Path, keep: int = 2) -> None:
         if keep < 1:
             raise ValueError(f"keep={keep} must be at least 1, or nothing could be resumed")
+        # Half a second, which only runs that are long, stopped or resumed need.
+        import orbax.checkpoint as ocp
+
+        self._args = ocp.args
         latest_n = ocp.checkpoint_managers.LatestN(keep)
         # After a kill Orbax would clean up in a thread that outlives short processes. What is left
         # carries a suffix, is never read, and goes when the step is written again.
@@ -64,9 +67,9 @@ class Checkpoints:
         if step == latest:
             return
         # Wrapped, since Orbax refuses a tree that is a single array.
-        saves = {_STATE: ocp.args.StandardSave({_STATE: _without_empty(state)})}
-        saves[_CHECKSUM] = ocp.args.JsonSave({_CHECKSUM: _checksum(state)})
-        self._manager.save(step, args=ocp.args.Composite(**saves))
+        saves = {_STATE: self._args.StandardSave({_STATE: _without_empty(state)})}
+        saves[_CHECKSUM] = self._args.JsonSave({_CHECKSUM: _checksum(state)})
+        self._manager.save(step, args=self._args.Composite(**saves))
 
     def steps(self) -> list[int]:
         """The numbers of all whole checkpoints on disk, the earliest first."""
@@ -93,9 +96,9 @@ class Checkpoints:
         if step not in self.steps():
             raise ValueError(f"step={step} must be one of the checkpoints on disk, {self.steps()}")
         target = {_STATE: jax.tree.map(_placed, _without_empty(abstract))}
-        args = {_STATE: ocp.args.StandardRestore(target), _CHECKSUM: ocp.args.JsonRestore()}
+        args = {_STATE: self._args.StandardRestore(target), _CHECKSUM: self._args.JsonRestore()}
         try:
-            items = self._manager.restore(step, args=ocp.args.Composite(**args))
+            items = self._manager.restore(step, args=self._args.Composite(**args))
             restored, expected = items[_STATE][_STATE], items[_CHECKSUM][_CHECKSUM]
         except (MemoryError, jax.errors.JaxRuntimeError):
             raise

@@ -33,6 +33,19 @@ class Problem(Protocol):
         ...
 
 
+@runtime_checkable
+class Decaying(Problem, Protocol):
+    """A problem with a decay of its own, beside that of the optimizer, which is equal for all.
+
+    Its strength belongs to ``hyper``, so that a sweep over it compiles once; set the optimizer's
+    ``weight_decay`` to 0.
+    """
+
+    def decay(self, params: PyTree, hyper: PyTree) -> PyTree:
+        """What is added to the optimizer's direction: an update is ``-rate (d + decay)``."""
+        ...
+
+
 class Member(NamedTuple):
     """One training run: two keys and its dynamic numbers; an ensemble has a leading axis."""
 

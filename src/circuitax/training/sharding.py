@@ -103,4 +103,16 @@ def split_samples(samples: Array, axis: int = 0) -> Array:
 def place(tree: PyTree, mesh: Mesh, n_members: int) -> PyTree:
     """The tree on the mesh: split over members if they divide it evenly, else copied to each."""
     spec = _MEMBER if n_members % mesh.shape["member"] == 0 else PartitionSpec()
-    return jax.device_put(tree, NamedSharding(mesh, spec))
+    sharding = NamedSharding(mesh, spec)
+    if sharding.is_fully_addressable:
+        return jax.device_put(tree, sharding)
+    return jax.tree.map(lambda leaf: _put_everywhere(leaf, sharding), tree)
+
+
+def _put_everywhere(leaf: Array, sharding: NamedSharding) -> Array:
+    """One array on the devices of several processes, which all hold the same numbers."""
+    if not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return jax.device_put(leaf, sharding)
+    # JAX 0.10 puts keys on devices of this process only, and their bits on all.
+    bits = jax.device_put(jax.random.key_data(leaf), sharding)
+    return jax.random.wrap_key_data(bits, impl=jax.random.key_impl(leaf))

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from circuitax.training.optim import OptimSpec, direction, rate_factor
-from circuitax.training.problem import Member, Problem, TrainState
+from circuitax.training.problem import Decaying, Member, Problem, TrainState
 
 
 def init(problem: Problem, optim: OptimSpec, member: Member) -> TrainState:
@@ -20,6 +20,8 @@ def step(
 ) -> tuple[TrainState, dict[str, Array]]:
     """One update of one member: ``params - rate d``, d the optimizer's direction.
 
+    The decay of a `Decaying` problem is added to d.
+
     A loss or gradient that is not finite clears ``alive``; from then on nothing changes, so the
     member can be reported with its last finite parameters, and vmapped neighbours are unaffected.
 
@@ -29,6 +31,9 @@ def step(
     """
     loss, grads = jax.value_and_grad(problem.loss)(state.params, batch, member.hyper)
     updates, opt_state = direction(optim).update(grads, state.opt_state, state.params)
+    if isinstance(problem, Decaying):
+        pull = problem.decay(state.params, member.hyper)
+        updates = jax.tree.map(lambda d, more: d + more, updates, pull)
     rate = member.learning_rate * rate_factor(optim, state.step)
     params = jax.tree.map(lambda p, d: p - (rate * d).astype(p.dtype), state.params, updates)
     grad_norm = jnp.sqrt(sum(jnp.vdot(g, g).real for g in jax.tree.leaves(grads)))

@@ -1,0 +1,139 @@
+"""The same recipe on code and on prose: what is alike, what differs, and skip-trigrams in words.
+
+readings   Every statement about text, settled on both languages: held-out loss by depth (a), what
+           paths of each order save (b), what the first layer is worth with and without the second
+           (c), and what heads do (d). Refuted if English, in blue, is on another side of a line.
+trigrams   The strongest skip-trigrams of every head of an English model, in words: S0's Table 1.
+           Refuted if its rows are fragments that no reader can complete.
+"""
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from circuitax.figures.marks import mean_bars, reference_line, seed_column, tilted_labels, zero_line
+from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE
+from circuitax.figures.style import letter_panels, new_figure, styled
+from circuitax.figures.token_text import shown
+from circuitax.records.members import members_where
+from circuitax.records.record import Record
+from experiments.languages.measures import samples
+
+LANGUAGES = {"python": ("Python source", ORANGE), "english": ("English prose", BLUE)}
+
+
+@styled
+def draw(record: Record) -> dict[str, Figure]:
+    """Both figures; without the English text, a page that says so."""
+    if "missing" in record.notes:
+        figure, axes = new_figure(1, 1, height=1.2)
+        axes[0, 0].text(0.5, 0.5, f"not at hand: {record.notes['missing']}", ha="center")
+        axes[0, 0].set_axis_off()
+        return {"readings": figure}
+    return {"readings": readings(record.data), "trigrams": trigrams(record.notes["tables"])}
+
+
+def readings(data: xr.Dataset) -> Figure:
+    """Four panels, the two languages side by side."""
+    figure, axes = new_figure(2, 2, height=5.0)
+    loss, orders, layers, heads = axes.flat
+    shown_of = {}
+    for i, (language, (label, colour)) in enumerate(LANGUAGES.items()):
+        chosen = data.sel(language=language)
+        members = members_where(chosen, (chosen.alive == 1).all("model"))
+        shift = 0.4 * i - 0.2
+        found = shown_of[language] = samples(members)
+        how: dict[str, Any] = {"shift": shift, "width": 0.38, "label": label}
+        mean_bars(loss, members.loss_of_depth.transpose("model", "member"), colour, **how)
+        loss.plot(
+            [shift - 0.19, shift + 0.19],
+            [float(chosen.bigram_loss)] * 2,
+            color=BLACK,
+            linewidth=1,
+            linestyle="--",
+            label="bigram table" if i else None,
+        )
+        mean_bars(orders, [found[f"order-{k}"] for k in range(3)], colour, **how)
+        first = members.first_order_loss.transpose("selection", "member").values
+        mean_bars(layers, [first[0] - first[1], first[2] - first[3]], colour, **how)
+        for k, name in enumerate(("most-copy", "rejoin", "previous-head", "induction-head")):
+            if name in found:
+                seed_column(heads, k + shift, found[name], colour, form=".2f", half_width=0.12)
+    loss.set_xticks(range(3), ("no layer", "one layer", "two layers"))
+    loss.set(ylabel="held-out loss, nats per token", title="each layer helps")
+    low = min(float(data.loss_of_depth.min()), float(data.bigram_loss.min()))
+    loss.set_ylim(bottom=low - 0.5)
+    orders.set_xticks(range(3), ("direct\npath", "single\nheads", "virtual\nheads"))
+    orders.set(ylabel="nats saved", title="what paths are worth, two layers")
+    layers.set_xticks((0, 1), ("without the second\nlayer's heads", "with them"))
+    layers.set(ylabel="nats saved", title="what the first layer's heads are worth")
+    tilted_labels(
+        heads, ["heads that copy", "re-join split words, σ", "previous token", "induction"]
+    )
+    heads.set(ylabel="share, σ, or attention", title="what heads do")
+    reference_line(heads, y=0.4, label="a head counts as such")
+    heads.legend(loc="upper right")
+    for ax in axes.flat:
+        zero_line(ax)
+    handles, labels = loss.get_legend_handles_labels()
+    n = " and ".join(
+        f"{len(found['order-0'])} ({LANGUAGES[name][0]})" for name, found in shown_of.items()
+    )
+    figure.legend(
+        handles,
+        labels,
+        loc="outside upper center",
+        ncols=3,
+        title=f"mean and 95 % interval over seeds, n = {n}",
+        title_fontsize=7,
+    )
+    letter_panels(axes.flat)
+    return figure
+
+
+def trigrams(tables: dict[str, dict[str, list]]) -> Figure:
+    """The strongest sources of each head of the first member, in words."""
+    table = tables["english"]
+    n_heads, n_rows = np.shape(table["sources"])
+    lines = n_heads * (n_rows + 0.5)
+    figure, axes = new_figure(1, 1, height=0.5 + 0.19 * lines)
+    ax, y = axes[0, 0], 0.0
+    columns = (0.0, 0.16, 0.45, 0.74)
+    for x, title in zip(columns, ("it sees", "and stands at", "so it says", "as in"), strict=True):
+        ax.text(x, -0.7, title, fontsize=7, weight="bold")
+    for head in range(n_heads):
+        ax.text(-0.02, y + 0.5 * n_rows, f"head {head}", rotation=90, ha="right", va="center")
+        for row in range(n_rows):
+            source = _word(table["sources"][head][row])
+            there = [_word(word) for word in table["destinations"][head][row]]
+            outs = [_word(word) for word in table["outs"][head][row]]
+            example = f"{source} … {there[0]} {outs[0]}"
+            for x, text in zip(
+                columns, (source, "  ".join(there), "  ".join(outs), example), strict=True
+            ):
+                _cell(ax, x, y + 0.5, text, grey=x == columns[-1])
+            y += 1
+        y += 0.5
+    ax.set(xlim=(-0.05, 1.0), ylim=(y, -1.2))
+    ax.set_axis_off()
+    return figure
+
+
+def _word(token: str) -> str:
+    return shown(token, 10)
+
+
+def _cell(ax: Axes, x: float, y: float, text: str, *, grey: bool) -> None:
+    ax.text(
+        x,
+        y,
+        text,
+        fontsize=6,
+        va="center",
+        family="monospace",
+        color=GREY if grey else BLACK,
+        parse_math=False,
+    )

@@ -1,0 +1,149 @@
+"""Which heads of SmolLM2-135M look a fixed distance back: read off weights, then seen on text.
+
+With rotary positions each head has one QK circuit for each offset. A score is linear in either
+content, so that the score of mean contents is the mean over all pairs of them. What differs is what
+is taken for the contents of a layer: embeddings; streams of tokens that no head has touched, which
+only MLPs write to, so that weights alone give them; or streams seen on text.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jaxtyping import Array, Float, Int
+
+from circuitax.circuits.offset_kernels import measured_kernel, score_kernel
+from circuitax.circuits.rotary import best_offset, offset_scores
+from circuitax.kernel.forward import forward
+from circuitax.kernel.interventions import Trace, ablate_heads
+from circuitax.kernel.keys import derive
+from circuitax.kernel.model import Model
+from circuitax.kit.checks import require_at_least, require_below
+from circuitax.kit.real_model import (
+    REAL,
+    check_real_name,
+    missing,
+    open_weights,
+    outside_inputs,
+    real_texts,
+)
+from circuitax.lab.lab import Lab
+from circuitax.records.record import Record
+from experiments.rotary_atlas.names import NEAR
+
+BUDGET_SECONDS = 120
+PAPER_SECONDS = 300
+CONTENTS = ("embedding", "untouched", "stream")
+SHOWN = 16  # offsets whose kernel is kept
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Which model is read, and on how much.
+
+    Attributes:
+        weights: "smollm2", whose package may be absent, or "random" for a small model of ours.
+        texts: Stretches of prose, one from a chapter.
+        length: Tokens of a stretch.
+        offsets: Offsets 0, 1, 2, ... that a head chooses from.
+        tokens: Random tokens whose untouched streams are averaged.
+    """
+
+    weights: str = REAL
+    texts: int = 16
+    length: int = 128
+    offsets: int = 64
+    tokens: int = 1024
+
+    def __post_init__(self) -> None:
+        check_real_name(self.weights)
+        require_at_least(self, 2, "texts")
+        require_at_least(self, 1, "tokens")
+        require_at_least(self, NEAR, "offsets")
+        require_below(self, "length", "offsets")
+
+    def outside_inputs(self) -> dict[str, str]:
+        """Checksums of weights and prose, so that other ones are another run."""
+        return outside_inputs(self.weights, text=True)
+
+
+def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+    """Kernels over offsets, from weights and from text; without packages say how to get them."""
+    notes: dict[str, Any] = {"weights": spec.weights, "missing": missing(spec.weights, text=True)}
+    if notes["missing"]:
+        lab.log(f"nothing to read: {notes['missing']}")
+        return Record(data=xr.Dataset(), notes=notes)
+    model = open_weights(spec.weights, derive(key, "weights"))
+    seed = np.asarray(jax.random.key_data(derive(key, "texts")), np.uint32)
+    rng = np.random.default_rng(seed)
+    texts = _stretches(spec, rng)
+    seen = [look(model, jnp.asarray(text), spec.offsets) for text in texts]
+    kernels, raw, mean_streams = (np.stack(list(part)) for part in zip(*seen, strict=True))
+    ids = jnp.asarray(rng.integers(0, model.d_vocab, spec.tokens))
+    contents = (*weight_contents(model, ids), jnp.asarray(mean_streams.mean(axis=0)))
+    predicted, best = zip(*(predict(model, rows, spec.offsets) for rows in contents), strict=True)
+    shown, heads = min(SHOWN, spec.offsets), ("layer", "head")
+    data = xr.Dataset(
+        {
+            "predicted": (("content", *heads, "offset"), np.stack(predicted)[..., :shown]),
+            "best": (("content", *heads), np.stack(best)),
+            "measured": ((*heads, "offset"), kernels.mean(axis=0)[..., :shown]),
+            "previous": (("text", *heads), kernels[..., 1]),
+            "local": (("text", *heads), kernels[..., :NEAR].sum(axis=-1)),
+            "previous_raw": (("text", *heads), raw[..., 1]),
+        },
+        coords={"content": list(CONTENTS)},
+    )
+    return Record(data=data, notes=notes | {"offsets": spec.offsets, "length": spec.length})
+
+
+@jax.jit(static_argnames="n_offsets")
+def look(
+    model: Model, text: Int[Array, " n_ctx"], n_offsets: int
+) -> tuple[Array, Array, Float[Array, "n_layers 1 d_model"]]:
+    """Attention by offset without and with the first position, and the mean of what heads read."""
+    trace = forward(model, text)[1]
+    kernels = (measured_kernel(trace.patterns, n_offsets, first=first) for first in (False, True))
+    return (*kernels, _read(trace)[:, 1:].mean(axis=1, keepdims=True))
+
+
+@jax.jit
+def weight_contents(
+    model: Model, ids: Int[Array, " n_tokens"]
+) -> tuple[Float[Array, "n_layers 1 d_model"], Float[Array, "n_layers 1 d_model"]]:
+    """Means of embeddings, and of streams that no head has written to, as heads would read them."""
+    every = ablate_heads(jnp.ones((model.n_layers, model.n_heads)))
+    rows = _read(forward(model, ids, every)[1]).mean(axis=1, keepdims=True)
+    return jnp.broadcast_to(rows[:1], rows.shape), rows
+
+
+@jax.jit(static_argnames="n_offsets")
+def predict(
+    model: Model, rows: Float[Array, "n_layers 1 d_model"], n_offsets: int
+) -> tuple[Array, Array]:
+    """Kernel and best offset of every head, between the given contents."""
+    scores = offset_scores(model, rows, rows).at(jnp.arange(n_offsets))
+    return score_kernel(scores.mean(axis=(2, 3))), best_offset(scores)
+
+
+def _read(trace: Trace) -> Float[Array, "n_layers n_ctx d_model"]:
+    """What heads read at each position, before the gain of their norm."""
+    streams, scales = trace.streams[:-1], trace.scales.attention
+    return streams if scales is None else streams / scales[..., None]
+
+
+def _stretches(spec: Spec, rng: np.random.Generator) -> list[np.ndarray]:
+    """Stretches from the middle of chapters that are long enough."""
+    found: list[np.ndarray] = []
+    for ids in real_texts(spec.weights, rng):
+        if len(found) == spec.texts:
+            break
+        if len(ids) >= spec.length:
+            start = (len(ids) - spec.length) // 2
+            found.append(ids[start : start + spec.length])
+    if len(found) < spec.texts:
+        raise ValueError(f"texts={spec.texts} must be at most {len(found)}, the chapters there are")
+    return found

@@ -1,0 +1,104 @@
+"""Heads by the distance they look back, from weights and on text.
+
+atlas     All heads against offsets, ordered by what their weights predict for the token before: the
+          kernel of their mean scores, beside what they do on prose. The maps would differ if
+          weights said nothing.
+names     Left: ROC curves of previous-token heads and local heads from three kinds of contents; on
+          the diagonal weights say nothing. Right: predicted against measured attention to the token
+          before.
+"""
+
+import numpy as np
+import xarray as xr
+from matplotlib.colors import PowerNorm
+from matplotlib.figure import Figure
+
+from circuitax.figures.marks import reference_line
+from circuitax.figures.notice import notice
+from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE, SEQUENTIAL
+from circuitax.figures.style import headline, letter_panels, new_figure, styled
+from circuitax.records.record import Record
+from circuitax.records.roc import roc_area, roc_curve
+from experiments.rotary_atlas.measures import by_name
+from experiments.rotary_atlas.names import LOCAL, PREVIOUS
+
+CONTENTS = {
+    "untouched": (BLUE, "weights alone"),
+    "stream": (ORANGE, "mean streams"),
+    "embedding": (GREEN, "embeddings"),
+}
+
+
+@styled
+def draw(record: Record) -> dict[str, Figure]:
+    """Both figures; without weights one that says what is missing."""
+    data, notes = record.data, record.notes
+    if notes["missing"]:
+        return {"atlas": notice(f"Nothing was measured.\n{notes['missing']}")}
+    what = "SmolLM2-135M" if notes["weights"] == "smollm2" else "A small random model"
+    return {"atlas": atlas(data, what), "names": names(data, what)}
+
+
+def atlas(data: xr.Dataset, what: str) -> Figure:
+    """Three maps, heads by offsets, in the same order."""
+    figure, axes = new_figure(1, 3, height=3.2, sharey=True)
+    order = np.argsort(-by_name(data, "previous", "untouched").ravel(), kind="stable")
+    maps = (
+        ("From weights alone", data.predicted.sel(content="untouched")),
+        ("From mean streams", data.predicted.sel(content="stream")),
+        ("Measured on prose", data.measured),
+    )
+    colours = PowerNorm(0.5, vmin=0, vmax=1)  # so that weak attention can be told from none
+    for ax, (title, kernel) in zip(axes[0], maps, strict=True):
+        rows = kernel.values.reshape(order.size, -1)[order]
+        shown = ax.imshow(
+            rows, aspect="auto", cmap=SEQUENTIAL, norm=colours, interpolation="nearest"
+        )
+        ax.set(xlabel="tokens back", title=title)
+    axes[0, 0].set_ylabel("heads, by prediction from weights")
+    figure.colorbar(shown, ax=axes[0].tolist(), label="attention, root scale", shrink=0.8)
+    letter_panels(axes[0])
+    headline(figure, f"{what}: attention by distance, predicted between mean contents, and seen")
+    return figure
+
+
+def names(data: xr.Dataset, what: str) -> Figure:
+    """How well names agree, and the agreement head by head."""
+    figure, axes = new_figure(1, 3, height=2.6)
+    previous, local, scatter = axes[0]
+    groups = (
+        (
+            previous,
+            "previous",
+            data.previous.mean("text").values >= PREVIOUS,
+            "Previous token",
+        ),
+        (local, "local", data.local.mean("text").values >= LOCAL, "Last five tokens"),
+    )
+    for ax, name, group, title in groups:
+        ax.plot([0, 1], [0, 1], color=GREY, linewidth=0.5)
+        both = group.any() and not group.all()
+        for content, (colour, label) in CONTENTS.items() if both else ():
+            scores = by_name(data, name, content)
+            curve = roc_curve(group, scores)
+            text = f"{label}: {roc_area(group, scores):.3f}"
+            ax.step(curve.false_alarms, curve.hits, color=colour, where="post", label=text)
+        ax.set(xlabel="share of other heads", ylabel="share of these heads")
+        ax.set(title=f"{title}: {group.sum()} of {group.size}", ylim=(0, 1.03))
+        if both:
+            ax.legend(loc="lower right", fontsize="x-small", title="area", title_fontsize="x-small")
+    seen = data.previous.mean("text").values.ravel()
+    for content in ("stream", "untouched"):
+        colour, label = CONTENTS[content]
+        predicted = by_name(data, "previous", content).ravel()
+        scatter.scatter(predicted, seen, s=5, color=colour, alpha=0.6, linewidths=0, label=label)
+    reference_line(scatter, y=PREVIOUS)
+    scatter.set(xlabel="predicted", ylabel="measured", ylim=(0, 1.03))
+    scatter.legend(fontsize="x-small", loc="lower right")
+    scatter.set_title("Attention one back")
+    letter_panels(axes[0])
+    headline(
+        figure,
+        f"{what}: heads named from mean contents, against means of {data.sizes['text']} texts",
+    )
+    return figure

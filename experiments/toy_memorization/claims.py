@@ -1,0 +1,156 @@
+"""What is published of memorisation, features and double descent in toy models.
+
+The paper has 10,000 features of density 0.001. Quick scale has fewer of higher density, so that
+numbers of training points are not comparable; shapes are, and so is T times density.
+"""
+
+from dataclasses import replace
+
+from circuitax.records import papers
+from circuitax.records.claims import ClaimSource, at_least, at_most, between, near
+
+PAPER = ClaimSource(
+    "Henighan et al. 2023, Superposition, Memorization, and Double Descent",
+    kind="shape",
+    n=8,
+    selection="lowest training loss of the restarts, for each of the datasets",
+    origin="published",
+    link=papers.MEMORIZATION,
+)
+THEORY = replace(
+    PAPER,
+    source="ours, exact optimum of disjoint samples",
+    kind="identity",
+    n=1,
+    selection="closed form",
+    origin="theorem",
+    link="",
+)
+OURS = replace(PAPER, source="ours, exact T-gon", kind="number", origin="ours", link="")
+MOST = "most training sets: the paper shows single ones"
+
+CLAIMS = (
+    THEORY.claim(
+        "memorization-exact",
+        "A regular T-gon of norm 1/(sqrt(2) sin(pi/T)) memorises T disjoint samples without error "
+        "(greatest loss)",
+        at_most(1e-20),
+        "rounding of float64",
+    ),
+    THEORY.claim(
+        "memorization-least",
+        "A T-gon that is shorter by a hundredth has an error (least loss)",
+        at_least(1e-7),
+        "of second order in the hundredth, for T from 3 to 32",
+    ),
+    PAPER.claim(
+        "memorization-tgon-5",
+        "Five training points become a regular pentagon of hidden vectors (share of sets with all "
+        "gaps within a quarter of 72 degrees)",
+        at_least(0.5),
+        MOST,
+    ),
+    PAPER.claim(
+        "memorization-tgon-8",
+        "Eight training points become a regular octagon of hidden vectors (share of sets with all "
+        "gaps within a quarter of 45 degrees)",
+        at_least(0.5),
+        MOST,
+    ),
+    PAPER.claim(
+        "memorization-sample-dimension",
+        "Few samples share the dimensions: D_X = m/T (mean of D_X T/m at T = 5 and 8)",
+        near(1, 0.1),
+        "a tight frame has 1, whatever its norms within a set",
+        kind="number",
+        printed="D_X = m/T",
+    ),
+    PAPER.claim(
+        "memorization-no-features",
+        "Few samples leave features without dimensions (fifth largest D_f at T = 8)",
+        at_most(0.2),
+        "half of a pentagon's 2/5",
+    ),
+    PAPER.claim(
+        "memorization-pentagon",
+        "Many samples make five features a pentagon (share of sets with exactly five norms above "
+        "half of the largest, all gaps within a quarter of 72 degrees, at the largest T)",
+        at_least(0.5),
+        MOST,
+    ),
+    PAPER.claim(
+        "memorization-feature-dimension",
+        "The D_f of the five features are below 2/5, because all others share their dimensions "
+        "(mean of the five largest at the largest T)",
+        between(0.2, 0.4),
+        "clearly features, and below 2/5",
+    ),
+    PAPER.claim(
+        "memorization-sample-share",
+        "Many samples have next to no dimension each (mean D_X at the largest T)",
+        at_most(0.05),
+        "both are small between the regimes, and D_X at large T",
+    ),
+    PAPER.claim(
+        "memorization-bump-low",
+        "The test loss bumps: it is higher between the regimes than for the fewest points "
+        "(difference at the T of the highest mean)",
+        at_least(0),
+        "a sign",
+        explanation="The T of the bump is chosen on the same sets, which favours the claim.",
+    ),
+    PAPER.claim(
+        "memorization-bump-high",
+        "The test loss descends again (difference between the T of the highest mean and the "
+        "largest T)",
+        at_least(0),
+        "a sign",
+    ),
+    PAPER.claim(
+        "memorization-generalises",
+        "With many samples the model is better than one that puts out nothing (test loss at the "
+        "largest T; no output gives 1)",
+        at_most(1),
+        "unit norm",
+    ),
+    replace(PAPER, source="Henighan et al. 2023, comment and replication by Jermyn").claim(
+        "memorization-onset",
+        "Generalisation begins where T p is about 10 (T p at the first T from which on the mean "
+        "test loss stays below 1)",
+        between(10 / 3, 30),
+        "about, and sizes are a factor apart",
+        kind="number",
+        printed="about 10",
+    ),
+    PAPER.claim(
+        "memorization-norm-peak",
+        "Norms of weights peak between few and many points (largest mean norm of W over its mean "
+        "at the largest T)",
+        at_least(2),
+        "the paper's peak near T = 30 is well above its plateau",
+    ),
+    PAPER.claim(
+        "memorization-norm-plateau",
+        "With many samples the norm of W is about sqrt(5), of five features of norm 1 (at the "
+        "largest T)",
+        near(5**0.5, 0.5),
+        "near, and pentagons have norms above 1",
+        kind="number",
+        printed="near sqrt(5) = 2.2",
+    ),
+    PAPER.claim(
+        "memorization-decay",
+        "Weight decay 1.0 removes the bump (highest mean test loss with it less the one with 0.01, "
+        "over what the latter has above 1)",
+        at_most(-0.75),
+        "removes: three quarters of it at least",
+        section="appendix, m = 4",
+    ),
+    OURS.claim(
+        "memorization-least-norm",
+        "Trained octagons have the least norm that memorises (mean norm of hidden vectors over it, "
+        "T = 8)",
+        near(1, 0.15),
+        "supports overlap a little, and decay shortens",
+    ),
+)

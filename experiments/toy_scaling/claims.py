@@ -1,0 +1,130 @@
+"""What is published of the scaling of loss with width, under strong and weak superposition.
+
+Exponents are slopes of log loss over log width, fitted for each seed; a loss that falls like 1/m
+has exponent 1.
+"""
+
+from dataclasses import replace
+
+from circuitax.records import papers
+from circuitax.records.claims import ClaimSource, at_least, at_most, near
+
+PAPER = ClaimSource(
+    "Liu, Liu and Gore 2025 (arXiv 2505.10465), toy model",
+    n=8,
+    selection="all seeds",
+    origin="published",
+    link=papers.SCALING,
+)
+THEORY = replace(PAPER, source="Welch 1974", origin="theorem", link="", why="rounding of float32")
+OURS = replace(PAPER, source="ours, closed form of the ignored tail", origin="ours", link="")
+
+STRONG, WEAK = -1.0, 0.5
+FAMILIES = "1.01 ± 0.05 (exponential), 1.0 ± 0.1 (power law), 0.89 ± 0.05 (linear) frequencies"
+SPREAD = "the paper's own exponents lie between 0.89 and 1.01, from more features and widths"
+
+CLAIMS = (
+    *(
+        PAPER.claim(
+            f"scaling-strong-{name}",
+            "Under strong superposition (decay -1) loss falls like 1/m (exponent, "
+            f"alpha = {alpha})",
+            near(1, 0.15),
+            SPREAD,
+            printed=FAMILIES,
+        )
+        for name, alpha in (("flat", 0), ("power", 1))
+    ),
+    PAPER.claim(
+        "scaling-strong-skewed",
+        "Under strong superposition skewed frequencies have the exponent 2 (alpha - 1) (alpha = 2)",
+        near(2, 0.4),
+        "a limit for many features",
+        printed="2 (alpha - 1) for skewed frequencies",
+    ),
+    PAPER.claim(
+        "scaling-weak",
+        "Under weak superposition (decay 0.5) the exponent is alpha - 1 (alpha = 2)",
+        near(1, 0.25),
+        "a limit for many features: the tail of 160 features has 1.14",
+        printed="alpha - 1 for alpha above 1",
+    ),
+    *(
+        OURS.claim(
+            f"scaling-weak-tail-{name}",
+            "Under weak superposition the exponent is that of the tail beyond the m most frequent "
+            f"features, of which there are finitely many (difference, alpha = {alpha})",
+            near(0, 0.15),
+            "as for the exponents under strong superposition",
+        )
+        for name, alpha in (("1.5", 1.5), ("2", 2))
+    ),
+    PAPER.claim(
+        "scaling-weak-loss",
+        "Under weak superposition the loss is 4/3 of the frequencies of the features that are not "
+        "represented (ratio, mean over widths, alpha = 2)",
+        near(1, 0.15),
+        "representing a feature is not free either",
+        printed="L = (4/3) sum of p_i over features that are not learned",
+    ),
+    PAPER.claim(
+        "scaling-represented-strong",
+        "With decay -1 all features are represented (share with norm above 1/2, alpha = 1)",
+        at_least(0.95),
+        "about 1",
+        printed="about 1",
+    ),
+    PAPER.claim(
+        "scaling-represented-weak",
+        "With decay 0.5 as many features are represented as there are dimensions "
+        "(number with norm above 1/2 over m, mean over widths, alpha = 1)",
+        near(1, 0.25),
+        "about m/n of all",
+        printed="about m/n",
+    ),
+    PAPER.claim(
+        "scaling-lever",
+        "Weight decay decides how many features are represented (share at decay -1 less that at "
+        "0.5, alpha = 1)",
+        at_least(0.5),
+        "a relation: from about 1 to about m/n, which is 0.08 to 0.21",
+        kind="shape",
+    ),
+    PAPER.claim(
+        "scaling-bimodal",
+        "Norms are bimodal: few lie between the modes (share of features with a norm from 0.3 to "
+        "0.6, mean over widths and decays, alpha = 1)",
+        at_most(0.1),
+        "a uniform norm between 0 and 1.2 would be there a quarter of the time",
+        kind="shape",
+    ),
+    PAPER.claim(
+        "scaling-overlap",
+        "Under strong superposition the mean squared overlap falls like 1/m (exponent, alpha = 0)",
+        near(1, 0.2),
+        "the Welch bound of 160 features has 1.16",
+        printed="about 1/m",
+    ),
+    THEORY.claim(
+        "scaling-welch",
+        "The mean squared overlap is at least (n - m) / (m (n - 1)) (greatest ratio of the bound, "
+        "all widths and arms with negative decay)",
+        at_most(1 + 1e-5),
+        kind="identity",
+    ),
+    OURS.claim(
+        "scaling-tight",
+        "Equally frequent features are nearly a tight frame under strong superposition (mean "
+        "squared overlap over the Welch bound, mean over widths, alpha = 0)",
+        at_most(1.1),
+        "a tight frame has 1; random directions have 1.08 at m = 12 and 1.27 at m = 34",
+    ),
+    PAPER.claim(
+        "scaling-long",
+        "About m^2/2 features have a norm above 1 under strong superposition (number over m^2/2 at "
+        "the smallest width, alpha = 1)",
+        near(1, 0.5),
+        "about; larger widths have fewer features than that",
+        printed="about m^2/2",
+    ),
+)

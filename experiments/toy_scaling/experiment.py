@@ -1,0 +1,163 @@
+"""Scaling with width: strong superposition, weak superposition, and the decay between them.
+
+Features of power-law frequencies, one on in a sample on average, in models of several widths. The
+sign and strength of weight decay decides how many features a model represents (Liu, Liu and Gore
+2025, arXiv 2505.10465).
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jaxtyping import Array, Float, Key
+
+from circuitax.kernel.keys import derive, member_keys
+from circuitax.kernel.weights import TiedWeights
+from circuitax.kit.arms import crossed_training
+from circuitax.kit.checks import (
+    require_at_least,
+    require_below,
+    require_divides,
+    require_increasing,
+    require_positive,
+)
+from circuitax.lab.lab import Lab
+from circuitax.projection.packing_bounds import welch_bound
+from circuitax.records.record import Record
+from circuitax.superposition.frequencies import power_law, unlearned_loss
+from circuitax.superposition.geometry import norms
+from circuitax.superposition.overlaps import mean_square_overlap
+from circuitax.training.ensemble import Mapping
+from circuitax.training.optim import OptimSpec
+from circuitax.training.toy_scaling import ScalingHyper, ScalingToy
+
+BUDGET_SECONDS = 120
+PAPER_SECONDS = 400_000  # by its work against quick scale; not run
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Widths, and arms that differ in the law of frequencies and in decay.
+
+    Attributes:
+        n_features: n, above every width.
+        widths: m, increasing, at least two.
+        alpha: Exponent of the frequencies ``p_i ∝ i^-alpha`` of each arm, 0 or more.
+        decay: γ of each arm, of either sign, as many as ``alpha``.
+        active: Features that are on in a sample, on average; positive.
+        seeds: Independent initialisations and data streams, at least 1; the same in all arms.
+        batch_size: Fresh samples in each step, at least 1.
+        optim: Its ``weight_decay`` must be 0: the arms have their own.
+        chunk: Steps between two checkpoints, a divisor of ``optim.steps``.
+        exam_size: Fresh samples on which a seed's losses are measured, at least 1.
+    """
+
+    n_features: int = 160
+    widths: Any = (12, 17, 24, 34)
+    alpha: Any = (1.0, 1.0)
+    decay: Any = (-1.0, 0.5)
+    active: float = 1.0
+    seeds: int = 8
+    batch_size: int = 96
+    optim: OptimSpec = field(default_factory=lambda: OptimSpec(weight_decay=0.0))
+    chunk: int = 50
+    exam_size: int = 8192
+
+    def __post_init__(self) -> None:
+        require_at_least(self, 1, "widths", "seeds", "batch_size", "chunk", "exam_size")
+        require_at_least(self, 0, "alpha")
+        require_increasing(self, "widths", length=2)
+        require_below(self, "n_features", "widths")
+        require_positive(self, "active")
+        require_divides(self, "chunk", "optim.steps")
+        if len(self.alpha) != len(self.decay):
+            raise ValueError(f"decay={self.decay} must be as long as alpha={self.alpha}")
+        if self.optim.weight_decay:
+            raise ValueError(
+                f"optim.weight_decay={self.optim.weight_decay} must be 0: decay has that of arms"
+            )
+        for alpha in self.alpha:
+            power_law(self.n_features, alpha, self.active)
+
+
+def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+    """Train every arm at every width with every seed at once; measure losses, norms, overlaps."""
+    n, widest = spec.n_features, spec.widths[-1]
+    shape = (spec.seeds, len(spec.widths), len(spec.alpha))
+    density = np.stack([power_law(n, alpha, spec.active) for alpha in spec.alpha])
+    trained = crossed_training(
+        lab,
+        "train",
+        derive(key, "train"),
+        ScalingToy(n, widest, spec.batch_size),
+        spec.optim,
+        ScalingHyper(
+            jnp.asarray(np.tile(density, (len(spec.widths), 1)), float),
+            jnp.asarray(np.tile(spec.decay, len(spec.widths)), float),
+            jnp.repeat(jnp.asarray(spec.widths, float), len(spec.alpha)),
+        ),
+        seeds=spec.seeds,
+        chunk=spec.chunk,
+        mapping=Mapping.auto,
+    )
+    loss = lab.stage("losses", _losses, spec, derive(key, "exam"), trained.models, density)
+    alive = trained.alive.reshape(shape)
+    W = np.asarray(trained.models.W, np.float64)
+    grown = np.asarray(spec.decay) < 0
+    overlap = np.full(shape, np.nan)
+    overlap[..., grown] = mean_square_overlap(W.reshape(*shape, widest, n)[..., grown, :, :])
+    tail = np.stack([unlearned_loss(p, np.asarray(spec.widths)) for p in density], axis=1)
+    dims = ("seed", "width", "arm")
+    norm = np.asarray(jax.vmap(norms)(trained.models.W), np.float32)
+    arrays: dict[str, Any] = {
+        "loss": (dims, np.where(alive, loss.reshape(shape), np.nan)),
+        "norm": ((*dims, "feature"), norm.reshape(*shape, n)),
+        "overlap": (dims, overlap),
+        "alive": (dims, alive),
+        "welch": ("width", welch_bound(n, np.asarray(spec.widths)) ** 2),
+        "ignored": (("width", "arm"), tail),
+        "density": (("arm", "feature"), density),
+        "alpha": ("arm", np.asarray(spec.alpha, float)),
+        "decay": ("arm", np.asarray(spec.decay, float)),
+    }
+    coords = {"seed": np.arange(spec.seeds), "width": np.asarray(spec.widths)}
+    notes = {
+        "members": trained.divergence,
+        "data": "one stream a seed, shared by all widths and arms; seeds are independent",
+        "convention": "sum over features",
+        "values": "uniform on [0, 2]",
+        "loss": f"on {spec.exam_size} fresh samples, the same for all widths and arms of a seed",
+        "selection": "none: all seeds are shown and count",
+        "weight_decay": "decay of the arm, for W; none for b",
+    }
+    return Record(data=xr.Dataset(arrays, coords), notes=notes)
+
+
+def _losses(
+    spec: Spec, key: Key[Array, ""], models: TiedWeights, density: np.ndarray
+) -> np.ndarray:
+    """The loss of every member on the exam of its seed, ``[member]``."""
+    n, widest = spec.n_features, spec.widths[-1]
+    exam = ScalingToy(n, widest, spec.exam_size)
+    arms, cells = len(spec.alpha), len(spec.alpha) * len(spec.widths)
+    p = jnp.asarray(density, float)
+
+    @jax.jit
+    def of_seed(key: Key[Array, ""], weights: TiedWeights) -> Float[Array, " cell"]:
+        batch = exam.batch(key, jnp.zeros((), int))
+
+        def one(cell: tuple[Array, TiedWeights]) -> Array:
+            hyper = ScalingHyper(p[cell[0] % arms], jnp.zeros(()), jnp.ones(()))
+            return exam.loss(cell[1], batch, hyper)
+
+        return jax.lax.map(one, (jnp.arange(cells), weights))
+
+    keys = member_keys(key, spec.seeds)
+    split = jax.tree.map(lambda leaf: leaf.reshape(spec.seeds, cells, *leaf.shape[1:]), models)
+    rows = [
+        of_seed(keys[i], jax.tree.map(lambda leaf, i=i: leaf[i], split)) for i in range(spec.seeds)
+    ]
+    return np.concatenate([np.asarray(row) for row in rows])

@@ -1,0 +1,75 @@
+"""The message of a figure as its title: a strip above it, which takes nothing from its panels."""
+
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import TextPath
+from matplotlib.transforms import Bbox
+
+from circuitax.figures.style import HEADLINE
+
+_SIZE = 8  # points, the size of the other titles
+_LINE = 1.25 * _SIZE / 72  # inches from line to line
+_MARGIN = 0.04  # inches, at the sides and below
+
+
+def add_title(figure: Figure, message: str) -> Bbox:
+    """Write a message above a figure; one that has its own headline keeps that alone.
+
+    Args:
+        figure: Laid out already or not; its panels stay where they are.
+        message: One sentence, of any length; empty for none.
+
+    Returns:
+        What to save, in inches: the figure with the strip.
+    """
+    width, height = figure.get_size_inches()
+    own = any(text.get_gid() == HEADLINE for text in figure.texts)
+    lines = [] if own else wrapped(message, width - 2 * _MARGIN, _SIZE)
+    if not lines:
+        return Bbox.from_bounds(0, 0, width, height)
+    _keep_layout(figure)
+    figure.text(
+        _MARGIN / width,
+        1 + _MARGIN / height,
+        "\n".join(lines),
+        horizontalalignment="left",
+        verticalalignment="bottom",
+        fontsize=_SIZE,
+        fontweight="bold",
+        linespacing=1.0,
+        in_layout=False,
+        parse_math=False,
+    )
+    return Bbox.from_bounds(0, 0, width, height + len(lines) * _LINE + 2 * _MARGIN)
+
+
+def _keep_layout(figure: Figure) -> None:
+    """Lay the figure out once and for all: what is saved has a larger box."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for legend in figure.legends:
+        if legend.get_bbox_to_anchor() is figure.bbox:
+            legend.set_bbox_to_anchor((0, 0, 1, 1), figure.transFigure)
+
+
+def wrapped(message: str, width: float, size: int) -> list[str]:
+    """A bold text in lines that fit; a single word may be longer.
+
+    Args:
+        message: Words.
+        width: Inches of a line, positive.
+        size: Points of the letters, positive.
+    """
+    lines: list[str] = []
+    for word in message.split():
+        longer = f"{lines[-1]} {word}" if lines else word
+        if lines and _inches(longer, size) <= width:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return lines
+
+
+def _inches(text: str, size: int) -> float:
+    path = TextPath((0, 0), text, size=size, prop=FontProperties(weight="bold"))
+    return float(path.get_extents().width) / 72

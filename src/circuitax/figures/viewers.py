@@ -1,0 +1,77 @@
+"""Viewers: parts of a page that a reader moves, with their style and script beside this file.
+
+A viewer is a title, a sentence, and facts as plain values. Its section of a page holds the facts;
+the script, once on a page, draws them. All of it works from a file, without a network, with the
+keyboard, and without colour.
+"""
+
+import html
+import json
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+# The file that draws each kind, and the name of its function there.
+SCRIPTS = {
+    "explanation": "explanation.js",
+    "directions": "directions.js",
+    "tokenTables": "token_tables.js",
+}
+
+
+class Viewer(NamedTuple):
+    """One viewer.
+
+    Attributes:
+        kind: A key of `SCRIPTS`.
+        title: What it shows.
+        text: A sentence more: what to do with it, and what the data are.
+        facts: What it draws, plain values that JSON can hold.
+    """
+
+    kind: str
+    title: str
+    text: str
+    facts: Mapping[str, Any]
+
+
+def viewer_section(viewer: Viewer) -> str:
+    """The part of a page that holds one viewer.
+
+    Raises:
+        ValueError: If its kind is unknown, or a number of its facts is not finite.
+    """
+    if viewer.kind not in SCRIPTS:
+        raise ValueError(f"kind={viewer.kind!r} must be one of {', '.join(SCRIPTS)}")
+    # No text of a token may end the script that holds it.
+    data = json.dumps(viewer.facts, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return (
+        f'<section class="viewer" data-viewer="{viewer.kind}">\n'
+        f"<h4>{html.escape(viewer.title)}</h4>\n<p>{html.escape(viewer.text)}</p>\n"
+        '<div class="stage"><noscript>This viewer needs JavaScript.</noscript></div>\n'
+        f'<script type="application/json">{data.replace("<", chr(92) + "u003c")}</script>\n'
+        "</section>"
+    )
+
+
+def viewer_script(kinds: Iterable[str]) -> str:
+    """The script that draws all viewers of these kinds; it goes below their sections."""
+    parts = [_text("viewers.js"), *(_text(SCRIPTS[kind]) for kind in sorted(set(kinds)))]
+    return '"use strict";\n' + "".join(parts) + _START
+
+
+def viewer_style() -> str:
+    """The style sheet of all viewers."""
+    return _text("viewers.css")
+
+
+_START = """\
+document.querySelectorAll("[data-viewer]").forEach(section => VIEWERS[section.dataset.viewer](
+  section.querySelector(".stage"), JSON.parse(section.querySelector("script").textContent)));
+"""
+
+
+@cache
+def _text(name: str) -> str:
+    return files("circuitax.figures").joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,29 @@
+"""Held-out windows that an experiment on text kept, for experiments that read its models."""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Int
+
+from circuitax.data.corpus import TextError
+from circuitax.lab.lab import Lab
+
+HELD_OUT, WINDOWS = "held-out", "windows"
+
+
+def kept_windows(lab: Lab, source: str, n_windows: int) -> Int[Array, "window n_ctx"]:
+    """The first windows that an upstream experiment kept of its held-out text.
+
+    Args:
+        lab: Of the experiment that reads them.
+        source: Upstream experiment, one named in the module's ``requires``.
+        n_windows: How many; a field ``windows`` of the experiment.
+
+    Raises:
+        TextError: If fewer were kept.
+    """
+    windows = lab.load_arrays(HELD_OUT, source=source)[WINDOWS]
+    if n_windows > len(windows):
+        raise TextError(
+            f"windows={n_windows} must be at most {len(windows)}: {source} kept no more held-out "
+            "windows"
+        )
+    return jnp.asarray(windows[:n_windows])

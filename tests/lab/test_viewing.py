@@ -1,0 +1,74 @@
+"""Viewers of finished runs are made in a process of their own, kept, and missed with a reason."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from circuitax.config.catalogue import VARIABLE, Entry, discover
+from circuitax.figures.viewers import Viewer
+from circuitax.lab import viewing
+from circuitax.records.manifest import write_manifest
+from circuitax.records.record import Record
+
+EXPERIMENT = '"""Seen."""\nclass Spec: ...\ndef run(spec, key, lab): ...\n'
+VIEW = '''"""A viewer."""
+import os
+from circuitax.figures.viewers import Viewer
+from circuitax.records.record import Record
+
+def view(run):
+    """What the record says, and in which process."""
+    total = float(Record.load(run).data.total)
+    if total < 0:
+        raise ValueError("total must not be negative")
+    return [Viewer("directions", "A title", "text", {"total": total, "process": os.getpid()})]
+'''
+
+
+@pytest.fixture
+def seen(results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Entry:
+    folder = tmp_path / "own" / "seen"
+    folder.mkdir(parents=True)
+    (folder / "experiment.py").write_text(EXPERIMENT)
+    (folder / "viewer.py").write_text(VIEW)
+    monkeypatch.setenv(VARIABLE, str(folder.parent))
+    return discover()["seen"]
+
+
+def finished(folder: Path, total: float) -> Path:
+    Record(xr.Dataset({"total": np.float64(total)}), {}).save(folder)
+    write_manifest(folder)
+    return folder
+
+
+def test_viewers_are_made_once_by_another_process(
+    seen: Entry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = finished(tmp_path / "run", 2.5)
+    entries = {"seen": seen}
+    made = viewing.views({"seen": run}, entries)
+    ((viewer,),) = made.shown.values()
+    assert isinstance(viewer, Viewer) and viewer.title == "A title" and not made.missing
+    assert viewer.facts["total"] == 2.5
+    again = viewing.views({"seen": run}, entries)
+    assert again == made, "the same process made both"
+    finished(tmp_path / "run", -1.0)
+    refused = viewing.views({"seen": run}, entries)
+    assert refused.missing == {"seen": "ValueError: total must not be negative"}
+    assert not refused.shown
+    assert viewing.views({}, entries).missing == {"seen": "not run yet"}
+    whole = (seen.folder / "viewer.py").read_text()
+    (seen.folder / "viewer.py").write_text("import os\nos.abort()\n")
+    ended = viewing.views({"seen": run}, entries).missing
+    assert ended == {"seen": "its process ended with -6"}
+    (seen.folder / "viewer.py").write_text(whole)
+
+    def never(*arguments: object, **options: object) -> None:
+        raise AssertionError("a kept viewer is read")
+
+    monkeypatch.setattr(viewing.subprocess, "run", never)
+    assert viewing.views({"seen": run}, entries) == refused, "a reason is kept as well"
+    finished(tmp_path / "run", 2.5)
+    assert viewing.views({"seen": run}, entries) == made
