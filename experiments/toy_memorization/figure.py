@@ -63,7 +63,7 @@ def descent(data: xr.Dataset) -> Figure:
     for ax in axes[0]:
         ax.set(xscale="log", xlabel="training points $T$")
         ax.legend(fontsize=6)
-    dimension.set_title(f"all: means of {sets} training sets, t 95 %", fontsize=7)
+    dimension.set_title(f"means of {sets} sets, t 95 %", fontsize=7)
     headline(
         figure, "Samples have the dimensions first, features last; the test loss bumps between"
     )
