@@ -1,17 +1,22 @@
 """Scaling, memorisation and constructive arrangements: specs and measures, on data made by hand."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import xarray as xr
 
+from circuitax.records.record import Record
 from circuitax.training.optim import OptimSpec
 from experiments.toy_constructive import experiment as toy_constructive
+from experiments.toy_constructive import figure as constructive_figure
 from experiments.toy_constructive import measures as constructive_measures
 from experiments.toy_memorization import experiment as toy_memorization
+from experiments.toy_memorization import figure as memorization_figure
 from experiments.toy_memorization import measures as memorization_measures
 from experiments.toy_scaling import experiment as toy_scaling
+from experiments.toy_scaling import figure as scaling_figure
 from experiments.toy_scaling import measures as scaling_measures
 
 
@@ -81,3 +86,53 @@ def test_circles_and_clusters_are_found_in_directions() -> None:
     assert constructive_measures.clusters(data) == pytest.approx(1 + 1 / 3)
     shuffled = data.isel(feature=[0, 3, 1, 4, 2, 5])
     assert constructive_measures.circle(shuffled)[0, 0] < 0.5
+
+
+def accepted(name: str) -> Record:
+    return Record.load(Path(__file__).parents[2] / "results" / name / "accepted")
+
+
+def test_loss_is_drawn_over_width_beside_the_ignored_tail() -> None:
+    data = accepted("toy_scaling").data
+    strong, weak, exponents = scaling_figure.scaling(data).axes
+    curves = {str(line.get_label()): line for line in weak.lines}
+    one = scaling_measures.arm(data, 2.0, 0.5)
+    drawn = curves[r"$\alpha$ = 2"].get_ydata()
+    np.testing.assert_allclose(drawn, one.loss.mean("seed").values, rtol=1e-6)
+    dashed = [line for line in weak.lines if line.get_linestyle() == "--" and len(line.get_xdata())]
+    tails = np.array([line.get_ydata() for line in dashed])
+    assert np.abs(tails / one.ignored.values - 1).max(axis=1).min() < 1e-9
+    labels = [text.get_text() for text in exponents.get_xticklabels()]
+    assert labels[0] == "strong, 0" and len(labels) == 6
+    assert strong.get_xscale() == strong.get_yscale() == "log"
+
+
+def test_exponents_of_the_accepted_run_are_those_of_its_losses() -> None:
+    record = accepted("toy_scaling")
+    found = scaling_measures.measure(record).estimates
+    loss = scaling_measures.arm(record.data, 1.0, -1.0).loss
+    slopes = [np.polyfit(np.log(loss.width), np.log(row), 1)[0] for row in loss.values]
+    assert found["scaling-strong-power"].value == pytest.approx(-np.mean(slopes), rel=1e-9)
+    halved = record.data.assign(overlap=record.data.overlap / 2)
+    bound = scaling_measures.measure(Record(halved, record.notes)).estimates["scaling-welch"]
+    assert bound.value > 1.5
+
+
+def test_the_norm_of_exact_polygons_is_drawn_beside_trained_norms() -> None:
+    record = accepted("toy_memorization")
+    figure = memorization_figure.descent(record.data)
+    norm = figure.axes[1]
+    (exact,) = [line for line in norm.lines if line.get_label() == "exact least, T-gon"]
+    T = np.asarray(exact.get_xdata())
+    np.testing.assert_allclose(exact.get_ydata(), (T / 2) ** 0.5 / np.sin(np.pi / T), rtol=1e-9)
+    polygons = memorization_figure.polygons(record.data)
+    assert f"$T$ = {T[-1]:g}" in [ax.get_title() for ax in polygons.axes]
+
+
+def test_gains_of_an_arrangement_are_drawn_as_ratios() -> None:
+    data = accepted("toy_constructive").data
+    middle = constructive_figure.loss(data).axes[1]
+    curves = {str(line.get_label()): line for line in middle.lines}
+    for kind in ("independent", "circular", "clustered"):
+        wanted = (data.loss / data.permuted_loss).sel(kind=kind).mean("seed").values
+        np.testing.assert_allclose(curves[kind].get_ydata(), wanted, rtol=1e-6)
