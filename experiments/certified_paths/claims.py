@@ -41,6 +41,9 @@ CLAIMS = (
         "`real_induction` on a listed path",
         at_least(0.9),
         "these heads match the repeated token, and copy",
+        explanation="twenty paths reach little beyond what MLPs write to the logits themselves; an "
+        "induction head may work by many paths, each smaller than the twentieth, since what it "
+        "reads is split by the layer that wrote it",
         n=N // 2,
         selection="all prompts of random tokens",
     ),

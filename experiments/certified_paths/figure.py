@@ -54,6 +54,7 @@ def certificate(data: xr.Dataset, what: str) -> Figure:
         cost.scatter(rows.n_evaluated / 1000, seconds, s=8, color=colour, linewidths=0, alpha=0.7)
     reference_line(bound, y=1, label="proof")
     bound.set(xscale="log", yscale="log", xlabel="paths evaluated")
+    bound.set_ylim(bottom=0.2)  # room for the legend
     bound.set(ylabel=f"bound over value {data.sizes['rank']}", title="Bound on all other paths")
     bound.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     bound.yaxis.set_major_formatter("{x:g}")

@@ -94,7 +94,6 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
             "previous": (("text", *heads), kernels[..., 1]),
             "local": (("text", *heads), kernels[..., :NEAR].sum(axis=-1)),
             "previous_raw": (("text", *heads), raw[..., 1]),
-            "favourite": (("text", *heads), kernels.argmax(axis=-1)),
         },
         coords={"content": list(CONTENTS)},
     )

@@ -113,7 +113,7 @@ def explain(
         n_next: How many next tokens to list, at least 1.
         n_paths: How many paths to look for, 0 for none. None looks for 10 in models of at most
             ``MANY_HEADS`` heads: the bounds behind the search grow with their square, and take
-            about half a minute for the 270 heads of SmolLM2 and 16 tokens.
+            some ten seconds for the 270 heads of SmolLM2 and 16 tokens.
         n_heads: Heads to keep beside those on the paths, at least 1.
         budget: Evaluations of the ledger's search, at least 1.
 
