@@ -41,7 +41,7 @@ def draw(record: Record) -> dict[str, Figure]:
     alive, full = members_where(record.data), members_where(record.data, "full_alive")
     # Patches are drawn of the seeds with an induction head, or of all if there is none.
     members = members_where(alive, "has_induction", otherwise="alive")
-    figures = {}
+    figures: dict[str, Figure] = {}
     if members.sizes["member"]:
         figures |= {"roles": roles(alive, members), "readings": readings(alive)}
         figures |= {"patching": patching(members), "paths": paths(members)}
@@ -63,8 +63,8 @@ def roles(data: xr.Dataset, members: xr.Dataset) -> Figure:
             )
             label = name if (i, layer) in ((0, 0), (PREVIOUS, 0), (INDUCTION, 1)) else None
             looks.plot(back, matching, mark, color=colour, markersize=3.5, alpha=0.7, label=label)
-    for threshold, axis in ((PREVIOUS_SCORE, "x"), (PREFIX_SCORE, "y")):
-        reference_line(looks, **{axis: threshold})
+    reference_line(looks, x=PREVIOUS_SCORE)
+    reference_line(looks, y=PREFIX_SCORE)
     looks.set(
         xlabel="attention to the token before",
         ylabel="attention to the token that\nfollowed the last time",

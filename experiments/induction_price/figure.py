@@ -90,8 +90,7 @@ def _price(ax: Axes, data: xr.Dataset, record: Record) -> str:
             continue
         estimate = estimates[f"price-plain-{length}"]
         colour, size = (ORANGE, 5) if length == primary else (GREY, 3)
-        how = {"fmt": "D", "markersize": size, "colour": colour}
-        interval_bars(ax, [share], [estimate], **how)
+        interval_bars(ax, [share], [estimate], colour=colour, fmt="D", markersize=size)
         ax.annotate(
             f"≥ {length} tokens",
             (share, estimate.value),

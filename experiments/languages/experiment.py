@@ -150,7 +150,8 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         sizes = replace(spec.model, d_vocab=len(trio.names))
         exam = repeated_texts(derive(key, f"{name}-repeats"), spec.repeats, sizes)
         data, table = _readings(spec, name, trio, exam, read, lab)
-        found.append(data.assign_coords(language=name))
+        # Numbered, so that languages with fewer members are filled up.
+        found.append(data.assign_coords(language=name, member=range(data.sizes["member"])))
         tables[name] = table
     specs = {name: replace(spec.model, n_layers=i) for i, name in enumerate(DEPTHS)}
     published = {
@@ -183,7 +184,9 @@ def _english(spec: Spec, text: Any, key: jax.Array, lab: Lab) -> Trio:
         jnp.asarray(spaced_windows(text.tokens.validation, spec.windows, length)),
         spec.model.start_token,
     )
-    before, after, alive = {}, {}, []
+    before: dict[str, Model] = {}
+    after: dict[str, Model] = {}
+    alive: list[np.ndarray] = []
     for depth, name in enumerate(DEPTHS):
         sizes = replace(spec.model, n_layers=depth)
         rate = spec.depth_rates[depth] * spec.optim.learning_rate
@@ -210,7 +213,8 @@ def _english(spec: Spec, text: Any, key: jax.Array, lab: Lab) -> Trio:
             as_models=as_models,
             keep_at=(0, spec.optim.steps),
         )
-        after[name], alive = trained.models, [*alive, trained.alive]
+        after[name] = trained.models
+        alive.append(trained.alive)
     counts = {
         split: bigram_counts(getattr(text.tokens, split), spec.task.d_vocab)
         for split in ("train", "validation")
@@ -223,14 +227,14 @@ def _readings(
 ) -> tuple[xr.Dataset, dict[str, Any]]:
     """All that is read of one language, and the words of its table of skip-trigrams."""
     windows, two = trio.windows, trio.after["layers-2"]
-    weights = [
+    untrained, trained = (
         lab.stage(f"{language}-weights-{when}", read.weights, models["layers-2"])
         for when, models in (("before", trio.before), ("after", trio.after))
-    ]
+    )
     seen = lab.stage(f"{language}-windows", read.windows, two, windows)
     scores = lab.stage(f"{language}-repeats", read.repeats, two, exam)
     runs = {name: seen[name] for name in seen if name in AXES} | {"prefix": scores["prefix"]}
-    data = circuit_data(*weights, runs).drop_vars("selected")
+    data = circuit_data(untrained, trained, runs).drop_vars("selected")
     losses = [
         lab.stage(f"{language}-loss-{name}", read.loss, models, windows)
         for name, models in trio.after.items()
@@ -247,8 +251,7 @@ def _readings(
         uniform=np.log(two.d_vocab),
         chance_5=5 / two.d_vocab,
         n_ctx=two.n_ctx or 0,
-        **_tables(trio),
-    )
+    ).assign(_tables(trio))
     frequent = np.argsort(-trio.counts["train"].sum(axis=0))[: spec.table_tokens]
     table = lab.stage(
         f"{language}-table",

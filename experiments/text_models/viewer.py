@@ -33,4 +33,5 @@ def view(run: Path) -> list[Viewer]:
         ),
         name=lambda i: str(language.tokenizer.decode([i], skip_special_tokens=False)),
     )
-    return [explanation_viewer(found, f"Two layers of attention, seed {member}, trained on Python")]
+    viewer = explanation_viewer(found, f"Two layers of attention, seed {member}, trained on Python")
+    return [viewer._replace(title=f"One prediction taken apart: {viewer.title}")]

@@ -12,7 +12,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from circuitax.figures.marks import legend_above, reference_line, tilted_labels
+from circuitax.figures.marks import reference_line, tilted_labels
 from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE, PINK
 from circuitax.figures.style import PAGE, headline, letter_panels, new_figure, styled
 from circuitax.records.record import Record
@@ -36,7 +36,7 @@ def draw(record: Record) -> dict[str, Figure]:
 def tails(record: Record) -> Figure:
     """One panel a model."""
     models = record.notes["models"]
-    figure, axes = new_figure(1, 2, width=PAGE, height=2.8, sharey=True)
+    figure, axes = new_figure(1, 2, width=PAGE, height=3.0, sharey=True)
     for ax, name in zip(axes[0], models, strict=False):
         _tail_panel(ax, record.data, name)
     for ax in axes[0][len(models) :]:
@@ -50,7 +50,7 @@ def tails(record: Record) -> Figure:
             wrap=True,
         )
     axes[0, 0].set_ylabel("share of pairs above")
-    legend_above(figure, axes[0, 0], columns=4)
+    _legend_below(figure, axes[0, 0])
     letter_panels(axes[0][: len(models)])
     headline(figure, "real directions overlap more than random ones, tokens most")
     return figure
@@ -78,10 +78,16 @@ def _tail_panel(ax: Axes, data: xr.Dataset, name: str) -> None:
     ax.set(xlabel="|cosine| · √d", title=f"{NAMES[name]} (d = {d_model})")
 
 
+def _legend_below(figure: Figure, ax: Axes) -> None:
+    """One legend for all panels, below them: the line above is the message."""
+    handles, labels = ax.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4)
+
+
 def layers(record: Record) -> Figure:
     """Overlaps by layer of the deepest model, and dimensionality of every kind."""
     data, models = record.data, record.notes["models"]
-    figure, axes = new_figure(1, 2, width=PAGE, height=2.9)
+    figure, axes = new_figure(1, 2, width=PAGE, height=3.2)
     left, right = axes[0]
     name = models[-1]
     kinds = {**KINDS, GATE[0]: GATE[1:]}
@@ -113,9 +119,9 @@ def layers(record: Record) -> Figure:
     reference_line(left, y=1)
     left.set(xlabel="layer", ylabel="mean square overlap / random", title=NAMES[name])
     _dims(right, data, models)
-    legend_above(figure, left, columns=4)
+    _legend_below(figure, left)
     letter_panels(axes[0])
-    headline(figure, "neurons interfere a little more than random directions would")
+    headline(figure, "neurons overlap little more than random directions, tokens far more")
     return figure
 
 
@@ -151,5 +157,5 @@ def _dims(ax: Axes, data: xr.Dataset, models: list[str]) -> None:
     tilted_labels(ax, labels)
     ax.set_yscale("log")
     ax.set(ylabel="$D_i$ · n / d", title="dimensions a feature has")
-    shown = "dot: median; bars: 50 and 90 % of features\nwhite: centred; grey: random, median"
+    shown = "dot: median\nbars: 50 and 90 % of features\nwhite: centred\ngrey: random, median"
     ax.text(0.03, 0.04, shown, transform=ax.transAxes, fontsize=6)

@@ -46,7 +46,7 @@ def smollm2(data: xr.Dataset) -> dict[str, Estimate]:
         _of(data, "smollm2", "tokens"),
     )
     law = data.law.sel(group=TOKENS, multiple=TAIL).item()
-    random = tokens.null_tail.values[0] / law
+    random = tokens["null_tail"].values[0] / law
     found = {
         "random-tail": mean_estimate(random),
         "random-mean-square": mean_estimate((tokens.null_mean_square * tokens.dim).values[0]),
@@ -88,5 +88,5 @@ def _over_random(sets: xr.Dataset) -> np.ndarray:
 
 def _tail(sets: xr.Dataset) -> np.ndarray:
     """Share of pairs above the tail's threshold over that of random directions, ``[set, draw]``."""
-    ratio: np.ndarray = (sets.tail / sets.null_tail).transpose("set", "draw").values
+    ratio: np.ndarray = (sets["tail"] / sets["null_tail"]).transpose("set", "draw").values
     return ratio

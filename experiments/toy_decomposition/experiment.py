@@ -42,7 +42,7 @@ from circuitax.training.decomposition import (
 from circuitax.training.optim import OptimSpec
 from circuitax.training.toy import ToyHyper, ToyProblem
 
-BUDGET_SECONDS = 240
+BUDGET_SECONDS = 330
 PAPER_SECONDS = 100_000  # by its work against quick scale; not run
 # A subcomponent is alive if its importance is above this on any sample, and on for an input if it
 # is above this there.
@@ -139,12 +139,14 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         targets = _targets(derive(key, f"{size} targets"), spec, target, size, lab)
         losses[size] = targets.loss.tolist()
         _export(lab, spec, target, size, targets)
-        axes = (f"{size}_seed", f"{size}_hidden", f"{size}_feature")
-        arrays[f"{size}_W"] = (axes, targets.weights.W)
+        if size == "small":
+            axes = ("small_seed", "small_hidden", "small_feature")
+            arrays["small_W"] = (axes, targets.weights.W)
         for between in spec.between:
             name = f"{size} ID" if between else size
             found = _decomposed(derive(key, name), spec, target, targets, name, between, lab)
-            arrays |= _first_seed(name, found)
+            if size == "small":
+                arrays |= _first_seed(name, found)
             scores[name] = found
     places = {"alive": ("target", "seed", "place")}
     for name in next(iter(scores.values())):
@@ -316,11 +318,9 @@ def _importances(
 
 def _first_seed(name: str, found: dict[str, np.ndarray]) -> dict[str, Any]:
     """The subcomponents of the encoder and all importances, of the first seed, for figures."""
-    size, prefix = name.removesuffix(" ID"), name.replace(" ", "_")
-    component, feature = f"{size}_component", f"{size}_feature"
-    maps = f"{prefix}_map"
+    prefix, component, feature = name.replace(" ", "_"), "small_component", "small_feature"
     return {
-        f"{prefix}_alone": ((maps, feature, component), found["first_alone"][0]),
+        f"{prefix}_alone": ((f"{prefix}_map", feature, component), found["first_alone"][0]),
         f"{prefix}_V": ((component, feature), found["first_V"][0]),
-        f"{prefix}_U": ((component, f"{size}_hidden"), found["first_U"][0]),
+        f"{prefix}_U": ((component, "small_hidden"), found["first_U"][0]),
     }

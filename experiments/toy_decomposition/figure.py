@@ -64,8 +64,10 @@ def scores(record: Record) -> Figure:
     title = f"dots: {small} and {large} seeds, each its own target; bars: mean, t interval 95 %"
     figure.legend(handles=marks, loc="outside lower center", ncols=5, title=title)
     letter_panels(axes[0])
-    found = mean_of_finite(record.data.cosine.values)
-    headline(figure, f"rows of the true parts are found (mean cosine {found.value:.3f})")
+    ends = record.data.cosine.mean("seed").values
+    start = float(record.data.start_cosine.mean("seed").values[0])
+    message = f"published cosine {ends[0]:.3f} in two dimensions ({start:.3f} before training)"
+    headline(figure, f"{message}, {ends[-1]:.3f} in ten")
     return figure
 
 
@@ -79,7 +81,8 @@ def parts(record: Record) -> Figure:
     figure, axes = new_figure(1, len(widths), width=PAGE, height=2.5, width_ratios=widths)
     _rows(axes[0, 0], record, prefix)
     for ax, on, place in zip(axes[0, 1:], alone, maps, strict=True):
-        live = np.flatnonzero(on.max(axis=0) > 0.1)
+        strongest = on.max(axis=0)
+        live = np.flatnonzero(strongest > 0.1) if strongest.max() > 0.1 else np.arange(1)
         order = live[np.argsort(on[:, live].argmax(axis=0), kind="stable")]
         image = ax.imshow(on[:, order], vmin=0, vmax=1, cmap="Greys", aspect="auto")
         ax.set_xticks(range(len(order)), order, fontsize=6)
@@ -88,7 +91,12 @@ def parts(record: Record) -> Figure:
     axes[0, 1].set_ylabel("feature that is on")
     figure.colorbar(image, ax=axes[0, -1], label="importance")
     letter_panels(axes[0])
-    headline(figure, "one model: which subcomponents each feature alone turns on")
+    sharing = int((alone[0].max(axis=1) - alone[0].sum(axis=1) < -0.1).sum())
+    headline(
+        figure,
+        f"one model: {len(alone[0]) - sharing} of {len(alone[0])} features turn on one "
+        "subcomponent of the encoder each",
+    )
     return figure
 
 
@@ -104,7 +112,7 @@ def _rows(ax: Axes, record: Record, prefix: str) -> None:
         ax.annotate(str(i + 1), 1.12 * W[:2, i], ha="center", va="center", fontsize=7)
     ax.set_aspect("equal")
     ax.margins(0.15)
-    ax.set(title="rows: true (lines), found (dots)", xlabel="hidden 1", ylabel="hidden 2")
+    ax.set(title="lines: true, dots: found", xlabel="hidden 1", ylabel="hidden 2")
 
 
 def _dots(ax: Axes, record: Record, name: str, shift: float, colour: str) -> None:

@@ -14,7 +14,8 @@ from circuitax.models.transformer import init_model
 
 def tables(model: Model) -> tuple[np.ndarray, np.ndarray]:
     """QK ``[head, dest, src]`` and OV ``[head, src, out]`` of the first layer."""
-    return tuple(np.asarray(materialise(c(model))[0], float) for c in (token_qk, token_ov))
+    qk, ov = (np.asarray(materialise(c(model))[0], float) for c in (token_qk, token_ov))
+    return qk, ov
 
 
 def model() -> Model:
@@ -42,7 +43,8 @@ def test_split_words_are_compared_with_the_pieces_of_other_words(x64: None) -> N
     first, second = [1, 5, 8, 2], [3, 6, 9, 11]
     expected = []
     for head in range(2):
-        looks, raises = [], []
+        looks: list[float] = []
+        raises: list[float] = []
         for i, (a, b) in enumerate(zip(first, second, strict=True)):
             to_all = np.array([qk[head, a, other] for other in second])
             from_all = np.array([ov[head, other, b] for other in second])

@@ -126,3 +126,27 @@ def test_a_headline_stands_above_the_panels_at_the_left() -> None:
     title = next(text for text in figure.texts if text.get_text() == "What it shows")
     assert title.get_window_extent().y0 >= axes[0, 0].get_window_extent().y1
     assert title.get_window_extent().x0 < axes[0, 0].get_window_extent().x0
+
+
+def test_heads_of_the_full_transformer_are_aligned_before_their_mean() -> None:
+    record = Record.load(ROOT / "results" / "head_roles" / "accepted")
+    direct = drawn("head_roles", "components").axes[0]
+    names = [label.get_text() for label in direct.get_yticklabels()]
+    row = names.index("layer 1: looks back most")
+    heads = [f"head 1.{i}" for i in range(record.data.sizes["full_head"])]
+    back = record.data.looks_back_full.isel(full_layer=1).values.argmax(axis=1)
+    effects = record.data.direct_full.sel(full_component=heads).values
+    expected = effects[np.arange(len(back)), back].mean()
+    places = [line.get_data() for line in direct.lines if len(line.get_xdata()) == len(names)]
+    assert any(x[row] == pytest.approx(expected) for x, _ in places)
+
+
+def test_only_named_heads_pass_the_thresholds() -> None:
+    looks = drawn("head_roles", "roles").axes[0]
+    dots = [line for line in looks.lines if line.get_marker() in "o^" and line.get_xdata().size]
+    back = np.concatenate([line.get_xdata() for line in dots if line.get_marker() == "o"])
+    assert (back > 0.4).any() and (back < 0.4).any()
+    for line in dots:
+        x, y = line.get_data()
+        if to_hex(line.get_color()) == ORANGE.lower():
+            assert (y > 0.4).all() and (x < 0.4).all()

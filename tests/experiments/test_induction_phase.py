@@ -91,7 +91,7 @@ def test_trajectories_keep_distances_in_their_plane() -> None:
     assert np.isnan(found[2, 3]).all()
     kept = np.isfinite(losses).all(-1)
     between = [np.linalg.norm(x[kept][:, None] - x[kept], axis=-1) for x in (found, plane)]
-    np.testing.assert_allclose(*between, atol=1e-9)
+    np.testing.assert_allclose(between[0], between[1], atol=1e-9)
 
 
 def members(steps: np.ndarray) -> xr.Dataset:

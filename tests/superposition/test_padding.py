@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from circuitax.kernel.weights import TiedWeights
+from circuitax.superposition.batches import batch_size, batches
 from circuitax.superposition.descent import _advance
 from circuitax.superposition.expected_loss import expected_loss, loss_share
 from circuitax.superposition.optimum import find_optimum
@@ -27,8 +28,8 @@ def test_vectors_hold_models_of_any_shape_and_give_them_back(rng):
     back = padding.unpack(vectors)
     np.testing.assert_allclose(back.W, models.W, rtol=1e-6)
     np.testing.assert_allclose(back.b, models.b, rtol=1e-6)
-    filled = unpacked(vectors, padding.rows)
-    np.testing.assert_array_equal(filled.W[1, 2, :9, :17], models.W[1, 2])
+    filled = unpacked(jnp.asarray(vectors), padding.rows)
+    np.testing.assert_allclose(filled.W[1, 2, :9, :17], models.W[1, 2], rtol=1e-6)
     assert not filled.W[..., 9:, :].any() and not filled.W[..., 17:].any()
     assert not filled.b[..., 17:].any() and not padding.fill(np.ones((4, 17)))[:, 17:].any()
 
@@ -58,6 +59,19 @@ def test_what_fills_up_changes_no_loss_and_no_gradient(x64, rng):
     shares = [float(share(first)) for first in (0, 8, 16, 24)]
     assert sum(shares) == pytest.approx(float(wanted), rel=1e-13)
     assert abs(sum(shares[:3]) / float(wanted) - 1) > 1e-12, "every share counts"
+
+
+def test_random_starts_are_the_first_of_any_draw(x64):
+    key, shape = jax.random.key(3), (5, 3, 9)
+    whole = jax.random.normal(key, (256,), float)
+    np.testing.assert_array_equal(jax.random.normal(key, shape, float).ravel(), whole[:135])
+
+
+def test_batches_hold_every_member_once_and_are_of_one_size():
+    assert [batch_size(n) for n in (1, 4, 5, 256, 257)] == [4, 4, 8, 256, 256]
+    found = batches(np.array([3, 1, 4, 5, 9]), 2)
+    np.testing.assert_array_equal(np.stack(found), [[3, 1], [4, 5], [9, 9]])
+    assert batches(np.array([], int), 4) == []
 
 
 def test_near_sizes_share_one_program_for_search_and_polish(x64):

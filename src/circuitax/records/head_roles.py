@@ -46,7 +46,7 @@ def aligned_by(values: xr.DataArray, score: xr.DataArray, axis: str) -> xr.DataA
         The same numbers; the place of ``head L.H`` holds the head of layer L with the H-th largest
         score of its member.
     """
-    (members,) = set(score.dims) - {"full_layer", "full_head"}
+    (members,) = (str(d) for d in score.dims if d not in ("full_layer", "full_head"))
     names = [str(name) for name in values[axis].values]
     ranked = score.transpose(members, "full_layer", "full_head").values
     order = np.argsort(-ranked, axis=-1, kind="stable")

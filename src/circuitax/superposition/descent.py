@@ -5,24 +5,17 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import jaxlib
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from circuitax.superposition.batches import OPTIONS, batches
 from circuitax.superposition.bfgs import BFGSState, begin, minimise
 from circuitax.superposition.expected_loss import loss_share
 from circuitax.superposition.padding import unpacked
 
-# Members advanced together: the smallest of these that holds all, or the largest; and the
-# evaluations after which the unfinished are packed into fewer batches: half of the members need 60
-# evaluations, one in a hundred needs 200.
-BATCHES = (4, 16, 64, 256)
+# Evaluations after which the unfinished are packed into fewer batches: half of the members need 60,
+# one in a hundred needs 200.
 ROUNDS = (20, 40, 60, 80, 120, 160, 240, 400)
-
-# These older emitters of the CPU's compiler take half the time for a program of the same speed.
-# jaxlib 0.12 has the newer ones only, and refuses the option.
-_OLDER = tuple(int(part) for part in jaxlib.__version__.split(".")[:2]) < (0, 11)
-_OPTIONS: dict[str, bool | str] = {"xla_cpu_use_fusion_emitters": False} if _OLDER else {}
 
 _begin = jax.jit(jax.vmap(begin))
 
@@ -63,10 +56,10 @@ def descend(
     at_rest = np.sum(density * importance, axis=1) / 3
     scale = np.where(at_rest > 0, at_rest, 1).astype(x.dtype)
     members = np.arange(len(x))
-    begun = [_begin(x[at]) for at in _batches(members, batch)]
+    begun = [_begin(x[at]) for at in batches(members, batch)]
     states = jax.tree.map(lambda *leaves: np.concatenate(leaves)[: len(x)], *begun)
     for limit in ROUNDS:
-        groups = _batches(members[~states.done], batch)
+        groups = batches(members[~states.done], batch)
         # Dispatched before any result is used, batches run side by side on the host's cores.
         moved = [
             _advance(
@@ -87,12 +80,7 @@ def descend(
     return Settled(states.x, states.value * scale, gradient * scale)
 
 
-def _batches(members: Int[np.ndarray, " member"], batch: int) -> list[np.ndarray]:
-    starts = range(0, len(members), batch)
-    return [np.resize(members[start : start + batch], batch) for start in starts]
-
-
-@partial(jax.jit, static_argnames=("rows", "block"), compiler_options=_OPTIONS)
+@partial(jax.jit, static_argnames=("rows", "block"), compiler_options=OPTIONS)
 def _advance(
     states: BFGSState,
     density: Float[Array, "member n_features"],

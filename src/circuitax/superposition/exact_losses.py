@@ -1,12 +1,19 @@
-"""The exact expected loss of every network of an ensemble, in float64 on the host."""
+"""The exact expected loss of many networks at once, in programs that near sizes share."""
+
+from functools import partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 
 from circuitax.kernel.weights import TiedWeights
-from circuitax.superposition.expected_loss import expected_loss
+from circuitax.superposition.batches import OPTIONS, batch_size, batches
+from circuitax.superposition.expected_loss import ExpectedLoss, expected_loss
 from circuitax.superposition.padding import Numbers, Padding, unpacked
+
+# Cosine terms of a loss that is reported.
+N_TERMS = 256
 
 
 def exact_losses(
@@ -24,12 +31,46 @@ def exact_losses(
     Returns:
         ``[member]``, float64.
     """
-    padding = Padding(*weights.W.shape[-2:])
-    wide = TiedWeights(*(np.asarray(leaf, np.float64) for leaf in weights))
-    filled = unpacked(padding.pack(wide), padding.rows)
-    settings = (padding.fill(np.asarray(a, np.float64)) for a in (density, importance))
+    # By way of the host: an array of the caller's precision cannot be widened where it is.
+    narrow = jax.tree.map(np.asarray, (weights, density, importance))
     with jax.enable_x64(True):
-        return np.asarray(_expected_losses(filled, *settings).value)
+        wide, *settings = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), narrow)
+        return np.asarray(losses_with_errors(wide, *settings).value)
 
 
-_expected_losses = jax.jit(jax.vmap(expected_loss))
+def losses_with_errors(
+    weights: TiedWeights,
+    density: Float[Numbers, "member n_features"],
+    importance: Float[Numbers, "member n_features"],
+    *,
+    n_terms: int = N_TERMS,
+) -> ExpectedLoss:
+    """`expected_loss` of every member, in the caller's precision; on the host.
+
+    Args:
+        weights: As for `exact_losses`, like density and importance.
+        density: P(feature is on) in [0, 1], for each member.
+        importance: I_i of each member, not negative.
+        n_terms: As for `expected_loss`.
+    """
+    padding = Padding(*weights.W.shape[-2:])
+    arrays = padding.pack(weights), padding.fill(density), padding.fill(importance)
+    members = np.arange(len(arrays[0]))
+    found = [
+        _losses(*(array[at] for array in arrays), rows=padding.rows, n_terms=n_terms)
+        for at in batches(members, batch_size(len(members)))
+    ]
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves)[: len(members)], *found)
+
+
+@partial(jax.jit, static_argnames=("rows", "n_terms"), compiler_options=OPTIONS)
+def _losses(
+    vectors: Float[Array, "member d"],
+    density: Float[Array, "member n_features"],
+    importance: Float[Array, "member n_features"],
+    *,
+    rows: int,
+    n_terms: int,
+) -> ExpectedLoss:
+    loss = partial(expected_loss, n_terms=n_terms)
+    return jax.vmap(loss)(unpacked(vectors, rows), density, importance)

@@ -6,7 +6,6 @@ long series. Call it in float64 (``jax.enable_x64``): in float32 the line search
 differences of 1e-6.
 """
 
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -17,17 +16,18 @@ from jaxtyping import Array, Float, Int, Key
 from circuitax.kernel.checks import check_range
 from circuitax.kernel.keys import derive
 from circuitax.kernel.weights import TiedWeights
-from circuitax.superposition.descent import BATCHES, descend
-from circuitax.superposition.expected_loss import ExpectedLoss, expected_loss
-from circuitax.superposition.padding import Padding, unpacked
+from circuitax.superposition.batches import batch_size
+from circuitax.superposition.descent import descend
+from circuitax.superposition.exact_losses import N_TERMS, losses_with_errors
+from circuitax.superposition.padding import Padding
 
 # Cosine terms of the search (errors near 1e-7, far below the gaps between solution classes) and of
 # the polish (near 1e-9), by number of features, a multiple of the former: one compiled program
 # serves both. Up to two features the closed form is exact.
 TERMS = {1: (0, 0), 2: (0, 0), 3: (16, 16), 4: (24, 96)}
 MANY_FEATURES_TERMS = (32, 128)
-# Cosine terms of the loss that is reported.
-FINAL_TERMS = 256
+# Numbers drawn for random starts come in powers of two, at least this one: few programs.
+LEAST_DRAWN = 256
 
 
 class Optimum(NamedTuple):
@@ -101,7 +101,7 @@ def find_optimum(
     n_polished = min(n_polished, n_starts)
     padding = Padding(n_hidden, n_features)
     p, weight = padding.fill(density), padding.fill(importance)
-    batch = next((size for size in BATCHES if size >= n_cells * n_polished), BATCHES[-1])
+    batch = batch_size(n_cells * n_polished)
 
     def minima(
         x: np.ndarray, n_terms: int, tolerances: tuple[float, float]
@@ -116,7 +116,8 @@ def find_optimum(
             block=search_terms,
             tolerances=tolerances,
         )
-        return found.x.reshape(x.shape), *(a.reshape(cells, count) for a in found[1:])
+        shape = (cells, count)
+        return found.x.reshape(x.shape), found.loss.reshape(shape), found.gradient.reshape(shape)
 
     x = np.repeat(padding.pack(first)[None], n_cells, axis=0)
     x, loss, _ = minima(x, search_terms, (1e-5, 1e-6))
@@ -127,29 +128,19 @@ def find_optimum(
     x[rows, order], loss[rows, order] = y, value
 
     best = np.arange(n_cells), np.argmin(value, axis=1)
-    weights = unpacked(y[best], padding.rows)
-    final = _losses(weights, p, weight, n_terms=FINAL_TERMS if polish_terms else 0)
+    weights = padding.unpack(y[best])
+    n_terms = N_TERMS if polish_terms else 0
+    final = losses_with_errors(weights, density, importance, n_terms=n_terms)
     reached = loss <= (1 + tolerance) * np.asarray(final.value)[:, None]
     return Optimum(
-        weights=padding.unpack(y[best]),
-        loss=final.value,
-        error=final.error,
+        weights=weights,
+        loss=jnp.asarray(final.value),
+        error=jnp.asarray(final.error),
         gradient=jnp.asarray(gradient[best]),
         n_reached=jnp.asarray(np.sum(reached, axis=1)),
         restart_weights=padding.unpack(x),
         restart_loss=jnp.asarray(loss),
     )
-
-
-@partial(jax.jit, static_argnames="n_terms")
-def _losses(
-    weights: TiedWeights,
-    density: Float[Array, "cell n_features"],
-    importance: Float[Array, "cell n_features"],
-    *,
-    n_terms: int,
-) -> ExpectedLoss:
-    return jax.vmap(partial(expected_loss, n_terms=n_terms))(weights, density, importance)
 
 
 def _starts(
@@ -161,11 +152,14 @@ def _starts(
     init_scale: float,
     dtype: jnp.dtype,
 ) -> TiedWeights:
-    """Random starts, then the given ones; on the host."""
+    """Random starts, then the given ones."""
     shape = (n_restarts, n_hidden, n_features)
-    W = np.asarray(jax.random.normal(derive(key, "starts"), shape, dtype))
-    W, b = init_scale / n_hidden**0.5 * W, np.zeros((n_restarts, n_features), dtype)
-    if starts is None:
-        return TiedWeights(W, b)
-    given = (np.asarray(leaf, dtype) for leaf in starts)
-    return TiedWeights(*(np.concatenate(pair) for pair in zip((W, b), given, strict=True)))
+    count = n_restarts * n_hidden * n_features
+    # Number i of a draw is the same however many follow it.
+    drawn = max(LEAST_DRAWN, 1 << (count - 1).bit_length())
+    W = np.asarray(jax.random.normal(derive(key, "starts"), (drawn,), dtype))[:count]
+    W, b = init_scale / n_hidden**0.5 * W.reshape(shape), np.zeros((n_restarts, n_features), dtype)
+    if starts is not None:
+        W = np.concatenate([W, np.asarray(starts.W, dtype)])
+        b = np.concatenate([b, np.asarray(starts.b, dtype)])
+    return TiedWeights(jnp.asarray(W), jnp.asarray(b))

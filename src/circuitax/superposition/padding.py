@@ -5,7 +5,7 @@ gradient but its own, which is 0; the same holds for a hidden dimension without 
 are filled up with them, and a sweep over sizes compiles a fraction of the programs.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -54,21 +54,25 @@ class Padding(NamedTuple):
 
     def unpack(self, vectors: Float[np.ndarray, "*batch d"]) -> TiedWeights:
         """The models of `pack`, without what fills them up."""
-        W, b = unpacked(vectors, self.rows)
+        W, b = _split(vectors, self.rows)
         n, m = self.n_features, self.n_hidden
         return TiedWeights(jnp.asarray(W[..., :m, :n]), jnp.asarray(b[..., :n]))
 
 
-def unpacked(vectors: Float[Numbers, "*batch d"], rows: int) -> TiedWeights:
+def unpacked(vectors: Float[Array, "*batch d"], rows: int) -> TiedWeights:
     """The models of flat vectors, filled up as they are.
 
     Args:
         vectors: As `Padding.pack` makes them.
         rows: `Padding.rows`.
     """
+    return TiedWeights(*_split(vectors, rows))
+
+
+def _split(vectors: Any, rows: int) -> tuple[Any, Any]:
     columns = vectors.shape[-1] // (rows + 1)
     W = vectors[..., : rows * columns].reshape(*vectors.shape[:-1], rows, columns)
-    return TiedWeights(W, vectors[..., rows * columns :])
+    return W, vectors[..., rows * columns :]
 
 
 def _filled(array: Numbers, shape: tuple[int, ...]) -> np.ndarray:

@@ -1,0 +1,101 @@
+"""One page of results for a wall, from the accepted runs: ``python -m experiments.poster``."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from circuitax.commands.accept import accepted_runs
+from circuitax.commands.options import read_options, refuse
+from circuitax.config.catalogue import FIGURE, Entry, discover
+from circuitax.figures.poster import Panel, poster
+from circuitax.lab.places import require_results
+from circuitax.lab.runs import provenance, shown
+from circuitax.lab.settle import settle_run
+from circuitax.lab.showing import claim_rows, gallery_item
+from circuitax.records.claims_page import headline
+from circuitax.records.claims_table import ClaimRow
+from circuitax.records.gallery import CHAPTERS, GalleryItem, badge
+from circuitax.records.record import Record
+
+HELP = """\
+usage: python -m experiments.poster
+
+Draws results/poster.pdf and results/poster.png from the accepted runs: how the published statements
+fared, and nine figures from the algebra of paths to real models.
+"""
+SCREEN = 150  # dots an inch of the PNG, and of the pictures in the PDF
+TITLE = "circuitax: transformer circuits and superposition"
+# Experiment and figure, in the order of the chapters of the gallery.
+SHOWN = (
+    ("path_explosion", "ledger"),
+    ("toy_phase", "phase"),
+    ("toy_intro", "loss"),
+    ("jl_threshold", "threshold"),
+    ("bigram", "widths"),
+    ("one_layer_circuits", "additivity"),
+    ("induction_phase", "slope"),
+    ("two_layer_circuits", "eigenvalues"),
+    ("real_induction", "heads"),
+)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Draw the poster; exit status 2 when there is no accepted run."""
+    typed = sys.argv[1:] if arguments is None else arguments
+    if {"-h", "--help"} & set(typed):
+        print(HELP, end="")
+        return 0
+    try:
+        read_options(typed, {})
+        folder = require_results()
+        entries = discover()
+        runs = accepted_runs(entries)
+        if not runs:
+            raise ValueError("there is no accepted run: run experiments.accept first")
+        items, rows = _read(runs, entries, folder)
+        page = poster(TITLE, _lines(rows, runs), list(_panels(items, runs, entries)))
+    except ValueError as error:
+        return refuse(error)
+    for suffix in ("pdf", "png"):
+        path = folder / f"poster.{suffix}"
+        page.savefig(path, dpi=SCREEN)
+        print(shown(path))
+    return 0
+
+
+def _read(
+    runs: dict[str, Path], entries: dict[str, Entry], folder: Path
+) -> tuple[list[GalleryItem], list[ClaimRow]]:
+    items: list[GalleryItem] = []
+    rows: list[ClaimRow] = []
+    for name, run in runs.items():
+        settled = settle_run(run, entries[name])
+        items.append(gallery_item(run, entries[name], settled, folder))
+        rows += claim_rows(run, entries[name], settled, folder)
+    return items, rows
+
+
+def _lines(rows: list[ClaimRow], runs: dict[str, Path]) -> list[str]:
+    n_seconds = sum(provenance(run)["seconds"] for run in runs.values())
+    # The counts of numbers and of relations; what hangs on a sign is for the claims page.
+    counts = headline(rows).strip("*").split(". ")[:2]
+    return [
+        f"{len(runs)} experiments, {len(rows)} claims, {n_seconds / 60:.0f} minutes on two cores.",
+        *(f"{text}." for text in counts),
+    ]
+
+
+def _panels(
+    items: list[GalleryItem], runs: dict[str, Path], entries: dict[str, Entry]
+) -> Iterator[Panel]:
+    """The figures of `SHOWN`, as far as there are runs of them."""
+    chapters = {name: title for name, title, _ in CHAPTERS}
+    of = {item.experiment: item for item in items}
+    for name, wanted in SHOWN:
+        told = (
+            [figure for figure in of[name].figures if figure.name == wanted] if name in of else []
+        )
+        if told:
+            figure = entries[name].load(FIGURE).draw(Record.load(runs[name]))[wanted]
+            note = f"{name}: claims {badge(of[name].verdicts)}"
+            yield Panel(chapters[of[name].chapter], told[0].message, note, figure)
