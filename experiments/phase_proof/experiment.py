@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from scipy import optimize
@@ -116,7 +117,9 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         "optimiser_loss": solved.loss.reshape(shape),
         "optimiser_W": solved.W.reshape(*shape, 2),
         "formula_loss": _formula(p, r, solved).reshape(shape),
-        "configuration_loss": np.asarray(configuration_losses(p, r, 2)).reshape(*shape, -1),
+        "configuration_loss": np.asarray(
+            configuration_losses(jnp.asarray(p), jnp.asarray(r), 2)
+        ).reshape(*shape, -1),
     }
     for stage, compute in (("boundaries", _boundaries), ("points", _points)):
         arrays |= lab.stage(stage, compute, key, spec)
@@ -172,23 +175,23 @@ def _boundaries(key: jax.Array, spec: Spec) -> dict[str, np.ndarray]:
     p = np.array(spec.boundary)
 
     def is_kept(r: np.ndarray) -> np.ndarray:
-        cells = np.repeat(p, POINTS), r.ravel()
-        return np.abs(solve(key, *cells, spec.restarts).W[:, 1]).reshape(r.shape) >= 0.5
+        found = solve(key, np.repeat(p, POINTS), r.ravel(), spec.restarts)
+        return np.abs(found.W[:, 1]).reshape(r.shape) >= 0.5
 
     place = located(p / 4, np.ones_like(p), is_kept)
     steps = np.concatenate([-np.array(spec.ladder), spec.ladder])
     boundary, second = np.full((p.size, 2), np.nan), np.full((p.size, 2, 2), np.nan)
-    near = solve(key, *(a.ravel() for a in _outer(p, place, steps)), spec.restarts)
-    for i, density in enumerate(p):
-        importance = place[i] * (1 + steps)
+    density, importance = _outer(p, place, steps)
+    near = solve(key, density.ravel(), importance.ravel(), spec.restarts)
+    for i, at_density in enumerate(p):
         cells = slice(i * steps.size, (i + 1) * steps.size)
-        proof = prove_pair(float(density), importance, near.at(cells), tolerance=CLOSE)
+        proof = prove_pair(float(at_density), importance[i], near.at(cells), tolerance=CLOSE)
         alone = proof.possible[:, PairClass.ignored]
         ignored = alone & (proof.possible.sum(axis=1) == 1)
         for side, proven in enumerate((ignored & (steps < 0), ~alone & (steps > 0))):
             if proven.any():
                 at = np.flatnonzero(proven)[np.abs(steps[proven]).argmin()]
-                boundary[i, side], second[i, side] = importance[at], proof.second[at]
+                boundary[i, side], second[i, side] = importance[i, at], proof.second[at]
     return {"boundary": boundary, "boundary_second": second}
 
 
@@ -204,7 +207,8 @@ def _points(key: jax.Array, spec: Spec) -> dict[str, np.ndarray]:
         W = solve(key, p.ravel(), np.ones(p.size), spec.restarts).W
         return (np.abs(W[:, 0] ** 2 - W[:, 1] ** 2) / 2 >= LOPSIDED).reshape(p.shape)
 
-    (place,) = located(*(np.array([end]) for end in TRIPLE_BRACKET), is_lopsided)
+    low, high = TRIPLE_BRACKET
+    (place,) = located(np.array([low]), np.array([high]), is_lopsided)
     steps = np.concatenate([-np.array(spec.ladder), spec.ladder])
     p = place * (1 + steps)
     near = solve(key, p, np.ones(p.size), spec.restarts)

@@ -3,8 +3,8 @@
 proof       Left: the class that every global minimiser has, proven at each point; a cross where
             nothing is. Closed forms are right away from the boundaries only; the exact triple
             point is denser than theirs. This is refuted if a cross lies in the middle of a region.
-            Right: at enclosed boundaries the last feature's norm jumps; the jump shrinks as
-            features get denser. This is refuted if the two curves touch where features are rare.
+            Right: at enclosed boundaries the last feature's norm jumps. Bars are proven ranges,
+            long where a proof is coarse; this is refuted if short ones of a density overlap.
 families    The best pentagon overtakes the best digons at one density. This is refuted if the
             curves cross elsewhere.
 """
@@ -25,6 +25,7 @@ from circuitax.superposition.stability import ignoring_limit
 from experiments.phase_proof.measures import TRIPLE_OF_CLOSED_FORMS, proven_phases
 
 COLOURS = {"ignored": "white", "dedicated": BLUE, "superposed": ORANGE, "": "#D9D9D9"}
+LEAST_BAR = 0.03  # shorter ranges of a norm are drawn as a square
 CELLS: dict[str, Any] = {"shading": "nearest", "rasterized": True}
 
 
@@ -53,8 +54,8 @@ def proof(data: xr.Dataset) -> Figure:
     named = proven_phases(data)
     headline(
         figure,
-        f"Proven at {np.count_nonzero(named)} of {named.size} points: the global optimum of two "
-        f"features; its triple point is at density {data.triple.values.mean():.3f}, not 4/7",
+        f"Proven at {np.count_nonzero(named)} of {named.size} points: what is optimal; the triple "
+        f"point is at density {data.triple.values.mean():.3f}, not 4/7",
     )
     letter_panels(axes[0])
     return figure
@@ -73,12 +74,12 @@ def diagram(ax: Axes, data: xr.Dataset) -> None:
     _enclosed(ax, data)
     _scales(ax)
     ax.set(xlabel=r"density $p = 1 - S$", ylabel="importance of the last feature")
-    for at, text, colour, ha in (
+    for (x, y), text, colour, ha in (
         ((0.93, 0.125), "ignored", BLACK, "left"),
         ((0.93, 8), "dedicated", "white", "left"),
         ((0.012, 3), "superposed", "white", "right"),
     ):
-        ax.text(*at, text, color=colour, ha=ha, va="center", fontsize=7)
+        ax.text(x, y, text, color=colour, ha=ha, va="center", fontsize=7)
     ax.legend(
         loc="upper center",
         bbox_to_anchor=(0.5, -0.17),
@@ -130,8 +131,8 @@ def jumps(ax: Axes, data: xr.Dataset) -> None:
         low, high = (
             np.sqrt(data.boundary_second.sel(side=side, end=end).values) for end in ("low", "high")
         )
-        ax.plot(p, (low + high) / 2, "-", color=colour, linewidth=1, label=label)
-        ax.vlines(p, low, high, color=colour, linewidth=4)
+        ax.vlines(p, low, high, color=colour, linewidth=5, label=label)
+        ax.plot(p, np.where(high - low < LEAST_BAR, (low + high) / 2, np.nan), "s", color=colour)
     reference_line(ax, y=0.5, label="counts as ignored below", style="dotted")
     ax.set(xlabel=r"density $p = 1 - S$", ylabel=r"norm $|W_2|$ of all minimisers", ylim=(0, 1.1))
     ax.set_xlim(left=0)

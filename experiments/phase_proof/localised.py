@@ -59,8 +59,8 @@ def solve(key: jax.Array, density: np.ndarray, importance: np.ndarray, restarts:
             )
             every = found.restart_weights
             W, more = found.weights.W[:, 0], every.W[:, :, 0]
-            part = Solved(W, found.weights.b, found.loss, more, every.b)
-            parts.append(jax.tree.map(np.asarray, part))
+            leaves = (W, found.weights.b, found.loss, more, every.b)
+            parts.append(Solved(*(np.asarray(leaf) for leaf in leaves)))
     return Solved(*(np.concatenate(leaves)[:n] for leaves in zip(*parts, strict=True)))
 
 

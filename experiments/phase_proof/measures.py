@@ -49,7 +49,7 @@ def measure(record: Record) -> Measured:
     rare = data.line.values <= 0.3
     if not rare.any():
         return Measured(found, {}, {"proof-first-order": "no density of 0.3 or less was looked at"})
-    return Measured(found | {"proof-first-order": exact(jumps[rare].min())}, {})
+    return Measured(found | {"proof-first-order": _least(jumps[:, rare])}, {})
 
 
 def proven_phases(data: xr.Dataset) -> np.ndarray:
@@ -75,10 +75,19 @@ def closed_form_phases(data: xr.Dataset) -> np.ndarray:
 
 
 def norm_jumps(data: xr.Dataset) -> np.ndarray:
-    """By how much the last feature's norm jumps at least across each enclosed boundary."""
-    second = data.boundary_second
-    above = np.sqrt(second.sel(side="above", end="low").values)
-    return above - np.sqrt(second.sel(side="below", end="high").values)
+    """Least and greatest jump of the last feature's norm that the proofs leave, ``[2, line]``.
+
+    Where a boundary is not enclosed, any jump is left.
+    """
+    norm = np.sqrt(data.boundary_second.transpose("side", "end", "line").values)
+    (below_low, below_high), (above_low, above_high) = norm
+    left = np.stack([above_low - below_high, above_high - below_low])
+    return np.where(np.isnan(left), np.array([[-np.inf], [np.inf]]), left)
+
+
+def _least(jumps: np.ndarray) -> Estimate:
+    low, high = (float(end) for end in jumps.min(axis=1))
+    return Estimate(max(low, 0.0), max(low, 0.0), high, jumps.shape[1], "proven range")
 
 
 def _relative_widths(data: xr.Dataset) -> np.ndarray:

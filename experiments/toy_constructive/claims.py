@@ -72,6 +72,8 @@ CLAIMS = (
         "them, decay 0.1)",
         at_least(1),
         A_LOT,
+        explanation="With little decay one feature of a cluster often leaves the others, towards "
+        "the free side of the circle; at 0.3 the mean is above 1.",
     ),
     PAPER.claim(
         "constructive-clusters-decay",

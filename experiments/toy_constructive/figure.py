@@ -43,7 +43,7 @@ def loss(data: xr.Dataset) -> Figure:
     left.plot([], [], "--", color=GREY, linewidth=0.7, label="best linear model")
     left.set(ylabel="loss (sum over features)", ylim=(0, None))
     reference_line(middle, y=1)
-    middle.set(ylabel="loss / loss of exchanged directions", ylim=(0, 1.1))
+    middle.set(ylabel="loss / loss when exchanged", ylim=(0, 1.1))
     for values, colour, label in (
         (circle(data), BLUE, "circle: correlation"),
         (clusters(data) / 2, ORANGE, "clusters: half the gap"),
@@ -64,7 +64,7 @@ def arrangement(record: Record) -> Figure:
     """The first two hidden dimensions of every kind (rows) and decay (columns), first seed."""
     data = record.data
     kinds, decays = list(KIND_COLOURS), data.decay.values
-    figure, axes = new_figure(len(kinds), len(decays), width=PAGE, height=4.6)
+    figure, axes = new_figure(len(kinds), len(decays), width=PAGE, height=4.4)
     n, size = data.sizes["feature"], data.sizes["feature"] // record.notes["n_clusters"]
     wheel = colormaps["twilight"](np.arange(n) / n)
     clustered = np.repeat([BLUE, ORANGE, GREEN, GREY], size)[:n]
@@ -74,7 +74,8 @@ def arrangement(record: Record) -> Figure:
             ax, W = axes[i, j], data.W.sel(kind=kind, decay=decay).isel(seed=0).values
             for feature, (x, y) in enumerate(W[:2].T):
                 ax.plot([0, x], [0, y], color=colours[feature], linewidth=1.2)
-                ax.annotate(str(feature + 1), 1.12 * W[:2, feature], fontsize=6, ha="center")
+                if np.hypot(x, y) > 0.1 * np.abs(W).max():
+                    ax.annotate(str(feature + 1), (1.12 * x, 1.12 * y), fontsize=6, ha="center")
             limit = 1.35 * float(np.abs(W).max())
             ax.set(aspect="equal", xlim=(-limit, limit), ylim=(-limit, limit), xticks=[], yticks=[])
             ax.spines[:].set_visible(False)

@@ -20,6 +20,7 @@ from circuitax.records.record import Record
 from experiments.toy_memorization.measures import CORNERS, bump
 
 MOST_SHOWN = 6
+LEAST = 0.1  # of the losses shown: fewer points are memorised to much less
 
 
 @styled
@@ -38,16 +39,26 @@ def descent(data: xr.Dataset) -> Figure:
         label = f"weight decay {decay:g}"
         for ax, values in ((loss, one.test_loss), (norm, one.W_norm)):
             rows = values.transpose("points", "dataset").values
-            mean_curve(ax, x, rows, colour, label=label, each=True, marker="o", markersize=2.5)
+            mean_curve(
+                ax,
+                x,
+                rows,
+                colour,
+                label=label,
+                each=True,
+                least=LEAST,
+                marker="o",
+                markersize=2.5,
+            )
     first = data.isel(decay=0)
     train = first.train_loss.min("restart").transpose("points", "dataset").values
     label = f"training loss, decay {data.decay.values[0]:g}"
-    mean_curve(loss, x, train, GREY, label=label, linestyle="--")
+    mean_curve(loss, x, train, GREY, label=label, linestyle="--", least=LEAST)
     reference_line(loss, y=1)
-    loss.set(ylabel="loss (sum over features)", ylim=(0, None))
+    loss.set(ylabel="loss (sum over features)", yscale="log", ylim=(LEAST, None))
     norm.plot(x, np.sqrt(x) * data.least_norm.values, "--", color=GREY, label="exact least, T-gon")
     reference_line(norm, y=5**0.5, label=r"$\sqrt{5}$")
-    norm.set(ylabel=r"$|W|_F$", ylim=(0, 1.15 * float(data.W_norm.max())))
+    norm.set(ylabel=r"$|W|_F$", ylim=(0, 1.8 * float(data.W_norm.max())))
     ordered = np.sort(first.feature_dimension.transpose("points", "dataset", "feature").values)
     samples = first.sample_dimension.transpose("points", "dataset").values
     label = r"samples, mean $D_X$"
@@ -61,7 +72,7 @@ def descent(data: xr.Dataset) -> Figure:
     for ax in axes[0]:
         ax.set(xscale="log", xlabel="training points $T$")
         ax.legend(fontsize=6)
-    dimension.set_title(f"all: means of {sets} training sets, t 95 %", fontsize=7)
+    dimension.set_title(f"means of {sets} sets, t 95 %", fontsize=7)
     headline(
         figure, "Samples have the dimensions first, features last; the test loss bumps between"
     )

@@ -1,4 +1,4 @@
-"""With all features in superposition loss falls like 1/m; without, like the tail of frequencies."""
+"""In superposition loss falls faster with width than when rare features are ignored."""
 
 CHAPTER = "superposition"
 PLACE = 80

@@ -1,11 +1,12 @@
-"""Loss falls like 1/m when all features share the space, else like the tail that is ignored.
+"""In superposition loss falls faster with width than when rare features are ignored.
 
-scaling     Loss over width. Under strong superposition its exponent is near 1 for frequencies that
-            are not too skewed; under weak superposition it is that of the tail of features beyond
-            the width. This is refuted if intervals of exponents leave the predicted marks.
-geometry    Decay below 0 represents all features, decay above 0 as many as there are dimensions,
-            and directions under strong superposition overlap as little as they can. This is
-            refuted if shares do not fall with decay, or overlaps leave the Welch bound.
+scaling     Loss over width, and its exponents beside the published ones: 1 under strong
+            superposition, that of the tail of features beyond the width under weak. This is
+            refuted if exponents of equal frequencies are not higher under strong superposition;
+            the published exponents are refuted at these sizes where intervals leave their marks.
+geometry    Decay below 0 represents all features, decay above 0 about as many as there are
+            dimensions; directions under strong superposition overlap little more than they must.
+            This is refuted if shares do not fall with decay, or overlaps are below the bound.
 """
 
 import numpy as np
@@ -56,9 +57,12 @@ def scaling(data: xr.Dataset) -> Figure:
     axes[0, 1].plot([], [], "--", color=GREY, linewidth=0.8, label="tail beyond $m$")
     axes[0, 0].set_ylabel("loss (sum over features)")
     for ax, _, _ in panels:
+        ax.set_ylim(ax.get_ylim()[0] / 3, None)
         ax.legend(fontsize=6, loc="lower left")
     _exponents(axes[0, 2], data, decays.min(), decays.max())
-    headline(figure, "With all features in superposition loss falls like 1/m, else like the tail")
+    headline(
+        figure, "In superposition loss falls faster with width than when rare features are ignored"
+    )
     letter_panels(axes[0])
     return figure
 
@@ -73,7 +77,7 @@ def _exponents(ax: Axes, data: xr.Dataset, strong: float, weak: float) -> None:
             one, place = arm(data, alpha, decay), len(labels)
             fitted = exponent(width, one.loss.transpose("seed", "width").values)
             found = mean_estimate(fitted)
-            label = f"mean of {seeds} seeds, t interval 95 %" if place == 0 else None
+            label = f"{seeds} seeds, t 95 %" if place == 0 else None
             interval_bars(ax, [place], [found], colour=BLUE, fmt="o", markersize=4, label=label)
             tail = exponent(width, one.ignored.values)
             expected = tail if name == "weak" else max(1, 2 * (alpha - 1))
@@ -120,7 +124,8 @@ def geometry(data: xr.Dataset) -> Figure:
         )
     middle.set(xlabel="norm of a feature", ylabel="share of features", yscale="log")
     middle.set_title(rf"$\alpha$ = 1, $m$ = {middle_width}, {data.sizes['seed']} seeds", fontsize=7)
-    middle.legend(fontsize=6)
+    middle.set_ylim(None, 3)
+    middle.legend(fontsize=6, ncols=2, loc="upper center")
     strong = data.isel(arm=np.flatnonzero(data.decay.values == data.decay.values.min()))
     for alpha in strong.alpha.values:
         rows = arm(strong, alpha, float(strong.decay[0])).overlap.transpose("width", "seed").values
@@ -132,9 +137,7 @@ def geometry(data: xr.Dataset) -> Figure:
     right.set(xscale="log", yscale="log", xlabel="width $m$", ylabel="mean squared overlap")
     right.set_xticks(width, [str(w) for w in width])
     right.set_xticks([], minor=True)
-    right.legend(fontsize=6)
-    headline(
-        figure, "Weight decay decides how many features are kept, and they overlap like a frame"
-    )
+    right.legend(fontsize=6, loc="upper right")
+    headline(figure, "Weight decay decides how many features a model keeps, and how they overlap")
     letter_panels(axes[0])
     return figure

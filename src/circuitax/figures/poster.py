@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -47,7 +47,7 @@ def poster(title: str, lines: Sequence[str], panels: Sequence[Panel]) -> Figure:
     """
     if not panels:
         raise ValueError("panels=() must hold at least one figure")
-    page = Figure(figsize=SIZE, layout="none")
+    page = Figure(figsize=SIZE)
     page.text(_MARGIN, 0.965, title, fontsize=46, fontweight="bold", va="top")
     page.text(_MARGIN, 0.915, "\n".join(lines), fontsize=18, va="top", parse_math=False)
     n_rows = -(-len(panels) // COLUMNS)
@@ -64,7 +64,7 @@ def _panel(
 ) -> None:
     page.text(left, top, panel.chapter, fontsize=15, color=GREY, va="top")
     message = "\n".join(wrapped(panel.message, width * SIZE[0], _HEADING))
-    how = {"va": "top", "parse_math": False}
+    how: dict[str, Any] = {"va": "top", "parse_math": False}
     page.text(left, top - 0.017, message, fontsize=_HEADING, fontweight="bold", **how)
     page.text(left, top - height, panel.note, fontsize=12, color=GREY, va="bottom")
     ax = page.add_axes((left, top - height + 0.02, width, height - _TEXT - 0.02))

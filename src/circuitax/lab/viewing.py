@@ -55,7 +55,7 @@ def views(runs: Mapping[str, Path], entries: Mapping[str, Entry]) -> Views:
             continue
         path = _kept(runs[name], entry)
         reason = "" if path.is_file() else _make(runs[name], entry, path)
-        kept = {"reason": reason}
+        kept: dict[str, Any] = {"reason": reason}
         if not reason:
             kept = json.loads(path.read_text(encoding="utf-8"))
         if kept["reason"]:

@@ -153,7 +153,8 @@ def prove_pair(
         plane, tiles, open_ = _halved(plane, tiles, open_, bias_size)
         bias_size /= 2
     joined = Sample(*(np.concatenate(parts) for parts in zip(*samples, strict=True)))
-    return PairProof(lower, upper, possible, *ranges, n_tiles, joined)
+    first, second = ranges
+    return PairProof(lower, upper, possible, first, second, n_tiles, joined)
 
 
 def _attained(
@@ -244,10 +245,10 @@ def _bounds(
     bias = tiles.bias, tiles.bias + size
     corners = corner_bounds(density, sign, (low, high), (below, above), bias)
     concave = np.stack([np.minimum(*(end.low for end in ends)) for ends in corners], axis=-1)
-    some = np.unique(np.linspace(0, sign.size - 1, n_sampled).astype(int)) if sign.size else []
+    some = np.unique(np.linspace(0, max(sign.size - 1, 0), min(n_sampled, sign.size)).astype(int))
     pairs = ((low, high), (below, above), bias)
-    shown = (np.stack(ends, axis=-1)[some] for ends in pairs)
-    sample = Sample(sign[some], *shown, concave[some].min(axis=-1))
+    tilt, coupling, offset = (np.stack(ends, axis=-1)[some] for ends in pairs)
+    sample = Sample(sign[some], tilt, coupling, offset, concave[some].min(axis=-1))
     return raised(concave, steep_bound(density, gain)), sample
 
 
@@ -267,7 +268,7 @@ def _may_hold_minimum(
     for r in np.flatnonzero(open_.any(axis=0)):
         at = np.flatnonzero(~kept & open_[tiles.box, r])
         loss = _sum(first[at], second[at], importance[r]).min(axis=1)
-        kept[at] = ~(loss > upper[r])
+        kept[at] = np.logical_not(loss > upper[r])
     return kept
 
 
@@ -280,7 +281,7 @@ def _halved(
     plane: Plane, tiles: _Tiles, open_: Bool[np.ndarray, "box importance"], bias_size: float
 ) -> tuple[Plane, _Tiles, Bool[np.ndarray, "quarter importance"]]:
     """Four boxes for each that is open, and eight tiles for each tile over one of these."""
-    kept = open_.any(axis=1)
+    kept: Bool[np.ndarray, " box"] = np.asarray(open_.any(axis=1))
     number = np.cumsum(kept) - 1
     tiles = tiles.where(kept[tiles.box])
     n, half = int(kept.sum()), (plane.tilt_size / 2, plane.coupling_size / 2)
