@@ -175,23 +175,24 @@ def _boundaries(key: jax.Array, spec: Spec) -> dict[str, np.ndarray]:
     p = np.array(spec.boundary)
 
     def is_kept(r: np.ndarray) -> np.ndarray:
-        found = solve(key, np.repeat(p, POINTS), r.ravel(), spec.restarts)
-        return np.abs(found.W[:, 1]).reshape(r.shape) >= 0.5
+        cells = np.repeat(p, POINTS), r.ravel()
+        return np.abs(solve(key, *cells, spec.restarts).W[:, 1]).reshape(r.shape) >= 0.5
 
     place = located(p / 4, np.ones_like(p), is_kept)
     steps = np.concatenate([-np.array(spec.ladder), spec.ladder])
     boundary, second = np.full((p.size, 2), np.nan), np.full((p.size, 2, 2), np.nan)
-    density, importance = _outer(p, place, steps)
-    near = solve(key, density.ravel(), importance.ravel(), spec.restarts)
-    for i, at_density in enumerate(p):
+    density_near, importance_near = (a.ravel() for a in _outer(p, place, steps))
+    near = solve(key, density_near, importance_near, spec.restarts)
+    for i, density in enumerate(p):
+        importance = place[i] * (1 + steps)
         cells = slice(i * steps.size, (i + 1) * steps.size)
-        proof = prove_pair(float(at_density), importance[i], near.at(cells), tolerance=CLOSE)
+        proof = prove_pair(float(density), importance, near.at(cells), tolerance=CLOSE)
         alone = proof.possible[:, PairClass.ignored]
         ignored = alone & (proof.possible.sum(axis=1) == 1)
         for side, proven in enumerate((ignored & (steps < 0), ~alone & (steps > 0))):
             if proven.any():
                 at = np.flatnonzero(proven)[np.abs(steps[proven]).argmin()]
-                boundary[i, side], second[i, side] = importance[i, at], proof.second[at]
+                boundary[i, side], second[i, side] = importance[at], proof.second[at]
     return {"boundary": boundary, "boundary_second": second}
 
 
@@ -207,8 +208,8 @@ def _points(key: jax.Array, spec: Spec) -> dict[str, np.ndarray]:
         W = solve(key, p.ravel(), np.ones(p.size), spec.restarts).W
         return (np.abs(W[:, 0] ** 2 - W[:, 1] ** 2) / 2 >= LOPSIDED).reshape(p.shape)
 
-    low, high = TRIPLE_BRACKET
-    (place,) = located(np.array([low]), np.array([high]), is_lopsided)
+    low, high = (np.array([end]) for end in TRIPLE_BRACKET)
+    (place,) = located(low, high, is_lopsided)
     steps = np.concatenate([-np.array(spec.ladder), spec.ladder])
     p = place * (1 + steps)
     near = solve(key, p, np.ones(p.size), spec.restarts)

@@ -153,8 +153,7 @@ def prove_pair(
         plane, tiles, open_ = _halved(plane, tiles, open_, bias_size)
         bias_size /= 2
     joined = Sample(*(np.concatenate(parts) for parts in zip(*samples, strict=True)))
-    first, second = ranges
-    return PairProof(lower, upper, possible, first, second, n_tiles, joined)
+    return PairProof(lower, upper, possible, ranges[0], ranges[1], n_tiles, joined)
 
 
 def _attained(
@@ -245,10 +244,9 @@ def _bounds(
     bias = tiles.bias, tiles.bias + size
     corners = corner_bounds(density, sign, (low, high), (below, above), bias)
     concave = np.stack([np.minimum(*(end.low for end in ends)) for ends in corners], axis=-1)
-    some = np.unique(np.linspace(0, max(sign.size - 1, 0), min(n_sampled, sign.size)).astype(int))
-    pairs = ((low, high), (below, above), bias)
-    tilt, coupling, offset = (np.stack(ends, axis=-1)[some] for ends in pairs)
-    sample = Sample(sign[some], tilt, coupling, offset, concave[some].min(axis=-1))
+    some = np.unique(np.linspace(0, max(sign.size - 1, 0), n_sampled).astype(int))[: sign.size]
+    shown = [np.stack(ends, axis=-1)[some] for ends in ((low, high), (below, above), bias)]
+    sample = Sample(sign[some], shown[0], shown[1], shown[2], concave[some].min(axis=-1))
     return raised(concave, steep_bound(density, gain)), sample
 
 
@@ -268,7 +266,7 @@ def _may_hold_minimum(
     for r in np.flatnonzero(open_.any(axis=0)):
         at = np.flatnonzero(~kept & open_[tiles.box, r])
         loss = _sum(first[at], second[at], importance[r]).min(axis=1)
-        kept[at] = np.logical_not(loss > upper[r])
+        kept[at] = ~(loss > upper[r])
     return kept
 
 
@@ -281,7 +279,7 @@ def _halved(
     plane: Plane, tiles: _Tiles, open_: Bool[np.ndarray, "box importance"], bias_size: float
 ) -> tuple[Plane, _Tiles, Bool[np.ndarray, "quarter importance"]]:
     """Four boxes for each that is open, and eight tiles for each tile over one of these."""
-    kept: Bool[np.ndarray, " box"] = np.asarray(open_.any(axis=1))
+    kept = np.asarray(open_.any(axis=1))
     number = np.cumsum(kept) - 1
     tiles = tiles.where(kept[tiles.box])
     n, half = int(kept.sum()), (plane.tilt_size / 2, plane.coupling_size / 2)
