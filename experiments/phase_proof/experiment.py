@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from scipy import optimize
@@ -116,7 +117,9 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         "optimiser_loss": solved.loss.reshape(shape),
         "optimiser_W": solved.W.reshape(*shape, 2),
         "formula_loss": _formula(p, r, solved).reshape(shape),
-        "configuration_loss": np.asarray(configuration_losses(p, r, 2)).reshape(*shape, -1),
+        "configuration_loss": np.asarray(
+            configuration_losses(jnp.asarray(p), jnp.asarray(r), 2)
+        ).reshape(*shape, -1),
     }
     for stage, compute in (("boundaries", _boundaries), ("points", _points)):
         arrays |= lab.stage(stage, compute, key, spec)
@@ -178,7 +181,8 @@ def _boundaries(key: jax.Array, spec: Spec) -> dict[str, np.ndarray]:
     place = located(p / 4, np.ones_like(p), is_kept)
     steps = np.concatenate([-np.array(spec.ladder), spec.ladder])
     boundary, second = np.full((p.size, 2), np.nan), np.full((p.size, 2, 2), np.nan)
-    near = solve(key, *(a.ravel() for a in _outer(p, place, steps)), spec.restarts)
+    density_near, importance_near = (a.ravel() for a in _outer(p, place, steps))
+    near = solve(key, density_near, importance_near, spec.restarts)
     for i, density in enumerate(p):
         importance = place[i] * (1 + steps)
         cells = slice(i * steps.size, (i + 1) * steps.size)
@@ -204,7 +208,8 @@ def _points(key: jax.Array, spec: Spec) -> dict[str, np.ndarray]:
         W = solve(key, p.ravel(), np.ones(p.size), spec.restarts).W
         return (np.abs(W[:, 0] ** 2 - W[:, 1] ** 2) / 2 >= LOPSIDED).reshape(p.shape)
 
-    (place,) = located(*(np.array([end]) for end in TRIPLE_BRACKET), is_lopsided)
+    low, high = (np.array([end]) for end in TRIPLE_BRACKET)
+    (place,) = located(low, high, is_lopsided)
     steps = np.concatenate([-np.array(spec.ladder), spec.ladder])
     p = place * (1 + steps)
     near = solve(key, p, np.ones(p.size), spec.restarts)

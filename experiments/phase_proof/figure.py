@@ -74,12 +74,12 @@ def diagram(ax: Axes, data: xr.Dataset) -> None:
     _enclosed(ax, data)
     _scales(ax)
     ax.set(xlabel=r"density $p = 1 - S$", ylabel="importance of the last feature")
-    for at, text, colour, ha in (
-        ((0.93, 0.125), "ignored", BLACK, "left"),
-        ((0.93, 8), "dedicated", "white", "left"),
-        ((0.012, 3), "superposed", "white", "right"),
+    for x, y, text, colour, ha in (
+        (0.93, 0.125, "ignored", BLACK, "left"),
+        (0.93, 8.0, "dedicated", "white", "left"),
+        (0.012, 3.0, "superposed", "white", "right"),
     ):
-        ax.text(*at, text, color=colour, ha=ha, va="center", fontsize=7)
+        ax.text(x, y, text, color=colour, ha=ha, va="center", fontsize=7)
     ax.legend(
         loc="upper center",
         bbox_to_anchor=(0.5, -0.17),

@@ -58,9 +58,8 @@ def solve(key: jax.Array, density: np.ndarray, importance: np.ndarray, restarts:
                 n_polished=restarts + len(STARTS_W),
             )
             every = found.restart_weights
-            W, more = found.weights.W[:, 0], every.W[:, :, 0]
-            part = Solved(W, found.weights.b, found.loss, more, every.b)
-            parts.append(jax.tree.map(np.asarray, part))
+            best = found.weights.W[:, 0], found.weights.b, found.loss
+            parts.append([np.asarray(part) for part in (*best, every.W[:, :, 0], every.b)])
     return Solved(*(np.concatenate(leaves)[:n] for leaves in zip(*parts, strict=True)))
 
 

@@ -106,8 +106,9 @@ def look(
 ) -> tuple[Array, Array, Float[Array, "n_layers 1 d_model"]]:
     """Attention by offset without and with the first position, and the mean of what heads read."""
     trace = forward(model, text)[1]
-    kernels = (measured_kernel(trace.patterns, n_offsets, first=first) for first in (False, True))
-    return (*kernels, _read(trace)[:, 1:].mean(axis=1, keepdims=True))
+    kernel = measured_kernel(trace.patterns, n_offsets)
+    raw = measured_kernel(trace.patterns, n_offsets, first=True)
+    return kernel, raw, _read(trace)[:, 1:].mean(axis=1, keepdims=True)
 
 
 @jax.jit

@@ -127,7 +127,7 @@ def layers(record: Record) -> Figure:
 
 def _dims(ax: Axes, data: xr.Dataset, models: list[str]) -> None:
     """Quantiles of D_i times n/d: what share of a fair share each feature has."""
-    labels = []
+    labels: list[str] = []
     for name in models:
         for kind, (colour, label) in KINDS.items():
             chosen = (data.model == name).values & (data.kind == kind).values

@@ -56,7 +56,7 @@ def ratio(data: xr.Dataset) -> xr.DataArray:
 
 def _losses(data: xr.Dataset) -> dict[str, Estimate]:
     found: dict[str, Estimate] = {}
-    log = np.log(ratio(data))
+    log = xr.apply_ufunc(np.log, ratio(data))
     exchanged = data.loss / data.permuted_loss
     for kind in DEPENDENT:
         one = ratio(data).sel(kind=kind)

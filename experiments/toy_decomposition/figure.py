@@ -109,7 +109,9 @@ def _rows(ax: Axes, record: Record, prefix: str) -> None:
         colour = COLOURS[i] if i < len(COLOURS) else GREY
         ax.plot([0, W[0, i]], [0, W[1, i]], color=colour, linewidth=1)
         ax.plot(V[:, i] * U[:, 0], V[:, i] * U[:, 1], "o", color=colour, markersize=3, alpha=0.7)
-        ax.annotate(str(i + 1), 1.12 * W[:2, i], ha="center", va="center", fontsize=7)
+        ax.annotate(
+            str(i + 1), (1.12 * W[0, i], 1.12 * W[1, i]), ha="center", va="center", fontsize=7
+        )
     ax.set_aspect("equal")
     ax.margins(0.15)
     ax.set(title="lines: true, dots: found", xlabel="hidden 1", ylabel="hidden 2")

@@ -39,8 +39,17 @@ def descent(data: xr.Dataset) -> Figure:
         label = f"weight decay {decay:g}"
         for ax, values in ((loss, one.test_loss), (norm, one.W_norm)):
             rows = values.transpose("points", "dataset").values
-            how = {"marker": "o", "markersize": 2.5, "least": LEAST}
-            mean_curve(ax, x, rows, colour, label=label, each=True, **how)
+            mean_curve(
+                ax,
+                x,
+                rows,
+                colour,
+                label=label,
+                each=True,
+                least=LEAST,
+                marker="o",
+                markersize=2.5,
+            )
     first = data.isel(decay=0)
     train = first.train_loss.min("restart").transpose("points", "dataset").values
     label = f"training loss, decay {data.decay.values[0]:g}"

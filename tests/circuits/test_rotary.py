@@ -8,7 +8,6 @@ import pytest
 
 from circuitax.circuits import rotary
 from circuitax.circuits.score_terms import head_scores
-from circuitax.kernel.gauge import turn_qk
 from circuitax.kernel.run import run
 from circuitax.models.pretrained import load_pretrained
 
@@ -85,7 +84,7 @@ def test_rotary_heads_have_one_freedom_for_each_pair(x64: None, rng: np.random.G
         pairs[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = [[a, b], [-b, a]]
 
     def turned(R: np.ndarray, offset: int) -> np.ndarray:
-        W_Q, W_K = turn_qk(heads.W_Q, heads.W_K, jnp.asarray(R))
+        W_Q, W_K = heads.W_Q @ R, heads.W_K @ np.linalg.inv(R).T
         new = model.replace(
             blocks=model.blocks._replace(attention=heads._replace(W_Q=W_Q, W_K=W_K))
         )

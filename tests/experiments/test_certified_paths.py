@@ -9,7 +9,7 @@ import xarray as xr
 
 from circuitax.lab.lab import Lab
 from circuitax.models import smollm2
-from circuitax.records.claims import FAILS, HOLDS, NOT_RUN, settle
+from circuitax.records.claims import FAILS, HOLDS, NOT_RUN, UNDECIDED, settle
 from circuitax.records.record import Record
 from experiments.certified_paths import experiment, figure
 from experiments.certified_paths.claims import CLAIMS, N
@@ -107,7 +107,10 @@ def test_planted_numbers_settle_the_claims() -> None:
     assert found["certified-short"].value == pytest.approx(0.95)
     assert found["certified-missed-heads"].value == pytest.approx(0.3)
     assert found["certified-frozen-misses-less"].value == pytest.approx(0.1)
-    assert {v.verdict for v in settle(CLAIMS, *measure(record))} == {HOLDS}
+    verdicts = {v.claim.id: v.verdict for v in settle(CLAIMS, *measure(record))}
+    # All 30 of 30 prompts have such a head, which is too few to be sure of nine in ten.
+    assert verdicts.pop("certified-induction") == UNDECIDED
+    assert set(verdicts.values()) == {HOLDS}
     record.data.complete[:20] = False
     record.data.path[:30, 3] = "mlp 0 → 18.5"
     verdicts = {v.claim.id: v.verdict for v in settle(CLAIMS, *measure(record))}

@@ -9,6 +9,8 @@ import xarray as xr
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
+from circuitax.config.catalogue import discover
+from circuitax.config.showcase import read_showcase
 from circuitax.figures.palette import ORANGE
 from circuitax.figures.style import headline, new_figure, styled
 from circuitax.figures.term_panels import terms
@@ -68,7 +70,8 @@ def test_regions_of_the_phase_diagram_are_named() -> None:
     figure = drawn("toy_phase", "phase")
     names = [text.get_text() for text in figure.axes[0].texts]
     assert set(names) >= {"ignored", "dedicated", "superposed"}
-    assert figure.get_suptitle().startswith("Rare features are superposed")
+    message = read_showcase(discover()["toy_phase"]).figures["phase"].message
+    assert message.startswith("Rare features are superposed"), "the title of the saved figure"
 
 
 def test_the_guide_is_d_k_times_the_scaled_variance() -> None:

@@ -18,8 +18,9 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
+from circuitax.superposition.exact_numbers import Number
 from circuitax.superposition.intervals import Interval
-from circuitax.superposition.pair_loss import Number, pair_energy, pair_work
+from circuitax.superposition.pair_loss import pair_energy, pair_work
 
 # Far above what rounding does to a sum of three numbers below 1e3.
 SLACK = 1e-9

@@ -153,7 +153,7 @@ def prove_pair(
         plane, tiles, open_ = _halved(plane, tiles, open_, bias_size)
         bias_size /= 2
     joined = Sample(*(np.concatenate(parts) for parts in zip(*samples, strict=True)))
-    return PairProof(lower, upper, possible, *ranges, n_tiles, joined)
+    return PairProof(lower, upper, possible, ranges[0], ranges[1], n_tiles, joined)
 
 
 def _attained(
@@ -244,10 +244,9 @@ def _bounds(
     bias = tiles.bias, tiles.bias + size
     corners = corner_bounds(density, sign, (low, high), (below, above), bias)
     concave = np.stack([np.minimum(*(end.low for end in ends)) for ends in corners], axis=-1)
-    some = np.unique(np.linspace(0, sign.size - 1, n_sampled).astype(int)) if sign.size else []
-    pairs = ((low, high), (below, above), bias)
-    shown = (np.stack(ends, axis=-1)[some] for ends in pairs)
-    sample = Sample(sign[some], *shown, concave[some].min(axis=-1))
+    some = np.unique(np.linspace(0, max(sign.size - 1, 0), n_sampled).astype(int))[: sign.size]
+    shown = [np.stack(ends, axis=-1)[some] for ends in ((low, high), (below, above), bias)]
+    sample = Sample(sign[some], shown[0], shown[1], shown[2], concave[some].min(axis=-1))
     return raised(concave, steep_bound(density, gain)), sample
 
 
@@ -280,7 +279,7 @@ def _halved(
     plane: Plane, tiles: _Tiles, open_: Bool[np.ndarray, "box importance"], bias_size: float
 ) -> tuple[Plane, _Tiles, Bool[np.ndarray, "quarter importance"]]:
     """Four boxes for each that is open, and eight tiles for each tile over one of these."""
-    kept = open_.any(axis=1)
+    kept = np.asarray(open_.any(axis=1))
     number = np.cumsum(kept) - 1
     tiles = tiles.where(kept[tiles.box])
     n, half = int(kept.sum()), (plane.tilt_size / 2, plane.coupling_size / 2)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -107,7 +108,7 @@ class Decomposition:
         raw: Any = module.apply(variables, inputs)
         masks, alone = _masks(raw, batch.masks[0]), _masks(raw, batch.masks[1])
         output = through(masked_maps(module, params, masks), hyper.b, x)[1]
-        single = 0.0
+        single = jnp.zeros(())
         for place, masked in enumerate(masked_maps(module, params, alone)):
             maps = whole_maps(hyper)
             maps[place] = masked
@@ -126,7 +127,7 @@ class Decomposition:
 
 def whole_maps(hyper: TargetHyper) -> list[Map]:
     """The maps of the target as functions."""
-    return [lambda a, W=W: a @ W for W in hyper.maps]
+    return [partial(jnp.matmul, b=W) for W in hyper.maps]
 
 
 def masked_maps(
@@ -134,10 +135,10 @@ def masked_maps(
 ) -> list[Map]:
     """The decomposed maps as functions, with a mask for each."""
 
-    def apply(a: Array, mask: Array, place: int) -> Array:
+    def apply(a: Array, *, mask: Array, place: int) -> Array:
         return jnp.asarray(module.apply({"params": params}, a, mask, place, method="masked"))
 
-    return [lambda a, m=m, i=i: apply(a, m, i) for i, m in enumerate(masks)]
+    return [partial(apply, mask=mask, place=place) for place, mask in enumerate(masks)]
 
 
 def through(
