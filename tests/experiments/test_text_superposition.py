@@ -51,7 +51,7 @@ def test_claims_compare_a_set_with_random_ones_of_its_shape() -> None:
     ratio = (one.mean_square / one.null_mean_square).values
     assert found["ours-tokens-above-random"].value == pytest.approx(ratio.mean(), rel=1e-6)
     assert found["ours-tokens-above-random"].n == data.sizes["draw"] == 8
-    law = one.law.sel(multiple=3.0).item()
+    law = data.law.sel(group="ours tokens", multiple=3.0).item()
     dim = int(one.dim)
     assert law == pytest.approx(float(overlap_tail(dim, 3 / np.sqrt(dim))), rel=1e-6)
     less = Record(data, record.notes | {"models": ["ours"], "missing": "make smollm2"})
@@ -63,7 +63,6 @@ def test_the_tail_of_tokens_is_drawn() -> None:
     record = Record.load(ACCEPTED)
     ax = figure.tails(record).axes[0]
     lines = {str(line.get_label()): line for line in ax.lines}
-    (i,) = np.flatnonzero(record.data.set.values == "ours tokens")
-    above = record.data.above.isel(set=i).sel(centred=False).mean("draw").values
+    above = record.data.above.sel(group="ours tokens", centred=False).values
     drawn = np.asarray(lines["tokens, as they are"].get_ydata())
     np.testing.assert_allclose(drawn[above > 0], above[above > 0], rtol=1e-6)
