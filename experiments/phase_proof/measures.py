@@ -91,8 +91,11 @@ def _least(jumps: np.ndarray) -> Estimate:
 
 
 def _relative_widths(data: xr.Dataset) -> np.ndarray:
+    """Width of each enclosed boundary; all importances of the grid where nothing is proven."""
     below, above = (data.boundary.sel(side=side).values for side in ("below", "above"))
-    return above / below - 1
+    widths = above / below - 1
+    whole = float(data.importance.max() / data.importance.min()) - 1
+    return np.where(np.isnan(widths), whole, widths)
 
 
 def _same(phases_: np.ndarray, proven: np.ndarray) -> float:
