@@ -68,8 +68,8 @@ def _direct(ax: Axes, full: xr.Dataset, y: np.ndarray) -> None:
     _rows(ax, y, full.direct_full, BLUE, "o")
     n = full.sizes["full_member"]
     ax.set(
-        title=f"direct effect (n = {n} seeds)",
-        xlabel="logits of the next token\nover the mean token",
+        title="direct effect",
+        xlabel=f"logits of the next token\nover the mean token (n = {n})",
     )
     _linear_near_zero(ax, (-1, 0, 0.1, 1, 10))
 

@@ -13,8 +13,7 @@ from circuitax.records.record import Record
 from circuitax.records.store import whole_folder, write_json
 
 # No dates and no program versions, so that drawing again gives the same bytes.
-_METADATA = {"pdf": {"CreationDate": None, "Producer": None, "Creator": None}}
-_METADATA["png"] = {"Software": None}
+_METADATA = {"CreationDate": None, "Producer": None, "Creator": None}
 _DPI = 200
 _SOURCE = ".source"
 
@@ -36,7 +35,9 @@ def draw_figures(run: Path, entry: Entry, function: str = "draw") -> list[Path]:
     """
     if not entry.file(FIGURE).is_file():
         return []
-    from circuitax.figures import title_strip  # imports Matplotlib, see `_hash`
+    # These import Matplotlib, see `_hash`.
+    from circuitax.figures import title_strip
+    from circuitax.figures.picture import save_picture
 
     module, record = entry.load(FIGURE), Record.load(run)
     if function == "draw":
@@ -47,9 +48,9 @@ def draw_figures(run: Path, entry: Entry, function: str = "draw") -> list[Path]:
     with whole_folder(run / FIGURES) as folder:
         for name, figure in figures.items():
             whole = title_strip.add_title(figure, titles.get(name, ""))
-            for suffix, metadata in _METADATA.items():
-                path = folder / f"{name}.{suffix}"
-                figure.savefig(path, metadata=metadata, dpi=_DPI, bbox_inches=whole)
+            save_picture(figure, folder / f"{name}.png", dpi=_DPI, bbox_inches=whole)
+            pdf = folder / f"{name}.pdf"
+            figure.savefig(pdf, metadata=_METADATA, dpi=_DPI, bbox_inches=whole)
         write_json(folder / _SOURCE, {"source": _hash(entry), "sha256": _files(folder)})
     return [run / FIGURES / f"{name}.png" for name in figures]
 
@@ -67,11 +68,12 @@ def up_to_date(run: Path, entry: Entry) -> bool:
 
 def _hash(entry: Entry) -> str:
     # Matplotlib takes a third of a second, which the first steps of a run should not wait for.
-    from circuitax.figures import title_strip
+    from circuitax.figures import picture, title_strip
     from circuitax.figures.style import STYLE
 
+    made_by = [Path(module.__file__) for module in (picture, title_strip)]
     titles = [f"{name}: {title}" for name, title in sorted(_titles(entry).items())]
-    return source_hash([entry.file(FIGURE)], alone=[STYLE, Path(title_strip.__file__)], also=titles)
+    return source_hash([entry.file(FIGURE)], alone=[STYLE, *made_by], also=titles)
 
 
 def _titles(entry: Entry) -> dict[str, str]:

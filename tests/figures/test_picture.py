@@ -1,0 +1,36 @@
+"""Pictures have few colours, the right ones, and the same bytes each time."""
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+from PIL import Image
+
+from circuitax.figures.picture import save_picture
+
+
+def drawn() -> Figure:
+    figure = Figure(figsize=(2, 1.5))
+    ax = figure.add_axes((0, 0, 0.9, 1))
+    ax.imshow(np.arange(400).reshape(20, 20), cmap="viridis", aspect="auto")
+    return figure
+
+
+def test_a_picture_has_few_colours_near_those_drawn(tmp_path: Path) -> None:
+    figure = drawn()
+    save_picture(figure, tmp_path / "few.png", dpi=100)
+    figure.savefig(tmp_path / "all.png", dpi=100)
+    few, every = Image.open(tmp_path / "few.png"), Image.open(tmp_path / "all.png")
+    assert few.mode == "P" and few.size == every.size == (200, 150)
+    np.testing.assert_allclose(few.info["dpi"], 100, rtol=1e-3)
+    found, wanted = (np.asarray(picture.convert("RGB"), float) for picture in (few, every))
+    error = np.abs(found - wanted)
+    assert error.max() <= 24 and error.mean() < 1
+    assert len(np.unique(np.asarray(few))) > 100
+    np.testing.assert_array_equal(found[:, -5:], 255)
+
+
+def test_the_same_figure_gives_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("one.png", "two.png"):
+        save_picture(drawn(), tmp_path / name, dpi=80)
+    assert (tmp_path / "one.png").read_bytes() == (tmp_path / "two.png").read_bytes()
