@@ -71,7 +71,7 @@ def _hash(entry: Entry) -> str:
     from circuitax.figures import picture, title_strip
     from circuitax.figures.style import STYLE
 
-    made_by = [Path(module.__file__) for module in (picture, title_strip)]
+    made_by = [Path(picture.__file__), Path(title_strip.__file__)]
     titles = [f"{name}: {title}" for name, title in sorted(_titles(entry).items())]
     return source_hash([entry.file(FIGURE)], alone=[STYLE, *made_by], also=titles)
 
