@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 from matplotlib import colormaps
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import interval_bars, mean_curve, reference_line, spread
@@ -44,7 +45,7 @@ def _curves(ax: Axes, data: xr.Dataset) -> None:
     colours = colormaps[SEQUENTIAL](np.linspace(0.85, 0.1, len(shares) - 1))
     for i, share in enumerate(shares):
         curve = data.prefix.sel(share=share).transpose("step", "seed")
-        colour = BLACK if share == 0 else colours[i]
+        colour = BLACK if share == 0 else to_hex(colours[i])
         mean_curve(ax, data.tokens / 1e6, curve, colour, label=fraction(share), each=True)
     reference_line(ax, y=data.threshold, label="threshold")
     reference_line(ax, y=data.chance, label="even attention", style="dashed")

@@ -107,7 +107,7 @@ class Spec:
 
     def __post_init__(self) -> None:
         require_at_least(self, 1, "batch", "seeds", "windows", "offsets", "repeats")
-        require_at_least(self, 1, "sources", "entries", "measure_every")
+        require_at_least(self, 1, "sources", "entries", "measure_every", "table_tokens")
         require_at_least(self, 2 * FEWEST_WORDS, "words")
         object.__setattr__(self, "depth_rates", tuple(float(rate) for rate in self.depth_rates))
         if len(self.depth_rates) != len(DEPTHS):

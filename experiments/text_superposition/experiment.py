@@ -176,7 +176,7 @@ def _law(dim: int) -> np.ndarray:
 def _both(rows: Rows, key: Key[Array, ""], spec: Spec) -> dict[str, np.ndarray]:
     """A set as it is, and centred; pairs of several choices of rows if it has too many."""
     each = []
-    for x in (rows.rows, rows.rows - rows.rows.mean(axis=0)):
+    for x in (rows.rows, rows.rows - rows.rows.mean(axis=0, keepdims=True)):
         whole, n = _whole(x), len(x)
         if n <= spec.most:
             pairs = jax.tree.map(lambda a: jnp.stack([a] * spec.draws), _pairs(x, rows.dim))

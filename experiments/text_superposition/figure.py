@@ -52,7 +52,7 @@ def tails(record: Record) -> Figure:
     axes[0, 0].set_ylabel("share of pairs above")
     _legend_below(figure, axes[0, 0])
     letter_panels(axes[0][: len(models)])
-    headline(figure, "real directions overlap more than random ones, tokens most")
+    headline(figure, "Real directions overlap more than random ones, tokens of SmolLM2 most")
     return figure
 
 
@@ -121,7 +121,7 @@ def layers(record: Record) -> Figure:
     _dims(right, data, models)
     _legend_below(figure, left)
     letter_panels(axes[0])
-    headline(figure, "neurons overlap little more than random directions, tokens far more")
+    headline(figure, "SmolLM2: neurons overlap little more than random directions, tokens far more")
     return figure
 
 

@@ -66,7 +66,7 @@ def scores(record: Record) -> Figure:
     letter_panels(axes[0])
     ends = record.data.cosine.mean("seed").values
     start = float(record.data.start_cosine.mean("seed").values[0])
-    message = f"published cosine {ends[0]:.3f} in two dimensions ({start:.3f} before training)"
+    message = f"Published cosine {ends[0]:.3f} in two dimensions ({start:.3f} before training)"
     headline(figure, f"{message}, {ends[-1]:.3f} in ten")
     return figure
 
@@ -94,7 +94,7 @@ def parts(record: Record) -> Figure:
     sharing = int((alone[0].max(axis=1) - alone[0].sum(axis=1) < -0.1).sum())
     headline(
         figure,
-        f"one model: {len(alone[0]) - sharing} of {len(alone[0])} features turn on one "
+        f"One model: {len(alone[0]) - sharing} of {len(alone[0])} features turn on one "
         "subcomponent of the encoder each",
     )
     return figure

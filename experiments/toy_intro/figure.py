@@ -1,8 +1,8 @@
 """Five features in two dimensions: sparsity decides how many are kept, and in which shape.
 
-weights     Dense features: two of them are kept, at right angles. Sparser: two digons (pairs of
-            opposite features). Sparser still: a pentagon. This is refuted if the best trained
-            network of a column differs from the exact optimum below it.
+weights     Dense features: two are kept, at right angles; sparser: two digons (pairs of opposite
+            features); sparser still: a pentagon. This is refuted if the best trained network of a
+            column differs from the exact optimum below it.
 loss        One seed often ends in a local minimum; the best of ten does not. This is refuted if
             the line of the best seed leaves the shaded 5 % at some density.
 crossover   The pentagon's loss falls below that of two digons at one density, which depends on

@@ -275,7 +275,7 @@ def test_a_model_at_hand_that_cannot_be_read_is_no_absent_one(
 ) -> None:
     folder = tmp_path / "half"
     shutil.copytree(induction, folder)
-    (folder / "model.safetensors").write_bytes(b"no tensors")
+    (folder / "model.safetensors").write_bytes(b"no tensors" * 100_000)
     with pytest.raises(ValueError, match="must be a safetensors file"):
         measured(tmp_path, source=str(folder))
     (folder / "model.safetensors").unlink()

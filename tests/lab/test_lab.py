@@ -146,7 +146,7 @@ def test_inputs_are_those_required(tmp_path: Path) -> None:
     lab = Lab(tmp_path / "work", inputs={"up": upstream})
     assert float(lab.input("up").data["x"]) == 2.0
     np.testing.assert_array_equal(lab.load_arrays("w", source="up")["W"], np.eye(2))
-    like = {"W": 0}
+    like = {"W": np.zeros((2, 2))}
     np.testing.assert_array_equal(lab.load_arrays("w", source="up", like=like)["W"], np.eye(2))
     with pytest.raises(ValueError, match=r"input 'other' must be named in requires=\['up'\]"):
         lab.input("other")

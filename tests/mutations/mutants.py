@@ -515,4 +515,31 @@ MUTANTS = (
         "jnp.finfo(sizes.dtype).tiny * sizes[..., 0]",
         ("tests/circuits/test_subspaces.py::test_maps_of_lower_rank_are_refused[1.0]",),
     ),
+    Mutant(
+        "a_gated_bias_stays_before_the_product",
+        "models/pretrained.py",
+        'named[at + "b_out"] = named[at + "b_out"] + late\n',
+        'named[at + "b_out"] = named[at + "b_out"] + 0 * late\n',
+        (
+            "tests/models/test_lens_options.py::"
+            "test_logits_and_patterns_of_TransformerLens[grouped]",
+        ),
+    ),
+    Mutant(
+        "frozen_gradients_through_norms",
+        "circuits/head_gradients.py",
+        "held._replace(patterns=trace.patterns, scales=trace.scales)",
+        "held._replace(patterns=trace.patterns)",
+        (
+            "tests/circuits/test_head_gradients.py::"
+            "test_frozen_it_is_the_sum_of_all_paths_through_a_head",
+        ),
+    ),
+    Mutant(
+        "difference_of_intervals_end_by_end",
+        "superposition/intervals.py",
+        "_outwards(self.low - other.high, self.high - other.low)",
+        "_outwards(self.low - other.low, self.high - other.high)",
+        ("tests/superposition/test_intervals.py::test_results_of_members_are_members",),
+    ),
 )
