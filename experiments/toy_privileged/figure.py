@@ -1,8 +1,8 @@
 """Do features align with neurons when the hidden layer has a ReLU?
 
-weights     Dense features have one neuron each; sparser ones share neurons; at last each is a pair
-            of neurons. This is refuted if the matrices of sparse columns have one large entry in
-            each row.
+weights     Dense features have one neuron each; sparser ones share neurons, until every neuron
+            serves several. This is refuted if the matrices of sparse columns have one large entry
+            in each row.
 restarts    Most restarts end in worse solutions, with other numbers of monosemantic neurons. This
             is refuted if the dots of sparse columns lie at zero.
 """
