@@ -11,6 +11,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array
 
+from circuitax.circuits.detectors import duplicate_mask
 from circuitax.circuits.heads import token_ov
 from circuitax.circuits.in_context import token_losses
 from circuitax.circuits.induction_scores import induction_scores
@@ -124,8 +125,21 @@ def measure(model: Model, texts: Array, task: RepeatedSource) -> dict[str, Array
         "loss": losses.mean(),
         "in_context": in_context(task, losses),
         "token_loss": text_losses(model, texts[:TRAJECTORY_TEXTS]).ravel(),
+        **looking_back(model, texts),
         **circuits(model),
     }
+
+
+def looking_back(model: Model, texts: Array) -> dict[str, Array]:
+    """Attention to the previous token where a token is new to its text, and where it is not."""
+    patterns = jax.vmap(lambda text: forward(model, text)[1].patterns)(texts)
+    back = jnp.diagonal(patterns, offset=-1, axis1=-2, axis2=-1)  # at every token but the first
+    again = jax.vmap(duplicate_mask)(texts).any(axis=-1)[:, 1:]
+
+    def mean_where(chosen: Array) -> Array:
+        return jnp.einsum("blht,bt->lh", back, chosen.astype(back.dtype)) / chosen.sum()
+
+    return {"previous_new": mean_where(~again), "previous_again": mean_where(again)}
 
 
 def circuits(model: Model) -> dict[str, Array]:
@@ -188,7 +202,10 @@ def _dataset(spec: Spec, steps: np.ndarray, found: dict[str, dict[str, Any]]) ->
             "loss_by_position": ((*over, "position"), by_position),
             "slope": ((*over, "position"), np.asarray(loss_slope(jnp.asarray(by_position)))),
             "prefix": ((*over, "layer", "head"), stack("prefix", -2)),
-            "previous": ((*over, "layer", "head"), stack("previous", -2)),
+            **{
+                name: ((*over, "layer", "head"), stack(name, -2))
+                for name in ("previous", "previous_new", "previous_again")
+            },
             "copying": ((*over, "layer", "head"), stack("copying", -2)),
             "matching": ((*over, "writer", "reader"), stack("matching")),
             "ablated": ((*each_arm, "ablation", "layer", "head"), stack("each", -2)),
@@ -208,7 +225,11 @@ def _dataset(spec: Spec, steps: np.ndarray, found: dict[str, dict[str, Any]]) ->
     data["trajectory"] = ((*over, "component"), plane)
     data["explained"] = ("component", explained)
     data["best_prefix"] = data.prefix.max(["layer", "head"])
-    data["best_previous"] = data.previous.isel(layer=0).max("head")
+    first = data.isel(layer=0)
+    data["best_previous"] = first.previous.max("head")
+    best = first.previous.fillna(0).argmax("head")
+    for name in ("previous_new", "previous_again"):
+        data[f"best_{name}"] = first[name].isel(head=best)
 
     def each(rule: Callable, name: str, *rest: float) -> Any:
         curve = data[name].transpose("arm", "member", "step").values

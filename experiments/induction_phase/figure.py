@@ -77,6 +77,7 @@ def training(record: Record) -> Figure:
             curve = members_where(data.sel(arm=arm))[name].transpose("step", "member")
             mean_curve(ax, curve.step, curve, colour, label=arm, each=True, linestyle=line)
         ax.set(ylabel=label, xlim=(0, float(data.step[-1])))
+    _looking_back(axes[1, 1], members_where(data.sel(arm="2 layers")))
     chance = reference_line(axes[1, 0], y=data.chance, label="uniform attention")
     axes[1, 0].legend(handles=[chance], loc="upper left")
     for ax in axes[1]:
@@ -91,6 +92,17 @@ def training(record: Record) -> Figure:
     )
     letter_panels(axes.flat)
     return figure
+
+
+def _looking_back(ax: Axes, two: xr.Dataset) -> None:
+    """The previous-token head of two layers, where tokens are new to their text and where not."""
+    for name, label, line in (
+        ("best_previous_new", "2 layers, tokens new to the text", "dotted"),
+        ("best_previous_again", "2 layers, tokens that repeat", "dashdot"),
+    ):
+        curve = two[name].transpose("step", "member")
+        mean_curve(ax, curve.step, curve, BLACK, label=label, linestyle=line, opacity=0.15)
+    ax.legend(handles=ax.get_lines()[-2:], loc="lower right")
 
 
 def windows(record: Record) -> Figure:

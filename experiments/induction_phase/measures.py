@@ -38,6 +38,9 @@ def measure(record: Record) -> Measured:
         "bump-one-layer": share_estimate(one.bump >= BUMP_NATS),
         "together-prefix": _inside(two, two.best_prefix_middle),
         "together-previous": _inside(two, two.best_previous_middle),
+        "previous-dissolves": mean_estimate(
+            end_of_two.best_previous_new - end_of_two.best_previous_again
+        ),
         "index-two-layers": mean_estimate(two.slope_after - two.slope_before),
         "index-one-layer": mean_estimate(one.slope_after - one.slope_before),
         "pairs-phase": share_estimate(pair_jumps(two).min("pair") >= JUMP_NATS),

@@ -1,8 +1,11 @@
 """Paths multiply with depth, and the loss comes from the shortest.
 
-orders     Paths multiply with depth, but paths through one head take off most of the loss. How many
-           paths each order has, and the loss with all paths up to it. Refuted if the loss still
-           falls where the counts are highest.
+depth      Depth pays: one layer looks up one step of a map, further layers look up further steps.
+           Loss on the answers to questions about one, two and three steps. Refuted if one layer
+           answers them all, or six answer no more than one.
+orders     Paths multiply with depth, but the shortest take off most of the loss. How many paths
+           each order has, and the loss on answers with all paths up to it. Refuted if the loss
+           still falls where the counts are highest.
 sizes      Longer paths add smaller logits, and every layer is worth something. How large the logits
            of each order are, and which layers the loss needs. A model may be full of large terms
            that cancel: then sizes grow where worth does not.
@@ -19,9 +22,15 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from circuitax.figures.marks import interval_bars, legend_above, reference_line, zero_line
+from circuitax.figures.marks import (
+    interval_bars,
+    legend_above,
+    reference_line,
+    seed_dots,
+    zero_line,
+)
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, SKY
-from circuitax.figures.style import letter_panels, new_figure, styled
+from circuitax.figures.style import COLUMN, letter_panels, new_figure, styled
 from circuitax.records.estimate import mean_estimate
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
@@ -31,8 +40,39 @@ DEPTHS = (GREY, SKY, BLUE, GREEN, ORANGE, PINK, BLACK, BLACK)
 
 @styled
 def draw(record: Record) -> dict[str, Figure]:
-    """The three figures of the experiment."""
-    return {"orders": orders(record), "sizes": sizes(record), "ledger": ledger(record)}
+    """The four figures of the experiment."""
+    return {
+        "depth": depth(record),
+        "orders": orders(record),
+        "sizes": sizes(record),
+        "ledger": ledger(record),
+    }
+
+
+def depth(record: Record) -> Figure:
+    """Loss on the answers against the number of layers, for each number of steps."""
+    data = record.data
+    figure, axes = new_figure(1, 1, height=2.4, width=COLUMN)
+    ax = axes[0, 0]
+    for i, steps in enumerate(data.steps.values):
+        rows = [
+            members_where(data.isel(depth=at)).loss_by_steps.sel(steps=steps).values
+            for at in range(data.sizes["depth"])
+        ]
+        shift = 0.08 * (i - (data.sizes["steps"] - 1) / 2)
+        estimates = [mean_estimate(row) for row in rows]
+        places = data.depth.values + shift
+        colour = (GREY, BLUE, ORANGE, GREEN, PINK, SKY, BLACK)[i % 7]
+        ax.plot(places, [e.value for e in estimates], color=colour, linewidth=0.8)
+        for place, row in zip(places, rows, strict=True):
+            seed_dots(ax, place, row, colour, half_width=0.03)
+        label = f"{steps} step" + "s" * (steps > 1)
+        interval_bars(ax, places, estimates, colour=colour, label=label, marker="o", markersize=3)
+    reference_line(ax, y=data.guess, label="a guess")
+    ax.set(xlabel="layers", ylabel="loss on answers, nats", ylim=(0, None))
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.legend(title="the question asks for")
+    return figure
 
 
 def orders(record: Record) -> Figure:
@@ -46,16 +86,16 @@ def orders(record: Record) -> Figure:
         counts.plot(present, number, color=DEPTHS[i], marker="o", markersize=3)
         _means(losses, members_where(data.isel(depth=i)).loss.isel(order=present))
     counts.set(yscale="log", ylabel="paths of this order", title="$C(L, k)\\,H^k$ paths")
-    reference_line(losses, y=data.uniform)
+    reference_line(losses, y=data.guess)
     losses.annotate(
-        "uniform",
-        (1, float(data.uniform)),
+        "a guess",
+        (1, float(data.guess)),
         xycoords=("axes fraction", "data"),
         ha="right",
         va="bottom",
         fontsize=7,
     )
-    losses.set(ylabel="loss, nats per token", title="paths up to this order")
+    losses.set(ylabel="loss on answers, nats", title="paths up to this order")
     _label_orders(axes[0])
     legend_above(figure, losses, columns=6)
     letter_panels(axes[0])

@@ -2,6 +2,7 @@
 
 import pytest
 
+from circuitax.data.chained_maps import ChainedMapSource
 from circuitax.data.repeated import RepeatedSource
 from circuitax.data.text import TextSpec
 from circuitax.kernel.spec import TransformerSpec
@@ -162,9 +163,12 @@ def test_text_induction(change: dict[str, object], message: str) -> None:
         ({"ledgers": 33}, "ledgers=33 must be at most texts=32"),
         ({"chunk": 15}, "chunk=15 must divide optim.steps=40"),
         ({"chunk": 0}, "chunk=0 must divide optim.steps=40"),
-        ({"model": TransformerSpec(d_vocab=33)}, "model.d_vocab=33 must equal task.d_vocab=32"),
+        ({"model": TransformerSpec(d_vocab=33)}, "model.d_vocab=33 must equal task.d_vocab=66"),
+        ({"model": TransformerSpec(d_vocab=66, n_ctx=21)}, "n_ctx=21"),
+        ({"task": ChainedMapSource(n_steps=2)}, "task.n_steps=2 must be at least 3"),
     ],
 )
 def test_path_explosion(change: dict[str, object], message: str) -> None:
+    usual = {"model": TransformerSpec(d_vocab=66, n_ctx=22), "optim": OPTIM, "chunk": 20}
     with pytest.raises(ValueError, match=message):
-        path_explosion.Spec(**{"model": MODEL, "optim": OPTIM, "chunk": 20} | change)
+        path_explosion.Spec(**usual | change)

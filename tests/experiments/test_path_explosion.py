@@ -4,15 +4,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from circuitax.data.chained_maps import ChainedMapSource
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.models.transformer import init_model
-from experiments.path_explosion.experiment import BigramSource
 from experiments.path_explosion.path_ledger import rank, ranks
 
 
 def test_ledgers_agree_with_all_paths_and_skip_the_dead():
-    source = BigramSource(d_vocab=16, length=8, batch=2, n_triggers=2)
-    spec = TransformerSpec(d_vocab=16, n_ctx=8, n_layers=3, n_heads=2, d_model=8)
+    source = ChainedMapSource(batch=2, n_symbols=4, n_steps=2, n_questions=2)
+    spec = TransformerSpec(d_vocab=28, n_ctx=8, n_layers=3, n_heads=2, d_model=8)
     models = jax.vmap(lambda key: init_model(key, spec))(jax.random.split(jax.random.key(0), 3))
     models = jax.tree.map(lambda x: x.at[1].set(jnp.nan), models)
     found = rank(models, jnp.array([True, False, True]), source(jax.random.key(1)))

@@ -1,0 +1,100 @@
+"""Chained maps: each text draws a map anew, lists it, and asks where several steps of it lead.
+
+A map of n symbols to symbols, every end uniform, is listed as n tokens ``a→b`` in random order.
+Then come questions, each a token "k steps from a" followed by its answer. Where one step leads
+stands in the text, and a head that looks for ``a→`` reads it; k steps need k heads one behind the
+other, each of which looks for what the one before has found.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int, Key
+
+from circuitax.kernel.keys import derive
+
+
+class Chained(NamedTuple):
+    """Texts, and what their questions ask."""
+
+    tokens: Int[Array, "batch length"]
+    steps: Int[Array, "batch n_questions"]
+    """How many steps each question asks for."""
+
+
+@dataclass(frozen=True)
+class ChainedMapSource:
+    """Texts for training, as a config describes them.
+
+    Tokens ``0 … n - 1`` are the symbols, which are also the answers. Then come the n² steps,
+    ``a→b`` at ``n + a n + b``, and the questions, "k steps from a" at ``n + n² + (k - 1) n + a``.
+
+    Attributes:
+        batch: Texts, at least 1.
+        n_symbols: n, at least 2.
+        n_steps: Most steps that are asked for, at least 1.
+        n_questions: Questions of a text, all different, in [1, n_symbols n_steps].
+
+    Raises:
+        ValueError: If a size is out of its range.
+    """
+
+    batch: int = 32
+    n_symbols: int = 6
+    n_steps: int = 4
+    n_questions: int = 8
+
+    def __post_init__(self) -> None:
+        for name, least in (("batch", 1), ("n_symbols", 2), ("n_steps", 1)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least {least}")
+        most = self.n_symbols * self.n_steps
+        if not 1 <= self.n_questions <= most:
+            raise ValueError(
+                f"n_questions={self.n_questions} must be between 1 and n_symbols n_steps={most}"
+            )
+
+    @property
+    def d_vocab(self) -> int:
+        """Number of different tokens."""
+        return self.n_symbols * (1 + self.n_symbols + self.n_steps)
+
+    @property
+    def length(self) -> int:
+        """Tokens of a text: the steps of its map, and two for every question."""
+        return self.n_symbols + 2 * self.n_questions
+
+    @property
+    def questions(self) -> Int[np.ndarray, " n_questions"]:
+        """Positions of the questions; the model predicts answers there."""
+        return self.n_symbols + 2 * np.arange(self.n_questions)
+
+    def __call__(self, key: Key[Array, ""]) -> Int[Array, "batch length"]:
+        """One batch, a pure function of the key."""
+        return self.sample(key).tokens
+
+    def sample(self, key: Key[Array, ""]) -> Chained:
+        """One batch, and how many steps its questions ask for."""
+        n, batch = self.n_symbols, self.batch
+        ends = jax.random.randint(derive(key, "ends"), (batch, n), 0, n)
+        listed = _orders(derive(key, "listed"), batch, n)
+        asked = _orders(derive(key, "asked"), batch, n * self.n_steps)[:, : self.n_questions]
+
+        def follow(start: Array) -> Array:
+            return jnp.take_along_axis(ends, start, axis=1)
+
+        starts, steps = asked % n, 1 + asked // n
+        answers = starts
+        for done in range(self.n_steps):
+            answers = jnp.where(done < steps, follow(answers), answers)
+        pairs = n + n * listed + follow(listed)
+        questions = jnp.stack([n + n * n + asked, answers], axis=2).reshape(batch, -1)
+        return Chained(jnp.concatenate([pairs, questions], axis=1), steps)
+
+
+def _orders(key: Key[Array, ""], batch: int, n: int) -> Int[Array, "batch n"]:
+    """One random order of ``0 … n - 1`` for each text."""
+    return jnp.argsort(jax.random.uniform(key, (batch, n)), axis=1)
