@@ -12,13 +12,14 @@ from jaxtyping import Array
 from circuitax.circuits.induction_scores import induction_scores
 from circuitax.commands import job, run
 from circuitax.data.repeated import RepeatedSource
+from circuitax.kernel.forward import forward
 from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.lab.runs import VARIABLE, finished_runs, provenance
 from circuitax.models.transformer import init_model
 from circuitax.records.record import Record
 from experiments.induction_phase import experiment as induction_phase
-from experiments.induction_phase.experiment import in_context, without_heads
+from experiments.induction_phase.experiment import in_context, looking_back, without_heads
 from experiments.induction_phase.measures import pair_jumps, turns
 
 SIZES = TransformerSpec(d_vocab=8, n_ctx=12, n_layers=2, n_heads=2, d_model=8, init_scale=3.0)
@@ -40,6 +41,23 @@ def test_in_context_is_late_minus_early() -> None:
     losses = np.arange(11.0)  # predictions of tokens 1 ... 11
     # early: before a text can repeat, tokens 1 and 2; late: from where all do, tokens 7 ... 11
     assert in_context(TASK, jax.numpy.asarray(losses)) == 8.0 - 0.5
+
+
+def test_looking_back_is_told_apart_where_tokens_are_new() -> None:
+    model, texts = init_model(jax.random.key(1), SIZES), np.asarray(TASK(jax.random.key(2)))
+    weights: dict[bool, list[np.ndarray]] = {False: [], True: []}
+    for text in texts:
+        patterns = np.asarray(forward(model, jax.numpy.asarray(text))[1].patterns)
+        for t in range(1, len(text)):
+            weights[text[t] in text[:t]].append(patterns[..., t, t - 1])
+    found = jax.jit(looking_back)(model, texts)
+    for name, again in (("previous_new", False), ("previous_again", True)):
+        np.testing.assert_allclose(found[name], np.mean(weights[again], axis=0), rtol=1e-5)
+    # Each mean counts for as many tokens as it is over.
+    n_new, n_again = (len(weights[again]) for again in (False, True))
+    assert n_new > 9 and n_again > 9
+    both = (n_new * found["previous_new"] + n_again * found["previous_again"]) / (n_new + n_again)
+    np.testing.assert_allclose(both, induction_scores(model, texts).previous, rtol=1e-5)
 
 
 def test_heads_are_taken_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,10 +3,13 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import xarray as xr
 
 from circuitax.data.chained_maps import ChainedMapSource
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.models.transformer import init_model
+from circuitax.records.record import Record
+from experiments.path_explosion.figure import depth
 from experiments.path_explosion.path_ledger import rank, ranks
 
 
@@ -24,6 +27,27 @@ def test_ledgers_agree_with_all_paths_and_skip_the_dead():
     sizes = np.abs(found["top"][0, 0])
     assert (np.diff(sizes) <= 0).all() and len(set(found["top_path"][0, 0])) == 20
     np.testing.assert_allclose(found["all_sizes"][0, 0][: len(ranks(20))], sizes, rtol=1e-4)
+
+
+def test_the_loss_of_every_kind_of_question_is_drawn_against_depth():
+    means = np.array([[0.1, 1.0, 1.5], [0.1, 0.2, 1.2]])
+    seeds = means[:, None] + np.array([-0.05, 0.0, 0.05])[None, :, None]
+    alive = np.array([[True, True, True], [True, True, False]])
+    data = xr.Dataset(
+        {
+            "loss_by_steps": (("depth", "member", "steps"), seeds),
+            "alive": (("depth", "member"), alive),
+            "guess": np.log(5),
+        },
+        coords={"depth": [1, 2], "steps": [1, 2, 3]},
+    )
+    (ax,) = depth(Record(data)).axes
+    drawn = [line.get_ydata() for line in ax.get_lines() if line.get_marker() == "None"]
+    two_steps = [y for y in drawn if len(y) == 2 and np.isclose(y[0], 1.0)]
+    # The second mean is that of the two members that stayed finite.
+    np.testing.assert_allclose(two_steps[0], [1.0, 0.175])
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert {"1 step", "2 steps", "3 steps", "a guess"} <= set(labels)
 
 
 def test_ranks_go_from_the_first_to_the_last():
