@@ -67,7 +67,7 @@ def smallest_dim(
     and the interval asks at every m whether the rate ``1 − δ`` is excluded there.
 
     Args:
-        success: One row a map; maps are independent.
+        success: One row for each map; maps are independent.
         dims: Increasing m.
         delta: In (0, 1).
         level: Coverage of the binomial interval.
