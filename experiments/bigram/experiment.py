@@ -1,6 +1,6 @@
 """A model without layers learns the bigram table; the direct path of a one-layer model does not.
 
-This is Remark 21 of S0, the project's source note.
+This is Remark 21 of S0, "Some Structures in Transformer Architectures", the project's source note.
 """
 
 from dataclasses import dataclass, field

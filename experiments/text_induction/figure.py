@@ -104,7 +104,7 @@ def heads(record: Record) -> Figure:
         *axes[0, 0].get_legend_handles_labels(),
         loc="outside upper center",
         ncols=3,
-        title="one mark a head and seed",
+        title="one mark for each head and seed",
         title_fontsize=7,
     )
     letter_panels(axes[0])
