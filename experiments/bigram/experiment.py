@@ -50,7 +50,7 @@ class Spec:
         widths: d_model as shares of the vocabulary, each in (0, 1], increasing, the last one 1.
         optim: Optimizer, on the whole count matrix.
         seeds: Members at each width.
-        strength: Pseudo-counts a row of the smoothed table, positive.
+        strength: Pseudo-counts in each row of the smoothed table, positive.
     """
 
     task: TextSpec = field(default_factory=TextSpec)

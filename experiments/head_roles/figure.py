@@ -233,7 +233,7 @@ def _by_layer(ax: Axes, data: xr.Dataset, name: str) -> None:
 
 
 def _pairs(ax: Axes, x: float, values: np.ndarray, marked: np.ndarray) -> None:
-    """A dot a pair of heads; the marked ones, a previous-token and an induction head, apart."""
+    """One dot for each pair of heads; the marked pairs, previous-token to induction, apart."""
     for shift, mask, colour in ((-0.2, ~marked, GREY), (0.2, marked, ORANGE)):
         dots = values[mask]
         places = x + shift + spread(len(dots), 0.6 * HALF)
