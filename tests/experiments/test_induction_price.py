@@ -61,7 +61,8 @@ def test_a_share_whose_training_ended_with_its_last_head_has_the_same_onsets() -
     ended = whole.copy()
     # All five seeds have their head by 1.22 times the median onset; two measurements later it ends.
     last = np.searchsorted(TOKENS, 2e5 * np.exp(0.2)) + 2
-    ended["prefix"] = whole.prefix.where((whole.share != 1) | (np.arange(len(TOKENS)) <= last))
+    trained = xr.DataArray(np.arange(len(TOKENS)) <= last, dims="step")
+    ended["prefix"] = whole.prefix.where((whole.share != 1) | trained)
     assert np.isnan(ended.prefix.sel(share=1)).any()
     np.testing.assert_array_equal(onsets(ended), onsets(whole))
     before, after = (measure(Record(data)).estimates for data in (whole, ended))
