@@ -29,6 +29,18 @@ OURS = replace(
 )
 TABLE = "largest difference from the {} reference numbers"
 RELATION = replace(OURS, source="circuitax", kind="shape", why="a relation")
+COMPOSED = ClaimSource(
+    "framework paper",
+    kind="shape",
+    n=20,
+    selection="pairs of the five best induction heads and those of the five best previous-token "
+    "heads in earlier layers, all chosen by attention",
+    opening="SmolLM2-135M, previous-token heads before induction heads, weights alone, norms "
+    "folded, at the offset of a match: ",
+    origin="published",
+    link=papers.FRAMEWORK,
+)
+DIAGRAM = "Q-, K- and V-composition, there of two layers (F18)"
 SETS = "ten random sets of five other heads"
 
 CLAIMS = (
@@ -112,6 +124,49 @@ CLAIMS = (
         "as for induction heads",
         n=10,
         selection=SETS,
+    ),
+    COMPOSED.claim(
+        "real-k-composition",
+        "through keys they compose more than other pairs of the same two layers: share of these "
+        "that compose less, mean over pairs",
+        at_least(0.75),
+        "above three quarters of them; a random pair has 0.5",
+        section=DIAGRAM,
+    ),
+    COMPOSED.claim(
+        "real-k-best",
+        "each induction head has a previous-token head that few pairs exceed: the same share for "
+        "the best of its writers, mean over induction heads",
+        at_least(0.95),
+        "one pair in twenty; the best of four random ones has 0.8",
+        n=5,
+        selection="the five best induction heads, with heads of 17 and 18 in groups that share "
+        "their keys",
+        section=DIAGRAM,
+    ),
+    COMPOSED.claim(
+        "real-k-over-q",
+        "they do so through keys rather than queries: the share through keys minus that through "
+        "queries, mean over pairs",
+        at_least(0.0),
+        "a sign",
+        section=DIAGRAM,
+    ),
+    replace(COMPOSED, source="circuitax", origin="ours", link="").claim(
+        "real-k-rotation",
+        "they compose more than under a random rotation between them: standard deviations of the "
+        "squared score above its null, mean over pairs",
+        at_least(2.0),
+        "two standard deviations, in closed form (E16)",
+    ),
+    RELATION.claim(
+        "real-rotation-all",
+        "a random rotation is a weak null for a trained model: share of all pairs of heads that "
+        "compose through keys more than two standard deviations above it",
+        at_least(0.5),
+        "a relation: half of all pairs, most of which have nothing to do with each other",
+        n=35_235,
+        selection="all pairs of heads of an earlier and a later layer",
     ),
     RELATION.claim(
         "real-previous-feeds",

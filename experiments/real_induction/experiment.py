@@ -2,7 +2,8 @@
 
 Scores and losses are held against an independent NumPy pass on the same texts. Then the heads that
 match prefixes are removed, the previous-token heads, and as many random heads, again and again; and
-the keys are spoilt, to see which token a match is made of.
+the keys are spoilt, to see which token a match is made of. Weights alone say how much of what the
+previous-token heads write the others read as keys, at the offset at which the texts repeat.
 """
 
 from dataclasses import dataclass
@@ -15,7 +16,9 @@ import xarray as xr
 from jaxtyping import Array, Bool, Float, Int
 
 from circuitax.circuits.attribution import attribute, over_mean_token
+from circuitax.circuits.composition import composition
 from circuitax.circuits.detectors import detect
+from circuitax.circuits.folding import fold_norms
 from circuitax.circuits.in_context import token_losses
 from circuitax.kernel.interventions import ablate_heads
 from circuitax.kernel.model import Model
@@ -24,10 +27,12 @@ from circuitax.kit.checks import require_at_least
 from circuitax.kit.real_model import REAL, check_real_name, missing, open_weights, outside_inputs
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
+from experiments.real_induction.pairs import READINGS
 from experiments.real_induction.repeats import KINDS, PREFIX, PREVIOUS, repeats
 
-BUDGET_SECONDS = 120
-PAPER_SECONDS = 120
+BUDGET_SECONDS = 150
+PAPER_SECONDS = 150
+BEYOND = 2.0  # standard deviations of a random rotation from which a pair counts as composing
 
 
 @dataclass(frozen=True)
@@ -84,6 +89,19 @@ def read(
     return Reading(token_losses(seen.logits, text), scores, direct)
 
 
+@jax.jit(static_argnames="offset")
+def compose(model: Model, offset: int) -> tuple[Array, Array, Float[Array, " kinds"]]:
+    """Scores of all pairs, deviations from random rotations, and the share of pairs beyond these.
+
+    Axes of the first two: ``[kind, writer layer, writer head, reader layer, reader head]``.
+    """
+    found = composition(fold_norms(model), offset=offset)
+    pairs = jnp.isfinite(found.z)
+    cells = (1, 2, 3, 4)
+    beyond = jnp.where(pairs, found.z > BEYOND, False).sum(cells) / pairs.sum(cells)
+    return found.score, found.z, beyond
+
+
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     """Read the model, remove heads, spoil keys; without the package say how to get it."""
     weights_key, draws_key = jax.random.split(key)
@@ -118,6 +136,10 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     rows, columns = np.unravel_index(inducers, nothing.shape)
     of_top = [r.scores[:, KINDS.index(PREFIX), rows, columns] for r in removed]
     heads, cells = ("layer", "head"), np.stack(list(sets.values()))
+    # A text repeats after `length` tokens, and the token after a match lies one less back.
+    score, z, beyond = (np.asarray(part) for part in compose(model, spec.length - 1))
+    later = np.unique(rows)
+    pairs = ("reading", *heads, "reader_layer", "reader_head")
     losses, n = np.stack([r.losses for r in removed]), spec.length
     # The first token of a text is never predicted; that of its second copy cannot be known.
     parts = losses[..., : n - 1], losses[..., n - 1 : n], losses[..., n:]
@@ -132,6 +154,9 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
             "direct": (("text", *heads), plain.direct),
             "removed_layer": (("without", "rank"), cells // n_heads),
             "removed_head": (("without", "rank"), cells % n_heads),
+            "composition": (pairs, score[:, :, :, later]),
+            "composition_z": (pairs, z[:, :, :, later]),
+            "beyond_rotations": ("reading", beyond),
         },
         coords={
             "set": ["intact", *sets],
@@ -140,7 +165,10 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
             "part": ["first", "turn", "second"],
             "twin": ["plain", "spoilt"],
             "kind": list(KINDS),
+            "reading": list(READINGS),
+            "reader_layer": later,
         },
+        attrs={"d_model": model.d_model},
     )
     return Record(data=data, notes=notes | {"length": spec.length})
 

@@ -1,5 +1,9 @@
 """Which heads of a real model match prefixes, what they write and read, and what they are worth.
 
+composition  Left: how much of what each earlier head writes the best induction heads read as keys,
+          previous-token heads marked; they lie among the others if K-composition does not tell them
+          apart. Right: where these pairs stand among all pairs of their two layers, through
+          queries, keys and values; a pair at random has 0.5.
 heads     Left: prefix and previous-token scores of all heads by layer, with the reference numbers.
           Middle: what each head adds to the right token, by its prefix score; the paper's heads
           that copy negatively lie below zero. Right: attention of the best heads to matches of
@@ -13,12 +17,13 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from circuitax.figures.marks import mean_bars, reference_line, seed_column, zero_line
+from circuitax.figures.marks import mean_bars, reference_line, seed_column, seed_dots, zero_line
 from circuitax.figures.notice import notice
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE
 from circuitax.figures.style import headline, letter_panels, new_figure, styled
 from circuitax.records.record import Record
 from experiments.real_induction.measures import draws, of_top, rises
+from experiments.real_induction.pairs import READINGS, heads_of, places
 from experiments.real_induction.reference import INDUCTION_SCORE, SCORES, SEARCHES
 
 SETS = {"intact": BLACK, "induction": BLUE, "previous": ORANGE}
@@ -28,7 +33,7 @@ BLOCK = 4  # places that a point of the loss curves is the mean of; one block en
 
 @styled
 def draw(record: Record) -> dict[str, Figure]:
-    """Both figures; without weights one that says what is missing."""
+    """All figures; without weights one that says what is missing."""
     data, notes = record.data, record.notes
     if notes["missing"]:
         return {
@@ -37,7 +42,11 @@ def draw(record: Record) -> dict[str, Figure]:
             )
         }
     what = "SmolLM2-135M" if notes["weights"] == "smollm2" else "A small random model"
-    return {"heads": heads(data, what), "ablation": ablation(data, notes["length"], what)}
+    return {
+        "heads": heads(data, what),
+        "composition": composition(data, notes["length"], what),
+        "ablation": ablation(data, notes["length"], what),
+    }
 
 
 def heads(data: xr.Dataset, what: str) -> Figure:
@@ -97,6 +106,55 @@ def heads(data: xr.Dataset, what: str) -> Figure:
     headline(
         figure,
         f"{what}: heads that match prefixes, what they write and read; {n} texts, 95 % t in c",
+    )
+    return figure
+
+
+def composition(data: xr.Dataset, length: int, what: str) -> Figure:
+    """What induction heads read of each earlier head, and the place of previous-token heads."""
+    figure, axes = new_figure(1, 2, height=2.5, width_ratios=(1.7, 1))
+    left, right = axes[0]
+    keys, n_layers = data.composition.sel(reading="K"), data.sizes["layer"]
+    readers, writers = heads_of(data, "induction"), heads_of(data, "previous")
+    for i, (later, reader) in enumerate(readers):
+        scores = keys.sel(reader_layer=later, reader_head=reader)
+        where = i + 0.8 * (np.arange(n_layers) / n_layers - 0.5)
+        x = np.repeat(where, data.sizes["head"])
+        left.plot(x, scores.values.ravel(), "o", color=GREY, markersize=1.5, markeredgewidth=0)
+        for layer, head in writers:
+            score = float(scores.sel(layer=layer, head=head))
+            left.plot(where[layer], score, "s", color=ORANGE, markersize=3, markeredgewidth=0)
+            if np.isfinite(score):
+                beside = {"xytext": (3, 1), "textcoords": "offset points"}
+                left.annotate(f"{layer}.{head}", (where[layer], score), fontsize=6, **beside)
+    left.plot([], [], "o", color=GREY, markersize=3, markeredgewidth=0, label="an earlier head")
+    left.plot([], [], "s", color=ORANGE, markersize=3, markeredgewidth=0, label="previous token")
+    reference_line(left, y=data.attrs["d_model"] ** -0.5, label="random rotation, mean")
+    left.set_xticks(range(len(readers)), [f"{layer}.{head}" for layer, head in readers])
+    left.set(xlabel="induction head; in each column earlier layers to the left")
+    left.set(ylabel="K-composition", title="What induction heads read as keys")
+    left.margins(y=0.28)
+    left.legend(loc="upper left", ncols=3, fontsize="x-small")
+    place = places(data)
+    for i, (reading, colour) in enumerate(zip(READINGS, (BLUE, ORANGE, GREEN), strict=True)):
+        values = place.sel(reading=reading).values
+        values = values[np.isfinite(values)]  # none where no previous-token head lies earlier
+        seed_dots(right, i, values, colour)
+        if values.size:
+            mean = values.mean()
+            right.plot([i - 0.3, i + 0.3], [mean, mean], color=BLACK, linewidth=1.2)
+            beside = {"xytext": (0, 3), "textcoords": "offset points", "ha": "center"}
+            right.annotate(f"{mean:.2f}", (i, 1.0), fontsize=6.5, **beside)
+    reference_line(right, y=0.5, label="a random pair")
+    right.set_xticks(range(len(READINGS)), ["queries", "keys", "values"])
+    right.set(xlim=(-0.5, 2.5), ylim=(-0.05, 1.25), ylabel="share of pairs that compose less")
+    right.set(xlabel="read as", title="Among pairs of the same layers")
+    right.legend(loc="upper right", fontsize="x-small")
+    letter_panels(axes[0])
+    headline(
+        figure,
+        f"{what}: what induction heads read of previous-token heads, {length - 1} tokens back; "
+        "dots in b are pairs, lines their means",
     )
     return figure
 

@@ -8,6 +8,7 @@ from circuitax.records.estimate import Estimate, exact, mean_estimate
 from circuitax.records.measured import Measured
 from circuitax.records.record import Record
 from experiments.real_induction.claims import CLAIMS
+from experiments.real_induction.pairs import of_pairs, places
 from experiments.real_induction.reference import INDUCTION_SCORE, ROWS, SCORES, SEARCHES, TURN
 
 CELLS = ("layer", "head")
@@ -55,6 +56,25 @@ def estimates(data: xr.Dataset) -> dict[str, Estimate]:
         "real-ablation-previous": _over_random(data, "previous"),
         "real-previous-feeds": mean_estimate(
             (fed.sel(set="previous") / fed.sel(set="intact")).values
+        ),
+        **_composition(data),
+    }
+
+
+def _composition(data: xr.Dataset) -> dict[str, Estimate]:
+    """Read off the weights; the heads are given."""
+    place = places(data)
+    keys, n_pairs = place.sel(reading="K"), int(place.sel(reading="K").notnull().sum())
+    best = keys.max("writer")
+    z = of_pairs(data, data.composition_z.sel(reading="K"))
+    n_heads, n_layers = data.sizes["head"], data.sizes["layer"]
+    return {
+        "real-k-composition": exact(keys.mean(), n_pairs),
+        "real-k-best": exact(best.mean(), int(best.notnull().sum())),
+        "real-k-over-q": exact((keys - place.sel(reading="Q")).mean(), n_pairs),
+        "real-k-rotation": exact(np.nanmean(z), int(np.isfinite(z).sum())),
+        "real-rotation-all": exact(
+            data.beyond_rotations.sel(reading="K"), n_heads**2 * n_layers * (n_layers - 1) // 2
         ),
     }
 
