@@ -121,11 +121,16 @@ def composition(data: xr.Dataset, length: int, what: str) -> Figure:
         where = i + 0.8 * (np.arange(n_layers) / n_layers - 0.5)
         x = np.repeat(where, data.sizes["head"])
         left.plot(x, scores.values.ravel(), "o", color=GREY, markersize=1.5, markeredgewidth=0)
-        for layer, head in writers:
+        for layer, head in sorted(writers):
             score = float(scores.sel(layer=layer, head=head))
             left.plot(where[layer], score, "s", color=ORANGE, markersize=3, markeredgewidth=0)
             if np.isfinite(score):
-                beside = {"xytext": (3, 1), "textcoords": "offset points"}
+                first = layer == min(writers)[0]  # early heads lie close to each other
+                late = layer > n_layers / 2
+                offset, side = (
+                    ((-3, 1), "right") if first else ((4, -2) if late else (1, 4), "left")
+                )
+                beside = {"xytext": offset, "ha": side, "textcoords": "offset points"}
                 left.annotate(f"{layer}.{head}", (where[layer], score), fontsize=6, **beside)
     left.plot([], [], "o", color=GREY, markersize=3, markeredgewidth=0, label="an earlier head")
     left.plot([], [], "s", color=ORANGE, markersize=3, markeredgewidth=0, label="previous token")
@@ -133,7 +138,7 @@ def composition(data: xr.Dataset, length: int, what: str) -> Figure:
     left.set_xticks(range(len(readers)), [f"{layer}.{head}" for layer, head in readers])
     left.set(xlabel="induction head; in each column earlier layers to the left")
     left.set(ylabel="K-composition", title="What induction heads read as keys")
-    left.margins(y=0.28)
+    left.set_ylim(0, 1.3 * np.nanmax(np.append(keys.values, 0.1)))
     left.legend(loc="upper left", ncols=3, fontsize="x-small")
     place = places(data)
     for i, (reading, colour) in enumerate(zip(READINGS, (BLUE, ORANGE, GREEN), strict=True)):
@@ -154,7 +159,7 @@ def composition(data: xr.Dataset, length: int, what: str) -> Figure:
     headline(
         figure,
         f"{what}: what induction heads read of previous-token heads, {length - 1} tokens back; "
-        "dots in b are pairs, lines their means",
+        "lines: means",
     )
     return figure
 
