@@ -8,9 +8,9 @@ import warnings
 from contextlib import redirect_stdout
 from typing import Any
 
-import pandas  # type: ignore[import-not-found,import-untyped]
+import pandas  # type: ignore[import-untyped]
 import torch  # type: ignore[import-not-found]
-from safetensors.torch import load_file  # type: ignore[import-not-found]
+from safetensors.torch import load_file
 
 warnings.simplefilter("ignore")  # version 3.9 says of every model that 4.0 will not have it
 # What it prints must not mix with the answers.

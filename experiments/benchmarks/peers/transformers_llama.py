@@ -4,6 +4,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,7 @@ def peak_mb() -> float:
 
 if __name__ == "__main__":
     torch.set_num_threads(len(os.sched_getaffinity(0)))
-    actions = {"load": load, "logits": logits}
+    actions: dict[str, Callable[..., dict[str, Any]]] = {"load": load, "logits": logits}
     for line in sys.stdin:
         request = json.loads(line)
         with redirect_stdout(sys.stderr):
