@@ -40,6 +40,12 @@ COMPOSED = ClaimSource(
     origin="published",
     link=papers.FRAMEWORK,
 )
+PROSE = replace(
+    PAPER,
+    n=12,
+    selection="beginnings of twelve chapters of prose, 128 tokens each",
+    opening="SmolLM2-135M on prose: ",
+)
 DIAGRAM = "Q-, K- and V-composition, there of two layers (F18)"
 SETS = "ten random sets of five other heads"
 
@@ -167,6 +173,38 @@ CLAIMS = (
         "a relation: half of all pairs, most of which have nothing to do with each other",
         n=35_235,
         selection="all pairs of heads of an earlier and a later layer",
+    ),
+    PROSE.claim(
+        "real-prose-pairs",
+        "without its five best induction heads the model loses more where a pair of tokens comes "
+        "again than without five others: rise of the loss minus that of random heads, nats",
+        at_least(0.0),
+        "a sign",
+        section="ablations (O8), there on small models and on random repeats of larger ones",
+    ),
+    PROSE.claim(
+        "real-prose-pairs-most",
+        "that costs more where a pair comes again than where the token is new in the text: "
+        "difference of the two rises, nats",
+        at_least(0.0),
+        "a sign",
+        section="ablations (O8), there on small models and on random repeats of larger ones",
+    ),
+    PROSE.claim(
+        "real-prose-in-context",
+        "the loss falls along the text: mean over the last quarter minus that over the second "
+        "eighth, nats",
+        at_most(0.0),
+        "a sign",
+        section="in-context score, there of the 500th token minus the 50th",
+    ),
+    PROSE.claim(
+        "real-prose-in-context-ablated",
+        "less so without the five best induction heads than without five others: rise of that "
+        "difference minus its rise without random heads, nats",
+        at_least(0.0),
+        "a sign",
+        section="in-context score and ablations (O8)",
     ),
     RELATION.claim(
         "real-previous-feeds",

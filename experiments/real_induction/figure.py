@@ -9,6 +9,9 @@ heads     Left: prefix and previous-token scores of all heads by layer, with the
           that copy negatively lie below zero. Right: attention of the best heads to matches of
           which one token is kept; the paper's figure (F14 in docs/acceptance.md) is refuted if
           the bars of the attended token are higher.
+prose     Left: loss along prose, intact and without sets of five heads. Right: what each set costs
+          where a pair of tokens comes again, where a token does behind another one, and where it is
+          new; induction heads do nothing of their own in prose if their dots lie among the random.
 ablation  Left: loss along a text of two copies, intact and without sets of five heads. Right: what
           each set costs on second copies; refuted if the crosses lie among the random sets.
 """
@@ -23,9 +26,10 @@ from circuitax.figures.notice import notice
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE
 from circuitax.figures.style import headline, letter_panels, new_figure, styled
 from circuitax.records.record import Record
-from experiments.real_induction.measures import draws, of_top, rises
+from experiments.real_induction.measures import draws, of_top, prose_rises, rises
 from experiments.real_induction.pairs import READINGS, heads_of, places
 from experiments.real_induction.reference import INDUCTION_SCORE, SCORES, SEARCHES
+from experiments.real_induction.repeats import NEW, PAIR, SEEN
 
 SETS = {"intact": BLACK, "induction": BLUE, "previous": ORANGE}
 NAMED = 4  # heads with their names beside them
@@ -43,10 +47,15 @@ def draw(record: Record) -> dict[str, Figure]:
             )
         }
     what = "SmolLM2-135M" if notes["weights"] == "smollm2" else "A small random model"
+    if notes["no_prose"]:
+        prose_figure = notice(f"No prose was read.\n{notes['no_prose']}")
+    else:
+        prose_figure = prose(data, what)
     return {
         "heads": heads(data, what),
         "composition": composition(data, notes["length"], what),
         "ablation": ablation(data, notes["length"], what),
+        "prose": prose_figure,
     }
 
 
@@ -200,6 +209,42 @@ def ablation(data: xr.Dataset, length: int, what: str) -> Figure:
     return figure
 
 
+def prose(data: xr.Dataset, what: str) -> Figure:
+    """Loss along prose, and what sets of heads are worth by what is predicted."""
+    figure, axes = new_figure(1, 2, height=2.3)
+    left, right = axes[0]
+    mean = data.prose_loss.mean("chapter").rename(predicted="place")
+    n = data.sizes["rank"]
+    for name, colour in SETS.items():
+        label = name if name == "intact" else f"without {n} {name}{'-token' * (name == 'previous')}"
+        _curve(left, mean.sel(set=name), colour, label, 2 * BLOCK)
+    random = mean.sel(set=draws(data)).mean("set")
+    _curve(left, random, GREEN, f"without {n} random", 2 * BLOCK)
+    left.set(xlabel="place of the predicted token", title="Loss along prose", ylim=(0, None))
+    left.set_ylabel(f"loss, nats, mean of {2 * BLOCK} places")
+    left.legend(loc="lower left", fontsize="x-small", ncols=2)
+    for i, kind in enumerate((PAIR, SEEN, NEW)):
+        rise = prose_rises(data, kind)
+        random_rise = rise.sel(set=draws(data)).mean("set").values
+        for values, colour, shift, label in (
+            (rise.sel(set="induction").values, BLUE, -0.2, f"without {n} induction"),
+            (random_rise, GREEN, 0.2, f"without {n} random, mean of {len(draws(data))} sets"),
+        ):
+            values = values[np.isfinite(values)]
+            if values.size:  # short texts have no pair twice
+                seed_column(right, i + shift, values, colour, form=".2f")
+            right.plot([], [], "o", color=colour, label=label if i == 0 else None)
+    zero_line(right)
+    right.set_xticks(range(3), ["pair seen\nbefore", "token seen\nbefore", "new token"])
+    right.set(xlim=(-0.5, 2.5), ylabel="rise of the loss, nats", title="Cost by what is predicted")
+    right.margins(y=0.3)
+    right.legend(loc="upper right", fontsize="x-small")
+    letter_panels(axes[0])
+    chapters = data.sizes["chapter"]
+    headline(figure, f"{what} on prose; dots in b are {chapters} chapters, with mean, 95 % t")
+    return figure
+
+
 def _by_layer(ax: Axes, scores: np.ndarray, colour: str, mark: str, label: str) -> None:
     layers = np.repeat(np.arange(len(scores)), scores.shape[1])
     ax.plot(
@@ -213,7 +258,7 @@ def _largest(values: np.ndarray, n: int) -> list[tuple[int, int]]:
     return list(zip(rows.tolist(), columns.tolist(), strict=True))
 
 
-def _curve(ax: Axes, losses: xr.DataArray, colour: str, label: str) -> None:
+def _curve(ax: Axes, losses: xr.DataArray, colour: str, label: str, block: int = BLOCK) -> None:
     blocks = losses.assign_coords(place=np.arange(losses.size) + 1)
-    blocks = blocks.coarsen(place=BLOCK, boundary="trim").mean()
+    blocks = blocks.coarsen(place=block, boundary="trim").mean()
     ax.plot(blocks.place, blocks, color=colour, linewidth=0.9, label=label)

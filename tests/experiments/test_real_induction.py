@@ -19,9 +19,9 @@ from experiments.real_induction.experiment import Spec
 from experiments.real_induction.measures import estimates, measure, rises
 from experiments.real_induction.pairs import READINGS, places
 from experiments.real_induction.reference import FIRST, ROWS, SCORES, TURN
-from experiments.real_induction.repeats import KINDS, repeats
+from experiments.real_induction.repeats import KINDS, NEW, PAIR, SEEN, repeated_pairs, repeats
 
-TINY = Spec(weights="random", texts=2, length=8, top=2, draws=2)
+TINY = Spec(weights="random", texts=2, length=8, top=2, draws=2, chapters=2, stretch=24)
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def test_a_random_model_settles_nothing_and_is_drawn(tiny: Record) -> None:
     verdicts = settle(CLAIMS, *measure(tiny))
     assert {v.verdict for v in verdicts} == {NOT_RUN}
     figures = figure.draw(tiny)
-    assert set(figures) == {"heads", "composition", "ablation"}
+    assert set(figures) == {"heads", "composition", "ablation", "prose"}
     crosses = figures["ablation"].axes[1].get_lines()
     rise = rises(tiny.data)
     heights = [np.asarray(line.get_ydata()) for line in crosses]
@@ -137,7 +137,14 @@ def planted() -> Record:
         },
         attrs={"d_model": 576},
     )
-    return Record(data=data, notes={"weights": "smollm2", "missing": "", "length": length})
+    losses = np.full((len(sets), 12, 127), 4.0) - np.linspace(0, 1, 127)
+    kinds = np.tile([PAIR, SEEN, NEW, NEW], (12, 32))[:, :127]
+    rise = np.where(kinds == PAIR, 0.5, 0.1) * (1 + np.arange(12)[:, None] / 100)
+    losses[1] += rise * np.linspace(0.5, 1.5, 127)
+    data["prose_loss"] = (("set", "chapter", "predicted"), losses + np.arange(12)[:, None] / 100)
+    data["prose_kind"] = (("chapter", "predicted"), kinds)
+    notes = {"weights": "smollm2", "missing": "", "no_prose": "", "length": length}
+    return Record(data=data, notes=notes)
 
 
 def test_planted_numbers_settle_the_claims() -> None:
@@ -157,6 +164,21 @@ def test_planted_numbers_settle_the_claims() -> None:
     record.data.scores[0, :, KINDS.index("prefix"), 23, 2] += 0.01
     again = {v.claim.id: v.verdict for v in settle(CLAIMS, *measure(record))}
     assert again["real-prefix"] == FAILS
+
+
+def test_without_prose_its_claims_alone_are_not_run() -> None:
+    record = planted()
+    record.notes["no_prose"] = "get it"
+    verdicts = {v.claim.id: v for v in settle(CLAIMS, *measure(record))}
+    missing = {name for name, v in verdicts.items() if v.verdict == NOT_RUN}
+    assert missing == {name for name in verdicts if name.startswith("real-prose")}
+    assert "get it" in verdicts["real-prose-pairs"].reason
+
+
+def test_tokens_of_prose_are_told_apart() -> None:
+    text = np.array([[1, 2, 3, 1, 2, 1, 3, 4]])
+    expected = [[NEW, NEW, SEEN, PAIR, SEEN, SEEN, NEW]]
+    np.testing.assert_array_equal(repeated_pairs(text), expected)
 
 
 def test_a_pair_stands_among_all_pairs_of_its_two_layers() -> None:
@@ -195,7 +217,7 @@ def test_without_the_package_the_run_says_how_to_get_it(
 ) -> None:
     monkeypatch.setattr(smollm2, "PACKAGE", "no-such-package-of-weights")
     record = experiment.run(Spec(), jax.random.key(0), Lab(tmp_path / "work"))
-    assert Spec().outside_inputs() == {"smollm2": "absent"}
+    assert Spec().outside_inputs()["smollm2"] == "absent"
     verdicts = settle(CLAIMS, *measure(record))
     assert {v.verdict for v in verdicts} == {NOT_RUN}
     assert all("make smollm2" in v.reason for v in verdicts)
