@@ -47,7 +47,7 @@ from circuitax.training.ensemble import Plan, advance, init
 from circuitax.training.optim import OptimSpec
 
 BUDGET_SECONDS = 200
-EVENING_SECONDS = 900
+EVENING_SECONDS = 900  # by its work against quick scale; not run
 PAPER_SECONDS = 300_000  # by its work against quick scale; not run
 
 

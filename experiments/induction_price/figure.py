@@ -26,10 +26,10 @@ def draw(record: Record) -> dict[str, Figure]:
     data = seeds_alive(record.data)
     figure, axes = new_figure(1, 2, height=3.1)
     _curves(axes[0, 0], data)
-    message = "The less of a text repeats, the longer an induction head takes"
+    message = "Rarer repeats delay the induction head"
     if data.sizes["seed"] > 1:
         found = _price(axes[0, 1], data, record)
-        message += f"; on plain text, by its law, {found}" if found else ""
+        message += f"; by their law plain text would take {found}" if found else ""
     headline(figure, message)
     letter_panels(axes[0])
     return {"price": figure}

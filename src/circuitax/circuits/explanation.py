@@ -1,4 +1,4 @@
-"""One prediction explained: what adds up to a logit, by which paths, and who looked where.
+"""One prediction explained: what adds up to a logit, by which paths, and what heads looked at.
 
 `explain` is the entry. It gathers what other modules compute: direct effects, which add up to the
 logit, the path ledger, and the patterns of the heads that matter. `str` prints it.
@@ -100,7 +100,7 @@ def explain(
     n_next: int = 10,
     n_paths: int | None = None,
     n_heads: int = 12,
-    budget: int = 200_000,
+    budget: int = 1_000_000,
 ) -> Explanation:
     """A next-token prediction explained by direct effects, paths and patterns.
 
