@@ -53,7 +53,7 @@ class Spec:
         max_features: Greatest number of features c, at least ``max_k``.
         trained: Features c of the trained networks, from 4 to ``max_k``.
         seeds: Networks, each with its own start and data, at least 1.
-        scale: Standard deviation of W at the start, positive.
+        spread: Standard deviation of W at the start, positive.
         batch_size: Fresh samples of a step, at least 1.
         optim: Of the networks.
         every: Steps between two measurements of the exact loss, a divisor of ``optim.steps``.
@@ -63,7 +63,7 @@ class Spec:
     max_features: int = 12
     trained: int = 6
     seeds: int = 32
-    scale: float = 0.1
+    spread: float = 0.1
     batch_size: int = 100
     optim: OptimSpec = field(default_factory=OptimSpec)
     every: int = 100
@@ -74,7 +74,7 @@ class Spec:
         require_at_least(self, 4, "trained")
         require_at_most(self, "max_k", "trained")
         require_at_least(self, 1, "seeds", "batch_size", "every")
-        require_positive(self, "scale")
+        require_positive(self, "spread")
         require_divides(self, "every", "optim.steps")
 
 
@@ -106,7 +106,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     notes = {
         "trained": spec.trained,
         "loss": "exact, of the weights at that step",
-        "start": f"W ~ N(0, {spec.scale:g}^2), b = 0",
+        "start": f"W ~ N(0, {spec.spread:g}^2), b = 0",
         "selection": "none: all seeds count",
     }
     return Record(data=xr.Dataset(arrays, coords), notes=notes)
@@ -126,7 +126,7 @@ def _spectra(ks: list[int], gons: list[KGon]) -> dict[str, Any]:
 def _trained(spec: Spec, key: jax.Array, lab: Lab) -> dict[str, Any]:
     """The exact loss of every network over training, and what it ends as."""
     members = new_members(
-        key, spec.optim.learning_rate, OneHotHyper(jnp.full(spec.seeds, spec.scale))
+        key, spec.optim.learning_rate, OneHotHyper(jnp.full(spec.seeds, spec.spread))
     )
     plan = Plan(OneHotToy(spec.trained, 2, spec.batch_size), spec.optim, chunk=spec.every)
 
