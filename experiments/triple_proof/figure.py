@@ -58,6 +58,7 @@ def _panel(ax: Axes, data: xr.Dataset, best: str) -> None:
     work = np.nancumsum(data.n_boxes.values)
     reached = data.lower.notnull().values
     reference_line(ax, y=1, style="dotted")
+    excluded: list[float] = []
     for name, colour in COLOURS.items():
         bound = data.class_lower.sel({"class": name}).values[reached] / float(data.upper)
         finite = np.isfinite(bound)
@@ -65,11 +66,14 @@ def _panel(ax: Axes, data: xr.Dataset, best: str) -> None:
         label = f"last feature {name}"
         ax.plot(work[reached][finite], bound[finite], color=colour, linewidth=width, label=label)
         if not finite.all():
-            at = work[reached][~finite][0]
-            ax.plot([at], [1], "*", color=colour, markersize=8, clip_on=False)
+            at = float(work[reached][~finite][0])
+            # Classes that are excluded at one level have their stars above each other.
+            height = 1 + 0.08 * excluded.count(at)
+            ax.plot([at], [height], "*", color=colour, markersize=8, clip_on=False)
+            excluded.append(at)
     ax.set(
         xscale="log",
         xlabel="boxes bounded",
-        ylim=(0, 1.05),
+        ylim=(0, 1.15),
         title=f"p = {float(data.density):g}, importance {float(data.importance):g}",
     )

@@ -83,7 +83,7 @@ def critical_point(weights: TiedWeights) -> CriticalPoint:
         def loss(flat: Float[Array, " n_parameters"]) -> Float[Array, ""]:
             return one_hot_loss(TiedWeights(flat[: at.W.size].reshape(shape), flat[at.W.size :]))
 
-        slope, hessian = jax.grad(loss)(start), jax.hessian(loss)(start)
+        slope, hessian = jax.jit(lambda at: (jax.grad(loss)(at), jax.hessian(loss)(at)))(start)
         return CriticalPoint(float(jnp.abs(slope).max()), np.linalg.eigvalsh(np.asarray(hessian)))
 
 

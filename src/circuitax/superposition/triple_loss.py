@@ -15,6 +15,7 @@ where primes stand for antiderivatives here, and ``D g = g(b + k_1 + k_2) - g(b 
 + g(b)``. Functions take floats, arrays, intervals and balls alike.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from circuitax.superposition.exact_numbers import Number, relu
@@ -47,7 +48,7 @@ class _Ladder(NamedTuple):
 
 
 # At b, b + k_1, b + k_2 and b + k_1 + k_2.
-_Drives = tuple[_Ladder, _Ladder, _Ladder, _Ladder]
+_Drives = Sequence[_Ladder]
 
 
 def triple_error(density: Number, gain: Number, couplings: Couplings, bias: Number) -> Number:
