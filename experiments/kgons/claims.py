@@ -116,13 +116,13 @@ def measure(record: Record) -> Measured:
         "T9-dead": np.abs(np.array(left_out) - list(LEFT_OUT.values())).max(),
         "T9-hexagon": of_six.idxmin("k"),
     }
-    found = {name: exact(value) for name, value in measured.items()}
-    found["T9-critical"] = exact(data.slope.max())
-    found["T9-curvatures"] = exact(_miscounted(data))
+    settled = {name: exact(value) for name, value in measured.items()}
+    settled["T9-critical"] = exact(data.slope.max())
+    settled["T9-curvatures"] = exact(_miscounted(data))
     resting = _resting(data, int(record.notes["trained"]))
     if not resting.size:
-        return Measured(found, {"T9-plateaus": "no network rests anywhere"})
-    return Measured(found | {"T9-plateaus": share_estimate(resting)}, {})
+        return Measured(settled, {"T9-plateaus": "no network rests anywhere"})
+    return Measured(settled | {"T9-plateaus": share_estimate(resting)}, {})
 
 
 def _miscounted(data: xr.Dataset) -> int:

@@ -43,7 +43,7 @@ def levels(data: xr.Dataset) -> Figure:
         row[0].set_ylabel("proven bound / best loss")
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4)
-    proven = int((np.isfinite(last_levels(data)).sum("class") == 1).sum())
+    proven = int((np.isfinite(last_levels(data).values).sum(axis=1) == 1).sum())
     gap = float((data.lower.max("level") / data.upper).min())
     headline(
         figure,

@@ -19,7 +19,7 @@ def measure(record: Record) -> Measured:
         {
             "triple-bound": exact((data.lower.max("level") / data.optimiser_loss).max(), n),
             "triple-candidate": exact(np.isfinite(held).mean(), n),
-            "triple-classes": exact((np.isfinite(possible).sum("class") == 1).mean(), n),
+            "triple-classes": exact((np.isfinite(possible.values).sum(axis=1) == 1).mean(), n),
             "triple-gap": exact((data.lower.max("level") / data.upper).min(), n),
         },
         {},

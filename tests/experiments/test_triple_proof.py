@@ -48,13 +48,17 @@ def test_measures_say_how_far_the_proof_got() -> None:
 def test_an_excluded_class_has_a_star_where_it_was_excluded() -> None:
     left, right, unused = figure.draw(record())["levels"].axes
     stars = {
-        line.get_color(): line.get_xdata()[0] for line in left.lines if line.get_marker() == "*"
+        line.get_color(): float(np.asarray(line.get_xdata())[0])
+        for line in left.lines
+        if line.get_marker() == "*"
     }
     assert stars == {figure.COLOURS["ignored"]: 90, figure.COLOURS["dedicated"]: 390}
-    assert [line.get_xdata()[0] for line in right.lines if line.get_marker() == "*"] == [100]
+    assert [
+        np.asarray(line.get_xdata())[0] for line in right.lines if line.get_marker() == "*"
+    ] == [100]
     thick = [line for line in left.lines if line.get_linewidth() > 2]
     assert [line.get_color() for line in thick] == [figure.COLOURS["superposed"]]
-    np.testing.assert_allclose(thick[0].get_ydata(), [0.1, 0.9, 0.96])
+    np.testing.assert_allclose(np.asarray(thick[0].get_ydata()), np.array([0.1, 0.9, 0.96]))
     assert not unused.axison
 
 

@@ -44,8 +44,8 @@ def feasible(low: Ends, high: Ends) -> Bool[np.ndarray, " box"]:
         high: Upper ends.
     """
     possible = high[:, 0] >= low[:, 1]
-    for k, i, j in PAIRS:
-        possible &= _squares(low[:, k], high[:, k])[0] <= high[:, i] * high[:, j] + SLACK
+    for at, i, j in PAIRS:
+        possible &= _squares(low[:, at], high[:, at])[0] <= high[:, i] * high[:, j] + SLACK
     a, b, c, k, m, n = (Interval(low[:, i], high[:, i]) for i in range(6))
     gradient = [
         b * c - n * n,
@@ -57,10 +57,15 @@ def feasible(low: Ends, high: Ends) -> Bool[np.ndarray, " box"]:
     ]
     half = (high - low) / 2
     steepest = [np.maximum(np.abs(part.low), np.abs(part.high)) for part in gradient]
-    reach = sum(size * half[:, i] for i, size in enumerate(steepest))
-    a, b, c, k, m, n = ((low + high) / 2).T
-    determinant = a * b * c + 2 * k * m * n - a * n * n - b * m * m - c * k * k
+    reach = np.sum([size * half[:, i] for i, size in enumerate(steepest)], axis=0)
+    determinant = _determinant(*((low + high) / 2).T)
     return np.asarray(possible & (np.abs(determinant) <= reach + SLACK))
+
+
+def _determinant(
+    a: np.ndarray, b: np.ndarray, c: np.ndarray, k: np.ndarray, m: np.ndarray, n: np.ndarray
+) -> np.ndarray:
+    return a * b * c + 2 * k * m * n - a * n * n - b * m * m - c * k * k
 
 
 def triple_classes(low: Ends, high: Ends) -> Bool[np.ndarray, "box 3"]:

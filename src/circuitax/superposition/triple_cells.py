@@ -149,8 +149,8 @@ def box_bounds(
             )
             for i, at in enumerate(inverse)
         )
-        shared = one[:, :, :, None] + two[:, :, None, :] + importance * three[:, None, :, :]
-        bounds.append(shared.min(axis=(1, 2, 3)) * BELOW * BELOW)
+        total = one[:, :, :, None] + two[:, :, None, :] + importance * three[:, None, :, :]
+        bounds.append(total.min(axis=(1, 2, 3)) * BELOW * BELOW)
         each = np.stack([part.min(axis=(1, 2)) for part in (one, two, three)]) * weight[:, None]
         rooms.append((upper - each.sum(axis=0) + each) / weight[:, None] + SLACK)
     return np.concatenate(bounds), np.concatenate(rooms, axis=1)
