@@ -86,7 +86,7 @@ def training(data: xr.Dataset, n_features: int) -> Figure:
         left.plot([middle], [one.level], "o", color=colour, markersize=3)
     left.plot([], [], "o", color=BLUE, markersize=3, label="rests at a k-gon's loss")
     left.plot([], [], "o", color=ORANGE, markersize=3, label="rests elsewhere")
-    left.set(xlabel="step", ylabel="exact loss $L$", yscale="log", xlim=(0, None))
+    left.set(xlabel="step", ylabel="exact loss $L$", yscale="log", xlim=(0, step[-1]))
     left.set_yticks([0.05, 0.1, 0.2, 0.3], ["0.05", "0.1", "0.2", "0.3"])
     left.minorticks_off()
     left.legend(loc="upper right", fontsize=6.5)
