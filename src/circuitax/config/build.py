@@ -32,7 +32,7 @@ def build(spec: type, config: DictConfig, prefix: str = "") -> Any:
     for field in dataclasses.fields(spec):
         path = f"{prefix}{field.name}"
         value = _value(config, field.name, path, hints[field.name])
-        if hints[field.name] is Any and isinstance(field.default, tuple):
+        if hints[field.name] is Any and isinstance(field.default, tuple) and field.default:
             value = _like(field.default, value if isinstance(value, tuple) else (value,), path)
         values[field.name] = value
     try:
