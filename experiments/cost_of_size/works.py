@@ -118,9 +118,9 @@ def members(key: jax.Array, n_members: int) -> Work:
     each = jnp.ones((n_members, N_FEATURES))
     ensemble_members = new_members(key, 1e-3, ToyHyper(DENSITY * each, each))
     plan = Plan(ToyProblem(ToySpec(N_FEATURES, N_HIDDEN), TOY_BATCH), OptimSpec(), TOY_STEPS)
-    state = ensemble.init(plan, ensemble_members)
+    advance = ensemble.advance(plan, ensemble_members)
     # Inside another jit nothing is donated, so that one state serves all rounds.
-    return compiled(n_members, lambda s: ensemble.advance(plan, ensemble_members)(s), state)
+    return compiled(n_members, advance, ensemble.init(plan, ensemble_members))
 
 
 def points(key: jax.Array, n_points: int) -> Work:
