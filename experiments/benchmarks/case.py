@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from experiments.benchmarks.contention import share_of_others, usage
-from experiments.benchmarks.limits import Needs, Speeds
+from experiments.benchmarks.limits import Speeds, least_seconds
 
 # A round counts as quiet while others keep at most this many processors busy, and the machine's
 # matmul speed is at least this share of the best that was seen. Noisy rounds are repeated, but no
@@ -27,7 +27,10 @@ class Case:
         theirs: The same work by the peer, or None where there is only the machine's peak.
         peer: Who that is, with version and setting.
         target: Least ratio theirs / ours, or None.
-        needs: What one figure of ours needs at least; with the machine's speeds it gives limits.
+        flops: Floating-point operations that one figure of ours needs at least, as multiplications
+            and additions of its matrix products.
+        moved: Bytes that it moves to and from memory at least.
+        draws: Random words of 32 bits that it draws at least.
         floors: Limits that no speed tells, such as the imports of a process: each does its part
             of a round alone, after ours, and returns its figure in ``unit``.
         parts: Does one more round, after those that count, and says where its time or memory goes:
@@ -42,7 +45,9 @@ class Case:
     theirs: Callable[[], float] | None = None
     peer: str = ""
     target: float | None = None
-    needs: Needs = field(default_factory=Needs)
+    flops: float = 0.0
+    moved: float = 0.0
+    draws: float = 0.0
     floors: Mapping[str, Callable[[], float]] = field(default_factory=dict)
     parts: Callable[[], Mapping[str, float]] | None = None
     seconds: float = 1.0
@@ -113,7 +118,7 @@ class Rounds:
         """
         rounds = []
         for figure, speeds, floors in zip(self.ours, self.speeds, self.floors, strict=True):
-            least = case.needs.least_seconds(speeds)
+            least = least_seconds(speeds, flops=case.flops, moved=case.moved, draws=case.draws)
             in_unit = {name: seconds / case.seconds for name, seconds in least.items()}
             rounds.append({name: floor / figure for name, floor in (in_unit | floors).items()})
         return {name: statistics.median(each[name] for each in rounds) for name in rounds[0]}

@@ -21,7 +21,6 @@ from circuitax.circuits.composition import composition_scores
 from circuitax.kernel.model import Model
 from circuitax.kernel.weights import HeadStack
 from experiments.benchmarks.case import Case
-from experiments.benchmarks.limits import Needs
 from experiments.benchmarks.memory import jax_alone_mb, peak_mb
 from experiments.benchmarks.peer import Peer
 from experiments.benchmarks.profiled import time_by_kind
@@ -139,7 +138,8 @@ def _time_case(size: Size, peer: Peer | None = None) -> Case:
         theirs=partial(their_round, peer) if peer else None,
         peer=PEER if peer else "",
         target=TARGET if peer else None,
-        needs=Needs(flops=size.flops, moved=size.weights_mb * 2**20),
+        flops=size.flops,
+        moved=size.weights_mb * 2**20,
         parts=lambda: time_by_kind(scores),
         note="operations are those that symmetric Grams and later readers need, not those lost at "
         "the edges of tiles and groups" + (f"; scores equal to {TOLERANCE:g}" if peer else ""),

@@ -20,7 +20,6 @@ from circuitax.projection.distortion import all_pairs
 from circuitax.projection.maps import MapFamily, MapSpec, project
 from circuitax.projection.stream import Stream, quantile, summarise
 from experiments.benchmarks.case import Case
-from experiments.benchmarks.limits import Needs
 from experiments.benchmarks.memory import jax_alone_mb, peak_mb
 from experiments.benchmarks.peer import Peer
 from experiments.benchmarks.profiled import time_by_kind
@@ -96,7 +95,9 @@ def _time_case(
         theirs=lambda: _ask(peer, dtype, statistics, next(seeds))["seconds"],
         peer=PEER,
         target=target,
-        needs=Needs(FLOPS, moved=4.0 * N_POINTS * DIM_IN, draws=DIM_IN * DIM_OUT),
+        flops=FLOPS,
+        moved=4.0 * N_POINTS * DIM_IN,
+        draws=DIM_IN * DIM_OUT,
         parts=lambda: time_by_kind(ours),
         note="ours in float32 with extremes, moments, quantiles and failure counts in the same "
         "pass; the peer works in double precision inside, and is faster when given it",

@@ -20,7 +20,6 @@ from circuitax.training.language import NextToken
 from circuitax.training.optim import Optimizer, OptimSpec
 from circuitax.training.sharding import device_mesh
 from experiments.benchmarks.case import Case
-from experiments.benchmarks.limits import Needs
 from experiments.benchmarks.peer import Peer
 from experiments.benchmarks.profiled import time_by_kind
 
@@ -141,7 +140,7 @@ def _case(
         theirs=theirs,
         peer=f"{PEER}, {'torch.compile' if compiled else 'eager'}",
         target=target,
-        needs=Needs(size.flops_a_token),
+        flops=size.flops_a_token,
         parts=lambda: time_by_kind(ours),
         seconds=1e-6,
         note="tokens a second are a million over the figure; same text, Adam and shortformer "

@@ -25,24 +25,23 @@ class Speeds(NamedTuple):
     """Random words of 32 bits by threefry, the generator of every experiment."""
 
 
-class Needs(NamedTuple):
-    """What one figure of ours needs at least, however it is computed."""
+def least_seconds(
+    speeds: Speeds, *, flops: float = 0.0, moved: float = 0.0, draws: float = 0.0
+) -> dict[str, float]:
+    """For each limit that some work meets, the time that it alone would take.
 
-    flops: float = 0.0
-    """Multiplications and additions of its matrix products."""
-    moved: float = 0.0
-    """Bytes to and from memory: what it reads once and writes once, none of it in between."""
-    draws: float = 0.0
-    """Random words of 32 bits."""
-
-    def least_seconds(self, speeds: Speeds) -> dict[str, float]:
-        """For each limit that the work meets, the time that it alone would take."""
-        times = {
-            MATMUL: self.flops / speeds.matmul,
-            MEMORY: self.moved / speeds.memory,
-            GENERATOR: self.draws / speeds.generator,
-        }
-        return {name: seconds for name, seconds in times.items() if seconds > 0}
+    Args:
+        speeds: Of this machine.
+        flops: Multiplications and additions of the matrix products.
+        moved: Bytes to and from memory: what is read once and written once, nothing in between.
+        draws: Random words of 32 bits.
+    """
+    times = {
+        MATMUL: flops / speeds.matmul,
+        MEMORY: moved / speeds.memory,
+        GENERATOR: draws / speeds.generator,
+    }
+    return {name: seconds for name, seconds in times.items() if seconds > 0}
 
 
 def machine_speeds() -> Callable[[], Speeds]:

@@ -18,7 +18,6 @@ import numpy as np
 from circuitax.kernel.chain import Chain, chain_of
 from circuitax.kernel.streaming import TopEntries, top_k
 from experiments.benchmarks.case import Case
-from experiments.benchmarks.limits import Needs
 from experiments.benchmarks.memory import jax_alone_mb, peak_mb
 from experiments.benchmarks.profiled import time_by_kind
 
@@ -39,7 +38,8 @@ def cases(stack: ExitStack) -> list[Case]:
             ours=ours,
             theirs=theirs,
             peer="NumPy, row blocks, a running threshold, partition",
-            needs=Needs(2.0 * D_VOCAB**2 * RANK, moved=left.nbytes + right.nbytes),
+            flops=2.0 * D_VOCAB**2 * RANK,
+            moved=left.nbytes + right.nbytes,
             parts=lambda: time_by_kind(ours),
             note="the matrix would have 10 GB; both sides hold blocks of it, and give the same "
             "entries; target 50 % of the matmul peak",

@@ -20,7 +20,6 @@ from circuitax.training.optim import OptimSpec, Schedule
 from circuitax.training.selection import as_cells, best_of, take
 from circuitax.training.toy import ToyHyper, ToyProblem
 from experiments.benchmarks.case import Case
-from experiments.benchmarks.limits import Needs
 from experiments.benchmarks.peer import Peer
 from experiments.benchmarks.profiled import time_by_kind
 
@@ -95,7 +94,8 @@ def _step_case(
         theirs=theirs,
         peer=PEER,
         target=target if common else None,
-        needs=Needs(_flops(n, m, n_members), draws=n * BATCH * n_members / share),
+        flops=_flops(n, m, n_members),
+        draws=n * BATCH * n_members / share,
         floors={"drawing of the batches alone": _drawing(problem, n_members // share, our_steps)},
         parts=lambda: time_by_kind(ours),
         seconds=1e-3,
@@ -173,7 +173,8 @@ def _intro_case(peer: Peer) -> Case:
         theirs=theirs,
         peer=PEER,
         target=20.0,
-        needs=Needs(steps * _flops(n, m, n_members), draws=steps * n * BATCH),
+        flops=steps * _flops(n, m, n_members),
+        draws=steps * n * BATCH,
         parts=lambda: time_by_kind(lambda: _train_intro(problem, hyper, 0)),
         note=note,
     )

@@ -30,7 +30,7 @@ from experiments.benchmarks import peer as peer_module
 from experiments.benchmarks import table as benchmark
 from experiments.benchmarks.case import Case, Rounds, measure
 from experiments.benchmarks.contention import Usage, share_of_others, usage
-from experiments.benchmarks.limits import Needs, Speeds
+from experiments.benchmarks.limits import Speeds
 from experiments.benchmarks.peer import Peer
 
 
@@ -132,8 +132,8 @@ def test_sides_take_turns() -> None:
 
 def test_the_largest_share_is_the_limit_that_binds() -> None:
     # In one millisecond: 4e6 operations take 0.5 ms, 2e5 bytes 0.1 ms, 300 random words 0.3 ms.
-    needs = Needs(flops=4e6, moved=2e5, draws=300)
-    case = Case("x", "ms", lambda: 1.0, needs=needs, seconds=1e-3)
+    needs = {"flops": 4e6, "moved": 2e5, "draws": 300}
+    case = Case("x", "ms", lambda: 1.0, seconds=1e-3, **needs)
     row = measure(case, 5, lambda: SPEEDS)
     assert "ratio" not in row and row["rounds"] == 5
     assert row["limit"] == "matmul peak" and row["share_of_limit"] == pytest.approx(0.5)
@@ -147,7 +147,7 @@ def test_the_largest_share_is_the_limit_that_binds() -> None:
 def test_shares_of_limits_are_paired_by_round() -> None:
     # The machine is at half its speed in round 2, and so are we.
     ours, matmul = iter([9.0, 1.0, 2.0, 1.0]), iter([8e9, 4e9, 8e9])
-    case = Case("x", "s", lambda: next(ours), needs=Needs(flops=4e9))
+    case = Case("x", "s", lambda: next(ours), flops=4e9)
     rounds = Rounds()
     for _ in range(3):
         rounds.speeds.append(Speeds(next(matmul), 1.0, 1.0))
