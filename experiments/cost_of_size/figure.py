@@ -15,6 +15,7 @@ from circuitax.records.estimate import Estimate
 from circuitax.records.record import Record
 from experiments.cost_of_size.measures import costs_of, end_of_one_machine, exponent
 
+FAR = 1e4  # no line is continued further than so many times the largest size
 ALLOWED = "the most that claims allow"
 # What grows, and the exponents of time and memory that claims allow at most.
 PANELS: dict[str, tuple[str, float, float | None]] = {
@@ -54,7 +55,7 @@ def draw(record: Record) -> dict[str, Figure]:
         ax.set_xticks(size, [_short(each) for each in size])
         ax.minorticks_off()
         grown = "time $\\propto n^{{{:.2f}}}$, memory $\\propto n^{{{:.2f}}}$".format(*slopes)
-        end = _end(*end_of_one_machine(record.data, name))
+        end = _end(*end_of_one_machine(record.data, name), size[-1])
         ax.set_title(f"{grown}\n{end}", fontsize=7)
     for row in axes:
         row[0].set_ylabel("s, and MB")
@@ -65,9 +66,9 @@ def draw(record: Record) -> dict[str, Figure]:
     return {"growth": figure}
 
 
-def _end(size: float, first: str) -> str:
-    if not np.isfinite(size):
-        return "no end in sight"
+def _end(size: float, first: str, largest: float) -> str:
+    if size > FAR * largest:
+        return f"ends beyond {_short(FAR * largest)}"
     return f"ends near {_short(size)}, by {'time' if first == 'seconds' else 'memory'}"
 
 

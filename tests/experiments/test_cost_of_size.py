@@ -57,6 +57,14 @@ def test_every_panel_states_its_exponents_and_its_end() -> None:
         assert ax.get_xlabel() and ax.get_xscale() == ax.get_yscale() == "log"
 
 
+def test_no_line_is_continued_without_end() -> None:
+    record = known()
+    record.data["megabytes"] = record.data.megabytes * 0 + 5
+    record.data["seconds"] = record.data.seconds**0.1
+    (figure,) = draw(record).values()
+    assert all(ax.get_title().endswith("\nends beyond 4M") for ax in figure.axes)
+
+
 def test_the_largest_entries_and_their_memory() -> None:
     work = vocabulary(jax.random.key(0), 120)
     left, right = (
