@@ -41,13 +41,20 @@ def costs_of(data: xr.Dataset, name: str, cost: str) -> tuple[np.ndarray, np.nda
 def end_of_one_machine(data: xr.Dataset, name: str) -> tuple[float, str]:
     """The size at which time or memory reaches what one machine has, and which does so first.
 
-    The line through the largest sizes is continued; infinite where neither grows visibly.
+    Costs are continued by their exponent; memory that grows faster and faster is a constant and a
+    part in proportion, and is continued as a straight line. Infinite where neither grows visibly.
     """
     ends = {}
     for cost, limit in (("seconds", SECONDS), ("megabytes", MEGABYTES)):
         size, costs = costs_of(data, name, cost)
-        slope = exponent(data, name, cost).value
-        last = float(np.median(costs[-1]))
-        ends[cost] = float(size[-1] * (limit / last) ** (1 / slope)) if slope > FLAT else np.inf
+        middle, slope = np.median(costs, axis=1), exponent(data, name, cost).value
+        steps = np.diff(np.log(middle)) / np.diff(np.log(size))
+        if slope <= FLAT:
+            ends[cost] = np.inf
+        elif cost == "megabytes" and len(steps) > 1 and steps[-1] > steps[-2]:
+            each = (middle[-1] - middle[-2]) / (size[-1] - size[-2])
+            ends[cost] = float(size[-1] + (limit - middle[-1]) / each)
+        else:
+            ends[cost] = float(size[-1] * (limit / middle[-1]) ** (1 / slope))
     first = min(ends, key=ends.__getitem__)
     return ends[first], first

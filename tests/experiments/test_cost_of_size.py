@@ -41,6 +41,11 @@ def test_one_machine_ends_where_the_first_limit_is_reached() -> None:
     data = known().data
     size, first = end_of_one_machine(data, "heads")
     assert first == "megabytes" and size == pytest.approx(MEGABYTES / 2)
+    data["megabytes"] = 50 + data["size"] / 10  # a constant, and a part in proportion
+    data["seconds"] = data.seconds / 1e6
+    size, first = end_of_one_machine(data, "heads")
+    assert first == "megabytes" and size == pytest.approx(10 * (MEGABYTES - 50))
+    data = known().data
     data["megabytes"] = data.megabytes * 0 + 5
     size, first = end_of_one_machine(data, "heads")
     assert first == "seconds" and size == pytest.approx((SECONDS / 3e-5) ** 0.5)
