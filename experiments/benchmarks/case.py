@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from experiments.benchmarks.contention import share_of_others, usage
 from experiments.benchmarks.limits import Speeds, least_seconds
@@ -14,6 +14,7 @@ from experiments.benchmarks.limits import Speeds, least_seconds
 OTHERS = 0.1
 SLOWEST_PEAK = 0.85
 PATIENCE = 3
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,17 @@ class Rounds:
         """The rounds to judge by: the quiet ones, and the least noisy where these are too few."""
         key = list(zip(self.noisy(), self.others, strict=True))
         kept = sorted(sorted(range(len(key)), key=key.__getitem__)[:n_rounds])
-        columns = (self.ours, self.theirs, self.speeds, self.floors, self.others)
-        return Rounds(*([column[i] for i in kept] if column else [] for column in columns))
+
+        def of_kept(column: list[Item]) -> list[Item]:
+            return [column[i] for i in kept] if column else []
+
+        return Rounds(
+            of_kept(self.ours),
+            of_kept(self.theirs),
+            of_kept(self.speeds),
+            of_kept(self.floors),
+            of_kept(self.others),
+        )
 
     def row(self, case: Case) -> dict[str, Any]:
         """One row of the table: medians, and the ratio as the median of each round's own.
@@ -120,7 +130,7 @@ class Rounds:
         for figure, speeds, floors in zip(self.ours, self.speeds, self.floors, strict=True):
             least = least_seconds(speeds, flops=case.flops, moved=case.moved, draws=case.draws)
             in_unit = {name: seconds / case.seconds for name, seconds in least.items()}
-            rounds.append({name: floor / figure for name, floor in (in_unit | floors).items()})
+            rounds.append({name: floor / figure for name, floor in {**in_unit, **floors}.items()})
         return {name: statistics.median(each[name] for each in rounds) for name in rounds[0]}
 
 

@@ -2,7 +2,7 @@
 
 import re
 import tempfile
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ def time_by_kind(compute: Callable[[], Any]) -> dict[str, float]:
             compute()
         (path,) = Path(folder).rglob("*.xplane.pb")
         profile = jax.profiler.ProfileData.from_file(str(path))
-        spent: Counter[str] = Counter()
+        spent: dict[str, float] = defaultdict(float)
         for plane in profile.planes:
             for line in plane.lines:
                 for event in line.events:
@@ -51,7 +51,7 @@ def shares_by_kind(spent: Mapping[str, float]) -> dict[str, float]:
     Raises:
         RuntimeError: If none is an operation.
     """
-    kinds: Counter[str] = Counter()
+    kinds: dict[str, float] = defaultdict(float)
     for name, time in spent.items():
         if not NAME.fullmatch(name) or CONTROL.match(name):
             continue

@@ -132,8 +132,7 @@ def test_sides_take_turns() -> None:
 
 def test_the_largest_share_is_the_limit_that_binds() -> None:
     # In one millisecond: 4e6 operations take 0.5 ms, 2e5 bytes 0.1 ms, 300 random words 0.3 ms.
-    needs = {"flops": 4e6, "moved": 2e5, "draws": 300}
-    case = Case("x", "ms", lambda: 1.0, seconds=1e-3, **needs)
+    case = Case("x", "ms", lambda: 1.0, flops=4e6, moved=2e5, draws=300, seconds=1e-3)
     row = measure(case, 5, lambda: SPEEDS)
     assert "ratio" not in row and row["rounds"] == 5
     assert row["limit"] == "matmul peak" and row["share_of_limit"] == pytest.approx(0.5)

@@ -30,7 +30,7 @@ def uniforms(
     """
     kept = jax.dtypes.canonicalize_dtype(dtype)
     threefry = str(jax.random.key_impl(key)) == "threefry2x32"
-    counted = jax.config.jax_threefry_partitionable and math.prod(shape) < 2**32
+    counted = jax.threefry_partitionable.value and math.prod(shape) < 2**32
     if not (threefry and counted and kept in (jnp.float32, jnp.float64)):
         return jax.random.uniform(key, shape, dtype)
     high, low = _words(key, shape)
