@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from circuitax.records.estimate import Estimate
+from circuitax.records.estimate import Estimate, exact
 from circuitax.records.measured import Measured
 from circuitax.records.record import Record
 from circuitax.records.slope import slope_estimate
@@ -24,10 +24,11 @@ def measure(record: Record) -> Measured:
 
 
 def exponent(data: xr.Dataset, name: str, cost: str) -> Estimate:
-    """Slope of log cost over log size at the largest sizes."""
+    """Slope of log cost over log size at the largest sizes; two points have no interval."""
     size, costs = costs_of(data, name, cost)
     size, costs = size[-LARGEST:], costs[-LARGEST:]
-    return slope_estimate(np.repeat(np.log(size), costs.shape[1]), np.log(costs).ravel())
+    x, y = np.repeat(np.log(size), costs.shape[1]), np.log(costs).ravel()
+    return slope_estimate(x, y) if len(x) > 2 else exact((y[1] - y[0]) / (x[1] - x[0]), n=2)
 
 
 def costs_of(data: xr.Dataset, name: str, cost: str) -> tuple[np.ndarray, np.ndarray]:

@@ -8,7 +8,13 @@ import xarray as xr
 from circuitax.records.record import Record
 from experiments.cost_of_size.experiment import Spec
 from experiments.cost_of_size.figure import draw
-from experiments.cost_of_size.measures import MEGABYTES, SECONDS, end_of_one_machine, measure
+from experiments.cost_of_size.measures import (
+    MEGABYTES,
+    SECONDS,
+    end_of_one_machine,
+    exponent,
+    measure,
+)
 from experiments.cost_of_size.works import WORKS, paths, processor_seconds, vocabulary
 
 
@@ -35,6 +41,11 @@ def test_exponents_are_those_of_the_largest_sizes() -> None:
         assert found[f"cost-{name}"].value == pytest.approx(2)
         assert found[f"cost-{name}-memory"].value == pytest.approx(1)
         assert found[f"cost-{name}"].n == 6 and found[f"cost-{name}-memory"].n == 3
+
+
+def test_two_sizes_have_an_exponent_without_an_interval() -> None:
+    found = exponent(known().data.isel(step=[1, 3]), "heads", "megabytes")
+    assert found.value == found.low == found.high == pytest.approx(1) and found.n == 2
 
 
 def test_one_machine_ends_where_the_first_limit_is_reached() -> None:
