@@ -7,6 +7,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from circuitax.kernel.uniforms import uniforms
+
 PEAK_SIZE = 2048
 # Far beyond any cache: 128 MB are read and as many written.
 COPY_WORDS = 2**25
@@ -22,7 +24,7 @@ class Speeds(NamedTuple):
     memory: float
     """Bytes read and written by a copy that no cache holds."""
     generator: float
-    """Random words of 32 bits by threefry, the generator of every experiment."""
+    """Uniform numbers of 32 bits by threefry, as training steps draw them."""
 
 
 def least_seconds(
@@ -51,7 +53,7 @@ def machine_speeds() -> Callable[[], Speeds]:
     product = jax.jit(lambda x: x @ x)
     # In place, since new pages cost more than the bytes that are written to them.
     pass_over = jax.jit(lambda x: x + 1, donate_argnums=0)
-    draw = jax.jit(lambda key: jax.random.bits(key, (DRAWN_WORDS,)))
+    draw = jax.jit(lambda key: uniforms(key, (DRAWN_WORDS,)))
 
     def copy() -> jax.Array:
         nonlocal words
