@@ -1,6 +1,7 @@
 """Training toy models: a step, and two whole figures, against the official protocol."""
 
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 
@@ -20,6 +21,7 @@ from circuitax.training.selection import as_cells, best_of, take
 from circuitax.training.toy import ToyHyper, ToyProblem
 from experiments.benchmarks.case import Case
 from experiments.benchmarks.peer import Peer
+from experiments.benchmarks.profiled import time_by_kind
 
 PEER = "PyTorch 2.13.0, eager, official protocol"
 # (n, m, members), steps a round of ours and of theirs, target.
@@ -95,11 +97,40 @@ def _step_case(
         theirs=theirs,
         peer=PEER,
         target=target if common else None,
-        # x W^T, h W, and the three products of the gradient.
-        flops=10.0 * n * m * BATCH * n_members,
+        flops=_flops(n, m, n_members),
+        draws=n * BATCH * n_members / share,
+        floors={"drawing of the batches alone": _drawing(problem, n_members // share, our_steps)},
+        parts=lambda: time_by_kind(ours),
         seconds=1e-3,
         note="same optimizer, batch and loss; theirs draws twice a feature and member",
     )
+
+
+def _flops(n: int, m: int, n_members: int) -> float:
+    """Of one step: ``W x``, ``Wᵀ h``, and the three products of the gradient."""
+    return 10.0 * n * m * BATCH * n_members
+
+
+def _drawing(problem: ToyProblem, n_batches: int, n_steps: int) -> Callable[[], float]:
+    """Milliseconds a step to draw its batches and to do no more than add them up."""
+    keys = jax.random.split(jax.random.key(0), n_batches)
+
+    @jax.jit
+    def draw(keys: jax.Array) -> jax.Array:
+        def one(total: jax.Array, step: jax.Array) -> tuple[jax.Array, None]:
+            drawn = jax.vmap(problem.batch, (0, None))(keys, step)
+            return total + drawn.sum(), None
+
+        return jax.lax.scan(one, jnp.zeros(()), jnp.arange(n_steps))[0]
+
+    jax.block_until_ready(draw(keys))
+
+    def drawing() -> float:
+        start = time.perf_counter()
+        jax.block_until_ready(draw(keys))
+        return (time.perf_counter() - start) / n_steps * 1e3
+
+    return drawing
 
 
 def _intro_case(peer: Peer) -> Case:
@@ -137,7 +168,19 @@ def _intro_case(peer: Peer) -> Case:
         f"warm; theirs: {INTRO_THEIR_STEPS} steps; mean loss over densities on 65,536 common "
         "fresh samples is no higher, or the benchmark stops"
     )
-    return Case("intro figure to an equal or better loss", "s", ours, theirs, PEER, 20.0, note=note)
+    steps, n_members = INTRO_STEPS, INTRO_RESTARTS * n_densities
+    return Case(
+        name="intro figure to an equal or better loss",
+        unit="s",
+        ours=ours,
+        theirs=theirs,
+        peer=PEER,
+        target=20.0,
+        flops=steps * _flops(n, m, n_members),
+        draws=steps * n * BATCH,
+        parts=lambda: time_by_kind(lambda: _train_intro(problem, hyper, 0)),
+        note=note,
+    )
 
 
 def _geometry_case(peer: Peer) -> Case:
