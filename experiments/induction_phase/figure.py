@@ -1,7 +1,8 @@
 """Induction heads appear abruptly, with two layers or smeared keys and never with one plain layer.
 
 training   Loss, in-context score, prefix matching and previous-token score change together.
-           Refuted if the orange curves bend at different times, or the grey ones bend at all.
+           Refuted if the orange curves turn at different times, or a grey one gets to where the
+           others end.
 windows    The heads form while the in-context score falls, not before or after. Titles count the
            seeds whose marks all lie in the bar; a ring is around each mark that does not. Refuted
            if rings are more than the exception: in over a tenth of the seeds of a.

@@ -1,6 +1,7 @@
 """Two layers on real text, before any induction head: local heads, useful one at a time.
 
-terms         Loss with paths of each order, and with the order-1 terms of each layer. Refuted if
+terms         Single heads save more loss than virtual heads, and most of it is the second layer's.
+              Loss with paths of each order, and with the order-1 terms of each layer. Refuted if
               virtual heads take off more than single ones, or if the first layer's terms are worth
               as much with the second layer's as without.
 distance      Attention by distance, every head of every seed. Refuted if a head of the first layer

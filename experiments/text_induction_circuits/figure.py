@@ -2,8 +2,9 @@
 
 composition   The previous-token head feeds the keys of the induction head, as on random texts.
               Refuted if the marked pair is not the brightest of its K panel.
-patterns      What both heads attend to on random tokens, repeated, which they were not trained on.
-              Refuted without stripes.
+patterns      Trained on text, two heads find the earlier copy of random tokens too. Each token is
+              named by a letter; arcs are as thick as the attention. Refuted without two stripes:
+              one beside the diagonal, one a period away.
 eigenvalues   Training moves heads into the corner of copying and matching, with the previous-token
               head and not with another. Refuted if induction heads after training lie where they
               lay before.
