@@ -41,7 +41,7 @@ thorough: venv  ## the tests that take longer: whole runs, sweeps, kills (CI run
 
 slowlist: venv  ## run all tests on a cold cache and write down which take longer, in tests/slow.txt
 	rm -rf .cache/tests
-	$(PYTEST) -m "not mutant" --list-slow
+	$(PYTEST) -m "not mutant and not slurm" --list-slow
 
 mutants: venv  ## plant the known bugs, one at a time, and see the test suite notice each (CI does)
 	$(PY) -m pytest tests/mutations --durations=10
