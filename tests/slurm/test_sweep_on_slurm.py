@@ -9,6 +9,7 @@ minutes. ``make test`` leaves it out.
 import importlib.util
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -147,7 +148,9 @@ def test_nothing_is_lost(
     assert [statuses[str(job)]["status"] for job in range(4)] == ["failed", *3 * ["done"]]
     for job, before in zip((1, 2), queued, strict=True):
         log = (results / "house_stack" / runs[job] / "log.txt").read_text()
-        assert before >= 3 and f"stack: {PASSES - before} chunks" in log, log
+        (computed,) = re.findall(r"stack: (\d+) chunks", log)
+        # The chunk under way when the signal came is kept too.
+        assert 3 <= before <= PASSES - int(computed) <= before + 2, log
 
     # What finished is merged, and what is missing is named.
     assert collect.main(["experiment=house_stack"]) == 2
