@@ -47,7 +47,7 @@ SWEEP = (
         "hydra.launcher.cpus_per_task=1",
         "hydra.launcher.mem_gb=1",
     ),
-    *(f"hydra.launcher.partition={cluster.LOW}", "scale=tiny"),
+    "scale=tiny",
 )
 PASSES = 60  # of a second each, so that there is time to interfere
 STACK = ("experiment=house_stack", f"n_passes={PASSES}", "width=2,4", "depth=1,2")
