@@ -18,7 +18,7 @@ help:  ## this list
 venv:  ## only make .venv, or bring it up to date
 	@.ci/venv $(EXTRAS)
 
-reproduce: venv  ## set up, run every experiment (resuming what is done), write figures and the claims ledger
+reproduce: venv  ## set up, run every experiment (resuming what is done), write figures and the claims page
 	$(PY) -m experiments.reproduce scale=$(SCALE) $(if $(ONLY),only=$(ONLY)) $(if $(AGAIN),again=yes)
 
 test: venv  ## set up, lint, check types, run the quick tests; says how long it took
