@@ -1,7 +1,7 @@
-"""The jobs of a sweep on a Slurm cluster: each saves, requeues and leaves word by itself.
+"""The jobs of a sweep on a Slurm cluster: each saves its state when Slurm stops it, and resumes.
 
-Slurm's own word is not enough: it reports COMPLETED for a Python exception. What a job left in its
-folder counts; Slurm is asked about those that left nothing.
+The state that Slurm reports is not enough, since it is COMPLETED for a Python exception too. What
+counts is the status that a job writes into its folder; Slurm is asked about jobs without one.
 """
 
 import signal

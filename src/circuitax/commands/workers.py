@@ -142,7 +142,7 @@ def _ending(exitcode: int | None) -> str:
 
 
 def failed(folder: Path, job: Job, reason: str) -> None:
-    """Say and note why a job failed, unless it has left word itself.
+    """Say why a job failed and write it into its folder, unless the job has written a status.
 
     Args:
         folder: Of the sweep.
