@@ -116,7 +116,7 @@ class _Flag(StopFlag):
 
 
 def _executor(settings: Mapping[str, Any]) -> submitit.AutoExecutor:
-    plain = {
+    plain: dict[str, Any] = {
         name: OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
         for name, value in settings.items()
     }

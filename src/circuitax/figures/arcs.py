@@ -1,6 +1,7 @@
 """Attention as arcs over a text: [A][B] … [A] → [B]."""
 
 import string
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -59,7 +60,9 @@ def arcs(
     earlier = next(place for place in range(at) if letters[place] == letters[at])
     named = {earlier, earlier + 1, at, at + 1}
     for place, letter in enumerate(letters):
-        how = {"fontweight": "bold", "color": BLACK} if place in named else {"color": GREY}
+        how: dict[str, Any] = (
+            {"fontweight": "bold", "color": BLACK} if place in named else {"color": GREY}
+        )
         ax.text(place, 0, letter, ha="center", va="center", fontsize=6, family="monospace", **how)
     for place in (earlier, earlier + 1, at):
         ax.add_patch(_box(place))
@@ -68,7 +71,7 @@ def arcs(
         _arc(ax, at, source, induction[at, source], ORANGE, 1)
     for source in range(earlier + 2):
         _arc(ax, earlier + 1, source, previous[earlier + 1, source], BLUE, -1)
-    words = {"fontsize": 7, "va": "center"}
+    words: dict[str, Any] = {"fontsize": 7, "va": "center"}
     above = 0.5 + 0.5 * _height(at - earlier - 1)
     ax.text(at, above, f"  … [{letters[at]}] → [{letters[at + 1]}]", color=ORANGE, **words)
     ax.text(
@@ -98,6 +101,6 @@ def _height(distance: int) -> float:
     return 0.6 + 0.04 * distance
 
 
-def _box(place: int, **line: str) -> FancyBboxPatch:
-    box = {"boxstyle": "square,pad=0", "facecolor": "none", "edgecolor": BLACK, "linewidth": 0.6}
-    return FancyBboxPatch((place - 0.48, -0.45), 0.96, 0.9, **{**box, **line})
+def _box(place: int, **line: Any) -> FancyBboxPatch:
+    box: dict[str, Any] = {"boxstyle": "square,pad=0", "facecolor": "none", "linewidth": 0.6}
+    return FancyBboxPatch((place - 0.48, -0.45), 0.96, 0.9, edgecolor=BLACK, **box, **line)

@@ -27,6 +27,8 @@ def _embedded(path: Path, changed: int) -> str:
         finer = picture.info.get("dpi", (_SCREEN,))[0] / _SCREEN
         shown = picture.convert("RGB")
         if finer > 1:
-            shown = shown.resize([round(side / finer) for side in shown.size], Image.LANCZOS)
+            shown = shown.resize(
+                [round(side / finer) for side in shown.size], Image.Resampling.LANCZOS
+            )
         shown.save(buffer, format="webp", quality=_QUALITY, method=2)
     return "data:image/webp;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")

@@ -52,15 +52,18 @@ def patterns(data: xr.Dataset) -> Figure:
         "previous-token head": (0, int(one.previous_head)),
         "induction head": (1, int(one.induction_head)),
     }
-    found = [one.pattern.isel(layer=layer, head=head).values for layer, head in named.values()]
-    at = clearest(*found, repeat)
+    previous, induction = (
+        one.pattern.isel(layer=layer, head=head).values for layer, head in named.values()
+    )
+    at = clearest(previous, induction, repeat)
     letters = lettered(text, at - repeat)
     figure = Figure(figsize=(PAGE, 4.5))
     grid = figure.add_gridspec(2, 2, height_ratios=(1.1, 3.3))
     strip = figure.add_subplot(grid[0, :])
-    arcs(strip, letters, *found, at)
+    arcs(strip, letters, previous, induction, at)
     axes = [figure.add_subplot(grid[1, column]) for column in range(2)]
-    for ax, A, (name, (layer, head)) in zip(axes, found, named.items(), strict=True):
+    both = zip(axes, (previous, induction), named.items(), strict=True)
+    for ax, A, (name, (layer, head)) in both:
         image = ax.imshow(A, vmin=0, vmax=1, cmap=SEQUENTIAL)
         for start in range(repeat, len(text), repeat):
             ax.axhline(start - 0.5, color="white", linewidth=0.6)
