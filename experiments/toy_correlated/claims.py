@@ -11,7 +11,7 @@ from circuitax.records.claims import ClaimSource, at_least, at_most, near
 PAPER = ClaimSource(
     "Toy Models of Superposition, correlated and anticorrelated features",
     kind="shape",
-    n=8,
+    n=24,
     selection="lowest exact loss of the seeds, at every density",
     origin="published",
     link=papers.TOY_MODELS,

@@ -34,9 +34,9 @@ def measure(record: Record) -> Measured:
     return Measured(found, {}, unmet_rest(CLAIMS, found, reason))
 
 
-def reached(data: xr.Dataset) -> xr.DataArray:
+def reached(data: xr.Dataset, loss: str = "loss") -> xr.DataArray:
     """Whether a network has found the optimum of its cell; not if it diverged."""
-    return data.loss <= (1 + TOLERANCE) * data.optimum_loss
+    return data[loss] <= (1 + TOLERANCE) * data.optimum_loss
 
 
 def _decaying(data: xr.Dataset) -> dict[str, Estimate]:
@@ -66,8 +66,9 @@ def _decaying(data: xr.Dataset) -> dict[str, Estimate]:
 
 
 def _dense(cell: xr.Dataset) -> dict[str, Estimate]:
-    """Two orthogonal features and three ignored ones."""
-    W, b = _weights_that_reached(cell)
+    """Two orthogonal features and three ignored ones, in the seeds that were trained for these."""
+    which = reached(cell, "dense_loss").values
+    W, b = cell.dense_W.values[which], cell.dense_b.values[which]
     if len(W) < 2:
         return {}
     norms = np.linalg.norm(W, axis=1)
