@@ -83,7 +83,7 @@ CLAIMS = (
     ),
     replace(OPTIMUM, origin="ours", link="", n=8).claim(
         "correlated-trained-collapsed",
-        "The best of eight trained networks has as many collapsed pairs as the optimum "
+        "The best of the trained networks has as many collapsed pairs as the optimum "
         "(share of densities)",
         at_least(0.7),
         "neighbouring classes have nearly equal losses",
