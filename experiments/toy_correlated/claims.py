@@ -11,7 +11,7 @@ from circuitax.records.claims import ClaimSource, at_least, at_most, near
 PAPER = ClaimSource(
     "Toy Models of Superposition, correlated and anticorrelated features",
     kind="shape",
-    n=24,
+    n=8,
     selection="lowest exact loss of the seeds, at every density",
     origin="published",
     link=papers.TOY_MODELS,
@@ -83,7 +83,7 @@ CLAIMS = (
     ),
     replace(OPTIMUM, origin="ours", link="", n=8).claim(
         "correlated-trained-collapsed",
-        "The best of the trained networks has as many collapsed pairs as the optimum "
+        "The best of eight trained networks has as many collapsed pairs as the optimum "
         "(share of densities)",
         at_least(0.7),
         "neighbouring classes have nearly equal losses",

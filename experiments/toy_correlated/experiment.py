@@ -28,7 +28,7 @@ from circuitax.training.optim import OptimSpec
 from circuitax.training.selection import RULE, best_of
 from circuitax.training.toy import Features, ToyHyper, ToyProblem
 
-BUDGET_SECONDS = 150
+BUDGET_SECONDS = 75
 PAPER_SECONDS = 900  # by its work against quick scale; not run
 PAIR = 2
 # Name: number of sets, how members of a set occur together.

@@ -31,7 +31,7 @@ from circuitax.training.optim import OptimSpec
 from circuitax.training.selection import RULE, best_of
 from circuitax.training.toy import ToyHyper, ToyProblem
 
-BUDGET_SECONDS = 80
+BUDGET_SECONDS = 60
 PAPER_SECONDS = 600  # by its work against quick scale; not run
 # Dimensions of what is known of each cell, and of each network.
 CELL = ("importance_base", "sparsity")
@@ -50,7 +50,6 @@ class Spec:
         convention: Mean over features in the notebook, sum in the paper.
         seeds: Independent initialisations and data streams, at least 1; the same in every cell, so
             that cells are compared in pairs.
-        dense_seeds: Others at p = 1 and the first importances alone, at least 1.
         chunk: Steps between two checkpoints of the progress, a divisor of ``optim.steps``.
         restarts: Random starts of the exact optimum in each cell, at least 1.
         crossover_points: Densities at which digons and pentagon are followed, at least 2.
@@ -61,13 +60,12 @@ class Spec:
     optim: OptimSpec = field(default_factory=OptimSpec)
     convention: Convention = Convention.mean
     seeds: int = 10
-    dense_seeds: int = 100
     chunk: int = 500
     restarts: int = 24
     crossover_points: int = 21
 
     def __post_init__(self) -> None:
-        require_at_least(self, 1, "seeds", "dense_seeds", "chunk", "restarts")
+        require_at_least(self, 1, "seeds", "chunk", "restarts")
         require_at_least(self, 2, "crossover_points")
         require_divides(self, "chunk", "optim.steps")
         networks = self.seeds * len(self.task.sparsity) * len(self.task.importance_base)
@@ -104,8 +102,6 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
             shape = value.shape[1:]  # of a loss, of biases, or of weights
             dims = CELL + WEIGHTS[len(WEIGHTS) - len(shape) :]
             arrays[name] = (dims, value.reshape(cells + shape))
-        if 0 in spec.task.sparsity:
-            arrays |= _dense(lab, derive(key, "dense"), spec, problem, hyper)
         if (n, m) == (5, 2):
             coords["crossover_density"] = np.linspace(0.14, 0.26, spec.crossover_points)
             branches = lab.stage("crossover", _branches, spec, coords["crossover_density"])
@@ -150,23 +146,6 @@ def _cells(spec: Spec) -> ToyHyper:
     importance = np.asarray(spec.task.importance(n))[:, None, :]
     cells = np.broadcast_arrays(density, importance)
     return ToyHyper(*(jnp.asarray(a.reshape(-1, n)) for a in cells))
-
-
-def _dense(
-    lab: Lab, key: jax.Array, spec: Spec, problem: ToyProblem, hyper: ToyHyper
-) -> dict[str, Any]:
-    """More networks on features that are always on: weights and exact losses, ``[dense_seed]``."""
-    cell = jax.tree.map(lambda leaf: leaf[spec.task.sparsity.index(0)][None], hyper)
-    seeds = spec.dense_seeds
-    trained = crossed_training(
-        lab, "train-dense", key, problem, spec.optim, cell, seeds=seeds, chunk=spec.chunk
-    )
-    loss = lab.stage("exact-dense", exact_losses, trained.models, *in_every_seed(cell, seeds))
-    return {
-        "dense_W": (("dense_seed", *WEIGHTS), np.asarray(trained.models.W)),
-        "dense_b": (("dense_seed", "feature"), np.asarray(trained.models.b)),
-        "dense_loss": ("dense_seed", np.where(trained.alive, loss, np.nan)),
-    }
 
 
 def _encoder(params: TiedWeights | DenseWeights) -> tuple[np.ndarray, np.ndarray]:
