@@ -109,7 +109,8 @@ def slopes(part: xr.Dataset) -> dict[str, np.ndarray]:
 
     def fall(begin: xr.DataArray | float, stop: xr.DataArray | float) -> np.ndarray:
         begin, stop = (xr.ones_like(start) * value for value in (begin, stop))
-        factor = np.log(stop / begin.where(begin > 0))
+        ratio = stop / begin.where(begin > 0)
+        factor = np.log(ratio.where(ratio > 0))
         lost = at(part.loss, begin) - at(part.loss, stop)
         return np.asarray((lost / factor.where(factor > 0.05)).values)
 

@@ -57,5 +57,7 @@ CLAIMS = (
         section="residual stream, heads with negative eigenvalues (F21)",
         n=4,
         selection="all heads; n counts texts",
+        explanation="the 21 heads below -0.9 give it 0.22 of their attention, the 51 from there to "
+        "-0.3 give it 0.06, as all others do: a weak score may be no erasing",
     ),
 )

@@ -96,7 +96,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
 
 def variances(W_E: Float[Array, "d_vocab d_model"]) -> Float[Array, " d_model"]:
     """Share of the variance over tokens along each principal component, the largest first."""
-    centred = W_E - W_E.mean(axis=0)
+    centred = W_E - W_E.mean(axis=0, keepdims=True)
     sizes = jnp.linalg.eigvalsh(centred.T @ centred)[::-1]
     return jnp.maximum(sizes, 0) / sizes.sum()
 

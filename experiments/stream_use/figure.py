@@ -1,9 +1,9 @@
 """What a real model's embeddings, neurons and heads do to its stream.
 
-use   Embeddings spread over the stream; some neurons write against what they read; heads with
-      negative eigenvalues look at the present token. Refuted, panel by panel: if the curve is the
-      dotted one; if no neuron lies left of the random law; if the dots on the left lie as low as
-      those on the right.
+use   Embeddings take up most of the stream; many neurons write against what they read; heads with
+      an eigenvalue score near -1 look most at the present token. Refuted, panel by panel: if
+      the curve rises at once; if no neuron lies left of the random law; if the dots at the left
+      edge lie as low as their neighbours.
 """
 
 import numpy as np
@@ -43,7 +43,7 @@ def use(record: Record) -> Figure:
     law = np.sqrt(n / (2 * np.pi)) * np.exp(-n * data.centre.values**2 / 2)
     neurons.plot(data.centre, law, color=GREY, linestyle="--", label="random directions")
     least = float(np.min(1 / total) / width)
-    neurons.set(yscale="log", ylim=(least / 2, None), xlabel="cosine with what it writes")
+    neurons.set(yscale="log", ylim=(least / 2, 20), xlabel="cosine with what it writes")
     neurons.set(ylabel="density of neurons", title=f"{int(total[0]):,} neurons")
     legend_above(figure, neurons, columns=3)
     score, present = data.eigenvalues.values.ravel(), data.present.mean("text").values.ravel()

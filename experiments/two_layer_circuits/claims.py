@@ -158,6 +158,8 @@ CLAIMS = (
         "... and those of the first layer a part of it: share",
         between(0.05, 0.5),
         "1.3 of 5.25 in the paper, a quarter (F17); within a factor of two above, and above 0",
+        explanation="random tokens have no skip-trigrams: a head of the first layer that "
+        "cannot find the repeat may have little to say",
         printed="1.3 nats of 5.25",
     ),
     TERMS.claim(

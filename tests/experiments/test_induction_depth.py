@@ -7,6 +7,8 @@ import pytest
 import xarray as xr
 
 from circuitax.circuits.ground_truth import induction_model
+from circuitax.data.repeated import RepeatedSource
+from circuitax.kernel.spec import TransformerSpec
 from circuitax.records.record import Record
 from experiments.induction_depth.experiment import Spec, broken, read_heads
 from experiments.induction_depth.measures import measure, slopes
@@ -108,6 +110,6 @@ def test_the_fall_for_each_factor_e_of_tokens_is_that_of_a_straight_line() -> No
 
 
 def test_a_vocabulary_without_a_symbol_left_is_refused() -> None:
-    spec = Spec()
+    task = RepeatedSource(d_vocab=8, length=20, batch=2, min_period=4, max_period=8)
     with pytest.raises(ValueError, match="a symbol must be left"):
-        Spec(task=spec.task.__class__(d_vocab=8, length=20, batch=2, min_period=4, max_period=8))
+        Spec(TransformerSpec(d_vocab=8), task=task)
