@@ -2,13 +2,14 @@
 #   JAX=cuda13 or JAX=tpu installs the matching accelerator build.
 #   SCALE=tiny|quick|evening|paper and ONLY=a,b narrow what is reproduced; AGAIN=1 computes it again.
 .DEFAULT_GOAL := help
-.PHONY: help reproduce test lint types unit mutants accept benchmark docs venv constraints clean smollm2
+.PHONY: help reproduce test lint types unit thorough slowlist mutants accept benchmark docs venv constraints clean smollm2
 PY := .venv/bin/python
 JAX ?=
 SCALE ?= quick
 ONLY ?=
 AGAIN ?=
 comma := ,
+PYTEST = $(PY) -m pytest -n auto --maxprocesses=4 --dist loadfile --no-loadscope-reorder
 EXTRAS := dev$(if $(JAX),$(comma)$(JAX))
 
 help:  ## this list
@@ -17,10 +18,10 @@ help:  ## this list
 venv:  ## only make .venv, or bring it up to date
 	@.ci/venv $(EXTRAS)
 
-reproduce: venv  ## set up, run every experiment (resuming what is done), write figures and the claims ledger
+reproduce: venv  ## set up, run every experiment (resuming what is done), write figures and the claims page
 	$(PY) -m experiments.reproduce scale=$(SCALE) $(if $(ONLY),only=$(ONLY)) $(if $(AGAIN),again=yes)
 
-test: venv  ## set up, lint, check types, run the test suite; says how long it took
+test: venv  ## set up, lint, check types, run the quick tests; says how long it took
 	@begin=$$(date +%s); status=0; $(MAKE) --no-print-directory lint types unit || status=$$?; \
 	seconds=$$(($$(date +%s) - begin)); \
 	echo "make test took $$((seconds / 60)) min $$((seconds % 60)) s"; exit $$status
@@ -32,8 +33,15 @@ lint: venv  ## only ruff
 types: venv  ## only mypy
 	$(PY) -m mypy
 
-unit: venv  ## only pytest, without the mutants; what it compiles is kept in .cache/tests
-	$(PY) -m pytest -n auto --maxprocesses=4 --dist loadfile --no-loadscope-reorder -m "not mutant" --durations=10
+unit: venv  ## only the quick tests; what they compile is kept in .cache/tests
+	$(PYTEST) -m "not slow and not mutant" --durations=10
+
+thorough: venv  ## the tests that take longer: whole runs, sweeps, kills (CI runs them too)
+	$(PYTEST) -m "slow and not mutant" --durations=10
+
+slowlist: venv  ## run all tests on a cold cache and write down which take longer, in tests/slow.txt
+	rm -rf .cache/tests
+	$(PYTEST) -m "not mutant" --list-slow
 
 mutants: venv  ## plant the known bugs, one at a time, and see the test suite notice each (CI does)
 	$(PY) -m pytest tests/mutations --durations=10

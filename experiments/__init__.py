@@ -1,1 +1,1 @@
-"""One folder per experiment; the entries are run, reproduce, collect, render and benchmark."""
+"""One folder for each experiment; beside them the commands, as entries of a few lines."""

@@ -1,6 +1,7 @@
 """Test session: eight simulated CPU devices, no rank promotion, derandomised properties.
 
-What JAX compiles is kept on disk between sessions, in ``.cache/tests`` of the checkout.
+What JAX compiles is kept on disk between sessions, in ``.cache/tests`` of the checkout. Tests that
+take longer are named in ``slow.txt``: ``make test`` leaves them to ``make thorough``.
 """
 
 import hashlib
@@ -78,6 +79,46 @@ hypothesis.settings.register_profile(
     ],
 )
 hypothesis.settings.load_profile("circuitax")
+
+SLOW_SECONDS = 1.5  # a test in slow.txt took longer than this, alone on one of two cores
+SLOW = Path(__file__).with_name("slow.txt")
+
+
+def _listed() -> set[str]:
+    return {line for line in SLOW.read_text().splitlines() if line and not line.startswith("#")}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--list-slow", action="store_true", help="write the tests that took long to tests/slow.txt"
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the tests that slow.txt names, and refuse names of tests that are gone."""
+    listed = _listed()
+    for item in items:
+        if item.nodeid in listed:
+            item.add_marker("slow")
+    if config.getoption("--list-slow") or any("::" in argument for argument in config.args):
+        return
+    read = {item.nodeid.partition("::")[0] for item in items}
+    here = {name for name in listed if name.partition("::")[0] in read}
+    gone = sorted(here - {item.nodeid for item in items})
+    if gone:
+        raise pytest.UsageError(f"tests/slow.txt names tests that are not there: {gone}")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if not terminalreporter.config.getoption("--list-slow"):
+        return
+    seconds: dict[str, float] = {}
+    for report in terminalreporter.getreports("passed") + terminalreporter.getreports(""):
+        seconds[report.nodeid] = seconds.get(report.nodeid, 0.0) + report.duration
+    names = sorted(name for name, took in seconds.items() if took > SLOW_SECONDS)
+    head = [line for line in SLOW.read_text().splitlines() if line.startswith("#")]
+    SLOW.write_text("\n".join([*head, *names]) + "\n")
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -3,7 +3,7 @@
 #
 # A toy model stores five features in two numbers and reads them back through a ReLU:
 # `x' = ReLU(Wᵀ W x + b)`, with `W` of shape `[2, 5]`. Each feature is on with probability p, the
-# *density*. Two features fit without loss, one a dimension. What happens to the other three?
+# *density*. Two features fit without loss, one in each dimension. What happens to the other three?
 #
 # We do not sample data here. The expected loss is computed exactly, as an integral, so that two
 # arrangements can be compared without noise.

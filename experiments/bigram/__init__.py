@@ -1,4 +1,4 @@
-"""Remark 21 of S0, the project's source note: a model without layers is the bigram table.
+"""A model without layers is the bigram table: Remark 21 of the project's source note, S0.
 
 A one-layer direct path is not.
 """

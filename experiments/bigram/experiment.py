@@ -1,6 +1,6 @@
 """A model without layers learns the bigram table; the direct path of a one-layer model does not.
 
-This is Remark 21 of S0, the project's source note.
+This is Remark 21 of S0, "Some Structures in Transformer Architectures", the project's source note.
 """
 
 from dataclasses import dataclass, field
@@ -50,7 +50,7 @@ class Spec:
         widths: d_model as shares of the vocabulary, each in (0, 1], increasing, the last one 1.
         optim: Optimizer, on the whole count matrix.
         seeds: Members at each width.
-        strength: Pseudo-counts a row of the smoothed table, positive.
+        strength: Pseudo-counts in each row of the smoothed table, positive.
     """
 
     task: TextSpec = field(default_factory=TextSpec)

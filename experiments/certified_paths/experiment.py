@@ -83,7 +83,7 @@ class Spec:
             raise ValueError(f"lengths={self.lengths} must be odd numbers, at least one")
 
     def outside_inputs(self) -> dict[str, str]:
-        """Checksums of weights and prose, so that other ones are another run."""
+        """Checksums of weights and prose, so that other files make another run."""
         return outside_inputs(self.weights, text=True)
 
 

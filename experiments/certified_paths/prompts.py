@@ -38,7 +38,7 @@ def prose_prompts(
     is_word: Callable[[int], bool],
     rng: np.random.Generator,
 ) -> list[Prompt]:
-    """Stretches of text before a word that stood behind the same token before, one from a text.
+    """Stretches of text before a word that followed the same token earlier, one from each text.
 
     Each text is searched from a random place on; a text without such a stretch is passed over.
 

@@ -48,7 +48,7 @@ class Spec:
     Attributes:
         model: Sizes; layers, norm and positions are set by each arm.
         max_depth: Depths 0 to this many layers, from 2 to 5.
-        score_heads: Heads a layer of the model whose scores are taken apart.
+        score_heads: Heads in each layer of the model whose scores are taken apart.
         random: Freshly initialised model for the nulls; two layers.
         seeds: Models of each kind, each with its own weights and text.
     """

@@ -62,7 +62,7 @@ class Spec:
         return [n for n in MODELS.values() if (folder / f"{n}.safetensors").is_file()]
 
     def outside_inputs(self) -> dict[str, str]:
-        """Checksum of the files, so that other weights are another run."""
+        """Checksum of the files, so that other weights make another run."""
         if not self.source:
             return {}
         folder = Path(self.source).expanduser()

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 from circuitax.circuits.composition import composition_scores
 from circuitax.circuits.expansion import expand
 from circuitax.circuits.heads import token_ov
+from circuitax.circuits.in_context import token_losses
 from circuitax.circuits.ledger import ledger
 from circuitax.circuits.spectra import copying_score
 from circuitax.kernel.forward import forward
@@ -78,9 +79,8 @@ def _nats(model: Model, tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The loss of each next token, and whether it is the most probable."""
 
     def of_text(text: Array) -> tuple[Array, Array]:
-        logits = forward(model, text)[0][:-1]
-        own = jnp.take_along_axis(jax.nn.log_softmax(logits), text[1:, None], axis=-1)[:, 0]
-        return -own, logits.argmax(axis=-1) == text[1:]
+        logits = forward(model, text)[0]
+        return token_losses(logits, text), logits[:-1].argmax(axis=-1) == text[1:]
 
     nats, right = on_each(of_text, tokens)
     return np.asarray(nats), np.asarray(right)
@@ -88,9 +88,7 @@ def _nats(model: Model, tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _marked_loss(logits: Float[Array, "n_ctx d_vocab"], label: tuple[Array, Array]) -> Array:
     text, marked = label
-    log_probs = jax.nn.log_softmax(logits[:-1])
-    own = jnp.take_along_axis(log_probs, text[1:, None], axis=-1)[:, 0]
-    return -jnp.where(marked, own, 0).sum() / marked.sum()
+    return jnp.where(marked, token_losses(logits, text), 0).sum() / marked.sum()
 
 
 def _unseen(model: Model, first: int, n: int) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 
 
 class TorchDraws:
-    """Draws in torch's order; each takes one 32-bit word a number.
+    """Draws in torch's order; each number takes one 32-bit word.
 
     Args:
         seed: As in ``torch.manual_seed``, in ``[0, 2**32)``.

@@ -1,7 +1,7 @@
 """Who does what: by looking, by writing, by patching; and what each component is worth.
 
 roles       First-layer heads look one token back, second-layer heads find what followed last time,
-            and they find it by keys that the first wrote. A dot a head, all seeds together.
+            and they find it by keys that the first wrote. A dot is a head; all seeds together.
             Refuted if the coloured dots of a lie among the grey ones, if K does not stand out in
             c, or if the heads that have a role can be exchanged at no cost.
 readings    Heads told apart by five more readings, none of which names the two kinds on its own.
@@ -134,7 +134,7 @@ def readings(data: xr.Dataset) -> Figure:
     for name, colour in ROLES:
         key.plot([], [], "o", color=colour, markersize=3, label=name)
     key.plot([], [], color=BLACK, linewidth=0.7, linestyle="--", label="by chance")
-    key.legend(loc="center", title=f"a dot a head, a column a seed,\nn = {data.sizes['member']}")
+    key.legend(loc="center", title=f"dots: heads; columns: seeds,\nn = {data.sizes['member']}")
     key.set_axis_off()
     letter_panels([*axes[0], axes[1, 0], virtual])
     return figure
@@ -216,7 +216,7 @@ def _overlaps(members: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _by_layer(ax: Axes, data: xr.Dataset, name: str) -> None:
-    """A dot a head, coloured by its role, and the null of each layer where there is one."""
+    """One dot for each head, in the colour of its role, and the null of each layer, if any."""
     values = data[name].transpose("layer", "member", "head").values
     role = data.role.transpose("layer", "member", "head").values
     for layer in range(values.shape[0]):
@@ -233,7 +233,7 @@ def _by_layer(ax: Axes, data: xr.Dataset, name: str) -> None:
 
 
 def _pairs(ax: Axes, x: float, values: np.ndarray, marked: np.ndarray) -> None:
-    """A dot a pair of heads; the marked ones, a previous-token and an induction head, apart."""
+    """One dot for each pair of heads; the marked pairs, previous-token to induction, apart."""
     for shift, mask, colour in ((-0.2, ~marked, GREY), (0.2, marked, ORANGE)):
         dots = values[mask]
         places = x + shift + spread(len(dots), 0.6 * HALF)

@@ -45,7 +45,7 @@ class Spec:
         random_dims: Dimensions for random directions, at least five, increasing.
         greedy_dims: For greedy packings, at least two, increasing.
         optimised_dims: For optimised packings, at least five, increasing, each with a finite bound.
-        n_trials: Random sequences a dimension, at least 10.
+        n_trials: Random sequences in each dimension, at least 10.
         n_seeds: Packings and models of each size, at least 2.
         n_candidates: Directions that greedy packing tries, at least 100.
         n_steps: Steps of the packing optimiser, at least 10.
@@ -57,7 +57,7 @@ class Spec:
         decode_dim: m of the decoding test, at least 2.
         decode_features: N of it, at least 2.
         max_active: Largest k, in [1, decode_features].
-        n_decode: Trials a k and dictionary, at least 10.
+        n_decode: Trials for each k and dictionary, at least 10.
         n_dictionaries: Independent sets of directions to decode with, at least 2.
     """
 

@@ -105,7 +105,7 @@ def worst(record: Record) -> Figure:
 
 
 def families(record: Record) -> Figure:
-    """The worst pair over that of Gaussian maps, against m by family, one panel a cloud."""
+    """The worst pair over that of Gaussian maps, against m by family; panels are clouds."""
     data = record.data
     figure, axes = new_figure(1, data.sizes["cloud"], height=2.5, sharex=True, sharey=True)
     dims = data.dim_out.values

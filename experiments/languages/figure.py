@@ -5,8 +5,8 @@ readings   On prose as on code each layer helps, and single heads save less than
            worth with and without the second (c), and what heads do (d). Refuted if English, in
            blue, goes another way than Python.
 trigrams   With 1,024 tokens the strongest skip-trigrams of English are still mostly pieces of
-           words. S0's Table 1 by its rule, one model, head by head. Refuted if most rows are of
-           whole words, as the paper's are.
+           words. Table 1 of S0 ("Some Structures in Transformer Architectures") by its rule, one
+           model, head by head. Refuted if most rows are of whole words, as the paper's are.
 """
 
 from typing import Any

@@ -28,7 +28,7 @@ def draw(record: Record) -> dict[str, Figure]:
 
 
 def units(data: xr.Dataset) -> Figure:
-    """One row a unit: three lists of tokens, and two bars."""
+    """One row for each unit: three lists of tokens, and two bars."""
     first = data.isel(member=0)
     n_layers, n_units = first.sizes["layer"], first.sizes["place"]
     n_rows = n_layers * n_units

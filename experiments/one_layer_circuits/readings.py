@@ -42,7 +42,7 @@ def of_weights(model: Model, n_ctx: int) -> dict[str, Array]:
 
 
 def bug_price(model: Model, windows: Array, n_pairs: int) -> dict[str, Array]:
-    """Held-out nats an event that a free vector for each frequent pair would save.
+    """Held-out nats for each event that a free vector for each frequent pair would save.
 
     An event is a position whose most attended earlier token, over all heads, and present token are
     one of the most frequent such pairs. Even windows fit the vectors, odd ones price them.

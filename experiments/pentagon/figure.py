@@ -55,7 +55,7 @@ def pipeline(record: Record) -> Figure:
 
 
 def response(record: Record) -> Figure:
-    """What comes out for a single feature of magnitude a, one panel a feature."""
+    """What comes out for a single feature of magnitude a, in one panel for each."""
     data = record.data
     a = data.magnitude.values
     figure, axes = new_figure(1, 5, height=1.75, sharex=True, sharey=True)

@@ -93,7 +93,7 @@ class Spec:
         require_in(self, "(0, 0.7)", "boundary", why="denser, no class changes below importance 1")
 
     def outside_inputs(self) -> dict[str, str]:
-        """Version of the library of balls, so that another one is another run."""
+        """Version of the library of balls, so that another version makes another run."""
         return {"flint": flint_version()}
 
 

@@ -83,7 +83,7 @@ class Spec:
                 raise ValueError(f"{name}={path!r} must be {what}: there is no such file")
 
     def outside_inputs(self) -> dict[str, str]:
-        """Checksums of weights, tokenizer and text, so that new ones are another run."""
+        """Checksums of weights, tokenizer and text, so that new ones make another run."""
         files = {name: getattr(self, name) for name in ("tokenizer", "tokens")}
         models = {name: getattr(self, name) for name in NAMES}
         return {name: weights_checksum(place) for name, place in models.items() if place} | {

@@ -55,7 +55,7 @@ class Spec:
         require_at_least(self, 1, "top")
 
     def outside_inputs(self) -> dict[str, str]:
-        """Checksum of the weights, so that other weights are another run."""
+        """Checksum of the weights, so that other weights make another run."""
         return outside_inputs(self.weights)
 
 

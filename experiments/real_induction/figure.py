@@ -3,7 +3,8 @@
 heads     Left: prefix and previous-token scores of all heads by layer, with the reference numbers.
           Middle: what each head adds to the right token, by its prefix score; the paper's heads
           that copy negatively lie below zero. Right: attention of the best heads to matches of
-          which one token is kept; F14 is refuted if the bars of the attended token are higher.
+          which one token is kept; the paper's figure (F14 in docs/acceptance.md) is refuted if
+          the bars of the attended token are higher.
 ablation  Left: loss along a text of two copies, intact and without sets of five heads. Right: what
           each set costs on second copies; refuted if the crosses lie among the random sets.
 """

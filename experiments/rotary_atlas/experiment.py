@@ -46,7 +46,7 @@ class Spec:
 
     Attributes:
         weights: "smollm2", whose package may be absent, or "random" for a small model of ours.
-        texts: Stretches of prose, one from a chapter.
+        texts: Stretches of prose, one from each chapter.
         length: Tokens of a stretch.
         offsets: Offsets 0, 1, 2, ... that a head chooses from.
         tokens: Random tokens whose untouched streams are averaged.
@@ -66,7 +66,7 @@ class Spec:
         require_below(self, "length", "offsets")
 
     def outside_inputs(self) -> dict[str, str]:
-        """Checksums of weights and prose, so that other ones are another run."""
+        """Checksums of weights and prose, so that other files make another run."""
         return outside_inputs(self.weights, text=True)
 
 

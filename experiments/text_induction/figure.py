@@ -7,11 +7,9 @@ heads      The head that matches prefixes is the head that repeated pairs need. 
            far to the right cost nothing to remove.
 """
 
-import numpy as np
-import xarray as xr
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from circuitax.figures.marks import mean_curve
 from circuitax.figures.style import (
     BLACK,
     BLUE,
@@ -21,7 +19,7 @@ from circuitax.figures.style import (
     new_figure,
     styled,
 )
-from circuitax.records.estimate import mean_estimate
+from circuitax.records.members import members_where
 from circuitax.records.record import Record
 
 ARMS = {
@@ -51,10 +49,12 @@ def training(record: Record) -> Figure:
     for ax, (name, label) in zip(axes.flat, CURVES.items(), strict=True):
         ax.axvspan(0, primer, color=ORANGE, alpha=0.1, linewidth=0)
         for arm, (colour, line, _) in ARMS.items():
-            values = _alive(data, arm)[name]
+            values = members_where(data.sel(arm=arm))[name]
             if "head" in values.dims:
                 values = values.max(["layer", "head"])
-            _curve(ax, values, colour, line, arm)
+            rows = values.transpose("step", "member").values
+            tokens = values.tokens.values / 1e6
+            mean_curve(ax, tokens, rows, colour, label=arm, each=True, linestyle=line)
         ax.set(ylabel=label, xlim=(0, float(data.tokens[-1]) / 1e6))
     for ax in axes[0]:
         ax.set_ylim(0, 1)
@@ -86,7 +86,7 @@ def heads(record: Record) -> Figure:
     names = {"loss_repeated": "repeated pairs", "loss_new": "other tokens"}
     for ax, (name, label) in zip(axes[0], names.items(), strict=True):
         for arm, (colour, _, mark) in ARMS.items():
-            members = _alive(data, arm)
+            members = members_where(data.sel(arm=arm))
             cost = members[f"ablated_{name}"] - members[name].isel(step=-1)
             prefix = members.prefix.isel(step=-1)
             ax.scatter(
@@ -104,24 +104,8 @@ def heads(record: Record) -> Figure:
         *axes[0, 0].get_legend_handles_labels(),
         loc="outside upper center",
         ncols=3,
-        title="one mark a head and seed",
+        title="one mark for each head and seed",
         title_fontsize=7,
     )
     letter_panels(axes[0])
     return figure
-
-
-def _alive(data: xr.Dataset, arm: str) -> xr.Dataset:
-    chosen = data.sel(arm=arm)
-    return chosen.isel(member=np.flatnonzero(chosen.alive.values))
-
-
-def _curve(ax: Axes, curve: xr.DataArray, colour: str, line: str, label: str) -> None:
-    values = curve.transpose("step", "member").values
-    tokens = curve.tokens.values / 1e6
-    ax.plot(tokens, values, color=colour, linewidth=0.3, alpha=0.3)
-    estimates = [mean_estimate(row) for row in values]
-    ax.plot(tokens, [e.value for e in estimates], color=colour, linestyle=line, label=label)
-    low, high = ([getattr(e, end) for e in estimates] for end in ("low", "high"))
-    if np.isfinite(low).all():
-        ax.fill_between(tokens, low, high, color=colour, alpha=0.3, linewidth=0)

@@ -41,6 +41,7 @@ from circuitax.figures.style import (
     styled,
 )
 from circuitax.records.estimate import mean_estimate
+from circuitax.records.members import members_where
 from circuitax.records.merge import axis_names
 from circuitax.records.record import Record
 from experiments.text_models.measures import learning_laws, length_losses, measure
@@ -67,7 +68,7 @@ def training(record: Record) -> Figure:
     figure, axes = new_figure(1, 3, height=3.0, width_ratios=[1.3, 1.1, 1])
     left, middle, right = axes[0]
     for i, (name, colour) in enumerate(_models(data)):
-        members = _alive(data, name)
+        members = members_where(data.sel(model=name))
         tokens = data.tokens.values / 1e6
         mean_curve(left, tokens, members.loss.values, colour, label=_label(name), marker=None)
         _against_length(middle, record, name, colour)
@@ -143,11 +144,11 @@ def positions(record: Record) -> Figure:
     data = record.data
     figure, axes = new_figure(1, 2, height=2.4)
     for ax, variable in zip(axes[0], ("loss_by_position", "repeats_by_position"), strict=True):
-        without = _alive(data, "layers-0")[variable].mean("member")
+        without = members_where(data.sel(model="layers-0"))[variable].mean("member")
         for name, colour in _models(data)[1:]:
-            saved = without - _alive(data, name)[variable]
+            saved = without - members_where(data.sel(model=name))[variable]
             values = saved.transpose("position", "member").values
-            _band(ax, data.position.values, values, colour, _label(name))
+            mean_curve(ax, data.position.values, values, colour, label=_label(name))
         ax.axhline(0, color=BLACK, linewidth=0.6, linestyle=":")
         ax.set(xlabel="index of the token predicted", xscale="log")
     axes[0, 0].set(ylabel="nats saved over zero layers", title="held-out text")
@@ -252,22 +253,8 @@ def _wrapped(text: str, width: int = 56, lines: int = 8) -> str:
     return "\n".join(rows[:lines])
 
 
-def _band(ax: Axes, x: np.ndarray, values: np.ndarray, colour: str, label: str) -> None:
-    """Mean over the last axis, members, with its 95 % interval."""
-    estimates = [mean_estimate(row) for row in values]
-    ax.plot(x, [e.value for e in estimates], color=colour, label=label)
-    low, high = ([getattr(e, end) for e in estimates] for end in ("low", "high"))
-    if np.isfinite(low).all():
-        ax.fill_between(x, low, high, color=colour, alpha=0.3, linewidth=0)
-
-
 def _models(data: xr.Dataset | xr.DataArray) -> list[tuple[str, str]]:
     return [(str(n), c) for n, c in zip(data.model.values, COLOURS, strict=False)]
-
-
-def _alive(data: xr.Dataset, name: str) -> xr.Dataset:
-    chosen = data.sel(model=name)
-    return chosen.isel(member=np.flatnonzero(chosen.alive.values))
 
 
 def _label(name: str) -> str:

@@ -29,7 +29,7 @@ def shorter_losses(
     *,
     most: int,
 ) -> list[np.ndarray]:
-    """Last held-out losses of trainings of several lengths, an array of members each.
+    """Last held-out losses of trainings of several lengths: an array of members for each.
 
     Each training has its whole schedule, so that its end can be compared with the ends of the
     others, which a point inside a training cannot. Members that diverged are NaN.

@@ -1,4 +1,7 @@
-"""What is proved, published or expected of directions in real models."""
+"""What is proved, published or expected of directions in real models.
+
+S0 is "Some Structures in Transformer Architectures", the project's source note.
+"""
 
 from dataclasses import replace
 

@@ -67,7 +67,7 @@ class Spec:
         require_at_least(self, 2, "most", "draws")
 
     def outside_inputs(self) -> dict[str, str]:
-        """Checksums of the weights, so that other weights are another run."""
+        """Checksums of the weights, so that other weights make another run."""
         if self.weights == RANDOM:
             return {}
         theirs = fingerprint(smollm2_file()) if has_smollm2() else ABSENT

@@ -34,7 +34,7 @@ def draw(record: Record) -> dict[str, Figure]:
 
 
 def tails(record: Record) -> Figure:
-    """One panel a model."""
+    """One panel for each model."""
     models = record.notes["models"]
     figure, axes = new_figure(1, 2, width=PAGE, height=3.0, sharey=True)
     for ax, name in zip(axes[0], models, strict=False):

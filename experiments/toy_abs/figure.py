@@ -29,7 +29,7 @@ def draw(record: Record) -> dict[str, Figure]:
 
 
 def neurons(record: Record) -> Figure:
-    """Input weights of the best seed: one stacked bar a neuron, one colour a feature."""
+    """Input weights of the best seed: a stacked bar for each neuron, a colour for each feature."""
     data = record.data
     n_density, n = data.sizes["sweep_density"], data.sizes["sweep_feature"]
     columns = min(4, n_density)

@@ -37,7 +37,7 @@ def draw(record: Record) -> dict[str, Figure]:
 
 
 def small(data: xr.Dataset) -> Figure:
-    """W^T W with the bias beside it, and norms coloured by interference, one column a density."""
+    """W^T W with the bias beside it, and norms coloured by interference; columns are densities."""
     linear, relu = best_weights(data, "linear"), best_weights(data)
     best = np.maximum(data.relu_best.values, 0)
     biases = data.relu_b.values[best, np.arange(best.size)]

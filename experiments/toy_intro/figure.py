@@ -41,7 +41,7 @@ def draw(record: Record) -> dict[str, Figure]:
 
 
 def arrows(data: xr.Dataset) -> Figure:
-    """Columns of W as arrows, the best seed above the exact optimum, one column a density.
+    """Columns of W as arrows, the best seed above the exact optimum; columns are densities.
 
     Solutions are rotated so that neighbours can be compared; the loss does not see it.
     """
@@ -72,7 +72,7 @@ def arrows(data: xr.Dataset) -> Figure:
 
 
 def grams(data: xr.Dataset) -> Figure:
-    """``WᵀW`` of the best seed and of the exact optimum, one column a density."""
+    """``WᵀW`` of the best seed and of the exact optimum; columns are densities."""
     rows = solutions(data)
     n = data.sizes["sparsity"]
     figure, axes = new_figure(len(rows), n, width=PAGE, height=0.4 + 0.62 * len(rows))

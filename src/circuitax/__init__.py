@@ -32,7 +32,8 @@ Analyses of a run
     token_losses      next-token losses in nats
     patch             the stream of one text put into another, everywhere
     ablate_each       what removing each head or MLP costs
-    explain           one prediction: what adds up to its logit, by which paths, who looked where
+    explain           one prediction: what adds up to its logit, by which paths, and what
+                      each head looked at
     explanation_page  the same as a page of HTML
 
 Analyses of a model

@@ -1,4 +1,4 @@
-"""The ledgers in docs/ are complete, and nothing they point at is missing."""
+"""The tables of coverage and of errata are complete, and nothing they point at is missing."""
 
 import ast
 import importlib.util

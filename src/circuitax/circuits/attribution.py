@@ -56,7 +56,7 @@ def attribute(
 
 
 def over_mean_token(run: Run) -> Run:
-    """The run with logits counted from their mean over the vocabulary, which no softmax can see.
+    """The run with logits counted from their mean over the vocabulary: no probability changes.
 
     `attribute` and `components.component_logits` of it split the logit over the mean token.
 

@@ -1,4 +1,4 @@
-"""One prediction explained: what adds up to a logit, by which paths, and who looked where.
+"""One prediction explained: what adds up to a logit, by which paths, and what heads looked at.
 
 `explain` is the entry. It gathers what other modules compute: direct effects, which add up to the
 logit, the path ledger, and the patterns of the heads that matter. `str` prints it.

@@ -62,8 +62,8 @@ def token_qk(model: Model, *, offset: int = 0, centred: bool = True) -> Chain:
     Args:
         model: Any transformer; one model, not an ensemble.
         offset: ``dest - src`` in steps, for rotary positions, whose ``W_QK`` depends on it.
-        centred: Whether each row has mean 0, which no softmax can see, unless positions are rotary:
-            sources at other offsets then have other tables, whose means differ.
+        centred: Whether each row has mean 0. This changes no attention pattern, unless positions
+            are rotary: sources at other offsets then have other tables, whose means differ.
 
     Raises:
         ValueError: If the model is an ensemble, keys are smeared, so that a score needs the token
@@ -86,7 +86,7 @@ def token_ov(model: Model, *, centred: bool = True) -> Chain:
 
     Args:
         model: Any transformer; one model, not an ensemble.
-        centred: Whether ``W_U`` is centred over the vocabulary, which no softmax can see.
+        centred: Whether ``W_U`` is centred over the vocabulary, which changes no probability.
 
     Raises:
         ValueError: If the model is an ensemble.

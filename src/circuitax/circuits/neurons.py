@@ -1,4 +1,4 @@
-"""When the units of an MLP fire, and whether what they write comes true.
+"""When the units of an MLP fire, and whether the tokens that they raise do come next.
 
 An MLP can be read as a memory: a unit's key is the pattern it fires on, its value is the set of
 tokens it raises. `token_tables.neuron_tables` lists both; this module compares them with a text. In

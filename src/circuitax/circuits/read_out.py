@@ -27,8 +27,8 @@ def read_out_of(run: Run) -> ReadOut:
         run: A run of any transformer on one text.
 
     Raises:
-        ValueError: If the run is of a batch or an ensemble, or logits are bounded by a tanh, of
-            which they are no sum.
+        ValueError: If the run is of a batch or an ensemble, or logits are bounded by a tanh, so
+            that they are no sum of parts.
     """
     if run.model.spec.logit_cap is not None:
         raise ValueError(

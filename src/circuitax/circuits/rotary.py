@@ -77,7 +77,8 @@ def offset_scores(
         ValueError: If the model is an ensemble, its positions are not rotary, or queries and keys
             have norms of their own, whose divisors depend on the content.
 
-    Source: ours. The rotation: RoFormer; S2 (docs/bibliography.md), "Positional encodings".
+    Source: ours. The rotation: RoFormer; S2, the attention chapter (docs/bibliography.md),
+        "Positional encodings".
     """
     if model.spec.qk_norm:
         raise ValueError("spec.qk_norm must be False: divisors of queries depend on the content")

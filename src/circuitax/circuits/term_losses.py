@@ -71,8 +71,9 @@ def first_order_selections(n_layers: int) -> Bool[np.ndarray, "selection subset"
 
 
 def score_losses(run: Run, layer: int = 1) -> Float[Array, "n_selections n_losses"]:
-    """Losses when a layer attends with all its scores, without Q-, without K-, without either one.
+    """Losses when a layer attends with all terms of its scores, and with some left out.
 
+    Left out are Q-composition, K-composition, and both.
     Rows are those of `score_importance.SELECTIONS`.
 
     Args:

@@ -20,8 +20,8 @@ def text_readings(model: Model, texts: Int[Array, "batch n_ctx"], late: int) -> 
     Args:
         model: One attention-only model of 2 to 8 layers, not an ensemble.
         texts: Texts that repeat themselves.
-        late: Losses are means over the tokens from this index on, all of which earlier tokens
-            decide; from 1 to ``n_ctx - 1``.
+        late: Losses are means over the tokens from this index on, all of which are decided by
+            earlier tokens; from 1 to ``n_ctx - 1``.
 
     Returns:
         Means over texts. ``loss`` and ``loss_by_position``; ``prefix``, ``previous`` and ``chance``

@@ -1,4 +1,4 @@
-"""What the weights of a two-layer model say alone: composition, copying and same-matching."""
+"""What a two-layer model's weights say on their own: composition, copying, same-matching."""
 
 import jax.numpy as jnp
 from jaxtyping import Array

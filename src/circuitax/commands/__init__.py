@@ -1,1 +1,1 @@
-"""What the entries in ``experiments/`` run: one module a command."""
+"""Floor 6: what the entries in ``experiments/`` run, in one module for each command."""

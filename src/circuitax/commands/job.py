@@ -31,7 +31,7 @@ LAUNCHER = "CIRCUITAX_LAUNCHER"
 
 
 def compute(config: DictConfig, stop: StopFlag | None = None) -> None:
-    """Compute the run that Hydra composed, and leave word of it in the job's own folder.
+    """Compute the run that Hydra composed, and write its status into the job's own folder.
 
     Args:
         config: The configuration of the job.

@@ -1,4 +1,4 @@
-"""One page of results for a wall, from the accepted runs: ``python -m experiments.poster``."""
+"""A poster of results, from the accepted runs: ``python -m experiments.poster``."""
 
 import sys
 from collections.abc import Iterator

@@ -97,7 +97,7 @@ def _suite(
             _say(f"[{number + 1}/{len(names)}] {name}{hint}")
             results.append(_run_one(name, options, stop, again=name in again))
             runs = _shown_now(shown_before, results, entries)
-            gallery, ledger, report = write_pages(latest, runs, entries, COMMAND)
+            gallery, claims, report = write_pages(latest, runs, entries, COMMAND)
             write_json(latest / RUNS, {name: run.name for name, run in runs.items()})
             if stop.number is not None:
                 break
@@ -105,7 +105,7 @@ def _suite(
     done = {item.name: item.run for item in results if item.run is not None}
     if compared := against_accepted(done):
         _say(compared)
-    _say(f"gallery: {shown(gallery)}\nclaims:  {shown(ledger)}\nreport:  {shown(report)}")
+    _say(f"gallery: {shown(gallery)}\nclaims:  {shown(claims)}\nreport:  {shown(report)}")
     if stop.number is not None:
         _say(
             f"stopped after {len(results)} of {len(names)}: the pages show what is there, and "

@@ -25,7 +25,7 @@ class JobStatus(NamedTuple):
 def leave(
     path: Path, overrides: Sequence[str], status: str, reason: str, run: str | None = None
 ) -> None:
-    """Leave word of a job.
+    """Write the status of a job into its folder.
 
     Args:
         path: ``status.json`` in the job's folder.

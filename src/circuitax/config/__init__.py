@@ -1,1 +1,1 @@
-"""Floor 6: the border to Hydra."""
+"""Floor 6: all that deals with Hydra: specs as schemas, sweeps checked before they start."""

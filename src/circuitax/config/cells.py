@@ -185,7 +185,7 @@ def _upstream(name: str, root: Root, entries: dict[str, Entry], reader: Any) -> 
 @contextmanager
 def _hydra() -> Iterator[None]:
     register_resolvers()
-    # Hydra is one to a process, and inside a job, or for an upstream run, there is one already.
+    # A process has one Hydra, and inside a job, or for an upstream run, there is one already.
     outer, GlobalHydra.instance().hydra = GlobalHydra.instance().hydra, None
     try:
         conf = str(checkout() / "conf")

@@ -1,1 +1,1 @@
-"""Floor 1: data as a pure function of a key and a step."""
+"""Floor 1: synthetic tasks and text; a batch is a pure function of a key and a step."""

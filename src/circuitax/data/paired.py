@@ -12,7 +12,7 @@ def paired_features(
     density: float | Float[Array, ""],
     together: float | Float[Array, ""],
 ) -> Float[Array, "batch n_features"]:
-    """Features 2s and 2s + 1 form pair s: each is on with probability p, with the other's help.
+    """Features 2s and 2s + 1 form pair s: each is on with probability p, depending on the other.
 
     ``P(both) = p * together``; so ``together`` is 0 for features that exclude each other, p for
     independent ones, and 1 for features that are always on together. Values are uniform on [0, 1).

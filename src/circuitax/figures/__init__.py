@@ -1,1 +1,1 @@
-"""Floor 5: one function a figure, drawn from a record alone. No JAX."""
+"""Floor 5: what figures share; a figure is drawn from a record alone, without JAX."""

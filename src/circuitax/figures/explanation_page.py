@@ -20,7 +20,7 @@ HOW = (
 
 @runtime_checkable
 class Explained(Protocol):
-    """What the page needs of `circuits.explanation.Explanation`; its module imports JAX."""
+    """What the page needs of `circuits.explanation.Explanation`, whose module imports JAX."""
 
     @property
     def tokens(self) -> tuple[str, ...]: ...

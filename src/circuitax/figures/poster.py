@@ -35,7 +35,7 @@ class Panel(NamedTuple):
 
 
 def poster(title: str, lines: Sequence[str], panels: Sequence[Panel]) -> Figure:
-    """The page, A2 across; it prints on A4 as well.
+    """The page, of size A2 in landscape; it can be printed on A4 as well.
 
     Args:
         title: Its first line.

@@ -1,1 +1,1 @@
-"""Floor 0: pure mathematics on arrays, weight containers, the one forward pass. jax only."""
+"""Floor 0: the mathematics of arrays, containers of weights, and the one forward pass."""

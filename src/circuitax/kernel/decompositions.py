@@ -1,8 +1,8 @@
 """LAPACK's decompositions, one matrix at a time on a CPU.
 
 On CPUs jaxlib (0.10) splits a batch over the threads of XLA's pool and waits inside one of them, so
-that two decompositions in one program can deadlock. Batches go
-through a loop instead, which is as fast at the sizes of heads. Derivatives are JAX's own.
+that two decompositions in one program can deadlock. Batches go through a loop instead, which is as
+fast at the sizes of heads. Derivatives are JAX's own.
 """
 
 from collections.abc import Callable

@@ -73,7 +73,8 @@ def final_stream(
 ) -> tuple[Float[Array, "n_ctx d_model"], Trace]:
     """`forward` up to its last step, `unembed`: the stream after all layers, and the trace.
 
-    The stream is also the last of ``trace.streams``, but a gradient through that would visit all.
+    The stream is also the last of ``trace.streams``, but a gradient through that array would go
+    through the streams of all layers.
 
     Args:
         model: As in `forward`; so are the other arguments.

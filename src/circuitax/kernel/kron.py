@@ -1,4 +1,8 @@
-"""Kronecker terms ``A ⊗ W``: A moves between positions, W acts on features at each of them."""
+"""Kronecker terms ``A ⊗ W``: A moves between positions, W acts on features at each of them.
+
+Sources (docs/bibliography.md): S0 is "Some Structures in Transformer Architectures" and S3 the
+Kronecker note.
+"""
 
 import functools
 import itertools

@@ -21,7 +21,8 @@ def rotary_frequencies(
         dtype: Of the result.
         local: Whether the layer is one of ``spec.local_layers`` (`TransformerSpec.is_local`).
 
-    Source: RoFormer; S2 (docs/bibliography.md), "Positional encodings" (RoPE).
+    Source: RoFormer; S2, the attention chapter (docs/bibliography.md), "Positional encodings"
+        (RoPE).
     """
     width = spec.rotary_width
     powers = -jnp.arange(0, width, 2, dtype=dtype) / width

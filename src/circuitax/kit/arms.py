@@ -72,7 +72,7 @@ def crossed_training(
 
     Args:
         lab: Of the experiment.
-        name: Of the loop, once a run.
+        name: Of the loop; a run uses each name once.
         key: Of the experiment, or of the part of it that is trained.
         problem: What is trained.
         optim: Optimizer and number of steps.

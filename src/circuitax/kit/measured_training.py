@@ -63,7 +63,7 @@ def measured_training(
 
     Args:
         lab: Of the experiment.
-        name: Of the loop, once a run.
+        name: Of the loop; a run uses each name once.
         state: From `ensemble.init`. It may be donated: do not read it again.
         train: One chunk of ``every`` steps, from `ensemble.advance`.
         steps: Length of training, a multiple of ``every``.

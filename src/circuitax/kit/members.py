@@ -15,8 +15,8 @@ def each_member(measure: Callable[..., PyTree], *shared: Any) -> Callable[[PyTre
 
     Args:
         measure: Function of one model and of what all share.
-        *shared: Arguments that are the same for all members, such as the texts of an exam. They
-            enter as arguments of the compiled code, not as constants.
+        *shared: Arguments that are the same for all members, such as the texts that all
+            are measured on. They enter as arguments of the compiled code, not as constants.
 
     Returns:
         Function of the members; its result has their axis in front of every array.

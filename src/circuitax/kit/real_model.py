@@ -64,7 +64,7 @@ def missing(name: str, *, text: bool = False) -> str:
 
 
 def outside_inputs(name: str, *, text: bool = False) -> dict[str, str]:
-    """Checksums of the weights and the text, so that other ones are another run.
+    """Checksums of the weights and the text, so that other files make another run.
 
     Args:
         name: One of `NAMES`.

@@ -1,4 +1,4 @@
-"""Compiled code: kept on disk between processes, and released within one that computes on."""
+"""Compiled code: kept on disk between processes, and released in processes that live long."""
 
 import gc
 import hashlib

@@ -64,7 +64,7 @@ class Lab:
         """Advance a state chunk by chunk; resumes where an earlier session stopped.
 
         Args:
-            name: Name of the loop, once a run.
+            name: Name of the loop; a run uses each name once.
             state: A pytree of arrays. It may be donated: do not read it again.
             advance: One compiled chunk of at most about five seconds, state to state and metrics.
             n_chunks: Chunks in all.
@@ -109,7 +109,7 @@ class Lab:
             total: Number of items, when ``iterable`` has no length.
 
         Raises:
-            Stopped: When a signal asked for it; keep what is dear with ``stage``.
+            Stopped: When a signal asked for it; use ``stage`` for what takes long to compute.
         """
         if total is None and isinstance(iterable, Sized):
             total = len(iterable)
@@ -126,7 +126,7 @@ class Lab:
         """``fn(*args)`` as NumPy arrays, computed once and kept for resuming.
 
         Args:
-            name: Name of the stage, once a run.
+            name: Name of the stage; a run uses each name once.
             fn: Pure function; its result is arrays of numbers or text in dicts, lists, tuples and
                 NamedTuples.
             *args: Its arguments.

@@ -38,7 +38,7 @@ def require_results() -> Path:
 
 
 def about_the_place(error: OSError) -> str:
-    """One line about an error of the disk, with what moves results elsewhere; empty for others."""
+    """One line about an error of the disk, with the way to move results; empty for other errors."""
     if error.errno not in _OF_THE_PLACE:
         return ""
     where = os.fsdecode(error.filename) if error.filename else str(results_folder())

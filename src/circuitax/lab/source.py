@@ -160,7 +160,7 @@ def _roots(start: Path) -> dict[str, Path]:
 
 
 def _files(name: str, importer: Path, roots: Mapping[str, Path]) -> Iterator[Path]:
-    if name.startswith("."):  # relative to the folder of the importer, a dot a level
+    if name.startswith("."):  # relative to the folder of the importer, one dot for each level
         level = len(name) - len(name.lstrip("."))
         folder, rest = importer.parents[level - 1], name[level:].split(".")
     else:

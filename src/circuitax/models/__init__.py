@@ -1,1 +1,1 @@
-"""Floor 1: thin Linen modules; weights leave as plain containers."""
+"""Floor 1: Flax modules that declare parameters, and files of weights, read and written."""

@@ -1,4 +1,4 @@
-"""Models that others saved: of the Hub, of GGUF files, of TransformerLens, which is written too.
+"""Models that others saved: files of the Hub, GGUF files, and TransformerLens's, also written.
 
 TransformerLens 4 no longer reads shortformer models; this module does. It reads ``.safetensors``,
 and of TransformerLens ``.pth`` where torch is installed.

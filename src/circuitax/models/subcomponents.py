@@ -20,7 +20,7 @@ class Subcomponents(nn.Module):
     own, one hidden layer of GELUs, takes ``a V_c`` and returns the raw importance.
 
     Attributes:
-        n_components: C, at least 1; more than the map has is what the method is given.
+        n_components: C, at least 1; usually more than the map has true parts.
         d_in: Inputs of the map, at least 1.
         d_out: Outputs of the map, at least 1.
         d_gate: Hidden units of each importance function, at least 1.

@@ -1,4 +1,4 @@
-"""Floor 2: Johnson–Lindenstrauss projections, measured against their exact laws."""
+"""Floor 2: random projections beside their exact laws, and how many directions fit."""
 
 from circuitax.lazy import lazy_modules
 

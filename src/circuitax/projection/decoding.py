@@ -36,7 +36,7 @@ def decode(
     (signal at least ``1 − (k − 1) μ``, crosstalk at most ``k μ``).
 
     Args:
-        vectors: Unit rows, one a feature: the columns of a toy model's W.
+        vectors: Unit rows, one for each feature: the columns of a toy model's W.
         active: Which features are on, at magnitude 1.
         threshold: τ in (0, 1).
 

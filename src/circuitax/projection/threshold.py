@@ -1,10 +1,11 @@
 """The smallest m that succeeds in practice, from tables of success over independent maps."""
 
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from scipy import special
+from scipy import stats
 
 from circuitax.kernel.checks import check_range
 from circuitax.projection.tails import check_epsilon
@@ -32,29 +33,6 @@ def succeeds(
     return np.asarray((low >= -epsilon) & (high <= epsilon))
 
 
-def binomial_interval(
-    successes: Int[np.ndarray, "*shape"], n: int, level: float = 0.95
-) -> tuple[Float[np.ndarray, "*shape"], Float[np.ndarray, "*shape"]]:
-    """Clopper–Pearson interval of a proportion, exact (conservative) for every n.
-
-    Args:
-        successes: In [0, n].
-        n: Trials, at least 1.
-        level: Coverage in (0, 1).
-
-    Raises:
-        ValueError: If an argument is outside its range.
-    """
-    k = np.asarray(successes)
-    if n < 1 or not ((k >= 0) & (k <= n)).all():
-        raise ValueError(f"successes={successes} must be in [0, n={n}], with n at least 1")
-    check_range("level", level, "(0, 1)")
-    alpha = (1 - level) / 2
-    low = np.where(k > 0, special.betaincinv(np.maximum(k, 1), n - k + 1, alpha), 0.0)
-    high = np.where(k < n, special.betaincinv(k + 1, np.maximum(n - k, 1), 1 - alpha), 1.0)
-    return np.asarray(low), np.asarray(high)
-
-
 def smallest_dim(
     success: Bool[np.ndarray, "n_maps n_dims"],
     dims: Int[np.ndarray, " n_dims"],
@@ -64,10 +42,11 @@ def smallest_dim(
     """The smallest m from which the success rate stays at or above ``1 − δ``, with its interval.
 
     Success rates at different m come from the same maps and are dependent; each alone is binomial,
-    and the interval asks at every m whether the rate ``1 − δ`` is excluded there.
+    and the interval asks at every m whether the rate ``1 − δ`` is excluded there. It is that of
+    Clopper and Pearson, which is exact (conservative) for every number of maps.
 
     Args:
-        success: One row a map; maps are independent.
+        success: One row for each map; maps are independent.
         dims: Increasing m.
         delta: In (0, 1).
         level: Coverage of the binomial interval.
@@ -77,10 +56,16 @@ def smallest_dim(
     """
     n_maps = success.shape[0]
     k = success.sum(0)
-    sure_low, sure_high = binomial_interval(k, n_maps, level)
-
+    check_range("level", level, "(0, 1)")
+    sure_low, sure_high = np.transpose([_interval(int(count), n_maps, level) for count in k])
     ends = (first_dim(rate, dims, delta) for rate in (k / n_maps, sure_high, sure_low))
     return Threshold(*map(float, ends))
+
+
+@cache
+def _interval(successes: int, n: int, level: float) -> tuple[float, float]:
+    found = stats.binomtest(successes, n).proportion_ci(level, method="exact")
+    return float(found.low), float(found.high)
 
 
 def first_dim(

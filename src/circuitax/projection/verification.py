@@ -47,7 +47,7 @@ def failing_maps(
     """Whether some pair of the cloud leaves each interval, map by map.
 
     Args:
-        keys: One a map.
+        keys: One for each map.
         points: Distinct.
         spec: The maps.
         bounds: Intervals for the ratio of squared distances, as `theorem.statement_bounds`.
@@ -74,7 +74,7 @@ def corollary_28(
     are those of the normalised points, cosines those of the points themselves.
 
     Args:
-        keys: One a map.
+        keys: One for each map.
         points: Distinct directions, none zero.
         spec: The maps.
 

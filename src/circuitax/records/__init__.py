@@ -1,1 +1,1 @@
-"""Floor 4: records, claims, provenance and estimates. No JAX."""
+"""Floor 4: records, claims, provenance and estimates, all of them without JAX."""

@@ -1,4 +1,4 @@
-"""Changes of claims after the last release: what differs, and the rows that own up to it."""
+"""Changes of claims after the last release: what differs, and the table that gives reasons."""
 
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence

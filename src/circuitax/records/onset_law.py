@@ -1,4 +1,4 @@
-"""A power law of times to an event that some trials did not live to see."""
+"""A power law of times to an event, fitted with trials that ended before the event came."""
 
 from typing import NamedTuple
 

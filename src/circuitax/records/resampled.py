@@ -20,10 +20,10 @@ def resampled_estimate(
     The units of each group are drawn with replacement, each group by itself, and the statistic is
     taken of what was drawn; the interval lies between its ``(1 ± level) / 2`` quantiles, and always
     holds the value itself. A best of ten networks is such a statistic: resampling the ten says how
-    much hangs on the one.
+    much depends on which ten were trained.
 
     Args:
-        statistic: Function of one array of unit numbers a group, each of the group's size.
+        statistic: Function of one array of unit numbers for each group, of its size.
         sizes: Units of each group, each at least 2.
         n: Independent replicates to report; all units of all groups when None.
         level: Coverage of the interval, in (0, 1).

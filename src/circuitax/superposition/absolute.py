@@ -15,7 +15,7 @@ from circuitax.kernel.checks import check_range
 
 
 class Motif(NamedTuple):
-    """Asymmetric superposition: neuron k reads feature i strongly and j weakly, and writes reverse.
+    """Asymmetric superposition: neuron k reads i strongly and j weakly, and writes j strongly.
 
     Every array is ``[n_hidden, n_features, n_features]``, for neuron k, strong feature i and weak
     feature j.
@@ -46,7 +46,7 @@ def gains(
 def serving(
     W_in: Float[Array, "n_features n_hidden"], W_out: Float[Array, "n_hidden n_features"]
 ) -> Float[Array, "n_hidden n_features"]:
-    """``|W_in[i, k]| W_out[k, i]``: what neuron k does for feature i, 1 where it does one side."""
+    """``|W_in[i, k]| W_out[k, i]``: what neuron k gives of ``|x_i|`` on one side; 1 is all."""
     return jnp.abs(W_in).T * W_out
 
 
@@ -58,7 +58,7 @@ def asymmetric_motif(
     least_ratio: float = 1.5,
     least_inhibition: float = 0.5,
 ) -> Motif:
-    """Where two features share a neuron asymmetrically, and other neurons take the damage back.
+    """Where two features share a neuron asymmetrically, and other neurons undo the damage.
 
     Neuron k counts for (i, j) when it serves both (`serving`), reads them with opposite signs, i
     more than j, and writes j more than i, both by ``least_ratio``; and when all other neurons

@@ -1,7 +1,7 @@
 """Solutions that differ by a rotation or by the order of features, laid on top of each other.
 
 A toy model's loss does not change when W is rotated, and with equal features neither when they are
-permuted. On the host, in NumPy and SciPy: records are read with it.
+permuted. NumPy and SciPy are used, not JAX, so that records can be read with these functions.
 """
 
 from typing import NamedTuple

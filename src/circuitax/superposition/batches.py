@@ -1,4 +1,4 @@
-"""Batches of a few sizes, and how programs for them are compiled: few programs, each quickly."""
+"""Batches of a few sizes, so that few programs are compiled, and options to compile them fast."""
 
 from importlib import metadata
 

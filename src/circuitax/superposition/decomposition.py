@@ -1,4 +1,4 @@
-"""How well rank-one subcomponents of a map are the true ones: one for each input feature.
+"""How well rank-one subcomponents of a map match the true ones, one for each input feature.
 
 A map ``W [d_in, d_out]`` in row form takes feature i to the row W_i. Its true subcomponents are
 ``e_i ⊗ W_i``. A learned one is ``V_c ⊗ U_c``: it reads along V_c and writes along U_c. For a map

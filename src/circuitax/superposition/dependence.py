@@ -1,8 +1,8 @@
 """Features of equal density that depend on each other through a Gaussian copula.
 
 Feature i is on where a standard normal ``z_i`` is below the p-quantile, and the correlation matrix
-R of z is at will. Every feature by itself is then the same whatever R is, so that a difference in
-loss is due to dependence alone. On the host, in NumPy: records are read with it.
+R of z is free. Every feature by itself is then the same whatever R is, so that a difference in
+loss is due to dependence alone. NumPy is used, not JAX, since records are read with this.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Dictionaries of directions: how well a learned dictionary is the true one.
+"""Dictionaries of directions: how close a learned dictionary is to the true one.
 
 Dictionaries have one direction in each row. Every measure takes one dictionary; use ``jax.vmap``
 for several.

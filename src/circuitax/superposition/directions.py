@@ -1,4 +1,4 @@
-"""Directions of features in two dimensions. On the host, in NumPy: records are read with it."""
+"""Directions of features in two dimensions, in NumPy, as records are read without JAX."""
 
 import numpy as np
 from numpy.typing import ArrayLike

@@ -1,6 +1,6 @@
 """Features of unequal frequency: power laws, and what a model that ignores the rarest ones loses.
 
-On the host, in NumPy: records are read with it.
+NumPy is used, not JAX, so that records can be read with these functions.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Kinks of a curve: where pieces of straight lines meet. On the host: records are read with it."""
+"""Kinks of a curve: where pieces of straight lines meet. It uses no JAX, as records do not."""
 
 import numpy as np
 from numpy.typing import ArrayLike

@@ -8,7 +8,7 @@ in two dimensions has none iff
 
     l^2 + β = 1    and    l^2 cos(2π/T) + β <= 0.
 
-On the host, in NumPy.
+NumPy is used, not JAX.
 """
 
 import numpy as np

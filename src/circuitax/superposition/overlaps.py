@@ -1,4 +1,4 @@
-"""How much the directions of features overlap, on average over pairs. On the host, in NumPy."""
+"""How much the directions of features overlap, on average over pairs, in NumPy."""
 
 import numpy as np
 from numpy.typing import ArrayLike

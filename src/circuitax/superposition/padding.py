@@ -18,7 +18,7 @@ Numbers = Array | np.ndarray
 
 
 def roomy(size: int) -> int:
-    """The next size that a program is compiled for: up to 8 each, then four in every octave."""
+    """The next size that a program is compiled for: any up to 8, then four between n and 2n."""
     step = 2 ** max(0, (size - 1).bit_length() - 3)
     return -(-size // step) * step
 

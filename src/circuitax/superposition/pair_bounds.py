@@ -132,7 +132,7 @@ def steep_bound(density: float, gain: Interval) -> Float[np.ndarray, " box"]:
 def raised(
     corners: Float[np.ndarray, "tile 4"], floor: Float[np.ndarray, " tile"]
 ) -> Float[np.ndarray, "tile 4"]:
-    """The better of a concave bound, given at the corners, and of a constant one: one for a tile.
+    """The better of two bounds of a tile: a concave one, given at the corners, and a constant.
 
     Either is concave over the tile, so that its sum with a bound of the other output is least at a
     corner. The greater of the two at each corner is not concave, and its sums bound nothing.

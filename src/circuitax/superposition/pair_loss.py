@@ -15,7 +15,7 @@ Integrals over x alone, at a drive t, are
 
 and the integrals over y are differences of their antiderivatives in t, divided by k.
 
-P and Q are increasing and jointly convex in (a, k, b), which `pair_bound` makes use of. Functions
+P and Q are increasing and jointly convex in (a, k, b), which `pair_bounds` makes use of. Functions
 here take floats, arrays, intervals (`intervals`) and balls (`balls`) alike.
 """
 

@@ -1,4 +1,4 @@
-"""What became of a feature, by its norm and interference. In NumPy: records are read with it."""
+"""What became of a feature, by its norm and interference, in NumPy, for records."""
 
 from enum import StrEnum
 

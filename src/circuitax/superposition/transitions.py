@@ -1,4 +1,4 @@
-"""Where the lowest of several branches changes. On the host, in NumPy: records are read with it."""
+"""Where the lowest of several branches changes, in NumPy, as records are read without JAX."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
