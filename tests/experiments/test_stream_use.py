@@ -35,9 +35,7 @@ def test_weights_are_read_as_numpy_reads_them() -> None:
                 expected = reads @ writes / np.linalg.norm(reads) / np.linalg.norm(writes)
                 np.testing.assert_allclose(found[name][layer, neuron], expected, rtol=1e-9)
         scores = np.asarray(head_eigenvalues(model))
-        gain, V, O = (
-            W[f"blocks.attention{name}"] for name in ("_norm.gain", ".W_V", ".W_O")
-        )
+        gain, V, O = (W[f"blocks.attention{name}"] for name in ("_norm.gain", ".W_V", ".W_O"))
         for layer, head in ((0, 1), (1, 3)):
             # Two heads of queries read the values of one.
             values = np.linalg.eigvals(gain[layer][:, None] * V[layer, head // 2] @ O[layer, head])
