@@ -91,7 +91,10 @@ def _of_sizes(arms: list[xr.Dataset], two: list[xr.Dataset]) -> dict[str, Estima
         return float(min(means) / max(means))
 
     found = {"depth-score-alike": resampled_estimate(alike, *(len(score) for score in scores))}
-    rates = [slopes(part.isel(member=part.jump.values >= JUMP_NATS)) for part in (two[0], two[-1])]
+    changed = [part.isel(member=part.jump.values >= JUMP_NATS) for part in (two[0], two[-1])]
+    if min(part.sizes["member"] for part in changed) < 2:
+        return found
+    rates = [slopes(part) for part in changed]
     for when in ("before", "after"):
         small, large = (rate[when][np.isfinite(rate[when])] for rate in rates)
         if min(len(small), len(large)) > 1:

@@ -99,6 +99,14 @@ def test_claims_are_settled_by_the_numbers_that_they_name() -> None:
     assert set(absent) == {"depth-last-4"}
 
 
+def test_a_width_without_the_change_says_nothing_of_the_order_of_sizes() -> None:
+    made = record()
+    made.data["jump"][0] = 0.5
+    found, absent, _ = measure(made)
+    assert {"depth-order-before", "depth-order-after"} <= set(absent)
+    assert "depth-score-alike" in found
+
+
 def test_the_fall_for_each_factor_e_of_tokens_is_that_of_a_straight_line() -> None:
     part = record().data.sel(arm="a")
     found = slopes(part)
