@@ -57,7 +57,7 @@ def _of_heads(deep: list[xr.Dataset]) -> dict[str, Estimate]:
             matches, idle = later["prefix"] >= PREFIX_SCORE, later["prefix"] < NO_MATCH
             if not matches.any():
                 continue
-            add("depth-matching-copies", np.mean(later["copying"][matches] > 0))
+            add("depth-matching-copies", float(np.mean(later["copying"][matches] > 0)))
             add("depth-score-together", _ranks(later["prefix"], later["copying"]))
             every = (model[name].values.ravel() for name in ("copying", "eigenvalues"))
             add("depth-evaluator-copying", _ranks(*every))
@@ -110,14 +110,14 @@ def slopes(part: xr.Dataset) -> dict[str, np.ndarray]:
     first, last = float(part.step[1]), float(part.step[-1])
     start, end = part.jump_start, part.jump_end
 
-    def fall(begin: xr.DataArray | float, stop: xr.DataArray | float) -> np.ndarray:
-        begin, stop = (xr.ones_like(start) * value for value in (begin, stop))
-        ratio = stop / begin.where(begin > 0)
-        factor = np.log(ratio.where(ratio > 0))
+    def fall(begin: xr.DataArray, stop: xr.DataArray) -> np.ndarray:
+        ratio = (stop / begin.where(begin > 0)).values
+        factor = np.log(np.where(ratio > 1.05, ratio, np.nan))
         lost = at(part.loss, begin) - at(part.loss, stop)
-        return np.asarray((lost / factor.where(factor > 0.05)).values)
+        return np.asarray(lost.values / factor)
 
-    return {"before": fall(first, start), "after": fall(end, last)}
+    always = xr.ones_like(start)
+    return {"before": fall(first * always, start), "after": fall(end, last * always)}
 
 
 def at(curve: xr.DataArray, step: xr.DataArray) -> xr.DataArray:
