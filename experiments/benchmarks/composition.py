@@ -64,9 +64,9 @@ def cases(stack: ExitStack) -> list[Case]:
     """Against the peer where its memory suffices; alone at two larger sizes."""
     peer = stack.enter_context(Peer("transformer_lens_composition.py"))
     return [
-        _time_case(SHARED, peer),
-        _memory_case(SHARED, peer),
-        *(case for size in (MIDDLE, LARGE) for case in (_time_case(size), _memory_case(size))),
+        time_case(SHARED, peer),
+        memory_case(SHARED, peer),
+        *(case for size in (MIDDLE, LARGE) for case in (time_case(size), memory_case(size))),
     ]
 
 
@@ -113,7 +113,14 @@ def require_equal(ours: np.ndarray, theirs: np.ndarray) -> None:
         raise RuntimeError(f"the two sides' scores differ by {gap:.2g}, more than {TOLERANCE}")
 
 
-def _time_case(size: Size, peer: Peer | None = None) -> Case:
+def time_case(size: Size, peer: Peer | None = None, *, target: float = TARGET) -> Case:
+    """Time of all three kinds, against the peer if there is one.
+
+    Args:
+        size: Of the model.
+        peer: A running ``peers/transformer_lens_composition.py``.
+        target: Least ratio that is wanted of it.
+    """
     scores = our_scores(size)
     checked = False
 
@@ -136,14 +143,16 @@ def _time_case(size: Size, peer: Peer | None = None) -> Case:
         ours=ours,
         theirs=partial(their_round, peer) if peer else None,
         peer=PEER if peer else "",
-        target=TARGET if peer else None,
+        target=target if peer else None,
         flops=size.flops,
         note="operations are those that symmetric Grams and later readers need, not those lost at "
         "the edges of tiles and groups" + (f"; scores equal to {TOLERANCE:g}" if peer else ""),
     )
 
 
-def _memory_case(size: Size, peer: Peer | None = None) -> Case:
+def memory_case(size: Size, peer: Peer | None = None) -> Case:
+    """Peak of memory of a process that does nothing else; arguments as for `time_case`."""
+
     @cache  # the same in every round, and a minute at the largest size
     def ours() -> float:
         command = [sys.executable, "-m", "experiments.benchmarks.composition", *map(str, size)]

@@ -1,4 +1,4 @@
-"""Training toy models: a step, and the whole intro figure, against the official protocol."""
+"""Training toy models: a step, and two whole figures, against the official protocol."""
 
 import time
 from contextlib import ExitStack
@@ -32,17 +32,20 @@ BATCH = 1024
 # Ours for the intro figure: a larger rate on a cosine, and the better of two restarts.
 INTRO_STEPS, INTRO_RATE, INTRO_RESTARTS = 1000, 2e-2, 2
 INTRO_THEIR_STEPS = 10_000
+# The geometry figure of the published notebook: (n, m, members), all features equally important.
+GEOMETRY_SHAPE, GEOMETRY_STEPS = (200, 20, 20), 10_000
+GEOMETRY_OURS, GEOMETRY_THEIRS = 200, 40  # steps timed in a round
 
 
 def cases(stack: ExitStack) -> list[Case]:
-    """A step at three shapes, with common and with independent data; then the intro figure."""
+    """A step at three shapes, with common and with independent data; then two figures."""
     peer = stack.enter_context(Peer("toy_models_torch.py"))
     steps = [
         _step_case(peer, shape, ours, theirs, target, common)
         for common in (True, False)
         for shape, ours, theirs, target in SHAPES
     ]
-    return [*steps, _intro_case(peer)]
+    return [*steps, _intro_case(peer), _geometry_case(peer)]
 
 
 def _hyper(n: int, n_members: int) -> ToyHyper:
@@ -135,6 +138,36 @@ def _intro_case(peer: Peer) -> Case:
         "fresh samples is no higher, or the benchmark stops"
     )
     return Case("intro figure to an equal or better loss", "s", ours, theirs, PEER, 20.0, note=note)
+
+
+def _geometry_case(peer: Peer) -> Case:
+    n, m, n_densities = GEOMETRY_SHAPE
+    hyper = _hyper(n, n_densities)
+    hyper = hyper._replace(importance=jnp.ones_like(hyper.importance))
+    problem = ToyProblem(ToySpec(n, m), BATCH, Convention.mean)
+    plan = Plan(problem, OptimSpec(), chunk=GEOMETRY_OURS, common=n_densities)
+    members = new_members(jax.random.key(0), 1e-3, hyper, common=n_densities)
+    state, advance = ensemble.init(plan, members), ensemble.advance(plan, members)
+
+    def ours() -> float:
+        nonlocal state
+        start = time.perf_counter()
+        state, _ = jax.block_until_ready(advance(state))
+        return (time.perf_counter() - start) / GEOMETRY_OURS * GEOMETRY_STEPS
+
+    def theirs() -> float:
+        answer = peer.ask(**_request(hyper, n, m), steps=GEOMETRY_THEIRS, fresh=False)
+        return answer["seconds"] / GEOMETRY_THEIRS * GEOMETRY_STEPS
+
+    note = (
+        f"200 features in 20 dimensions at 20 densities by the official protocol on both sides, "
+        f"{GEOMETRY_STEPS:,} steps of AdamW at 1e-3, of which ours times {GEOMETRY_OURS} and "
+        f"theirs {GEOMETRY_THEIRS} a round, and scales; one batch serves all our members. Fewer "
+        "steps do not do here: 3,000 at 1e-2 on a cosine end at a mean loss of 0.0542, the "
+        "published notebook at 0.0538"
+    )
+    name = "geometry figure by the official protocol"
+    return Case(name, "s", ours, theirs, PEER, 5.0, note=note)
 
 
 def _train_intro(problem: ToyProblem, hyper: ToyHyper, seed: int) -> TiedWeights:

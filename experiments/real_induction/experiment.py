@@ -2,7 +2,9 @@
 
 Scores and losses are held against an independent NumPy pass on the same texts. Then the heads that
 match prefixes are removed, the previous-token heads, and as many random heads, again and again; and
-the keys are spoilt, to see which token a match is made of.
+the keys are spoilt, to see which token a match is made of. Weights alone say how much of what the
+previous-token heads write the others read as keys, at the offset at which the texts repeat. On
+prose, the same heads are removed: what repeats there are pairs of tokens.
 """
 
 from dataclasses import dataclass
@@ -15,19 +17,31 @@ import xarray as xr
 from jaxtyping import Array, Bool, Float, Int
 
 from circuitax.circuits.attribution import attribute, over_mean_token
+from circuitax.circuits.composition import composition
 from circuitax.circuits.detectors import detect
+from circuitax.circuits.folding import fold_norms
 from circuitax.circuits.in_context import token_losses
+from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import ablate_heads
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as forward_run
 from circuitax.kit.checks import require_at_least
-from circuitax.kit.real_model import REAL, check_real_name, missing, open_weights, outside_inputs
+from circuitax.kit.real_model import (
+    REAL,
+    check_real_name,
+    missing,
+    open_weights,
+    outside_inputs,
+    real_texts,
+)
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
-from experiments.real_induction.repeats import KINDS, PREFIX, PREVIOUS, repeats
+from experiments.real_induction.pairs import READINGS
+from experiments.real_induction.repeats import KINDS, PREFIX, PREVIOUS, repeated_pairs, repeats
 
-BUDGET_SECONDS = 120
-PAPER_SECONDS = 120
+BUDGET_SECONDS = 240
+PAPER_SECONDS = 240
+BEYOND = 2.0  # standard deviations of a random rotation from which a pair counts as composing
 
 
 @dataclass(frozen=True)
@@ -40,6 +54,8 @@ class Spec:
         length: Tokens of one copy; the reference numbers have 64.
         top: Heads that are removed together.
         draws: Random sets of as many heads.
+        chapters: Stretches of prose, one from a chapter.
+        stretch: Tokens of a stretch.
     """
 
     weights: str = REAL
@@ -47,16 +63,19 @@ class Spec:
     length: int = 64
     top: int = 5
     draws: int = 10
+    chapters: int = 12
+    stretch: int = 128
 
     def __post_init__(self) -> None:
         check_real_name(self.weights)
-        require_at_least(self, 2, "texts", "draws")
+        require_at_least(self, 2, "texts", "draws", "chapters")
         require_at_least(self, 4, "length")
+        require_at_least(self, 8, "stretch")
         require_at_least(self, 1, "top")
 
     def outside_inputs(self) -> dict[str, str]:
-        """Checksum of the weights, so that other weights make another run."""
-        return outside_inputs(self.weights)
+        """Checksums of weights and prose, so that other ones make another run."""
+        return outside_inputs(self.weights, text=True)
 
 
 class Reading(NamedTuple):
@@ -82,6 +101,31 @@ def read(
     matches = masks[KINDS.index(PREFIX)].any(axis=-1)
     direct = jnp.where(matches, given, 0).sum(axis=-1) / matches.sum()
     return Reading(token_losses(seen.logits, text), scores, direct)
+
+
+@jax.jit(static_argnames="offset")
+def compose(model: Model, offset: int) -> tuple[Array, Array, Float[Array, " kinds"]]:
+    """Scores of all pairs, deviations from random rotations, and the share of pairs beyond these.
+
+    Axes of the first two: ``[kind, writer layer, writer head, reader layer, reader head]``.
+    """
+    found = composition(fold_norms(model), offset=offset)
+    pairs = jnp.isfinite(found.z)
+    cells = (1, 2, 3, 4)
+    beyond = jnp.where(pairs, found.z > BEYOND, False).sum(cells) / pairs.sum(cells)
+    return found.score, found.z, beyond
+
+
+@jax.jit
+def prose_losses(
+    model: Model, text: Int[Array, " n_ctx"], ablated: Float[Array, "sets layers heads"]
+) -> Float[Array, "sets n_losses"]:
+    """Losses on one text with each set of heads removed."""
+
+    def one(marks: Float[Array, "layers heads"]) -> Array:
+        return token_losses(forward(model, text, ablate_heads(marks))[0], text)
+
+    return jax.lax.map(one, ablated)
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
@@ -118,13 +162,31 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     rows, columns = np.unravel_index(inducers, nothing.shape)
     of_top = [r.scores[:, KINDS.index(PREFIX), rows, columns] for r in removed]
     heads, cells = ("layer", "head"), np.stack(list(sets.values()))
+    # A text repeats after `length` tokens, and the token after a match lies one less back.
+    score, z, beyond = (np.asarray(part) for part in compose(model, spec.length - 1))
+    later = np.unique(rows)
+    pairs = ("reading", *heads, "reader_layer", "reader_head")
     losses, n = np.stack([r.losses for r in removed]), spec.length
     # The first token of a text is never predicted; that of its second copy cannot be known.
     parts = losses[..., : n - 1], losses[..., n - 1 : n], losses[..., n:]
     curves = losses.mean(axis=1)
     by_part = np.stack([part.mean(axis=-1) for part in parts], axis=-1)
+    prose: dict[str, tuple[tuple[str, ...], np.ndarray]] = {}
+    notes["no_prose"] = missing(spec.weights, text=True)
+    if not notes["no_prose"]:
+        stretches = _stretches(spec, rng)
+        marks = np.stack([nothing, *(_marked(nothing, chosen) for chosen in sets.values())])
+        lab.log("prose")
+        each = [
+            prose_losses(model, jnp.asarray(text), jnp.asarray(marks, float)) for text in stretches
+        ]
+        prose = {
+            "prose_loss": (("set", "chapter", "predicted"), np.stack(each, axis=1)),
+            "prose_kind": (("chapter", "predicted"), repeated_pairs(stretches)),
+        }
     data = xr.Dataset(
         {
+            **prose,
             "loss_by_place": (("curve", "place"), np.stack([*curves[:3], curves[3:].mean(axis=0)])),
             "loss": (("set", "text", "part"), by_part),
             "prefix_of_top": (("set", "text", "rank"), np.stack(of_top)),
@@ -132,6 +194,9 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
             "direct": (("text", *heads), plain.direct),
             "removed_layer": (("without", "rank"), cells // n_heads),
             "removed_head": (("without", "rank"), cells % n_heads),
+            "composition": (pairs, score[:, :, :, later]),
+            "composition_z": (pairs, z[:, :, :, later]),
+            "beyond_rotations": ("reading", beyond),
         },
         coords={
             "set": ["intact", *sets],
@@ -140,9 +205,23 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
             "part": ["first", "turn", "second"],
             "twin": ["plain", "spoilt"],
             "kind": list(KINDS),
+            "reading": list(READINGS),
+            "reader_layer": later,
         },
+        attrs={"d_model": model.d_model},
     )
     return Record(data=data, notes=notes | {"length": spec.length})
+
+
+def _stretches(spec: Spec, rng: np.random.Generator) -> np.ndarray:
+    """Beginnings of chapters that are long enough, ``[chapters, stretch]``."""
+    found: list[np.ndarray] = []
+    for ids in real_texts(spec.weights, rng):
+        if len(ids) >= spec.stretch:
+            found.append(ids[: spec.stretch])
+        if len(found) == spec.chapters:
+            return np.stack(found)
+    raise ValueError(f"chapters={spec.chapters} must be at most {len(found)}, those long enough")
 
 
 def _top(scores: np.ndarray, n: int) -> np.ndarray:

@@ -1,10 +1,17 @@
 """Which heads of a real model match prefixes, what they write and read, and what they are worth.
 
+composition  Left: how much of what each earlier head writes the best induction heads read as keys,
+          previous-token heads marked; they lie among the others if K-composition does not tell them
+          apart. Right: where these pairs stand among all pairs of their two layers, through
+          queries, keys and values; a pair at random has 0.5.
 heads     Left: prefix and previous-token scores of all heads by layer, with the reference numbers.
           Middle: what each head adds to the right token, by its prefix score; the paper's heads
           that copy negatively lie below zero. Right: attention of the best heads to matches of
           which one token is kept; the paper's figure (F14 in docs/acceptance.md) is refuted if
           the bars of the attended token are higher.
+prose     Left: loss along prose, intact and without sets of five heads. Right: what each set costs
+          where a pair of tokens comes again, where a token does behind another one, and where it is
+          new; induction heads do nothing of their own in prose if their dots lie among the random.
 ablation  Left: loss along a text of two copies, intact and without sets of five heads. Right: what
           each set costs on second copies; refuted if the crosses lie among the random sets.
 """
@@ -14,13 +21,15 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from circuitax.figures.marks import mean_bars, reference_line, seed_column, zero_line
+from circuitax.figures.marks import mean_bars, reference_line, seed_column, seed_dots, zero_line
 from circuitax.figures.notice import notice
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE
 from circuitax.figures.style import headline, letter_panels, new_figure, styled
 from circuitax.records.record import Record
-from experiments.real_induction.measures import draws, of_top, rises
+from experiments.real_induction.measures import draws, of_top, prose_rises, rises
+from experiments.real_induction.pairs import READINGS, heads_of, places
 from experiments.real_induction.reference import INDUCTION_SCORE, SCORES, SEARCHES
+from experiments.real_induction.repeats import NEW, PAIR, SEEN
 
 SETS = {"intact": BLACK, "induction": BLUE, "previous": ORANGE}
 NAMED = 4  # heads with their names beside them
@@ -29,7 +38,7 @@ BLOCK = 4  # places that a point of the loss curves is the mean of; one block en
 
 @styled
 def draw(record: Record) -> dict[str, Figure]:
-    """Both figures; without weights one that says what is missing."""
+    """All figures; without weights one that says what is missing."""
     data, notes = record.data, record.notes
     if notes["missing"]:
         return {
@@ -38,7 +47,16 @@ def draw(record: Record) -> dict[str, Figure]:
             )
         }
     what = "SmolLM2-135M" if notes["weights"] == "smollm2" else "A small random model"
-    return {"heads": heads(data, what), "ablation": ablation(data, notes["length"], what)}
+    if notes["no_prose"]:
+        prose_figure = notice(f"No prose was read.\n{notes['no_prose']}")
+    else:
+        prose_figure = prose(data, what)
+    return {
+        "heads": heads(data, what),
+        "composition": composition(data, notes["length"], what),
+        "ablation": ablation(data, notes["length"], what),
+        "prose": prose_figure,
+    }
 
 
 def heads(data: xr.Dataset, what: str) -> Figure:
@@ -102,6 +120,60 @@ def heads(data: xr.Dataset, what: str) -> Figure:
     return figure
 
 
+def composition(data: xr.Dataset, length: int, what: str) -> Figure:
+    """What induction heads read of each earlier head, and the place of previous-token heads."""
+    figure, axes = new_figure(1, 2, height=2.5, width_ratios=(1.7, 1))
+    left, right = axes[0]
+    keys, n_layers = data.composition.sel(reading="K"), data.sizes["layer"]
+    readers, writers = heads_of(data, "induction"), heads_of(data, "previous")
+    for i, (later, reader) in enumerate(readers):
+        scores = keys.sel(reader_layer=later, reader_head=reader)
+        where = i + 0.8 * (np.arange(n_layers) / n_layers - 0.5)
+        x = np.repeat(where, data.sizes["head"])
+        left.plot(x, scores.values.ravel(), "o", color=GREY, markersize=1.5, markeredgewidth=0)
+        for layer, head in sorted(writers):
+            score = float(scores.sel(layer=layer, head=head))
+            left.plot(where[layer], score, "s", color=ORANGE, markersize=3, markeredgewidth=0)
+            if np.isfinite(score):
+                first = layer == min(writers)[0]  # early heads lie close to each other
+                late = layer > n_layers / 2
+                offset, side = (
+                    ((-3, 1), "right") if first else ((4, -2) if late else (1, 4), "left")
+                )
+                beside = {"xytext": offset, "ha": side, "textcoords": "offset points"}
+                left.annotate(f"{layer}.{head}", (where[layer], score), fontsize=6, **beside)
+    left.plot([], [], "o", color=GREY, markersize=3, markeredgewidth=0, label="an earlier head")
+    left.plot([], [], "s", color=ORANGE, markersize=3, markeredgewidth=0, label="previous token")
+    reference_line(left, y=data.attrs["d_model"] ** -0.5, label="random rotation, mean")
+    left.set_xticks(range(len(readers)), [f"{layer}.{head}" for layer, head in readers])
+    left.set(xlabel="induction head; in each column earlier layers to the left")
+    left.set(ylabel="K-composition", title="What induction heads read as keys")
+    left.set_ylim(0, 1.3 * np.nanmax(np.append(keys.values, 0.1)))
+    left.legend(loc="upper left", ncols=3, fontsize="x-small")
+    place = places(data)
+    for i, (reading, colour) in enumerate(zip(READINGS, (BLUE, ORANGE, GREEN), strict=True)):
+        values = place.sel(reading=reading).values
+        values = values[np.isfinite(values)]  # none where no previous-token head lies earlier
+        seed_dots(right, i, values, colour)
+        if values.size:
+            mean = values.mean()
+            right.plot([i - 0.3, i + 0.3], [mean, mean], color=BLACK, linewidth=1.2)
+            beside = {"xytext": (0, 3), "textcoords": "offset points", "ha": "center"}
+            right.annotate(f"{mean:.2f}", (i, 1.0), fontsize=6.5, **beside)
+    reference_line(right, y=0.5, label="a random pair")
+    right.set_xticks(range(len(READINGS)), ["queries", "keys", "values"])
+    right.set(xlim=(-0.5, 2.5), ylim=(-0.05, 1.25), ylabel="share of pairs that compose less")
+    right.set(xlabel="read as", title="Among pairs of the same layers")
+    right.legend(loc="upper right", fontsize="x-small")
+    letter_panels(axes[0])
+    headline(
+        figure,
+        f"{what}: what induction heads read of previous-token heads, {length - 1} tokens back; "
+        "lines: means",
+    )
+    return figure
+
+
 def ablation(data: xr.Dataset, length: int, what: str) -> Figure:
     """Losses along the text, and what each set of heads is worth."""
     figure, axes = new_figure(1, 2, height=2.2, width_ratios=(1.7, 1))
@@ -137,6 +209,42 @@ def ablation(data: xr.Dataset, length: int, what: str) -> Figure:
     return figure
 
 
+def prose(data: xr.Dataset, what: str) -> Figure:
+    """Loss along prose, and what sets of heads are worth by what is predicted."""
+    figure, axes = new_figure(1, 2, height=2.3)
+    left, right = axes[0]
+    mean = data.prose_loss.mean("chapter").rename(predicted="place")
+    n = data.sizes["rank"]
+    for name, colour in SETS.items():
+        label = name if name == "intact" else f"without {n} {name}{'-token' * (name == 'previous')}"
+        _curve(left, mean.sel(set=name), colour, label, 2 * BLOCK)
+    random = mean.sel(set=draws(data)).mean("set")
+    _curve(left, random, GREEN, f"without {n} random", 2 * BLOCK)
+    left.set(xlabel="place of the predicted token", title="Loss along prose", ylim=(0, None))
+    left.set_ylabel(f"loss, nats, mean of {2 * BLOCK} places")
+    left.legend(loc="lower left", fontsize="x-small", ncols=2)
+    for i, kind in enumerate((PAIR, SEEN, NEW)):
+        rise = prose_rises(data, kind)
+        random_rise = rise.sel(set=draws(data)).mean("set").values
+        for values, colour, shift, label in (
+            (rise.sel(set="induction").values, BLUE, -0.2, f"without {n} induction"),
+            (random_rise, GREEN, 0.2, f"without {n} random, mean of {len(draws(data))} sets"),
+        ):
+            values = values[np.isfinite(values)]
+            if values.size:  # short texts have no pair twice
+                seed_column(right, i + shift, values, colour, form=".2f")
+            right.plot([], [], "o", color=colour, label=label if i == 0 else None)
+    zero_line(right)
+    right.set_xticks(range(3), ["pair seen\nbefore", "token seen\nbefore", "new token"])
+    right.set(xlim=(-0.5, 2.5), ylabel="rise of the loss, nats", title="Cost by what is predicted")
+    right.margins(y=0.3)
+    right.legend(loc="upper right", fontsize="x-small")
+    letter_panels(axes[0])
+    chapters = data.sizes["chapter"]
+    headline(figure, f"{what} on prose; dots in b are {chapters} chapters, with mean, 95 % t")
+    return figure
+
+
 def _by_layer(ax: Axes, scores: np.ndarray, colour: str, mark: str, label: str) -> None:
     layers = np.repeat(np.arange(len(scores)), scores.shape[1])
     ax.plot(
@@ -150,7 +258,7 @@ def _largest(values: np.ndarray, n: int) -> list[tuple[int, int]]:
     return list(zip(rows.tolist(), columns.tolist(), strict=True))
 
 
-def _curve(ax: Axes, losses: xr.DataArray, colour: str, label: str) -> None:
+def _curve(ax: Axes, losses: xr.DataArray, colour: str, label: str, block: int = BLOCK) -> None:
     blocks = losses.assign_coords(place=np.arange(losses.size) + 1)
-    blocks = blocks.coarsen(place=BLOCK, boundary="trim").mean()
+    blocks = blocks.coarsen(place=block, boundary="trim").mean()
     ax.plot(blocks.place, blocks, color=colour, linewidth=0.9, label=label)

@@ -8,7 +8,9 @@ from circuitax.records.estimate import Estimate, exact, mean_estimate
 from circuitax.records.measured import Measured
 from circuitax.records.record import Record
 from experiments.real_induction.claims import CLAIMS
+from experiments.real_induction.pairs import of_pairs, places
 from experiments.real_induction.reference import INDUCTION_SCORE, ROWS, SCORES, SEARCHES, TURN
+from experiments.real_induction.repeats import NEW, PAIR
 
 CELLS = ("layer", "head")
 
@@ -24,7 +26,10 @@ def measure(record: Record) -> Measured:
     if (notes["length"], data.sizes["text"]) != (64, 4):
         why = f"length={notes['length']}, texts={data.sizes['text']}: the texts are not the claims'"
         return Measured({}, {}, unmet_rest(CLAIMS, {}, why))
-    return Measured(estimates(data), {}, {})
+    found = estimates(data)
+    if notes["no_prose"]:
+        return Measured(found, {}, unmet_rest(CLAIMS, found, f"no prose: {notes['no_prose']}"))
+    return Measured(found | prose_estimates(data), {}, {})
 
 
 def estimates(data: xr.Dataset) -> dict[str, Estimate]:
@@ -56,7 +61,57 @@ def estimates(data: xr.Dataset) -> dict[str, Estimate]:
         "real-previous-feeds": mean_estimate(
             (fed.sel(set="previous") / fed.sel(set="intact")).values
         ),
+        **_composition(data),
     }
+
+
+def _composition(data: xr.Dataset) -> dict[str, Estimate]:
+    """Read off the weights; the heads are given."""
+    place = places(data)
+    keys, n_pairs = place.sel(reading="K"), int(place.sel(reading="K").notnull().sum())
+    best = keys.max("writer")
+    z = of_pairs(data, data.composition_z.sel(reading="K"))
+    n_heads, n_layers = data.sizes["head"], data.sizes["layer"]
+    return {
+        "real-k-composition": exact(keys.mean(), n_pairs),
+        "real-k-best": exact(best.mean(), int(best.notnull().sum())),
+        "real-k-over-q": exact((keys - place.sel(reading="Q")).mean(), n_pairs),
+        "real-k-rotation": exact(np.nanmean(z), int(np.isfinite(z).sum())),
+        "real-rotation-all": exact(
+            data.beyond_rotations.sel(reading="K"), n_heads**2 * n_layers * (n_layers - 1) // 2
+        ),
+    }
+
+
+def prose_estimates(data: xr.Dataset) -> dict[str, Estimate]:
+    """Means over chapters; random sets are averaged first."""
+    loss = data.prose_loss
+    n = loss.sizes["predicted"] + 1
+    early, late = (
+        loss.isel(predicted=slice(n // 8, n // 4)),
+        loss.isel(predicted=slice(-n // 4, None)),
+    )
+    falls = late.mean("predicted") - early.mean("predicted")
+    pairs = prose_rises(data, PAIR)
+    return {
+        "real-prose-pairs": _beyond_random(data, pairs),
+        "real-prose-pairs-most": mean_estimate(
+            (pairs - prose_rises(data, NEW)).sel(set="induction").values
+        ),
+        "real-prose-in-context": mean_estimate(falls.sel(set="intact").values),
+        "real-prose-in-context-ablated": _beyond_random(data, falls - falls.sel(set="intact")),
+    }
+
+
+def prose_rises(data: xr.Dataset, kind: int) -> xr.DataArray:
+    """What removing each set costs on the tokens of a kind, ``[set, chapter]``, in nats."""
+    losses = data.prose_loss.where(data.prose_kind == kind).mean("predicted")
+    return losses - losses.sel(set="intact")
+
+
+def _beyond_random(data: xr.Dataset, rise: xr.DataArray) -> Estimate:
+    random = rise.sel(set=draws(data)).mean("set")
+    return mean_estimate((rise.sel(set="induction") - random).values)
 
 
 def rises(data: xr.Dataset) -> xr.DataArray:

@@ -5,11 +5,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits import composition
+from circuitax.circuits import composition, folding
 from circuitax.kernel.chain import materialise
 from circuitax.kernel.model import Model
+from circuitax.kernel.norm import Norm
+from circuitax.kernel.positions import Positions
+from circuitax.kernel.spec import TransformerSpec
 from circuitax.kernel.spectrum import singular_values
-from circuitax.kernel.weights import HeadStack
+from circuitax.kernel.weights import HeadStack, NormWeights
+from circuitax.models.transformer import init_model
 
 
 def _arrays(rng, L=2, H=2, d=8, k=3, v=2):
@@ -180,6 +184,46 @@ def _numpy_scores(model):
             product = np.linalg.norm(ov @ read)
             scores[kind, *at] = product / (np.linalg.norm(ov) * np.linalg.norm(read))
     return scores
+
+
+def test_grouped_rotary_heads_compose_at_an_offset_as_dense_maps_do(rng, x64):
+    """4 query heads, 2 key/value heads, and gains: against maps written out for every head."""
+    L, H, d, k, offset = 2, 4, 12, 6, 3
+    spec = TransformerSpec(
+        d_vocab=5,
+        n_layers=L,
+        n_heads=H,
+        n_kv_heads=2,
+        d_model=d,
+        d_head=k,
+        positions=Positions.rotary,
+        norm=Norm.rmsnorm,
+    )
+    plain = init_model(jax.random.key(0), spec, float)
+    gain = rng.uniform(0.5, 2.0, size=(L, d))
+    blocks = plain.blocks._replace(attention_norm=NormWeights(jnp.asarray(gain), None))
+    model = folding.fold_norms(plain.replace(blocks=blocks))
+    found = composition.composition(model, offset=offset)
+    heads = plain.blocks.attention
+    W_Q, W_K, W_V = (
+        np.einsum("ld,lhdk->lhdk", gain, np.asarray(W)) for W in (heads.W_Q, heads.W_K, heads.W_V)
+    )
+    angle = offset * 10_000.0 ** (-np.arange(0, k, 2) / k)
+    turned = np.empty_like(W_Q)  # q_t · k_s with both turned = (q turned by t - s) · k
+    turned[..., ::2] = W_Q[..., ::2] * np.cos(angle) - W_Q[..., 1::2] * np.sin(angle)
+    turned[..., 1::2] = W_Q[..., ::2] * np.sin(angle) + W_Q[..., 1::2] * np.cos(angle)
+    for one, two in np.ndindex(H, H):
+        ov = W_V[0, one // 2] @ np.asarray(heads.W_O[0, one])
+        qk = turned[1, two] @ W_K[1, two // 2].T
+        reads = (qk, qk.T, W_V[1, two // 2] @ np.asarray(heads.W_O[1, two]))
+        for kind, read in enumerate(reads):
+            norms = np.linalg.norm(ov) * np.linalg.norm(read)
+            score = np.linalg.norm(ov @ read) / norms
+            np.testing.assert_allclose(found.score[kind, 0, one, 1, two], score, rtol=1e-9)
+    other = composition.composition_scores(model)
+    np.testing.assert_array_equal(other, composition.composition_scores(model, offset=0))
+    moved = np.abs(other - found.score)[:, 0, :, 1].max(axis=(1, 2))
+    assert moved[0] > 1e-3 and moved[1] > 1e-3 and moved[2] == 0
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1e-6, 1e-3, 1.0, 1e3, 1e6])

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from experiments.benchmarks import (
     memory,
     path_ledger,
     start_up,
+    sweep,
     token_circuit,
 )
 from experiments.benchmarks import peer as peer_module
@@ -266,3 +268,42 @@ def test_a_start_is_timed_to_its_first_steps_and_the_run_is_stopped_there() -> N
 def test_a_start_that_fails_says_so() -> None:
     with pytest.raises(RuntimeError, match="no_such ended before its first steps"):
         start_up.first_steps("no_such")
+
+
+def test_growth_is_what_came_after_the_first_two_jobs(tmp_path: Path) -> None:
+    # As a worker whose jobs of 40 MB each are never released, and which ends by itself.
+    worker = """
+import pathlib, sys, time
+kept = []
+for job in range(4):
+    kept.append(b"x" * 40_000_000)
+    time.sleep(0.3)
+    run = pathlib.Path(sys.argv[1], "toy_intro", str(job))
+    run.mkdir(parents=True)
+    (run / "provenance.json").touch()
+    time.sleep(0.3)
+"""
+    process = subprocess.Popen([sys.executable, "-c", worker, str(tmp_path)])
+    watch = sweep.Watch(process.pid, tmp_path)
+    try:
+        process.wait()
+    finally:
+        watch.end()
+    assert 70 < watch.most[1] - watch.first[1] < 90
+    assert watch.first[1] > 80 and watch.most[0] >= watch.first[0] > 10
+    assert sweep.occupied({process.pid}) == (0, 0.0), "it has ended"
+
+
+def test_growth_is_read_from_the_sweeps_that_were_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = iter([sweep.Sweep(3.0, 10, 1.5), sweep.Sweep(2.0, 700, 40.0)])
+    monkeypatch.setattr(sweep, "sweep", lambda: next(found))
+    with ExitStack() as stack:
+        seconds, maps, megabytes = sweep.cases(stack)
+    assert [seconds.ours(), seconds.ours()] == [3.0, 2.0]
+    assert (maps.ours(), megabytes.ours()) == (700.0, 40.0)
+
+
+def test_a_sweep_that_fails_is_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep, "_SWEEP", ("experiment=no_such",))
+    with pytest.raises(RuntimeError, match="the sweep ended with exit status 2"):
+        sweep.sweep(jobs=2)

@@ -17,10 +17,11 @@ from experiments.real_induction import experiment, figure
 from experiments.real_induction.claims import CLAIMS
 from experiments.real_induction.experiment import Spec
 from experiments.real_induction.measures import estimates, measure, rises
+from experiments.real_induction.pairs import READINGS, places
 from experiments.real_induction.reference import FIRST, ROWS, SCORES, TURN
-from experiments.real_induction.repeats import KINDS, repeats
+from experiments.real_induction.repeats import KINDS, NEW, PAIR, SEEN, repeated_pairs, repeats
 
-TINY = Spec(weights="random", texts=2, length=8, top=2, draws=2)
+TINY = Spec(weights="random", texts=2, length=8, top=2, draws=2, chapters=2, stretch=24)
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +78,7 @@ def test_a_random_model_settles_nothing_and_is_drawn(tiny: Record) -> None:
     verdicts = settle(CLAIMS, *measure(tiny))
     assert {v.verdict for v in verdicts} == {NOT_RUN}
     figures = figure.draw(tiny)
-    assert set(figures) == {"heads", "ablation"}
+    assert set(figures) == {"heads", "composition", "ablation", "prose"}
     crosses = figures["ablation"].axes[1].get_lines()
     rise = rises(tiny.data)
     heights = [np.asarray(line.get_ydata()) for line in crosses]
@@ -105,6 +106,14 @@ def planted() -> Record:
     fed = np.full((len(sets), 4, 5), 0.7)
     fed[2] = 0.1
     cells, top = ("layer", "head"), np.array([of_rank] * (len(sets) - 1))
+    top[1] = list(SCORES["previous"])[:5]
+    # All pairs alike but those of previous-token heads and induction heads, through keys.
+    composed = np.zeros((3, layers, heads, 2, heads))
+    composed[:, 17:, :, 0], composed[:, 18:, :, 1] = np.nan, np.nan
+    for layer, head in top[1]:
+        for later, reader in top[0]:
+            composed[1, layer, head, later - 17, reader] += 1.0 if (layer, head) == (16, 0) else 0.5
+    pairs = ("reading", *cells, "reader_layer", "reader_head")
     data = xr.Dataset(
         {
             "loss": (("set", "text", "part"), losses),
@@ -113,6 +122,9 @@ def planted() -> Record:
             "direct": (("text", *cells), direct),
             "removed_layer": (("without", "rank"), top[..., 0]),
             "removed_head": (("without", "rank"), top[..., 1]),
+            "composition": (pairs, composed),
+            "composition_z": (pairs, 4 * composed),
+            "beyond_rotations": ("reading", [0.1, 0.7, 0.2]),
         },
         coords={
             "set": sets,
@@ -120,9 +132,19 @@ def planted() -> Record:
             "part": ["first", "turn", "second"],
             "twin": ["plain", "spoilt"],
             "kind": list(KINDS),
+            "reading": list(READINGS),
+            "reader_layer": [17, 18],
         },
+        attrs={"d_model": 576},
     )
-    return Record(data=data, notes={"weights": "smollm2", "missing": "", "length": length})
+    losses = np.full((len(sets), 12, 127), 4.0) - np.linspace(0, 1, 127)
+    kinds = np.tile([PAIR, SEEN, NEW, NEW], (12, 32))[:, :127]
+    rise = np.where(kinds == PAIR, 0.5, 0.1) * (1 + np.arange(12)[:, None] / 100)
+    losses[1] += rise * np.linspace(0.5, 1.5, 127)
+    data["prose_loss"] = (("set", "chapter", "predicted"), losses + np.arange(12)[:, None] / 100)
+    data["prose_kind"] = (("chapter", "predicted"), kinds)
+    notes = {"weights": "smollm2", "missing": "", "no_prose": "", "length": length}
+    return Record(data=data, notes=notes)
 
 
 def test_planted_numbers_settle_the_claims() -> None:
@@ -133,6 +155,8 @@ def test_planted_numbers_settle_the_claims() -> None:
     assert found["real-anti-copying"].value == pytest.approx(-1.05)
     assert found["real-ablation"].value == pytest.approx(1.95)
     assert found["real-previous-feeds"].value == pytest.approx(1 / 7)
+    assert found["real-k-rotation"].value == pytest.approx(4 * (1 + 3 * 0.5) / 4)
+    assert found["real-k-rotation"].n == 20  # 19.3 comes too late
     verdicts = {v.claim.id: v.verdict for v in settle(CLAIMS, *measure(record))}
     assert verdicts.pop("real-first-half") == FAILS
     assert verdicts.pop("real-ablation-previous") == FAILS  # planted: it costs nothing
@@ -142,12 +166,58 @@ def test_planted_numbers_settle_the_claims() -> None:
     assert again["real-prefix"] == FAILS
 
 
+def test_without_prose_its_claims_alone_are_not_run() -> None:
+    record = planted()
+    record.notes["no_prose"] = "get it"
+    verdicts = {v.claim.id: v for v in settle(CLAIMS, *measure(record))}
+    missing = {name for name, v in verdicts.items() if v.verdict == NOT_RUN}
+    assert missing == {name for name in verdicts if name.startswith("real-prose")}
+    assert "get it" in verdicts["real-prose-pairs"].reason
+
+
+def test_tokens_of_prose_are_told_apart() -> None:
+    text = np.array([[1, 2, 3, 1, 2, 1, 3, 4]])
+    expected = [[NEW, NEW, SEEN, PAIR, SEEN, SEEN, NEW]]
+    np.testing.assert_array_equal(repeated_pairs(text), expected)
+
+
+def test_a_pair_stands_among_all_pairs_of_its_two_layers() -> None:
+    data = planted().data
+    drawn = np.random.default_rng(0).uniform(size=data.composition.shape)
+    data["composition"] = (data.composition.dims, drawn)
+    place = places(data)
+    assert place.shape == (3, 5, 5)
+    assert np.isnan(place[:, :, 3]).all()  # 19.3 comes after all induction heads
+    pairs = drawn[1, 11, :, 0, :]  # 11.1 and 17.3, through keys
+    assert place.sel(reading="K")[1, 1] == (pairs < pairs[1, 3]).sum() / 80
+    best = pairs.argmax()
+    data["removed_head"][1, 1], data["removed_head"][0, 1] = best // 9, best % 9
+    assert places(data).sel(reading="K")[1, 1] == 1.0
+
+
+def test_the_composition_of_the_record_is_that_of_dense_maps(tiny: Record) -> None:
+    model = open_weights("random", jax.random.split(jax.random.key(0))[0])
+    heads = model.blocks.attention
+    W_Q, W_K, W_V, W_O = (np.asarray(W, float) for W in heads[:4])
+    if 1 not in tiny.data.reader_layer:
+        pytest.skip("no head of layer 1 matches best")
+    angle = (TINY.length - 1) * 10_000.0 ** (-np.arange(0, 4, 2) / 4)
+    q = W_Q[1, 2]
+    turned = np.empty_like(q)
+    turned[:, ::2] = q[:, ::2] * np.cos(angle) - q[:, 1::2] * np.sin(angle)
+    turned[:, 1::2] = q[:, ::2] * np.sin(angle) + q[:, 1::2] * np.cos(angle)
+    ov, read = W_V[0, 0] @ W_O[0, 1], W_K[1, 1] @ turned.T
+    score = np.linalg.norm(ov @ read) / np.linalg.norm(ov) / np.linalg.norm(read)
+    found = tiny.data.composition.sel(reading="K", layer=0, head=1, reader_layer=1, reader_head=2)
+    assert float(found) == pytest.approx(score, rel=1e-5)
+
+
 def test_without_the_package_the_run_says_how_to_get_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(smollm2, "PACKAGE", "no-such-package-of-weights")
     record = experiment.run(Spec(), jax.random.key(0), Lab(tmp_path / "work"))
-    assert Spec().outside_inputs() == {"smollm2": "absent"}
+    assert Spec().outside_inputs()["smollm2"] == "absent"
     verdicts = settle(CLAIMS, *measure(record))
     assert {v.verdict for v in verdicts} == {NOT_RUN}
     assert all("make smollm2" in v.reason for v in verdicts)

@@ -4,6 +4,9 @@
 Random heads score ``1/√d_model``, not 0, so every score comes with what random heads would score
 and with the most that these two heads could.
 
+With rotary positions a head has one ``W_QK`` for each offset between destination and source, and so
+one Q- and one K-score with each writer; ``offset`` says which.
+
 E15 and E16 are errata of the sources (docs/errata.md).
 """
 
@@ -16,11 +19,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
+from circuitax.circuits.heads import rotation
 from circuitax.kernel.chain import Chain, chain_of
 from circuitax.kernel.indices import check_index
 from circuitax.kernel.linalg import gram, safe_divide, safe_sqrt, scaled_to_one
 from circuitax.kernel.model import Model, check_one_member
 from circuitax.kernel.per_head import per_head
+from circuitax.kernel.positions import Positions
 from circuitax.kernel.spectrum import gram_singular_values
 from circuitax.kernel.weights import HeadStack
 
@@ -46,7 +51,9 @@ class Composition(NamedTuple):
     """The largest score that any rotation between the two heads could reach."""
 
 
-def composition(model: Model, *, block_entries: int = BLOCK_ENTRIES) -> Composition:
+def composition(
+    model: Model, *, offset: int = 0, block_entries: int = BLOCK_ENTRIES
+) -> Composition:
     """Q-, K- and V-composition of every head with every later one, with nulls and maxima.
 
     With Grams ``P = W_OVᵀ W_OV`` and ``Q = R Rᵀ`` of trace 1, ``score² = tr(P Q)``. Under a Haar
@@ -57,6 +64,8 @@ def composition(model: Model, *, block_entries: int = BLOCK_ENTRIES) -> Composit
     Args:
         model: One model, not an ensemble; fold norms first (`folding.fold_norms`). Maps may have
             any scale; those of half precision are read in single precision.
+        offset: How many steps the source lies before the destination, for rotary positions, whose
+            ``W_QK`` depends on it; nothing else does.
         block_entries: Largest number of entries held at once; it bounds the memory.
 
     Raises:
@@ -67,7 +76,7 @@ def composition(model: Model, *, block_entries: int = BLOCK_ENTRIES) -> Composit
     Differs: the code behind the paper's first diagram cycled the product inside the norm (E15), and
         the scores had no exact null (E16).
     """
-    heads, d = _unit_maps(model), model.d_model
+    heads, d = _unit_maps(model, offset), model.d_model
     circuits = _circuits(heads)
     squared = _squared_scores(circuits, block_entries)
     trace, trace_of_square = circuits.traces()
@@ -85,18 +94,19 @@ def composition(model: Model, *, block_entries: int = BLOCK_ENTRIES) -> Composit
 
 
 def composition_scores(
-    model: Model, *, block_entries: int = BLOCK_ENTRIES
+    model: Model, *, offset: int = 0, block_entries: int = BLOCK_ENTRIES
 ) -> Float[Array, "kind n_layers n_heads n_layers n_heads"]:
     """The scores of `composition` alone; NaN where the reader is not in a later layer.
 
     Args:
         model: One model, not an ensemble; fold norms first (`folding.fold_norms`).
+        offset: As for `composition`.
         block_entries: Largest number of entries held at once; it bounds the memory.
 
     Raises:
         ValueError: If the model is an ensemble.
     """
-    return _scores(_unit_maps(model), block_entries)
+    return _scores(_unit_maps(model, offset), block_entries)
 
 
 class RotationNull(NamedTuple):
@@ -131,11 +141,15 @@ def rotation_null(model: Model, key: Key[Array, ""], *, n_samples: int = 100) ->
     return RotationNull(squares.mean(axis=0), squares.std(axis=0, ddof=1))
 
 
-def _unit_maps(model: Model) -> HeadStack:
+def _unit_maps(model: Model, offset: int = 0) -> HeadStack:
     """The heads' maps, each divided by a power of two: no score depends on their scale."""
     check_one_member(model)
     heads = per_head(model)
-    return HeadStack(*(scaled_to_one(W)[0] for W in (heads.W_Q, heads.W_K, heads.W_V, heads.W_O)))
+    maps = (heads.W_Q, heads.W_K, heads.W_V, heads.W_O)
+    heads = HeadStack(*(scaled_to_one(W)[0] for W in maps))
+    if model.spec.positions == Positions.rotary:
+        heads = heads._replace(W_Q=heads.W_Q @ rotation(model.spec, offset, heads.W_Q.dtype))
+    return heads
 
 
 def _scores(heads: HeadStack, block_entries: int) -> Array:

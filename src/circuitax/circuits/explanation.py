@@ -100,7 +100,7 @@ def explain(
     n_next: int = 10,
     n_paths: int | None = None,
     n_heads: int = 12,
-    budget: int = 200_000,
+    budget: int = 1_000_000,
 ) -> Explanation:
     """A next-token prediction explained by direct effects, paths and patterns.
 

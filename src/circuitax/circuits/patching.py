@@ -1,4 +1,4 @@
-"""Ablation and patching: many edited runs of the one forward pass, in one vmap over the edits.
+"""Ablation and patching: many edited runs of the one forward pass, vmapped over blocks of edits.
 
 What is removed is replaced by zero, by a mean over data, or by another run's value; patterns (and
 norm scales) either react or are held as they were. `ablate_each` and `patch` are the short forms:
@@ -6,7 +6,7 @@ the first removes every head and MLP in turn, the second replaces every entry of
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +22,7 @@ from circuitax.kernel.run import Run, one_text
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kernel.weights import NormWeights
 
+BLOCK_ENTRIES = 2**27  # numbers held at once by edited runs: 512 MiB in float32
 Metric = Callable[[Float[Array, "n_ctx d_vocab"]], Float[Array, "*metric"]]
 
 
@@ -107,9 +108,15 @@ def each_component(model: Model) -> Ablation:
     n_layers, n_heads = model.n_layers, model.n_heads
     n = n_layers * n_heads
     if model.blocks.mlp is None:
-        return Ablation(jnp.eye(n).reshape(n, n_layers, n_heads))
+        return each_head(model)
     masks = jnp.eye(n + n_layers)
     return Ablation(masks[:, :n].reshape(-1, n_layers, n_heads), masks[:, n:])
+
+
+def each_head(model: Model) -> Ablation:
+    """One cell for each head, with that head alone replaced; no MLP."""
+    n = model.n_layers * model.n_heads
+    return Ablation(jnp.eye(n).reshape(n, model.n_layers, model.n_heads))
 
 
 def ablation_edit(
@@ -147,7 +154,7 @@ def ablate(
     replacement: Components | None = None,
     preserved: Trace | None = None,
 ) -> Float[Array, "cell *metric"]:
-    """A metric of the logits under every ablation of a stack, in one vmap over the cells.
+    """A metric of the logits under every ablation of a stack, vmapped over blocks of cells.
 
     Args:
         model: One model.
@@ -179,7 +186,9 @@ def ablate(
         edit = ablation_edit(cell, replacement, preserved)
         return metric(forward(model, tokens, edit)[0])
 
-    return jax.vmap(one)(ablation)
+    n_ctx = tokens.shape[0]
+    held = n_ctx * (n_layers * model.n_heads * model.d_model + model.d_vocab)
+    return _by_blocks(one, ablation, held)
 
 
 def patch_stream(
@@ -205,13 +214,31 @@ def patch_stream(
     _check_donor(donor, tokens)
     n_places, n_ctx, _ = donor.streams.shape
 
-    def one(place: Array, position: Array) -> Array:
+    def one(cell: tuple[Array, Array]) -> Array:
+        place, position = cell
         here = jnp.zeros((n_places, n_ctx), donor.streams.dtype).at[place, position].set(1)
         edit = Interventions(stream_keep=1 - here, stream_add=here[..., None] * donor.streams)
         return metric(forward(model, tokens, edit)[0])
 
-    over_positions = jax.vmap(one, in_axes=(None, 0))
-    return jax.vmap(over_positions, in_axes=(0, None))(jnp.arange(n_places), jnp.arange(n_ctx))
+    cells = jnp.repeat(jnp.arange(n_places), n_ctx), jnp.tile(jnp.arange(n_ctx), n_places)
+    held = n_ctx * (n_places * model.d_model + model.d_vocab)
+    values = _by_blocks(one, cells, held)
+    return values.reshape(n_places, n_ctx, *values.shape[1:])
+
+
+def _by_blocks(one: Callable[[Any], Array], cells: Any, held: int) -> Array:
+    """``one`` of every cell, so many at a time that their edits and logits fit.
+
+    Args:
+        one: The metric of one cell.
+        cells: With an axis of cells in front.
+        held: Numbers that one cell takes.
+    """
+    n_cells = jax.tree.leaves(cells)[0].shape[0]
+    size = max(1, BLOCK_ENTRIES // held)
+    if size >= n_cells:
+        return jax.vmap(one)(cells)
+    return jax.lax.map(one, cells, batch_size=size)
 
 
 class Edges(NamedTuple):

@@ -51,8 +51,9 @@ def _bounds(model: HostModel, position: int) -> PathBounds:
     size = np.abs(model.A)
     mass = size * size.sum(axis=-1, keepdims=True)
     at_head = np.zeros((n_heads, n_ctx, d, d))
-    # A matrix is F Fᵀ and what is left, at most the next eigenvalue times the identity.
-    factors, left = np.zeros((n_heads, n_ctx, d, min(_RANK, d))), np.zeros((n_heads, n_ctx))
+    # A matrix is FᵀF and what is left, at most the next eigenvalue times the identity.
+    kept = min(_RANK, d)
+    factors, left = np.zeros((n_heads, n_ctx, kept, d)), np.zeros((n_heads, n_ctx))
     at_end = np.zeros((n_heads, d, d))
     for layer in range(model.layer.max(initial=-1) + 1):
         heads = np.flatnonzero(model.layer == layer)
@@ -66,8 +67,8 @@ def _bounds(model: HostModel, position: int) -> PathBounds:
             deep = (mass[head] @ at_head[head].reshape(n_ctx, -1)).reshape(n_ctx, d, d)
             values, vectors = _eigen(squares + deep @ deep)
             roots = np.sqrt(values)
-            kept = factors.shape[-1]
-            factors[head] = (vectors * np.sqrt(roots)[:, None, :])[..., -kept:]
+            sides = (vectors * np.sqrt(roots)[:, None, :])[..., -kept:]
+            factors[head] = np.swapaxes(sides, 1, 2)
             left[head] = roots[:, -kept - 1] if kept < d else 0.0
             at_end[head] = (vectors[position] * roots[position]) @ vectors[position].T
     return PathBounds(at_head, at_end)
@@ -83,14 +84,14 @@ def _squares_of_starts(model: HostModel, head: int) -> np.ndarray:
 
 def _through(model: HostModel, head: int, factors: np.ndarray, left: np.ndarray) -> np.ndarray:
     """What all earlier heads bring into the value space of one, joined."""
-    maps = model.W_O[: len(factors)] @ model.W_V[head]  # [earlier, d_value, d_value]
-    n, n_ctx, d, rank = factors.shape
-    stacked = factors.transpose(0, 2, 1, 3).reshape(n, d, -1)
-    seen = (np.swapaxes(maps, 1, 2) @ stacked).reshape(n, d, n_ctx, rank).transpose(2, 0, 1, 3)
-    turned = seen @ (np.swapaxes(seen, -1, -2) @ seen)
-    # One product over all earlier heads at each position: Σ (G Gᵀ)².
-    wide = [part.transpose(0, 2, 1, 3).reshape(n_ctx, d, -1) for part in (turned, seen)]
-    values, vectors = _eigen(wide[0] @ np.swapaxes(wide[1], 1, 2))
+    n, n_ctx, rank, d = factors.shape
+    maps = (model.W_O[:n].reshape(n * d, -1) @ model.W_V[head]).reshape(n, d, d)
+    seen = (factors.reshape(n, -1, d) @ maps).reshape(n, n_ctx, rank, d)
+    seen = np.ascontiguousarray(np.swapaxes(seen, 0, 1))
+    turned = (seen @ np.swapaxes(seen, 2, 3)) @ seen
+    # One product over all earlier heads at each position: Σ (GᵀG)².
+    rows = [part.reshape(n_ctx, -1, d) for part in (turned, seen)]
+    values, vectors = _eigen(np.swapaxes(rows[0], 1, 2) @ rows[1])
     joined = (vectors * np.sqrt(values)[:, None, :]) @ np.swapaxes(vectors, 1, 2)
     rest = left.T @ (np.swapaxes(maps, 1, 2) @ maps).reshape(n, -1)
     return joined + rest.reshape(n_ctx, d, d)

@@ -35,7 +35,7 @@ Hugging Face cache; or a finished run of text_models, by folder or name.
   --page FILE      also write one page of HTML, to open in a browser: hover a token to see where
                    each head looks, choose a path to light up its heads
   --paths N        how many paths to find, 0 for none; 10 by default where the model has few heads.
-                   Behind hundreds of heads the proof takes about a minute: ask for it
+                   Behind hundreds of heads the proof takes half a minute: ask for it
   --heads N        how many heads to show beside those on the paths
   --model NAME, --member I, --step N   which model of a run, as in experiments.generate
 

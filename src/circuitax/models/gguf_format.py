@@ -37,6 +37,7 @@ _LAYER_NAMES = {
     "ffn_down": "mlp.down_proj",
 }
 _ROPE = "rope_freqs.weight"
+_ROWS = 2048  # of a matrix that are dequantised at a time
 
 
 def open_gguf(file: Path) -> Any:
@@ -97,7 +98,17 @@ def _tensors(reader: Any) -> Tensors:
 
     def read(name: str) -> np.ndarray:
         tensor = found[name]
-        return np.asarray(dequantize(tensor.data, tensor.tensor_type))
+        rows = tensor.data
+        first = np.asarray(dequantize(rows[:_ROWS], tensor.tensor_type))
+        if len(rows) <= _ROWS:
+            return first
+        # The library holds a second copy of what it is given, in pieces too small to be given back.
+        whole = np.empty((len(rows), *first.shape[1:]), first.dtype)
+        whole[:_ROWS] = first
+        for start in range(_ROWS, len(rows), _ROWS):
+            part = rows[start : start + _ROWS]
+            whole[start : start + _ROWS] = dequantize(part, tensor.tensor_type)
+        return whole
 
     return Tensors(frozenset(found), read)
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, DTypeLike
@@ -15,6 +16,8 @@ from circuitax.models.rotary_layout import to_neighbours
 from circuitax.models.tensors import Tensors
 
 Convert = Callable[[np.ndarray], np.ndarray]
+
+_ALIGNMENT = 64  # bytes
 
 
 class Part(NamedTuple):
@@ -86,7 +89,7 @@ def model_from_layout(
         named[ours] = _stacked(tensors, part, keys, dtype)
         if ours == "W_E" and tied:
             # Before an embedding scale, which the unembedding does not have.
-            named["W_U"] = named["W_E"].T
+            named["W_U"] = jax.block_until_ready(named["W_E"].T)
     if layout.embed_scale != 1.0:
         named["W_E"] = named["W_E"] * jnp.asarray(layout.embed_scale, dtype)
     for name in sorted(tensors.names):
@@ -110,11 +113,23 @@ def _stacked(tensors: Tensors, part: Part, keys: list[str], dtype: DTypeLike) ->
             whole = one
             break
         if whole is None:
-            whole = np.empty((len(keys), *one.shape), working)
+            whole = _aligned((len(keys), *one.shape), working)
         whole[layer] = one
     if whole is None:
         raise ValueError(f"weight {part.key!r} has no layer to be read from")
-    return jnp.asarray(np.ascontiguousarray(whole), dtype)
+    # JAX takes aligned memory as it is; what it copies it lets go of much later.
+    if not layered:
+        whole, given = _aligned(whole.shape, working), whole
+        whole[...] = given
+    return jax.block_until_ready(jnp.asarray(whole, dtype))
+
+
+def _aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """An array without values that begins at a multiple of 64 bytes."""
+    n_bytes = int(np.prod(shape)) * dtype.itemsize
+    buffer = np.empty(n_bytes + _ALIGNMENT, np.uint8)
+    start = -buffer.ctypes.data % _ALIGNMENT
+    return buffer[start : start + n_bytes].view(dtype).reshape(shape)
 
 
 def _model(spec: TransformerSpec, named: Mapping[str, Array]) -> Model:
