@@ -3,10 +3,11 @@
 Trainings on plain text of a laptop's size form no induction head. Here a share of the windows
 repeats its beginning, from all of them to none, and everything else stays: how many tokens it takes
 at each share gives a law, and how much plain text repeats by itself gives the place to read it at.
+The training of a share ends once all its seeds have a head: the price is paid.
 """
 
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import jax
@@ -24,7 +25,7 @@ from circuitax.data.windows import WindowSource, device_tokens, spaced_windows
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.kit.arms import crossed_members, in_every_seed
+from circuitax.kit.arms import crossed_members
 from circuitax.kit.checks import (
     require_at_least,
     require_at_most,
@@ -34,8 +35,9 @@ from circuitax.kit.checks import (
     require_positive,
     require_readable,
 )
-from circuitax.kit.measured_training import measured_training
+from circuitax.kit.measured_training import Trained, joined, measured_training
 from circuitax.kit.members import each_member
+from circuitax.kit.ragged import stack_ragged
 from circuitax.lab.lab import Lab
 from circuitax.models.extract_transformer import model_from_params
 from circuitax.models.transformer import Transformer
@@ -45,7 +47,7 @@ from circuitax.training.ensemble import Plan, advance, init
 from circuitax.training.optim import OptimSpec
 
 BUDGET_SECONDS = 200
-EVENING_SECONDS = 3_000  # by its work against quick scale; not run
+EVENING_SECONDS = 900  # by its work against quick scale; not run
 PAPER_SECONDS = 300_000  # by its work against quick scale; not run
 
 
@@ -56,14 +58,17 @@ class Spec:
     Attributes:
         task: Which text.
         model: Two layers.
-        optim: Optimizer.
+        optim: Optimizer; its steps are the most that a share takes.
+        plain_steps: Steps on plain text, a multiple of ``stretch`` up to ``optim.steps``.
+        stretch: Steps after which it is asked whether all seeds of a share have their head; must
+            divide ``optim.steps``.
         batch: Windows a step.
         shares: Shares of windows that repeat their beginning, falling, the last 0 for plain text.
         seeds: Members at each share, each with its own initialisation and windows.
         min_period: Shortest repeat, and the shortest stretch that counts as a repeat of plain text.
         max_period: Longest one.
         threshold: Score of the best prefix-matching head from which on it has formed.
-        measure_every: Steps between two measurements; must divide ``optim.steps``.
+        measure_every: Steps between two measurements; must divide ``stretch``.
         texts: Random repeated texts for the scores.
         windows: Windows of each kind on which repeats are counted.
         lengths: Further lengths of stretches whose rate in plain text is noted.
@@ -72,6 +77,8 @@ class Spec:
     task: TextSpec = field(default_factory=TextSpec)
     model: TransformerSpec = field(default_factory=TransformerSpec)
     optim: OptimSpec = field(default_factory=OptimSpec)
+    plain_steps: int = 1000
+    stretch: int = 200
     batch: int = 16
     shares: Any = (1.0, 0.5, 0.0)  # tuple[float, ...]
     seeds: int = 5
@@ -85,6 +92,7 @@ class Spec:
 
     def __post_init__(self) -> None:
         require_at_least(self, 1, "batch", "seeds", "texts", "windows", "measure_every")
+        require_at_least(self, 1, "stretch", "plain_steps")
         object.__setattr__(self, "shares", tuple(float(share) for share in self.shares))
         object.__setattr__(self, "lengths", tuple(int(length) for length in self.lengths))
         require_in(self, "[0, 1]", "shares")
@@ -92,7 +100,9 @@ class Spec:
             raise ValueError(f"shares={self.shares} must fall, and be three or more")
         if self.shares[-1] != 0:
             raise ValueError(f"shares={self.shares} must end with 0, which is plain text")
-        require_divides(self, "measure_every", "optim.steps")
+        require_divides(self, "measure_every", "stretch")
+        require_divides(self, "stretch", "plain_steps", "optim.steps")
+        require_at_most(self, "optim.steps", "plain_steps")
         require_equal(self, 2, "model.n_layers")
         require_positive(self, "threshold")
         if self.model.start_token is not None:
@@ -118,54 +128,79 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     repeated = RepeatedSource(
         spec.texts, length, spec.model.d_vocab, spec.min_period, spec.max_period, distinct=True
     )
-    n_shares = len(spec.shares)
-    cells = in_every_seed(jnp.asarray(spec.shares), spec.seeds)
-    members = crossed_members(key, spec.optim.learning_rate, cells, spec.seeds)
-    plan = Plan(problem, spec.optim, spec.measure_every, common=n_shares)
-    trained = measured_training(
-        lab,
-        "training",
-        init(plan, members),
-        advance(plan, members),
-        steps=spec.optim.steps,
-        every=spec.measure_every,
-        measure=each_member(measure, repeated(derive(key, "repeats"))),
-        as_models=partial(model_from_params, spec=spec.model),
-        show="prefix",
-    )
+    exam = repeated(derive(key, "repeats"))
+    arms = [_one_share(spec, problem, exam, key, lab, i) for i in range(len(spec.shares))]
     lengths = np.array(sorted({spec.min_period, *spec.lengths}))
     whole = spaced_windows(text.tokens.train, spec.windows, length)
     source = WindowSource(spec.windows, length, plain.tokens)
     again = RepeatedWindowSource(source, spec.min_period, spec.max_period)(derive(key, "counted"))
     rates = np.stack([repeat_rates(np.asarray(kind), lengths) for kind in (whole, again)])
-    by_share = (spec.seeds, n_shares)
-    over = ("step", "seed", "share")
+    steps = max((arm.steps for arm in arms), key=len)
+
+    def by_share(arrays: list[np.ndarray]) -> np.ndarray:
+        return stack_ragged(arrays, axis=0, dtype=float)
+
     data = xr.Dataset(
         {
             **{
-                name: (over, trained.curves[name].reshape(-1, *by_share))
+                name: (("share", "step", "seed"), by_share([arm.curves[name] for arm in arms]))
                 for name in ("prefix", "previous")
             },
             "training_loss": (
-                ("chunk", "seed", "share"),
-                trained.training_loss.reshape(-1, *by_share),
+                ("share", "chunk", "seed"),
+                by_share([arm.training_loss for arm in arms]),
             ),
-            "alive": (("seed", "share"), trained.alive.reshape(by_share)),
+            "alive": (("share", "seed"), np.stack([arm.alive for arm in arms])),
             "repeat_rate": (("windows", "length"), rates),
-            "chance": float(trained.curves["chance"][0, 0]),
+            "chance": float(arms[0].curves["chance"][0, 0]),
             "threshold": spec.threshold,
             "min_period": spec.min_period,
         },
         coords={
-            "step": trained.steps,
-            "tokens": ("step", trained.steps * spec.batch * (length - 1)),
+            "step": steps,
+            "tokens": ("step", steps * spec.batch * (length - 1)),
             "share": list(spec.shares),
             "windows": ["plain", "repeated"],
             "length": lengths,
         },
     )
-    notes = {"text": text.about(), "divergence": trained.divergence}
-    return Record(data=data, notes=notes)
+    divergence = {str(s): arm.divergence for s, arm in zip(spec.shares, arms, strict=True)}
+    return Record(data=data, notes={"text": text.about(), "divergence": divergence})
+
+
+def _one_share(
+    spec: Spec, problem: DilutedRepeats, exam: Array, key: jax.Array, lab: Lab, at: int
+) -> Trained:
+    """All seeds at one share, until all that stayed finite have their head or the steps are done.
+
+    A seed has the same start and sees the same windows at every share.
+    """
+    share = spec.shares[at]
+    members = crossed_members(
+        key, spec.optim.learning_rate, jnp.full(spec.seeds, share), spec.seeds
+    )
+    plan = Plan(problem, spec.optim, spec.measure_every)
+    state, done, parts = init(plan, members), 0, list[Trained]()
+    most = spec.optim.steps if share else spec.plain_steps
+    while done < most:
+        part = measured_training(
+            lab,
+            f"share-{at}-from-{done}",
+            state,
+            advance(plan, members),
+            steps=spec.stretch,
+            every=spec.measure_every,
+            measure=each_member(measure, exam),
+            as_models=partial(model_from_params, spec=spec.model),
+            at_start=not done,
+            show="prefix",
+        )
+        parts.append(part)
+        state, done = part.state, done + spec.stretch
+        have = np.max([one.curves["prefix"].max(axis=0) for one in parts], axis=0) >= spec.threshold
+        if share and (have | ~part.alive).all():
+            break
+    return reduce(joined, parts)
 
 
 def measure(model: Model, exam: Array) -> dict[str, Array]:

@@ -26,10 +26,10 @@ def draw(record: Record) -> dict[str, Figure]:
     data = seeds_alive(record.data)
     figure, axes = new_figure(1, 2, height=3.1)
     _curves(axes[0, 0], data)
-    message = "The less of a text repeats, the longer an induction head takes to form"
+    message = "Rarer repeats delay the induction head"
     if data.sizes["seed"] > 1:
         found = _price(axes[0, 1], data, record)
-        message += f"; plain text would take {found}" if found else ""
+        message += f"; by their law plain text would take {found}" if found else ""
     headline(figure, message)
     letter_panels(axes[0])
     return {"price": figure}
@@ -44,19 +44,24 @@ def _curves(ax: Axes, data: xr.Dataset) -> None:
     shares = data.share.values
     colours = colormaps[SEQUENTIAL](np.linspace(0.85, 0.1, len(shares) - 1))
     for i, share in enumerate(shares):
-        curve = data.prefix.sel(share=share).transpose("step", "seed")
+        # A share is trained until all its seeds have their head.
+        curve = data.prefix.sel(share=share).transpose("step", "seed").dropna("step", how="all")
+        curve = curve.isel(step=slice(1, None))  # the logarithmic axis has no 0
         colour = BLACK if share == 0 else to_hex(colours[i])
-        mean_curve(ax, data.tokens / 1e6, curve, colour, label=fraction(share), each=True)
+        mean_curve(ax, curve.tokens / 1e6, curve, colour, label=fraction(share), each=True)
     reference_line(ax, y=data.threshold, label="threshold")
     reference_line(ax, y=data.chance, label="even attention", style="dashed")
     ax.set(
         xlabel="tokens trained on, millions",
         ylabel="attention of the best head to the token\nthat followed the last time",
         ylim=(0, 1),
-        xlim=(0, float(data.tokens[-1]) / 1e6),
+        xscale="log",
+        xlim=(float(data.tokens[1]) / 1e6, float(data.tokens[-1]) / 1e6),
     )
     n = data.sizes["seed"]
-    ax.legend(title=f"share of windows that repeat\n(mean of {n} seeds, 95 %)", ncols=2)
+    ax.legend(
+        title=f"share of windows that repeat\n(mean of {n} seeds, 95 %)", ncols=2, loc="upper left"
+    )
 
 
 def _price(ax: Axes, data: xr.Dataset, record: Record) -> str:
@@ -106,4 +111,5 @@ def _price(ax: Axes, data: xr.Dataset, record: Record) -> str:
     if "price-plain-text" not in estimates:
         return ""
     price = estimates["price-plain-text"]
-    return f"about {price.value:.3g} million tokens [{price.low:.3g}, {price.high:.3g}]"
+    low, high = (f"{float(f'{end:.2g}'):,g}" for end in (price.low, price.high))
+    return f"{low} to {high} million tokens"

@@ -56,6 +56,19 @@ def test_the_law_is_read_at_the_rate_of_plain_text() -> None:
     assert estimates["price-plain-2"].value == pytest.approx(1.6, rel=0.01)
 
 
+def test_a_share_whose_training_ended_with_its_last_head_has_the_same_onsets() -> None:
+    whole = record().data
+    ended = whole.copy()
+    # All five seeds have their head by 1.22 times the median onset; two measurements later it ends.
+    last = np.searchsorted(TOKENS, 2e5 * np.exp(0.2)) + 2
+    trained = xr.DataArray(np.arange(len(TOKENS)) <= last, dims="step")
+    ended["prefix"] = whole.prefix.where((whole.share != 1) | trained)
+    assert np.isnan(ended.prefix.sel(share=1)).any()
+    np.testing.assert_array_equal(onsets(ended), onsets(whole))
+    before, after = (measure(Record(data)).estimates for data in (whole, ended))
+    assert before == after
+
+
 def test_without_onsets_there_is_no_law() -> None:
     estimates, unmet, not_run = measure(record(price=1e8))
     assert estimates["price-all-repeat"].value == 0 and not not_run

@@ -23,6 +23,14 @@ def test_random_below_greedy_below_optimised_below_the_bound() -> None:
     assert optimised[0] >= 10
 
 
+def test_an_optimiser_that_fails_does_not_lose_what_smaller_dimensions_hold() -> None:
+    # One step leaves random directions, of which few are kept; three dimensions can be optimised.
+    dims = (3, 9, 11)
+    found = np.asarray(optimised_counts(jax.random.key(5), dims, EPSILON, 4, 1))
+    assert (found >= np.array(dims)[:, None]).all()
+    assert (np.diff(found, axis=0) >= np.diff(dims)[:, None]).all()
+
+
 def test_random_counts_follow_the_birthday_law() -> None:
     found = np.asarray(random_counts(jax.random.key(1), (20, 60), EPSILON, 200))
     # Median of 200: within the 40 % and 60 % points but for five keys in a thousand.

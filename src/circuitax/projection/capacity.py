@@ -87,7 +87,9 @@ def optimised_counts(
 ) -> Int[Array, "n_dims {n_seeds}"]:
     """The largest set left by `packings.prune` of packings optimised at several sizes.
 
-    Sizes tried are `FRACTIONS` of `packing_bounds.capacity_bound`, each from its own start.
+    Sizes tried are `FRACTIONS` of `packing_bounds.capacity_bound`, each from its own start. Where
+    all starts fail, the set of the next smaller dimension with the new axes beside it is larger,
+    and counts: ``N(d) ≥ N(d') + d - d'``, from d axes on.
 
     Args:
         key: Consumed.
@@ -116,7 +118,10 @@ def optimised_counts(
     every = jax.jit(lambda *args: jax.lax.map(lambda at: one(*at), args))
     keys = member_keys(key, len(sizes))
     found = every(keys, jnp.asarray(sizes), jnp.asarray(np.repeat(dims, each)))
-    return found.reshape(len(dims), n_seeds, len(FRACTIONS)).max(-1)
+    best = found.reshape(len(dims), n_seeds, len(FRACTIONS)).max(-1)
+    # N(d) - d never falls: axes are orthogonal to all that lies in the dimensions before them.
+    beyond_axes = best - jnp.asarray(dims)[:, None]
+    return jnp.asarray(dims)[:, None] + jax.lax.cummax(jnp.maximum(beyond_axes, 0))
 
 
 def _check(dims: tuple[int, ...], epsilon: float, **counts: int) -> None:
