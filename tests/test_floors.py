@@ -34,6 +34,7 @@ HOME = {
     "flax": {"models"},
     "hydra": {"config", "commands"},
     "omegaconf": {"config", "commands"},
+    "submitit": {"commands"},
     "matplotlib": {"figures", "experiments"},
     "orbax": {"training"},
     "flint": {"superposition"},

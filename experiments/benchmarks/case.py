@@ -1,11 +1,12 @@
 """One benchmark case: our time and a peer's, measured in alternating rounds."""
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from experiments.benchmarks.contention import share_of_others, usage
+from experiments.benchmarks.limits import Speeds, least_seconds
 
 # A round counts as quiet while others keep at most this many processors busy, and the machine's
 # matmul speed is at least this share of the best that was seen. Noisy rounds are repeated, but no
@@ -13,6 +14,7 @@ from experiments.benchmarks.contention import share_of_others, usage
 OTHERS = 0.1
 SLOWEST_PEAK = 0.85
 PATIENCE = 3
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -26,8 +28,14 @@ class Case:
         theirs: The same work by the peer, or None where there is only the machine's peak.
         peer: Who that is, with version and setting.
         target: Least ratio theirs / ours, or None.
-        flops: Floating-point operations that ours needs, as multiplications and additions of its
-            matrix products; gives the share of the machine's matmul peak.
+        flops: Floating-point operations that one figure of ours needs at least, as multiplications
+            and additions of its matrix products.
+        moved: Bytes that it moves to and from memory at least.
+        draws: Random words of 32 bits that it draws at least.
+        floors: Limits that no speed tells, such as the imports of a process: each does its part
+            of a round alone, after ours, and returns its figure in ``unit``.
+        parts: Does one more round, after those that count, and says where its time or memory goes:
+            shares by name.
         seconds: Factor from ``unit`` to seconds.
         note: What a reader must know to judge the figure.
     """
@@ -38,7 +46,11 @@ class Case:
     theirs: Callable[[], float] | None = None
     peer: str = ""
     target: float | None = None
-    flops: float | None = None
+    flops: float = 0.0
+    moved: float = 0.0
+    draws: float = 0.0
+    floors: Mapping[str, Callable[[], float]] = field(default_factory=dict)
+    parts: Callable[[], Mapping[str, float]] | None = None
     seconds: float = 1.0
     note: str = ""
 
@@ -49,23 +61,33 @@ class Rounds:
 
     ours: list[float] = field(default_factory=list)
     theirs: list[float] = field(default_factory=list)
-    peak: list[float] = field(default_factory=list)
+    speeds: list[Speeds] = field(default_factory=list)
+    floors: list[Mapping[str, float]] = field(default_factory=list)
     others: list[float] = field(default_factory=list)
 
     def noisy(self) -> list[bool]:
         """Which rounds were measured while others used the machine."""
-        slow = SLOWEST_PEAK * max(self.peak)
+        slow = SLOWEST_PEAK * max(speeds.matmul for speeds in self.speeds)
         return [
-            others > OTHERS or peak < slow
-            for others, peak in zip(self.others, self.peak, strict=True)
+            others > OTHERS or speeds.matmul < slow
+            for others, speeds in zip(self.others, self.speeds, strict=True)
         ]
 
     def quietest(self, n_rounds: int) -> "Rounds":
         """The rounds to judge by: the quiet ones, and the least noisy where these are too few."""
         key = list(zip(self.noisy(), self.others, strict=True))
         kept = sorted(sorted(range(len(key)), key=key.__getitem__)[:n_rounds])
-        columns = (self.ours, self.theirs, self.peak, self.others)
-        return Rounds(*([column[i] for i in kept] if column else [] for column in columns))
+
+        def of_kept(column: list[Item]) -> list[Item]:
+            return [column[i] for i in kept] if column else []
+
+        return Rounds(
+            of_kept(self.ours),
+            of_kept(self.theirs),
+            of_kept(self.speeds),
+            of_kept(self.floors),
+            of_kept(self.others),
+        )
 
     def row(self, case: Case) -> dict[str, Any]:
         """One row of the table: medians, and the ratio as the median of each round's own.
@@ -92,16 +114,28 @@ class Rounds:
             row["ratio"] = statistics.median(ratios)
             row |= {"ratio_low": min(ratios), "ratio_high": max(ratios)}
             row["samples_theirs"] = self.theirs
-        if case.flops is not None:
-            speed = [case.flops / (figure * case.seconds) / 1e9 for figure in self.ours]
-            shares = [s / peak for s, peak in zip(speed, self.peak, strict=True)]
-            row["gflops_per_second"] = statistics.median(speed)
-            row["share_of_peak"] = statistics.median(shares)
+        shares = self.shares_of_limits(case)
+        if shares:
+            row["limit"] = max(shares, key=shares.__getitem__)
+            row["share_of_limit"] = shares[row["limit"]]
+            row["shares_of_limits"] = shares
         return row
 
+    def shares_of_limits(self, case: Case) -> dict[str, float]:
+        """What each limit alone would take, as a share of ours: the median of each round's own.
 
-def measure(case: Case, n_rounds: int, peak: Callable[[], float]) -> dict[str, Any]:
-    """One row from ``n_rounds`` rounds of peak, ours, theirs, in turns.
+        The largest is the limit that binds. At 1 the row is as good as this machine allows.
+        """
+        rounds = []
+        for figure, speeds, floors in zip(self.ours, self.speeds, self.floors, strict=True):
+            least = least_seconds(speeds, flops=case.flops, moved=case.moved, draws=case.draws)
+            in_unit = {name: seconds / case.seconds for name, seconds in least.items()}
+            rounds.append({name: floor / figure for name, floor in {**in_unit, **floors}.items()})
+        return {name: statistics.median(each[name] for each in rounds) for name in rounds[0]}
+
+
+def measure(case: Case, n_rounds: int, speeds: Callable[[], Speeds]) -> dict[str, Any]:
+    """One row from ``n_rounds`` rounds of the machine's speeds, ours, its floors, theirs, in turns.
 
     A round in which others used the machine is repeated. What is still noisy after ``PATIENCE``
     times the rounds counts, and the row says how many of them there are.
@@ -109,7 +143,7 @@ def measure(case: Case, n_rounds: int, peak: Callable[[], float]) -> dict[str, A
     Args:
         case: What to measure; each side runs once beforehand, uncounted.
         n_rounds: At least 1; the table asks for 5 or more.
-        peak: Measures the machine's matmul speed in GFLOP/s.
+        speeds: Measures the machine's speeds.
 
     Raises:
         ValueError: If ``n_rounds`` is less than 1.
@@ -122,11 +156,15 @@ def measure(case: Case, n_rounds: int, peak: Callable[[], float]) -> dict[str, A
         case.theirs()
     while len(rounds.ours) < PATIENCE * n_rounds:
         before = usage()
-        rounds.peak.append(peak())
+        rounds.speeds.append(speeds())
         rounds.ours.append(case.ours())
+        rounds.floors.append({name: floor() for name, floor in case.floors.items()})
         if case.theirs is not None:
             rounds.theirs.append(case.theirs())
         rounds.others.append(share_of_others(before, usage()))
         if rounds.noisy().count(False) >= n_rounds:
             break
-    return rounds.quietest(n_rounds).row(case)
+    row = rounds.quietest(n_rounds).row(case)
+    if case.parts is not None:
+        row["parts"] = dict(case.parts())
+    return row

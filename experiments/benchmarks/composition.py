@@ -21,8 +21,9 @@ from circuitax.circuits.composition import composition_scores
 from circuitax.kernel.model import Model
 from circuitax.kernel.weights import HeadStack
 from experiments.benchmarks.case import Case
-from experiments.benchmarks.memory import peak_mb
+from experiments.benchmarks.memory import jax_alone_mb, peak_mb
 from experiments.benchmarks.peer import Peer
+from experiments.benchmarks.profiled import time_by_kind
 
 PEER = "TransformerLens 3.9.0 on PyTorch 2.13.0, all_composition_scores"
 TARGET = 25.0
@@ -145,6 +146,8 @@ def time_case(size: Size, peer: Peer | None = None, *, target: float = TARGET) -
         peer=PEER if peer else "",
         target=target if peer else None,
         flops=size.flops,
+        moved=size.weights_mb * 2**20,
+        parts=lambda: time_by_kind(scores),
         note="operations are those that symmetric Grams and later readers need, not those lost at "
         "the edges of tiles and groups" + (f"; scores equal to {TOLERANCE:g}" if peer else ""),
     )
@@ -168,8 +171,8 @@ def memory_case(size: Size, peer: Peer | None = None) -> Case:
         ours=ours,
         theirs=partial(their_round, peer) if peer else None,
         peer=PEER if peer else "",
-        note=f"the weights are {size.weights_mb:.0f} MB of it, and JAX itself about 300; measured "
-        "once",
+        floors={"weights and JAX": lambda: size.weights_mb + jax_alone_mb()},
+        note=f"the weights are {size.weights_mb:.0f} MB of it; measured once",
     )
 
 

@@ -31,7 +31,7 @@ def usage() -> Usage | None:
     except (OSError, ValueError):
         return None
     busy = sum(int(fields[index]) for index in _BUSY if index < len(fields))
-    ours = sum(_ticks(process) for process in _family(os.getpid()))
+    ours = sum(_ticks(process) for process in family(os.getpid()))
     return Usage(busy / tick, ours / tick, time.monotonic())
 
 
@@ -46,10 +46,10 @@ def share_of_others(before: Usage | None, after: Usage | None) -> float:
     return max(0.0, others / (after.clock - before.clock))
 
 
-def _family(root: int) -> set[int]:
+def family(root: int) -> set[int]:
     """A process and all that descend from it: peers run in processes of their own."""
     parents = {}
-    for entry in _PROC.iterdir():
+    for entry in _PROC.iterdir() if _PROC.is_dir() else ():
         if entry.name.isdigit():
             fields = _stat(int(entry.name))
             if fields:

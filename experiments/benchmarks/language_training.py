@@ -21,6 +21,7 @@ from circuitax.training.optim import Optimizer, OptimSpec
 from circuitax.training.sharding import device_mesh
 from experiments.benchmarks.case import Case
 from experiments.benchmarks.peer import Peer
+from experiments.benchmarks.profiled import time_by_kind
 
 SCRIPT = "transformer_lens_training.py"
 PEER = "TransformerLens 3.9.0 on PyTorch 2.13.0, no hooks, fused Adam"
@@ -129,16 +130,18 @@ def _case(
         answer = peer.ask(**request, steps=size.their_steps)
         return answer["seconds"] / (size.their_steps * BATCH * size.context) * 1e6
 
+    ours = our_round(size, n_members)
     which = "one model" if n_members == 1 else f"{n_members} models, a model"
     return Case(
         name=f"attention-only training, {which}: {LAYERS} layers, d_model {size.d_model}, "
         f"{HEADS} heads, context {size.context}, batch {BATCH}, vocabulary {size.vocabulary}",
         unit="µs a token",
-        ours=our_round(size, n_members),
+        ours=ours,
         theirs=theirs,
         peer=f"{PEER}, {'torch.compile' if compiled else 'eager'}",
         target=target,
         flops=size.flops_a_token,
+        parts=lambda: time_by_kind(ours),
         seconds=1e-6,
         note="tokens a second are a million over the figure; same text, Adam and shortformer "
         "positions, no norm; operations are three times those of the forward pass's matrix "

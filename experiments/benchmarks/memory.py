@@ -1,7 +1,18 @@
-"""The peak of memory of this process."""
+"""The peak of memory of this process, and of one that only starts JAX.
+
+    python -m experiments.benchmarks.memory
+
+prints the latter, in MB: what every row of memory holds at least, beside its data.
+"""
 
 import resource
+import subprocess
+import sys
+from functools import cache
 from pathlib import Path
+
+import jax
+import jax.numpy as jnp
 
 
 def peak_mb() -> float:
@@ -16,3 +27,16 @@ def peak_mb() -> float:
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) / 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+@cache  # the same in every round
+def jax_alone_mb() -> float:
+    """The peak of a fresh process that compiles and runs the smallest program, in MB."""
+    command = [sys.executable, "-m", "experiments.benchmarks.memory"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return float(done.stdout)
+
+
+if __name__ == "__main__":
+    jax.block_until_ready(jax.jit(lambda x: x + 1)(jnp.zeros(1)))
+    print(peak_mb())

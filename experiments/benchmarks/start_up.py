@@ -2,6 +2,7 @@
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -24,15 +25,17 @@ class Start(NamedTuple):
     Attributes:
         total: Seconds since the process was started.
         chunk: Seconds of that which the chunk took, with its compilation or the reading of it.
+        imports: Seconds that a process of the same imports takes, and no more.
     """
 
     total: float
     chunk: float
+    imports: float
 
 
 def cases(_: ExitStack) -> list[Case]:
     """One toy ensemble, one of transformers."""
-    return [case for name in EXPERIMENTS for case in (_total_case(name), _chunk_case(name))]
+    return [_case(name) for name in EXPERIMENTS]
 
 
 def first_steps(experiment: str) -> Start:
@@ -57,29 +60,47 @@ def first_steps(experiment: str) -> Start:
                 if time.perf_counter() - began > PATIENCE_SECONDS:
                     raise RuntimeError(f"{experiment} took no step in {PATIENCE_SECONDS:.0f} s")
                 time.sleep(0.01)
-            return Start(time.perf_counter() - began, chunk)
+            total = time.perf_counter() - began
         finally:
             process.terminate()
             process.wait()
+    return Start(total, chunk, imports_alone(experiment))
 
 
-def _total_case(experiment: str) -> Case:
+def imports_alone(experiment: str) -> float:
+    """Seconds of a process that imports what the command and the experiment do."""
+    modules = ("circuitax.commands.job", "circuitax.commands.launch", "circuitax.config.cells")
+    wanted = ", ".join([*modules, f"experiments.{experiment}.experiment"])
+    began = time.perf_counter()
+    subprocess.run([sys.executable, "-c", f"import {wanted}"], check=True)
+    return time.perf_counter() - began
+
+
+def _case(experiment: str) -> Case:
+    starts: list[Start] = []
+
+    def ours() -> float:
+        starts.append(first_steps(experiment))
+        return starts[-1].total
+
+    def parts() -> dict[str, float]:
+        shares = {
+            "imports": [each.imports / each.total for each in starts],
+            "the first chunk, traced, its code read and run": [
+                each.chunk / each.total for each in starts
+            ],
+        }
+        found = {name: statistics.median(each) for name, each in shares.items()}
+        return found | {"configuration and the rest": max(0.0, 1 - sum(found.values()))}
+
     return Case(
         name=f"start of `experiments.run experiment={experiment} scale=tiny` to its first steps",
         unit="s",
-        ours=lambda: first_steps(experiment).total,
+        ours=ours,
+        floors={"imports": lambda: starts[-1].imports},
+        parts=parts,
         note=f"wanted: under {TARGET_SECONDS:.0f} s; a new process, imports and configuration with "
         "it, compiled code in the cache of the round before",
-    )
-
-
-def _chunk_case(experiment: str) -> Case:
-    return Case(
-        name=f"of which the first steps of {experiment} themselves",
-        unit="s",
-        ours=lambda: first_steps(experiment).chunk,
-        note="tracing, compilation or the reading of compiled code, and one chunk of steps; a run "
-        "writes this figure to its log.txt",
     )
 
 

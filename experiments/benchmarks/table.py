@@ -12,19 +12,17 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from tqdm import tqdm
 
 from experiments.benchmarks.case import measure
+from experiments.benchmarks.limits import machine_speeds
 
 FOLDER = Path(__file__).parent
-PEAK_SIZE = 2048
 
 
 def discover() -> dict[str, Any]:
@@ -37,23 +35,6 @@ def discover() -> dict[str, Any]:
     return found
 
 
-def matmul_peak() -> Callable[[], float]:
-    """A function that measures this machine's float32 matmul speed, in GFLOP/s."""
-    a = jax.random.normal(jax.random.key(0), (PEAK_SIZE, PEAK_SIZE), jnp.float32)
-    product = jax.jit(lambda x: x @ x)
-    jax.block_until_ready(product(a))
-
-    def peak() -> float:
-        seconds = []
-        for _ in range(3):
-            start = time.perf_counter()
-            jax.block_until_ready(product(a))
-            seconds.append(time.perf_counter() - start)
-        return 2.0 * PEAK_SIZE**3 / min(seconds) / 1e9
-
-    return peak
-
-
 def table(rows: list[dict[str, Any]], machine: dict[str, Any]) -> str:
     """The rows as Markdown."""
     lines = [
@@ -61,15 +42,19 @@ def table(rows: list[dict[str, Any]], machine: dict[str, Any]) -> str:
         "",
         "Written by `python -m experiments.benchmark`. Ours and theirs take turns in one run; the",
         "ratio is the median over rounds, with the least and the largest round in brackets. The",
-        "peak is this machine's float32 matmul speed, measured in the same rounds. Rounds in which",
-        "other processes used the machine are repeated; rows that stay noisy say so below.",
+        "limit is what binds ours: what it needs at least of float32 matrix products, of memory or",
+        "of random numbers at this machine's speeds, or a part that cannot be left out and was",
+        "timed alone, all in the same rounds. Its share is how much of our figure the limit alone",
+        "would take: at 100 % nothing is left to gain. Where the rest goes stands in the notes.",
+        "Rounds in which others used the machine are repeated; rows that stay noisy say so.",
         "",
-        f"Machine: {machine['cores']} cores, {machine['processor']}, {machine['backend']}; peak "
-        f"{machine['peak_gflops_per_second']:.0f} GFLOP/s. JAX {machine['jax']}, "
+        f"Machine: {machine['cores']} cores, {machine['processor']}, {machine['backend']}; matrix "
+        f"products {machine['matmul'] / 1e9:.0f} GFLOP/s, memory {machine['memory'] / 1e9:.0f} "
+        f"GB/s, random numbers {machine['generator'] / 1e6:.0f} million/s. JAX {machine['jax']}, "
         f"{machine['date']}; load before the run {machine['load_before']:.1f}.",
         "",
-        "| what | ours | theirs | ratio | target | share of peak | against |",
-        "|---|---|---|---|---|---|---|",
+        "| what | ours | theirs | ratio | target | limit | share of it | against |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     notes = []
     for row in rows:
@@ -78,10 +63,12 @@ def table(rows: list[dict[str, Any]], machine: dict[str, Any]) -> str:
         if "ratio" in row:
             ratio = f"{row['ratio']:.1f}x ({row['ratio_low']:.1f} to {row['ratio_high']:.1f})"
         target = "-" if row["target"] is None else f"{row['target']:g}x"
-        share = f"{row['share_of_peak']:.0%}" if "share_of_peak" in row else "-"
+        limit, share = row.get("limit", "-"), "-"
+        if "share_of_limit" in row:
+            share = f"{row['share_of_limit']:.0%}"
         lines.append(
             f"| {row['name']} | {row['ours']:.3g} {row['unit']} | {theirs} | {ratio} | {target} "
-            f"| {share} | {row['peer'] or '-'} |"
+            f"| {limit} | {share} | {row['peer'] or '-'} |"
         )
         noise = ""
         if row.get("noisy_rounds"):
@@ -89,11 +76,31 @@ def table(rows: list[dict[str, Any]], machine: dict[str, Any]) -> str:
                 f" NOISY: others kept {row['processors_of_others']:.1f} processors busy, and "
                 f"{row['noisy_rounds']} of the rounds were not quiet."
             )
-        if row["note"] or noise:
+        if row["note"] or noise or where_it_goes(row):
             said = f"{row['note']}. " if row["note"] else ""
             counted = f"{row['rounds']} rounds, {row['date']}."
-            notes.append(f"- {row['name']}: {said}{counted}{noise}")
+            notes.append(f"- {row['name']}: {said}{where_it_goes(row)}{counted}{noise}")
     return "\n".join([*lines, "", *notes, ""])
+
+
+def where_it_goes(row: dict[str, Any]) -> str:
+    """The other limits of a row, and the parts of its figure, as sentences."""
+    said = ""
+    others = {
+        name: share
+        for name, share in row.get("shares_of_limits", {}).items()
+        if name != row["limit"]
+    }
+    if others:
+        said += f"Other limits: {_shares(others)}. "
+    if row.get("parts"):
+        said += f"Where it goes: {_shares(row['parts'])}. "
+    return said
+
+
+def _shares(shares: dict[str, float]) -> str:
+    largest_first = sorted(shares.items(), key=lambda item: -item[1])
+    return ", ".join(f"{name} {share:.0%}" for name, share in largest_first)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -115,13 +122,13 @@ def main(arguments: list[str] | None = None) -> None:
     if options.rounds < 1:
         parser.error(f"--rounds={options.rounds} must be at least 1")
     rows: list[dict[str, Any]] = []
-    peak = matmul_peak()
+    speeds = machine_speeds()
     machine = {
         "cores": len(os.sched_getaffinity(0)),
         "processor": platform.machine(),
         "backend": jax.default_backend(),
         "load_before": os.getloadavg()[0],
-        "peak_gflops_per_second": peak(),
+        **speeds()._asdict(),
         "jax": jax.__version__,
         "python": platform.python_version(),
         "date": time.strftime("%Y-%m-%d"),
@@ -130,7 +137,7 @@ def main(arguments: list[str] | None = None) -> None:
         todo = [(name, case) for name in chosen for case in known[name](stack)]
         kept = [row for row in rows_before(options.out) if row["module"] not in chosen]
         for name, case in tqdm(todo, unit="row", disable=None):
-            row = measure(case, options.rounds, peak)
+            row = measure(case, options.rounds, speeds)
             rows.append({"module": name, "date": machine["date"], **row})
             whole = sorted(kept + rows, key=lambda row: row["module"])
             write(whole, machine, options.out)  # a run that is stopped keeps its rows

@@ -6,13 +6,17 @@ roles       First-layer heads look one token back, second-layer heads find what 
             c, or if the heads that have a role can be exchanged at no cost.
 readings    Heads told apart by five more readings, none of which names the two kinds on its own.
             Refuted if blue or orange dots lie on the dashed lines of chance in all of them.
-patching    Lead of the right answer won back by patching the stream into the corrupted text, and
-            where heads of layer 1 take their direct effect from. Refuted if the bright squares do
-            not move one position on between the layers, or if the bar is not at b.
-paths       What first-layer heads tell the second by Q, K, V, and direct effects on the lead.
+patching    What decides the answer is one position further on after the first layer, and at the end
+            after the second. Lead of the right answer won back by patching the stream into the
+            corrupted text, and where heads of layer 1 take their direct effect from. Refuted if the
+            bright squares do not move one position on between the layers, or if the bar is not at
+            b.
+paths       First-layer heads tell the second through its keys alone; only second-layer heads add to
+            the lead themselves.
             Refuted if Q or V carry what K does.
-components  The full transformer on real text: direct effects, nats lost, alignment with the stream,
-            norms held constant; heads in the order of their attention to the previous token.
+components  In the full transformer MLPs are worth most, and single heads a fraction of a nat. On
+            real text: direct effects, nats lost, alignment with the stream, norms held constant;
+            heads in the order of their attention to the previous token.
             Refuted if constant norms cost nothing, if no component is worth a nat, or if all are
             aligned as before training.
 """

@@ -1,12 +1,13 @@
 """Induction heads appear abruptly, with two layers or smeared keys and never with one plain layer.
 
 training   Loss, in-context score, prefix matching and previous-token score change together.
-           Refuted if the orange curves bend at different times, or the grey ones bend at all.
+           Refuted if the orange curves turn at different times, or a grey one gets to where the
+           others end.
 windows    The heads form while the in-context score falls, not before or after. Titles count the
            seeds whose marks all lie in the bar; a ring is around each mark that does not. Refuted
            if rings are more than the exception: in over a tenth of the seeds of a.
 positions  The change teaches the models to predict repeats, at every position at once.
-           Refuted if one plain layer gets dark beyond the longest period.
+           Refuted if one plain layer gets as bright beyond the longest period.
 slope      Only after the change does the loss fall on until every text repeats. Above, before it
            (orange) a longer context soon stops helping; the dotted line is where the longest text
            repeats. Below, how steeply the loss falls with the index, all through training. Refuted

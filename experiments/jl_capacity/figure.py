@@ -137,13 +137,17 @@ def decoding(record: Record) -> Figure:
     k = data.n_active.values
     ax.axvspan(
         0.5,
-        data.attrs["guaranteed"] + 0.5,
+        float(data.guaranteed.min()) + 0.5,
         color=GREY,
         alpha=0.25,
         linewidth=0,
         label="guaranteed by coherence",
     )
-    ax.plot(k, data.decoded, "o", color=BLUE, markersize=3.5, label="threshold decoding")
+    for each in data.decoded.values:
+        ax.plot(k, each, ".", color=BLUE, markersize=2, alpha=0.4)
+    mean = data.decoded.mean("dictionary")
+    n = data.sizes["dictionary"]
+    ax.plot(k, mean, "o", color=BLUE, markersize=3.5, label=f"threshold decoding, mean of {n}")
     ax.plot(k, decoding_law(data), color=BLACK, linewidth=1, label="sphere, one length")
     ax.plot(k, data.decoding_law, "--", color=GREY, linewidth=1, label="independent Gaussian")
     size = f"{data.attrs['decode_features']} features in {data.attrs['decode_dim']} dimensions"

@@ -14,8 +14,8 @@ from circuitax.records.measured import Measured
 from circuitax.records.record import Record
 
 HALF = "half of the maps succeed (δ = 1/2)"
-THEOREM = ClaimSource("S0 Theorem 27", n=160, kind="shape", selection=HALF, origin="ours")
-OWN = ClaimSource("circuitax", n=160, selection=HALF, origin="ours")
+THEOREM = ClaimSource("S0 Theorem 27", n=640, kind="shape", selection=HALF, origin="ours")
+OWN = ClaimSource("circuitax", n=640, selection=HALF, origin="ours")
 CLAIMS = (
     THEOREM.claim(
         "jl-log-n",
@@ -45,7 +45,7 @@ CLAIMS = (
         "the bound promises less (probability 1/N); the exact law gives 1.14 and more here",
         kind="shape",
         selection="δ = 0.1",
-        n=160,
+        n=640,
     ),
     THEOREM.claim(
         "jl-proof-slack",

@@ -4,12 +4,14 @@ The names T9-... refer to result 9 of the toy-models table in docs/acceptance.md
 """
 
 import numpy as np
+import xarray as xr
 
 from circuitax.records import papers
-from circuitax.records.claims import ClaimSource, at_most, near
-from circuitax.records.estimate import exact
+from circuitax.records.claims import ClaimSource, at_least, at_most, near
+from circuitax.records.estimate import exact, share_estimate
 from circuitax.records.measured import Measured
 from circuitax.records.record import Record
+from experiments.kgons.plateaus import kgon_losses, nearest_kgon, plateaus
 
 PAPER = ClaimSource(
     "Chen et al. 2023 (arXiv 2310.06301), table of k-gons",
@@ -30,6 +32,9 @@ LEFT_OUT = {
     (4, 6, 1): 0.10417,
     (5, 6, 0): 0.06874,
 }
+
+# A curvature counts as 0 below this; the least others are above 0.02.
+LEVEL = 1e-6
 
 CLAIMS = (
     PAPER.claim(
@@ -60,6 +65,31 @@ CLAIMS = (
         DIGITS,
         printed="0.06667, 0.05667, 0.11111, 0.10417 and 0.06874",
     ),
+    PAPER.claim(
+        "T9-critical",
+        "The k-gon of its own k features is a critical point (largest entry of the gradient)",
+        at_most(1e-9),
+        "rounding in float64",
+        kind="identity",
+    ),
+    PAPER.claim(
+        "T9-curvatures",
+        "Twice the local learning coefficient, 3k - 1, is the number of directions in which the "
+        "loss curves up at the k-gon, k = 5 to 8; it curves down in none (greatest difference)",
+        near(0, 0),
+        "a count",
+        printed="learning coefficients of 7, 8.5, 10 and 11.5 for k = 5, 6, 7 and 8",
+    ),
+    PAPER.claim(
+        "T9-plateaus",
+        "Training rests at losses of k-gons only (share of networks of six features all of whose "
+        "plateaus lie within 2 % of one)",
+        at_least(0.8),
+        "most; 16 networks at five times the rate were looked at beforehand",
+        kind="shape",
+        n=16,
+        selection="all networks that rest at all; each has its own start and data",
+    ),
     ClaimSource("reference page, one-hot limit", origin="ours").claim(
         "T9-hexagon",
         "With six features on one-hot data the hexagon is the lowest of the k-gons (its k)",
@@ -86,4 +116,30 @@ def measure(record: Record) -> Measured:
         "T9-dead": np.abs(np.array(left_out) - list(LEFT_OUT.values())).max(),
         "T9-hexagon": of_six.idxmin("k"),
     }
-    return Measured({name: exact(value) for name, value in measured.items()}, {})
+    settled = {name: exact(value) for name, value in measured.items()}
+    settled["T9-critical"] = exact(data.slope.max())
+    settled["T9-curvatures"] = exact(_miscounted(data))
+    resting = _resting(data, int(record.notes["trained"]))
+    if not resting.size:
+        return Measured(settled, {"T9-plateaus": "no network rests anywhere"})
+    return Measured(settled | {"T9-plateaus": share_estimate(resting)}, {})
+
+
+def _miscounted(data: xr.Dataset) -> int:
+    """How far the number of curvatures above 0, or of those below, is from what is printed."""
+    wrong = 0
+    for k in data.k.values[1:]:  # the 4-gon has drives of exactly 0, where curvatures jump
+        curvatures = data.curvature.sel(k=k).values
+        up, down = (int((sign * curvatures > LEVEL).sum()) for sign in (1, -1))
+        wrong = max(wrong, abs(up - (3 * int(k) - 1)), down)
+    return wrong
+
+
+def _resting(data: xr.Dataset, n_features: int) -> np.ndarray:
+    """Of each network that rests somewhere, whether it rests at losses of k-gons only."""
+    losses = kgon_losses(data, n_features)
+    kept = data.isel(seed=np.flatnonzero(data.alive.values))
+    found: dict[int, list[bool]] = {}
+    for one in plateaus(kept.step.values, kept.loss.transpose("step", "seed").values):
+        found.setdefault(one.seed, []).append(nearest_kgon(one.level, losses) >= 0)
+    return np.array([all(at) for at in found.values()])

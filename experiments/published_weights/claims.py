@@ -149,6 +149,18 @@ TEXT = (
         printed="0.05 nats",
     ),
     NATS.claim(
+        "published-layer-0-alone",
+        "Nats that order-1 terms of the first layer save, given the direct path alone (F17)",
+        near(1.3, 0.5),
+        printed="1.3 nats",
+    ),
+    NATS.claim(
+        "published-layer-1-alone",
+        "Nats that order-1 terms of the second layer save, given the direct path alone (F17)",
+        near(5.2, 0.5),
+        printed="5.2 nats",
+    ),
+    NATS.claim(
         "published-layer-1",
         "Nats that order-1 terms of the second layer save, given the direct path "
         "and the first layer (F17)",

@@ -91,6 +91,8 @@ def _text(record: Record) -> Measured:
         "published-order-1": order[0] - order[1],
         "published-order-2": order[1] - order[2],
         "published-layer-0": first[2] - first[3],
+        "published-layer-0-alone": first[0] - first[1],
+        "published-layer-1-alone": first[0] - first[2],
         "published-layer-1": first[1] - first[3],
         "published-text-induction": prefix[inside].min() - prefix[~inside].max(),
     }

@@ -1,14 +1,18 @@
 """Two layers on real text, before any induction head: local heads, useful one at a time.
 
-terms         Loss with paths of each order, and with the order-1 terms of each layer. Refuted if
+terms         Single heads save more loss than virtual heads, and most of it is the second layer's.
+              Loss with paths of each order, and with the order-1 terms of each layer. Refuted if
               virtual heads take off more than single ones, or if the first layer's terms are worth
               as much with the second layer's as without.
-distance      Attention by distance, every head of every seed. Refuted if a head of the first layer
-              peaks one token back, or if attention is even.
-composition   Composition of all pairs against its null, and OV eigenvalues, before and after
+distance      Heads of both layers look near, most of all one token back, but none at that alone.
+              Attention by distance, every head of every seed. Refuted if attention is even, or if a
+              head of the first layer gives most of it to the token before.
+composition   Training takes composition below chance, and second-layer heads to copying.
+              Composition of all pairs against its null, and OV eigenvalues, before and after
               training. Refuted if K-composition lies above 0, or eigenvalue scores stay at 0.
-training      Loss with paths of each order, OV eigenvalue scores and composition at every step
-              kept. Refuted if virtual heads pay before single ones do.
+training      Single heads pay from the first steps on, and virtual heads little at any step. Loss
+              with paths of each order, OV eigenvalue scores and composition at every step kept.
+              Refuted if virtual heads pay before single ones do.
 """
 
 import xarray as xr

@@ -1,7 +1,8 @@
 """Correlated features prefer right angles, anticorrelated ones opposite directions.
 
-pairs       Members of a correlated pair are orthogonal, of an anticorrelated pair antipodal, in
-            the best network and in most seeds. This is refuted if dots are away from the lines.
+pairs       Members of a correlated pair are orthogonal; those of an anticorrelated pair are
+            antipodal at the optimum and in the best network, but orthogonal in most seeds. This is
+            refuted if a square is away from its line, 90 or 180, or if dots lie on neither.
 collapse    Three correlated pairs in two dimensions collapse one after the other as they become
             denser. This is refuted where the squares of the optimum leave the published steps.
 bases       Two sets of correlated features each get an orthogonal basis. This is refuted if a

@@ -1,7 +1,8 @@
 """Equal features fill dimensions with polytopes; digons hold D* at 1/2 over a range of densities.
 
-dimensions  D* stays at 1/2 while digons are the best filling, then falls. This is refuted if seeds
-            leave 1/2 between the two dotted lines, which are exact crossings, or if D* rises.
+dimensions  D* stays near 1/2 while digons are the best filling, then falls. Dotted lines are exact
+            changes of the best polytope; digons lie between the inner two. This is refuted if there
+            is no shelf at 1/2 between these, or if D* rises.
 features    The D_i of single features lie on the lines of polytopes. This is refuted if labelled
             dots are away from their lines.
 polytopes   What the code calls the components of the feature graph. This is refuted if digons do

@@ -2,7 +2,7 @@
 
 weights     Dense features: two are kept, at right angles; sparser: two digons (pairs of opposite
             features); sparser still: a pentagon. This is refuted if the best trained network of a
-            column differs from the exact optimum below it.
+            column has another shape than the exact optimum below it.
 loss        One seed often ends in a local minimum; the best of ten does not. This is refuted if
             the line of the best seed leaves the shaded 5 % at some density.
 crossover   The pentagon's loss falls below that of two digons at one density, which depends on
@@ -43,9 +43,11 @@ def draw(record: Record) -> dict[str, Figure]:
 def arrows(data: xr.Dataset) -> Figure:
     """Columns of W as arrows, the best seed above the exact optimum; columns are densities.
 
-    Solutions are rotated so that neighbours can be compared; the loss does not see it.
+    Solutions are rotated so that neighbours can be compared, and features that count the same may
+    change places; the loss sees neither. Of densities that almost agree one is shown.
     """
-    rows = rotated_alike(solutions(data))
+    data = data.isel(sparsity=apart(data.density.values))
+    rows = rotated_alike(solutions(data), data.importance_base.values)
     n = data.sizes["sparsity"]
     figure, axes = new_figure(len(rows), n, width=PAGE, height=0.32 + 0.62 * len(rows))
     colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.9, data.sizes["feature"]))
@@ -150,16 +152,34 @@ def crossover(data: xr.Dataset) -> Figure:
     return figure
 
 
-def rotated_alike(rows: list[tuple[str, np.ndarray]]) -> list[tuple[str, np.ndarray]]:
-    """Each solution turned to that of the next sparser density, the sparsest to the last row's."""
+def apart(density: np.ndarray) -> list[int]:
+    """Places of the densities that differ from the one kept before by more than a tenth."""
+    kept: list[int] = []
+    for place, p in enumerate(density):
+        if not kept or p < 0.9 * density[kept[-1]]:
+            kept.append(place)
+    return kept
+
+
+def rotated_alike(
+    rows: list[tuple[str, np.ndarray]], bases: np.ndarray
+) -> list[tuple[str, np.ndarray]]:
+    """Each solution turned to that of the next sparser density, the sparsest to the last row's.
+
+    A trained network is turned to the exact optimum of its density, which stands below it.
+    """
+    of_base = len(rows) // len(bases)
     reference = rows[-1][1][-1]
-    turned = []
-    for label, weights in rows:
-        row = [align(weights[-1], reference).W]
-        for W in weights[-2::-1]:
-            row.append(align(W, row[-1]).W)
+    turned: list[tuple[str, np.ndarray]] = []
+    for number, (label, weights) in reversed(list(enumerate(rows))):
+        permute = bool(bases[number // of_base] == 1)
+        row: list[np.ndarray] = []
+        below = turned[-1][1] if (number + 1) % of_base else None
+        for column in reversed(range(len(weights))):
+            goal = below[column] if below is not None else row[-1] if row else reference
+            row.append(align(weights[column], goal, permute=permute).W)
         turned.append((label, np.array(row[::-1])))
-    return turned
+    return turned[::-1]
 
 
 def solutions(data: xr.Dataset) -> list[tuple[str, np.ndarray]]:

@@ -7,7 +7,7 @@ import xarray as xr
 
 from circuitax.records.claims import unmet_rest
 from circuitax.records.crossing import crossing
-from circuitax.records.estimate import Estimate, exact, mean_estimate
+from circuitax.records.estimate import Estimate, exact, mean_estimate, mean_of_finite
 from circuitax.records.measured import Measured
 from circuitax.records.record import Record
 from circuitax.records.resampled import resampled_estimate
@@ -57,6 +57,8 @@ def _decaying(data: xr.Dataset) -> dict[str, Estimate]:
     is_published = [np.isclose(p, PUBLISHED, atol=1e-3).any() for p in data.density.values]
     if sum(is_published) == len(PUBLISHED):
         ok = reached(data).isel(sparsity=is_published)
+        losses = data.loss.isel(sparsity=is_published).mean("sparsity") / data.sizes["feature"]
+        found["notebook-loss"] = mean_of_finite(losses.values)
         # Cells share their seeds: the cells of a seed are averaged, and the interval counts seeds.
         found["single-seed-misses"] = mean_estimate(1 - ok.mean("sparsity").values)
         found["best-reaches"] = resampled_estimate(

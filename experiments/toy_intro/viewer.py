@@ -21,7 +21,8 @@ def view(run: Path) -> list[Viewer]:
     kinds = ("trained", "optimum") if "optimum_W" in data else ("trained",)
     cells = [(float(base), kind) for base in data.importance_base.values for kind in kinds]
     panels = []
-    for (base, kind), (_, weights) in zip(cells, rotated_alike(solutions(data)), strict=True):
+    rows = rotated_alike(solutions(data), data.importance_base.values)
+    for (base, kind), (_, weights) in zip(cells, rows, strict=True):
         cell = data.sel(importance_base=base)
         losses = cell.optimum_loss if kind == "optimum" else cell.loss.min("seed")
         which = "exact optimum" if kind == "optimum" else f"best of {data.sizes['seed']} seeds"

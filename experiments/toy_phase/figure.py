@@ -58,7 +58,7 @@ def phase(record: Record) -> Figure:
     for ax in axes[:, 0]:
         upper = ax is axes[0, 0]
         _name(ax, (0.93, 0.115 if upper else 0.13), "ignored", BLACK, "left", "bottom")
-        _name(ax, (0.9, 7), "dedicated", "white", "left", "top")
+        _name(ax, (0.93, 9.3), "dedicated", "white", "left", "top")
         _name(ax, (0.012, 2 if upper else 0.4), "superposed", "white", "right", "center")
     _legend(axes[0, 3])
     _key(axes[1, 3])
@@ -115,7 +115,7 @@ def _axes(ax: Axes) -> None:
 
 
 def _name(ax: Axes, at: tuple[float, float], text: str, colour: str, ha: str, va: str) -> None:
-    ax.text(*at, text, color=colour, ha=ha, va=va, fontsize=7)
+    ax.text(*at, text, color=colour, ha=ha, va=va, fontsize=6)
 
 
 def _key(ax: Axes) -> None:

@@ -6,6 +6,7 @@ sign and strength of weight decay decides how many features a model represents (
 """
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import jax
@@ -25,11 +26,11 @@ from circuitax.kit.checks import (
     require_positive,
 )
 from circuitax.lab.lab import Lab
+from circuitax.projection.overlaps import mean_overlaps
 from circuitax.projection.packing_bounds import welch_bound
 from circuitax.records.record import Record
 from circuitax.superposition.frequencies import power_law, unlearned_loss
 from circuitax.superposition.geometry import norms
-from circuitax.superposition.overlaps import mean_square_overlap
 from circuitax.training.ensemble import Mapping
 from circuitax.training.optim import OptimSpec
 from circuitax.training.toy_scaling import ScalingHyper, ScalingToy
@@ -105,17 +106,16 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     )
     loss = lab.stage("losses", _losses, spec, derive(key, "exam"), trained.models, density)
     alive = trained.alive.reshape(shape)
-    W = np.asarray(trained.models.W, np.float64)
-    grown = np.asarray(spec.decay) < 0
-    overlap = np.full(shape, np.nan)
-    overlap[..., grown] = mean_square_overlap(W.reshape(*shape, widest, n)[..., grown, :, :])
+    grown = np.tile(np.asarray(spec.decay) < 0, spec.seeds * len(spec.widths))
+    overlap = np.full(grown.size, np.nan)
+    overlap[grown] = _mean_square_overlaps(np.asarray(trained.models.W)[grown])
     tail = np.stack([unlearned_loss(p, np.asarray(spec.widths)) for p in density], axis=1)
     dims = ("seed", "width", "arm")
     norm = np.asarray(jax.vmap(norms)(trained.models.W), np.float32)
     arrays: dict[str, Any] = {
         "loss": (dims, np.where(alive, loss.reshape(shape), np.nan)),
         "norm": ((*dims, "feature"), norm.reshape(*shape, n)),
-        "overlap": (dims, overlap),
+        "overlap": (dims, overlap.reshape(shape)),
         "alive": (dims, alive),
         "welch": ("width", welch_bound(n, np.asarray(spec.widths)) ** 2),
         "ignored": (("width", "arm"), tail),
@@ -134,6 +134,13 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         "weight_decay": "decay of the arm, for W; none for b",
     }
     return Record(data=xr.Dataset(arrays, coords), notes=notes)
+
+
+def _mean_square_overlaps(W: Float[np.ndarray, "member n_hidden n_features"]) -> np.ndarray:
+    """Mean square cosine of two features of each member, in float64."""
+    with jax.enable_x64(True):
+        features = jnp.asarray(W.swapaxes(1, 2), jnp.float64)
+        return np.asarray(jax.jit(partial(jax.lax.map, mean_overlaps))(features).mean_square)
 
 
 def _losses(

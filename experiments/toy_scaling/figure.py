@@ -85,8 +85,8 @@ def _exponents(ax: Axes, data: xr.Dataset, strong: float, weak: float) -> None:
             ax.plot([place - 0.3, place + 0.3], [expected] * 2, color=ORANGE, label=label)
             labels.append(rf"{name}, {alpha:g}")
     ax.set_xticks(range(len(labels)), labels, rotation=45, ha="right", rotation_mode="anchor")
-    ax.set(ylabel="exponent of $1/m$", xlabel=r"regime, $\alpha$", ylim=(0, None))
-    ax.legend(fontsize=6, loc="lower left")
+    ax.set(ylabel="exponent of $1/m$", xlabel=r"regime, $\alpha$", ylim=(0, 2.6))
+    ax.legend(fontsize=6, loc="upper right")
 
 
 def geometry(data: xr.Dataset) -> Figure:

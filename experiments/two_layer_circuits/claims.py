@@ -7,7 +7,7 @@ F10 to F18 number figures of the framework paper, as in docs/acceptance.md.
 from dataclasses import replace
 
 from circuitax.records import papers
-from circuitax.records.claims import ClaimSource, at_least, at_most
+from circuitax.records.claims import ClaimSource, at_least, at_most, between
 from circuitax.records.head_roles import FOUND, MOST
 
 FRAMEWORK = ClaimSource(
@@ -144,6 +144,23 @@ CLAIMS = (
         at_most(0.2),
         "0.05 against 4.0 in the paper, a fifth at most here (F17)",
         printed="0.05 nats against 4.0",
+    ),
+    FRAMEWORK.claim(
+        "layer-1-alone",
+        "Given the direct path alone, order-1 terms of the second layer are worth nearly all that "
+        "those of both layers are: share",
+        at_least(0.8),
+        "5.2 of 5.25 in the paper (F17); four fifths at least here",
+        printed="5.2 nats of 5.25",
+    ),
+    FRAMEWORK.claim(
+        "layer-0-alone",
+        "... and those of the first layer a part of it: share",
+        between(0.05, 0.5),
+        "1.3 of 5.25 in the paper, a quarter (F17); within a factor of two above, and above 0",
+        explanation="random tokens have no skip-trigrams: a head of the first layer that "
+        "cannot find the repeat may have little to say",
+        printed="1.3 nats of 5.25",
     ),
     TERMS.claim(
         "k-composition-pays",

@@ -4,8 +4,8 @@ composition   One head stands out: the previous-token head feeds the keys of the
               z-scores of all pairs of heads; the pair with the induction head is marked. Refuted if
               the mark is not the brightest of its K panel.
 patterns      One head looks one token back; the other at what followed the earlier copy. Both on
-              random tokens, repeated. Refuted without two stripes: one beside the diagonal, one a
-              period away.
+              random tokens, repeated, each named by a letter; arcs are as thick as the attention.
+              Refuted without two stripes: one beside the diagonal, one a period away.
 repeats       Heads of layer 1 look after the earlier copy and raise the right token; those of layer
               0 do not. Every head of every seed on repeats: how often it looks most there, how much
               of what it moves comes from there, what it adds to the right logit. Refuted if heads

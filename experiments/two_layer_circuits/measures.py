@@ -41,7 +41,7 @@ def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
     z = members.composition_z.isel(writer=previous, reader=induction)
     composed = composition_rise(members)
     order, first, scores = members.order_loss, members.first_order_loss, members.score_loss
-    layer_0, layer_1, both = (first.isel(selection=i) for i in (1, 2, 3))
+    direct, layer_0, layer_1, both = (first.isel(selection=i) for i in range(4))
     raised = (members.ablated - members.ablated_preserving).isel(layer=0, head=previous)
 
     def of_induction(name: str) -> xr.DataArray:
@@ -60,6 +60,8 @@ def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
         "induction-stripes": of_induction("stripes") - members.stripes.isel(layer=0).max("head"),
         "order-1-above-2": order.isel(order=0) - 2 * order.isel(order=1) + order.isel(order=2),
         "layer-0-redundant": (layer_1 - both) / (layer_0 - both),
+        "layer-1-alone": (direct - layer_1) / (direct - both),
+        "layer-0-alone": (direct - layer_0) / (direct - both),
         "k-composition-pays": scores.isel(score_selection=2) - scores.isel(score_selection=1),
         "previous-through-patterns": raised,
     }

@@ -48,7 +48,8 @@ def _reads(model, layer, head):
 
 
 @pytest.mark.parametrize("v", [2, 4])
-@pytest.mark.parametrize("block_entries", [1, 2**20])
+# Rings of eight tiles, of three (the last one short), and of one.
+@pytest.mark.parametrize("block_entries", [1, 216, 2**20])
 def test_scores_are_dense_norms(v, block_entries, rng, x64):
     model = _model(rng, L=3, v=v)
     compute = jax.jit(composition.composition, static_argnames="block_entries")
@@ -68,6 +69,17 @@ def test_scores_are_dense_norms(v, block_entries, rng, x64):
                 np.testing.assert_allclose(product, ov @ read, atol=1e-10)
     only = composition.composition_scores(model)
     np.testing.assert_allclose(only, found.score, rtol=1e-10)
+
+
+@pytest.mark.parametrize("most", [17, 33])
+def test_tiles_of_whole_registers_give_the_same_scores(most, rng, x64):
+    # Three tiles of 16 rows, or two of 32: the last one begins with rows of the one before.
+    model = _model(rng, H=1, d=40)
+    compute = jax.jit(composition.composition_scores, static_argnames="block_entries")
+    tiled = compute(model, block_entries=4 * 2 * most**2)
+    whole = compute(model, block_entries=1600 * 4 * 2)
+    assert np.isfinite(whole[:, 0, 0, 1, 0]).all()
+    np.testing.assert_allclose(tiled, whole, rtol=1e-12)
 
 
 def test_E15_cycling_inside_the_norm_gives_another_number(rng, x64):

@@ -51,6 +51,23 @@ def test_any_run_can_be_named(walk: Callable[..., int], results: Path) -> None:
     assert provenance(results / "house_walk" / "accepted")["run"] == run.name
 
 
+def test_long_tables_stay_behind(
+    walk: Callable[..., int], results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert walk() == 0
+    (run,) = finished_runs("house_walk")
+    sizes = {path.name: path.stat().st_size for path in (run / "tables").iterdir()}
+    shortest = min(sizes.values())
+    assert shortest < max(sizes.values())
+    monkeypatch.setattr(accept, "LONGEST_TABLE", shortest)
+    assert accept.main(["dirty=yes"]) == 0
+    kept = results / "house_walk" / "accepted"
+    assert {path.name for path in (kept / "tables").iterdir()} == {
+        name for name, size in sizes.items() if size == shortest
+    }
+    assert damage(kept) == ""
+
+
 def test_a_damaged_run_is_refused_before_anything_is_replaced(
     walk: Callable[..., int], results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

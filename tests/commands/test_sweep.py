@@ -1,5 +1,6 @@
 """Sweeps: every job checked first, failures named at the end, runs merged with nothing missing."""
 
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +9,8 @@ import numpy as np
 import pytest
 
 from circuitax.commands import collect
-from circuitax.commands.run import main
+from circuitax.commands.run import help_text, main
+from circuitax.config.catalogue import checkout, discover
 from circuitax.lab.runs import DERIVED, finished_runs
 from circuitax.records.manifest import write_manifest
 from circuitax.records.record import Record
@@ -89,6 +91,39 @@ def test_seeds_of_runs_that_hold_seeds_are_collected(
     assert data.sizes["run_seed"] == 3 and data.sizes["seed"] == 2
     first, second, _ = (data["loss"].isel(run_seed=i).values for i in range(3))
     assert not np.allclose(first, second)
+
+
+def printed_sweeps() -> list[str]:
+    """Every sweep of an experiment that README, pages, configurations and ``--help`` print."""
+    root = checkout()
+    files = [root / "README.md", *root.glob("docs/**/*.md"), *root.glob("conf/**/*.yaml")]
+    texts = [path.read_text() for path in files]
+    texts.append(help_text(discover()))
+    found = set()
+    for text in texts:
+        whole = re.sub(r"\\\n\W*", " ", text)  # commands go on in the next line
+        for command in re.findall(r"python -m experiments\.run -m ([^#`\n]+)", whole):
+            words = [word for word in command.split() if not word.startswith("hydra")]
+            # Two values of each field say as much as three.
+            found.add(" ".join(",".join(word.split(",")[:2]) for word in words))
+    return sorted(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("typed", printed_sweeps())
+def test_every_sweep_that_is_printed_is_collected(
+    results: Path, capsys: pytest.CaptureFixture[str], typed: str
+) -> None:
+    named = re.search(r"experiment=(\w+)", typed)
+    assert named is not None
+    if named[1] not in discover():
+        pytest.skip("an experiment of the reader's own")
+    arguments = ["-m", *IN_THIS_PROCESS, *typed.split(), "scale=tiny"]
+    assert main(arguments) == 0, capsys.readouterr().err
+    n_runs = 2 ** typed.count(",")
+    capsys.readouterr()
+    assert collect.main([f"experiment={named[1]}"]) == 0, capsys.readouterr().err
+    assert capsys.readouterr().out.startswith(f"{n_runs} runs, ")
 
 
 def test_missing_runs_and_members_are_named(

@@ -1,21 +1,24 @@
-"""Every promise about runs names tests that exist."""
+"""Every promise about runs, and every attack on them, names tests that exist."""
 
 import ast
 import re
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "promises.md").read_text()
 TESTS = re.compile(r"`([\w/]+\.py)::(\w+)`")
 
 
-def test_every_promise_names_tests_that_exist() -> None:
-    rows = [line for line in PAGE.splitlines() if line.startswith("| ") and "---" not in line]
-    promises = [row for row in rows if not row.startswith("| Promise")]
-    assert len(promises) > 30
+@pytest.mark.parametrize(("name", "least"), [("promises", 30), ("attacks", 20)])
+def test_every_promise_names_tests_that_exist(name: str, least: int) -> None:
+    page = (ROOT / "docs" / f"{name}.md").read_text()
+    rows = [line for line in page.splitlines() if line.startswith("| ") and "---" not in line]
+    promises = [row for row in rows if not row.startswith(("| Promise", "| Attack"))]
+    assert len(promises) > least
     assert [row for row in promises if not TESTS.search(row)] == []
     missing = [
-        f"{file}::{name}" for file, name in TESTS.findall(PAGE) if name not in functions_of(file)
+        f"{file}::{test}" for file, test in TESTS.findall(page) if test not in functions_of(file)
     ]
     assert missing == []
 

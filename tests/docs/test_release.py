@@ -17,6 +17,20 @@ def test_the_citation_is_that_of_the_package() -> None:
     assert citation["authors"] == [{"name": "circuitax developers"}]
 
 
+def test_badges_say_what_the_package_says() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    versions = [c.rsplit(" ", 1)[1] for c in project["classifiers"] if "Python :: 3." in c]
+    said = {
+        "version": project["version"],
+        "python": " | ".join(versions),
+        "licence": project["license"],
+    }
+    readme = (ROOT / "README.md").read_text()
+    for name, text in said.items():
+        path = f"docs/pictures/badge-{name}.svg"
+        assert f"]({path})" in readme and f">{text}</text>" in (ROOT / path).read_text()
+
+
 @pytest.mark.parametrize("path", sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml")), ids=str)
 def test_an_issue_template_asks_for_something(path: Path) -> None:
     form = yaml.safe_load(path.read_text())

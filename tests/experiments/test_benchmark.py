@@ -4,7 +4,8 @@ import json
 import subprocess
 import sys
 import time
-from itertools import count
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +20,19 @@ from circuitax.models.transformer import init_model
 from experiments.benchmarks import case as case_module
 from experiments.benchmarks import (
     language_training,
+    limits,
     memory,
     path_ledger,
+    profiled,
     start_up,
+    sweep,
     token_circuit,
 )
 from experiments.benchmarks import peer as peer_module
 from experiments.benchmarks import table as benchmark
-from experiments.benchmarks.case import Case, measure
+from experiments.benchmarks.case import Case, Rounds, measure
 from experiments.benchmarks.contention import Usage, share_of_others, usage
+from experiments.benchmarks.limits import Speeds
 from experiments.benchmarks.peer import Peer
 
 
@@ -39,10 +44,11 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_noisy_rounds_are_repeated_and_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     # Others computed in round 2, and the machine was slow in round 4: rounds 1, 3 and 5 are left.
-    others, peak = iter([0.0, 1.0, 0.0, 0.0, 0.0]), iter([8.0, 8.0, 8.0, 4.0, 8.0])
+    others, matmul = iter([0.0, 1.0, 0.0, 0.0, 0.0]), iter([8.0, 8.0, 8.0, 4.0, 8.0])
     theirs = iter([9.0, 5.0, 50.0, 6.0, 20.0, 7.0])
     monkeypatch.setattr(case_module, "share_of_others", lambda before, after: next(others))
-    row = measure(Case("x", "s", lambda: 1.0, lambda: next(theirs)), 3, lambda: next(peak))
+    case = Case("x", "s", lambda: 1.0, lambda: next(theirs))
+    row = measure(case, 3, lambda: Speeds(next(matmul), 1.0, 1.0))
     assert row["samples_theirs"] == [5.0, 6.0, 7.0] and row["ratio"] == 6.0
     assert (row["rounds"], row["noisy_rounds"]) == (3, 0)
 
@@ -51,18 +57,19 @@ def test_what_stays_noisy_is_marked(monkeypatch: pytest.MonkeyPatch) -> None:
     others = iter([0.9, 0.5, 0.7, 0.4, 0.8, 0.6])
     theirs = iter([0.0, 9.0, 5.0, 7.0, 4.0, 8.0, 6.0])
     monkeypatch.setattr(case_module, "share_of_others", lambda before, after: next(others))
-    row = measure(Case("x", "s", lambda: 1.0, lambda: next(theirs)), 2, lambda: 8.0)
+    row = measure(Case("x", "s", lambda: 1.0, lambda: next(theirs)), 2, lambda: SPEEDS)
     assert row["samples_theirs"] == [5.0, 4.0], "the least noisy, in their order"
     assert row["noisy_rounds"] == 2 and row["processors_of_others"] == pytest.approx(0.45)
     text = benchmark.table([{"module": "m", "date": "today", **row}], MACHINE)
     assert "NOISY: others kept 0.5 processors busy, and 2 of the rounds were not quiet" in text
 
 
+SPEEDS = Speeds(matmul=8e9, memory=2e9, generator=1e6)
 MACHINE = {
     "cores": 2,
     "processor": "p",
     "backend": "cpu",
-    "peak_gflops_per_second": 8.0,
+    **SPEEDS._asdict(),
     "jax": "0",
     "date": "today",
     "load_before": 0.0,
@@ -95,11 +102,11 @@ def test_ours_are_a_process_and_all_that_descend_from_it() -> None:
 def test_ratio_is_the_median_of_paired_rounds_and_the_first_call_is_not_counted() -> None:
     # Load doubles in round 2: both sides see it, and the ratio does not.
     ours, theirs = iter([100.0, 1.0, 2.0, 1.0]), iter([100.0, 5.0, 10.0, 6.0])
-    case = Case("x", "s", lambda: next(ours), lambda: next(theirs), "them", 5.0, flops=4e9)
-    row = measure(case, 3, lambda: 8.0)
+    case = Case("x", "s", lambda: next(ours), lambda: next(theirs), "them", 5.0)
+    row = measure(case, 3, lambda: SPEEDS)
     assert row["ours"] == 1.0 and row["theirs"] == 6.0
     assert (row["ratio"], row["ratio_low"], row["ratio_high"]) == (5.0, 5.0, 6.0)
-    assert row["gflops_per_second"] == 4.0 and row["share_of_peak"] == 0.5
+    assert "limit" not in row, "nothing was said of what it needs"
 
 
 def test_sides_take_turns() -> None:
@@ -109,16 +116,84 @@ def test_sides_take_turns() -> None:
         order.append(name)
         return 1.0
 
-    measure(Case("x", "s", lambda: side("o"), lambda: side("t")), 2, lambda: side("p"))
-    assert "".join(order) == "ot" + "pot" * 2
+    def speeds() -> Speeds:
+        order.append("p")
+        return SPEEDS
+
+    floors = {"a part": lambda: side("f")}
+    parts = {"all of it": 1.0}
+
+    def where() -> dict[str, float]:
+        order.append("w")
+        return parts
+
+    case = Case("x", "s", lambda: side("o"), lambda: side("t"), floors=floors, parts=where)
+    assert measure(case, 2, speeds)["parts"] == parts
+    assert "".join(order) == "ot" + "poft" * 2 + "w"
 
 
-def test_units_enter_the_speed() -> None:
-    ticks = count(1)
-    case = Case("x", "ms", lambda: 2.0 + 0 * next(ticks), flops=1e9, seconds=1e-3)
-    row = measure(case, 5, lambda: 1000.0)
-    assert row["gflops_per_second"] == pytest.approx(500.0)
+def test_the_largest_share_is_the_limit_that_binds() -> None:
+    # In one millisecond: 4e6 operations take 0.5 ms, 2e5 bytes 0.1 ms, 300 random words 0.3 ms.
+    case = Case("x", "ms", lambda: 1.0, flops=4e6, moved=2e5, draws=300, seconds=1e-3)
+    row = measure(case, 5, lambda: SPEEDS)
     assert "ratio" not in row and row["rounds"] == 5
+    assert row["limit"] == "matmul peak" and row["share_of_limit"] == pytest.approx(0.5)
+    want = {"matmul peak": 0.5, "memory bandwidth": 0.1, "random numbers": 0.3}
+    assert row["shares_of_limits"] == pytest.approx(want)
+    # What cannot be left out is timed alone, in the unit of the row.
+    row = measure(replace(case, floors={"imports": lambda: 0.75}), 1, lambda: SPEEDS)
+    assert row["limit"] == "imports" and row["share_of_limit"] == 0.75
+
+
+def test_shares_of_limits_are_paired_by_round() -> None:
+    # The machine is at half its speed in round 2, and so are we.
+    ours, matmul = iter([9.0, 1.0, 2.0, 1.0]), iter([8e9, 4e9, 8e9])
+    case = Case("x", "s", lambda: next(ours), flops=4e9)
+    rounds = Rounds()
+    for _ in range(3):
+        rounds.speeds.append(Speeds(next(matmul), 1.0, 1.0))
+    case.ours()
+    for _ in range(3):
+        rounds.ours.append(case.ours())
+        rounds.floors.append({})
+    assert rounds.shares_of_limits(case) == {"matmul peak": 0.5}
+
+
+def test_speeds_of_this_machine_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    small(monkeypatch)
+    speeds = limits.machine_speeds()
+    assert all(1e3 < speed < 1e15 for speed in (*speeds(), *speeds()))
+
+
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, size in {"PEAK_SIZE": 64, "COPY_WORDS": 1024, "DRAWN_WORDS": 1024}.items():
+        monkeypatch.setattr(limits, name, size)
+
+
+def test_time_goes_to_products_copies_and_the_rest() -> None:
+    spent = {
+        "dot_general.3": 30.0,
+        "ynn_fusion": 10.0,
+        "wrapped_copy.1": 15.0,
+        "slice_bitcast_fusion.7": 5.0,
+        "broadcast_multiply_fusion": 40.0,
+        "while.25": 900.0,  # holds the others
+        "ThunkExecutor::Execute": 900.0,
+        "end: wrapped_copy.1": 7.0,
+        "$profiler.py:307 trace": 9.0,
+    }
+    want = {"matrix products": 0.4, "copies and slices": 0.2, "other operations": 0.4}
+    assert profiled.shares_by_kind(spent) == pytest.approx(want)
+    with pytest.raises(RuntimeError, match="saw no operation"):
+        profiled.shares_by_kind({"while.25": 1.0})
+
+
+def test_the_profiler_sees_products() -> None:
+    x = jnp.ones((300, 300))
+    product = jax.jit(lambda x: jnp.tanh(x @ x))
+    jax.block_until_ready(product(x))
+    found = profiled.time_by_kind(lambda: jax.block_until_ready(product(x)))
+    assert found["matrix products"] > 0 and sum(found.values()) == pytest.approx(1)
 
 
 def test_modules_are_discovered_by_their_cases() -> None:
@@ -130,17 +205,33 @@ def test_modules_are_discovered_by_their_cases() -> None:
 def test_table_and_files_of_a_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
-    case = Case("a thing", "s", lambda: 1.0, lambda: 3.0, "them", 2.0, note="as fair as it gets")
-    monkeypatch.setattr(benchmark, "discover", lambda: {"mine": lambda stack: [case]})
-    monkeypatch.setattr(benchmark, "PEAK_SIZE", 64)
+    case = Case(
+        name="a thing",
+        unit="s",
+        ours=lambda: 1.0,
+        theirs=lambda: 3.0,
+        peer="them",
+        target=2.0,
+        floors={"imports": lambda: 0.25, "drawing": lambda: 0.5},
+        parts=lambda: {"copies": 0.3, "products": 0.7},
+        note="as fair as it gets",
+    )
+    bare = Case("another", "s", lambda: 1.0)
+    monkeypatch.setattr(benchmark, "discover", lambda: {"mine": lambda stack: [case, bare]})
+    small(monkeypatch)
     benchmark.main(["--out", str(tmp_path), "--rounds", "2"])
     text = (tmp_path / "benchmarks.md").read_text()
-    assert "| a thing | 1 s | 3 s | 3.0x (3.0 to 3.0) | 2x | - | them |" in text
-    assert f"- a thing: as fair as it gets. 2 rounds, {time.strftime('%Y-%m-%d')}." in text
+    assert "| a thing | 1 s | 3 s | 3.0x (3.0 to 3.0) | 2x | drawing | 50% | them |" in text
+    assert "| another | 1 s | - | - | - | - | - | - |" in text
+    assert (
+        "- a thing: as fair as it gets. Other limits: imports 25%. "
+        f"Where it goes: products 70%, copies 30%. 2 rounds, {time.strftime('%Y-%m-%d')}." in text
+    )
+    assert "- another" not in text
     assert text in capsys.readouterr().out
     record: dict[str, Any] = json.loads((tmp_path / "benchmarks.json").read_text())
     assert record["rows"][0]["samples_theirs"] == [3.0, 3.0]
-    assert record["machine"]["peak_gflops_per_second"] > 0
+    assert record["machine"]["matmul"] > 0
 
 
 def test_rows_of_other_modules_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,7 +242,7 @@ def test_rows_of_other_modules_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     known = {name: lambda stack, name=name: cases(name) for name in ours}
     monkeypatch.setattr(benchmark, "discover", lambda: known)
-    monkeypatch.setattr(benchmark, "PEAK_SIZE", 64)
+    small(monkeypatch)
     benchmark.main(["--out", str(tmp_path), "--rounds", "1"])
     ours |= {"a": 3.0, "b": 4.0}
     benchmark.main(["--out", str(tmp_path), "--rounds", "1", "--only", "b"])
@@ -181,7 +272,7 @@ def test_wrong_arguments_stop_at_once(
 
 def test_errors_name_the_argument(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="n_rounds=0 must be at least 1"):
-        measure(Case("x", "s", lambda: 1.0), 0, lambda: 1.0)
+        measure(Case("x", "s", lambda: 1.0), 0, lambda: SPEEDS)
     monkeypatch.setattr(peer_module, "PYTHON", tmp_path / ".venv-bench" / "bin" / "python")
     with pytest.raises(FileNotFoundError, match="run `make benchmark`"):
         Peer("toy_models_torch.py")
@@ -260,9 +351,49 @@ def test_a_start_is_timed_to_its_first_steps_and_the_run_is_stopped_there() -> N
     began = time.perf_counter()
     start = start_up.first_steps("toy_intro")
     waited = time.perf_counter() - began
-    assert 0 < start.chunk < start.total <= waited
+    assert 0 < start.chunk < start.total < waited and start.total + start.imports <= waited
+    assert start.imports > 0.1
 
 
 def test_a_start_that_fails_says_so() -> None:
     with pytest.raises(RuntimeError, match="no_such ended before its first steps"):
         start_up.first_steps("no_such")
+
+
+def test_growth_is_what_came_after_the_first_two_jobs(tmp_path: Path) -> None:
+    # As a worker whose jobs of 40 MB each are never released, and which ends by itself.
+    worker = """
+import pathlib, sys, time
+kept = []
+for job in range(4):
+    kept.append(b"x" * 40_000_000)
+    time.sleep(0.3)
+    run = pathlib.Path(sys.argv[1], "toy_intro", str(job))
+    run.mkdir(parents=True)
+    (run / "provenance.json").touch()
+    time.sleep(0.3)
+"""
+    process = subprocess.Popen([sys.executable, "-c", worker, str(tmp_path)])
+    watch = sweep.Watch(process.pid, tmp_path)
+    try:
+        process.wait()
+    finally:
+        watch.end()
+    assert 70 < watch.most[1] - watch.first[1] < 90
+    assert watch.first[1] > 80 and watch.most[0] >= watch.first[0] > 10
+    assert sweep.occupied({process.pid}) == (0, 0.0), "it has ended"
+
+
+def test_growth_is_read_from_the_sweeps_that_were_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = iter([sweep.Sweep(3.0, 10, 1.5), sweep.Sweep(2.0, 700, 40.0)])
+    monkeypatch.setattr(sweep, "sweep", lambda: next(found))
+    with ExitStack() as stack:
+        seconds, maps, megabytes = sweep.cases(stack)
+    assert [seconds.ours(), seconds.ours()] == [3.0, 2.0]
+    assert (maps.ours(), megabytes.ours()) == (700.0, 40.0)
+
+
+def test_a_sweep_that_fails_is_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep, "_SWEEP", ("experiment=no_such",))
+    with pytest.raises(RuntimeError, match="the sweep ended with exit status 2"):
+        sweep.sweep(jobs=2)

@@ -40,6 +40,6 @@ def test_claims_have_ids_of_their_own() -> None:
 def test_launchers_compose() -> None:
     name = min(ENTRIES)
     names = [path.stem for path in Path(checkout() / "conf/hydra/launcher").glob("*.yaml")]
-    assert sorted(names) == ["cores", "local", "slurm"]
+    assert sorted(names) == ["cores", "local", "slurm_cpu", "slurm_gpu"]
     for launcher in names:
         plan([f"experiment={name}", f"hydra/launcher={launcher}"], ENTRIES)

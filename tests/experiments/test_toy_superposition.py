@@ -127,7 +127,23 @@ def test_rows_of_the_introduction_are_rotated_and_not_changed() -> None:
     sparse, dense = rng.normal(size=(2, 2, 5))
     turn = np.array([[0.6, -0.8], [0.8, 0.6]])
     rows = [("a", np.stack([turn @ dense, turn @ sparse])), ("b", np.stack([dense, sparse]))]
-    (_, first), (_, second) = toy_intro_figure.rotated_alike(rows)
+    (_, first), (_, second) = toy_intro_figure.rotated_alike(rows, np.array([0.9]))
     np.testing.assert_allclose(first, second, atol=1e-12)
     grams = [np.swapaxes(W, 1, 2) @ W for W in (second, rows[1][1])]
     np.testing.assert_allclose(grams[0], grams[1], atol=1e-12)
+
+
+def test_equal_features_of_the_introduction_change_places() -> None:
+    angle = 2 * np.pi * np.arange(5) / 5
+    pentagon = np.stack([np.cos(angle), np.sin(angle)])
+    other = np.array([[0.6, -0.8], [0.8, 0.6]]) @ pentagon[:, [2, 0, 1, 4, 3]]
+    rows = [("trained", other[None]), ("optimum", pentagon[None])]
+    (_, fixed), (_, _) = toy_intro_figure.rotated_alike(rows, np.array([0.9]))
+    (_, free), (_, below) = toy_intro_figure.rotated_alike(rows, np.array([1.0]))
+    np.testing.assert_allclose(free, below, atol=1e-9)
+    assert np.abs(fixed - pentagon).max() > 0.5
+
+
+def test_densities_that_almost_agree_are_shown_once() -> None:
+    density = np.array([1.0, 0.514, 0.5, 0.2, 0.189, 0.1, 0.0973, 0.0698])
+    assert toy_intro_figure.apart(density) == [0, 1, 3, 5, 7]

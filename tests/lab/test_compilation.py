@@ -1,12 +1,13 @@
-"""The compilation cache keeps even quick compilations, apart for each kind of processor."""
+"""Compiled code: kept on disk for each kind of processor, and released with its memory."""
 
+import sys
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import pytest
 
-from circuitax.lab.compilation import keep_compiled_code
+from circuitax.lab.compilation import footprint, keep_compiled_code, release_compiled_code
 
 OPTIONS = (
     "jax_compilation_cache_dir",
@@ -31,3 +32,14 @@ def test_a_quick_compilation_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
         for name, value in before.items():
             jax.config.update(name, value)
         compilation_cache.reset_cache()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the C library of Linux keeps what was freed")
+def test_memory_goes_back_to_the_system() -> None:
+    before = footprint().megabytes
+    pieces = [bytearray(50_000) for _ in range(2000)]
+    pieces = pieces[-1:]  # at the end of the heap, so that what was freed before it stays
+    kept = footprint().megabytes
+    release_compiled_code()
+    assert kept - before > 80 > 40 > footprint().megabytes - before
+    assert len(pieces) == 1

@@ -79,7 +79,7 @@ def test_the_message_stands_above_the_figure(run: Path, tmp_path: Path) -> None:
         with Image.open(run / "figures" / f"{name}.png") as picture:
             sizes[name] = picture.size
     (width, height), (plain_width, plain) = sizes["dots"], sizes["untold"]
-    assert width == plain_width == 600 and plain == 400 and height > 420
+    assert width == plain_width == 900 and plain == 600 and height > 630
     assert up_to_date(run, titled)
     written(tmp_path / "titled", FIGURE.replace("The dots", "All dots"))
     assert not up_to_date(run, titled), "another message, another title"

@@ -398,8 +398,8 @@ MUTANTS = (
     Mutant(
         "composition_without_what_lies_inside",  # E15's kind of error where scores are computed
         "circuits/composition.py",
-        "write, read = write @ write_G[:-1], read @",
-        "read = read @",
+        "_turned(write_G[:-1], written(i))",
+        "jnp.matrix_transpose(written(i))",
         ("tests/circuits/test_composition.py::test_scores_are_dense_norms[1-2]",),
     ),
     Mutant(

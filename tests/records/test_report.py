@@ -1,5 +1,7 @@
 """The report is one file: its figures and claims are in it, and a browser filters them."""
 
+import base64
+import io
 import re
 import shutil
 import subprocess
@@ -125,6 +127,17 @@ def test_an_embedded_picture_is_the_picture(tmp_path: Path) -> None:
     picture.resize((6, 4)).save(tmp_path / "a.png")
     assert text.startswith("data:image/webp;base64,UklGR")
     assert embedded_picture(tmp_path / "a.png") != text  # a changed file is read again
+
+
+def test_a_picture_finer_than_a_screen_is_made_smaller(tmp_path: Path) -> None:
+    def size(dpi: int) -> tuple[int, int]:
+        path = tmp_path / f"{dpi}.png"
+        Image.new("RGB", (600, 300), "blue").save(path, dpi=(dpi, dpi))
+        data = base64.b64decode(embedded_picture(path).split(",")[1])
+        return Image.open(io.BytesIO(data)).size
+
+    assert size(300) == (400, 200)
+    assert size(200) == size(100) == (600, 300)
 
 
 def seen(page: str, actions: str, folder: Path, query: str = "") -> str:

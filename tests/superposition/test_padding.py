@@ -68,7 +68,7 @@ def test_random_starts_are_the_first_of_any_draw(x64):
 
 
 def test_batches_hold_every_member_once_and_are_of_one_size():
-    assert [batch_size(n) for n in (1, 4, 5, 256, 257)] == [4, 4, 8, 256, 256]
+    assert [batch_size(n) for n in (1, 2, 4, 5, 256, 257)] == [2, 2, 4, 8, 256, 256]
     found = batches(np.array([3, 1, 4, 5, 9]), 2)
     np.testing.assert_array_equal(np.stack(found), [[3, 1], [4, 5], [9, 9]])
     assert batches(np.array([], int), 4) == []

@@ -30,8 +30,11 @@ from circuitax.kernel.spectrum import gram_singular_values
 from circuitax.kernel.weights import HeadStack
 
 KINDS = ("Q", "K", "V")
-BLOCK_ENTRIES = 2**22  # Gram entries held at once: 16 MiB in float32, about a CPU's cache
-READER_GROUPS = 4  # more groups skip more pairs that cannot compose, but need smaller products
+BLOCK_ENTRIES = 5 * 2**20  # Gram entries held at once: 20 MiB in float32, about a CPU's cache
+REGISTER = 16  # numbers of a vector register: products of other sizes are slower
+# More groups skip more pairs that cannot compose, but need smaller products: this many, or more
+# where each still has so many readers.
+READER_GROUPS, GROUP_READERS = 4, 256
 
 
 class Composition(NamedTuple):
@@ -179,38 +182,48 @@ def _circuits(heads: HeadStack) -> _Circuits:
 def _squared_scores(circuits: _Circuits, block_entries: int) -> Array:
     """``tr(P Q) / (tr P · tr Q)`` of all pairs; 0 where the reader is not in a later layer."""
     n_layers, n_heads, d, _ = circuits.near[0].shape
-    # Grams are symmetric. The tiles form a ring of odd length, and each is paired with itself and
-    # with the half of the ring after it: every pair occurs once, in steps of equal shape.
-    most = max(1, math.isqrt(block_entries // max(1, 4 * n_layers * n_heads)))
-    n_tiles = -(-d // most) | 1
-    size = -(-d // n_tiles)
+    # Grams are symmetric. The tiles form a ring, and each is paired with itself and with the half
+    # of the ring after it, in steps of equal shape: every pair of tiles occurs once, but for those
+    # half an even ring apart, which occur twice.
+    size = _tile_size(math.isqrt(block_entries // max(1, 4 * n_layers * n_heads)), d)
+    n_tiles = -(-d // size)
     # Readers are grouped by layers; each group meets the writers before it only.
-    bounds = [1 + (n_layers - 1) * i // READER_GROUPS for i in range(READER_GROUPS + 1)]
+    n_groups = max(READER_GROUPS, 3 * n_heads * (n_layers - 1) // GROUP_READERS)
+    bounds = [1 + (n_layers - 1) * i // n_groups for i in range(n_groups + 1)]
     groups = [(start, stop) for start, stop in itertools.pairwise(bounds) if start < stop]
 
-    def tile(x: Array, i: Array) -> Array:
+    def tile(x: Array, layers: tuple[int, int], i: Array) -> Array:
         start = jnp.minimum(i * size, d - size)  # at the end, rows that an earlier tile has are 0
-        rows = jax.lax.dynamic_slice_in_dim(x, start, size, axis=2)
+        rows = jax.lax.dynamic_slice_in_dim(x[slice(*layers)], start, size, axis=2)
         return jnp.where((start + jnp.arange(size) >= i * size)[:, None], rows, 0)
 
-    def tiles(x: tuple[Array, ...], i: Array) -> tuple[Array, Array]:
-        return tile(x[0][:-1], i), jnp.stack([tile(side[1:], i) for side in x[1:]], axis=1)
+    def written(i: Array) -> Array:
+        return tile(circuits.near[0], (0, n_layers - 1), i)
+
+    def read(layers: tuple[int, int], i: Array) -> Array:
+        return jnp.stack([tile(side, layers, i) for side in circuits.near[1:]], axis=1)
+
+    write_G, *read_G = circuits.far_gram
+    group_G = [jnp.stack([G[slice(*layers)] for G in read_G], axis=1) for layers in groups]
 
     def along(sums: tuple[Array, ...], i: Array) -> tuple[tuple[Array, ...], None]:
-        write_G, *read_G = circuits.far_gram
-        write, read = tiles(circuits.near, i)
-        write, read = write @ write_G[:-1], read @ jnp.stack([G[1:] for G in read_G], axis=1)
+        # The tile that all steps share is the right factor, turned once: products of rows with
+        # rows would turn it in each of them.
+        to_writers = _turned(write_G[:-1], written(i))
+        to_readers = [
+            _turned(G, read(layers, i)) for G, layers in zip(group_G, groups, strict=True)
+        ]
 
         @partial(jax.checkpoint, prevent_cse=False)  # else a gradient would store all Grams
         def step(sums: tuple[Array, ...], offset: Array) -> tuple[tuple[Array, ...], None]:
-            other_write, other_read = tiles(circuits.near, (i + offset) % n_tiles)
-            twice = jnp.where(offset == 0, 1.0, 2.0).astype(write.dtype)
-            P = _flat(jnp.einsum("...ik,...jk->...ij", twice * write, other_write))
+            other = (i + offset) % n_tiles
+            once = (offset == 0) | (2 * offset == n_tiles)
+            times = jnp.where(once, 1.0, 2.0).astype(to_writers.dtype)
+            P = _flat(times * written(other) @ to_writers)
             new = []
-            for (start, stop), total in zip(groups, sums, strict=True):
-                now = slice(start - 1, stop - 1)
-                Q = _flat(jnp.einsum("...ik,...jk->...ij", read[now], other_read[now]))
-                new.append(total + P[: (stop - 1) * n_heads] @ Q.T)
+            for layers, right, total in zip(groups, to_readers, sums, strict=True):
+                Q = _flat(read(layers, other) @ right)
+                new.append(total + P[: (layers[1] - 1) * n_heads] @ Q.T)
             return tuple(new), None
 
         return jax.lax.scan(step, sums, jnp.arange(n_tiles // 2 + 1))[0], None
@@ -227,6 +240,23 @@ def _squared_scores(circuits: _Circuits, block_entries: int) -> Array:
     trace, _ = circuits.traces()
     scale = trace[0, None, :, :, None, None] * trace[1:, None, None, :, :]
     return safe_divide(jnp.moveaxis(whole, 3, 0), scale)
+
+
+def _tile_size(most: int, d: int) -> int:
+    """Rows of a tile, at most so many: whole registers, and the fewest entries computed in vain."""
+    most = max(1, min(most, d))
+    whole = range(most // REGISTER * REGISTER, most // 2, -REGISTER)
+
+    def entries(size: int) -> int:
+        n_tiles = -(-d // size)
+        return n_tiles * (n_tiles // 2 + 1) * size**2
+
+    return min(whole, key=entries, default=most)
+
+
+def _turned(G: Array, rows: Array) -> Array:
+    """``G rowsᵀ``; G is symmetric."""
+    return jnp.einsum("...kl,...il->...ki", G, rows)
 
 
 def _flat(blocks: Array) -> Array:

@@ -5,8 +5,14 @@ path q that ends there, whatever the direction u. The sum of all ``y_q y_qᵀ`` 
 counts all paths together, where the largest one matters. So the matrices of groups of paths are
 joined by ``(Σ_g M_g²)^(1/2)`` instead of ``Σ_g M_g``: the square root preserves the order of
 matrices (Löwner), so this is no less than each M_g, and for n equal groups it grows by √n only.
+
+Eigenvectors of one small matrix for every head and position are nearly all of the time. LAPACK lets
+other threads of Python run meanwhile, so that the heads of a layer share the cores.
 """
 
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -46,7 +52,7 @@ def head_path_bounds(model: HostModel, position: int) -> PathBounds:
 
 
 def _bounds(model: HostModel, position: int) -> PathBounds:
-    """`head_path_bounds`, layer by layer."""
+    """`head_path_bounds`, layer by layer; the heads of a layer side by side."""
     n_heads, n_ctx, d = model.V.shape
     size = np.abs(model.A)
     mass = size * size.sum(axis=-1, keepdims=True)
@@ -55,23 +61,40 @@ def _bounds(model: HostModel, position: int) -> PathBounds:
     kept = min(_RANK, d)
     factors, left = np.zeros((n_heads, n_ctx, kept, d)), np.zeros((n_heads, n_ctx))
     at_end = np.zeros((n_heads, d, d))
-    for layer in range(model.layer.max(initial=-1) + 1):
-        heads = np.flatnonzero(model.layer == layer)
-        before = int(heads[0])
-        for first in heads if layer else []:
-            same = [h for h in heads if np.array_equal(model.W_V[h], model.W_V[first])]
-            if same[0] == first:  # heads that share their values share this bound
-                at_head[same] = _through(model, int(first), factors[:before], left[:before])
-        for head in heads:
-            squares = _squares_of_starts(model, int(head))
-            deep = (mass[head] @ at_head[head].reshape(n_ctx, -1)).reshape(n_ctx, d, d)
-            values, vectors = _eigen(squares + deep @ deep)
-            roots = np.sqrt(values)
-            sides = (vectors * np.sqrt(roots)[:, None, :])[..., -kept:]
-            factors[head] = np.swapaxes(sides, 1, 2)
-            left[head] = roots[:, -kept - 1] if kept < d else 0.0
-            at_end[head] = (vectors[position] * roots[position]) @ vectors[position].T
+
+    def root(head: int) -> None:
+        squares = _squares_of_starts(model, head)
+        deep = (mass[head] @ at_head[head].reshape(n_ctx, -1)).reshape(n_ctx, d, d)
+        squares += deep @ deep
+        if model.layer[head] == last:  # nothing comes later that would read another position
+            values, vectors = _eigen(squares[position])
+            at_end[head] = (vectors * np.sqrt(values)) @ vectors.T
+            return
+        values, vectors = _eigen(squares)
+        roots = np.sqrt(values)
+        sides = (vectors * np.sqrt(roots)[:, None, :])[..., -kept:]
+        factors[head] = np.swapaxes(sides, 1, 2)
+        left[head] = roots[:, -kept - 1] if kept < d else 0.0
+        at_end[head] = (vectors[position] * roots[position]) @ vectors[position].T
+
+    last = int(model.layer.max(initial=-1))
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        for layer in range(last + 1):
+            heads = [int(head) for head in np.flatnonzero(model.layer == layer)]
+            before = heads[0]
+            # Heads that share their values share this bound.
+            same = {h: _first_with_values_of(model, h, heads) for h in heads if layer}
+            through = partial(_through, model, factors=factors[:before], left=left[:before])
+            distinct = sorted(set(same.values()))
+            found = dict(zip(distinct, threads.map(through, distinct), strict=True))
+            for head, first in same.items():
+                at_head[head] = found[first]
+            list(threads.map(root, heads))
     return PathBounds(at_head, at_end)
+
+
+def _first_with_values_of(model: HostModel, head: int, heads: list[int]) -> int:
+    return next(h for h in heads if np.array_equal(model.W_V[h], model.W_V[head]))
 
 
 def _squares_of_starts(model: HostModel, head: int) -> np.ndarray:
@@ -100,4 +123,4 @@ def _through(model: HostModel, head: int, factors: np.ndarray, left: np.ndarray)
 def _eigen(squares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Eigenvalues, rising and safely above zero, and eigenvectors of positive matrices."""
     values, vectors = np.linalg.eigh(squares)
-    return np.maximum(values, 0) + _ROUNDING * np.maximum(values[:, -1:], 0), vectors
+    return np.maximum(values, 0) + _ROUNDING * np.maximum(values[..., -1:], 0), vectors

@@ -25,6 +25,7 @@ from circuitax.lab.runs import (
 )
 from circuitax.lab.settle import settle_run
 from circuitax.records.manifest import write_manifest
+from circuitax.records.record import TABLES
 from circuitax.records.store import whole_folder
 
 HELP = """\
@@ -33,14 +34,17 @@ usage: python -m experiments.accept [only=a,b] [scale=SCALE] [run=NAME/RUN] [dir
 
 Copies the newest finished run of each experiment with its own defaults (or the run named) to
 results/NAME/accepted/, which git tracks, and writes results/README.md and results/CLAIMS.md from
-all accepted runs. Logs and weights stay behind, but for those of one member of each model where an
-experiment keeps them for this. A damaged run is refused, and so is one made from changed sources.
+all accepted runs. Logs, long tables (their numbers are in data.nc) and weights stay behind, but for
+the weights of one member of each model where an experiment keeps them for this. A damaged run is
+refused, and so is one made from changed sources.
 The claims of all other accepted runs are settled again, from their data alone, before anything is
 copied. settle=yes accepts no new run: it settles every accepted one again, and draws its figures
 again.
 """
 OPTIONS = {"only": "", "scale": "", "run": "", "dirty": "no", "settle": "no"}
 COMMAND = "python -m experiments.accept"
+# A table that is longer is of no use on a page, and all its numbers are in the data file.
+LONGEST_TABLE = 16_384  # bytes
 # Overrides under which a run still counts as one with the experiment's own defaults.
 _NEUTRAL = {"experiment", "scale", "seed", "dtype"}
 
@@ -79,16 +83,23 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def promote(run: Path, target: Path) -> None:
-    """Copy what git keeps of a run: everything but logs and all weights not published."""
+    """Copy what git keeps of a run: no logs, no long tables, and no weights but published ones."""
     published = [*(run / ARRAYS).glob(f"{PUBLISHED}*")]
     with whole_folder(target) as folder:
-        ignore = shutil.ignore_patterns(ARRAYS, "log.txt", "metrics.jsonl", ".*")
-        shutil.copytree(run, folder, dirs_exist_ok=True, ignore=ignore)
+        shutil.copytree(run, folder, dirs_exist_ok=True, ignore=_left_behind)
         for path in [*published, run / ARRAYS / TOKENIZER] if published else []:
             (folder / ARRAYS).mkdir(exist_ok=True)
             if path.is_file():
                 shutil.copy2(path, folder / ARRAYS)
         write_manifest(folder, left_out=DERIVED)
+
+
+def _left_behind(folder: str, names: list[str]) -> set[str]:
+    """Which files of a folder are not copied."""
+    left = shutil.ignore_patterns(ARRAYS, "log.txt", "metrics.jsonl", ".*")(folder, names)
+    if Path(folder).name == TABLES:
+        left |= {n for n in names if (Path(folder) / n).stat().st_size > LONGEST_TABLE}
+    return left
 
 
 def accepted_runs(entries: dict[str, Entry]) -> dict[str, Path]:

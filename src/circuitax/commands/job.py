@@ -30,12 +30,14 @@ from circuitax.records.store import write_text
 LAUNCHER = "CIRCUITAX_LAUNCHER"
 
 
-def compute(config: DictConfig, stop: StopFlag | None = None) -> None:
+def compute(config: DictConfig, stop: StopFlag | None = None, *, alone: bool = False) -> None:
     """Compute the run that Hydra composed, and write its status into the job's own folder.
 
     Args:
         config: The configuration of the job.
         stop: The flag of the process, where it outlives the job; without it the job has its own.
+        alone: Whether a signal to this process concerns this job alone, as on a cluster. Else it
+            stops the sweep that the job is part of, if there is one.
 
     Raises:
         Stopped: When a signal asked for it.
@@ -47,7 +49,8 @@ def compute(config: DictConfig, stop: StopFlag | None = None) -> None:
     if marker.exists():  # a job before this one was told to stop, and meant the sweep
         leave(status, overrides, "stopped", "before it began")
         return
-    alone = os.environ.get(LAUNCHER) == str(os.getpid())
+    launches = os.environ.get(LAUNCHER) == str(os.getpid())
+    alone = alone or launches
     try:
         cell = from_config(config, overrides, discover())
         keep_compiled_code(checkout() / ".cache")
@@ -56,7 +59,7 @@ def compute(config: DictConfig, stop: StopFlag | None = None) -> None:
             _say(line)
         with ExitStack() as stack:
             flag = stack.enter_context(StopFlag()) if stop is None else stop
-            outcome = _conduct(cell, command, flag, wait=not alone)
+            outcome = _conduct(cell, command, flag, wait=not launches)
         _say(_summary(cell, outcome))
     except Busy as error:
         _say(f"error: {error}")

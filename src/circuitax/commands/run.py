@@ -24,7 +24,7 @@ examples:
   python -m experiments.run experiment={example} --cfg job              # every field, its value
   python -m experiments.run -m experiment={example} seed=0,1,2          # a sweep
   python -m experiments.run -m hydra/launcher=cores experiment={example} seed=0,1,2
-launchers: local (one job after another), cores (all cores of this machine), slurm (a cluster)
+launchers: local (one job after another), cores (all cores), slurm_cpu and slurm_gpu (a cluster)
 
 A finished run is reused; --again (or again=yes) computes it again.
 A run that was stopped (Ctrl-C, SIGTERM) resumes with the same command.

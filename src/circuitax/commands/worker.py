@@ -65,7 +65,7 @@ def serve(jobs: Connection) -> None:
                 return
             error = ""
             try:
-                _compute(job, stop)
+                compute_job(job, stop)
             except Exception as raised:  # before the job's own code, which leaves word of its own
                 error = f"{type(raised).__name__}: {raised}"
             if first is None:
@@ -75,9 +75,17 @@ def serve(jobs: Connection) -> None:
             jobs.send(Answer(error, stop.number, leaves))
 
 
-def _compute(job: Job, stop: StopFlag) -> None:
+def compute_job(job: Job, stop: StopFlag, *, alone: bool = False) -> None:
+    """Compose a job's configuration, as Hydra does, and compute it.
+
+    Args:
+        job: One job of a sweep.
+        stop: The flag of this process.
+        alone: Whether a signal concerns this job alone; see ``compute``.
+    """
+
     def task(config: DictConfig) -> None:
-        compute(config, stop)
+        compute(config, stop, alone=alone)
 
     typed = [*job.overrides, *job.hydra_overrides]
     with hydra_of_jobs(job.overrides, discover()):

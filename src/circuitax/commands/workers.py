@@ -47,12 +47,8 @@ def run_jobs(
     Raises:
         Stopped: When a signal came, after all workers have saved and ended.
     """
-    kept = [o for o in config.hydra.overrides.hydra if not o.lstrip("+~").startswith(_OF_THE_SWEEP)]
     folder = Path(config.hydra.sweep.dir)
-    waiting = deque(
-        Job(number, tuple(typed), (*kept, quoted("hydra.run.dir", str(folder / str(number)))))
-        for number, typed in enumerate(overrides, first)
-    )
+    waiting = deque(jobs_of(config, overrides, first))
     most = min(len(waiting), _cores() if n_workers == -1 else n_workers)
     busy: dict[_Worker, Job] = {}
     idle: list[_Worker] = []
@@ -74,7 +70,7 @@ def run_jobs(
                     job = busy.pop(worker)
                     answer = _answer(worker)
                     if answer.error:
-                        _failed(folder, job, answer.error)
+                        failed(folder, job, answer.error)
                     if answer.stopped is not None and stop.number is None:
                         stop.number = answer.stopped  # told to stop on its own: meant the sweep
                     if answer.leaves:
@@ -92,6 +88,22 @@ def run_jobs(
             for worker in [*busy, *idle]:
                 worker.process.join()
         stop.raise_if_set()
+
+
+def jobs_of(config: DictConfig, overrides: Sequence[Sequence[str]], first: int) -> list[Job]:
+    """The jobs of a sweep, each with a numbered folder below that of the sweep.
+
+    Args:
+        config: Hydra's configuration of the sweep.
+        overrides: What was typed for each job.
+        first: Number of the first job.
+    """
+    kept = [o for o in config.hydra.overrides.hydra if not o.lstrip("+~").startswith(_OF_THE_SWEEP)]
+    folder = Path(config.hydra.sweep.dir)
+    return [
+        Job(number, tuple(typed), (*kept, quoted("hydra.run.dir", str(folder / str(number)))))
+        for number, typed in enumerate(overrides, first)
+    ]
 
 
 def _start() -> _Worker:
@@ -129,7 +141,14 @@ def _ending(exitcode: int | None) -> str:
     return f"its process was ended by signal {number} ({signal.Signals(number).name}){reason}"
 
 
-def _failed(folder: Path, job: Job, reason: str) -> None:
+def failed(folder: Path, job: Job, reason: str) -> None:
+    """Say why a job failed and write it into its folder, unless the job has written a status.
+
+    Args:
+        folder: Of the sweep.
+        job: The job.
+        reason: One line.
+    """
     path = folder / str(job.number) / STATUS
     if not path.exists():
         print(f"error: job {job.number}: {reason}", file=sys.stderr, flush=True)

@@ -31,7 +31,10 @@ def build(spec: type, config: DictConfig, prefix: str = "") -> Any:
     values = {}
     for field in dataclasses.fields(spec):
         path = f"{prefix}{field.name}"
-        values[field.name] = _value(config, field.name, path, hints[field.name])
+        value = _value(config, field.name, path, hints[field.name])
+        if hints[field.name] is Any and isinstance(field.default, tuple) and field.default:
+            value = _like(field.default, value if isinstance(value, tuple) else (value,), path)
+        values[field.name] = value
     try:
         return spec(**values)
     except ValueError as error:
@@ -86,6 +89,18 @@ def _plain(value: Any, path: str) -> Any:
         raise ConfigError(f"{path}={str(value)[:12]}... must be smaller than 2^63")
     if isinstance(value, int) and value >= LARGEST_COUNT and not path.endswith("seed"):
         raise ConfigError(f"{path}={value} must be smaller than 2^31")
+    return value
+
+
+def _like(default: Any, value: Any, path: str) -> Any:
+    """A list with items of the type of those of its default, where none is declared."""
+    if isinstance(default, tuple):
+        if not isinstance(value, tuple):
+            raise ConfigError(f"{path}={value!r} must be a list")
+        return tuple(_like(default[0], item, f"{path}[{i}]") for i, item in enumerate(value))
+    kind = type(default)
+    if isinstance(value, bool) or not isinstance(value, (int, float) if kind is float else kind):
+        raise ConfigError(f"{path}={str(value)[:80]!r} must be {type_name(kind)}")
     return value
 
 

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -115,7 +116,7 @@ def discover() -> dict[str, Entry]:
     found: dict[str, Entry] = {}
     for place, prefix, conf in places:
         for path in sorted(place.glob(f"*/{EXPERIMENT}.py")):
-            facts = _read(path)
+            facts = _read(path.read_text(encoding="utf-8"))
             if facts is None:
                 continue
             name = path.parent.name
@@ -149,8 +150,9 @@ def extra_conf(entries: dict[str, Entry]) -> list[Path]:
     return sorted({entry.conf for entry in entries.values() if entry.conf != own})
 
 
-def _read(path: Path) -> tuple[str, tuple[str, ...], float, float, float | None] | None:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+@lru_cache(maxsize=1024)  # every job of a sweep asks
+def _read(text: str) -> tuple[str, tuple[str, ...], float, float, float | None] | None:
+    tree = ast.parse(text)
     classes = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
     functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
     if "Spec" not in classes or "run" not in functions:

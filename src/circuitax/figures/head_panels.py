@@ -7,9 +7,10 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from circuitax.figures.arcs import arcs, clearest, lettered
 from circuitax.figures.marks import spread, zero_line
 from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE, SEQUENTIAL
-from circuitax.figures.style import letter_panels, new_figure
+from circuitax.figures.style import PAGE, letter_panels, new_figure
 from circuitax.records.members import members_where
 
 REPEATS = {
@@ -43,26 +44,35 @@ def composition(data: xr.Dataset) -> Figure:
 
 
 def patterns(data: xr.Dataset) -> Figure:
-    """Attention of the two heads on one text of repeated random tokens."""
+    """What two heads attend to on one text of repeated random tokens, as arcs and as squares."""
     one = data.isel(member=_example(data))
     text = one.text.values
     repeat = int(np.argmax(text[1:] == text[0])) + 1
-    figure, axes = new_figure(1, 2, height=3.3)
-    heads = {
+    named = {
         "previous-token head": (0, int(one.previous_head)),
         "induction head": (1, int(one.induction_head)),
     }
-    for ax, (name, (layer, head)) in zip(axes[0], heads.items(), strict=True):
-        A = one.pattern.isel(layer=layer, head=head).values
+    previous, induction = (
+        one.pattern.isel(layer=layer, head=head).values for layer, head in named.values()
+    )
+    at = clearest(previous, induction, repeat)
+    letters = lettered(text, at - repeat)
+    figure = Figure(figsize=(PAGE, 4.5))
+    grid = figure.add_gridspec(2, 2, height_ratios=(1.1, 3.3))
+    strip = figure.add_subplot(grid[0, :])
+    arcs(strip, letters, previous, induction, at)
+    axes = [figure.add_subplot(grid[1, column]) for column in range(2)]
+    both = zip(axes, (previous, induction), named.items(), strict=True)
+    for ax, A, (name, (layer, head)) in both:
         image = ax.imshow(A, vmin=0, vmax=1, cmap=SEQUENTIAL)
         for start in range(repeat, len(text), repeat):
             ax.axhline(start - 0.5, color="white", linewidth=0.6)
             ax.axvline(start - 0.5, color="white", linewidth=0.6)
-        ax.set(title=f"{name} {layer}.{head}", xlabel="source token")
-        _token_ticks(ax, text)
-    axes[0, 0].set_ylabel("destination token")
-    figure.colorbar(image, ax=axes[0].tolist(), label="attention", shrink=0.8)
-    letter_panels(axes[0])
+        ax.set(title=f"{name} {layer}.{head}", xlabel="source: each letter is a random token")
+        _token_ticks(ax, letters)
+    axes[0].set_ylabel("destination")
+    figure.colorbar(image, ax=axes, label="attention", shrink=0.8)
+    letter_panels([strip, *axes])
     return figure
 
 
@@ -137,10 +147,12 @@ def repeats(columns: Mapping[str, xr.Dataset]) -> Figure:
     return figure
 
 
-def _token_ticks(ax: Axes, text: np.ndarray) -> None:
-    places = np.arange(0, len(text), max(1, len(text) // 32))
-    ax.set_xticks(places, text[places], fontsize=4, rotation=90)
-    ax.set_yticks(places, text[places], fontsize=4)
+def _token_ticks(ax: Axes, letters: list[str]) -> None:
+    places = range(0, len(letters), max(1, len(letters) // 24))
+    shown = [letters[place] for place in places]
+    ax.set_xticks(places, shown, fontsize=6)
+    ax.set_yticks(places, shown, fontsize=6)
+    ax.tick_params(length=1.5, pad=1)
 
 
 def _example(data: xr.Dataset) -> int:

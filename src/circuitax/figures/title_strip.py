@@ -1,5 +1,7 @@
 """The message of a figure as its title: a strip above it, which takes nothing from its panels."""
 
+from functools import lru_cache
+
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import TextPath
@@ -70,6 +72,7 @@ def wrapped(message: str, width: float, size: int) -> list[str]:
     return lines
 
 
+@lru_cache(maxsize=4096)  # jobs of a sweep have equal titles, which take half a second
 def _inches(text: str, size: int) -> float:
     path = TextPath((0, 0), text, size=size, prop=FontProperties(weight="bold"))
     return float(path.get_extents().width) / 72

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, Key
 
 from circuitax.kernel.checks import check_range
 from circuitax.kernel.keys import derive
+from circuitax.kernel.uniforms import uniforms
 
 
 def feature_columns(
@@ -116,8 +117,8 @@ def sample_correlated(
     """
     _check(density, batch, set_size)
     shape = (batch, density.shape[0])
-    on = jax.random.uniform(derive(key, "sets"), shape, density.dtype) < density[None, :]
-    value = jax.random.uniform(derive(key, "values"), (*shape, set_size), density.dtype)
+    on = uniforms(derive(key, "sets"), shape, density.dtype) < density[None, :]
+    value = uniforms(derive(key, "values"), (*shape, set_size), density.dtype)
     return jnp.where(on[:, :, None], value, 0).reshape(batch, -1)
 
 
@@ -146,14 +147,14 @@ def sample_anticorrelated(
     """
     _check(density, batch, set_size)
     shape = (batch, density.shape[0])
-    u, p = jax.random.uniform(derive(key, "sets"), shape, density.dtype), density[None, :]
+    u, p = uniforms(derive(key, "sets"), shape, density.dtype), density[None, :]
     on = u < p
     # Where a set is on, u / p is uniform on [0, 1): its slot among set_size is the random member.
     # In float32 its product with set_size may round up to set_size.
     slot = jnp.floor(u / jnp.where(p > 0, p, 1) * set_size)
     slot = jnp.minimum(slot, set_size - 1)[:, :, None]
     members = jnp.arange(set_size, dtype=density.dtype)[None, None, :]
-    value = jax.random.uniform(derive(key, "values"), shape, density.dtype)[:, :, None]
+    value = uniforms(derive(key, "values"), shape, density.dtype)[:, :, None]
     return jnp.where(on[:, :, None] & (slot == members), value, 0).reshape(batch, -1)
 
 

@@ -1,5 +1,6 @@
 """Compiled code: kept on disk between processes, and released in processes that live long."""
 
+import ctypes
 import gc
 import hashlib
 import platform
@@ -40,9 +41,18 @@ def footprint() -> Footprint:
 
 
 def release_compiled_code() -> None:
-    """Forget everything that this process has compiled; the cache on disk keeps it."""
+    """Forget everything that this process has compiled, and give its memory back to the system.
+
+    The cache on disk keeps the code.
+    """
     jax.clear_caches()
     gc.collect()  # compiled functions and what they refer to form circles
+    if sys.platform == "linux":
+        # The C library keeps what was freed, and a process that compiles on would only grow. Others
+        # than glibc have no such function.
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)
 
 
 def keep_compiled_code(folder: Path) -> Path:

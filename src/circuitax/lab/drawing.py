@@ -14,7 +14,8 @@ from circuitax.records.store import whole_folder, write_json
 
 # No dates and no program versions, so that drawing again gives the same bytes.
 _METADATA = {"CreationDate": None, "Producer": None, "Creator": None}
-_DPI = 200
+_DPI = 300  # of pictures
+_PIXELS = 200  # an inch, of what is drawn as pixels inside a PDF
 _SOURCE = ".source"
 
 
@@ -50,7 +51,7 @@ def draw_figures(run: Path, entry: Entry, function: str = "draw") -> list[Path]:
             whole = title_strip.add_title(figure, titles.get(name, ""))
             save_picture(figure, folder / f"{name}.png", dpi=_DPI, bbox_inches=whole)
             pdf = folder / f"{name}.pdf"
-            figure.savefig(pdf, metadata=_METADATA, dpi=_DPI, bbox_inches=whole)
+            figure.savefig(pdf, metadata=_METADATA, dpi=_PIXELS, bbox_inches=whole)
         write_json(folder / _SOURCE, {"source": _hash(entry), "sha256": _files(folder)})
     return [run / FIGURES / f"{name}.png" for name in figures]
 

@@ -1,16 +1,20 @@
 """One run of an experiment as the gallery, the claims page and the report show it."""
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from circuitax.config.catalogue import CLAIMS, MEASURES, Entry
 from circuitax.config.showcase import FigureText, read_showcase
+from circuitax.lab.measured_line import line_that_measures
 from circuitax.lab.runs import figures, provenance
 from circuitax.records.claims import Claim, Verdict
 from circuitax.records.claims_table import ClaimRow
 from circuitax.records.gallery import GalleryFigure, GalleryItem
 
+# Files of an experiment that say something and measure nothing.
+_SAID = re.compile("claim|figure|viewer|__init__")
 _UNTOLD = FigureText("", "", "", "")
 
 
@@ -82,13 +86,12 @@ def claim_rows(
 
 
 def _code(entry: Entry, claim: Claim, folder: Path) -> str:
-    """Address of the line that measures a claim, or of the file where no line names it."""
-    places = [entry.file(part) for part in (MEASURES, CLAIMS) if entry.file(part).is_file()]
-    address = relative(places[0], folder)
-    lines = places[0].read_text(encoding="utf-8").splitlines()
-    named = [i for i, line in enumerate(lines, 1) if f'"{claim.quantity}"' in line]
-    # A file of both claims and measures names the claim first, and measures it last.
-    return f"{address}#L{named[-1]}" if named else address
+    """Address of the line that measures a claim."""
+    first = next(entry.file(part) for part in (MEASURES, CLAIMS) if entry.file(part).is_file())
+    # Claims name their quantities too, and figures what they draw.
+    beside = [path for path in sorted(first.parent.glob("*.py")) if not _SAID.search(path.stem)]
+    path, number = line_that_measures(claim.quantity, [first, *beside])
+    return f"{relative(path, folder)}#L{number}"
 
 
 def relative(path: Path, folder: Path) -> str:

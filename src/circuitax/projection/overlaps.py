@@ -35,6 +35,8 @@ def mean_overlaps(vectors: Float[Array, "n_vectors dim"]) -> MeanOverlaps:
 
     Raises:
         ValueError: If there are fewer than two rows.
+
+    Source: Welch 1974; Liu, Liu and Gore 2025 (arXiv 2505.10465), geometry of strong superposition.
     """
     n = vectors.shape[0]
     if n < 2:

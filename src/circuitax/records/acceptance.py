@@ -8,7 +8,7 @@ from circuitax.records.claims import HOLDS, NOT_RUN, Verdict
 from circuitax.records.claims_page import counts_text
 from circuitax.records.claims_table import anchor
 
-_RESULT = re.compile(r"[FOTU]\d+")
+_RESULT = re.compile(r"[FOTU]\d+|S0\.\d+")
 _CLAIMS = re.compile(r"`(\w+): ([\w., -]+)`")
 _NOT_TRIED = "not tried: "
 

@@ -27,7 +27,8 @@ what was measured lies inside what it allows, **fails** when the whole interval 
 **not run** when what would settle it is not at hand. What is allowed, n and the selection rule were
 committed before the run that is judged, but where a row or the
 [last table](#changes-of-claims) says otherwise. n counts independent units. E1 to E39 are rows of
-the [errata](../docs/errata.md), F1 to T9 of the [acceptance tables](../docs/acceptance.md).
+the [errata](../docs/errata.md); F1, O1, T1, S0.1 and so on are rows of the
+[acceptance tables](../docs/acceptance.md).
 
 {headline}
 

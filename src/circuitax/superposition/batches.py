@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Int
 
 # Members advanced together: the smallest of these that holds all, or the largest.
-SIZES = (4, 8, 16, 32, 64, 128, 256)
+SIZES = (2, 4, 8, 16, 32, 64, 128, 256)
 # These older emitters of the CPU's compiler take half the time for a program of the same speed.
 # jaxlib 0.12 has the newer ones only, and refuses the option.
 _OLDER = tuple(int(part) for part in metadata.version("jaxlib").split(".")[:2]) < (0, 11)

@@ -56,6 +56,37 @@ def one_hot_loss(weights: TiedWeights) -> Float[Array, ""]:
     return (jnp.sum(jnp.where(own, 0, driven)) + jnp.sum(on)) / n_features
 
 
+class CriticalPoint(NamedTuple):
+    """How the loss goes up and down around weights at which it should be level."""
+
+    slope: float
+    """Largest entry of the gradient."""
+    curvatures: Float[np.ndarray, " n_parameters"]
+    """Eigenvalues of the Hessian in W and b, the least first."""
+
+
+def critical_point(weights: TiedWeights) -> CriticalPoint:
+    """Gradient and Hessian spectrum of `one_hot_loss`, in float64 whatever the caller's precision.
+
+    The spectrum means something where no drive is exactly 0, as that of the 4-gon is: the second
+    derivative jumps there.
+
+    Args:
+        weights: Such as `kgon_weights` makes, in float64.
+
+    Source: Chen et al. 2023, critical points; derivatives by JAX.
+    """
+    with jax.enable_x64(True):
+        at, shape = TiedWeights(*(jnp.asarray(leaf, float) for leaf in weights)), weights.W.shape
+        start = jnp.concatenate([at.W.ravel(), at.b])
+
+        def loss(flat: Float[Array, " n_parameters"]) -> Float[Array, ""]:
+            return one_hot_loss(TiedWeights(flat[: at.W.size].reshape(shape), flat[at.W.size :]))
+
+        slope, hessian = jax.jit(lambda at: (jax.grad(loss)(at), jax.hessian(loss)(at)))(start)
+        return CriticalPoint(float(jnp.abs(slope).max()), np.linalg.eigvalsh(np.asarray(hessian)))
+
+
 def kgon_weights(
     k: int,
     n_features: int,

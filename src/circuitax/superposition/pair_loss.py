@@ -33,8 +33,8 @@ class Energy(NamedTuple):
     by_bias: Number
 
 
-class _Moments(NamedTuple):
-    """Integrals over x at a drive t, and their antiderivatives in t."""
+class DriveMoments(NamedTuple):
+    """Integrals over x at a drive t, and their first antiderivatives in t."""
 
     relu: Number
     work: Number  # S
@@ -62,14 +62,14 @@ def pair_error(density: Number, gain: Number, coupling: Number, bias: Number) ->
 
 def pair_work(density: Number, gain: Number, coupling: Number, bias: Number) -> Number:
     """``P = E[x relu(z)]``; arguments as for `pair_error`."""
-    rest, driven = _moments(bias, gain), _moments(bias + coupling, gain)
+    rest, driven = drive_moments(bias, gain), drive_moments(bias + coupling, gain)
     return _work(density, coupling, rest, driven)
 
 
 def pair_energy(density: Number, gain: Number, coupling: Number, bias: Number) -> Energy:
     """``Q = E[relu(z)^2]`` with its derivatives; arguments as for `pair_error`."""
     p, q, k = density, 1 - density, coupling
-    rest, driven = _moments(bias, gain), _moments(bias + coupling, gain)
+    rest, driven = drive_moments(bias, gain), drive_moments(bias + coupling, gain)
     squares = driven.relu * driven.relu, rest.relu * rest.relu
     alone = (squares[0] * driven.relu - squares[1] * rest.relu) / (3 * k)
     both = (driven.square_sum - rest.square_sum) / k
@@ -83,17 +83,23 @@ def pair_energy(density: Number, gain: Number, coupling: Number, bias: Number) -
     return Energy(value, 2 * _work(p, k, rest, driven), by_coupling, by_bias)
 
 
-def _work(p: Number, k: Number, rest: _Moments, driven: _Moments) -> Number:
+def _work(p: Number, k: Number, rest: DriveMoments, driven: DriveMoments) -> Number:
     return p * ((1 - p) * rest.work + p * (driven.work_sum - rest.work_sum) / k)
 
 
-def _moments(drive: Number, gain: Number) -> _Moments:
+def drive_moments(drive: Number, gain: Number) -> DriveMoments:
+    """Integrals over the own feature x in [0, 1] of what ``relu(a x + t)`` does, at a drive t.
+
+    Args:
+        drive: t.
+        gain: a, positive; an interval may reach 0.
+    """
     a, tau = gain, relu(drive)
     o = 1 - relu(1 - relu(1 + drive / a))
     once = a * o
     twice = once * o
     thrice = once * twice
-    return _Moments(
+    return DriveMoments(
         relu=tau,
         work=twice * (3 - o) / 6 + tau / 2,
         work_sum=thrice * (4 - o) / 24 + tau * (a / 3 + tau / 4),

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from circuitax.kernel.features import feature_columns
 from circuitax.kernel.keys import at_index, derive
+from circuitax.kernel.uniforms import uniforms
 from circuitax.models.subcomponents import DecomposedMaps, lower_leaky, upper_leaky
 
 Map = Callable[[Array], Array]
@@ -90,8 +91,8 @@ class Decomposition:
         shape = (2, len(widths) - 1, self.batch_size, n_components)
         key = at_index(key, step)
         return MaskDraws(
-            jax.random.uniform(derive(key, "features"), (widths[0], self.batch_size), float),
-            jax.random.uniform(derive(key, "masks"), shape, float),
+            uniforms(derive(key, "features"), (widths[0], self.batch_size)),
+            uniforms(derive(key, "masks"), shape),
         )
 
     def loss(self, params: PyTree, batch: MaskDraws, hyper: TargetHyper) -> Float[Array, ""]:

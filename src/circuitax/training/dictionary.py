@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from circuitax.data.paired import paired_features
 from circuitax.kernel.keys import at_index, derive
+from circuitax.kernel.uniforms import uniforms
 from circuitax.models.autoencoder import Autoencoder, Sparsity
 
 
@@ -86,8 +86,8 @@ def draw_pairs(key: Key[Array, ""], batch: int, n_true: int) -> PairDraws:
     """Uniforms for ``batch`` samples of ``n_true`` features in pairs."""
     n_pairs = (n_true + 1) // 2
     return PairDraws(
-        jax.random.uniform(derive(key, "pairs"), (batch, n_pairs), float),
-        jax.random.uniform(derive(key, "values"), (batch, n_true), float),
+        uniforms(derive(key, "pairs"), (batch, n_pairs)),
+        uniforms(derive(key, "values"), (batch, n_true)),
     )
 
 

@@ -12,6 +12,7 @@ from circuitax.kernel.activations import Activation, activate
 from circuitax.kernel.features import feature_columns, sample_anticorrelated, sample_correlated
 from circuitax.kernel.keys import at_index
 from circuitax.kernel.toy import dense_forward
+from circuitax.kernel.uniforms import uniforms
 from circuitax.kernel.weights import DenseWeights, TiedWeights
 from circuitax.models.toy import ToyKind, ToySpec, init_weights
 from circuitax.superposition.convention import Convention
@@ -94,7 +95,7 @@ class ToyProblem:
         key = at_index(key, step)
         if self.features is not Features.independent:
             return key
-        return jax.random.uniform(key, (self.model.n_features, self.batch_size), float)
+        return uniforms(key, (self.model.n_features, self.batch_size))
 
     def loss(
         self, params: TiedWeights | DenseWeights, batch: PyTree, hyper: ToyHyper

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from circuitax.kernel.features import feature_columns
 from circuitax.kernel.keys import at_index, derive
+from circuitax.kernel.uniforms import uniforms
 from circuitax.kernel.weights import MLPWeights
 from circuitax.superposition.convention import Convention
 from circuitax.training.losses import weighted_squared_error
@@ -61,7 +62,7 @@ class AbsoluteToy:
 
     def batch(self, key: Key[Array, ""], step: Int[Array, ""]) -> Float[Array, "n_features batch"]:
         """One uniform for each feature and sample."""
-        return jax.random.uniform(at_index(key, step), (self.n_features, self.batch_size), float)
+        return uniforms(at_index(key, step), (self.n_features, self.batch_size))
 
     def loss(
         self, params: MLPWeights, batch: Float[Array, "n_features batch"], hyper: ToyHyper

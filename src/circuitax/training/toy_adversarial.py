@@ -8,6 +8,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from circuitax.kernel.features import feature_columns
 from circuitax.kernel.keys import at_index, derive
+from circuitax.kernel.uniforms import uniforms
 from circuitax.kernel.weights import TiedWeights
 from circuitax.models.toy import ToyKind, ToySpec, init_weights
 from circuitax.superposition.adversarial import attack_directions
@@ -74,7 +75,7 @@ class AdversarialToy:
         key, n = at_index(key, step), self.model.n_features
         shape = (self.batch_size,)
         return AttackedBatch(
-            jax.random.uniform(derive(key, "features"), (n, *shape), float),
+            uniforms(derive(key, "features"), (n, *shape)),
             jax.random.randint(derive(key, "target"), shape, 0, n),
             jax.random.rademacher(derive(key, "sign"), shape, float),
         )

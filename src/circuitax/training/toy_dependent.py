@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, Int, Key
 from circuitax.kernel.activations import Activation
 from circuitax.kernel.features import copula_columns
 from circuitax.kernel.keys import at_index, derive
+from circuitax.kernel.uniforms import uniforms
 from circuitax.kernel.weights import TiedWeights
 from circuitax.models.toy import ToySpec, init_weights
 from circuitax.superposition.convention import Convention
@@ -66,7 +67,7 @@ class DependentToy:
         key, shape = at_index(key, step), (self.model.n_features, self.batch_size)
         return CopulaDraws(
             jax.random.normal(derive(key, "normal"), shape, float),
-            jax.random.uniform(derive(key, "value"), shape, float),
+            uniforms(derive(key, "value"), shape),
         )
 
     def loss(

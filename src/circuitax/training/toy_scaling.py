@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, Int, Key
 from circuitax.kernel.activations import Activation
 from circuitax.kernel.features import feature_columns
 from circuitax.kernel.keys import at_index, derive
+from circuitax.kernel.uniforms import uniforms
 from circuitax.kernel.weights import TiedWeights
 from circuitax.superposition.convention import Convention
 from circuitax.training.decay import signed_decay
@@ -71,7 +72,7 @@ class ScalingToy:
 
     def batch(self, key: Key[Array, ""], step: Int[Array, ""]) -> Float[Array, "n_features batch"]:
         """One uniform for each feature and sample."""
-        return jax.random.uniform(at_index(key, step), (self.n_features, self.batch_size), float)
+        return uniforms(at_index(key, step), (self.n_features, self.batch_size))
 
     def loss(
         self, params: TiedWeights, batch: Float[Array, "n_features batch"], hyper: ScalingHyper

@@ -1,0 +1,157 @@
+"""A sweep over shapes: seconds a job, and what its workers have grown by when it ends.
+
+Every job has a shape of its own, and compiles its code: nothing is read from a cache on disk.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+from circuitax.lab.runs import VARIABLE
+from experiments.benchmarks.case import Case
+from experiments.benchmarks.contention import family
+
+JOBS = 10
+FIRST = 6
+# Of the growth of a sweep of any length; a worker that has grown beyond is replaced.
+MOST_MAPS, MOST_MEGABYTES = 3000, 300.0
+TARGET_SECONDS = 4.0
+_SWEEP = (
+    "experiment=toy_intro",
+    "scale=tiny",
+    "restarts=2",
+    "optim.steps=100",
+    "model.n_hidden=3",
+    "task.sparsity=[0.5]",
+    "task.importance_base=[0.9]",
+)
+# Between two looks at the workers.
+_INTERVAL = 0.1
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class Sweep(NamedTuple):
+    """One sweep as it was measured.
+
+    Attributes:
+        seconds: A job, on average, with the reading and checking of the whole sweep.
+        maps: The most pieces of mapped memory of a process, less those after the first job.
+        megabytes: The same of memory.
+    """
+
+    seconds: float
+    maps: int
+    megabytes: float
+
+
+class Watch:
+    """What the largest process of a family occupied, from one look to the next."""
+
+    def __init__(self, root: int, results: Path) -> None:
+        self.first, self.most = (0, 0.0), (0, 0.0)
+        self._root, self._results = root, results
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Stop looking."""
+        self._ended.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        while not self._ended.wait(_INTERVAL):
+            now = occupied(family(self._root))
+            self.most = (max(self.most[0], now[0]), max(self.most[1], now[1]))
+            # Until the second job has ended, so that the first one's size is whole.
+            if len(list(self._results.glob("toy_intro/*/provenance.json"))) < 2:
+                self.first = self.most
+
+
+def cases(_: ExitStack) -> list[Case]:
+    """Time of a job, and growth in maps and memory, of the same sweeps."""
+    measured: list[Sweep] = []
+
+    def seconds() -> float:
+        measured.append(sweep())
+        return measured[-1].seconds
+
+    def latest() -> Sweep:
+        return measured[-1] if measured else sweep()
+
+    what = f"{JOBS} jobs of `toy_intro scale=tiny`, each with features of another number"
+    return [
+        Case(
+            name=f"a sweep of {what}",
+            unit="s a job",
+            ours=seconds,
+            note=f"wanted: at most {TARGET_SECONDS:.0f} s; the start of the sweep, its checks and "
+            "its one worker with it, code compiled for every shape, none in a cache on disk",
+        ),
+        Case(
+            name="growth of its largest process after the first two jobs, in maps",
+            unit="maps",
+            ours=lambda: float(latest().maps),
+            note=f"wanted: at most {MOST_MAPS}, however long the sweep; of the row above's last "
+            "round",
+        ),
+        Case(
+            name="growth of its largest process after the first two jobs, in memory",
+            unit="MB",
+            ours=lambda: latest().megabytes,
+            note=f"wanted: at most {MOST_MEGABYTES:.0f} MB, however long the sweep; of the same "
+            "round",
+        ),
+    ]
+
+
+def sweep(jobs: int = JOBS) -> Sweep:
+    """Run the sweep in a folder of its own.
+
+    Args:
+        jobs: How many, at least 2.
+
+    Raises:
+        RuntimeError: If it does not end well.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        features = f"model.n_features=range({FIRST},{FIRST + jobs})"
+        command = [sys.executable, "-m", "experiments.run", "-m", *_SWEEP, features]
+        began = time.perf_counter()
+        process = subprocess.Popen(
+            command,
+            env=os.environ | {VARIABLE: folder, "JAX_ENABLE_COMPILATION_CACHE": "false"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        watch = Watch(process.pid, Path(folder))
+        try:
+            status = process.wait()
+        finally:
+            watch.end()
+            process.terminate()
+        seconds = time.perf_counter() - began
+    if status:
+        raise RuntimeError(f"the sweep ended with exit status {status}")
+    maps, megabytes = (most - first for most, first in zip(watch.most, watch.first, strict=True))
+    return Sweep(seconds / jobs, int(maps), megabytes)
+
+
+def occupied(processes: set[int]) -> tuple[int, float]:
+    """The most maps and megabytes that one of these processes has now; 0 of those that ended."""
+    most = (0, 0.0)
+    for process in processes:
+        place = Path("/proc") / str(process)
+        try:
+            maps = (place / "maps").read_bytes().count(b"\n")
+            pages = int((place / "statm").read_text().split()[1])
+        except OSError:
+            continue
+        most = (max(most[0], maps), max(most[1], pages * _PAGE / 2**20))
+    return most

@@ -1,0 +1,163 @@
+"""What induction in several sizes is held against, fixed before the first run.
+
+O6 to O15 and F15 are rows of docs/acceptance.md. n counts seeds; each size has as many.
+"""
+
+from dataclasses import replace
+
+from circuitax.records import papers
+from circuitax.records.claims import ClaimSource, at_least, at_most
+
+RANK = "the paper shows scatters that correlate well and gives no number"
+PAPER = ClaimSource(
+    "induction-heads paper",
+    kind="shape",
+    n=6,
+    selection="all seeds that stayed finite; each its own data",
+    origin="published",
+    link=papers.INDUCTION,
+)
+DEEP = replace(PAPER, selection="all finite seeds of three and of four layers", n=12)
+FORMED = replace(DEEP, selection="finite seeds of three and four layers with a matching head")
+TWO = replace(PAPER, selection="all finite seeds of two layers, second width")
+
+CLAIMS = (
+    *(
+        PAPER.claim(
+            f"depth-last-{n_layers}",
+            f"In {word} layers of attention the induction head forms in the last: share of seeds "
+            "whose best prefix-matching head lies there",
+            at_least(0.5),
+            "more often than not",
+            section="where heads form, attention-only models (O11)",
+            selection="finite seeds with a head of score 0.4 or more",
+            n=4,
+        )
+        for n_layers, word in ((3, "three"), (4, "four"))
+    ),
+    DEEP.claim(
+        "depth-change",
+        "Models of three and four layers have the phase change: share of seeds whose in-context "
+        "score falls by a nat within a sixth of training",
+        at_least(0.75),
+        "as for two layers",
+        section="in-context score over training (O1)",
+    ),
+    FORMED.claim(
+        "depth-matching-copies",
+        "Heads that match prefixes copy as well: share of prefix-matching heads that raise what "
+        "they attend to (cosine above 0)",
+        at_least(0.9),
+        "the paper has exceptions in models above 16 layers only",
+        section="distributions of scores, small models (O12)",
+        n=8,
+    ),
+    FORMED.claim(
+        "depth-score-together",
+        "Over all heads behind the first layer, copying rises with prefix matching: rank "
+        "correlation",
+        at_least(0),
+        "a sign",
+        section="distributions of scores, small models (O12)",
+        n=8,
+    ),
+    FORMED.claim(
+        "depth-evaluator-copying",
+        "On trained heads, copying on texts goes with OV eigenvalues: rank correlation over all "
+        "heads of a model",
+        at_least(0.5),
+        RANK,
+        section="validation of head scores (O13)",
+        n=8,
+    ),
+    FORMED.claim(
+        "depth-evaluator-matching",
+        "On trained heads, prefix matching goes with the trace of the QK circuit through "
+        "previous-token heads: rank correlation over heads behind the first layer",
+        at_least(0.5),
+        RANK,
+        section="validation of head scores (O13)",
+        n=8,
+    ),
+    FORMED.claim(
+        "depth-corner-alone",
+        "Induction heads are in the corner of OV and QK eigenvalues, and others are not: smaller "
+        "of both scores, mean of prefix-matching heads less mean of those below 0.2, behind the "
+        "first layer",
+        at_least(0.2),
+        "as in the framework paper's scatter; random heads have 0",
+        section="OV and QK eigenvalue scatter (F15), there in the framework paper",
+        link=papers.FRAMEWORK,
+        selection="finite seeds of three and four layers with heads of both kinds",
+        n=4,
+    ),
+    FORMED.claim(
+        "depth-before-after",
+        "Removing an induction head undoes the change: attribution of prefix-matching heads to what"
+        " it did to single tokens, nats",
+        at_most(0),
+        "a sign",
+        section="before-and-after attribution (O10)",
+        n=8,
+    ),
+    FORMED.claim(
+        "depth-before-after-others",
+        "... more than removing another head of their layers does: difference, nats",
+        at_most(0),
+        "a sign",
+        section="before-and-after attribution (O10)",
+        selection="finite seeds of three and four layers with heads of both kinds",
+        n=4,
+    ),
+    TWO.claim(
+        "depth-gain",
+        "Through the phase change a token that continues a repeat becomes cheaper: loss at its end "
+        "less at its beginning, nats",
+        at_most(-0.5),
+        "far beyond noise; the paper shows words of one text",
+        section="per-token gains and losses (O6)",
+    ),
+    TWO.claim(
+        "depth-loss",
+        "... and one that breaks it dearer: loss at the end of the change less at its beginning",
+        at_least(0.5),
+        "far beyond noise; the paper shows words of one text",
+        section="per-token gains and losses (O6)",
+    ),
+    PAPER.claim(
+        "depth-score-alike",
+        "Models of all sizes end with about the same in-context score: least mean of a size over "
+        "the greatest",
+        at_least(0.75),
+        "0.4 nats from two layers to 13 billion parameters in the paper; within a quarter here",
+        section="in-context score of models of all sizes (O14)",
+        printed="about 0.4 nats in all models",
+        n=30,
+        selection="all finite seeds of all sizes",
+    ),
+    *(
+        PAPER.claim(
+            f"depth-order-{when}",
+            statement,
+            allowed,
+            "a sign",
+            section="derivative of loss by log tokens inverts its order (O15)",
+            n=8,
+            selection="finite seeds of the narrowest and of the widest model of two layers that "
+            "have the phase change",
+        )
+        for when, statement, allowed in (
+            (
+                "before",
+                "Before the phase change small models improve more slowly: fall of the loss for "
+                "each factor e of tokens, narrowest less widest model, nats",
+                at_most(0),
+            ),
+            (
+                "after",
+                "... and after it faster: the same difference behind the change",
+                at_least(0),
+            ),
+        )
+    ),
+)

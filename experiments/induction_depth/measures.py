@@ -1,0 +1,130 @@
+"""How the record of several sizes settles its claims."""
+
+import numpy as np
+import xarray as xr
+from scipy import stats
+
+from circuitax.records.claims import unmet_rest
+from circuitax.records.difference import difference_estimate
+from circuitax.records.estimate import Estimate, mean_estimate, share_estimate
+from circuitax.records.head_roles import PREFIX_SCORE
+from circuitax.records.measured import Measured
+from circuitax.records.members import members_where
+from circuitax.records.record import Record
+from circuitax.records.resampled import resampled_estimate
+from experiments.induction_depth.claims import CLAIMS
+
+# A seed has a phase change if context comes to save a nat within a sixth of its training.
+JUMP_NATS = 1.0
+# A head below this matches no prefixes; a dozen tokens back, chance is below a tenth.
+NO_MATCH = 0.2
+
+
+def measure(record: Record) -> Measured:
+    """The measured value of every claim; absent are those whose heads formed in too few seeds."""
+    data = record.data
+    arms = {arm: members_where(data.sel(arm=arm)) for arm in data.arm.values}
+    two = [part for part in arms.values() if int(part.n_layers) == 2]
+    deep = [part for part in arms.values() if int(part.n_layers) > 2]
+    found: dict[str, Estimate] = {}
+    for part in deep:
+        best = part.prefix.stack(each=("layer", "head")).dropna("each")
+        formed = (best.max("each") >= PREFIX_SCORE).values
+        at = best.layer.values[best.argmax("each").values][formed]
+        if formed.any():
+            last = int(part.n_layers) - 1
+            found[f"depth-last-{last + 1}"] = share_estimate(at == last)
+    found |= _of_heads(deep)
+    jumps = np.concatenate([part.jump.values for part in deep])
+    found["depth-change"] = share_estimate(jumps >= JUMP_NATS)
+    found |= _of_tokens(two[1]) | _of_sizes(list(arms.values()), two)
+    return Measured(found, unmet_rest(CLAIMS, found, "too few seeds have heads of the kinds named"))
+
+
+def _of_heads(deep: list[xr.Dataset]) -> dict[str, Estimate]:
+    """What single heads of deep models score, as one number for each seed."""
+    samples: dict[str, list[float]] = {}
+
+    def add(name: str, value: float) -> None:
+        if np.isfinite(value):
+            samples.setdefault(name, []).append(float(value))
+
+    for part in deep:
+        n_layers = int(part.n_layers)
+        for i in range(part.sizes["member"]):
+            model = part.isel(member=i, layer=slice(n_layers))
+            later = {name: model[name].values[1:].ravel() for name in ("prefix", "copying")}
+            matches, idle = later["prefix"] >= PREFIX_SCORE, later["prefix"] < NO_MATCH
+            if not matches.any():
+                continue
+            add("depth-matching-copies", float(np.mean(later["copying"][matches] > 0)))
+            add("depth-score-together", _ranks(later["prefix"], later["copying"]))
+            every = (model[name].values.ravel() for name in ("copying", "eigenvalues"))
+            add("depth-evaluator-copying", _ranks(*every))
+            traces = model.qk_trace.values[1:].ravel()
+            add("depth-evaluator-matching", _ranks(later["prefix"], traces))
+            along = model.before_after.values[1:].ravel()
+            add("depth-before-after", along[matches].mean())
+            if not idle.any():
+                continue
+            add("depth-before-after-others", along[matches].mean() - along[idle].mean())
+            corner = np.minimum(model.eigenvalues.values[1:], model.matching.values[1:]).ravel()
+            add("depth-corner-alone", corner[matches].mean() - corner[idle].mean())
+    return {name: mean_estimate(values) for name, values in samples.items() if len(values) > 1}
+
+
+def _of_tokens(part: xr.Dataset) -> dict[str, Estimate]:
+    """Losses on tokens that continue a repeat and that break it, through the phase change."""
+    kinds = {"depth-gain": "on_repeat", "depth-loss": "on_break"}
+    return {
+        name: mean_estimate(at(part[kind], part.jump_end) - at(part[kind], part.jump_start))
+        for name, kind in kinds.items()
+    }
+
+
+def _of_sizes(arms: list[xr.Dataset], two: list[xr.Dataset]) -> dict[str, Estimate]:
+    """How sizes compare: their last in-context scores, and how fast their losses fall."""
+    scores = [part.in_context.isel(step=-1).values for part in arms]
+
+    def alike(*chosen: np.ndarray) -> float:
+        means = [-score[i].mean() for score, i in zip(scores, chosen, strict=True)]
+        return float(min(means) / max(means))
+
+    found = {"depth-score-alike": resampled_estimate(alike, *(len(score) for score in scores))}
+    changed = [part.isel(member=part.jump.values >= JUMP_NATS) for part in (two[0], two[-1])]
+    if min(part.sizes["member"] for part in changed) < 2:
+        return found
+    rates = [slopes(part) for part in changed]
+    for when in ("before", "after"):
+        small, large = (rate[when][np.isfinite(rate[when])] for rate in rates)
+        if min(len(small), len(large)) > 1:
+            found[f"depth-order-{when}"] = difference_estimate(small, large)
+    return found
+
+
+def slopes(part: xr.Dataset) -> dict[str, np.ndarray]:
+    """Fall of each member's loss for each factor e of tokens, before its change and after it.
+
+    NaN where the change begins with the first measurement or ends with the last one.
+    """
+    first, last = float(part.step[1]), float(part.step[-1])
+    start, end = part.jump_start, part.jump_end
+
+    def fall(begin: xr.DataArray, stop: xr.DataArray) -> np.ndarray:
+        ratio = (stop / begin.where(begin > 0)).values
+        factor = np.log(np.where(ratio > 1.05, ratio, np.nan))
+        lost = at(part.loss, begin) - at(part.loss, stop)
+        return np.asarray(lost.values / factor)
+
+    always = xr.ones_like(start)
+    return {"before": fall(first * always, start), "after": fall(end, last * always)}
+
+
+def at(curve: xr.DataArray, step: xr.DataArray) -> xr.DataArray:
+    """A curve of every member at a step of its own, interpolated linearly."""
+    return curve.interp(step=step).drop_vars("step")
+
+
+def _ranks(x: np.ndarray, y: np.ndarray) -> float:
+    """Spearman's correlation; NaN where one of the two is constant."""
+    return float(stats.spearmanr(x, y).statistic) if np.ptp(x) * np.ptp(y) > 0 else np.nan

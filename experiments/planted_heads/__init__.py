@@ -1,0 +1,4 @@
+"""Evaluators of heads tried on heads of known strength: attention, logits and weights agree."""
+
+CHAPTER = "two layers"
+PLACE = 25

@@ -1,0 +1,85 @@
+"""What evaluators of heads are held against, fixed before the first run.
+
+O13 and F6 are rows of docs/acceptance.md.
+"""
+
+from circuitax.records import papers
+from circuitax.records.claims import ClaimSource, at_least, at_most
+
+RANK = "the paper shows scatters that correlate well and gives no number; one would be 1"
+KNOWN = "a score that orders heads by their strength has 1"
+PAPER = ClaimSource(
+    "induction-heads paper, validation of head scores (O13)",
+    kind="shape",
+    n=16,
+    selection="all models; each its own random parts, order of strengths and texts",
+    why=RANK,
+    origin="published",
+    link=papers.INDUCTION,
+)
+OURS = ClaimSource(
+    "circuitax", kind="shape", n=16, selection=PAPER.selection, why=KNOWN, origin="ours"
+)
+CLAIMS = (
+    PAPER.claim(
+        "planted-copying",
+        "On heads of planted strength, copying on random tokens goes with OV eigenvalues: rank "
+        "correlation over the heads of a model",
+        at_least(0.8),
+    ),
+    PAPER.claim(
+        "planted-matching",
+        "On heads of planted strength, prefix matching goes with the trace of the QK circuit "
+        "through previous-token heads: rank correlation over the heads of a model",
+        at_least(0.8),
+    ),
+    OURS.claim(
+        "planted-eigenvalues-known",
+        "OV eigenvalues order heads by the strength of their copying: rank correlation",
+        at_least(0.95),
+    ),
+    OURS.claim(
+        "planted-trace-known",
+        "The trace of the QK circuit orders heads by the strength of their matching: rank "
+        "correlation",
+        at_least(0.95),
+    ),
+    OURS.claim(
+        "planted-prefix-known",
+        "Prefix matching orders heads by the strength of their matching: rank correlation",
+        at_least(0.9),
+    ),
+    OURS.claim(
+        "planted-previous-known",
+        "The previous-token score orders heads by the strength of their looking back: rank "
+        "correlation",
+        at_least(0.9),
+    ),
+    OURS.claim(
+        "planted-erasing-seen",
+        "A cosine orders heads that take back what they attend to by their strength: rank "
+        "correlation over heads of negative strength",
+        at_least(0.8),
+    ),
+    OURS.claim(
+        "planted-erasing-unseen",
+        "... and the share of a ReLU, which the paper's evaluator takes, tells them apart less: "
+        "rank correlation, less that of the cosine",
+        at_most(0),
+        "a relation: all that is negative is cut off",
+    ),
+    ClaimSource(
+        "framework paper, primarily positional heads (F6)",
+        kind="shape",
+        n=16,
+        selection="all models and offsets 0 to 23",
+        origin="published",
+        link=papers.FRAMEWORK,
+    ).claim(
+        "planted-offsets",
+        "A head can ask sinusoidal positions for any fixed offset: share of 24 heads, one an "
+        "offset, that attend most at theirs, beside random tokens",
+        at_least(0.95),
+        "each of them, but for a tie of long waves",
+    ),
+)

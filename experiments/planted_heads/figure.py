@@ -1,0 +1,86 @@
+"""Evaluators of heads order planted heads by their strength, but a ReLU hides heads that erase.
+
+scores    What heads do on random tokens orders them as their weights do. Each dot is a head of a
+          model; colours are the strengths that were planted. Refuted if the dots of a panel fall
+          along a line.
+erasing   A share of what a ReLU leaves is small for all heads that take back what they attend to;
+          a cosine tells them apart. Refuted if both rise alike over negative strengths.
+offsets   A head can ask sinusoids for any offset. Mean attention by offset; refuted if the
+          brightest cell of a row is off the diagonal.
+"""
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from circuitax.figures.marks import legend_above, mean_curve, zero_line
+from circuitax.figures.palette import BLUE, DIVERGING, ORANGE, SEQUENTIAL
+from circuitax.figures.style import COLUMN, letter_panels, new_figure, styled
+from circuitax.records.record import Record
+
+PANELS = (
+    ("eigenvalues", "raised", "planted_copying", "OV eigenvalue score", "copying, share raised"),
+    ("qk_trace", "prefix", "planted_matching", "trace of the QK circuit", "prefix matching"),
+)
+
+
+@styled
+def draw(record: Record) -> dict[str, Figure]:
+    """The three figures of the experiment."""
+    return {"scores": scores(record), "erasing": erasing(record), "offsets": offsets(record)}
+
+
+def scores(record: Record) -> Figure:
+    """Behaviour against weights, for copying and for matching."""
+    data = record.data
+    figure, axes = new_figure(1, 2, height=2.6)
+    for ax, (x, y, strength, below, beside) in zip(axes[0], PANELS, strict=True):
+        signed = strength == "planted_copying"
+        colours = {
+            "vmin": -1 if signed else 0,
+            "vmax": 1,
+            "cmap": DIVERGING if signed else SEQUENTIAL,
+        }
+        values = (data[name].values.ravel() for name in (x, y))
+        dots = ax.scatter(
+            *values,
+            c=data[strength].values.ravel(),
+            s=10,
+            edgecolor="0.4",
+            linewidth=0.3,
+            **colours,
+        )
+        figure.colorbar(dots, ax=ax, label="planted strength")
+        n = data.sizes["member"]
+        ax.set(xlabel=below, ylabel=beside, title=f"{data[x].size} heads of {n} models")
+    letter_panels(axes[0])
+    return figure
+
+
+def erasing(record: Record) -> Figure:
+    """Both scores of copying over the strength that was planted."""
+    data = record.data
+    figure, axes = new_figure(1, 1, width=COLUMN, height=2.6)
+    ax = axes[0, 0]
+    order = np.argsort(data.planted_copying.values, axis=1)
+    strength = np.sort(data.planted_copying.values, axis=1)[0]
+    for name, label, colour, mark in (
+        ("cosine", "cosine with attention", BLUE, "o"),
+        ("raised", "share of a ReLU (paper)", ORANGE, "s"),
+    ):
+        rows = np.take_along_axis(data[name].values, order, axis=1).T
+        mean_curve(ax, strength, rows, colour, label=label, marker=mark)
+    zero_line(ax)
+    ax.set(xlabel="planted strength of copying", ylabel="score of copying")
+    legend_above(figure, ax, columns=2)
+    return figure
+
+
+def offsets(record: Record) -> Figure:
+    """Where heads look that ask for an offset."""
+    mean = record.data.at_offset.mean("member").values
+    figure, axes = new_figure(1, 1, width=COLUMN, height=2.8)
+    ax = axes[0, 0]
+    image = ax.imshow(mean, vmin=0, vmax=1, cmap=SEQUENTIAL, origin="lower")
+    figure.colorbar(image, ax=ax, label="mean attention")
+    ax.set(xlabel="tokens back", ylabel="offset that the head asks for")
+    return figure

@@ -1,0 +1,40 @@
+"""How the record of planted heads settles its claims."""
+
+import numpy as np
+import xarray as xr
+from scipy import stats
+
+from circuitax.records.estimate import mean_estimate, mean_estimates
+from circuitax.records.measured import Measured
+from circuitax.records.record import Record
+
+
+def measure(record: Record) -> Measured:
+    """Rank correlations over the heads of each model, as means over models."""
+    data = record.data
+    erasing = {
+        name: _ranks(data, "planted_copying", name, below=0) for name in ("cosine", "raised")
+    }
+    samples = {
+        "planted-copying": _ranks(data, "eigenvalues", "raised"),
+        "planted-matching": _ranks(data, "qk_trace", "prefix"),
+        "planted-eigenvalues-known": _ranks(data, "planted_copying", "eigenvalues"),
+        "planted-trace-known": _ranks(data, "planted_matching", "qk_trace"),
+        "planted-prefix-known": _ranks(data, "planted_matching", "prefix"),
+        "planted-previous-known": _ranks(data, "planted_previous", "previous"),
+        "planted-erasing-seen": erasing["cosine"],
+        "planted-erasing-unseen": erasing["raised"] - erasing["cosine"],
+    }
+    at_its_own = data.at_offset.argmax("offset") == np.arange(data.sizes["asked"])
+    offsets = mean_estimate(at_its_own.mean("asked").values)
+    return Measured(mean_estimates(samples) | {"planted-offsets": offsets}, {})
+
+
+def _ranks(data: xr.Dataset, first: str, second: str, below: float = np.inf) -> np.ndarray:
+    """Spearman's correlation of two scores over a model's heads with the first below a bound."""
+    found = []
+    for one, other in zip(data[first].values, data[second].values, strict=True):
+        x, y = one[one < below], other[one < below]
+        # A score that is the same for all heads orders none of them.
+        found.append(stats.spearmanr(x, y).statistic if np.ptp(x) * np.ptp(y) > 0 else 0.0)
+    return np.array(found)

@@ -1,0 +1,63 @@
+"""What the use of the stream is held against, fixed before the first run.
+
+F19 to F21 are rows of docs/acceptance.md: statements of the framework paper that have no figure.
+"""
+
+from circuitax.records import papers
+from circuitax.records.claims import ClaimSource, at_least, at_most
+
+PAPER = ClaimSource(
+    "framework paper",
+    kind="shape",
+    n=1,
+    selection="the model; there is one",
+    opening="SmolLM2-135M: ",
+    origin="published",
+    link=papers.FRAMEWORK,
+)
+CLAIMS = (
+    PAPER.claim(
+        "stream-embedding",
+        "embeddings use a small part of the stream: share of the variance of tokens along the "
+        "first quarter of the principal components",
+        at_least(0.5),
+        "half of it in a quarter; independent coordinates give 0.27",
+        section="residual stream, spectra of W_E and W_U (F19)",
+        explanation="its embedding is its unembedding as well, and has as few as 576 dimensions "
+        "for 49,152 tokens: perhaps none are left over",
+    ),
+    PAPER.claim(
+        "stream-neuron-erases",
+        "some neurons erase what they read: most negative cosine of what a neuron writes with "
+        "what it reads or what opens its gate",
+        at_most(-0.5),
+        "the paper says very negative; random directions have a deviation of 0.04",
+        section="residual stream, neurons with negative cosine of input and output weights (F20)",
+    ),
+    PAPER.claim(
+        "stream-neuron-layers",
+        "... in many layers: share of layers with such a cosine below -0.3",
+        at_least(0.5),
+        "seven deviations of random directions; the paper says some",
+        section="residual stream, neurons with negative cosine of input and output weights (F20)",
+    ),
+    PAPER.claim(
+        "stream-head-erases",
+        "some heads erase: least eigenvalue score of W_V W_O",
+        at_most(-0.5),
+        "the paper says large and negative; random heads are within 0.07",
+        section="residual stream, heads with negative eigenvalues (F21)",
+    ),
+    PAPER.claim(
+        "stream-head-present",
+        "... and attend to the present token: mean attention to it of heads with a score below "
+        "-0.3, less that of all others, mean over texts",
+        at_least(0.1),
+        "primarily, the paper says; a tenth more at least",
+        section="residual stream, heads with negative eigenvalues (F21)",
+        n=4,
+        selection="all heads; n counts texts",
+        explanation="the 21 heads below -0.9 give it 0.22 of their attention, the 51 from there to "
+        "-0.3 give it 0.06, as all others do: a weak score may be no erasing",
+    ),
+)

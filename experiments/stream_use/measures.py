@@ -1,0 +1,37 @@
+"""How the record of the stream's use settles its claims."""
+
+import numpy as np
+
+from circuitax.records.claims import unmet_rest
+from circuitax.records.estimate import exact, mean_estimate
+from circuitax.records.measured import Measured
+from circuitax.records.record import Record
+from experiments.stream_use.claims import CLAIMS
+
+# Random directions of 576 dimensions have cosines with a deviation of 0.04.
+NEGATIVE = -0.3
+
+
+def measure(record: Record) -> Measured:
+    """What each claim names; nothing where there was no SmolLM2."""
+    data, notes = record.data, record.notes
+    why = f"nothing to read: {notes['missing']}" if notes["missing"] else ""
+    if not why and notes["weights"] != "smollm2":
+        why = f"weights={notes['weights']}: a small random model, and not SmolLM2"
+    if why:
+        return Measured({}, {}, unmet_rest(CLAIMS, {}, why))
+    quarter = data.sizes["component"] // 4
+    least = data.least.min("map").values
+    found = {
+        "stream-embedding": exact(data.variance.values[:quarter].sum()),
+        "stream-neuron-erases": exact(least.min()),
+        "stream-neuron-layers": exact((least < NEGATIVE).mean()),
+        "stream-head-erases": exact(data.eigenvalues.min()),
+    }
+    erases = data.eigenvalues.values < NEGATIVE
+    if erases.any() and not erases.all():
+        present = data.present.values
+        more = present[:, erases].mean(axis=1) - present[:, ~erases].mean(axis=1)
+        found["stream-head-present"] = mean_estimate(np.asarray(more))
+    why = f"no head has an eigenvalue score below {NEGATIVE}"
+    return Measured(found, unmet_rest(CLAIMS, found, why))

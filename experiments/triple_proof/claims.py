@@ -1,0 +1,47 @@
+"""What is claimed to be proven with three features in two dimensions, and how far the proof gets.
+
+Written down after looking at one point, density 0.3 and importance 0.5, at which the superposed
+class was proven at the twelfth level.
+"""
+
+from dataclasses import replace
+
+from circuitax.records.claims import ClaimSource, at_least, at_most, near
+
+THEOREM = ClaimSource(
+    "branch and bound on the exact loss, n = 3, m = 2",
+    kind="shape",
+    why="a point would have to be wrong",
+    selection="all points",
+    origin="theorem",
+)
+REACH = replace(
+    THEOREM, origin="ours", kind="number", why="what a minute or two of branch and bound reach"
+)
+
+CLAIMS = (
+    THEOREM.claim(
+        "triple-bound",
+        "No proven bound is above the loss of the best of eight BFGS searches (greatest ratio)",
+        at_most(1 + 1e-5),
+        "the candidate that bounds from above is turned by 1e-4",
+        kind="identity",
+    ),
+    THEOREM.claim(
+        "triple-candidate",
+        "The best of eight BFGS searches is never of an excluded class (share of points)",
+        near(1, 0),
+    ),
+    REACH.claim(
+        "triple-classes",
+        "Which class of solutions is globally optimal is proven (share of points)",
+        at_least(0.6),
+    ),
+    REACH.claim(
+        "triple-gap",
+        "The proven bound over the best known loss (least over points)",
+        at_least(0.9),
+        explanation="At importance 0.1 twelve levels prove the class, and end before the bound is "
+        "within 5 % of the loss, as it is at the other two points; another level may do",
+    ),
+)

@@ -1,0 +1,106 @@
+"""Attention as arcs over a text: [A][B] … [A] → [B]."""
+
+import string
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.patches import FancyBboxPatch, PathPatch
+from matplotlib.path import Path
+
+from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE
+
+LETTERS = (
+    string.ascii_uppercase + string.ascii_lowercase + string.digits + "αβγδεζηθικλμνξπρστυφχψω"
+)
+_LEAST = 0.05  # attention below this has no arc
+
+
+def lettered(text: np.ndarray, first: int) -> list[str]:
+    """One letter for each token, ``A`` and ``B`` for those at ``first`` and behind it.
+
+    Args:
+        text: Token ids.
+        first: Place of the token called A.
+
+    Raises:
+        ValueError: If there are more different tokens than letters.
+    """
+    order = list(dict.fromkeys([*text[first:].tolist(), *text.tolist()]))
+    if len(order) > len(LETTERS):
+        raise ValueError(f"text must hold at most {len(LETTERS)} different tokens: {len(order)}")
+    return [LETTERS[order.index(token)] for token in text.tolist()]
+
+
+def clearest(previous: np.ndarray, induction: np.ndarray, repeat: int) -> int:
+    """The destination whose two steps are clearest: B looked at A, and A now looks at B.
+
+    Args:
+        previous: Attention ``[dest, src]`` of a previous-token head.
+        induction: The same of an induction head.
+        repeat: Tokens from one copy to the next; at least 2, and less than the length.
+    """
+    dest = np.arange(repeat, len(induction) - 1)
+    followed = dest - repeat + 1
+    return int(dest[np.argmax(induction[dest, followed] * previous[followed, followed - 1])])
+
+
+def arcs(
+    ax: Axes, letters: list[str], previous: np.ndarray, induction: np.ndarray, at: int
+) -> None:
+    """Draw what an induction head looks at from one place, and the previous-token head behind it.
+
+    Args:
+        ax: Empty axes, as wide as the page.
+        letters: The text.
+        previous: Attention ``[dest, src]`` of the previous-token head, drawn below the text.
+        induction: The same of the induction head, drawn above.
+        at: The destination, whose token stood in the text before.
+    """
+    earlier = next(place for place in range(at) if letters[place] == letters[at])
+    named = {earlier, earlier + 1, at, at + 1}
+    for place, letter in enumerate(letters):
+        how: dict[str, Any] = (
+            {"fontweight": "bold", "color": BLACK} if place in named else {"color": GREY}
+        )
+        ax.text(place, 0, letter, ha="center", va="center", fontsize=6, family="monospace", **how)
+    for place in (earlier, earlier + 1, at):
+        ax.add_patch(_box(place))
+    ax.add_patch(_box(at + 1, linestyle=":"))
+    for source in range(at + 1):
+        _arc(ax, at, source, induction[at, source], ORANGE, 1)
+    for source in range(earlier + 2):
+        _arc(ax, earlier + 1, source, previous[earlier + 1, source], BLUE, -1)
+    words: dict[str, Any] = {"fontsize": 7, "va": "center"}
+    above = 0.5 + 0.5 * _height(at - earlier - 1)
+    ax.text(at, above, f"  … [{letters[at]}] → [{letters[at + 1]}]", color=ORANGE, **words)
+    ax.text(
+        earlier + 2,
+        -1.35,
+        f"[{letters[earlier + 1]}] has looked at [{letters[earlier]}]",
+        color=BLUE,
+        **words,
+    )
+    ax.set(xlim=(-1, len(letters)), ylim=(-1.9, 0.7 + _height(len(letters))))
+    ax.axis("off")
+
+
+def _arc(ax: Axes, dest: int, src: int, attention: float, colour: str, side: int) -> None:
+    if attention < _LEAST:
+        return
+    top = side * (0.6 + 2 * _height(abs(dest - src)))
+    path = Path(
+        [(dest, 0.6 * side), (dest, top), (src, top), (src, 0.6 * side)],
+        [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4],
+    )
+    line = {"linewidth": 2.5 * float(attention), "edgecolor": colour, "facecolor": "none"}
+    ax.add_patch(PathPatch(path, **line))
+
+
+def _height(distance: int) -> float:
+    return 0.6 + 0.04 * distance
+
+
+def _box(place: int, **line: Any) -> FancyBboxPatch:
+    box: dict[str, Any] = {"boxstyle": "square,pad=0", "facecolor": "none", "linewidth": 0.6}
+    return FancyBboxPatch((place - 0.48, -0.45), 0.96, 0.9, edgecolor=BLACK, **box, **line)

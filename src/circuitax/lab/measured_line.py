@@ -1,0 +1,97 @@
+"""Where a claim is measured: the line of an experiment's code that names its quantity."""
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+# A name with fewer fixed letters than this could be any: its parts are looked for instead.
+_TELLING = 2
+
+
+class Line(NamedTuple):
+    """A line of a file, counted from 1."""
+
+    path: Path
+    number: int
+
+
+class _Name(NamedTuple):
+    """A name in the code: fixed, or put together from fixed parts and others."""
+
+    line: Line
+    fixed: str
+    pattern: re.Pattern[str] | None
+
+
+def line_that_measures(quantity: str, files: Sequence[Path]) -> Line:
+    """The line that gives a quantity its value.
+
+    It is the last one of the first file that has the name as a string. A name may be put together:
+    ``f"T4-{source}-below"`` stands for ``T4-trained-below``, the one with most fixed letters wins,
+    and of ``f"{language}-{name}"`` the line that names the part is taken. Where no line names the
+    quantity it is the function ``measure``, or the first line.
+
+    Args:
+        quantity: As a claim names it.
+        files: Python files, the likeliest first, at least one.
+    """
+    names = [list(_names(path)) for path in files]
+    for of_file in names:
+        found = [name.line for name in of_file if name.fixed == quantity and not name.pattern]
+        if found:
+            return found[-1]
+    matches = [
+        (len(name.fixed), match.groups(), name)
+        for of_file in names
+        for name in of_file
+        if name.pattern and (match := name.pattern.fullmatch(quantity))
+    ]
+    if matches:
+        letters, parts, best = max(matches, key=lambda found: found[0])
+        if letters >= _TELLING:
+            return best.line
+        ends = [n for of_file in names for n in of_file if _ends(n, quantity, parts)]
+        if ends:
+            return max(ends, key=lambda name: len(name.fixed)).line
+        return best.line
+    return _function(files[0], "measure")
+
+
+def _ends(name: _Name, quantity: str, parts: Sequence[str]) -> bool:
+    """Whether a fixed name is one of the parts that a quantity is put together from, or its end."""
+    return name.pattern is None and (
+        name.fixed in parts or ("-" in name.fixed and quantity.endswith(f"-{name.fixed}"))
+    )
+
+
+def _names(path: Path) -> Iterator[_Name]:
+    """Every string of a file that may be a name, in order."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    inside = {
+        id(part)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.JoinedStr)
+        for part in node.values
+    }
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            texts = [str(p.value) if isinstance(p, ast.Constant) else None for p in node.values]
+            pattern = "".join("(.+)" if text is None else re.escape(text) for text in texts)
+            fixed = "".join(text for text in texts if text)
+            found.append(_Name(Line(path, node.lineno), fixed, re.compile(pattern)))
+        elif (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and id(node) not in inside
+        ):
+            found.append(_Name(Line(path, node.lineno), node.value, None))
+    yield from sorted((name for name in found if name.fixed), key=lambda name: name.line.number)
+
+
+def _function(path: Path, wanted: str) -> Line:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    lines = [n.lineno for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == wanted]
+    return Line(path, lines[0] if lines else 1)

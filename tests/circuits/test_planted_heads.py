@@ -1,0 +1,70 @@
+"""Heads of planted strength do what was planted, and as much of it."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from circuitax.circuits.heads import head_qk, position_vectors, token_ov
+from circuitax.circuits.induction_scores import induction_scores
+from circuitax.circuits.planted_heads import Strengths, offset_model, planted_model
+from circuitax.circuits.spectra import composed_keys
+from circuitax.kernel.chain import materialise
+
+TEXT = jnp.tile(jnp.array([5, 2, 7, 0, 3]), (1, 3))
+
+
+def planted(strength: float, n_heads: int = 1) -> Strengths:
+    return Strengths(*(jnp.full(n_heads, strength) for _ in range(3)))
+
+
+def test_heads_of_strength_one_are_an_induction_circuit() -> None:
+    model = planted_model(jax.random.key(0), planted(1.0), 8, 15)
+    scores = induction_scores(model, TEXT)
+    # The first token has no predecessor and marks itself: its repeats have two matches.
+    assert scores.previous[0, 0] > 0.99 and scores.prefix[1, 0] > 0.9
+    np.testing.assert_allclose(
+        materialise(token_ov(model, centred=False))[1, 0], np.eye(8), atol=1e-6
+    )
+
+
+def test_heads_of_strength_minus_one_avoid_and_take_back() -> None:
+    model = planted_model(jax.random.key(0), planted(-1.0), 8, 15)
+    scores = induction_scores(model, TEXT)
+    assert scores.previous[0, 0] < 1e-3
+    np.testing.assert_allclose(
+        materialise(token_ov(model, centred=False))[1, 0], -np.eye(8), atol=1e-6
+    )
+
+
+def test_the_planted_share_of_a_circuit_is_its_strength() -> None:
+    strengths = Strengths(jnp.array([1.0, 1.0]), jnp.array([0.6, -0.2]), jnp.array([0.3, 0.8]))
+    V = 400
+    model = planted_model(jax.random.key(1), strengths, V, 4)
+    for head in range(2):
+        ov = np.asarray(materialise(token_ov(model, centred=False)))[1, head]
+        queries, keys = composed_keys(model, (0, 0), 1)
+        qk = np.asarray(materialise(queries))[head] @ np.asarray(materialise(keys))[head].T
+        for circuit, strength in ((ov, strengths.copying), (qk, strengths.matching)):
+            cosine = np.trace(circuit) / np.linalg.norm(circuit) / np.sqrt(V)
+            # The random part has a trace of its own, of size 1 beside a norm of 20.
+            assert cosine == pytest.approx(float(strength[head]), abs=4 / V)
+
+
+def test_the_score_of_a_shift_is_a_sum_of_cosines() -> None:
+    with jax.enable_x64(True):
+        offsets, d = np.array([0, 1, 5]), 12
+        model = offset_model(jax.random.key(0), jnp.asarray(offsets), 6, d, 1.5)
+        P = np.asarray(position_vectors(model, 9))
+        qk = np.asarray(materialise(head_qk(model.blocks.attention, 1.0)))[0]
+        frequencies = 10_000.0 ** (-np.arange(0, d, 2) / d)
+        t, s = np.meshgrid(np.arange(9), np.arange(9), indexing="ij")
+        for head, offset in enumerate(offsets):
+            expected = 1.5 * np.cos(frequencies * (t - s - offset)[..., None]).sum(-1)
+            np.testing.assert_allclose(P @ qk[head] @ P.T, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_layers_of_unequal_size_are_refused() -> None:
+    uneven = Strengths(jnp.ones(2), jnp.ones(3), jnp.ones(2))
+    with pytest.raises(ValueError, match=r"\[2, 3\] heads"):
+        planted_model(jax.random.key(0), uneven, 8, 4)

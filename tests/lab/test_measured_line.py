@@ -1,0 +1,56 @@
+"""Lines that measure claims: names written out, put together, and none at all."""
+
+from pathlib import Path
+
+import pytest
+
+from circuitax.config.catalogue import discover
+from circuitax.lab.measured_line import Line, line_that_measures
+
+MEASURES = '''"""Names of "told" quantities."""
+
+def measure(record):
+    found = {"told": 1}
+    for source in ("trained", "optimum"):
+        found[f"T4-{source}-below"] = 2
+        found[f"T4-{source}"] = 3
+    found |= {f"{language}-{name}": v for name, v in others().items()}
+    return found
+
+def others():
+    return {
+        "most-copy": 4,
+        "copy": 5,
+    }
+'''
+BESIDE = 'x = {"elsewhere": 1}\nx["told"] = 2\n'
+
+
+@pytest.mark.parametrize(
+    ("quantity", "file", "number"),
+    [
+        ("told", 0, 4),  # the first file wins, and its documentation is another string
+        ("T4-trained-below", 0, 6),
+        ("T4-optimum", 0, 7),
+        ("english-most-copy", 0, 13),
+        ("english-copy", 0, 14),
+        ("english-other", 0, 8),
+        ("elsewhere", 1, 1),
+        ("nowhere", 0, 3),
+    ],
+)
+def test_a_quantity_leads_to_its_line(
+    tmp_path: Path, quantity: str, file: int, number: int
+) -> None:
+    files = [tmp_path / "measures.py", tmp_path / "beside.py"]
+    for path, text in zip(files, (MEASURES, BESIDE), strict=True):
+        path.write_text(text)
+    assert line_that_measures(quantity, files) == Line(files[file], number)
+
+
+def test_claims_of_an_experiment_lead_to_lines_that_name_them() -> None:
+    entry = discover()["toy_phase"]
+    path = entry.file("measures")
+    for claim in entry.load_claims():
+        line = path.read_text().splitlines()[line_that_measures(claim.quantity, [path]).number - 1]
+        assert '"T4-' in line and "exact(" in line, claim.id
