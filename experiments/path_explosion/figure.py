@@ -66,7 +66,7 @@ def depth(record: Record) -> Figure:
         ax.plot(places, [e.value for e in estimates], color=colour, linewidth=0.8)
         for place, row in zip(places, rows, strict=True):
             seed_dots(ax, place, row, colour, half_width=0.03)
-        label = f"{steps} step" + "s" * (steps > 1)
+        label = "1 step" if steps == 1 else f"{steps} steps"
         interval_bars(ax, places, estimates, colour=colour, label=label, marker="o", markersize=3)
     reference_line(ax, y=data.guess, label="a guess")
     ax.set(xlabel="layers", ylabel="loss on answers, nats", ylim=(0, None))
