@@ -97,13 +97,13 @@ def training(record: Record) -> Figure:
 
 def _looking_back(ax: Axes, two: xr.Dataset) -> None:
     """The previous-token head of two layers, where tokens are new to their text and where not."""
-    for name, label, line in (
-        ("best_previous_new", "2 layers, tokens new to the text", "dotted"),
-        ("best_previous_again", "2 layers, tokens that repeat", "dashdot"),
+    for name, label, line, height in (
+        ("best_previous_new", "2 layers: new tokens", "dotted", 0.88),
+        ("best_previous_again", "2 layers: repeated tokens", "dashdot", 0.14),
     ):
         curve = two[name].transpose("step", "member")
         mean_curve(ax, curve.step, curve, BLACK, label=label, linestyle=line, opacity=0.15)
-    ax.legend(handles=ax.get_lines()[-2:], loc="lower right")
+        ax.text(0.98, height, label, transform=ax.transAxes, ha="right", va="center", fontsize=7)
 
 
 def windows(record: Record) -> Figure:
