@@ -11,9 +11,6 @@ import sys
 from functools import cache
 from pathlib import Path
 
-import jax
-import jax.numpy as jnp
-
 
 def peak_mb() -> float:
     """The most that this process ever held, in MB.
@@ -38,5 +35,8 @@ def jax_alone_mb() -> float:
 
 
 if __name__ == "__main__":
+    import jax  # not above: it would count as memory of whoever only asks for a peak
+    import jax.numpy as jnp
+
     jax.block_until_ready(jax.jit(lambda x: x + 1)(jnp.zeros(1)))
     print(peak_mb())

@@ -168,8 +168,8 @@ def composition(data: xr.Dataset, length: int, what: str) -> Figure:
     letter_panels(axes[0])
     headline(
         figure,
-        f"{what}: what induction heads read of previous-token heads, {length - 1} tokens back; "
-        "lines: means",
+        f"{what}: as keys, induction heads read what previous-token heads write "
+        f"({length - 1} tokens back; lines: means)",
     )
     return figure
 
@@ -241,7 +241,11 @@ def prose(data: xr.Dataset, what: str) -> Figure:
     right.legend(loc="upper right", fontsize="x-small")
     letter_panels(axes[0])
     chapters = data.sizes["chapter"]
-    headline(figure, f"{what} on prose; dots in b are {chapters} chapters, with mean, 95 % t")
+    headline(
+        figure,
+        f"{what} on prose: induction heads are worth most where a pair of tokens comes again "
+        f"({chapters} chapters, mean and 95 % t)",
+    )
     return figure
 
 

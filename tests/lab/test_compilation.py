@@ -1,5 +1,6 @@
 """Compiled code: kept on disk for each kind of processor, and released with its memory."""
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from circuitax.lab.compilation import footprint, keep_compiled_code, release_compiled_code
+from circuitax.lab.compilation import keep_compiled_code
 
 OPTIONS = (
     "jax_compilation_cache_dir",
@@ -36,10 +37,18 @@ def test_a_quick_compilation_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the C library of Linux keeps what was freed")
 def test_memory_goes_back_to_the_system() -> None:
-    before = footprint().megabytes
-    pieces = [bytearray(50_000) for _ in range(2000)]
-    pieces = pieces[-1:]  # at the end of the heap, so that what was freed before it stays
-    kept = footprint().megabytes
-    release_compiled_code()
-    assert kept - before > 80 > 40 > footprint().megabytes - before
-    assert len(pieces) == 1
+    """In a process of its own: what this one freed before would be used again."""
+    program = """
+from circuitax.lab.compilation import footprint, release_compiled_code
+before = footprint().megabytes
+pieces = [bytearray(50_000) for _ in range(2000)]
+pieces = pieces[-1:]  # at the end of the heap, so that what was freed before it stays
+kept = footprint().megabytes
+release_compiled_code()
+print(kept - before, footprint().megabytes - before, len(pieces))
+"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    kept, left, pieces = map(float, done.stdout.split())
+    assert kept > 80 > 40 > left
+    assert pieces == 1

@@ -68,9 +68,9 @@ def arcs(
         ax.add_patch(_box(place))
     ax.add_patch(_box(at + 1, linestyle=":"))
     for source in range(at + 1):
-        _arc(ax, at, source, induction[at, source], ORANGE, 1)
+        _arc(ax, at, source, float(induction[at, source]), ORANGE, 1)
     for source in range(earlier + 2):
-        _arc(ax, earlier + 1, source, previous[earlier + 1, source], BLUE, -1)
+        _arc(ax, earlier + 1, source, float(previous[earlier + 1, source]), BLUE, -1)
     words: dict[str, Any] = {"fontsize": 7, "va": "center"}
     above = 0.5 + 0.5 * _height(at - earlier - 1)
     ax.text(at, above, f"  … [{letters[at]}] → [{letters[at + 1]}]", color=ORANGE, **words)
