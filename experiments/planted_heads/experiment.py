@@ -25,7 +25,7 @@ from circuitax.kernel.keys import derive, member_keys
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as forward_run
 from circuitax.kernel.spectrum import trace
-from circuitax.kit.checks import require_at_least, require_at_most
+from circuitax.kit.checks import require_at_least, require_at_most, require_positive
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
 
@@ -63,6 +63,7 @@ class Spec:
     def __post_init__(self) -> None:
         require_at_least(self, 2, "n_heads", "seeds", "distinct", "repeats", "offsets", "d_model")
         require_at_least(self, 1, "texts")
+        require_positive(self, "gain")
         require_at_most(self, "d_vocab", "distinct")
         require_at_most(self, self.distinct * self.repeats, "offsets")
 
