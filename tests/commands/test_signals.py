@@ -90,8 +90,11 @@ def test_a_kill_leaves_no_half_run(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
-@pytest.mark.parametrize("n_jobs", [1, 3])
+@pytest.mark.parametrize(
+    ("n_jobs", "number"),
+    [(1, signal.SIGTERM), (3, signal.SIGINT)],
+    ids=["1-SIGTERM", "3-SIGINT"],
+)
 def test_a_sweep_in_its_own_folder_stops_and_resumes(
     start: Callable[..., subprocess.Popen], results: Path, number: signal.Signals, n_jobs: int
 ) -> None:
