@@ -160,14 +160,15 @@ def test_shares_of_limits_are_paired_by_round() -> None:
 
 
 def test_speeds_of_this_machine_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    small(monkeypatch)
+    steady(monkeypatch)
     speeds = limits.machine_speeds()
     assert all(1e3 < speed < 1e15 for speed in (*speeds(), *speeds()))
 
 
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, size in {"PEAK_SIZE": 64, "COPY_WORDS": 1024, "DRAWN_WORDS": 1024}.items():
-        monkeypatch.setattr(limits, name, size)
+def steady(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine whose speeds are the same in every round, and that nobody else uses."""
+    monkeypatch.setattr(benchmark, "machine_speeds", lambda: lambda: SPEEDS)
+    monkeypatch.setattr(case_module, "share_of_others", lambda before, after: 0.0)
 
 
 def test_time_goes_to_products_copies_and_the_rest() -> None:
@@ -218,7 +219,7 @@ def test_table_and_files_of_a_run(
     )
     bare = Case("another", "s", lambda: 1.0)
     monkeypatch.setattr(benchmark, "discover", lambda: {"mine": lambda stack: [case, bare]})
-    small(monkeypatch)
+    steady(monkeypatch)
     benchmark.main(["--out", str(tmp_path), "--rounds", "2"])
     text = (tmp_path / "benchmarks.md").read_text()
     assert "| a thing | 1 s | 3 s | 3.0x (3.0 to 3.0) | 2x | drawing | 50% | them |" in text
@@ -231,7 +232,7 @@ def test_table_and_files_of_a_run(
     assert text in capsys.readouterr().out
     record: dict[str, Any] = json.loads((tmp_path / "benchmarks.json").read_text())
     assert record["rows"][0]["samples_theirs"] == [3.0, 3.0]
-    assert record["machine"]["matmul"] > 0
+    assert record["machine"]["matmul"] == SPEEDS.matmul
 
 
 def test_rows_of_other_modules_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,7 +243,7 @@ def test_rows_of_other_modules_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     known = {name: lambda stack, name=name: cases(name) for name in ours}
     monkeypatch.setattr(benchmark, "discover", lambda: known)
-    small(monkeypatch)
+    steady(monkeypatch)
     benchmark.main(["--out", str(tmp_path), "--rounds", "1"])
     ours |= {"a": 3.0, "b": 4.0}
     benchmark.main(["--out", str(tmp_path), "--rounds", "1", "--only", "b"])
