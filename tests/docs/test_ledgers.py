@@ -112,7 +112,12 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_functions_that_a_page_names_exist(page: Path) -> None:
-    if page.stem not in {"attacks", "coverage", "errata", "promises"}:  # which have tests of their own
+    if page.stem not in {
+        "attacks",
+        "coverage",
+        "errata",
+        "promises",
+    }:  # which have tests of their own
         assert dangling(page.read_text(), ROOT / "src/circuitax") == []
 
 
