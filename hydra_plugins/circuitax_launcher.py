@@ -1,5 +1,6 @@
 """The launchers of ``experiments.run``, where Hydra looks for plugins."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,8 +10,31 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
 
-class Workers(Launcher):
-    """Runs the jobs of a sweep in worker processes; see ``circuitax.commands.workers``.
+class Sweep(Launcher):
+    """Runs the jobs of a sweep elsewhere. What came of each is in its folder: here, all count."""
+
+    def setup(
+        self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
+    ) -> None:
+        """Hydra's call before the jobs are launched."""
+        self.config = config
+
+    def launch(
+        self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int
+    ) -> list[JobReturn]:
+        """Run every job, and wait for all."""
+        setup_globals()
+        self.compute(job_overrides, initial_job_idx)
+        return [JobReturn(overrides=list(job), status=JobStatus.COMPLETED) for job in job_overrides]
+
+    # Modules of commands are imported inside: Hydra reads this file for --help too.
+    @abstractmethod
+    def compute(self, job_overrides: Sequence[Sequence[str]], first: int) -> None:
+        """Run the jobs, numbered from ``first`` on."""
+
+
+class Workers(Sweep):
+    """Worker processes on this machine; see ``circuitax.commands.workers``.
 
     Args:
         n_jobs: Workers at a time, at least 1, or -1 for one on each core.
@@ -21,25 +45,15 @@ class Workers(Launcher):
             raise ValueError(f"hydra.launcher.n_jobs={n_jobs} must be at least 1, or -1")
         self.n_jobs = n_jobs
 
-    def setup(
-        self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
-    ) -> None:
-        """Hydra's call before the jobs are launched."""
-        self.config = config
+    def compute(self, job_overrides: Sequence[Sequence[str]], first: int) -> None:
+        """One job after another in each worker."""
+        from circuitax.commands.workers import run_jobs
 
-    def launch(
-        self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int
-    ) -> list[JobReturn]:
-        """Run every job. What came of it is in its folder: here, all count as completed."""
-        from circuitax.commands.workers import run_jobs  # Hydra reads this file for --help too
-
-        setup_globals()
-        run_jobs(self.config, job_overrides, n_workers=self.n_jobs, first=initial_job_idx)
-        return _completed(job_overrides)
+        run_jobs(self.config, job_overrides, n_workers=self.n_jobs, first=first)
 
 
-class Cluster(Launcher):
-    """Runs the jobs of a sweep on a Slurm cluster; see ``circuitax.commands.cluster``.
+class Cluster(Sweep):
+    """A job array on a Slurm cluster; see ``circuitax.commands.cluster``.
 
     Args:
         **settings: Those of ``hydra_submitit_launcher``, which checks them.
@@ -48,22 +62,8 @@ class Cluster(Launcher):
     def __init__(self, **settings: Any) -> None:
         self.settings = settings
 
-    def setup(
-        self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
-    ) -> None:
-        """Hydra's call before the jobs are launched."""
-        self.config = config
-
-    def launch(
-        self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int
-    ) -> list[JobReturn]:
-        """Submit every job and wait for all. What came of it is in its folder, as above."""
+    def compute(self, job_overrides: Sequence[Sequence[str]], first: int) -> None:
+        """Submit all jobs."""
         from circuitax.commands.cluster import submit_jobs  # needs the extra `slurm`
 
-        setup_globals()
-        submit_jobs(self.config, job_overrides, settings=self.settings, first=initial_job_idx)
-        return _completed(job_overrides)
-
-
-def _completed(job_overrides: Sequence[Sequence[str]]) -> list[JobReturn]:
-    return [JobReturn(overrides=list(job), status=JobStatus.COMPLETED) for job in job_overrides]
+        submit_jobs(self.config, job_overrides, settings=self.settings, first=first)

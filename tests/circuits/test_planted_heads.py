@@ -1,5 +1,7 @@
 """Heads of planted strength do what was planted, and as much of it."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -68,3 +70,33 @@ def test_layers_of_unequal_size_are_refused() -> None:
     uneven = Strengths(jnp.ones(2), jnp.ones(3), jnp.ones(2))
     with pytest.raises(ValueError, match=r"\[2, 3\] heads"):
         planted_model(jax.random.key(0), uneven, 8, 4)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"d_vocab": 1}, "d_vocab"),
+        ({"n_ctx": 1}, "n_ctx"),
+        ({"sharpness": 0.0}, "sharpness"),
+        ({"strengths": planted(1.5)}, r"strengths\.previous"),
+    ],
+)
+def test_what_cannot_be_planted_is_refused(changed: dict[str, Any], said: str) -> None:
+    good = {"strengths": planted(0.5), "d_vocab": 8, "n_ctx": 4}
+    with pytest.raises(ValueError, match=said):
+        planted_model(jax.random.key(0), **(good | changed))
+
+
+@pytest.mark.parametrize(
+    ("offsets", "d_model", "gain", "said"),
+    [
+        ([0, 1], 11, 1.0, "d_model=11"),
+        ([0, -1], 12, 1.0, "offsets"),
+        ([0, 1], 12, 0.0, "gain"),
+    ],
+)
+def test_offsets_that_no_rotation_gives_are_refused(
+    offsets: list[int], d_model: int, gain: float, said: str
+) -> None:
+    with pytest.raises(ValueError, match=said):
+        offset_model(jax.random.key(0), jnp.array(offsets), 6, d_model, gain)

@@ -147,6 +147,8 @@ def test_what_is_refused() -> None:
         prove_triple(0.0, 1.0, *nothing)
     with pytest.raises(ValueError, match="importance=-1"):
         prove_triple(0.5, -1.0, *nothing)
+    with pytest.raises(ValueError, match="levels"):
+        prove_triple(0.5, 1.0, *nothing, levels=0)
 
 
 def test_intervals_enclose_the_error() -> None:

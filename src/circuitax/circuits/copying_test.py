@@ -6,6 +6,7 @@ from a run, whatever the layer and whatever the values were read from.
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -49,7 +50,7 @@ def copying_test(run: Run) -> CopyingTest:
     if outputs is None:
         raise ValueError("run must be made with outputs=True")
     raises = centre_last(outputs @ unembedding(run.model))
-    is_token = jnp.eye(run.model.d_vocab, dtype=raises.dtype)[run.tokens]
+    is_token = jax.nn.one_hot(run.tokens, run.model.d_vocab, dtype=raises.dtype)
     attended = run.trace.patterns @ is_token
     up = jnp.maximum(raises, 0)
     most = attended.max(axis=-1, keepdims=True)

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, Num
 
+from circuitax.kernel.checks import check_range
 from circuitax.kernel.model import Model
 from circuitax.kernel.positions import Positions, sinusoidal
 from circuitax.kernel.weights import HeadStack
@@ -42,7 +43,7 @@ def planted_model(
         sharpness: Score of a planted match at strength 1, positive.
 
     Raises:
-        ValueError: If the layers differ in their numbers of heads.
+        ValueError: If the layers differ in their numbers of heads, or a number is out of range.
 
     Source: framework paper, "how induction heads work", in the manner of
         `ground_truth.induction_model`.
@@ -51,6 +52,11 @@ def planted_model(
     if len(sizes) != 1:
         raise ValueError(f"strengths name {sorted(sizes)} heads, must name as many of each kind")
     (n_heads,) = sizes
+    for name, part in strengths._asdict().items():
+        check_range(f"strengths.{name}", part, "[-1, 1]")
+    for name, size in (("d_vocab", d_vocab), ("n_ctx", n_ctx)):
+        check_range(name, size, "[2, inf)")
+    check_range("sharpness", sharpness, "(0, inf)")
     V, n = d_vocab, n_ctx
     token, place = slice(0, V), slice(V, V + n)
     marker, answer = slice(V + n, 2 * V + n), slice(2 * V + n, 3 * V + n)
@@ -107,8 +113,15 @@ def offset_model(
         d_model: Even.
         gain: g, positive.
 
+    Raises:
+        ValueError: If d_model is odd, or a number is out of range.
+
     Source: framework paper, primarily positional heads (F6 of docs/acceptance.md).
     """
+    if d_model < 2 or d_model % 2:
+        raise ValueError(f"d_model={d_model} must be even, and at least 2")
+    check_range("offsets", offsets, "[0, inf)")
+    check_range("gain", gain, "(0, inf)")
     # Row 2i of the table is sin, row 2i + 1 cos: R takes the pair at t to the pair at t - offset.
     turned = sinusoidal(jnp.asarray(offsets), d_model, jnp.asarray(1.0).dtype)
     sin, cos = turned[:, 0::2], turned[:, 1::2]

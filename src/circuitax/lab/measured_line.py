@@ -2,7 +2,8 @@
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,7 +38,7 @@ def line_that_measures(quantity: str, files: Sequence[Path]) -> Line:
         quantity: As a claim names it.
         files: Python files, the likeliest first, at least one.
     """
-    names = [list(_names(path)) for path in files]
+    names = [_names(path, path.read_text(encoding="utf-8")) for path in files]
     for of_file in names:
         found = [name.line for name in of_file if name.fixed == quantity and not name.pattern]
         if found:
@@ -66,9 +67,10 @@ def _ends(name: _Name, quantity: str, parts: Sequence[str]) -> bool:
     )
 
 
-def _names(path: Path) -> Iterator[_Name]:
+@lru_cache(maxsize=1024)  # every claim of an experiment asks
+def _names(path: Path, text: str) -> list[_Name]:
     """Every string of a file that may be a name, in order."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = ast.parse(text)
     inside = {
         id(part)
         for node in ast.walk(tree)
@@ -88,7 +90,7 @@ def _names(path: Path) -> Iterator[_Name]:
             and id(node) not in inside
         ):
             found.append(_Name(Line(path, node.lineno), node.value, None))
-    yield from sorted((name for name in found if name.fixed), key=lambda name: name.line.number)
+    return sorted((name for name in found if name.fixed), key=lambda name: name.line.number)
 
 
 def _function(path: Path, wanted: str) -> Line:

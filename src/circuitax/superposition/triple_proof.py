@@ -84,15 +84,16 @@ def prove_triple(
         tolerance: A box that holds no class but the best candidate's is done once its bound is
             this close below that one's loss, as a share of it.
         levels: Of the search, at least 1.
-        max_boxes: Boxes of a level beyond which the search is given up.
+        max_boxes: Boxes of a level after the first beyond which the search is given up.
 
     Raises:
-        ValueError: If density or importance is out of range.
+        ValueError: If density, importance or levels is out of range.
 
     Source: exact loss of the toy-models paper; bounds and search are ours.
     """
     check_range("density", density, "(0, 1]")
     check_range("importance", importance, "(0, inf)")
+    check_range("levels", levels, "[1, inf)")
     upper, target = _attained(density, importance, W, b)
     grid, boxes = _start(density, importance, upper)
     known, done = None, []
@@ -101,7 +102,7 @@ def prove_triple(
         if level:
             grid, boxes = halved(grid, boxes, COUPLINGS if level % 2 else NORMS)
         boxes = np.concatenate([part[feasible(*grid.ends(part))] for part in _parts(boxes)])
-        if boxes.shape[0] > max_boxes:
+        if level and boxes.shape[0] > max_boxes:
             break
         shared = shared_cells(grid, boxes)
         tiles = best_tiles(density, grid, shared, known, couplings_halved=level % 2 == 1)
