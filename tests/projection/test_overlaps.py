@@ -9,16 +9,14 @@ from circuitax.projection.laws import overlap_tail
 from circuitax.projection.overlaps import mean_overlaps, overlap_shares
 from circuitax.projection.packing_bounds import welch_bound
 
-RNG = np.random.default_rng(5)
-
 
 def cosines_of_pairs(vectors: np.ndarray) -> np.ndarray:
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     return (unit @ unit.T)[np.triu_indices(len(vectors), 1)]
 
 
-def test_means_and_shares_are_those_of_all_pairs() -> None:
-    vectors = RNG.normal(size=(23, 4)) + np.array([1.0, 0, 0, 0])
+def test_means_and_shares_are_those_of_all_pairs(rng: np.random.Generator) -> None:
+    vectors = rng.normal(size=(23, 4)) + np.array([1.0, 0, 0, 0])
     cosines = cosines_of_pairs(vectors)
     bounds = np.array([0.0, 0.3, 0.8, 1.0])
     with jax.enable_x64(True):
@@ -44,8 +42,8 @@ def test_a_tight_frame_meets_the_welch_bound() -> None:
             mean_overlaps(frame[:1])
 
 
-def test_random_directions_follow_their_law() -> None:
-    vectors = jnp.asarray(RNG.normal(size=(600, 20)))
+def test_random_directions_follow_their_law(rng: np.random.Generator) -> None:
+    vectors = jnp.asarray(rng.normal(size=(600, 20)))
     bounds = np.array([0.2, 0.5])
     shares = overlap_shares(vectors, jnp.asarray(bounds))
     np.testing.assert_allclose(shares, overlap_tail(20, bounds), rtol=0.05)

@@ -7,11 +7,9 @@ import pytest
 
 from circuitax.superposition.decomposition import one_to_one, rank_one_cosines, row_match
 
-RNG = np.random.default_rng(4)
 
-
-def test_the_papers_score_compares_rows_of_matrices() -> None:
-    truth, V, U = RNG.normal(size=(4, 3)), RNG.normal(size=(6, 4)), RNG.normal(size=(6, 3))
+def test_the_papers_score_compares_rows_of_matrices(rng: np.random.Generator) -> None:
+    truth, V, U = rng.normal(size=(4, 3)), rng.normal(size=(6, 4)), rng.normal(size=(6, 3))
     cosine, ratio = np.zeros(4), np.zeros(4)
     for i in range(4):
         rows = [np.outer(V[c], U[c])[i] for c in range(6)]
@@ -24,8 +22,10 @@ def test_the_papers_score_compares_rows_of_matrices() -> None:
     np.testing.assert_allclose(got.norm_ratio, ratio, rtol=1e-12)
 
 
-def test_a_whole_subcomponent_has_to_read_its_feature_and_nothing_else() -> None:
-    truth, V, U = RNG.normal(size=(4, 3)), RNG.normal(size=(6, 4)), RNG.normal(size=(6, 3))
+def test_a_whole_subcomponent_has_to_read_its_feature_and_nothing_else(
+    rng: np.random.Generator,
+) -> None:
+    truth, V, U = rng.normal(size=(4, 3)), rng.normal(size=(6, 4)), rng.normal(size=(6, 3))
     wanted = np.zeros((4, 6))
     for i in range(4):
         true = np.outer(np.eye(4)[i], truth[i])

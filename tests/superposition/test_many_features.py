@@ -7,11 +7,9 @@ import numpy as np
 from circuitax.superposition.geometry import dimensionality
 from circuitax.superposition.many_features import dimensionality_of_rows
 
-RNG = np.random.default_rng(6)
 
-
-def test_it_is_that_of_all_pairs() -> None:
-    rows = RNG.normal(size=(9, 3))
+def test_it_is_that_of_all_pairs(rng: np.random.Generator) -> None:
+    rows = rng.normal(size=(9, 3))
     rows[4] = 0
     pairs = (rows @ rows.T) ** 2
     live = np.arange(9) != 4

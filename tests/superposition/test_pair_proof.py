@@ -34,11 +34,11 @@ U = np.hypot(TILT, K)
 NOTHING = Candidates(np.zeros((0, 2)), np.zeros((0, 2)))
 
 
-def test_closed_form_is_the_exact_engine() -> None:
+def test_closed_form_is_the_exact_engine(rng: np.random.Generator) -> None:
     """Against the loss by integrals over the law of the drive, which shares no formula with it."""
-    W = RNG.normal(size=(N, 2))
-    b = RNG.normal(size=(N, 2)) * 0.7
-    r = RNG.uniform(0.1, 10, N)
+    W = rng.normal(size=(N, 2))
+    b = rng.normal(size=(N, 2)) * 0.7
+    r = rng.uniform(0.1, 10, N)
     k = W[:, 0] * W[:, 1]
     one, two = (pair_error(P, W[:, i] ** 2, k, b[:, i]) for i in (0, 1))
     with jax.enable_x64(True):
@@ -75,14 +75,16 @@ def random_boxes(size):
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_corner_bounds_lie_below_the_loss_by_the_square_of_the_size(sign) -> None:
+def test_corner_bounds_lie_below_the_loss_by_the_square_of_the_size(
+    sign, rng: np.random.Generator
+) -> None:
     missed = []
     for size in (0.2, 0.02):
         ends = random_boxes(size)
         corners = corner_bounds(0.3, np.full(N, sign), *ends)
         bound = np.min([end.low for pair in corners for end in pair], axis=0)
         at_ends = [np.array(at) for at in product(*ends)]
-        inside = [np.array([RNG.uniform(*end) for end in ends]) for _ in range(40)]
+        inside = [np.array([rng.uniform(*end) for end in ends]) for _ in range(40)]
         seen = [
             pair_error(0.3, np.hypot(tilt, k) + sign * tilt, k, b)
             for tilt, k, b in [*at_ends, *inside]
@@ -102,12 +104,12 @@ def test_the_better_bound_is_chosen_for_a_whole_tile() -> None:
     np.testing.assert_array_equal(raised(one, floor), np.full((1, 4), 4.0))
 
 
-def test_bounds_of_both_outputs_may_be_added_corner_by_corner() -> None:
+def test_bounds_of_both_outputs_may_be_added_corner_by_corner(rng: np.random.Generator) -> None:
     """On boxes so large that a bound of 0, or that of steep gains, takes over at some corners."""
     size, r, p = 1.5, 0.7, 0.6
     centre = {"tilt": 3 * TILT, "coupling": 3 * K}
     plane = Plane(*(at - size / 2 for at in centre.values()), size, size)
-    bias = {output: 2 * RNG.uniform(-2, 1.5, N) - size / 2 for output in (0, 1)}
+    bias = {output: 2 * rng.uniform(-2, 1.5, N) - size / 2 for output in (0, 1)}
     tiles = _Tiles(
         np.tile(np.arange(N), 2), np.repeat([0, 1], N), np.concatenate([bias[0], bias[1]])
     )
@@ -115,19 +117,19 @@ def test_bounds_of_both_outputs_may_be_added_corner_by_corner() -> None:
     added = (bounds[:N] + r * bounds[N:]).min(axis=1)
     assert (added > 0).mean() > 0.3
     for _ in range(200):
-        tilt, k = (at + size * RNG.uniform(-0.5, 0.5, N) for at in centre.values())
-        b = [bias[output] + size * RNG.uniform(0, 1, N) for output in (0, 1)]
+        tilt, k = (at + size * rng.uniform(-0.5, 0.5, N) for at in centre.values())
+        b = [bias[output] + size * rng.uniform(0, 1, N) for output in (0, 1)]
         u = np.hypot(tilt, k)
         loss = pair_error(p, u + tilt, k, b[0]) + r * pair_error(p, u - tilt, k, b[1])
         assert np.all(added <= loss)
 
 
-def test_classes_and_squares_of_a_box_hold_those_of_its_members() -> None:
+def test_classes_and_squares_of_a_box_hold_those_of_its_members(rng: np.random.Generator) -> None:
     size = 0.25
     plane = Plane(TILT - size / 2, K - size / 2, size, size)
     ranges, held, sides = squares(plane), pair_classes(plane), lopsided(plane, 0.2)
     for _ in range(30):
-        tilt, k = (centre + size * RNG.uniform(-0.5, 0.5, N) for centre in (TILT, K))
+        tilt, k = (centre + size * rng.uniform(-0.5, 0.5, N) for centre in (TILT, K))
         first, second = np.hypot(tilt, k) + tilt, np.hypot(tilt, k) - tilt
         assert np.all((ranges.first.low <= first) & (first <= ranges.first.high))
         assert np.all((ranges.second.low <= second) & (second <= ranges.second.high))
@@ -140,8 +142,8 @@ def test_classes_and_squares_of_a_box_hold_those_of_its_members() -> None:
     assert held.sum(axis=1).mean() < 2.5  # not merely everything
 
 
-def test_steep_gains_cost_what_the_bound_says() -> None:
-    gain = RNG.uniform(4, 60, N)
+def test_steep_gains_cost_what_the_bound_says(rng: np.random.Generator) -> None:
+    gain = rng.uniform(4, 60, N)
     bound = steep_bound(0.3, Interval(gain))
     for offset in (-1.2, -0.9, -0.6, -0.3, 0.0, 0.1):
         assert np.all(pair_error(0.3, gain, K, offset * gain) >= bound)

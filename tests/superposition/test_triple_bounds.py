@@ -39,9 +39,9 @@ def loss(W: np.ndarray, b: np.ndarray, p: float, r: float) -> float:
     )
 
 
-def test_closed_form_is_the_sum_over_all_patterns() -> None:
+def test_closed_form_is_the_sum_over_all_patterns(rng: np.random.Generator) -> None:
     for p, r in ((0.3, 0.5), (0.9, 2.0)):
-        W, b = RNG.normal(size=(2, 3)), RNG.normal(size=3) * 0.5
+        W, b = rng.normal(size=(2, 3)), rng.normal(size=3) * 0.5
         expected = enumerated_loss(W, b, np.full(3, p), np.array([1.0, 1.0, r]))
         assert loss(W, b, p, r) == pytest.approx(expected, rel=1e-9)
 
@@ -58,7 +58,9 @@ def test_slopes_are_those_of_the_value_and_work_is_half_of_one() -> None:
     np.testing.assert_allclose(2 * triple_work(P, A, K, B), found.by_gain, rtol=1e-12)
 
 
-def test_bounds_lie_below_every_member_and_come_closer_with_the_square_of_the_size() -> None:
+def test_bounds_lie_below_every_member_and_come_closer_with_the_square_of_the_size(
+    rng: np.random.Generator,
+) -> None:
     p, missed = 0.3, []
     for size in (0.25, 0.125):
         low = np.stack([A, K.one + 2, K.two - 3], axis=1)
@@ -66,7 +68,7 @@ def test_bounds_lie_below_every_member_and_come_closer_with_the_square_of_the_si
         first = np.floor(B / size).astype(int)
         tiles = tile_bounds(p, cells, first, np.full(N, 2), size)
         assert tiles.cell.tolist() == np.repeat(np.arange(N), 2).tolist()
-        for share in RNG.uniform(0, 1, (8, 4)):
+        for share in rng.uniform(0, 1, (8, 4)):
             a, one, two = (low.T + share[:3, None] * size)[:, tiles.cell]
             b = tiles.bias[:, 0] + share[3] * size
             error = triple_error(p, a, Couplings(one, two), b)
@@ -97,12 +99,14 @@ def test_long_features_cost_what_the_bound_says() -> None:
         assert bound == pytest.approx(error.min(), rel=1e-3)
 
 
-def test_boxes_around_gram_matrices_are_possible_and_hold_their_class() -> None:
-    W = RNG.normal(size=(4000, 2, 3)) * RNG.uniform(0.1, 1.2, size=(4000, 1, 3))
+def test_boxes_around_gram_matrices_are_possible_and_hold_their_class(
+    rng: np.random.Generator,
+) -> None:
+    W = rng.normal(size=(4000, 2, 3)) * rng.uniform(0.1, 1.2, size=(4000, 1, 3))
     at = gram(W)
     at = at[at[:, 0] >= at[:, 1]]
-    size = RNG.uniform(0.01, 0.3, size=(at.shape[0], 1))
-    low = at - size * RNG.uniform(0, 1, at.shape)
+    size = rng.uniform(0.01, 0.3, size=(at.shape[0], 1))
+    low = at - size * rng.uniform(0, 1, at.shape)
     assert feasible(low, low + size).all()
     interference = (at[:, 4] ** 2 + at[:, 5] ** 2) / at[:, 2]
     names = phases(np.sqrt(at[:, 2]), interference).astype(str)
@@ -115,7 +119,7 @@ def test_boxes_around_gram_matrices_are_possible_and_hold_their_class() -> None:
     assert not feasible(identity - 0.05, identity + 0.05).any()
 
 
-def test_a_proof_encloses_the_optimum_and_bounds_every_class() -> None:
+def test_a_proof_encloses_the_optimum_and_bounds_every_class(rng: np.random.Generator) -> None:
     """At density 0.3 and importance 0.5 features 2 and 3 are opposite, and nothing is ignored."""
     p, r = 0.3, 0.5
     W = np.array([[1.0, 1e-4, -1e-4], [1e-4, 1.0294, -0.9667]])
@@ -129,7 +133,7 @@ def test_a_proof_encloses_the_optimum_and_bounds_every_class() -> None:
     seen = set()
     for size in (0.02, 0.2, 1.0):
         for _ in range(20):
-            other, at = W + size * RNG.normal(size=(2, 3)), b + size * RNG.normal(size=3)
+            other, at = W + size * rng.normal(size=(2, 3)), b + size * rng.normal(size=3)
             held = triple_classes(*[gram(other)[None]] * 2)[0]
             assert loss(other, at, p, r) >= by_class[held].min()
             seen.add(int(held.argmax()))

@@ -38,11 +38,11 @@ def outputs(maps: list[Any], b: np.ndarray, x: np.ndarray) -> np.ndarray:
     return np.maximum(0, x + b)
 
 
-def test_each_term_of_the_loss() -> None:
+def test_each_term_of_the_loss(rng: np.random.Generator) -> None:
     with jax.enable_x64(True):
         hyper = target()
         params = jax.jit(PROBLEM.init)(jax.random.key(0), hyper)
-        params = jax.tree.map(lambda a: np.asarray(a) + RNG.normal(size=a.shape), params)
+        params = jax.tree.map(lambda a: np.asarray(a) + rng.normal(size=a.shape), params)
         batch = jax.jit(PROBLEM.batch)(jax.random.key(1), 7)
         found, loss = jax.jit(lambda *args: (PROBLEM.terms(*args), PROBLEM.loss(*args)))(
             params, batch, hyper

@@ -17,14 +17,14 @@ def problem(kind: Sparsity) -> DictionaryLearning:
 
 
 @pytest.mark.parametrize("kind", list(Sparsity))
-def test_the_loss_is_error_and_cost(kind: Sparsity) -> None:
+def test_the_loss_is_error_and_cost(kind: Sparsity, rng: np.random.Generator) -> None:
     with jax.enable_x64(True):
         k = 2.0 if kind is Sparsity.topk else 0.3
         law = (jnp.asarray(TRUTH), jnp.asarray(0.4), jnp.asarray(0.5), jnp.asarray(k))
         hyper = DictionaryHyper(*law)
         learning = problem(kind)
         params = learning.init(jax.random.key(0), hyper)
-        moved = {name: v + 0.1 * RNG.normal(size=v.shape) for name, v in params.items()}
+        moved = {name: v + 0.1 * rng.normal(size=v.shape) for name, v in params.items()}
         batch = learning.batch(jax.random.key(1), jnp.asarray(5))
         found = float(jax.jit(learning.loss)(moved, batch, hyper))
         h = np.asarray(hidden_vectors(batch, hyper))
