@@ -8,7 +8,6 @@ from contextlib import ExitStack
 from functools import partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from circuitax.circuits.frozen import FrozenModel, frozen_model
@@ -17,6 +16,7 @@ from circuitax.circuits.one_thread import one_thread
 from circuitax.circuits.path_bounds import head_path_bounds
 from circuitax.circuits.paths import n_paths
 from circuitax.circuits.second_moments import host_model, position_path_moments
+from circuitax.circuits.unequal_heads import unequal_heads
 from circuitax.kernel.keys import derive
 from circuitax.kernel.run import run
 from circuitax.kernel.spec import TransformerSpec
@@ -91,10 +91,7 @@ def frozen(
         init_embed=2.0,
     )
     model = init_model(derive(key, "weights"), spec)
-    heads = model.blocks.attention
-    size = jnp.exp(tail * jax.random.normal(derive(key, "size"), heads.W_O.shape[:2]))
-    heads = heads._replace(W_O=heads.W_O * size[:, :, None, None])
-    model = model.replace(blocks=model.blocks._replace(attention=heads))
+    model = unequal_heads(derive(key, "size"), model, tail)
     tokens = jax.random.randint(derive(key, "text"), (n_ctx,), 0, spec.d_vocab)
     linear = frozen_model(run(model, tokens))
     return linear, linear.read_out.W_U[:, 3]

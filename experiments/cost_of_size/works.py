@@ -14,6 +14,7 @@ from circuitax.circuits.composition import composition_scores
 from circuitax.circuits.frozen import frozen_model
 from circuitax.circuits.ledger import head_ledger
 from circuitax.circuits.paths import n_paths
+from circuitax.circuits.unequal_heads import unequal_heads
 from circuitax.kernel.chain import chain_of
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
@@ -88,10 +89,7 @@ def paths(key: jax.Array, n_layers: int) -> Work:
         init_embed=2.0,
     )
     model = init_model(derive(key, "weights"), spec)
-    attention = model.blocks.attention
-    strength = jnp.exp(TAIL * jax.random.normal(derive(key, "strength"), (n_layers, PATH_HEADS)))
-    attention = attention._replace(W_O=attention.W_O * strength[:, :, None, None])
-    model = model.replace(blocks=model.blocks._replace(attention=attention))
+    model = unequal_heads(derive(key, "strength"), model, TAIL)
     tokens = jax.random.randint(derive(key, "text"), (PATH_CTX,), 0, spec.d_vocab)
     frozen = frozen_model(run(model, tokens))
     direction = frozen.read_out.W_U[:, 3]
