@@ -35,6 +35,9 @@ SETS = {"intact": BLACK, "induction": BLUE, "previous": ORANGE}
 NAMED = 4  # heads with their names beside them
 BLOCK = 4  # places that a point of the loss curves is the mean of; one block ends at the turn
 
+# What is predicted, in words.
+WHERE = ("a pair of tokens comes again", "a token comes again behind others", "a token is new")
+
 
 @styled
 def draw(record: Record) -> dict[str, Figure]:
@@ -166,10 +169,12 @@ def composition(data: xr.Dataset, length: int, what: str) -> Figure:
     right.set(xlabel="read as", title="Among pairs of the same layers")
     right.legend(loc="upper right", fontsize="x-small")
     letter_panels(axes[0])
+    above = 100 * float(place.sel(reading="K").mean())
+    found = f"of other pairs {above:.0f} % compose less" if np.isfinite(above) else "no pair found"
     headline(
         figure,
-        f"{what}: as keys, induction heads read what previous-token heads write "
-        f"({length - 1} tokens back; lines: means)",
+        f"{what}, previous-token and induction heads through keys, {length - 1} tokens back: "
+        f"{found}",
     )
     return figure
 
@@ -241,10 +246,14 @@ def prose(data: xr.Dataset, what: str) -> Figure:
     right.legend(loc="upper right", fontsize="x-small")
     letter_panels(axes[0])
     chapters = data.sizes["chapter"]
+    worth = [
+        float(prose_rises(data, kind).sel(set="induction").mean()) for kind in (PAIR, SEEN, NEW)
+    ]
+    most = int(np.argmax(np.nan_to_num(worth, nan=-np.inf)))
     headline(
         figure,
-        f"{what} on prose: induction heads are worth most where a pair of tokens comes again "
-        f"({chapters} chapters, mean and 95 % t)",
+        f"{what} on prose: without its best induction heads the loss rises most where "
+        f"{WHERE[most]} ({chapters} chapters, mean and 95 % t)",
     )
     return figure
 
