@@ -206,9 +206,9 @@ def _geometry_case(peer: Peer) -> Case:
     note = (
         f"{n} features in {m} dimensions at {n_densities} densities by the official protocol on "
         f"both sides, {GEOMETRY_STEPS:,} steps of AdamW at 1e-3, of which ours times "
-        f"{GEOMETRY_OURS} and theirs {GEOMETRY_THEIRS} a round, and scales; one batch serves all our "
-        "members. Fewer steps do not do here: 3,000 at 1e-2 on a cosine end at a mean loss of 0.0542, the "
-        "published notebook at 0.0538"
+        f"{GEOMETRY_OURS} and theirs {GEOMETRY_THEIRS} a round, and scales; one batch serves all "
+        "our members. Fewer steps do not do here: 3,000 at 1e-2 on a cosine end at a mean loss of "
+        "0.0542, the published notebook at 0.0538"
     )
     name = "geometry figure by the official protocol"
     return Case(name, "s", ours, theirs, PEER, 5.0, note=note)

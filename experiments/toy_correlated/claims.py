@@ -24,8 +24,8 @@ NEAR_TIE = (
     "exact loss: the paper may have shown a local minimum."
 )
 FEW = (
-    "Antipodal pairs have by far the least loss, but most seeds end with right angles: at each "
-    "density only a few of the eight find them, and other eight seeds might have none."
+    "Antipodal pairs have by far the least loss, but most seeds end with right angles, and few "
+    "enough find them at every density that other seeds might have none that does."
 )
 # P(pair is on): collapsed pairs of three by the paper's ranges ("all" from 0.25 to 0.5, two from
 # 0.15 to 0.2, one from 0.05 to 0.15, none to 0.05).
