@@ -10,17 +10,15 @@ from functools import partial
 import jax
 import numpy as np
 
-from circuitax.circuits.frozen import FrozenModel, frozen_model
+from circuitax.circuits.frozen import FrozenModel
 from circuitax.circuits.ledger import Ledger, head_ledger, position_ledger
 from circuitax.circuits.one_thread import one_thread
 from circuitax.circuits.path_bounds import head_path_bounds
 from circuitax.circuits.paths import n_paths
 from circuitax.circuits.second_moments import host_model, position_path_moments
-from circuitax.circuits.unequal_heads import unequal_heads
+from circuitax.circuits.unequal_heads import frozen_unequal
 from circuitax.kernel.keys import derive
-from circuitax.kernel.run import run
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.models.transformer import init_model
 from experiments.benchmarks.case import Case
 
 K, N_CTX, D_HEAD, BUDGET = 20, 32, 16, 300_000
@@ -90,10 +88,7 @@ def frozen(
         d_model=n_heads * D_HEAD,
         init_embed=2.0,
     )
-    model = init_model(derive(key, "weights"), spec)
-    model = unequal_heads(derive(key, "size"), model, tail)
-    tokens = jax.random.randint(derive(key, "text"), (n_ctx,), 0, spec.d_vocab)
-    linear = frozen_model(run(model, tokens))
+    linear = frozen_unequal(key, derive(key, "size"), spec, tail)
     return linear, linear.read_out.W_U[:, 3]
 
 

@@ -25,6 +25,7 @@ from circuitax.figures.marks import mean_bars, reference_line, seed_column, seed
 from circuitax.figures.notice import notice
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE
 from circuitax.figures.style import headline, letter_panels, new_figure, styled
+from circuitax.records.real_model import model_read
 from circuitax.records.record import Record
 from experiments.real_induction.measures import draws, of_top, prose_rises, rises
 from experiments.real_induction.pairs import READINGS, heads_of, places
@@ -49,7 +50,7 @@ def draw(record: Record) -> dict[str, Figure]:
                 f"SmolLM2 was not read, so that nothing was measured.\n{notes['missing']}"
             )
         }
-    what = "SmolLM2-135M" if notes["weights"] == "smollm2" else "A small random model"
+    what = model_read(notes)
     if notes["no_prose"]:
         prose_figure = notice(f"No prose was read.\n{notes['no_prose']}")
     else:

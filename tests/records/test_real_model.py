@@ -2,7 +2,7 @@
 
 import pytest
 
-from circuitax.records.real_model import not_smollm2
+from circuitax.records.real_model import model_read, not_smollm2
 
 
 @pytest.mark.parametrize(
@@ -15,3 +15,5 @@ from circuitax.records.real_model import not_smollm2
 )
 def test_why_there_is_nothing_to_say(weights: str, missing: str, why: str) -> None:
     assert not_smollm2({"weights": weights, "missing": missing}) == why
+    named = model_read({"weights": weights})
+    assert named == ("A small random model" if weights == "random" else "SmolLM2-135M")

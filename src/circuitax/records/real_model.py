@@ -1,4 +1,4 @@
-"""Why a record says nothing of SmolLM2: it was not at hand, or a random model took its place."""
+"""Which model a record is of, and why it says nothing of SmolLM2 where it does not."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,3 +15,12 @@ def not_smollm2(notes: Mapping[str, Any]) -> str:
     if notes["weights"] != "smollm2":
         return f"weights={notes['weights']}: a small random model, and not SmolLM2"
     return ""
+
+
+def model_read(notes: Mapping[str, Any]) -> str:
+    """The model that was read, as figures call it.
+
+    Args:
+        notes: As for `not_smollm2`.
+    """
+    return "SmolLM2-135M" if notes["weights"] == "smollm2" else "A small random model"
