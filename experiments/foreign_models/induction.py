@@ -42,9 +42,11 @@ def read(model: Model, texts: int, key: jax.Array) -> dict[str, object]:
     by_place = nats[np.arange(len(nats))[:, None], batch.starts[:, 1:2] + np.arange(COPY - 1)]
     scores = np.asarray(composition_scores(model))[1, 0, :, 1, :]
     plain, _ = _nats(stream_added_once(model), batch.tokens)
+    n_unseen = UNSEEN if texts >= STREAM_BATCH else 1
     return (
         {
-            "copies-unseen": _unseen(model, 6000, UNSEEN if texts >= STREAM_BATCH else 1),
+            "copies-unseen": _unseen(model, 6000, n_unseen),
+            "copies-unseen-n": n_unseen,
             "copies-accuracy": float(right[batch.marked[:, :-1]].mean()),
             "copies-by-place": by_place.mean(axis=0),
             "copies-mean-ablation": rises[0],

@@ -41,7 +41,8 @@ def curves(data: xr.Dataset) -> Figure:
             mean_curve(ax, part.step, part.values, colour, label=str(arm), marker=mark, each=False)
         ax.set(xlabel="steps", ylabel=label)
     zero_line(axes[0, 0])
-    reference_line(axes[0, 1], y=float(data.uniform), label="uniform", style="dotted")
+    even = reference_line(axes[0, 1], y=float(data.uniform), label="uniform", style="dotted")
+    axes[0, 1].legend(handles=[even], loc="lower left")
     legend_above(figure, axes[0, 0], columns=3, title=_interval(data), title_fontsize=7)
     letter_panels(axes[0])
     return figure

@@ -151,7 +151,9 @@ def composition(data: xr.Dataset, length: int, what: str) -> Figure:
     reference_line(left, y=data.attrs["d_model"] ** -0.5, label="random rotation, mean")
     left.set_xticks(range(len(readers)), [f"{layer}.{head}" for layer, head in readers])
     left.set(xlabel="induction head; in each column earlier layers to the left")
-    left.set(ylabel="K-composition", title="What induction heads read as keys")
+    left.set(
+        ylabel="K-composition", title=f"What induction heads read as keys, {length - 1} tokens back"
+    )
     left.set_ylim(0, 1.3 * np.nanmax(np.append(keys.values, 0.1)))
     left.legend(loc="upper left", ncols=3, fontsize="x-small")
     place = places(data)
@@ -167,16 +169,14 @@ def composition(data: xr.Dataset, length: int, what: str) -> Figure:
     reference_line(right, y=0.5, label="a random pair")
     right.set_xticks(range(len(READINGS)), ["queries", "keys", "values"])
     right.set(xlim=(-0.5, 2.5), ylim=(-0.05, 1.25), ylabel="share of pairs that compose less")
-    right.set(xlabel="read as", title="Among pairs of the same layers")
+    right.set(xlabel="read as (lines: means)", title="Among pairs of the same layers")
     right.legend(loc="upper right", fontsize="x-small")
     letter_panels(axes[0])
     above = 100 * float(place.sel(reading="K").mean())
-    found = f"of other pairs {above:.0f} % compose less" if np.isfinite(above) else "no pair found"
-    headline(
-        figure,
-        f"{what}, previous-token and induction heads through keys, {length - 1} tokens back: "
-        f"{found}",
-    )
+    message = "no previous-token head stands before an induction head"
+    if np.isfinite(above):
+        message = f"{above:.0f} % of pairs compose less than previous-token with induction heads"
+    headline(figure, f"{what}, through keys: {message}")
     return figure
 
 
@@ -244,17 +244,16 @@ def prose(data: xr.Dataset, what: str) -> Figure:
     right.set_xticks(range(3), ["pair seen\nbefore", "token seen\nbefore", "new token"])
     right.set(xlim=(-0.5, 2.5), ylabel="rise of the loss, nats", title="Cost by what is predicted")
     right.margins(y=0.3)
-    right.legend(loc="upper right", fontsize="x-small")
+    title = f"{data.sizes['chapter']} chapters, mean and 95 % t"
+    right.legend(loc="upper right", fontsize="x-small", title=title, title_fontsize="x-small")
     letter_panels(axes[0])
-    chapters = data.sizes["chapter"]
     worth = [
         float(prose_rises(data, kind).sel(set="induction").mean()) for kind in (PAIR, SEEN, NEW)
     ]
     most = int(np.argmax(np.nan_to_num(worth, nan=-np.inf)))
     headline(
         figure,
-        f"{what} on prose: without its best induction heads the loss rises most where "
-        f"{WHERE[most]} ({chapters} chapters, mean and 95 % t)",
+        f"{what} on prose: without {n} induction heads most is lost where {WHERE[most]}",
     )
     return figure
 

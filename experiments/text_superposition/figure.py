@@ -141,8 +141,8 @@ def layers(record: Record) -> Figure:
     neurons, tokens = (float(ratio[own & kind].median()) for kind in (~of_tokens, of_tokens))
     headline(
         figure,
-        f"{NAMES[name]}: mean square overlaps are {neurons:.1f} times those of random directions "
-        f"for neurons of a middling layer, {tokens:.1f} times for tokens",
+        f"{NAMES[name]}: mean square overlap over that of random directions, {neurons:.2g} of "
+        f"neurons (median), {tokens:.2g} of tokens",
     )
     return figure
 
