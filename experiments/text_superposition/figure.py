@@ -141,8 +141,8 @@ def layers(record: Record) -> Figure:
     neurons, tokens = (float(ratio[own & kind].median()) for kind in (~of_tokens, of_tokens))
     headline(
         figure,
-        f"{NAMES[name]}: mean square overlap over that of random directions, {neurons:.2g} of "
-        f"neurons (median), {tokens:.2g} of tokens",
+        f"{NAMES[name]}, mean square overlap over random: neurons {neurons:.1f} (median), "
+        f"tokens {tokens:.0f}",
     )
     return figure
 
