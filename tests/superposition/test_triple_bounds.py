@@ -10,6 +10,7 @@ from circuitax.superposition.intervals import Interval
 from circuitax.superposition.phases import phases
 from circuitax.superposition.triple_bounds import Cells, steepness_bound, tile_bounds
 from circuitax.superposition.triple_boxes import TripleClass, feasible, triple_classes
+from circuitax.superposition.triple_cells import Grid, best_tiles, box_bounds, shared_cells
 from circuitax.superposition.triple_loss import (
     Couplings,
     triple_energy,
@@ -87,6 +88,33 @@ def test_bounds_lie_below_every_member_and_come_closer_with_the_square_of_the_si
         ]
         missed.append(np.mean(np.min(corners, axis=0) - tiles.bound.min(axis=1)))
     assert 0 < missed[1] < missed[0] / 2.5
+
+
+def test_the_bound_of_a_box_lies_below_the_loss_of_its_members(rng: np.random.Generator) -> None:
+    """Six numbers have a loss whether or not three directions have them: at corners and inside."""
+    p, r, n = 0.4, 0.6, 20
+    grid = Grid(norm=0.125, coupling=0.1875, bias=0.0625, reach=2.0)
+    boxes = rng.integers([2, 2, 2, 4, 4, 4], [12, 12, 12, 17, 17, 17], (n, 6)).astype(np.int32)
+    shared = shared_cells(grid, boxes)
+    assert shared.turned.any() and not shared.turned.all()
+    tiles = best_tiles(p, grid, shared, None, couplings_halved=False)
+    bound, _ = box_bounds(r, 1.0, tiles, shared)
+    low, high = grid.ends(boxes)
+    b = np.linspace(-2, 1.2, 101)[:, None]
+
+    def least(at: np.ndarray) -> np.ndarray:
+        """The loss at the best of many biases of each output."""
+        a1, a2, a3, k12, k13, k23 = at.T
+        rows = ((1, a1, k12, k13), (1, a2, k12, k23), (r, a3, k13, k23))
+        return sum(
+            weight * triple_error(p, a, Couplings(one, two), b).min(axis=0)
+            for weight, a, one, two in rows
+        )
+
+    corners = [least(np.where(ends, high, low)) for ends in product((False, True), repeat=6)]
+    inside = [least(low + (high - low) * rng.uniform(0, 1, (n, 6))) for _ in range(10)]
+    assert (bound <= np.min(corners, axis=0)).all() and (bound <= np.min(inside, axis=0)).all()
+    assert np.mean(bound / np.min(corners, axis=0)) > 0.8
 
 
 def test_long_features_cost_what_the_bound_says() -> None:
