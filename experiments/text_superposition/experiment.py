@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, Key
 from circuitax.data.fingerprint import ABSENT, fingerprint
 from circuitax.kernel.keys import derive, member_keys
 from circuitax.kit.checks import require_at_least
+from circuitax.kit.real_model import RANDOM
 from circuitax.lab.lab import Lab
 from circuitax.models.smollm2 import HOW, has_smollm2, smollm2_file
 from circuitax.projection.coherence import coherence
@@ -27,7 +28,6 @@ from circuitax.records.record import Record
 from circuitax.superposition.many_features import dimensionality_of_rows
 from experiments.text_superposition.weights import (
     OURS,
-    RANDOM,
     REAL,
     SMOLLM2,
     Rows,

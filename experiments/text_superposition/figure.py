@@ -52,8 +52,23 @@ def tails(record: Record) -> Figure:
     axes[0, 0].set_ylabel("share of pairs above")
     _legend_below(figure, axes[0, 0])
     letter_panels(axes[0][: len(models)])
-    headline(figure, "Real directions overlap more than random ones, tokens of SmolLM2 most")
+    headline(figure, _overlaps_message(record.data))
     return figure
+
+
+def _over_random(data: xr.Dataset) -> xr.DataArray:
+    """Mean square overlap of each set as it is, over that of random ones."""
+    return data.mean_square.sel(centred=False) / data.null_mean_square.mean("draw")
+
+
+def _overlaps_message(data: xr.Dataset) -> str:
+    ratio = _over_random(data)
+    most = data.isel(set=int(ratio.argmax("set")))
+    label = {**KINDS, GATE[0]: GATE[1:]}[most.kind.item()][1]
+    return (
+        f"{int((ratio > 1).sum())} of {ratio.size} sets of directions overlap more than random "
+        f"ones, most of all {label} of {NAMES[most.model.item()]}"
+    )
 
 
 def _tail_panel(ax: Axes, data: xr.Dataset, name: str) -> None:
@@ -121,7 +136,14 @@ def layers(record: Record) -> Figure:
     _dims(right, data, models)
     _legend_below(figure, left)
     letter_panels(axes[0])
-    headline(figure, "SmolLM2: neurons overlap little more than random directions, tokens far more")
+    ratio, of_tokens = _over_random(data), (data.kind == "tokens").values
+    own = (data.model == name).values
+    neurons, tokens = (float(ratio[own & kind].median()) for kind in (~of_tokens, of_tokens))
+    headline(
+        figure,
+        f"{NAMES[name]}: mean square overlap over that of random directions, {neurons:.2g} of "
+        f"neurons (median), {tokens:.2g} of tokens",
+    )
     return figure
 
 

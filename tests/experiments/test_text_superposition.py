@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from circuitax.kernel.norm import Norm
+from circuitax.kit.real_model import SMALL
 from circuitax.models.transformer import init_model
 from circuitax.projection.laws import overlap_tail
 from circuitax.records.record import Record
 from experiments.text_superposition import figure, measures
 from experiments.text_superposition.experiment import Spec
-from experiments.text_superposition.weights import SMALL, directions
+from experiments.text_superposition.weights import directions
 
 ACCEPTED = Path(__file__).parents[2] / "results" / "text_superposition" / "accepted"
 
