@@ -173,6 +173,19 @@ def test_a_proof_encloses_the_optimum_and_bounds_every_class(rng: np.random.Gene
     assert [x.n_boxes for x in short.levels] == [x.n_boxes for x in proof.levels[:2]]
 
 
+def test_boxes_that_are_done_still_bound_the_minimum() -> None:
+    """With a wide tolerance the boxes around the optimum are done before others are."""
+    p, r = 0.3, 0.5
+    W = np.array([[1.0, 1e-4, -1e-4], [1e-4, 1.0294, -0.9667]])
+    b = np.array([0.0, 0.01209, 0.03119])
+    proof = prove_triple(p, r, W[None], b[None], levels=5, tolerance=1.0)
+    superposed = proof.levels[-1].class_lower[TripleClass.superposed]
+    assert proof.levels[-1].n_left < proof.levels[-1].n_boxes
+    assert superposed <= loss(W, b, p, r)
+    assert proof.levels[-1].lower == proof.levels[-1].class_lower.min()
+    assert TripleClass.superposed in proof.possible
+
+
 def test_what_is_refused() -> None:
     nothing = np.zeros((0, 2, 3)), np.zeros((0, 3))
     with pytest.raises(ValueError, match="density=0"):
