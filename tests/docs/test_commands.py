@@ -2,8 +2,7 @@
 
 import re
 import shlex
-from argparse import Namespace
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -38,7 +37,7 @@ def printed() -> Iterator[tuple[str, str]]:
 
 
 PRINTED = sorted(set(printed()))
-# Sweeps are tested in commands/test_sweep.py, runs with nothing changed in experiments/test_conf.py.
+# commands/test_sweep.py tests sweeps, experiments/test_conf.py runs with nothing changed.
 RUNS = [
     typed
     for name, typed in PRINTED
@@ -61,23 +60,19 @@ def test_enough_is_printed() -> None:
     assert len(RUNS) > 10 and {name for name, _ in OTHERS} >= {"collect", "generate", "explain"}
 
 
-def options_of(parse: Callable[[Sequence[str]], Namespace]) -> Callable[[list[str]], None]:
-    return lambda typed: print(parse(typed))
-
-
-def reads(defaults: dict[str, str]) -> Callable[[list[str]], None]:
-    def read(typed: list[str]) -> None:
+def reads(defaults: dict[str, str]) -> Callable[[list[str]], object]:
+    def read(typed: list[str]) -> object:
         found = read_options(typed, defaults)
-        wanted(found.get("experiment", found.get("only", "")), discover())
+        return wanted(found.get("experiment", found.get("only", "")), discover())
 
     return read
 
 
-READERS = {
+READERS: dict[str, Callable[[list[str]], object]] = {
     "accept": reads(accept.OPTIONS),
     "collect": reads(collect.OPTIONS),
-    "explain": options_of(explain._options),
-    "generate": options_of(generate._options),
+    "explain": explain._options,
+    "generate": generate._options,
     "reproduce": reads(reproduce.OPTIONS),
 }
 
