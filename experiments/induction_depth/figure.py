@@ -1,7 +1,7 @@
 """Deeper and wider models of repeated tokens: the change, where heads form, what tokens gain.
 
-curves   Every size has the phase change; the narrow ones have it later. In-context score and loss
-         along training. Refuted if a curve falls evenly.
+curves   Every size has the phase change, if not every seed; of two layers, the narrow later.
+         In-context score and loss along training. Refuted if a curve falls evenly.
 heads    Prefix-matching heads stand in the last layers, and copy. Each dot is a head; refuted if
          matching heads of the first layers are as many, or lie left of zero.
 tokens   Through the change a token that continues a repeat becomes cheaper, and one that breaks it
