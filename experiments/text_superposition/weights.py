@@ -14,7 +14,7 @@ from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kit.kept_models import KeptModels
 from circuitax.kit.real_model import RANDOM, open_weights
-from circuitax.lab.runs import ACCEPTED, ARRAYS, PUBLISHED
+from circuitax.lab.runs import ACCEPTED, ARRAYS, PUBLISHED, TOKENIZER
 from circuitax.models.pretrained import load_pretrained
 from circuitax.models.smollm2 import has_smollm2
 
@@ -42,6 +42,11 @@ def accepted_run() -> Path:
 def own_weights() -> Path:
     """Where the accepted weights of our text model are."""
     return accepted_run() / ARRAYS / f"{PUBLISHED}{FULL}.safetensors"
+
+
+def own_tokenizer() -> Path:
+    """Where the tokenizer of our text models is."""
+    return accepted_run() / ARRAYS / TOKENIZER
 
 
 def open_models(weights: str, key: jax.Array) -> dict[str, Model]:
