@@ -3,11 +3,12 @@
 With rotary positions each head has one QK circuit for each offset. A score is linear in either
 content, so that the score of mean contents is the mean over all pairs of them. What differs is what
 is taken for the contents of a layer: embeddings; streams of tokens that no head has touched, which
-only MLPs write to, so that weights alone give them; or streams seen on text.
+only MLPs write to, so that weights alone give them; streams seen on text; or streams of random
+tokens, which need no text. A mean does not say how much scores differ with the contents, so that
+the attention between single untouched streams is averaged too.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,17 +19,18 @@ from jaxtyping import Array, Float, Int
 from circuitax.circuits.offset_kernels import measured_kernel, score_kernel
 from circuitax.circuits.rotary import best_offset, offset_scores
 from circuitax.kernel.forward import forward
+from circuitax.kernel.host_draws import host_generator
 from circuitax.kernel.interventions import Trace, ablate_heads
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kit.checks import require_at_least, require_below
 from circuitax.kit.real_model import (
     REAL,
+    at_hand,
     check_real_name,
-    missing,
     open_weights,
     outside_inputs,
-    real_texts,
+    text_stretches,
 )
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
@@ -36,7 +38,7 @@ from experiments.rotary_atlas.names import NEAR
 
 BUDGET_SECONDS = 120
 PAPER_SECONDS = 300
-CONTENTS = ("embedding", "untouched", "stream")
+CONTENTS = ("embedding", "untouched", "stream", "random", "spread")
 SHOWN = 16  # offsets whose kernel is kept
 
 
@@ -49,7 +51,8 @@ class Spec:
         texts: Stretches of prose, one from each chapter.
         length: Tokens of a stretch.
         offsets: Offsets 0, 1, 2, ... that a head chooses from.
-        tokens: Random tokens whose untouched streams are averaged.
+        tokens: Random tokens whose untouched streams are averaged. Beside them, as many random
+            stretches as texts are read.
     """
 
     weights: str = REAL
@@ -72,19 +75,25 @@ class Spec:
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     """Kernels over offsets, from weights and from text; without packages say how to get them."""
-    notes: dict[str, Any] = {"weights": spec.weights, "missing": missing(spec.weights, text=True)}
+    notes = at_hand(spec.weights, lab, text=True)
     if notes["missing"]:
-        lab.log(f"nothing to read: {notes['missing']}")
         return Record(data=xr.Dataset(), notes=notes)
     model = open_weights(spec.weights, derive(key, "weights"))
-    seed = np.asarray(jax.random.key_data(derive(key, "texts")), np.uint32)
-    rng = np.random.default_rng(seed)
-    texts = _stretches(spec, rng)
+    rng = host_generator(derive(key, "texts"))
+    texts = text_stretches(spec.weights, rng, spec.texts, spec.length, middle=True)
     seen = [look(model, jnp.asarray(text), spec.offsets) for text in texts]
     kernels, raw, mean_streams = (np.stack(list(part)) for part in zip(*seen, strict=True))
     ids = jnp.asarray(rng.integers(0, model.d_vocab, spec.tokens))
-    contents = (*weight_contents(model, ids), jnp.asarray(mean_streams.mean(axis=0)))
-    predicted, best = zip(*(predict(model, rows, spec.offsets) for rows in contents), strict=True)
+    stretches = jnp.asarray(rng.integers(0, model.d_vocab, (spec.texts, spec.length)))
+    on_random = [look(model, ids, spec.offsets)[2] for ids in stretches]
+    contents = (
+        *weight_contents(model, ids),
+        jnp.asarray(mean_streams.mean(axis=0)),
+        jnp.mean(jnp.stack(on_random), axis=0),
+    )
+    kernel = np.mean([untouched_kernel(model, ids, spec.offsets) for ids in stretches], axis=0)
+    found = [*(predict(model, x, spec.offsets) for x in contents), (kernel, kernel.argmax(axis=-1))]
+    predicted, best = zip(*found, strict=True)
     shown, heads = min(SHOWN, spec.offsets), ("layer", "head")
     data = xr.Dataset(
         {
@@ -122,6 +131,13 @@ def weight_contents(
 
 
 @jax.jit(static_argnames="n_offsets")
+def untouched_kernel(model: Model, ids: Int[Array, " n_ctx"], n_offsets: int) -> Array:
+    """Attention by offset between streams of these tokens that no head has written to."""
+    every = ablate_heads(jnp.ones((model.n_layers, model.n_heads)))
+    return measured_kernel(forward(model, ids, every)[1].patterns, n_offsets)
+
+
+@jax.jit(static_argnames="n_offsets")
 def predict(
     model: Model, rows: Float[Array, "n_layers 1 d_model"], n_offsets: int
 ) -> tuple[Array, Array]:
@@ -134,17 +150,3 @@ def _read(trace: Trace) -> Float[Array, "n_layers n_ctx d_model"]:
     """What heads read at each position, before the gain of their norm."""
     streams, scales = trace.streams[:-1], trace.scales.attention
     return streams if scales is None else streams / scales[..., None]
-
-
-def _stretches(spec: Spec, rng: np.random.Generator) -> list[np.ndarray]:
-    """Stretches from the middle of chapters that are long enough."""
-    found: list[np.ndarray] = []
-    for ids in real_texts(spec.weights, rng):
-        if len(found) == spec.texts:
-            break
-        if len(ids) >= spec.length:
-            start = (len(ids) - spec.length) // 2
-            found.append(ids[start : start + spec.length])
-    if len(found) < spec.texts:
-        raise ValueError(f"texts={spec.texts} must be at most {len(found)}, the chapters there are")
-    return found

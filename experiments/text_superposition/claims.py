@@ -33,6 +33,12 @@ COMMON = ClaimSource(
 )
 OURS = ClaimSource("ours, on real weights", kind="shape", n=8, selection=DRAWS, origin="ours")
 LAYERS = replace(OURS, n=30, selection="the layers of one model, which are no independent units")
+FEATURES = replace(
+    OURS,
+    selection="one text model; all autoencoders that stayed finite, each with its own start and "
+    "batches",
+    opening="Features of our text model, as TopK finds them in its stream: ",
+)
 
 CLAIMS = (
     BOUND.claim(
@@ -140,5 +146,63 @@ CLAIMS = (
         "overlap to random, centred, SmolLM2's over ours",
         at_least(1),
         "a relation",
+    ),
+    BOUND.claim(
+        "features-welch",
+        "Features of our text model: no dictionary has a mean square overlap below the square of "
+        "the Welch bound (least ratio)",
+        at_least(1 - 1e-4),
+        selection="all autoencoders, raw and centred",
+    ),
+    BOUND.claim(
+        "features-dims-bound",
+        "Features of our text model: dimensionalities sum to the number of dimensions at most "
+        "(largest ratio)",
+        at_most(1 + 1e-4),
+        selection="all autoencoders, raw and centred",
+    ),
+    FEATURES.claim(
+        "features-error",
+        "what they leave of vectors not trained on, over what as many principal components leave "
+        "as there are features on at a time",
+        at_most(0.75),
+        "a quarter less; what is on may differ from vector to vector",
+    ),
+    FEATURES.claim(
+        "features-dead",
+        "share of latents that are on for no vector that was not trained on",
+        at_most(0.1),
+        "a tenth; few die in a small dictionary",
+    ),
+    FEATURES.claim(
+        "features-above-random",
+        "mean square overlap, centred, over that of as many random directions",
+        at_least(1.1),
+        "a tenth; the stream has larger and smaller dimensions",
+    ),
+    FEATURES.claim(
+        "features-tail",
+        "share of pairs that overlap by more than 3/√d, centred, over that of random directions",
+        at_least(1.5),
+        "half as many again; tokens with alike uses have features that lie together",
+    ),
+    FEATURES.claim(
+        "features-dims",
+        "dimensions in use, the sum of D_i over that of random directions",
+        at_most(1),
+        "a relation: interference above random leaves fewer",
+    ),
+    FEATURES.claim(
+        "features-above-tokens",
+        "mean square overlap, centred, over random, divided by the same of its embedding",
+        at_least(1),
+        "a relation",
+    ),
+    FEATURES.claim(
+        "features-agree",
+        "largest cosine with a feature of another seed, mean over features and other seeds, less "
+        "that of random directions",
+        at_least(0.2),
+        "features are of the model, and not of the start",
     ),
 )

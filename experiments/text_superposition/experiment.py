@@ -5,7 +5,7 @@ many random ones: how large overlaps are, how heavy their tail is, and how many 
 feature has. All is measured twice: on the rows as they are, and with their mean taken off.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import jax
@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, Key
 from circuitax.data.fingerprint import ABSENT, fingerprint
 from circuitax.kernel.keys import derive, member_keys
 from circuitax.kit.checks import require_at_least
+from circuitax.kit.real_model import RANDOM
 from circuitax.lab.lab import Lab
 from circuitax.models.smollm2 import HOW, has_smollm2, smollm2_file
 from circuitax.projection.coherence import coherence
@@ -25,9 +26,10 @@ from circuitax.projection.overlaps import mean_overlaps, overlap_shares
 from circuitax.projection.packing_bounds import welch_bound
 from circuitax.records.record import Record
 from circuitax.superposition.many_features import dimensionality_of_rows
+from experiments.text_superposition.features import FeatureSpec, features, own_text
+from experiments.text_superposition.levels import LEVELS, MULTIPLES, TAIL
 from experiments.text_superposition.weights import (
     OURS,
-    RANDOM,
     REAL,
     SMOLLM2,
     Rows,
@@ -36,13 +38,8 @@ from experiments.text_superposition.weights import (
     own_weights,
 )
 
-BUDGET_SECONDS = 90
-PAPER_SECONDS = 90
-LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
-# Thresholds of |cos| as multiples of 1/√d, the root mean square of random overlaps; TAIL is the one
-# that claims are about, kept for each draw.
-MULTIPLES = np.linspace(0, 8, 33)
-TAIL = 3.0
+BUDGET_SECONDS = 130
+PAPER_SECONDS = 130
 
 
 @dataclass(frozen=True)
@@ -55,11 +52,13 @@ class Spec:
         most: Rows whose pairs are counted, a random choice where there are more; at least 2. Means
             and dimensionalities are always of all rows.
         draws: Random sets of each shape, and random choices of rows; at least 2.
+        features: How features of our text model are found.
     """
 
     weights: str = REAL
     most: int = 4096
     draws: int = 8
+    features: FeatureSpec = field(default_factory=FeatureSpec)
 
     def __post_init__(self) -> None:
         if self.weights not in (REAL, RANDOM):
@@ -67,11 +66,12 @@ class Spec:
         require_at_least(self, 2, "most", "draws")
 
     def outside_inputs(self) -> dict[str, str]:
-        """Checksums of the weights, so that other weights make another run."""
+        """Checksums of the weights and the text, so that others make another run."""
         if self.weights == RANDOM:
             return {}
         theirs = fingerprint(smollm2_file()) if has_smollm2() else ABSENT
-        return {OURS: fingerprint(own_weights()), SMOLLM2: theirs}
+        found = {OURS: fingerprint(own_weights()), SMOLLM2: theirs}
+        return found | own_text().outside_inputs()
 
 
 class Whole(NamedTuple):
@@ -154,6 +154,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         "level": list(LEVELS),
         "multiple": MULTIPLES,
         "draw": np.arange(spec.draws),
+        "seed": np.arange(spec.features.seeds),
     }
     notes |= {
         "read": "what neurons read has the gain of the norm before it folded in",
@@ -161,6 +162,12 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         "pairs": f"of {spec.most} rows, another choice in each draw, where a set has more",
         "ours": "one member of the full transformer of text_models, after training, half precision",
     }
+    if OURS in models:
+        found_features, about = features(
+            lab, spec.features, models[OURS], derive(key, "features"), spec.weights == RANDOM
+        )
+        arrays |= found_features
+        notes["features"] = about
     return Record(data=xr.Dataset(arrays, coords), notes=notes)
 
 

@@ -7,14 +7,23 @@ layers      Mean square overlap over that of random directions, by layer of Smol
             dimensions features have, beside random ones.
 """
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from circuitax.figures.marks import reference_line, tilted_labels
+from circuitax.figures.marks import (
+    interval_bars,
+    mean_curve,
+    reference_line,
+    seed_dots,
+    tilted_labels,
+)
 from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE, PINK
 from circuitax.figures.style import PAGE, headline, letter_panels, new_figure, styled
+from circuitax.records.estimate import mean_of_finite
 from circuitax.records.record import Record
 
 NAMES = {"ours": "our text model", "smollm2": "SmolLM2-135M"}
@@ -29,8 +38,11 @@ GATE = ("gate", PINK, "gates read")
 
 @styled
 def draw(record: Record) -> dict[str, Figure]:
-    """Both figures."""
-    return {"tails": tails(record), "layers": layers(record)}
+    """Two figures, and a third where features of our model were looked for."""
+    drawn = {"tails": tails(record), "layers": layers(record)}
+    if "features" in record.notes:
+        drawn["features"] = features(record)
+    return drawn
 
 
 def tails(record: Record) -> Figure:
@@ -52,8 +64,23 @@ def tails(record: Record) -> Figure:
     axes[0, 0].set_ylabel("share of pairs above")
     _legend_below(figure, axes[0, 0])
     letter_panels(axes[0][: len(models)])
-    headline(figure, "Real directions overlap more than random ones, tokens of SmolLM2 most")
+    headline(figure, _overlaps_message(record.data))
     return figure
+
+
+def _over_random(data: xr.Dataset) -> xr.DataArray:
+    """Mean square overlap of each set as it is, over that of random ones."""
+    return data.mean_square.sel(centred=False) / data.null_mean_square.mean("draw")
+
+
+def _overlaps_message(data: xr.Dataset) -> str:
+    ratio = _over_random(data)
+    most = data.isel(set=int(ratio.argmax("set")))
+    label = {**KINDS, GATE[0]: GATE[1:]}[most.kind.item()][1]
+    return (
+        f"{int((ratio > 1).sum())} of {ratio.size} sets of directions overlap more than random "
+        f"ones, most of all {label} of {NAMES[most.model.item()]}"
+    )
 
 
 def _tail_panel(ax: Axes, data: xr.Dataset, name: str) -> None:
@@ -121,7 +148,14 @@ def layers(record: Record) -> Figure:
     _dims(right, data, models)
     _legend_below(figure, left)
     letter_panels(axes[0])
-    headline(figure, "SmolLM2: neurons overlap little more than random directions, tokens far more")
+    ratio, of_tokens = _over_random(data), (data.kind == "tokens").values
+    own = (data.model == name).values
+    neurons, tokens = (float(ratio[own & kind].median()) for kind in (~of_tokens, of_tokens))
+    headline(
+        figure,
+        f"{NAMES[name]}: mean square overlap over that of random directions, {neurons:.2g} of "
+        f"neurons (median), {tokens:.2g} of tokens",
+    )
     return figure
 
 
@@ -159,3 +193,91 @@ def _dims(ax: Axes, data: xr.Dataset, models: list[str]) -> None:
     ax.set(ylabel="$D_i$ · n / d", title="dimensions a feature has")
     shown = "dot: median\nbars: 50 and 90 % of features\nwhite: centred\ngrey: random, median"
     ax.text(0.03, 0.04, shown, transform=ax.transAxes, fontsize=6)
+
+
+def features(record: Record) -> Figure:
+    """Overlaps of features, and two numbers of them beside tokens and neurons."""
+    data, notes = record.data, record.notes["features"]
+    figure, axes = new_figure(1, 3, width=PAGE, height=2.9)
+    left, middle, right = axes[0]
+    _feature_tail(left, data)
+    kinds = {**KINDS, "features": (PINK, "features")}
+    for ax, measured in ((middle, "mean_square"), (right, "dimensionality_sum")):
+        for place, (kind, (colour, _)) in enumerate(kinds.items()):
+            for centred, shift in ((False, -0.18), (True, 0.18)):
+                values = _kind_over_random(data, kind, measured, centred)
+                mark: dict[str, Any] = {"markerfacecolor": "white"} if centred else {}
+                seed_dots(ax, place + shift, values, colour, half_width=0.1, size=5, opacity=0.4)
+                if kind == "features" and np.isfinite(values).any():
+                    found = [mean_of_finite(values)]
+                    interval_bars(
+                        ax, [place + shift], found, colour=colour, fmt="o", markersize=4, **mark
+                    )
+                else:
+                    ax.plot(place + shift, values.mean(), "o", color=colour, markersize=4, **mark)
+        tilted_labels(ax, [label for _, label in kinds.values()])
+        reference_line(ax, y=1, label="random directions")
+        ax.set_xlim(-0.5, len(kinds) - 0.5)
+    dim = notes["dim"]
+    bound = data.feature_welch**2 / data.feature_null_mean_square.sel(centred=False)
+    reference_line(
+        middle,
+        y=float(bound.mean()),
+        label="least possible for features (Welch)",
+        style="dashed",
+        colour=PINK,
+    )
+    middle.set(ylabel="mean square overlap / random", title="interference", yscale="log")
+    right.set(ylabel="Σ $D_i$ / random", title="dimensions in use")
+    most = dim / float(data.feature_null_dimensionality_sum.sel(centred=False).mean())
+    label = "all dimensions, for features"
+    reference_line(right, y=most, label=label, style="dashed", colour=PINK)
+    for ax in (middle, right):
+        ax.legend(fontsize=6, loc="best")
+    dead = float(data.feature_dead.mean())
+    said = (
+        f"{notes['width']} latents in {dim} dimensions, {notes['active']} on at a time, "
+        f"{100 * dead:.0f} % dead; {notes['seeds']} autoencoders on one model. "
+        "White: centred. Bars: mean, t interval 95 %"
+    )
+    figure.text(0.5, -0.02, said, ha="center", fontsize=6)
+    letter_panels(axes[0])
+    headline(figure, "Features of our text model, beside its tokens and neurons")
+    return figure
+
+
+def _feature_tail(ax: Axes, data: xr.Dataset) -> None:
+    """Tails of features and tokens of our model, and the law."""
+    for centred, style in ((False, "solid"), (True, "dashed")):
+        how = "centred" if centred else "as they are"
+        tokens = data.above.sel(group="ours tokens", centred=centred).values
+        shown = np.where(tokens > 0, tokens, np.nan)
+        ax.plot(data.multiple, shown, color=BLUE, linestyle=style, label=f"tokens, {how}")
+        rows = data.feature_above.sel(centred=centred).transpose("multiple", "seed").values
+        mean_curve(
+            ax,
+            data.multiple,
+            rows[:, np.isfinite(rows).all(axis=0)],
+            PINK,
+            linestyle=style,
+            label=f"features, {how}",
+            least=1e-6,
+        )
+    law = data.law.sel(group="ours tokens").values
+    shown = np.where(law > 1e-9, law, np.nan)
+    ax.plot(data.multiple, shown, color=GREY, linewidth=2.5, alpha=0.6, label="random (law)")
+    ax.set(yscale="log", ylim=(1e-6, 1.5), xlabel="|cosine| · √d", ylabel="share of pairs above")
+    ax.set_title("pairs")
+    ax.legend(fontsize=6, loc="best")
+
+
+def _kind_over_random(data: xr.Dataset, kind: str, measured: str, centred: bool) -> np.ndarray:
+    """A number over that of random directions: one for each autoencoder, or for each layer."""
+    if kind == "features":
+        null = data[f"feature_null_{measured}"].sel(centred=False)
+        values: Any = data[f"feature_{measured}"].sel(centred=centred) / null
+    else:
+        chosen = (data.model == "ours").values & (data.kind == kind).values
+        sets = data.isel(set=np.flatnonzero(chosen))
+        values = sets[measured].sel(centred=centred) / sets[f"null_{measured}"].mean("draw")
+    return np.asarray(values)

@@ -8,9 +8,8 @@ from circuitax.records.estimate import Estimate, exact, mean_estimate
 from circuitax.records.measured import Measured
 from circuitax.records.record import Record
 from experiments.text_superposition.claims import CLAIMS
+from experiments.text_superposition.levels import TAIL
 
-# The tail that claims are about: |cos| above this many times 1/√d.
-TAIL = 3.0
 TOKENS = "smollm2 tokens"
 
 
@@ -28,6 +27,8 @@ def measure(record: Record) -> Measured:
     if {"ours", "smollm2"} <= set(notes["models"]):
         theirs, own = (_over_random(_of(data, name, "tokens"))[0] for name in ("smollm2", "ours"))
         found["ours-nearer-random"] = mean_estimate(theirs / own)
+    if "features" in notes:
+        found |= features(data)
     return Measured(found, {}, unmet_rest(CLAIMS, found, f"no weights: {notes['missing']}"))
 
 
@@ -72,6 +73,32 @@ def ours(data: xr.Dataset) -> dict[str, Estimate]:
     return {
         "ours-tokens-above-random": mean_estimate(_over_random(_of(data, "ours", "tokens"))[0]),
         "ours-read-above-random": mean_estimate(read[read.mean(axis=1).argmin()]),
+    }
+
+
+def features(data: xr.Dataset) -> dict[str, Estimate]:
+    """Features of our text model, dictionary by dictionary."""
+    each = data[[name for name in data.variables if str(name).startswith("feature_")]]
+    each = each.isel(seed=np.flatnonzero(np.isfinite(each.feature_error.values)))
+    centred = each.sel(centred=True)
+    # The null as it is: what is taken off a random set is no more than its own error.
+    null = each.sel(centred=False)
+    over = (centred.feature_mean_square / null.feature_null_mean_square).values
+    tokens = _over_random(_of(data, "ours", "tokens"))[0].mean()
+    n = each.sizes["seed"]
+    dims = data.dim.values[(data.model == "ours").values & (data.kind == "tokens").values][0]
+    return {
+        "features-welch": exact((each.feature_mean_square / each.feature_welch**2).min(), n),
+        "features-dims-bound": exact((each.feature_dimensionality_sum / dims).max(), n),
+        "features-error": mean_estimate(each.feature_error / each.feature_components_error),
+        "features-dead": mean_estimate(each.feature_dead),
+        "features-above-random": mean_estimate(over),
+        "features-tail": mean_estimate(centred.feature_tail / null.feature_null_tail),
+        "features-dims": mean_estimate(
+            null.feature_dimensionality_sum / null.feature_null_dimensionality_sum
+        ),
+        "features-above-tokens": mean_estimate(over / tokens),
+        "features-agree": mean_estimate(each.feature_agreement - each.feature_null_agreement),
     }
 
 

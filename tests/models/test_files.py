@@ -12,6 +12,7 @@ from safetensors.numpy import load_file, save_file
 
 from circuitax.kernel.forward import forward
 from circuitax.kernel.model import Model
+from circuitax.models.gguf_format import gguf_tensors, open_gguf
 from circuitax.models.pretrained import load_pretrained
 
 FAMILIES = Path(__file__).parents[1] / "fixtures" / "families"
@@ -137,3 +138,29 @@ def test_other_architectures_are_refused(tmp_path: Path) -> None:
     writer.close()
     with pytest.raises(ValueError, match="'mamba', must be one of llama, qwen2, qwen3"):
         load_pretrained(tmp_path / "m.gguf")
+
+
+def test_pages_of_a_gguf_file_are_given_back(tmp_path: Path) -> None:
+    gguf = pytest.importorskip("gguf", reason="the gguf library is an extra")
+    smaps = Path("/proc/self/smaps")
+    if not smaps.exists():
+        pytest.skip("pages in use are counted where the kernel tells them")
+    file = tmp_path / "wide.gguf"
+    written = np.random.default_rng(5).normal(size=(5000, 256)).astype(np.float16)
+    writer = gguf.GGUFWriter(str(file), "llama")
+    writer.add_tensor("token_embd.weight", written)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    reader = open_gguf(file)
+    assert reader.tensors[0].data.sum(dtype=float) == pytest.approx(written.sum(dtype=float))
+
+    def pages_kb() -> int:
+        lines = smaps.read_text().split(str(file))[1].splitlines()
+        return int(next(line for line in lines if line.startswith("Rss:")).split()[1])
+
+    assert pages_kb() > 2000
+    read = gguf_tensors(reader).read("embed_tokens.weight")
+    np.testing.assert_array_equal(read, written)
+    assert pages_kb() < 200

@@ -1,5 +1,6 @@
 """Models in GGUF files, whose tensors the `gguf` library reads and dequantises."""
 
+import mmap
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -68,6 +69,13 @@ def field(reader: Any, key: str, default: Any = None) -> Any:
     return found.contents()
 
 
+def _length(reader: Any, key: str) -> int:
+    """How many entries a list of the metadata has, none of which is decoded."""
+    if key not in reader.fields:
+        raise ValueError(f"GGUF key {key!r} is missing")
+    return len(reader.fields[key].data)
+
+
 def model_from_gguf(file: Path, dtype: DTypeLike) -> Model:
     """A model from a GGUF file of architecture llama, qwen2 or qwen3.
 
@@ -85,14 +93,21 @@ def model_from_gguf(file: Path, dtype: DTypeLike) -> Model:
         raise ValueError(
             f"GGUF key 'general.architecture' is {family!r}, must be one of {', '.join(_HALVES)}"
         )
-    tensors = _tensors(reader)
+    tensors = gguf_tensors(reader)
     spec = _spec(reader, family, tensors)
+    # Arrays of every token and merge, which for a small model take a quarter of its weights.
+    reader.fields.clear()
     tied = "lm_head.weight" not in tensors.names
     layout = llama_layout(spec, "", halves=_HALVES[family])
     return model_from_layout(tensors, layout._replace(ignored=(_ROPE,)), spec, dtype, tied=tied)
 
 
-def _tensors(reader: Any) -> Tensors:
+def gguf_tensors(reader: Any) -> Tensors:
+    """The tensors of an open file, dequantised as they are read; none of its pages is kept.
+
+    Args:
+        reader: From `open_gguf`.
+    """
     found = {_name(tensor.name): tensor for tensor in reader.tensors}
     dequantize = import_module("gguf").quants.dequantize
 
@@ -101,6 +116,7 @@ def _tensors(reader: Any) -> Tensors:
         rows = tensor.data
         first = np.asarray(dequantize(rows[:_ROWS], tensor.tensor_type))
         if len(rows) <= _ROWS:
+            _forget(reader)
             return first
         # The library holds a second copy of what it is given, in pieces too small to be given back.
         whole = np.empty((len(rows), *first.shape[1:]), first.dtype)
@@ -108,9 +124,17 @@ def _tensors(reader: Any) -> Tensors:
         for start in range(_ROWS, len(rows), _ROWS):
             part = rows[start : start + _ROWS]
             whole[start : start + _ROWS] = dequantize(part, tensor.tensor_type)
+            _forget(reader)
         return whole
 
     return Tensors(frozenset(found), read)
+
+
+def _forget(reader: Any) -> None:
+    """Give back the pages of the mapped file that were read; they are read again when needed."""
+    mapped = reader.data.base
+    if hasattr(mapped, "madvise"):  # not on Windows
+        mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def _name(theirs: str) -> str:
@@ -146,7 +170,7 @@ def _spec(reader: Any, family: str, tensors: Tensors) -> TransformerSpec:
         powers = base ** (-np.arange(0, turned, 2) / turned)
         frequencies = tuple((powers / divisor).tolist())
     return TransformerSpec(
-        d_vocab=len(field(reader, "tokenizer.ggml.tokens")),
+        d_vocab=_length(reader, "tokenizer.ggml.tokens"),
         n_ctx=number("context_length"),
         n_layers=number("block_count"),
         n_heads=n_heads,

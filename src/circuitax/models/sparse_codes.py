@@ -22,9 +22,20 @@ def strongest(
     Source: Gao et al. 2024, arXiv 2406.04093 (TopK).
     """
     check_range("k", k, "[1, inf)")
-    # For some tens of codes, counting stronger ones is many times faster than sorting on a CPU.
-    stronger = jnp.sum(codes[:, None, :] > codes[:, :, None], axis=2)
-    return jnp.where(stronger < k, codes, 0)
+    # Numbers that are not negative are ordered as their bits are: the k-th largest is found bit by
+    # bit, which on a CPU is many times faster than sorting, and than comparing all pairs.
+    kind = jnp.int64 if codes.dtype == jnp.float64 else jnp.int32
+    bits = jax.lax.bitcast_convert_type(jax.lax.stop_gradient(codes), kind)
+    highest = jnp.iinfo(kind).bits - 2
+
+    def with_next_bit(i: Int[Array, ""], least: Int[Array, " batch"]) -> Int[Array, " batch"]:
+        tried = least | (jnp.ones((), kind) << (highest - i).astype(kind))
+        enough = jnp.sum(bits >= tried[:, None], axis=1) >= k
+        return jnp.where(enough, tried, least)
+
+    start = jnp.zeros(codes.shape[0], kind)
+    least = jax.lax.fori_loop(0, highest + 1, with_next_bit, start)
+    return jnp.where(bits >= least[:, None], codes, 0)
 
 
 def jump_gate(

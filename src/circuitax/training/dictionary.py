@@ -72,14 +72,31 @@ class DictionaryLearning:
     def loss(self, params: PyTree, batch: PairDraws, hyper: DictionaryHyper) -> Float[Array, ""]:
         """Squared error and the cost of sparsity."""
         h = hidden_vectors(batch, hyper)
-        module, variables = self.autoencoder, {"params": params}
-        coded: Any = module.apply(variables, h, hyper.strength, method="encode")
-        if module.kind is Sparsity.matryoshka:
-            back = jnp.asarray(module.apply(variables, coded.codes, method="prefixes"))
-        else:
-            back = jnp.asarray(module.apply(variables, coded.codes, method="decode"))[None]
-        error = jnp.sum((back - h[None]) ** 2, axis=2)
-        return jnp.mean(error) + jnp.mean(coded.cost)
+        return reconstruction_loss(self.autoencoder, params, h, hyper.strength)
+
+
+def reconstruction_loss(
+    autoencoder: Autoencoder,
+    params: PyTree,
+    h: Float[Array, "batch d_in"],
+    strength: Float[Array, ""],
+) -> Float[Array, ""]:
+    """``|h - h'|^2`` plus the cost of sparsity, the mean over samples; see `DictionaryLearning`.
+
+    Args:
+        autoencoder: The module.
+        params: Its parameters.
+        h: What it is to give back.
+        strength: k for TopK, the weight of the penalty otherwise.
+    """
+    variables = {"params": params}
+    coded: Any = autoencoder.apply(variables, h, strength, method="encode")
+    if autoencoder.kind is Sparsity.matryoshka:
+        back = jnp.asarray(autoencoder.apply(variables, coded.codes, method="prefixes"))
+    else:
+        back = jnp.asarray(autoencoder.apply(variables, coded.codes, method="decode"))[None]
+    error = jnp.sum((back - h[None]) ** 2, axis=2)
+    return jnp.mean(error) + jnp.mean(coded.cost)
 
 
 def draw_pairs(key: Key[Array, ""], batch: int, n_true: int) -> PairDraws:
