@@ -216,7 +216,7 @@ def features(record: Record) -> Figure:
     dead = float(data.feature_dead.mean())
     said = (
         f"{notes['width']} latents in {dim} dimensions, {notes['active']} on at a time, "
-        f"{100 * dead:.0f} % dead; {notes['seeds']} autoencoders on one model. "
+        f"{100 * dead:.0f} % dead; {notes['seeds']} autoencoders on one model.\n"
         "Small dots: autoencoders, or layers; white: centred; bars: t interval 95 %"
     )
     figure.supxlabel(said, fontsize=6)
