@@ -106,6 +106,7 @@ def _time_case(
 
 def _memory_case(stack: ExitStack) -> Case:
     peer, seeds = stack.enter_context(Peer("jl_sklearn.py")), count()
+    points_mb = 4 * N_POINTS * DIM_IN / 2**20
 
     def ours() -> float:
         command = [sys.executable, "-m", "experiments.benchmarks.jl_distortion"]
@@ -118,8 +119,9 @@ def _memory_case(stack: ExitStack) -> Case:
         ours=ours,
         theirs=lambda: _ask(peer, "float64", True, next(seeds))["peak_mb"],
         peer=PEER,
-        floors={"points and JAX": lambda: 4 * N_POINTS * DIM_IN / 2**20 + jax_alone_mb()},
-        note="the points are 46 MB in float32 and 92 MB in double precision; ours has no N×N term",
+        floors={"points and JAX": lambda: points_mb + jax_alone_mb()},
+        note=f"the points are {points_mb:.0f} MB in float32 and {2 * points_mb:.0f} MB in double "
+        "precision; ours has no N×N term",
     )
 
 

@@ -8,19 +8,17 @@ from contextlib import ExitStack
 from functools import partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from circuitax.circuits.frozen import FrozenModel, frozen_model
+from circuitax.circuits.frozen import FrozenModel
 from circuitax.circuits.ledger import Ledger, head_ledger, position_ledger
 from circuitax.circuits.one_thread import one_thread
 from circuitax.circuits.path_bounds import head_path_bounds
 from circuitax.circuits.paths import n_paths
 from circuitax.circuits.second_moments import host_model, position_path_moments
+from circuitax.circuits.unequal_heads import frozen_unequal
 from circuitax.kernel.keys import derive
-from circuitax.kernel.run import run
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.models.transformer import init_model
 from experiments.benchmarks.case import Case
 
 K, N_CTX, D_HEAD, BUDGET = 20, 32, 16, 300_000
@@ -90,13 +88,7 @@ def frozen(
         d_model=n_heads * D_HEAD,
         init_embed=2.0,
     )
-    model = init_model(derive(key, "weights"), spec)
-    heads = model.blocks.attention
-    size = jnp.exp(tail * jax.random.normal(derive(key, "size"), heads.W_O.shape[:2]))
-    heads = heads._replace(W_O=heads.W_O * size[:, :, None, None])
-    model = model.replace(blocks=model.blocks._replace(attention=heads))
-    tokens = jax.random.randint(derive(key, "text"), (n_ctx,), 0, spec.d_vocab)
-    linear = frozen_model(run(model, tokens))
+    linear = frozen_unequal(key, derive(key, "size"), spec, tail)
     return linear, linear.read_out.W_U[:, 3]
 
 

@@ -22,6 +22,7 @@ from circuitax.circuits.order_terms import order_streams
 from circuitax.circuits.path_bounds import head_path_bounds
 from circuitax.circuits.paths import path_name
 from circuitax.circuits.second_moments import host_model
+from circuitax.kernel.host_draws import host_generator
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import Run
@@ -30,8 +31,8 @@ from circuitax.kit.checks import require_at_least
 from circuitax.kit.real_model import (
     RANDOM,
     REAL,
+    at_hand,
     check_real_name,
-    missing,
     open_weights,
     outside_inputs,
     real_texts,
@@ -89,13 +90,11 @@ class Spec:
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     """List the paths behind each prompt; without the packages say how to get them."""
-    notes: dict[str, Any] = {"weights": spec.weights, "missing": missing(spec.weights, text=True)}
+    notes = at_hand(spec.weights, lab, text=True)
     if notes["missing"]:
-        lab.log(f"nothing to read: {notes['missing']}")
         return Record(data=xr.Dataset(), notes=notes)
     model = open_weights(spec.weights, derive(key, "weights"))
-    seed = np.asarray(jax.random.key_data(derive(key, "prompts")), np.uint32)
-    prompts = _prompts(spec, model.d_vocab, np.random.default_rng(seed))
+    prompts = _prompts(spec, model.d_vocab, host_generator(derive(key, "prompts")))
     found = [
         lab.stage(f"prompt-{i:03d}", examine, model, prompt, spec.k, spec.budget)
         for i, prompt in enumerate(lab.track(prompts, "prompts"))

@@ -19,6 +19,7 @@ from circuitax.figures.marks import mean_bars, reference_line, seed_column, zero
 from circuitax.figures.notice import notice
 from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE
 from circuitax.figures.style import headline, letter_panels, new_figure, styled
+from circuitax.records.real_model import model_read
 from circuitax.records.record import Record
 from experiments.certified_paths.measures import heads_of
 
@@ -36,7 +37,7 @@ def draw(record: Record) -> dict[str, Figure]:
     data, notes = record.data, record.notes
     if notes["missing"]:
         return {"certificate": notice(f"Nothing was measured.\n{notes['missing']}")}
-    what = "SmolLM2-135M" if notes["weights"] == "smollm2" else "A small random model"
+    what = model_read(notes)
     return {"certificate": certificate(data, what), "attribution": attribution(data, what)}
 
 

@@ -12,6 +12,7 @@ from circuitax.records.estimate import (
     share_estimate,
 )
 from circuitax.records.measured import Measured
+from circuitax.records.real_model import not_smollm2
 from circuitax.records.record import Record
 from experiments.certified_paths.claims import CLAIMS
 
@@ -22,9 +23,7 @@ INDUCTION = frozenset({"18.6", "17.3", "17.4", "18.7", "17.5"})
 def measure(record: Record) -> Measured:
     """What each claim names; nothing where there was no SmolLM2."""
     notes = record.notes
-    why = f"nothing to read: {notes['missing']}" if notes["missing"] else ""
-    if not why and notes["weights"] != "smollm2":
-        why = f"weights={notes['weights']}: a small random model, and not SmolLM2"
+    why = not_smollm2(notes)
     if not why and notes["k"] != 20:
         why = f"k={notes['k']}: the claims are about twenty paths"
     if why:

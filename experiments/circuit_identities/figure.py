@@ -65,9 +65,10 @@ def closing(data: xr.Dataset) -> Figure:
     )
     by_depth.legend(loc="upper left", ncols=2)
     spectral = data.spectral_error.max("member")
+    without, positions = (int(n) for n in data.score_count.max("member").values)
     rows = {
-        "169 score terms": float(data.score_error.sel(positions="none").max()),
-        "196, with positions": float(data.score_error.sel(positions="shortformer").max()),
+        f"{without} score terms": float(data.score_error.sel(positions="none").max()),
+        f"{positions}, with positions": float(data.score_error.sel(positions="shortformer").max()),
         "eigenvalues": float(spectral.sel(check_spectral="eigenvalues")),
         "trace": float(spectral.sel(check_spectral="trace")),
         "norm": float(spectral.sel(check_spectral="norm")),

@@ -24,11 +24,17 @@ def measure(record: Record) -> Measured:
 
 
 def exponent(data: xr.Dataset, name: str, cost: str) -> Estimate:
-    """Slope of log cost over log size at the largest sizes; two points have no interval."""
+    """Slope of log cost over log size at the largest sizes.
+
+    The interval is that of repeated timings. What one size needs of memory is planned and not
+    sampled: it has no interval, nor has a slope through two points.
+    """
     size, costs = costs_of(data, name, cost)
     size, costs = size[-LARGEST:], costs[-LARGEST:]
     x, y = np.repeat(np.log(size), costs.shape[1]), np.log(costs).ravel()
-    return slope_estimate(x, y) if len(x) > 2 else exact((y[1] - y[0]) / (x[1] - x[0]), n=2)
+    if costs.shape[1] == 1 or len(x) < 3:
+        return exact(np.polyfit(x, y, 1)[0], len(x))
+    return slope_estimate(x, y)
 
 
 def costs_of(data: xr.Dataset, name: str, cost: str) -> tuple[np.ndarray, np.ndarray]:

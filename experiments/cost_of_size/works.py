@@ -11,18 +11,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from circuitax.circuits.composition import composition_scores
-from circuitax.circuits.frozen import frozen_model
 from circuitax.circuits.ledger import head_ledger
 from circuitax.circuits.paths import n_paths
+from circuitax.circuits.unequal_heads import frozen_unequal
 from circuitax.kernel.chain import chain_of
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
-from circuitax.kernel.run import run
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kernel.streaming import top_k
 from circuitax.kernel.weights import HeadStack
 from circuitax.models.toy import ToySpec
-from circuitax.models.transformer import init_model
 from circuitax.projection.distortion import all_pairs
 from circuitax.projection.maps import MapFamily, MapSpec, project
 from circuitax.training import ensemble
@@ -87,13 +85,7 @@ def paths(key: jax.Array, n_layers: int) -> Work:
         d_model=PATH_HEADS * PATH_WIDTH,
         init_embed=2.0,
     )
-    model = init_model(derive(key, "weights"), spec)
-    attention = model.blocks.attention
-    strength = jnp.exp(TAIL * jax.random.normal(derive(key, "strength"), (n_layers, PATH_HEADS)))
-    attention = attention._replace(W_O=attention.W_O * strength[:, :, None, None])
-    model = model.replace(blocks=model.blocks._replace(attention=attention))
-    tokens = jax.random.randint(derive(key, "text"), (PATH_CTX,), 0, spec.d_vocab)
-    frozen = frozen_model(run(model, tokens))
+    frozen = frozen_unequal(key, derive(key, "strength"), spec, TAIL)
     direction = frozen.read_out.W_U[:, 3]
 
     def search() -> Any:

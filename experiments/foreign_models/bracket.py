@@ -40,10 +40,11 @@ def read(
     of_part = added[wrong].mean(axis=0) - added[~wrong].mean(axis=0)
     total, negative = _failures(tokens)
     opens = wrong & (tokens[:, 1] == OPEN)
+    kinds = [opens & kind for kind in (total & ~negative, negative & ~total, total & negative)]
+    nothing = np.full(added.shape[1], np.nan)  # of few strings none may fail in one of the ways
     by_failure = [
-        added[opens & kind].mean(axis=0) - added[~wrong].mean(axis=0)
-        for kind in (total & ~negative, negative & ~total, total & negative)
-        if (opens & kind).any()
+        added[kind].mean(axis=0) - added[~wrong].mean(axis=0) if kind.any() else nothing
+        for kind in kinds
     ]
     return {
         "bracket-wrong": int((answers.argmax(axis=1) != labels).sum()),

@@ -96,8 +96,9 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         found |= read
         sizes = {size: getattr(model, size) for size in SIZES[task]}
         notes["models"][task] = sizes | {"texts": spec.texts}
-    if "copies-top-path-n" in found:
-        notes["examples"]["copies-top-path"] = int(found.pop("copies-top-path-n"))
+    for quantity in ("copies-top-path", "copies-unseen"):
+        if f"{quantity}-n" in found:
+            notes["examples"][quantity] = int(found.pop(f"{quantity}-n"))
     names = found.pop("palindrome-path-names", None)
     data = xr.Dataset({name: _variable(name, value) for name, value in found.items()})
     if names is not None:

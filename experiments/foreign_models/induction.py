@@ -14,6 +14,7 @@ from circuitax.circuits.in_context import token_losses
 from circuitax.circuits.ledger import ledger
 from circuitax.circuits.spectra import copying_score
 from circuitax.kernel.forward import forward
+from circuitax.kernel.host_draws import host_generator
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run
 from experiments.foreign_models.ablations import ablated, mean_outputs, on_each
@@ -41,9 +42,11 @@ def read(model: Model, texts: int, key: jax.Array) -> dict[str, object]:
     by_place = nats[np.arange(len(nats))[:, None], batch.starts[:, 1:2] + np.arange(COPY - 1)]
     scores = np.asarray(composition_scores(model))[1, 0, :, 1, :]
     plain, _ = _nats(stream_added_once(model), batch.tokens)
+    n_unseen = UNSEEN if texts >= STREAM_BATCH else 1
     return (
         {
-            "copies-unseen": _unseen(model, 6000, UNSEEN if texts >= STREAM_BATCH else 1),
+            "copies-unseen": _unseen(model, 6000, n_unseen),
+            "copies-unseen-n": n_unseen,
             "copies-accuracy": float(right[batch.marked[:, :-1]].mean()),
             "copies-by-place": by_place.mean(axis=0),
             "copies-mean-ablation": rises[0],
@@ -100,8 +103,7 @@ def _unseen(model: Model, first: int, n: int) -> float:
 
 def _by_period(model: Model, key: jax.Array, n: int) -> np.ndarray:
     """Loss of each copy when a random block of 28 tokens fills the text three times."""
-    draws = np.random.default_rng(np.asarray(jax.random.key_data(key), np.uint32))
-    block = draws.integers(1, 128, (n, PERIOD))
+    block = host_generator(key).integers(1, 128, (n, PERIOD))
     nats, _ = _nats(model, np.pad(np.tile(block, 3), ((0, 0), (1, 0))))
     return nats.mean(axis=0).reshape(3, PERIOD).mean(axis=1)
 

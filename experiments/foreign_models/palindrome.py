@@ -12,6 +12,7 @@ from circuitax.circuits.frozen import FrozenModel, frozen_model
 from circuitax.circuits.ledger import head_path_values
 from circuitax.circuits.paths import all_paths, path_name
 from circuitax.kernel.forward import forward
+from circuitax.kernel.host_draws import host_generator
 from circuitax.kernel.interventions import Interventions, NormScales
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import Run, run
@@ -89,7 +90,7 @@ def _loss_without(
 
 def _one_broken_pair(model: Model, key: jax.Array, n: int) -> np.ndarray:
     """The share of palindromes with one token changed that the model still calls palindromes."""
-    draws = np.random.default_rng(np.asarray(jax.random.key_data(key), np.uint32))
+    draws = host_generator(key)
     half = draws.integers(0, 31, (n, 10))
     whole = np.pad(np.hstack([half, half[:, ::-1]]), ((0, 0), (1, 1)), constant_values=(31, 32))
     broken = np.repeat(whole[None], len(SECOND), axis=0)

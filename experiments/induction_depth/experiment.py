@@ -31,15 +31,13 @@ from circuitax.kernel.run import run as forward_run
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kernel.spectrum import trace
 from circuitax.kit.checks import require_at_least, require_divides, require_readable
-from circuitax.kit.measured_training import Trained, measured_training
+from circuitax.kit.language_arm import language_arm
+from circuitax.kit.measured_training import Trained
 from circuitax.kit.members import each_member
 from circuitax.kit.ragged import stack_named
 from circuitax.lab.lab import Lab
-from circuitax.models.extract_transformer import model_from_params
-from circuitax.models.transformer import Transformer
 from circuitax.records.record import Record
-from circuitax.training.ensemble import Plan, advance, init, new_members
-from circuitax.training.language import NextToken, text_losses
+from circuitax.training.language import text_losses
 from circuitax.training.optim import OptimSpec
 
 BUDGET_SECONDS = 150
@@ -109,18 +107,17 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     found, divergences = {}, {}
     for arm, (n_layers, d_model) in spec.arms().items():
         sizes = replace(spec.model, n_layers=n_layers, d_model=d_model)
-        plan = Plan(NextToken(Transformer(sizes), spec.task), spec.optim, spec.measure_every)
-        members = new_members(derive(key, arm), spec.optim.learning_rate, jnp.zeros(spec.seeds))
         name = f"layers-{n_layers}-width-{d_model}"
-        trained = measured_training(
+        trained = language_arm(
             lab,
             name,
-            init(plan, members),
-            advance(plan, members),
-            steps=spec.optim.steps,
+            derive(key, arm),
+            sizes,
+            spec.task,
+            spec.optim,
+            seeds=spec.seeds,
             every=spec.measure_every,
             measure=examine,
-            as_models=partial(model_from_params, spec=sizes),
         )
         change = _change(spec, trained)
         read = jax.jit(jax.vmap(read_heads, (0, 0, None)))
@@ -219,10 +216,8 @@ def _composed(model: Model, previous: Array) -> tuple[Array, Array]:
 
 
 def _dataset(spec: Spec, steps: np.ndarray, found: dict[str, dict[str, Any]]) -> xr.Dataset:
-    def stack(name: str, axis: int | None = None) -> np.ndarray:
-        """One array of all arms; those with fewer layers get NaN for the layers they lack."""
-        return stack_named(found.values(), name, axis)
-
+    # One array of all arms; those with fewer layers get NaN for the layers they lack.
+    stack = partial(stack_named, found.values())
     each_arm = ("arm", "member")
     sizes = np.array(list(spec.arms().values()))
     return xr.Dataset(

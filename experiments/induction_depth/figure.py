@@ -41,8 +41,9 @@ def curves(data: xr.Dataset) -> Figure:
             mean_curve(ax, part.step, part.values, colour, label=str(arm), marker=mark, each=False)
         ax.set(xlabel="steps", ylabel=label)
     zero_line(axes[0, 0])
-    reference_line(axes[0, 1], y=float(data.uniform), label="uniform", style="dotted")
-    legend_above(figure, axes[0, 0], columns=3)
+    even = reference_line(axes[0, 1], y=float(data.uniform), label="uniform", style="dotted")
+    axes[0, 1].legend(handles=[even], loc="lower left")
+    legend_above(figure, axes[0, 0], columns=3, title=_interval(data), title_fontsize=7)
     letter_panels(axes[0])
     return figure
 
@@ -89,8 +90,15 @@ def tokens(data: xr.Dataset) -> Figure:
         ax.set(title=str(arm), xlabel="steps")
         ax.set_xticks([0, int(data.step[-1])])
     axes[0, 0].set_ylabel("loss on last token, nats")
-    legend_above(figure, axes[0, 0], columns=3)
+    legend_above(figure, axes[0, 0], columns=3, title=_interval(data), title_fontsize=7)
+    letter_panels(axes[0])
     return figure
+
+
+def _interval(data: xr.Dataset) -> str:
+    """How many seeds the means are of."""
+    counts = sorted({int(n) for n in data.alive.sum("member").values})
+    return f"mean of {' or '.join(map(str, counts))} seeds each, 95 % interval"
 
 
 def _change(ax: Axes, part: xr.Dataset) -> None:

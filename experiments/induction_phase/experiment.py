@@ -26,15 +26,12 @@ from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.arms import file_name_of
 from circuitax.kit.checks import require_at_least, require_divides, require_readable
-from circuitax.kit.measured_training import measured_training
+from circuitax.kit.language_arm import language_arm
 from circuitax.kit.members import each_member
 from circuitax.kit.ragged import stack_named
 from circuitax.lab.lab import Lab
-from circuitax.models.extract_transformer import model_from_params
-from circuitax.models.transformer import Transformer
 from circuitax.records.record import Record
-from circuitax.training.ensemble import Plan, advance, init, new_members
-from circuitax.training.language import NextToken, text_losses
+from circuitax.training.language import text_losses
 from circuitax.training.optim import OptimSpec
 
 BUDGET_SECONDS = 120
@@ -95,17 +92,16 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     found, divergences = {}, {}
     for arm, (n_layers, smeared) in ARMS.items():
         sizes = replace(spec.model, n_layers=n_layers, smeared_keys=smeared)
-        plan = Plan(NextToken(Transformer(sizes), spec.task), spec.optim, spec.measure_every)
-        members = new_members(derive(key, arm), spec.optim.learning_rate, jnp.zeros(spec.seeds))
-        trained = measured_training(
+        trained = language_arm(
             lab,
             file_name_of(arm),
-            init(plan, members),
-            advance(plan, members),
-            steps=spec.optim.steps,
+            derive(key, arm),
+            sizes,
+            spec.task,
+            spec.optim,
+            seeds=spec.seeds,
             every=spec.measure_every,
             measure=examine,
-            as_models=partial(model_from_params, spec=sizes),
         )
         found[arm] = trained.curves | take_out(trained.models) | {"alive": trained.alive}
         divergences[arm] = trained.divergence
@@ -189,10 +185,8 @@ def without_heads(model: Model, texts: Array, task: RepeatedSource) -> dict[str,
 
 
 def _dataset(spec: Spec, steps: np.ndarray, found: dict[str, dict[str, Any]]) -> xr.Dataset:
-    def stack(name: str, axis: int | None = None) -> np.ndarray:
-        """One array of all arms; those with fewer layers get NaN for the layers they lack."""
-        return stack_named(found.values(), name, axis)
-
+    # One array of all arms; those with fewer layers get NaN for the layers they lack.
+    stack = partial(stack_named, found.values())
     over, each_arm = ("arm", "step", "member"), ("arm", "member")
     by_position = stack("loss_by_position")
     data = xr.Dataset(

@@ -197,11 +197,11 @@ def slope(record: Record) -> Figure:
         column[1].axvline(start, color=ORANGE, linewidth=1)
         reference_line(column[0], x=data.every_text_repeats)
         reference_line(column[1], y=data.every_text_repeats)
-        column[0].set(title=arm, xlabel="token index", xlim=(1, 32))
+        column[0].set(title=arm, xlabel="token index", xlim=(1, float(data["index"][-1])))
     axes[0, 0].set_ylabel("loss, nats")
     axes[0, 0].set_ylim(bottom=0)
     axes[1, 0].set_ylabel("token index")
-    bar = figure.colorbar(image, ax=axes[1].tolist(), shrink=0.9, extend="min", ticks=[0, 2, 4, 6])
+    bar = figure.colorbar(image, ax=axes[1].tolist(), shrink=0.9, extend="min")
     bar.set_label("fall of the loss,\nnats per e-fold")
     n = changed.sizes["member"]
     legend_above(figure, axes[0, 0], columns=2, title=f"means of {n} seeds, 95 % intervals")
@@ -218,7 +218,7 @@ def _loss_by_index(ax: Axes, members: xr.Dataset, start: float) -> None:
         rows = loss.transpose("position", "member")
         mean_curve(ax, members.index, rows, colour, label=label)
     ax.set_xscale("log", base=2)
-    ax.set_xticks([1, 2, 4, 8, 16, 32])
+    ax.set_xticks(2 ** np.arange(1 + np.floor(np.log2(float(members["index"][-1])))))
     ax.xaxis.set_major_formatter("{x:.0f}")
 
 

@@ -22,7 +22,8 @@ CLAIMS = (
         "m ε² grows linearly in ln N: slope at the smallest ε against the slope that the "
         "exact law with independent pairs gives (8.9 at ε = 0.3)",
         between(0.9, 1.1),
-        "the constant tends to 8 only as ε → 0; a resolution of 4 dimensions and 40 maps",
+        "the constant tends to 8 only as ε → 0; set for a resolution of 4 dimensions and 40 maps "
+        "of each N",
     ),
     THEOREM.claim(
         "jl-epsilon",
@@ -35,7 +36,7 @@ CLAIMS = (
         "Measured smallest m over its prediction from the exact law with pairs taken as "
         "independent: mean over N and ε",
         between(0.93, 1.07),
-        "dependence between pairs is weak; 40 maps give each threshold to about 3 %",
+        "dependence between pairs is weak; set for 40 maps, which give each threshold to about 3 %",
     ),
     ClaimSource("Dasgupta and Gupta 2003, Theorem 2.1", origin="theorem").claim(
         "jl-dasgupta-gupta",
@@ -59,7 +60,7 @@ CLAIMS = (
         "The transition sharpens with N: (m at 90 % − m at 10 %) / m at the largest N over "
         "the same at the smallest, mean over ε",
         between(0.2, 0.75),
-        "prediction 0.43; forty maps give each width to about 20 %",
+        "prediction 0.43; set for forty maps, which give each width to about 20 %",
         kind="shape",
         selection="all maps",
     ),

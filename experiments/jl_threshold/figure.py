@@ -1,7 +1,7 @@
 """How many dimensions are enough in practice, and by how much the bounds overshoot.
 
-threshold  The smallest m grows like log N, as the exact law says. It is 1.3 to 1.6 times below
-           Dasgupta–Gupta, more than four times below the proof of Theorem 27.
+threshold  The smallest m grows like log N, as the exact law says. It lies below the bound of
+           Dasgupta and Gupta, and far below the proof of Theorem 27.
            Refuted if dots leave the solid lines or reach the dashed ones.
 transition The more points, the narrower the range of m between never and always. Whether all
            pairs survive turns within it. Refuted if the curves have equal widths.

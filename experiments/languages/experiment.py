@@ -36,6 +36,7 @@ from circuitax.kernel.spec import TransformerSpec
 from circuitax.kernel.tokens import behind_start
 from circuitax.kit.checks import (
     require_at_least,
+    require_at_most,
     require_divides,
     require_equal,
     require_positive,
@@ -108,6 +109,8 @@ class Spec:
     def __post_init__(self) -> None:
         require_at_least(self, 1, "batch", "seeds", "windows", "offsets", "repeats")
         require_at_least(self, 1, "sources", "entries", "measure_every", "table_tokens")
+        require_at_most(self, "task.d_vocab", "table_tokens")
+        require_at_most(self, "table_tokens", "sources", "entries")
         require_at_least(self, 2 * FEWEST_WORDS, "words")
         object.__setattr__(self, "depth_rates", tuple(float(rate) for rate in self.depth_rates))
         if len(self.depth_rates) != len(DEPTHS):

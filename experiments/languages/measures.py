@@ -8,6 +8,7 @@ from circuitax.records.estimate import Estimate, exact, mean_estimates
 from circuitax.records.measured import Measured
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
+from circuitax.records.term_worth import local_attention, term_worth
 from experiments.languages.claims import CLAIMS
 
 COPIES = 0.1  # a random circuit of this rank is within 0.1 of 0
@@ -36,14 +37,7 @@ def _estimates(data: xr.Dataset) -> dict[str, Estimate]:
 def samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
     """One number for each seed of one language, by the claim whose mean it is."""
     none, one, two = (members.loss_of_depth.isel(model=i) for i in range(3))
-    order, first = members.order_loss, members.first_order_loss
-    by_direct = members.uniform - order.isel(order=0)
-    by_heads, by_virtual = (order.isel(order=k - 1) - order.isel(order=k) for k in (1, 2))
-    direct, layer_0, layer_1, both = (first.isel(selection=i) for i in range(4))
-    given_direct, given_both = direct - layer_0, layer_1 - both
-    n_ctx = int(members.n_ctx)
-    even = np.mean(2 / (np.arange(n_ctx // 2, n_ctx) + 1))
-    near = members.attention.isel(layer=0, offset=slice(0, 2)).sum("offset").mean("head")
+    worth = term_worth(members)
     found = {
         "zero-layers": none - members.bigram_loss,
         "one-layer": none - one,
@@ -51,15 +45,15 @@ def samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
         "most-copy": (members.ov_copying > COPIES).mean("cell"),
         "copying-rise": (members.ov_copying - members.ov_copying_at_init).mean("cell"),
         "copying-top-5": members.ov_top_5.max("cell") / members.chance_5,
-        "order-0": by_direct,
-        "order-1": by_heads,
-        "order-2": by_virtual,
-        "order-1-above-0": by_heads - by_direct,
-        "order-1-above-2": by_heads - by_virtual,
-        "layer-0-redundant": given_direct - given_both,
-        "layer-0-nearly-redundant": given_both / given_direct,
-        "layer-1-above-0": (layer_0 - both) - given_both,
-        "local": near - even,
+        "order-0": worth.direct,
+        "order-1": worth.heads,
+        "order-2": worth.virtual,
+        "order-1-above-0": worth.heads - worth.direct,
+        "order-1-above-2": worth.heads - worth.virtual,
+        "layer-0-redundant": worth.first_alone - worth.first_last,
+        "layer-0-nearly-redundant": worth.first_last / worth.first_alone,
+        "layer-1-above-0": worth.second_last - worth.first_last,
+        "local": local_attention(members),
         "previous-head": members.attention.isel(layer=0, offset=1).max("head"),
         "induction-head": members.prefix.max(("layer", "head")),
     }

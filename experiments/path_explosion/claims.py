@@ -28,7 +28,7 @@ FRAMEWORK = ClaimSource(
     origin="published",
     link=papers.FRAMEWORK,
 )
-DESIGN = ClaimSource("design section 11", kind="shape", n=8, selection=FINITE, origin="ours")
+OWN = ClaimSource("circuitax", kind="shape", n=8, selection=FINITE, origin="ours")
 CLAIMS = (
     ClaimSource("S0 section 6; framework paper", origin="theorem").claim(
         "paths-count",
@@ -69,34 +69,34 @@ CLAIMS = (
         origin="ours",
         link="",
     ),
-    DESIGN.claim(
+    OWN.claim(
         "depth-pays",
         "Depth pays: loss on answers of one layer minus that of the deepest models, nats",
         at_least(0.3),
         PILOT,
     ),
-    DESIGN.claim(
+    OWN.claim(
         "second-step-needs-depth",
         "One layer looks up one step and not a second one: its loss on answers that are two steps "
         "away minus on those one step away, nats",
         at_least(0.5),
         PILOT,
     ),
-    DESIGN.claim(
+    OWN.claim(
         "third-step-needs-depth",
         "Two layers look up two steps and not a third one: the same difference between answers "
         "three steps away and those two steps away, nats",
         at_least(0.3),
         PILOT,
     ),
-    DESIGN.claim(
+    OWN.claim(
         "ledger-complete",
         "Share of the deepest models in which the ledger proves its twenty largest paths "
         "to be the largest of all, on each text ranked",
         at_least(0.6),
         "95 % interval of 8 of 8 ends at 0.68",
     ),
-    DESIGN.claim(
+    OWN.claim(
         "ledger-brute-force",
         "In the deepest models the ledger's paths are the largest of all, computed one by "
         "one: greatest difference in size, over the largest path",
@@ -107,14 +107,14 @@ CLAIMS = (
         n=1,
         origin="theorem",
     ),
-    DESIGN.claim(
+    OWN.claim(
         "ledger-positions",
         "The share in which it proves the same of paths of heads and positions (ten "
         "thousand million at quick scale)",
         at_least(0.6),
         "as ledger-complete; a pilot with another key proved 3 of 3",
     ),
-    DESIGN.claim(
+    OWN.claim(
         "ledger-cost",
         "Share of all paths that the ledger has to evaluate in the deepest models",
         at_most(0.5),

@@ -32,15 +32,11 @@ from circuitax.kit.checks import (
     require_in,
     require_readable,
 )
-from circuitax.kit.measured_training import measured_training
+from circuitax.kit.language_arm import language_arm
 from circuitax.kit.members import each_member
 from circuitax.kit.ragged import stack_named
 from circuitax.lab.lab import Lab
-from circuitax.models.extract_transformer import model_from_params
-from circuitax.models.transformer import Transformer
 from circuitax.records.record import Record
-from circuitax.training.ensemble import Plan, advance, init, new_members
-from circuitax.training.language import NextToken
 from circuitax.training.optim import OptimSpec
 from experiments.path_explosion.path_ledger import rank, ranks
 
@@ -88,18 +84,15 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     arms, divergences = {}, {}
     for depth in range(1, spec.max_depth + 1):
         sizes = replace(spec.model, n_layers=depth)
-        plan = Plan(NextToken(Transformer(sizes), spec.task), spec.optim, spec.chunk)
-        members = new_members(
-            derive(key, f"{depth} layers"), spec.optim.learning_rate, jnp.zeros(spec.seeds)
-        )
-        trained = measured_training(
+        trained = language_arm(
             lab,
             f"depth-{depth}",
-            init(plan, members),
-            advance(plan, members),
-            steps=spec.optim.steps,
+            derive(key, f"{depth} layers"),
+            sizes,
+            spec.task,
+            spec.optim,
+            seeds=spec.seeds,
             every=spec.chunk,
-            as_models=partial(model_from_params, spec=sizes),
         )
         models = trained.models
         found = lab.stage(f"terms-{depth}", examine, models)

@@ -35,7 +35,7 @@ from circuitax.records.estimate import mean_estimate
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
 
-DEPTHS = (GREY, SKY, BLUE, GREEN, ORANGE, PINK, BLACK, BLACK)
+DEPTHS = (GREY, SKY, BLUE, GREEN, ORANGE, PINK, BLACK, BLACK, BLACK)  # orders 0 to 8 as well
 
 
 @styled

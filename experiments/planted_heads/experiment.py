@@ -66,6 +66,8 @@ class Spec:
         require_positive(self, "gain")
         require_at_most(self, "d_vocab", "distinct")
         require_at_most(self, self.distinct * self.repeats, "offsets")
+        if self.d_model % 2:
+            raise ValueError(f"d_model={self.d_model} must be even: positions come in pairs")
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:

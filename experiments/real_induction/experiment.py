@@ -22,17 +22,19 @@ from circuitax.circuits.detectors import detect
 from circuitax.circuits.folding import fold_norms
 from circuitax.circuits.in_context import token_losses
 from circuitax.kernel.forward import forward
+from circuitax.kernel.host_draws import host_generator
 from circuitax.kernel.interventions import ablate_heads
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as forward_run
 from circuitax.kit.checks import require_at_least
 from circuitax.kit.real_model import (
     REAL,
+    at_hand,
     check_real_name,
     missing,
     open_weights,
     outside_inputs,
-    real_texts,
+    text_stretches,
 )
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
@@ -131,9 +133,8 @@ def prose_losses(
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     """Read the model, remove heads, spoil keys; without the package say how to get it."""
     weights_key, draws_key = jax.random.split(key)
-    notes = {"weights": spec.weights, "missing": missing(spec.weights)}
+    notes = at_hand(spec.weights, lab)
     if notes["missing"]:
-        lab.log(f"no weights: {notes['missing']}")
         return Record(data=xr.Dataset(), notes=notes)
     model = open_weights(spec.weights, weights_key)
     texts = repeats(spec.texts, spec.length, model.d_vocab)
@@ -151,7 +152,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     inducers = _top(mean[KINDS.index(PREFIX)], spec.top)
     before = _top(mean[KINDS.index(PREVIOUS)], spec.top)
     rest = np.setdiff1d(np.arange(nothing.size), inducers)
-    rng = np.random.default_rng(np.asarray(jax.random.key_data(draws_key), np.uint32))
+    rng = host_generator(draws_key)
     drawn = [rng.choice(rest, spec.top, replace=False) for _ in range(spec.draws)]
     sets = {"induction": inducers, "previous": before}
     sets |= {f"random {i}": chosen for i, chosen in enumerate(drawn)}
@@ -174,7 +175,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     prose: dict[str, tuple[tuple[str, ...], np.ndarray]] = {}
     notes["no_prose"] = missing(spec.weights, text=True)
     if not notes["no_prose"]:
-        stretches = _stretches(spec, rng)
+        stretches = text_stretches(spec.weights, rng, spec.chapters, spec.stretch)
         marks = np.stack([nothing, *(_marked(nothing, chosen) for chosen in sets.values())])
         lab.log("prose")
         each = [
@@ -211,17 +212,6 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         attrs={"d_model": model.d_model},
     )
     return Record(data=data, notes=notes | {"length": spec.length})
-
-
-def _stretches(spec: Spec, rng: np.random.Generator) -> np.ndarray:
-    """Beginnings of chapters that are long enough, ``[chapters, stretch]``."""
-    found: list[np.ndarray] = []
-    for ids in real_texts(spec.weights, rng):
-        if len(ids) >= spec.stretch:
-            found.append(ids[: spec.stretch])
-        if len(found) == spec.chapters:
-            return np.stack(found)
-    raise ValueError(f"chapters={spec.chapters} must be at most {len(found)}, those long enough")
 
 
 def _top(scores: np.ndarray, n: int) -> np.ndarray:

@@ -25,6 +25,7 @@ from circuitax.figures.marks import mean_bars, reference_line, seed_column, seed
 from circuitax.figures.notice import notice
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE
 from circuitax.figures.style import headline, letter_panels, new_figure, styled
+from circuitax.records.real_model import model_read
 from circuitax.records.record import Record
 from experiments.real_induction.measures import draws, of_top, prose_rises, rises
 from experiments.real_induction.pairs import READINGS, heads_of, places
@@ -34,6 +35,9 @@ from experiments.real_induction.repeats import NEW, PAIR, SEEN
 SETS = {"intact": BLACK, "induction": BLUE, "previous": ORANGE}
 NAMED = 4  # heads with their names beside them
 BLOCK = 4  # places that a point of the loss curves is the mean of; one block ends at the turn
+
+# What is predicted, in words.
+WHERE = ("a pair of tokens comes again", "a token comes again behind others", "a token is new")
 
 
 @styled
@@ -46,7 +50,7 @@ def draw(record: Record) -> dict[str, Figure]:
                 f"SmolLM2 was not read, so that nothing was measured.\n{notes['missing']}"
             )
         }
-    what = "SmolLM2-135M" if notes["weights"] == "smollm2" else "A small random model"
+    what = model_read(notes)
     if notes["no_prose"]:
         prose_figure = notice(f"No prose was read.\n{notes['no_prose']}")
     else:
@@ -147,7 +151,9 @@ def composition(data: xr.Dataset, length: int, what: str) -> Figure:
     reference_line(left, y=data.attrs["d_model"] ** -0.5, label="random rotation, mean")
     left.set_xticks(range(len(readers)), [f"{layer}.{head}" for layer, head in readers])
     left.set(xlabel="induction head; in each column earlier layers to the left")
-    left.set(ylabel="K-composition", title="What induction heads read as keys")
+    left.set(
+        ylabel="K-composition", title=f"What induction heads read as keys, {length - 1} tokens back"
+    )
     left.set_ylim(0, 1.3 * np.nanmax(np.append(keys.values, 0.1)))
     left.legend(loc="upper left", ncols=3, fontsize="x-small")
     place = places(data)
@@ -163,14 +169,14 @@ def composition(data: xr.Dataset, length: int, what: str) -> Figure:
     reference_line(right, y=0.5, label="a random pair")
     right.set_xticks(range(len(READINGS)), ["queries", "keys", "values"])
     right.set(xlim=(-0.5, 2.5), ylim=(-0.05, 1.25), ylabel="share of pairs that compose less")
-    right.set(xlabel="read as", title="Among pairs of the same layers")
+    right.set(xlabel="read as (lines: means)", title="Among pairs of the same layers")
     right.legend(loc="upper right", fontsize="x-small")
     letter_panels(axes[0])
-    headline(
-        figure,
-        f"{what}: as keys, induction heads read what previous-token heads write "
-        f"({length - 1} tokens back; lines: means)",
-    )
+    above = 100 * float(place.sel(reading="K").mean())
+    message = "no previous-token head stands before an induction head"
+    if np.isfinite(above):
+        message = f"{above:.0f} % of pairs compose less than previous-token with induction heads"
+    headline(figure, f"{what}, through keys: {message}")
     return figure
 
 
@@ -238,13 +244,16 @@ def prose(data: xr.Dataset, what: str) -> Figure:
     right.set_xticks(range(3), ["pair seen\nbefore", "token seen\nbefore", "new token"])
     right.set(xlim=(-0.5, 2.5), ylabel="rise of the loss, nats", title="Cost by what is predicted")
     right.margins(y=0.3)
-    right.legend(loc="upper right", fontsize="x-small")
+    title = f"{data.sizes['chapter']} chapters, mean and 95 % t"
+    right.legend(loc="upper right", fontsize="x-small", title=title, title_fontsize="x-small")
     letter_panels(axes[0])
-    chapters = data.sizes["chapter"]
+    worth = [
+        float(prose_rises(data, kind).sel(set="induction").mean()) for kind in (PAIR, SEEN, NEW)
+    ]
+    most = int(np.argmax(np.nan_to_num(worth, nan=-np.inf)))
     headline(
         figure,
-        f"{what} on prose: induction heads are worth most where a pair of tokens comes again "
-        f"({chapters} chapters, mean and 95 % t)",
+        f"{what} on prose: without {n} induction heads most is lost where {WHERE[most]}",
     )
     return figure
 

@@ -6,6 +6,7 @@ import xarray as xr
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, exact, mean_estimate
 from circuitax.records.measured import Measured
+from circuitax.records.real_model import not_smollm2
 from circuitax.records.record import Record
 from experiments.real_induction.claims import CLAIMS
 from experiments.real_induction.pairs import of_pairs, places
@@ -18,13 +19,10 @@ CELLS = ("layer", "head")
 def measure(record: Record) -> Measured:
     """What each claim names; nothing where there was no SmolLM2, or on other texts."""
     notes, data = record.notes, record.data
-    if notes["missing"]:
-        return Measured({}, {}, unmet_rest(CLAIMS, {}, f"no weights: {notes['missing']}"))
-    if notes["weights"] != "smollm2":
-        why = f"weights={notes['weights']}: a small random model, and not SmolLM2"
-        return Measured({}, {}, unmet_rest(CLAIMS, {}, why))
-    if (notes["length"], data.sizes["text"]) != (64, 4):
+    why = not_smollm2(notes)
+    if not why and (notes["length"], data.sizes["text"]) != (64, 4):
         why = f"length={notes['length']}, texts={data.sizes['text']}: the texts are not the claims'"
+    if why:
         return Measured({}, {}, unmet_rest(CLAIMS, {}, why))
     found = estimates(data)
     if notes["no_prose"]:

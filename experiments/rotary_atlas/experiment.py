@@ -7,7 +7,6 @@ only MLPs write to, so that weights alone give them; or streams seen on text.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,17 +17,18 @@ from jaxtyping import Array, Float, Int
 from circuitax.circuits.offset_kernels import measured_kernel, score_kernel
 from circuitax.circuits.rotary import best_offset, offset_scores
 from circuitax.kernel.forward import forward
+from circuitax.kernel.host_draws import host_generator
 from circuitax.kernel.interventions import Trace, ablate_heads
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kit.checks import require_at_least, require_below
 from circuitax.kit.real_model import (
     REAL,
+    at_hand,
     check_real_name,
-    missing,
     open_weights,
     outside_inputs,
-    real_texts,
+    text_stretches,
 )
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
@@ -72,14 +72,12 @@ class Spec:
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     """Kernels over offsets, from weights and from text; without packages say how to get them."""
-    notes: dict[str, Any] = {"weights": spec.weights, "missing": missing(spec.weights, text=True)}
+    notes = at_hand(spec.weights, lab, text=True)
     if notes["missing"]:
-        lab.log(f"nothing to read: {notes['missing']}")
         return Record(data=xr.Dataset(), notes=notes)
     model = open_weights(spec.weights, derive(key, "weights"))
-    seed = np.asarray(jax.random.key_data(derive(key, "texts")), np.uint32)
-    rng = np.random.default_rng(seed)
-    texts = _stretches(spec, rng)
+    rng = host_generator(derive(key, "texts"))
+    texts = text_stretches(spec.weights, rng, spec.texts, spec.length, middle=True)
     seen = [look(model, jnp.asarray(text), spec.offsets) for text in texts]
     kernels, raw, mean_streams = (np.stack(list(part)) for part in zip(*seen, strict=True))
     ids = jnp.asarray(rng.integers(0, model.d_vocab, spec.tokens))
@@ -134,17 +132,3 @@ def _read(trace: Trace) -> Float[Array, "n_layers n_ctx d_model"]:
     """What heads read at each position, before the gain of their norm."""
     streams, scales = trace.streams[:-1], trace.scales.attention
     return streams if scales is None else streams / scales[..., None]
-
-
-def _stretches(spec: Spec, rng: np.random.Generator) -> list[np.ndarray]:
-    """Stretches from the middle of chapters that are long enough."""
-    found: list[np.ndarray] = []
-    for ids in real_texts(spec.weights, rng):
-        if len(found) == spec.texts:
-            break
-        if len(ids) >= spec.length:
-            start = (len(ids) - spec.length) // 2
-            found.append(ids[start : start + spec.length])
-    if len(found) < spec.texts:
-        raise ValueError(f"texts={spec.texts} must be at most {len(found)}, the chapters there are")
-    return found

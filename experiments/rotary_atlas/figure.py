@@ -17,6 +17,7 @@ from circuitax.figures.marks import reference_line
 from circuitax.figures.notice import notice
 from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE, SEQUENTIAL
 from circuitax.figures.style import headline, letter_panels, new_figure, styled
+from circuitax.records.real_model import model_read
 from circuitax.records.record import Record
 from circuitax.records.roc import roc_area, roc_curve
 from experiments.rotary_atlas.measures import by_name
@@ -35,7 +36,7 @@ def draw(record: Record) -> dict[str, Figure]:
     data, notes = record.data, record.notes
     if notes["missing"]:
         return {"atlas": notice(f"Nothing was measured.\n{notes['missing']}")}
-    what = "SmolLM2-135M" if notes["weights"] == "smollm2" else "A small random model"
+    what = model_read(notes)
     return {"atlas": atlas(data, what), "names": names(data, what)}
 
 

@@ -6,6 +6,7 @@ import xarray as xr
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, mean_of_finite
 from circuitax.records.measured import Measured
+from circuitax.records.real_model import not_smollm2
 from circuitax.records.record import Record
 from circuitax.records.roc import roc_area
 from experiments.rotary_atlas.claims import CLAIMS
@@ -15,9 +16,7 @@ from experiments.rotary_atlas.names import LOCAL, NEAR, PREVIOUS
 def measure(record: Record) -> Measured:
     """What each claim names; nothing where there was no SmolLM2."""
     notes = record.notes
-    why = f"nothing to read: {notes['missing']}" if notes["missing"] else ""
-    if not why and notes["weights"] != "smollm2":
-        why = f"weights={notes['weights']}: a small random model, and not SmolLM2"
+    why = not_smollm2(notes)
     if why:
         return Measured({}, {}, unmet_rest(CLAIMS, {}, why))
     found = estimates(record.data)

@@ -6,7 +6,6 @@ in the paper's models, and are looked for in SmolLM2-135M.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +18,7 @@ from circuitax.circuits.folding import fold_read, over_heads
 from circuitax.circuits.spectra import copying_score
 from circuitax.kernel.chain import chain_of
 from circuitax.kernel.forward import forward
+from circuitax.kernel.host_draws import host_generator
 from circuitax.kernel.keys import derive
 from circuitax.kernel.linalg import cosine
 from circuitax.kernel.model import Model
@@ -26,11 +26,11 @@ from circuitax.kernel.per_head import per_head
 from circuitax.kit.checks import require_at_least
 from circuitax.kit.real_model import (
     REAL,
+    at_hand,
     check_real_name,
-    missing,
     open_weights,
     outside_inputs,
-    real_texts,
+    text_stretches,
 )
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
@@ -67,15 +67,12 @@ class Spec:
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     """Spectra, cosines and eigenvalues of weights; attention on text; without packages say how."""
-    notes: dict[str, Any] = {"weights": spec.weights, "missing": missing(spec.weights, text=True)}
+    notes = at_hand(spec.weights, lab, text=True)
     if notes["missing"]:
-        lab.log(f"nothing to read: {notes['missing']}")
         return Record(data=xr.Dataset(), notes=notes)
     model = open_weights(spec.weights, derive(key, "weights"))
-    seed = np.asarray(jax.random.key_data(derive(key, "texts")), np.uint32)
-    texts = real_texts(spec.weights, np.random.default_rng(seed))
-    long_enough = (text[: spec.length] for text in texts if len(text) >= spec.length)
-    rows = [jnp.asarray(next(long_enough)) for _ in range(spec.texts)]
+    rng = host_generator(derive(key, "texts"))
+    rows = jnp.asarray(text_stretches(spec.weights, rng, spec.texts, spec.length))
     present = lab.stage("present", lambda: np.stack([attention_to_present(model, r) for r in rows]))
     cosines = {name: np.asarray(value) for name, value in neuron_cosines(model).items()}
     edges = np.linspace(-1, 1, spec.bins + 1)

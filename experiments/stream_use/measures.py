@@ -5,6 +5,7 @@ import numpy as np
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import exact, mean_estimate
 from circuitax.records.measured import Measured
+from circuitax.records.real_model import not_smollm2
 from circuitax.records.record import Record
 from experiments.stream_use.claims import CLAIMS
 
@@ -15,9 +16,7 @@ NEGATIVE = -0.3
 def measure(record: Record) -> Measured:
     """What each claim names; nothing where there was no SmolLM2."""
     data, notes = record.data, record.notes
-    why = f"nothing to read: {notes['missing']}" if notes["missing"] else ""
-    if not why and notes["weights"] != "smollm2":
-        why = f"weights={notes['weights']}: a small random model, and not SmolLM2"
+    why = not_smollm2(notes)
     if why:
         return Measured({}, {}, unmet_rest(CLAIMS, {}, why))
     quarter = data.sizes["component"] // 4

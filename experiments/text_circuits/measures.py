@@ -8,6 +8,7 @@ from circuitax.records.head_roles import PREFIX_SCORE, PREVIOUS_SCORE
 from circuitax.records.measured import Measured
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
+from circuitax.records.term_worth import local_attention, term_worth
 
 
 def measure(record: Record) -> Measured:
@@ -19,28 +20,21 @@ def measure(record: Record) -> Measured:
 
 def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
     """One number for each seed, by the claim whose mean it is."""
-    order, first = members.order_loss, members.first_order_loss
-    by_direct = members.uniform - order.isel(order=0)
-    by_heads, by_virtual = (order.isel(order=k - 1) - order.isel(order=k) for k in (1, 2))
-    direct, layer_0, layer_1, both = (first.isel(selection=i) for i in range(4))
-    given_direct, given_both = direct - layer_0, layer_1 - both
-    n_ctx = int(members.n_ctx)
-    even = np.mean(2 / (np.arange(n_ctx // 2, n_ctx) + 1))
-    near = members.attention.isel(layer=0, offset=slice(0, 2)).sum("offset").mean("head")
+    worth = term_worth(members)
     z = members.composition_z.sel(kind=["K", "V"])
     raised = (members.ablated - members.ablated_preserving).isel(layer=0).mean("head")
     return {
-        "text-order-0": by_direct,
-        "text-order-0-above-bigram": order.isel(order=0) - members.bigram_loss,
-        "text-order-1-above-0": by_heads - by_direct,
-        "text-order-1-above-2": by_heads - by_virtual,
-        "text-order-2": by_virtual,
-        "text-layer-0-redundant": given_direct - given_both,
-        "text-layer-0-nearly-redundant": given_both / given_direct,
-        "text-layer-1-above-0": (layer_0 - both) - given_both,
+        "text-order-0": worth.direct,
+        "text-order-0-above-bigram": members.order_loss.isel(order=0) - members.bigram_loss,
+        "text-order-1-above-0": worth.heads - worth.direct,
+        "text-order-1-above-2": worth.heads - worth.virtual,
+        "text-order-2": worth.virtual,
+        "text-layer-0-redundant": worth.first_alone - worth.first_last,
+        "text-layer-0-nearly-redundant": worth.first_last / worth.first_alone,
+        "text-layer-1-above-0": worth.second_last - worth.first_last,
         "text-composition-below-null": z.mean(["kind", "writer", "reader"]),
         "text-copying-rises": (members.copying - members.copying_at_init).mean(["layer", "head"]),
-        "text-local": near - even,
+        "text-local": local_attention(members),
         "text-previous-head": members.attention.isel(layer=0, offset=1).max("head"),
         "text-positional": members.positional.mean("head"),
         "text-patterns-react": raised,

@@ -9,6 +9,7 @@ from circuitax.records.head_roles import PREFIX_SCORE, composition_rise
 from circuitax.records.measured import Measured
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
+from circuitax.records.term_worth import term_worth
 from experiments.text_induction_circuits.claims import CLAIMS, CORNER
 
 
@@ -35,9 +36,7 @@ def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
     matching = members.matching.isel(reader=induction)
     through_previous = matching.isel(writer=previous)
     least = members.previous.isel(layer=0).argmin("head")
-    order, first = members.order_loss, members.first_order_loss
-    direct, layer_0, layer_1, both = (first.isel(selection=i) for i in range(4))
-    given_direct, given_both = direct - layer_0, layer_1 - both
+    worth = term_worth(members)
     first_head = {"layer": 0, "head": previous}
     raised = (members.ablated - members.ablated_preserving).isel(first_head)
     on_text, on_random = (members.sel(where=where) for where in ("text", "random"))
@@ -59,12 +58,10 @@ def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
         "primed-attends": of_induction(on_text, "top_is_match"),
         "primed-raises": of_induction(on_text, "raises"),
         "primed-stripes": of_induction(on_random, "stripes") - in_layer_0,
-        "primed-order-1-above-2": order.isel(order=0)
-        - 2 * order.isel(order=1)
-        + order.isel(order=2),
-        "primed-layer-0-redundant": given_direct - given_both,
-        "primed-layer-0-nearly-redundant": given_both / given_direct,
-        "primed-layer-1-above-0": layer_0 - layer_1,
+        "primed-order-1-above-2": worth.heads - worth.virtual,
+        "primed-layer-0-redundant": worth.first_alone - worth.first_last,
+        "primed-layer-0-nearly-redundant": worth.first_last / worth.first_alone,
+        "primed-layer-1-above-0": worth.second_last - worth.first_last,
         "primed-previous-through-patterns": raised,
     }
 

@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, Key
 from circuitax.data.fingerprint import ABSENT, fingerprint
 from circuitax.kernel.keys import derive, member_keys
 from circuitax.kit.checks import require_at_least
+from circuitax.kit.real_model import RANDOM
 from circuitax.lab.lab import Lab
 from circuitax.models.smollm2 import HOW, has_smollm2, smollm2_file
 from circuitax.projection.coherence import coherence
@@ -29,7 +30,6 @@ from experiments.text_superposition.features import FeatureSpec, features, own_t
 from experiments.text_superposition.levels import LEVELS, MULTIPLES, TAIL
 from experiments.text_superposition.weights import (
     OURS,
-    RANDOM,
     REAL,
     SMOLLM2,
     Rows,

@@ -64,8 +64,23 @@ def tails(record: Record) -> Figure:
     axes[0, 0].set_ylabel("share of pairs above")
     _legend_below(figure, axes[0, 0])
     letter_panels(axes[0][: len(models)])
-    headline(figure, "Real directions overlap more than random ones, tokens of SmolLM2 most")
+    headline(figure, _overlaps_message(record.data))
     return figure
+
+
+def _over_random(data: xr.Dataset) -> xr.DataArray:
+    """Mean square overlap of each set as it is, over that of random ones."""
+    return data.mean_square.sel(centred=False) / data.null_mean_square.mean("draw")
+
+
+def _overlaps_message(data: xr.Dataset) -> str:
+    ratio = _over_random(data)
+    most = data.isel(set=int(ratio.argmax("set")))
+    label = {**KINDS, GATE[0]: GATE[1:]}[most.kind.item()][1]
+    return (
+        f"{int((ratio > 1).sum())} of {ratio.size} sets of directions overlap more than random "
+        f"ones, most of all {label} of {NAMES[most.model.item()]}"
+    )
 
 
 def _tail_panel(ax: Axes, data: xr.Dataset, name: str) -> None:
@@ -133,7 +148,14 @@ def layers(record: Record) -> Figure:
     _dims(right, data, models)
     _legend_below(figure, left)
     letter_panels(axes[0])
-    headline(figure, "SmolLM2: neurons overlap little more than random directions, tokens far more")
+    ratio, of_tokens = _over_random(data), (data.kind == "tokens").values
+    own = (data.model == name).values
+    neurons, tokens = (float(ratio[own & kind].median()) for kind in (~of_tokens, of_tokens))
+    headline(
+        figure,
+        f"{NAMES[name]}: mean square overlap over that of random directions, {neurons:.2g} of "
+        f"neurons (median), {tokens:.2g} of tokens",
+    )
     return figure
 
 
@@ -183,8 +205,8 @@ def features(record: Record) -> Figure:
     for ax, measured in ((middle, "mean_square"), (right, "dimensionality_sum")):
         for place, (kind, (colour, _)) in enumerate(kinds.items()):
             for centred, shift in ((False, -0.18), (True, 0.18)):
-                values = _over_random(data, kind, measured, centred)
-                mark = {"markerfacecolor": "white"} if centred else {}
+                values = _kind_over_random(data, kind, measured, centred)
+                mark: dict[str, Any] = {"markerfacecolor": "white"} if centred else {}
                 seed_dots(ax, place + shift, values, colour, half_width=0.1, size=5, opacity=0.4)
                 if kind == "features" and np.isfinite(values).any():
                     found = [mean_of_finite(values)]
@@ -250,7 +272,7 @@ def _feature_tail(ax: Axes, data: xr.Dataset) -> None:
     ax.legend(fontsize=6, loc="upper right")
 
 
-def _over_random(data: xr.Dataset, kind: str, measured: str, centred: bool) -> np.ndarray:
+def _kind_over_random(data: xr.Dataset, kind: str, measured: str, centred: bool) -> np.ndarray:
     """A number over that of random directions: one for each autoencoder, or for each layer."""
     if kind == "features":
         null = data[f"feature_null_{measured}"].sel(centred=False)

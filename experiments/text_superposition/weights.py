@@ -12,27 +12,15 @@ from circuitax.circuits.folding import fold_read
 from circuitax.config.catalogue import checkout
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
-from circuitax.kernel.positions import Positions
-from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.kept_models import KeptModels
+from circuitax.kit.real_model import RANDOM, open_weights
 from circuitax.lab.runs import ACCEPTED, ARRAYS, PUBLISHED, TOKENIZER
 from circuitax.models.pretrained import load_pretrained
 from circuitax.models.smollm2 import has_smollm2
-from circuitax.models.transformer import init_model
 
 OURS, SMOLLM2 = "ours", "smollm2"
-REAL, RANDOM = "real", "random"
+REAL = "real"
 FULL = "full"  # the transformer with MLPs among our text models
-SMALL = TransformerSpec(
-    d_vocab=40,
-    n_layers=2,
-    n_heads=2,
-    d_model=16,
-    d_mlp=24,
-    gated=True,
-    positions=Positions.rotary,
-    norm=Norm.rmsnorm,
-)
 
 
 class Rows(NamedTuple):
@@ -69,7 +57,7 @@ def open_models(weights: str, key: jax.Array) -> dict[str, Model]:
         key: For random ones.
     """
     if weights == RANDOM:
-        return {OURS: init_model(key, SMALL, jnp.zeros(()).dtype)}
+        return {OURS: open_weights(RANDOM, key)}
     found = {}
     if own_weights().is_file():
         found[OURS] = KeptModels.of_run(accepted_run()).published(FULL)[1]

@@ -6,9 +6,9 @@ import xarray as xr
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import (
     Estimate,
-    exact,
     geometric_estimate,
     mean_of_finite,
+    selected,
     share_estimate,
 )
 from circuitax.records.measured import Measured
@@ -60,8 +60,8 @@ def _sanity(data: xr.Dataset) -> dict[str, Estimate]:
     whole = data.sanity_pure.sum("sanity_neuron").values[0] == 6
     solved = (data.sanity_unexplained.max("sanity_feature").values[0] < 0.05) & whole
     return {
-        "T10-neurons": exact(both_sides(W_in, W_out).sum(), n),
-        "T10-gain": exact(np.abs(gain - 1).max(), n),
+        "T10-neurons": selected(both_sides(W_in, W_out).sum(), n),
+        "T10-gain": selected(np.abs(gain - 1).max(), n),
         "T10-seeds": share_estimate(solved),
     }
 

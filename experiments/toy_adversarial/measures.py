@@ -7,6 +7,9 @@ from circuitax.records.estimate import exact, mean_estimate
 from circuitax.records.measured import Measured
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
+from experiments.toy_adversarial.claims import CLAIMS
+
+DEFENCE = 0.8  # strength of the attacks in training that the claims are about
 
 
 def measure(record: Record) -> Measured:
@@ -27,6 +30,9 @@ def measure(record: Record) -> Measured:
     none, full = left.isel(defence=weakest), left.isel(defence=strongest)
     kept = guarded.defended_kept_per_dimension.isel(defence=strongest)
     bounds = ("over_bound", "defended_over_bound", "optimum_over_bound")
+    ends = float(left.defence[weakest]), float(left.defence[strongest])
+    other = f"defence goes from {ends[0]:g} to {ends[1]:g}, the claims are about 0 and {DEFENCE:g}"
+    trained = [claim.id for claim in CLAIMS if claim.id.startswith("adversarial-training")]
     return Measured(
         {
             "adversarial-rise": mean_estimate(attack[sparse] / attack[dense]),
@@ -40,4 +46,5 @@ def measure(record: Record) -> Measured:
             "adversarial-bound": exact(max(float(data[name].max()) for name in bounds)),
         },
         {},
+        {} if np.allclose(ends, (0, DEFENCE)) else dict.fromkeys(trained, other),
     )

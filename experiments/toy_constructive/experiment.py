@@ -36,6 +36,7 @@ from circuitax.training.optim import OptimSpec
 from circuitax.training.toy_dependent import DependentHyper, DependentToy
 
 BUDGET_SECONDS = 60
+EVENING_SECONDS = 130  # by its work against quick scale; not run
 PAPER_SECONDS = 1500  # by its work against quick scale; not run
 KINDS = ("independent", "circular", "clustered")
 

@@ -4,9 +4,10 @@ import numpy as np
 import xarray as xr
 
 from circuitax.records.claims import unmet_rest
-from circuitax.records.estimate import Estimate, exact, mean_estimate
+from circuitax.records.estimate import Estimate, mean_estimate
 from circuitax.records.measured import Measured
 from circuitax.records.record import Record
+from circuitax.records.resampled import resampled_estimate
 from experiments.toy_constructive.claims import CLAIMS, DEPENDENT
 
 DECAYS = (0.0, 0.1, 0.3)
@@ -65,10 +66,13 @@ def _losses(data: xr.Dataset) -> dict[str, Estimate]:
         found[f"constructive-decay-{kind}"] = mean_estimate(change)
         found[f"constructive-arranged-{kind}"] = mean_estimate(exchanged.sel(kind=kind, decay=0.0))
     control = abs(1 / exchanged.sel(kind="independent") - 1).mean("decay")
-    linear = (data.loss.sel(decay=0.0).mean("seed") / data.linear_loss).max()
+    against = (data.loss.sel(decay=0.0) / data.linear_loss).transpose("seed", ...).values
+    linear = resampled_estimate(
+        lambda seeds: float(against[seeds].mean(axis=0).max()), len(against)
+    )
     return found | {
         "constructive-control": mean_estimate(control),
-        "constructive-linear": exact(linear, data.sizes["seed"]),
+        "constructive-linear": linear,
     }
 
 

@@ -66,8 +66,9 @@ def scores(record: Record) -> Figure:
     letter_panels(axes[0])
     ends = record.data.cosine.mean("seed").values
     start = float(record.data.start_cosine.mean("seed").values[0])
-    message = f"Published cosine {ends[0]:.3f} in two dimensions ({start:.3f} before training)"
-    headline(figure, f"{message}, {ends[-1]:.3f} in ten")
+    small, large = (record.notes["sizes"][size][1] for size in ("small", "large"))
+    message = f"Published cosine {ends[0]:.3f} in {small} dimensions ({start:.3f} before training)"
+    headline(figure, f"{message}, {ends[-1]:.3f} in {large}")
     return figure
 
 
@@ -91,11 +92,12 @@ def parts(record: Record) -> Figure:
     axes[0, 1].set_ylabel("feature that is on")
     figure.colorbar(image, ax=axes[0, -1], label="importance")
     letter_panels(axes[0])
-    sharing = int((alone[0].max(axis=1) - alone[0].sum(axis=1) < -0.1).sum())
+    n = len(alone[0])
+    own = round(n * float(record.data.one_to_one.sel(target=name).isel(seed=0)))
     headline(
         figure,
-        f"One model: {len(alone[0]) - sharing} of {len(alone[0])} features turn on one "
-        "subcomponent of the encoder each",
+        f"One model: {own} of {n} features turn on one subcomponent of the encoder each, which no "
+        "other does",
     )
     return figure
 

@@ -1,10 +1,10 @@
 """Linear models keep five features; ReLU models store more of them, the sparser they are.
 
 small       Linear and dense ReLU models keep the five most important features, at right angles.
-            Sparser features share dimensions, the less important ones first. At the sparsest two
-            densities the best of the seeds is 0.5 to 2.4 % above the optimum. This is refuted
-            if the linear column has entries off the first five of the diagonal, or if down to
-            p = 0.01 the best trained networks and the exact optimum show different patterns.
+            Sparser features share dimensions, the less important ones first. This is refuted if
+            the linear column has entries off the first five of the diagonal, or if the best trained
+            networks and the exact optimum show different patterns before the sparsest densities,
+            at which training stops short of the optimum.
 scaled      80 features in 20 dimensions show the same. This is refuted if the order of the panels
             or their shapes differ from those of the small model.
 counts      The number of represented features rises with sparsity as published. This is refuted

@@ -7,11 +7,13 @@ from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, exact, mean_estimate
 from circuitax.records.measured import Measured
 from circuitax.records.record import Record
+from circuitax.records.resampled import resampled_estimate
 from circuitax.superposition.transitions import Transition, transitions
 from experiments.toy_geometry.claims import CLAIMS, NOTEBOOK_STAR
 
 # 1/p of the plateau at which every seed counts, and of the end of the comparison.
 PLATEAU = (2.1, 3.6)
+AFTER = 3.5  # 1/p from which on D* falls: its last density on the plateau and the later ones
 LEAST_DIMENSIONALITY = 0.02  # the notebook's threshold for a feature that has any dimension
 
 
@@ -24,7 +26,7 @@ def measure(record: Record) -> Measured:
         m = record.notes["n_hidden"]
         found = _star(data) | _each(data, m) | _labels(data) | _theory(data)
     reason = "this run has other densities, or networks that diverged"
-    return Measured(found, unmet_rest(CLAIMS, found, reason))
+    return Measured(found, {}, unmet_rest(CLAIMS, found, reason))
 
 
 def best_factors(data: xr.Dataset) -> list[Transition]:
@@ -45,19 +47,20 @@ def plateau(data: xr.Dataset) -> xr.Dataset:
 def _star(data: xr.Dataset) -> dict[str, Estimate]:
     """D* of all seeds."""
     star = data.dimensions_per_feature
-    mean = star.mean("seed")
-    after = mean.values[data.inverse_density.values > 3.5]
-    ratio = [
-        abs(float(mean.sel(inverse_density=x)) / value - 1)
-        for x, value in NOTEBOOK_STAR.items()
-        if x > PLATEAU[0]
-    ]
+    after = star.transpose("seed", ...).values[:, data.inverse_density.values > AFTER]
+    named = [x for x in NOTEBOOK_STAR if x > PLATEAU[0]]
+    notebook = np.array([NOTEBOOK_STAR[x] for x in named])
+    ratio = star.sel(inverse_density=named).transpose("seed", ...).values / notebook
     n = data.sizes["seed"]
     return {
         "T5-dense": mean_estimate(star.sel(inverse_density=1.0)),
         "T5-plateau": mean_estimate(plateau(data).dimensions_per_feature.mean("inverse_density")),
-        "T5-decrease": exact(np.diff(after).max(), n),
-        "T5-values": exact(max(ratio), n),
+        "T5-decrease": resampled_estimate(
+            lambda seeds: float(np.diff(after[seeds].mean(axis=0)).max()), n
+        ),
+        "T5-values": resampled_estimate(
+            lambda seeds: float(np.abs(ratio[seeds].mean(axis=0) - 1).max()), n
+        ),
     }
 
 

@@ -10,7 +10,7 @@ from circuitax.records.crossing import crossing
 from circuitax.records.estimate import Estimate, exact, mean_estimate, mean_of_finite
 from circuitax.records.measured import Measured
 from circuitax.records.record import Record
-from circuitax.records.resampled import resampled_estimate
+from circuitax.records.resampled import best_estimate, resampled_estimate
 from circuitax.superposition.directions import gaps
 from experiments.toy_intro.claims import CLAIMS, LOSSES
 
@@ -139,9 +139,8 @@ def _cells(data: xr.Dataset) -> Iterator[tuple[float, xr.Dataset]]:
 
 def _of_best(cell: xr.Dataset, statistic: Callable[[np.ndarray], float]) -> Estimate:
     """A number of the network of lowest exact loss, and how it varies with the seeds tried."""
-    W = cell.W.values
-    loss = np.where(cell.alive.values, cell.loss.values, np.inf)
-    return resampled_estimate(lambda seeds: statistic(W[seeds[loss[seeds].argmin()]]), len(W))
+    losses = np.where(cell.alive.values, cell.loss.values, np.inf)
+    return best_estimate(losses, [statistic(W) for W in cell.W.values])
 
 
 def _weights_that_reached(cell: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:

@@ -7,6 +7,7 @@ from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, exact, mean_estimate, share_estimate
 from circuitax.records.measured import Measured
 from circuitax.records.record import Record
+from circuitax.records.resampled import resampled_estimate
 from circuitax.superposition.directions import gaps
 from experiments.toy_memorization.claims import CLAIMS
 
@@ -98,7 +99,13 @@ def _descent(data: xr.Dataset, density: float) -> dict[str, Estimate]:
         "memorization-generalises": mean_estimate(test.sel(points=most)),
         "memorization-norm-peak": mean_estimate(peak / first.W_norm.sel(points=most)),
     }
-    found["memorization-onset"] = exact(onset(data) * density, data.sizes["dataset"])
+    never = 2.0 * most  # where the loss never stays below 1, onset is far beyond all points
+
+    def onset_of(sets: np.ndarray) -> float:
+        at = onset(data.isel(dataset=sets))
+        return density * (at if np.isfinite(at) else never)
+
+    found["memorization-onset"] = resampled_estimate(onset_of, data.sizes["dataset"])
     if data.sizes["decay"] > 1:
         strong = data.test_loss.isel(decay=-1)
         highest = strong.isel(points=int(strong.mean("dataset").argmax("points")))

@@ -8,6 +8,7 @@ from circuitax.records.crossing import crossing
 from circuitax.records.estimate import Estimate, exact, mean_estimate, share_estimate
 from circuitax.records.measured import Measured
 from circuitax.records.record import Record
+from circuitax.records.resampled import best_estimate
 from circuitax.superposition.directions import angles
 from circuitax.superposition.transitions import transitions
 from experiments.toy_perturbed.claims import CLAIMS
@@ -27,7 +28,7 @@ def measure(record: Record) -> Measured:
     if complete and np.isfinite(at) and bool(data.alive.all()):
         found = _exact(data, at) | _trained(data, at)
     reason = "this run has other ratios or densities, or networks that diverged"
-    return Measured(found, unmet_rest(CLAIMS, found, reason))
+    return Measured(found, {}, unmet_rest(CLAIMS, found, reason))
 
 
 def exact_crossing(data: xr.Dataset) -> float:
@@ -84,12 +85,11 @@ def _exact(data: xr.Dataset, at: float) -> dict[str, Estimate]:
 
 def _trained(data: xr.Dataset, at: float) -> dict[str, Estimate]:
     """Which branch trained networks are on, and how the pentagon bends."""
-    n, pentagon = data.sizes["seed"], is_pentagon(data)
-    best = pentagon[np.maximum(data.best.values, 0), np.arange(data.sizes["ratio"])]
-    agree = best == (data.ratio.values > at)
+    pentagon = is_pentagon(data)
+    agree = pentagon == (data.ratio.values > at)
     ratios = data.ratio.values.tolist()
     found = {
-        "perturbed-trained": exact(agree.mean(), n),
+        "perturbed-trained": best_estimate(data.loss.transpose("seed", "ratio").values, agree),
         "perturbed-both": share_estimate(~pentagon[:, ratios.index(0.3)]),
     }
     for name, ratio in (("perturbed-denser", 4.0), ("perturbed-sparser", 0.4)):

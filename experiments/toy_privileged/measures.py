@@ -6,9 +6,10 @@ import numpy as np
 import xarray as xr
 
 from circuitax.records.claims import unmet_rest
-from circuitax.records.estimate import Estimate, exact, mean_estimate
+from circuitax.records.estimate import Estimate, mean_estimate, selected
 from circuitax.records.measured import Measured
 from circuitax.records.record import Record
+from circuitax.records.resampled import best_estimate
 from experiments.toy_privileged.claims import CLAIMS, MONOSEMANTIC, REPRESENTED
 
 # A restart has found the best solution when its loss is at most 1 % above it.
@@ -19,15 +20,14 @@ def measure(record: Record) -> Measured:
     """The measured value of every claim that this run can settle."""
     data = record.data
     found: dict[str, Estimate] = {}
-    n = data.sizes["restart"]
     for p, cell in _named(data, MONOSEMANTIC):
-        found[f"privileged-mono-p{p:g}"] = exact(cell.best_monosemantic.sum(), n)
+        found[f"privileged-mono-p{p:g}"] = _of_best(cell, "monosemantic")
     for p, cell in _named(data, REPRESENTED):
-        found[f"privileged-features-p{p:g}"] = exact(cell.best_represented.sum(), n)
+        found[f"privileged-features-p{p:g}"] = _of_best(cell, "represented")
     for _, cell in _named(data, (0.35,)):
-        found["privileged-code"] = exact(cell.best_polysemantic.sum(), n)
+        found["privileged-code"] = _of_best(cell, "polysemantic")
     for _, cell in _named(data, (0.03,)):
-        found["privileged-pairs"] = exact((cell.best_neurons == 2).mean(), n)
+        found["privileged-pairs"] = selected((cell.best_neurons == 2).mean(), cell.sizes["restart"])
     sparse = data.isel(density=data.density.values <= 0.15)
     if sparse.sizes["density"]:
         # The cells of a restart share its data: they are averaged; the interval counts restarts.
@@ -39,6 +39,11 @@ def measure(record: Record) -> Measured:
 def reached(data: xr.Dataset) -> xr.DataArray:
     """Whether a restart has found the best solution of its cell; not if it diverged."""
     return data.loss <= (1 + TOLERANCE) * data.loss.min("restart")
+
+
+def _of_best(cell: xr.Dataset, count: str) -> Estimate:
+    """A count of the restart with the lowest loss, and how it varies with the restarts tried."""
+    return best_estimate(cell.loss.values, cell[count].values)
 
 
 def _named(data: xr.Dataset, densities: Iterable[float]) -> Iterator[tuple[float, xr.Dataset]]:

@@ -80,9 +80,7 @@ def hedging(record: Record) -> Figure:
             seed_dots(ax, place, row, colour, half_width=0.08, size=5)
         label = "independent features" if colour == BLUE else "features that occur together"
         found = [mean_of_finite(row) for row in rows]
-        interval_bars(
-            ax, at, found, colour=BLUE if colour == BLUE else colour, fmt="o", label=label
-        )
+        interval_bars(ax, at, found, colour=colour, fmt="o", label=label)
     ax.set_xticks(range(len(LABELS)), list(LABELS.values()))
     ax.set_ylabel("cosine with another feature")
     ax.set_title("narrow dictionaries merge what occurs together", fontsize=8)

@@ -53,6 +53,26 @@ def test_the_planted_share_of_a_circuit_is_its_strength() -> None:
             assert cosine == pytest.approx(float(strength[head]), abs=4 / V)
 
 
+def test_random_parts_differ_from_head_to_head_and_from_part_to_part() -> None:
+    nothing = jax.tree.map(np.asarray, planted_model(jax.random.key(1), planted(0.0, 2), 12, 12))
+    heads = nothing.blocks.attention
+    drawn = [
+        heads.W_Q[layer, head, rows, :12] / 24
+        for layer, head, rows in (
+            (0, 0, slice(12, 24)),
+            (0, 1, slice(12, 24)),
+            (1, 0, slice(0, 12)),
+            (1, 1, slice(0, 12)),
+        )
+    ]
+    drawn += [heads.W_V[1, head, :12, :12] for head in (0, 1)]
+    flat = np.stack([part.ravel() / np.linalg.norm(part) for part in drawn])
+    assert np.abs(flat @ flat.T - np.eye(6)).max() < 0.3  # 144 numbers: 0.08 is their deviation
+    # As large as what is planted: the shift by one has 11 entries, the identities 12.
+    sizes = [np.linalg.norm(part) for part in drawn]
+    np.testing.assert_allclose(sizes, np.sqrt([11, 11, 12, 12, 12, 12]), rtol=0.25)
+
+
 def test_the_score_of_a_shift_is_a_sum_of_cosines() -> None:
     with jax.enable_x64(True):
         offsets, d = np.array([0, 1, 5]), 12

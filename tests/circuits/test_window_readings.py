@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from circuitax.circuits.heads import position_blocks, positional_share
 from circuitax.circuits.in_context import token_losses
 from circuitax.circuits.patching import ablate_each
 from circuitax.circuits.term_losses import term_losses
@@ -32,6 +33,8 @@ def test_means_over_windows(make_run, rng, x64):
     for k in range(3):
         at_distance = np.mean([A[:, :, t, t - k] for t in range(4, 8)], axis=0)
         np.testing.assert_allclose(found["attention"][..., k], at_distance, atol=1e-12)
-    assert found["positional"].shape == (2,)
+    shares = positional_share(position_blocks(model, 8))
+    np.testing.assert_allclose(found["positional"], shares[0], rtol=1e-12)
+    assert np.abs(shares[0] - shares[1]).min() > 1e-3
     with pytest.raises(ValueError, match="offsets=5 must be from 1 to half of n_ctx=8"):
         window_readings(model, windows, 5)

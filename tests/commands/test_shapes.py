@@ -44,18 +44,13 @@ def test_memory_stays_flat_over_60_shapes(
 def test_a_job_that_ends_its_process_is_one_failed_job(
     start: Callable[..., subprocess.Popen], results: Path, launcher: tuple[str, ...]
 ) -> None:
-    status, said = sweep(start, "width=2,3", "fail='',abort,exit", *launcher)
+    status, said = sweep(start, "width=2,3", "fail='',abort,exit,kill", *launcher)
     assert status == 1 and "Traceback" not in said
-    summary = said[said.index("2 of 6 jobs done") :]
+    summary = said[said.index("2 of 8 jobs done") :]
     assert summary.count("its process was ended by signal 6 (SIGABRT)") == 2
     assert summary.count("its process ended with exit status 7") == 2
+    assert summary.count("ended by signal 9 (SIGKILL), as when memory runs out") == 2
     assert summary.count("failed: experiment=house_shapes scale=tiny width=2 fail=abort: ") == 1
     assert len(finished_runs("house_shapes")) == 2
     status, said = sweep(start, "width=2,3", *launcher)
     assert status == 0 and said.count("is there already") == 2
-
-
-def test_a_kill_for_memory_says_so(start: Callable[..., subprocess.Popen], results: Path) -> None:
-    status, said = sweep(start, "fail=kill,''")
-    assert status == 1 and "1 of 2 jobs done" in said
-    assert "ended by signal 9 (SIGKILL), as when memory runs out" in said

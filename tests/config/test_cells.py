@@ -54,7 +54,7 @@ def test_a_sweep_is_composed_whole(entries: dict[str, Entry]) -> None:
 
 
 def test_a_changed_text_is_another_run(entries: dict[str, Entry], tmp_path: Path) -> None:
-    """The same path with another content, as when the corpus grew, or seen from another folder."""
+    """The same path with another content, as when the corpus grew."""
 
     def cell() -> Cell:
         return plan(["experiment=text_models", "scale=tiny", f"task.path={tmp_path}"], entries)[1][
@@ -67,6 +67,19 @@ def test_a_changed_text_is_another_run(entries: dict[str, Entry], tmp_path: Path
     assert [field for field, _ in first.outside] == ["task.path"]
     (tmp_path / "one.txt").write_text("once upon a tide")
     assert cell().id != first.id
+
+
+def test_a_relative_path_seen_from_two_folders_is_two_runs(
+    entries: dict[str, Entry], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    for folder, text in (("one", "tick"), ("two", "tock"), ("three", "tick")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "text.txt").write_text(text)
+        monkeypatch.chdir(tmp_path / folder)
+        typed = ["experiment=text_models", "scale=tiny", "task.path=text.txt"]
+        found.append(plan(typed, entries)[1][0].id)
+    assert found[0] == found[2] != found[1]
 
 
 def test_asking_again_is_no_part_of_a_run(entries: dict[str, Entry]) -> None:

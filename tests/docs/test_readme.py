@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from circuitax.config.catalogue import discover
+
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
@@ -31,6 +33,38 @@ def test_numbers_are_those_of_the_results() -> None:
         assert f"| {ratio}x (" in benchmarks, f"no benchmark has the ratio {ratio}"
     counts = re.search(r"(Of \d+ published numbers: .* published relations: [\w ,]+\.)", TEXT)
     assert counts is not None and counts[1] in (ROOT / "results/CLAIMS.md").read_text()
+
+
+def test_the_time_of_reproducing_everything_is_the_expected_one() -> None:
+    # What needs a package that `make reproduce` does not install takes seconds without it.
+    packages = ("make smollm2", "[english]")
+    conf = ROOT / "conf/experiment"
+    seconds = {name: entry.budget_seconds for name, entry in discover().items()}
+    needs = {
+        name
+        for name in seconds
+        if any(word in (conf / f"{name}.yaml").read_text().split("\n\n")[0] for word in packages)
+    }
+    assert 5 <= len(needs) <= 8
+    without = sum(time for name, time in seconds.items() if name not in needs)
+    assert "(about an hour on 2 cores)" in TEXT and 0.75 < without / 3600 < 1.3
+    more = sum(time for name, time in seconds.items() if name in needs)
+    assert "with all packages it is half an hour more" in TEXT and 0.35 < more / 3600 < 0.65
+
+
+def test_the_table_has_every_command() -> None:
+    (row,) = [line for line in TEXT.splitlines() if "`experiments/*.py`" in line]
+    there = {path.stem for path in (ROOT / "experiments").glob("*.py")} - {"__init__"}
+    assert set(re.findall(r"`(\w+)`", row)) == there
+
+
+def test_versions_that_the_decisions_name_are_those_that_are_installed() -> None:
+    text = (ROOT / "docs/decisions.md").read_text().partition("**Two ranges of JAX versions.**")[2]
+    constraints = (ROOT / "constraints.txt").read_text()
+    named = re.findall(r"(JAX|Flax) (\d+\.\d+\.\d[\d.]*\d|\d+\.\d+\.\d)", text.split("\n\n")[0])
+    assert len(named) >= 4
+    for library, version in named:
+        assert f"\n{library.lower()}=={version} ;" in constraints, (library, version)
 
 
 def test_links_and_commands_exist() -> None:

@@ -1,6 +1,7 @@
 """Lists of proven paths: prompts, what scores miss, claims with planted numbers, and no weights."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -70,6 +71,18 @@ def test_lists_close_and_their_gaps_end_in_a_proof(tiny: Record) -> None:
     assert (abs(data.value[:, -1]) >= data.omitted_bound).all()
     missed = data.missed_heads.values
     assert np.nanmin(missed) >= 0 and np.nanmax(missed) <= 1
+
+
+def test_orders_beyond_the_last_are_one_and_a_gap_is_that_of_its_time() -> None:
+    np.testing.assert_array_equal(experiment._by_order([1, 2, 4]), [1, 2, 4, 0, 0, 0])
+    np.testing.assert_array_equal(
+        experiment._by_order(2.0 ** np.arange(8)), [1, 2, 4, 8, 16, 32 + 64 + 128]
+    )
+    # Rounds: evaluations so far, bound on all others, value of the k-th.
+    rounds = ((10, 8.0, 0.0), (20, 6.0, 2.0), (40, 3.0, 4.0))
+    found = SimpleNamespace(rounds=rounds)
+    gap = experiment._gap(found, np.array([5, 10, 19, 20, 39, 40, 90]))
+    np.testing.assert_array_equal(gap, [np.nan, np.nan, np.nan, 3, 3, 0.75, 0.75])
 
 
 def test_a_random_model_settles_nothing_and_is_drawn(tiny: Record) -> None:

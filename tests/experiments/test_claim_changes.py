@@ -1,5 +1,6 @@
 """Every claim that is not as the last release had it has a row that says what changed, and why."""
 
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from circuitax.commands import changes
+from circuitax.config.catalogue import discover
 from circuitax.records.claim_changes import read_changes
 
 ROOT = Path(__file__).parents[2]
@@ -23,6 +25,34 @@ def in_git(commit: str) -> bool:
 @pytest.mark.skipif(not in_git(SINCE), reason="git does not have the last release here")
 def test_no_difference_lacks_a_row() -> None:
     assert changes.missing_rows() == [], "python -m experiments.changes lists them"
+
+
+@pytest.mark.skipif(not in_git(SINCE), reason="git does not have the last release here")
+@pytest.mark.parametrize("name", sorted(discover()))
+def test_a_claim_that_its_run_had_not_seen_is_said_to_be_added_on_accepted_data(name: str) -> None:
+    facts = ROOT / "results" / name / "accepted" / "provenance.json"
+    if not facts.exists():
+        pytest.skip("it has no accepted run")
+    file = f"experiments/{name}/claims.py"
+    ran = json.loads(facts.read_text())["commit"]
+    shown = subprocess.run(["git", "show", f"{ran}:{file}"], cwd=ROOT, capture_output=True)
+    if shown.returncode:
+        pytest.skip(f"git does not have {ran} here")
+    before, now = shown.stdout.decode(), (ROOT / file).read_text()
+    # Names that the source puts together from parts stand in neither text.
+    ids = [claim.id for claim in discover()[name].load_claims() if f'"{claim.id}"' in now]
+    said = {
+        claim
+        for row in ROWS
+        if "added" in row.what and "accepted" in row.why
+        for claim in row.claims
+    }
+    assert [claim for claim in ids if f'"{claim}"' not in before and claim not in said] == []
+
+
+@pytest.mark.skipif(not in_git(SINCE), reason="git does not have the last release here")
+def test_every_row_names_a_commit_of_this_history() -> None:
+    assert [row.commit for row in ROWS if not in_git(row.commit)] == []
 
 
 def test_a_release_that_git_does_not_have_is_refused(

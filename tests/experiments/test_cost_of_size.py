@@ -98,14 +98,15 @@ def test_paths_are_counted_and_all_found() -> None:
     assert work.megabytes() > 0.1
 
 
-def test_processor_time_is_that_of_one_call() -> None:
-    calls = []
-
-    def spin() -> None:
-        calls.append(sum(i * i for i in range(200_000)))
-
-    each = processor_seconds(spin, least=0.1)
-    assert len(calls) > 1 and 0.1 / len(calls) <= each < 0.2
+@pytest.mark.parametrize(("seconds", "calls"), [(0.03, 4), (0.5, 1)])
+def test_processor_time_is_that_of_one_call(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, calls: int
+) -> None:
+    """By a clock that goes on by what each call takes, until a tenth of a second is full."""
+    clock = [7.0]
+    monkeypatch.setattr("time.process_time", lambda: sum(clock))
+    assert processor_seconds(lambda: clock.append(seconds), least=0.1) == pytest.approx(seconds)
+    assert len(clock) == 1 + calls
 
 
 def test_sizes_are_checked() -> None:

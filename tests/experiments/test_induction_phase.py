@@ -10,14 +10,14 @@ import xarray as xr
 from jaxtyping import Array
 
 from circuitax.circuits.induction_scores import induction_scores
-from circuitax.commands import job, run
+from circuitax.config.catalogue import discover
+from circuitax.config.cells import plan
 from circuitax.data.repeated import RepeatedSource
 from circuitax.kernel.forward import forward
 from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.lab.runs import VARIABLE, finished_runs, provenance
+from circuitax.lab.lab import Lab
 from circuitax.models.transformer import init_model
-from circuitax.records.record import Record
 from experiments.induction_phase import experiment as induction_phase
 from experiments.induction_phase.experiment import in_context, looking_back, without_heads
 from experiments.induction_phase.measures import pair_jumps, turns
@@ -86,16 +86,17 @@ def test_heads_are_taken_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 def test_double_precision_reaches_the_curves(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logging_as_before: None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(VARIABLE, str(tmp_path))
-    monkeypatch.setattr(job, "keep_compiled_code", lambda folder: folder)
-    assert run.main(["experiment=induction_phase", "scale=tiny", "dtype=float64"]) == 0
-    (folder,) = finished_runs("induction_phase")
-    assert provenance(folder)["dtype"] == "float64"
-    losses = Record.load(folder).data.loss.values
-    # Numbers of single precision would stay as they are.
-    assert (losses != losses.astype(np.float32)).mean() > 0.9
+    """Of the arm with the most to measure; that a run has the precision asked, others test."""
+    monkeypatch.setattr(induction_phase, "ARMS", {"2 layers": (2, False)})
+    spec = plan(["experiment=induction_phase", "scale=tiny"], discover())[1][-1].spec
+    with jax.enable_x64(True):
+        data = induction_phase.run(spec, jax.random.key(0), Lab(tmp_path)).data
+    for name in ("loss", "in_context", "prefix", "previous", "copying", "matching", "ablated"):
+        values = data[name].values
+        # Numbers of single precision would stay as they are.
+        assert (values != values.astype(np.float32)).mean() > 0.9, name
 
 
 def test_trajectories_keep_distances_in_their_plane() -> None:

@@ -1,5 +1,7 @@
 """The stream's use: spectra, cosines and eigenvalues against NumPy, and how a record settles."""
 
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,8 +10,10 @@ import xarray as xr
 
 from circuitax.circuits.ground_truth import copying_model
 from circuitax.kit.real_model import SMALL
+from circuitax.lab.lab import Lab
 from circuitax.models.transformer import init_model
 from circuitax.records.record import Record
+from experiments.stream_use import experiment
 from experiments.stream_use.experiment import (
     attention_to_present,
     head_eigenvalues,
@@ -46,6 +50,31 @@ def test_weights_are_read_as_numpy_reads_them() -> None:
 def test_even_attention_to_the_present_is_one_over_the_position() -> None:
     found = attention_to_present(copying_model(5, 1.0), jnp.array([0, 3, 1]))
     np.testing.assert_allclose(found[0, 0], (1 + 1 / 2 + 1 / 3) / 3, rtol=1e-6)
+
+
+def test_a_record_holds_the_least_cosine_of_each_layer_and_how_many_are_where(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cosines = {
+        "read": np.array([[0.1, -0.9, 0.3], [0.6, 0.2, 0.7]]),
+        "gate": np.array([[0.4, 0.6, -0.2], [-0.7, -0.6, -0.8]]),
+    }
+    attention = np.arange(16.0).reshape(2, 2, 4)
+    texts = iter(attention)
+    monkeypatch.setattr(experiment, "neuron_cosines", lambda model: cosines)
+    monkeypatch.setattr(experiment, "attention_to_present", lambda model, text: next(texts))
+    monkeypatch.setattr(experiment, "head_eigenvalues", lambda model: -attention[1])
+    spec = experiment.Spec(weights="random", texts=2, length=8, bins=4)
+    data = experiment.run(spec, jax.random.key(0), Lab(tmp_path)).data
+    np.testing.assert_array_equal(data.least.sel(map="read"), [-0.9, 0.2])
+    np.testing.assert_array_equal(data.least.sel(map="gate"), [-0.2, -0.8])
+    np.testing.assert_array_equal(data["count"].sel(map="read"), [1, 0, 3, 2])
+    np.testing.assert_array_equal(data["count"].sel(map="gate"), [3, 1, 1, 1])
+    np.testing.assert_array_equal(data.centre, [-0.75, -0.25, 0.25, 0.75])
+    np.testing.assert_array_equal(data.present, attention)
+    np.testing.assert_array_equal(data.eigenvalues, -attention[1])
+    assert float(data.variance.sum()) == pytest.approx(1, rel=1e-5)
+    assert (np.diff(data.variance) <= 0).all() and not data.attrs["tied"]
 
 
 def record(**notes: str) -> Record:

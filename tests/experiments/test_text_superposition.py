@@ -9,6 +9,7 @@ import pytest
 import xarray as xr
 
 from circuitax.kernel.norm import Norm
+from circuitax.kit.real_model import SMALL
 from circuitax.models.transformer import init_model
 from circuitax.projection.laws import overlap_tail
 from circuitax.records.claims import FAILS, HOLDS, settle
@@ -17,7 +18,7 @@ from experiments.text_superposition import figure, measures
 from experiments.text_superposition.claims import CLAIMS
 from experiments.text_superposition.experiment import Spec
 from experiments.text_superposition.features import FeatureSpec
-from experiments.text_superposition.weights import SMALL, directions
+from experiments.text_superposition.weights import directions
 
 ACCEPTED = Path(__file__).parents[2] / "results" / "text_superposition" / "accepted"
 

@@ -66,6 +66,19 @@ def test_the_curve_of_vulnerability_is_the_mean_over_seeds() -> None:
     )
 
 
+def test_claims_about_eighty_per_cent_need_such_attacks() -> None:
+    record = accepted("toy_adversarial")
+    assert not adversarial_measures.measure(record).not_run
+    weaker = Record(record.data.isel(defence=slice(0, -1)), record.notes)
+    found = adversarial_measures.measure(weaker).not_run
+    assert set(found) == {
+        "adversarial-training",
+        "adversarial-training-removes",
+        "adversarial-training-kept",
+    }
+    assert "from 0 to 0.4" in found["adversarial-training"]
+
+
 def test_monosemantic_neurons_come_first_in_the_picture() -> None:
     record = accepted("toy_privileged")
     figure = privileged_figure.weights(record.data)

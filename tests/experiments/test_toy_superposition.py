@@ -71,6 +71,40 @@ def test_bars_of_the_demonstration_are_the_norms_of_the_best_networks() -> None:
     np.testing.assert_allclose([bar.get_width() for bar in bars.patches], norms, rtol=1e-6)
 
 
+def test_what_hangs_on_one_network_has_an_interval() -> None:
+    correlated = toy_correlated_measures.measure(accepted("toy_correlated")).estimates
+    found = correlated["T8-anticorrelated"]
+    # The best seeds are antipodal, most others at right angles.
+    assert found.value < 1 and found.high == pytest.approx(90, abs=3) and found.n == 8
+    assert correlated["T8-correlated"].high < 1
+    record = accepted("toy_demonstrate")
+    cell = record.data.isel(density=-1)
+    counts = (np.linalg.norm(cell.relu_W.values, axis=1) > 0.5).sum(axis=-1)
+    order = np.argsort(cell.relu_loss.values)
+    count = toy_demonstrate_measures.measure(record).estimates["demonstrate-count-p0.001"]
+    assert count.value == counts[order[0]] and count.high >= counts[order[1]] > count.value
+
+
+@pytest.mark.parametrize(
+    ("name", "measures", "axis"),
+    [
+        ("toy_demonstrate", toy_demonstrate_measures, "scaled_feature"),
+        ("toy_correlated", toy_correlated_measures, "crowded_density"),
+        ("toy_geometry", toy_geometry_measures, "inverse_density"),
+        ("toy_perturbed", toy_perturbed_measures, "ratio"),
+    ],
+)
+def test_claims_about_other_sizes_are_not_run_and_not_absent(
+    name: str, measures: Any, axis: str
+) -> None:
+    record = accepted(name)
+    found = measures.measure(Record(record.data.isel({axis: slice(-1, None)}), record.notes))
+    assert not found.unmet and set(found.not_run.values()) == {
+        why for why in found.not_run.values() if why.startswith("this run has other")
+    }
+    assert found.not_run
+
+
 def test_sums_of_dimensionalities_above_m_are_noticed() -> None:
     record = accepted("toy_geometry")
     found = toy_geometry_measures.measure(record).estimates

@@ -1,11 +1,14 @@
 """The model and the texts of experiments on real models, without weights and with them."""
 
+from pathlib import Path
+
 import jax
 import numpy as np
 import pytest
 
 from circuitax.data import english
 from circuitax.kit import real_model
+from circuitax.lab.lab import Lab
 from circuitax.models import smollm2
 
 
@@ -32,3 +35,27 @@ def test_the_random_model_and_its_texts_fit_each_other(rng: np.random.Generator)
     assert len(texts) > 16 and {text.max() for text in texts} <= set(range(model.d_vocab))
     assert (texts[0] != texts[1]).any()
     assert real_model.token_text(real_model.RANDOM)(7) == " 7"
+
+
+def test_what_is_missing_is_noted_and_said(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = real_model.at_hand(real_model.RANDOM, Lab(tmp_path), text=True)
+    assert found == {"weights": "random", "missing": ""} and not capsys.readouterr().err
+    monkeypatch.setattr(smollm2, "PACKAGE", "no-such-package-of-weights")
+    found = real_model.at_hand(real_model.REAL, Lab(tmp_path))
+    assert found == {"weights": "smollm2", "missing": smollm2.HOW}
+    assert f"nothing to read: {smollm2.HOW}" in capsys.readouterr().err
+
+
+def test_stretches_are_of_different_chapters_that_are_long_enough(
+    monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    chapters = [np.arange(100 * i, 100 * i + n) for i, n in enumerate((5, 3, 4, 9))]
+    monkeypatch.setattr(real_model, "real_texts", lambda name, rng: iter(chapters))
+    found = real_model.text_stretches(real_model.RANDOM, rng, 2, 4)
+    np.testing.assert_array_equal(found, [[0, 1, 2, 3], [200, 201, 202, 203]])
+    found = real_model.text_stretches(real_model.RANDOM, rng, 3, 4, middle=True)
+    np.testing.assert_array_equal(found[:, 0], [0, 200, 302])
+    with pytest.raises(ValueError, match=r"4 stretches of 4 tokens .* must be at most 3"):
+        real_model.text_stretches(real_model.RANDOM, rng, 4, 4)

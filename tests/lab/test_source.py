@@ -139,6 +139,19 @@ def test_a_library_of_another_version_changes_the_hash(
     assert numbers_hash([experiment]) == first
 
 
+def test_what_conducts_runs_changes_the_hash(
+    experiment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, read = numbers_hash([experiment]), Path.read_text
+
+    def changed(path: Path, *arguments: str, **options: str) -> str:
+        more = "\nMORE = 1\n" if path.name == "conduct.py" else ""
+        return read(path, *arguments, **options) + more
+
+    monkeypatch.setattr(Path, "read_text", changed)
+    assert numbers_hash([experiment]) != first
+
+
 def test_the_hash_does_not_know_where_it_is(tmp_path: Path) -> None:
     write(tmp_path, {"here/one.py": "x = 1\n", "there/one.py": "x = 1\n"})
     assert source_hash([tmp_path / "here/one.py"]) == source_hash([tmp_path / "there/one.py"])

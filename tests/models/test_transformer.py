@@ -145,7 +145,11 @@ def test_initial_deviation_is_one_over_root_fan_in() -> None:
 def test_zero_layers_can_be_drawn() -> None:
     weights = init(jax.random.key(0), dataclasses.replace(FULL, n_layers=0))
     assert weights.blocks.attention.W_Q.shape == (0, 2, 6, 3)
-    assert weights.blocks.attention.W_O.size == 0
+    x = np.asarray(weights.W_E)[TOKENS]
+    x = (x - x.mean(axis=1, keepdims=True)) / np.sqrt(x.var(axis=1, keepdims=True) + 1e-5)
+    direct = x @ np.asarray(weights.W_U)
+    assert weights.spec.norm_eps == 1e-5 and np.abs(direct).max() > 0.1
+    np.testing.assert_allclose(forward(weights, TOKENS)[0], direct, rtol=1e-5, atol=1e-6)
 
 
 def test_parameters_that_do_not_fit_are_named() -> None:

@@ -542,4 +542,92 @@ MUTANTS = (
         "_outwards(self.low - other.low, self.high - other.high)",
         ("tests/superposition/test_intervals.py::test_results_of_members_are_members",),
     ),
+    Mutant(
+        "rotary_heads_composed_at_the_opposite_offset",
+        "circuits/composition.py",
+        "rotation(model.spec, offset, heads.W_Q.dtype)",
+        "rotation(model.spec, -offset, heads.W_Q.dtype)",
+        (
+            "tests/circuits/test_composition.py::"
+            "test_grouped_rotary_heads_compose_at_an_offset_as_dense_maps_do",
+        ),
+    ),
+    Mutant(
+        "words_of_a_double_in_the_other_order",  # as uniform, but other numbers than JAX draws
+        "kernel/uniforms.py",
+        "high.astype(jnp.uint64) << 32 | low.astype(jnp.uint64)",
+        "low.astype(jnp.uint64) << 32 | high.astype(jnp.uint64)",
+        ("tests/kernel/test_uniforms.py::test_numbers_are_those_of_jax[shape2-True]",),
+    ),
+    Mutant(
+        "both_slopes_by_the_first_coupling",
+        "superposition/triple_loss.py",
+        "return at[0], at[2], at[1], at[3]",
+        "return at[0], at[1], at[2], at[3]",
+        (
+            "tests/superposition/test_triple_bounds.py::"
+            "test_slopes_are_those_of_the_value_and_work_is_half_of_one",
+        ),
+    ),
+    Mutant(
+        "work_at_the_lower_end_of_a_bias",  # least, where the bound needs the greatest
+        "superposition/triple_bounds.py",
+        "- twice_work.high[:, left + side]",
+        "- twice_work.high[:, left]",
+        (
+            "tests/superposition/test_triple_bounds.py::"
+            "test_bounds_lie_below_every_member_and_come_closer_with_the_square_of_the_size",
+        ),
+    ),
+    Mutant(
+        "shared_cells_in_one_order_of_their_couplings",
+        "superposition/triple_cells.py",
+        "other_order = least[:, [0, 2, 1, 3]]",
+        "other_order = least",
+        (
+            "tests/superposition/test_triple_bounds.py::"
+            "test_the_bound_of_a_box_lies_below_the_loss_of_its_members",
+        ),
+    ),
+    Mutant(
+        "chained_lookups_are_one_lookup",  # which one layer could do
+        "data/chained_maps.py",
+        "jnp.where(done < steps, follow(answers), answers)",
+        "jnp.where(done < steps, follow(starts), answers)",
+        ("tests/data/test_chained_maps.py::test_every_answer_is_where_the_listed_map_leads",),
+    ),
+    Mutant(
+        "a_claim_leads_to_the_first_line_with_its_name",
+        "lab/measured_line.py",
+        "return found[-1]",
+        "return found[0]",
+        ("tests/lab/test_measured_line.py::test_a_quantity_leads_to_its_line[elsewhere-1-3]",),
+    ),
+    Mutant(
+        "cells_all_at_once_whatever_they_hold",
+        "circuits/patching.py",
+        "size = max(1, BLOCK_ENTRIES // held)",
+        "size = max(n_cells, BLOCK_ENTRIES // held)",
+        (
+            "tests/circuits/test_patching.py::"
+            "test_cells_that_do_not_fit_at_once_are_run_block_by_block",
+        ),
+    ),
+    Mutant(
+        "planted_heads_share_their_noise",
+        "circuits/planted_heads.py",
+        "jax.random.normal(key, (c.shape[0], rows, columns))",
+        "jax.random.normal(key, (1, rows, columns))",
+        (
+            "tests/circuits/test_planted_heads.py::"
+            "test_random_parts_differ_from_head_to_head_and_from_part_to_part",
+        ),
+    ),
+    Mutant(
+        "path_bounds_of_starts_alone",  # a certificate that a deeper path breaks
+        "circuits/path_bounds.py",
+        "squares += deep @ deep",
+        "squares += 0 * deep",
+        ("tests/circuits/test_ledger.py::test_path_bounds_hold_for_every_path_and_bite[12]",),
+    ),
 )

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from circuitax.records.estimate import mean_estimate
-from circuitax.records.resampled import resampled_estimate
+from circuitax.records.resampled import best_estimate, resampled_estimate
 
 
 def test_the_mean_has_the_interval_that_theory_gives_it() -> None:
@@ -29,11 +29,32 @@ def test_groups_are_drawn_apart() -> None:
     assert found.value == 0 and found.low < -0.5 and found.high > 0.5 and found.n == 8
 
 
+def test_one_unit_has_a_value_and_no_interval() -> None:
+    found = resampled_estimate(lambda i, j: 7.0, 1, 3)
+    assert (found.value, found.low, found.high, found.n) == (7, -np.inf, np.inf, 4)
+
+
+def test_the_best_of_each_cell_is_drawn_with_all_its_cells() -> None:
+    losses = np.array([[1.0, 9.0], [2.0, np.nan], [3.0, 8.0], [4.0, 7.0]])
+    values = np.array([[10.0, 0.0], [20.0, 500.0], [20.0, 1.0], [20.0, 2.0]])
+    found = best_estimate(losses, values, np.max)
+    assert (found.value, found.low, found.high) == (10, 10, 20)
+    assert best_estimate(losses, values).value == pytest.approx((10 + 2) / 2)
+    one = best_estimate(losses[:, 0], values[:, 0])
+    assert (one.value, one.low, one.high, one.n) == (10, 10, 20, 4)
+    assert best_estimate(losses[:1], values[:1]).high == np.inf
+
+
+def test_losses_and_values_have_one_shape() -> None:
+    with pytest.raises(ValueError, match=r"values has shape \(2,\), must have that of losses"):
+        best_estimate([1.0, 2.0, 3.0], [1.0, 2.0])
+
+
 @pytest.mark.parametrize(
     ("sizes", "options", "message"),
     [
         ((), {}, r"sizes=\(\)"),
-        ((3, 1), {}, r"sizes=\(3, 1\) must name groups of 2"),
+        ((3, 0), {}, r"sizes=\(3, 0\) must name groups of 1"),
         ((3,), {"level": 1.0}, "level=1.0"),
         ((3,), {"n_resamples": 9}, "n_resamples=9"),
     ],

@@ -46,6 +46,24 @@ def test_every_type_comes_back(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["d.nc"]
 
 
+def test_large_arrays_are_packed_and_come_back_bit_for_bit(
+    tmp_path: Path, rng: np.random.Generator
+) -> None:
+    causal = np.tril(rng.normal(size=(20, 48, 48))).astype(np.float32)
+    causal[0, 1, 0] = np.nan
+    kept = {"pattern": causal, "wide": rng.normal(size=(9000,)), "n": np.arange(8000)}
+    data = xr.Dataset(
+        {name: ([f"{name}_{i}" for i in range(a.ndim)], a) for name, a in kept.items()}
+    )
+    write_dataset(tmp_path / "data.nc", data, {})
+    again, _ = read_dataset(tmp_path / "data.nc")
+    for name, array in kept.items():
+        assert again[name].dtype == array.dtype
+        np.testing.assert_array_equal(again[name].to_numpy(), array)
+    # Of the pattern a half is zeros, and whole numbers in order are next to nothing.
+    assert (tmp_path / "data.nc").stat().st_size < 0.65 * causal.nbytes + 9000 * 8
+
+
 def test_types_without_a_place_are_refused(tmp_path: Path) -> None:
     for value in (np.array([{}], dtype=object), np.array([None], dtype=object)):
         with pytest.raises(ValueError, match="variable 'x' has type object"):

@@ -110,9 +110,13 @@ def test_gradient_is_that_of_the_enumeration(x64, rng):
 
 
 def test_gradient_is_finite_at_a_model_of_zeros(x64):
+    """Outputs of 0 lose ``I p / 3`` each, and weights count by their squares."""
     weights = TiedWeights(jnp.zeros((2, 5)), jnp.zeros(5))
-    gradient = GRADIENT(weights, jnp.full(5, 0.2), jnp.ones(5))
-    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
+    importance = 0.7 ** jnp.arange(5)
+    d_weights, d_density = GRADIENT(weights, jnp.linspace(0.1, 0.5, 5), importance)
+    assert np.isfinite(d_weights.b).all()
+    np.testing.assert_allclose(d_weights.W, 0, atol=1e-12)
+    np.testing.assert_allclose(d_density, importance / 3, rtol=1e-9)
 
 
 def test_second_derivatives_and_batches_of_three_features(x64, rng):

@@ -10,6 +10,7 @@ from circuitax.superposition.intervals import Interval
 from circuitax.superposition.phases import phases
 from circuitax.superposition.triple_bounds import Cells, steepness_bound, tile_bounds
 from circuitax.superposition.triple_boxes import TripleClass, feasible, triple_classes
+from circuitax.superposition.triple_cells import Grid, best_tiles, box_bounds, shared_cells
 from circuitax.superposition.triple_loss import (
     Couplings,
     triple_energy,
@@ -89,6 +90,33 @@ def test_bounds_lie_below_every_member_and_come_closer_with_the_square_of_the_si
     assert 0 < missed[1] < missed[0] / 2.5
 
 
+def test_the_bound_of_a_box_lies_below_the_loss_of_its_members(rng: np.random.Generator) -> None:
+    """Six numbers have a loss whether or not three directions have them: at corners and inside."""
+    p, r, n = 0.4, 0.6, 20
+    grid = Grid(norm=0.125, coupling=0.1875, bias=0.0625, reach=2.0)
+    boxes = rng.integers([2, 2, 2, 4, 4, 4], [12, 12, 12, 17, 17, 17], (n, 6)).astype(np.int32)
+    shared = shared_cells(grid, boxes)
+    assert shared.turned.any() and not shared.turned.all()
+    tiles = best_tiles(p, grid, shared, None, couplings_halved=False)
+    bound, _ = box_bounds(r, 1.0, tiles, shared)
+    low, high = grid.ends(boxes)
+    b = np.linspace(-2, 1.2, 101)[:, None]
+
+    def least(at: np.ndarray) -> np.ndarray:
+        """The loss at the best of many biases of each output."""
+        a1, a2, a3, k12, k13, k23 = at.T
+        rows = ((1, a1, k12, k13), (1, a2, k12, k23), (r, a3, k13, k23))
+        return sum(
+            weight * triple_error(p, a, Couplings(one, two), b).min(axis=0)
+            for weight, a, one, two in rows
+        )
+
+    corners = [least(np.where(ends, high, low)) for ends in product((False, True), repeat=6)]
+    inside = [least(low + (high - low) * rng.uniform(0, 1, (n, 6))) for _ in range(10)]
+    assert (bound <= np.min(corners, axis=0)).all() and (bound <= np.min(inside, axis=0)).all()
+    assert np.mean(bound / np.min(corners, axis=0)) > 0.8
+
+
 def test_long_features_cost_what_the_bound_says() -> None:
     for a in (2.0, 5.0, 20.0):
         drive = np.linspace(-1.2 * a, 1, 400)
@@ -143,6 +171,19 @@ def test_a_proof_encloses_the_optimum_and_bounds_every_class(rng: np.random.Gene
     assert alone.upper == pytest.approx(r * (p / 3 - p**2 / 4), rel=1e-12)
     short = prove_triple(p, r, W[None], b[None], levels=7, max_boxes=20_000)
     assert [x.n_boxes for x in short.levels] == [x.n_boxes for x in proof.levels[:2]]
+
+
+def test_boxes_that_are_done_still_bound_the_minimum() -> None:
+    """With a wide tolerance the boxes around the optimum are done before others are."""
+    p, r = 0.3, 0.5
+    W = np.array([[1.0, 1e-4, -1e-4], [1e-4, 1.0294, -0.9667]])
+    b = np.array([0.0, 0.01209, 0.03119])
+    proof = prove_triple(p, r, W[None], b[None], levels=5, tolerance=1.0)
+    superposed = proof.levels[-1].class_lower[TripleClass.superposed]
+    assert proof.levels[-1].n_left < proof.levels[-1].n_boxes
+    assert superposed <= loss(W, b, p, r)
+    assert proof.levels[-1].lower == proof.levels[-1].class_lower.min()
+    assert TripleClass.superposed in proof.possible
 
 
 def test_what_is_refused() -> None:

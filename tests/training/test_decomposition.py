@@ -12,12 +12,12 @@ from circuitax.models.subcomponents import DecomposedMaps, lower_leaky, upper_le
 from circuitax.training.decomposition import Decomposition, MaskDraws, TargetHyper
 
 RNG = np.random.default_rng(2)
-W = RNG.normal(size=(2, 3))
+W, MIDDLE = RNG.normal(size=(2, 3)), RNG.normal(size=(2, 2))
 PROBLEM = Decomposition(DecomposedMaps((3, 2, 2, 3), 4, d_gate=5), power=2, batch_size=6)
 
 
 def target() -> TargetHyper:
-    maps = (jnp.asarray(W.T), jnp.eye(2), jnp.asarray(W))
+    maps = tuple(jnp.asarray(M) for M in (W.T, MIDDLE, W))
     b, p = jnp.array([0.1, -0.2, 0.3]), jnp.array([0.5, 0.6, 0.7])
     return TargetHyper(maps, b, p, jnp.asarray(0.3))
 
@@ -52,7 +52,7 @@ def test_each_term_of_the_loss(rng: np.random.Generator) -> None:
         parts = [{k: np.asarray(v) for k, v in params[f"maps_{i}"].items()} for i in range(3)]
     x = np.where(u < p[:, None], u / p[:, None], 0).T
     whole = [lambda a, M=M: a @ M for M in maps]
-    fed = [x, x @ maps[0], x @ maps[0]]
+    fed = [x, x @ maps[0], x @ maps[0] @ maps[1]]
     raw = [raw_importance(part, a) for part, a in zip(parts, fed, strict=True)]
     assert any((g < 0).any() for g in raw) and any((g > 1).any() for g in raw)
     low = [np.where(g < 0, 0.01 * g, np.minimum(g, 1)) for g in raw]

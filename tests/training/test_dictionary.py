@@ -12,8 +12,8 @@ RNG = np.random.default_rng(0)
 TRUTH = RNG.normal(size=(4, 3))
 
 
-def problem(kind: Sparsity) -> DictionaryLearning:
-    return DictionaryLearning(Autoencoder(kind, width=4, d_in=3), n_true=4, batch_size=10)
+def problem(kind: Sparsity, batch_size: int = 10) -> DictionaryLearning:
+    return DictionaryLearning(Autoencoder(kind, width=4, d_in=3), n_true=4, batch_size=batch_size)
 
 
 @pytest.mark.parametrize("kind", list(Sparsity))
@@ -42,14 +42,26 @@ def test_the_loss_is_error_and_cost(kind: Sparsity, rng: np.random.Generator) ->
     assert found == pytest.approx((np.mean(errors, axis=0) + cost).mean(), rel=1e-12)
 
 
-def test_thresholds_have_a_gradient() -> None:
-    learning = problem(Sparsity.jumprelu)
-    law = (jnp.asarray(TRUTH, float), jnp.asarray(0.9), jnp.asarray(0.9), jnp.asarray(0.3))
-    hyper = DictionaryHyper(*law)
-    params = learning.init(jax.random.key(0), hyper)
-    batch = learning.batch(jax.random.key(1), jnp.asarray(0))
-    slope = jax.grad(learning.loss)(params, batch, hyper)["threshold"]
-    assert np.isfinite(slope).all() and np.abs(slope).max() > 0
+def test_thresholds_have_the_gradient_of_codes_near_them() -> None:
+    """Each code within half a bandwidth, 0.1, counts: as if it were taken away over that width."""
+    learning = problem(Sparsity.jumprelu, batch_size=100)
+    with jax.enable_x64(True):
+        law = (jnp.asarray(TRUTH), jnp.asarray(0.9), jnp.asarray(0.9), jnp.asarray(0.3))
+        hyper = DictionaryHyper(*law)
+        params = learning.init(jax.random.key(0), hyper)
+        params |= {"threshold": jnp.array([0.3, 0.6, 0.9, 0.2])}
+        batch = learning.batch(jax.random.key(1), jnp.asarray(0))
+        slope = jax.jit(jax.grad(learning.loss))(params, batch, hyper)["threshold"]
+        h, D, W_enc = (
+            np.asarray(a) for a in (hidden_vectors(batch, hyper), params["D"], params["W_enc"])
+        )
+    threshold, rows = np.asarray(params["threshold"]), D / np.linalg.norm(D, axis=1)[:, None]
+    codes = np.maximum(0, h @ W_enc)
+    near = np.abs(codes - threshold) < 0.05
+    assert near.any(axis=0).all() and near.mean() < 0.2
+    error = (codes * (codes > threshold)) @ rows - h
+    change = 2 * codes * (error @ rows.T) + 0.3
+    np.testing.assert_allclose(slope, -(near * change / 0.1).sum(axis=0) / len(h), rtol=1e-9)
 
 
 def test_the_true_dictionary_has_no_error() -> None:

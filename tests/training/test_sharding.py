@@ -87,7 +87,8 @@ def test_text_from_disk_is_split_as_on_the_device() -> None:
 
 
 def test_toy_models_split_their_columns() -> None:
-    hyper = ToyHyper(jnp.full((2, 5), 0.3), jnp.ones((2, 5)))
+    density, importance = jnp.array([0.9, 0.1, 0.5, 0.3, 0.7]), 0.5 ** jnp.arange(5)
+    hyper = ToyHyper(*(jnp.stack([row, row[::-1]]) for row in (density, importance)))
     members = new_members(jax.random.key(0), 0.1, hyper)
     one = Plan(ToyProblem(ToySpec(5, 2), batch_size=16), OPTIM, chunk=3)
     expected, _ = run(one, members)

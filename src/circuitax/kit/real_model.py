@@ -5,6 +5,7 @@ texts of random tokens instead, so that their code runs everywhere.
 """
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +18,7 @@ from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
+from circuitax.lab.lab import Lab
 from circuitax.models.pretrained import load_pretrained
 from circuitax.models.smollm2 import HOW, has_smollm2, smollm2_file
 from circuitax.models.text_tokenizer import load_tokenizer
@@ -61,6 +63,22 @@ def missing(name: str, *, text: bool = False) -> str:
     if not has_smollm2():
         return HOW
     return HOW_TEXT if text and english_fingerprint() == ABSENT else ""
+
+
+def at_hand(name: str, lab: Lab, *, text: bool = False) -> dict[str, Any]:
+    """What the notes of a record say of the model: its name, and what is missing to read it.
+
+    A line tells whoever watches how to get what is missing.
+
+    Args:
+        name: One of `NAMES`.
+        lab: Of the experiment.
+        text: Whether English prose is needed too.
+    """
+    lacking = missing(name, text=text)
+    if lacking:
+        lab.log(f"nothing to read: {lacking}")
+    return {"weights": name, "missing": lacking}
 
 
 def outside_inputs(name: str, *, text: bool = False) -> dict[str, str]:
@@ -123,3 +141,33 @@ def real_texts(name: str, rng: np.random.Generator) -> Iterator[np.ndarray]:
     for i in rng.permutation(len(chapters)):
         text = "".join(chapters[i].pieces())
         yield np.array(tokenizer.encode(text).ids)
+
+
+def text_stretches(
+    name: str, rng: np.random.Generator, n: int, length: int, *, middle: bool = False
+) -> np.ndarray:
+    """Stretches of different chapters, as many tokens each, ``[n, length]``.
+
+    Chapters come in the order of `real_texts`; those that are too short are passed over.
+
+    Args:
+        name: One of `NAMES`.
+        rng: As for `real_texts`.
+        n: Stretches wanted, at least 1.
+        length: Tokens of a stretch.
+        middle: Whether a stretch is the middle of its chapter, instead of its beginning.
+
+    Raises:
+        ValueError: If fewer chapters are long enough.
+    """
+    found: list[np.ndarray] = []
+    for ids in real_texts(name, rng):
+        if len(ids) >= length:
+            start = (len(ids) - length) // 2 if middle else 0
+            found.append(ids[start : start + length])
+        if len(found) == n:
+            return np.stack(found)
+    raise ValueError(
+        f"{n} stretches of {length} tokens were asked for, must be at most {len(found)}: no more "
+        "chapters are that long"
+    )

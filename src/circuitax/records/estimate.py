@@ -1,4 +1,4 @@
-"""A measured number with its interval: mean, proportion, bootstrap, or exact."""
+"""A measured number with its interval: mean, proportion, bootstrap, exact, or one selection."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, SupportsFloat, SupportsInt
@@ -29,6 +29,14 @@ def exact(value: SupportsFloat, n: SupportsInt = 1) -> Estimate:
     """A number that is computed and not sampled: its interval is the number itself."""
     number = float(value)
     return Estimate(number, number, number, int(n), "exact")
+
+
+def selected(value: SupportsFloat, n: SupportsInt = 1) -> Estimate:
+    """A number of one selection out of n replicates, where the others were not kept.
+
+    It has no interval: nothing says what another selection would give.
+    """
+    return exact(value, n)._replace(method="one selection, no interval")
 
 
 def mean_estimate(samples: ArrayLike, level: float = 0.95) -> Estimate:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from circuitax.records.estimate import Estimate
 
@@ -24,29 +25,63 @@ def resampled_estimate(
 
     Args:
         statistic: Function of one array of unit numbers for each group, of its size.
-        sizes: Units of each group, each at least 2.
+        sizes: Units of each group, each at least 1; with a group of one there is no interval, and
+            its ends are infinite.
         n: Independent replicates to report; all units of all groups when None.
         level: Coverage of the interval, in (0, 1).
         seed: Seed of the resampling, so that the same units give the same interval.
         n_resamples: Resamples drawn, at least 100.
 
     Raises:
-        ValueError: If there is no group, a group has fewer than 2 units, ``level`` is not in
-            (0, 1), or ``n_resamples`` is less than 100.
+        ValueError: If there is no group, a group has no unit, ``level`` is not in (0, 1), or
+            ``n_resamples`` is less than 100.
     """
-    if not sizes or min(sizes) < 2:
-        raise ValueError(f"sizes={sizes} must name groups of 2 units or more")
+    if not sizes or min(sizes) < 1:
+        raise ValueError(f"sizes={sizes} must name groups of 1 unit or more")
     if not 0 < level < 1:
         raise ValueError(f"level={level} must be in (0, 1)")
     if n_resamples < 100:
         raise ValueError(f"n_resamples={n_resamples} must be at least 100")
     rng = np.random.default_rng(seed)
     value = float(statistic(*(np.arange(size) for size in sizes)))
+    count = sum(sizes) if n is None else n
+    method = f"bootstrap over units {level:.0%}"
+    if min(sizes) == 1:
+        return Estimate(value, -np.inf, np.inf, count, method)
     draws = [
         float(statistic(*(rng.integers(size, size=size) for size in sizes)))
         for _ in range(n_resamples)
     ]
     low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
     low, high = min(float(low), value), max(float(high), value)
-    count = sum(sizes) if n is None else n
-    return Estimate(value, low, high, count, f"bootstrap over units {level:.0%}")
+    return Estimate(value, low, high, count, method)
+
+
+def best_estimate(
+    losses: ArrayLike, values: ArrayLike, over: Callable[[np.ndarray], float] = np.mean
+) -> Estimate:
+    """A number of the replicate with the least loss, and how it varies with the replicates tried.
+
+    With several cells, each has a best replicate of its own, and replicates are drawn for all cells
+    together: those of one number share their data.
+
+    Args:
+        losses: ``[replicate, *cells]``; one that is not finite is never the least.
+        values: A number of each replicate in each cell, of the same shape.
+        over: Function of the numbers of the best in all cells.
+
+    Raises:
+        ValueError: If the shapes differ, or there is no replicate.
+
+    Source: toy-models paper, which looks at the model of the lowest loss of several restarts.
+    """
+    loss, numbers = np.asarray(losses, float), np.asarray(values, float)
+    if loss.shape != numbers.shape or not loss.size:
+        raise ValueError(f"values has shape {numbers.shape}, must have that of losses {loss.shape}")
+    loss = np.where(np.isfinite(loss), loss, np.inf)
+
+    def of(chosen: np.ndarray) -> float:
+        best = loss[chosen].argmin(axis=0)[None]
+        return float(over(np.take_along_axis(numbers[chosen], best, axis=0)[0]))
+
+    return resampled_estimate(of, len(loss))

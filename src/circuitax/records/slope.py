@@ -5,13 +5,11 @@ from numpy.typing import ArrayLike
 
 from circuitax.records.estimate import Estimate
 
-NORMAL_95 = 1.96
-
 
 def slope_estimate(x: ArrayLike, y: ArrayLike) -> Estimate:
-    """The slope of y against x by least squares, with a normal 95 % interval over the residuals.
+    """The slope of y against x by least squares, with Student's 95 % interval over the residuals.
 
-    ``slope ± 1.96 s / sqrt(Σ (x - mean x)²)``, with ``s² = Σ residual² / (n - 2)``.
+    ``slope ± t_{n-2, 0.975} s / sqrt(Σ (x - mean x)²)``, with ``s² = Σ residual² / (n - 2)``.
 
     Args:
         x: Where each point was measured; not all the same.
@@ -31,5 +29,7 @@ def slope_estimate(x: ArrayLike, y: ArrayLike) -> Estimate:
     slope = float(centred @ values / (centred @ centred))
     residual = values - values.mean() - slope * centred
     error = np.sqrt(residual @ residual / (len(at) - 2) / (centred @ centred))
-    half = float(NORMAL_95 * error)
+    from scipy import stats  # costs over a second: only when it is needed
+
+    half = float(stats.t.ppf(0.975, len(at) - 2) * error)
     return Estimate(slope, slope - half, slope + half, len(at), "least squares 95%")

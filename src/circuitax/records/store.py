@@ -15,6 +15,8 @@ import xarray as xr
 
 # NetCDF attributes hold neither None nor dicts nor booleans, so all are saved as one string.
 _ATTRIBUTE = "circuitax"
+# Bytes of an array from which on it is compressed: below, the chunk index costs more.
+_PACKED_FROM = 16_384
 # An unfinished folder older than this is abandoned; a younger one may belong to another machine.
 _ABANDONED_SECONDS = 24 * 3600.0
 
@@ -114,7 +116,7 @@ def _flush(path: Path) -> None:
 
 
 def write_dataset(path: Path, data: xr.Dataset, attributes: Mapping[str, Any]) -> None:
-    """Write labelled arrays and plain attributes to one NetCDF file, whole.
+    """Write labelled arrays and plain attributes to one NetCDF file, whole; no digit is lost.
 
     Args:
         path: File to write.
@@ -135,7 +137,12 @@ def write_dataset(path: Path, data: xr.Dataset, attributes: Mapping[str, Any]) -
     bare.attrs[_ATTRIBUTE] = json.dumps(packed, allow_nan=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    bare.to_netcdf(temporary, engine="h5netcdf")
+    packing = {
+        name: {"zlib": True, "complevel": 6, "shuffle": True}
+        for name, variable in bare.variables.items()
+        if variable.dtype.kind in "iufb" and variable.nbytes >= _PACKED_FROM
+    }
+    bare.to_netcdf(temporary, engine="h5netcdf", encoding=packing)
     temporary.replace(path)
 
 

@@ -1,0 +1,58 @@
+"""One arm of transformers on synthetic texts: an ensemble of one size, trained and measured."""
+
+from collections.abc import Callable
+from functools import partial
+
+import jax.numpy as jnp
+from jaxtyping import Array, Key, PyTree
+
+from circuitax.kernel.spec import TransformerSpec
+from circuitax.kit.measured_training import Trained, measured_training
+from circuitax.lab.lab import Lab
+from circuitax.models.extract_transformer import model_from_params
+from circuitax.models.transformer import Transformer
+from circuitax.training.ensemble import Plan, advance, init, new_members
+from circuitax.training.language import NextToken, Source
+from circuitax.training.optim import OptimSpec
+
+
+def language_arm(
+    lab: Lab,
+    name: str,
+    key: Key[Array, ""],
+    sizes: TransformerSpec,
+    source: Source,
+    optim: OptimSpec,
+    *,
+    seeds: int,
+    every: int,
+    measure: Callable[[PyTree], dict[str, Array]] | None = None,
+) -> Trained:
+    """Train transformers of one size to predict the next token, and measure them along the way.
+
+    Args:
+        lab: Of the experiment.
+        name: Of the loop; a run uses each name once.
+        key: Of the arm: each seed has its own initialisation and its own data from it.
+        sizes: Of every model.
+        source: Texts of a step.
+        optim: Optimizer and number of steps.
+        seeds: Models, at least 1.
+        every: Steps between two measurements, a divisor of ``optim.steps``.
+        measure: As in `measured_training`.
+
+    Raises:
+        ValueError: If ``seeds`` is less than 1, or ``every`` does not divide ``optim.steps``.
+    """
+    plan = Plan(NextToken(Transformer(sizes), source), optim, every)
+    members = new_members(key, optim.learning_rate, jnp.zeros(seeds))
+    return measured_training(
+        lab,
+        name,
+        init(plan, members),
+        advance(plan, members),
+        steps=optim.steps,
+        every=every,
+        measure=measure,
+        as_models=partial(model_from_params, spec=sizes),
+    )
