@@ -145,7 +145,7 @@ def _cells(spec: Spec) -> ToyHyper:
     density = np.asarray(spec.task.density)[None, :, None]
     importance = np.asarray(spec.task.importance(n))[:, None, :]
     cells = np.broadcast_arrays(density, importance)
-    return ToyHyper(*(jnp.asarray(a.reshape(-1, n)) for a in cells))
+    return ToyHyper(*(jax.device_put(a.reshape(-1, n)) for a in cells))
 
 
 def _encoder(params: TiedWeights | DenseWeights) -> tuple[np.ndarray, np.ndarray]:
@@ -158,7 +158,7 @@ def _encoder(params: TiedWeights | DenseWeights) -> tuple[np.ndarray, np.ndarray
 def _optimum(key: jax.Array, spec: Spec, cells: ToyHyper) -> dict[str, Any]:
     """The exact optimum of every cell."""
     with jax.enable_x64(True):
-        density, importance = (jnp.asarray(a, jnp.float64) for a in cells)
+        density, importance = (jax.device_put(np.asarray(a, np.float64)) for a in cells)
         m, restarts = spec.model.n_hidden, spec.restarts
         found = find_optimum(key, density, importance, n_hidden=m, n_restarts=restarts)
         return {

@@ -1,8 +1,10 @@
 """The task of the toy models: sparse features, each with a density and an importance."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -51,8 +53,12 @@ class SparseTask:
 
     def importance(self, n_features: int) -> Float[Array, "importance_base n_features"]:
         """``base ** i`` for every base of the sweep."""
-        base = jnp.asarray(self.importance_base)
-        return base[:, None] ** jnp.arange(n_features)[None, :]
+        return _powers(jnp.asarray(self.importance_base), n_features)
+
+
+@partial(jax.jit, static_argnums=1)  # one program for each size, where eager steps take four
+def _powers(base: Float[Array, " base"], count: int) -> Float[Array, "base count"]:
+    return base[:, None] ** jnp.arange(count)[None, :]
 
 
 def _numbers(name: str, value: Any) -> tuple[float, ...]:

@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Key, PyTree
 
 from circuitax.kernel.keys import derive, member_keys
@@ -49,9 +50,14 @@ def in_every_seed(cells: PyTree, seeds: int) -> PyTree:
         cells: Every array has a leading axis of cells.
         seeds: Independent replicates, at least 1.
     """
-    return jax.tree.map(
-        lambda leaf: jnp.tile(jnp.asarray(leaf, float), (seeds, *[1] * (leaf.ndim - 1))), cells
-    )
+    number = jnp.result_type(float)
+
+    def repeated(leaf: Array | np.ndarray) -> Array:
+        # On the host: JAX would compile a program for each shape, and sweeps go over shapes.
+        repeats = (seeds, *[1] * (leaf.ndim - 1))
+        return jax.device_put(np.tile(np.asarray(leaf, number), repeats))
+
+    return jax.tree.map(repeated, cells)
 
 
 def crossed_training(

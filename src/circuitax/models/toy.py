@@ -4,12 +4,13 @@ E17 is an erratum of the sources (docs/errata.md).
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 import flax.linen as nn
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
@@ -18,6 +19,8 @@ from circuitax.kernel.toy import dense_forward, tied_forward
 from circuitax.kernel.weights import DenseLayer, DenseWeights, TiedWeights
 
 Variables = Mapping[str, Any]
+# XLA takes twice as long to compile the draw of a small matrix as that of so many numbers in a row.
+LEAST_DRAWN = 256
 
 
 class ToyKind(Enum):
@@ -101,7 +104,7 @@ class TiedToy(nn.Module):
     def __call__(self, x: Float[Array, "*batch n_features"]) -> Float[Array, "*batch n_features"]:
         n, m = self.spec.n_features, self.spec.n_hidden
         std = self.spec.weight_std(n, m)
-        W = self.param("W", nn.initializers.normal(std), (m, n), float)
+        W = self.param("W", _normal(std), (m, n), float)
         b = self.param("b", nn.initializers.zeros, (n,), float)
         hidden_relu = self.spec.kind is ToyKind.privileged
         return tied_forward(TiedWeights(W, b), x, self.spec.output, hidden_relu=hidden_relu)
@@ -117,12 +120,26 @@ class DenseToy(nn.Module):
         layers = []
         pairs = zip(self.spec.widths, self.spec.widths[1:], strict=False)
         for i, (d_in, d_out) in enumerate(pairs):
-            normal = nn.initializers.normal(self.spec.weight_std(d_in, d_out))
+            normal = _normal(self.spec.weight_std(d_in, d_out))
             W = self.param(f"W_{i}", normal, (d_in, d_out), float)
             b = self.param(f"b_{i}", nn.initializers.zeros, (d_out,), float)
             layers.append(DenseLayer(W, b))
         relu = self.spec.output is Activation.relu
         return dense_forward(DenseWeights(tuple(layers)), x, output_relu=relu)[0]
+
+
+def _normal(std: float) -> Callable[..., Array]:
+    """``std`` times normal numbers: what Flax's initialiser of that name draws."""
+
+    def draw(key: Key[Array, ""], shape: tuple[int, ...], dtype: Any) -> Array:
+        count = math.prod(shape)
+        small = count < LEAST_DRAWN
+        drawn = jax.random.normal(key, (LEAST_DRAWN,) if small else shape, dtype)
+        scaled = drawn * jnp.asarray(std, dtype)
+        # Number i of a draw is the same however many follow it.
+        return scaled[:count].reshape(shape) if small else scaled
+
+    return draw
 
 
 def module(spec: ToySpec) -> nn.Module:

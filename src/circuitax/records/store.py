@@ -133,7 +133,8 @@ def write_dataset(path: Path, data: xr.Dataset, attributes: Mapping[str, Any]) -
         "data": dict(data.attrs),
         "variables": {str(name): dict(v.attrs) for name, v in data.variables.items() if v.attrs},
     }
-    bare = data.drop_attrs()
+    bare = data.copy(deep=False)
+    _forget_attributes(bare)
     bare.attrs[_ATTRIBUTE] = json.dumps(packed, allow_nan=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -165,11 +166,18 @@ def read_dataset(path: Path) -> tuple[xr.Dataset, dict[str, Any]]:
     packed = json.loads(data.attrs[_ATTRIBUTE])
     for variable in data.variables.values():
         variable.encoding = {}
-    data = data.drop_attrs()
+    _forget_attributes(data)
     data.attrs.update(packed["data"])
     for name, attributes in packed["variables"].items():
         data[name].attrs.update(attributes)
     return data, packed["attributes"]
+
+
+def _forget_attributes(data: xr.Dataset) -> None:
+    """What ``drop_attrs`` does, in place and without a new dataset for each variable."""
+    data.attrs = {}
+    for variable in data.variables.values():
+        variable.attrs = {}
 
 
 def _check_type(name: str, variable: xr.Variable) -> None:

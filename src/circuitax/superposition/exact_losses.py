@@ -3,7 +3,6 @@
 from functools import partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -31,10 +30,10 @@ def exact_losses(
     Returns:
         ``[member]``, float64.
     """
-    # By way of the host: an array of the caller's precision cannot be widened where it is.
-    narrow = jax.tree.map(np.asarray, (weights, density, importance))
+    # On the host: an array of the caller's precision cannot be widened where it is.
+    given = (weights, density, importance)
+    wide, *settings = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), given)
     with jax.enable_x64(True):
-        wide, *settings = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), narrow)
         return np.asarray(losses_with_errors(wide, *settings).value)
 
 

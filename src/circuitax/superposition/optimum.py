@@ -162,4 +162,4 @@ def _starts(
     if starts is not None:
         W = np.concatenate([W, np.asarray(starts.W, dtype)])
         b = np.concatenate([b, np.asarray(starts.b, dtype)])
-    return TiedWeights(jnp.asarray(W), jnp.asarray(b))
+    return TiedWeights(jax.device_put(W), jax.device_put(b))

@@ -7,7 +7,7 @@ are filled up with them, and a sweep over sizes compiles a fraction of the progr
 
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -56,7 +56,7 @@ class Padding(NamedTuple):
         """The models of `pack`, without what fills them up."""
         W, b = _split(vectors, self.rows)
         n, m = self.n_features, self.n_hidden
-        return TiedWeights(jnp.asarray(W[..., :m, :n]), jnp.asarray(b[..., :n]))
+        return TiedWeights(jax.device_put(W[..., :m, :n]), jax.device_put(b[..., :n]))
 
 
 def unpacked(vectors: Float[Array, "*batch d"], rows: int) -> TiedWeights:
