@@ -153,8 +153,8 @@ def layers(record: Record) -> Figure:
     neurons, tokens = (float(ratio[own & kind].median()) for kind in (~of_tokens, of_tokens))
     headline(
         figure,
-        f"{NAMES[name]}: mean square overlap over that of random directions, {neurons:.2g} of "
-        f"neurons (median), {tokens:.2g} of tokens",
+        f"{NAMES[name]}, mean square overlap over random: neurons {neurons:.1f} (median), "
+        f"tokens {tokens:.0f}",
     )
     return figure
 
@@ -227,20 +227,21 @@ def features(record: Record) -> Figure:
         style="dashed",
         colour=PINK,
     )
-    middle.set(ylabel="mean square overlap / random", title="interference", yscale="log")
+    middle.set(ylabel="mean square overlap / random", title="interference")
     right.set(ylabel="Σ $D_i$ / random", title="dimensions in use")
     most = dim / float(data.feature_null_dimensionality_sum.sel(centred=False).mean())
     label = "all dimensions, for features"
     reference_line(right, y=most, label=label, style="dashed", colour=PINK)
     for ax in (middle, right):
-        ax.legend(fontsize=6, loc="best")
+        ax.set_ylim(0, 1.3 * ax.get_ylim()[1])  # room for the legend
+        ax.legend(fontsize=6, loc="upper left")
     dead = float(data.feature_dead.mean())
     said = (
         f"{notes['width']} latents in {dim} dimensions, {notes['active']} on at a time, "
-        f"{100 * dead:.0f} % dead; {notes['seeds']} autoencoders on one model. "
-        "White: centred. Bars: mean, t interval 95 %"
+        f"{100 * dead:.0f} % dead; {notes['seeds']} autoencoders on one model.\n"
+        "Small dots: autoencoders, or layers; white: centred; bars: t interval 95 %"
     )
-    figure.text(0.5, -0.02, said, ha="center", fontsize=6)
+    figure.supxlabel(said, fontsize=6)
     letter_panels(axes[0])
     headline(figure, "Features of our text model, beside its tokens and neurons")
     return figure
@@ -268,7 +269,7 @@ def _feature_tail(ax: Axes, data: xr.Dataset) -> None:
     ax.plot(data.multiple, shown, color=GREY, linewidth=2.5, alpha=0.6, label="random (law)")
     ax.set(yscale="log", ylim=(1e-6, 1.5), xlabel="|cosine| · √d", ylabel="share of pairs above")
     ax.set_title("pairs")
-    ax.legend(fontsize=6, loc="best")
+    ax.legend(fontsize=6, loc="upper right")
 
 
 def _kind_over_random(data: xr.Dataset, kind: str, measured: str, centred: bool) -> np.ndarray:

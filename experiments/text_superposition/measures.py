@@ -29,7 +29,11 @@ def measure(record: Record) -> Measured:
         found["ours-nearer-random"] = mean_estimate(theirs / own)
     if "features" in notes:
         found |= features(data)
-    return Measured(found, {}, unmet_rest(CLAIMS, found, f"no weights: {notes['missing']}"))
+    not_run = unmet_rest(CLAIMS, found, f"no weights: {notes['missing']}")
+    if "features" not in notes:
+        of_features = [claim for claim in CLAIMS if claim.id.startswith("features-")]
+        not_run |= unmet_rest(of_features, found, "no weights of our text model in this run")
+    return Measured(found, {}, not_run)
 
 
 def bounds(data: xr.Dataset) -> dict[str, Estimate]:

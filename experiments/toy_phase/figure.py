@@ -1,8 +1,9 @@
 """When is one more feature ignored, superposed, or given its own dimension?
 
 phase       Rare features are superposed; in closed form all regions meet at density 4/7. Closed
-            forms, exact optimum and training show the same regions around one triple point. This
-            is refuted if the colours of a row disagree away from the black boundaries.
+            forms, exact optimum and training show the same regions, away from their borders; the
+            optimum's own triple point is denser (phase_proof). This is refuted if the colours of a
+            row disagree away from the black boundaries.
 difference  The exact optimum is better than the closed forms, whose weights are 0 and 1 only, near
             the triple point. This is refuted if the gain is zero there, or large far from a
             boundary.

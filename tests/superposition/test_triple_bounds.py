@@ -174,15 +174,13 @@ def test_a_proof_encloses_the_optimum_and_bounds_every_class(rng: np.random.Gene
 
 
 def test_boxes_that_are_done_still_bound_the_minimum() -> None:
-    """With a wide tolerance the boxes around the optimum are done before others are."""
-    p, r = 0.3, 0.5
+    """With a tolerance of 1 boxes of the candidate's class are done at once, with a bound of 0."""
     W = np.array([[1.0, 1e-4, -1e-4], [1e-4, 1.0294, -0.9667]])
     b = np.array([0.0, 0.01209, 0.03119])
-    proof = prove_triple(p, r, W[None], b[None], levels=5, tolerance=1.0)
-    superposed = proof.levels[-1].class_lower[TripleClass.superposed]
-    assert proof.levels[-1].n_left < proof.levels[-1].n_boxes
-    assert superposed <= loss(W, b, p, r)
-    assert proof.levels[-1].lower == proof.levels[-1].class_lower.min()
+    proof = prove_triple(0.3, 0.5, W[None], b[None], levels=6, tolerance=1.0)
+    last = proof.levels[-1]
+    assert last.lower == last.class_lower[TripleClass.superposed] < 1e-3 * proof.upper
+    assert last.class_lower[TripleClass.ignored] > 0.5 * proof.upper
     assert TripleClass.superposed in proof.possible
 
 

@@ -6,6 +6,7 @@ compilation serves all. Every measure takes one dictionary; use ``jax.vmap`` for
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
@@ -49,7 +50,7 @@ def live_overlaps(
     n_pairs = jnp.sum(pair)
     share = jnp.where(n_pairs > 0, 1 / jnp.maximum(n_pairs, 1), jnp.nan)
     size = jnp.where(pair, jnp.abs(g), 0)
-    above = jnp.stack([jnp.sum(pair & (size > bound)) for bound in thresholds])
+    above = jax.lax.map(lambda bound: jnp.sum(pair & (size > bound)), thresholds)
     return LiveOverlaps(
         jnp.sum(jnp.where(pair, g, 0)) * share,
         jnp.sum(size**2) * share,
