@@ -12,11 +12,19 @@ OURS = ClaimSource(
     why="set before the first run",
     origin="ours",
 )
-AREA = "area below the ROC curve of {}, which attend to {}, from scores between {}"
+AREA = "area below the ROC curve of {}, which attend to {}, from {}"
 PREVIOUS_HEADS = "previous-token heads", f"the token before with {PREVIOUS} or more"
 LOCAL_HEADS = "local heads", f"the last five tokens with {LOCAL} or more"
-UNTOUCHED = "mean streams that no head has written to, from weights alone"
-STREAM = "mean streams of text"
+UNTOUCHED = "scores between mean streams that no head has written to, from weights alone"
+STREAM = "scores between mean streams of text"
+# Added after the first run, whose other verdicts stand; the scores were not computed before.
+SPREAD = (
+    "attention between single streams of random tokens that no head has written to, averaged "
+    "behind the softmax, from weights alone"
+)
+RANDOM = (
+    "scores between mean streams of random tokens that all heads have written to, without any text"
+)
 
 CLAIMS = (
     OURS.claim(
@@ -42,7 +50,7 @@ CLAIMS = (
     ),
     OURS.claim(
         "rotary-previous-embedding",
-        AREA.format(*PREVIOUS_HEADS, "mean embeddings"),
+        AREA.format(*PREVIOUS_HEADS, "scores between mean embeddings"),
         at_least(0.95),
         "the same goal for all; layers above the first read little of an embedding",
         explanation="most of what the heads of later layers read may be written by MLPs",
@@ -61,4 +69,23 @@ CLAIMS = (
         explanation="between 0, 1 and 2 tokens back mean scores differ little in some heads, and "
         "the present token may be kept out by its content",
     ),
+    OURS.claim(
+        "rotary-previous-spread",
+        AREA.format(*PREVIOUS_HEADS, SPREAD),
+        at_least(0.95),
+        "the goal of the first claim; contents that differ blur what their mean prefers",
+    ),
+    OURS.claim(
+        "rotary-local-spread",
+        AREA.format(*LOCAL_HEADS, SPREAD),
+        at_least(0.95),
+        "as above; a head that matches the present token matches it here too",
+    ),
+    OURS.claim(
+        "rotary-previous-random",
+        AREA.format(*PREVIOUS_HEADS, RANDOM),
+        at_least(0.95),
+        "the goal of the first claim; heads may read what earlier ones write",
+    ),
+    OURS.claim("rotary-local-random", AREA.format(*LOCAL_HEADS, RANDOM), at_least(0.95)),
 )

@@ -3,7 +3,9 @@
 With rotary positions each head has one QK circuit for each offset. A score is linear in either
 content, so that the score of mean contents is the mean over all pairs of them. What differs is what
 is taken for the contents of a layer: embeddings; streams of tokens that no head has touched, which
-only MLPs write to, so that weights alone give them; or streams seen on text.
+only MLPs write to, so that weights alone give them; streams seen on text; or streams of random
+tokens, which need no text. A mean does not say how much scores differ with the contents, so that
+the attention between single untouched streams is averaged too.
 """
 
 from dataclasses import dataclass
@@ -36,7 +38,7 @@ from experiments.rotary_atlas.names import NEAR
 
 BUDGET_SECONDS = 120
 PAPER_SECONDS = 300
-CONTENTS = ("embedding", "untouched", "stream")
+CONTENTS = ("embedding", "untouched", "stream", "random", "spread")
 SHOWN = 16  # offsets whose kernel is kept
 
 
@@ -49,7 +51,8 @@ class Spec:
         texts: Stretches of prose, one from each chapter.
         length: Tokens of a stretch.
         offsets: Offsets 0, 1, 2, ... that a head chooses from.
-        tokens: Random tokens whose untouched streams are averaged.
+        tokens: Random tokens whose untouched streams are averaged. Beside them, as many random
+            stretches as texts are read.
     """
 
     weights: str = REAL
@@ -81,8 +84,16 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     seen = [look(model, jnp.asarray(text), spec.offsets) for text in texts]
     kernels, raw, mean_streams = (np.stack(list(part)) for part in zip(*seen, strict=True))
     ids = jnp.asarray(rng.integers(0, model.d_vocab, spec.tokens))
-    contents = (*weight_contents(model, ids), jnp.asarray(mean_streams.mean(axis=0)))
-    predicted, best = zip(*(predict(model, rows, spec.offsets) for rows in contents), strict=True)
+    stretches = jnp.asarray(rng.integers(0, model.d_vocab, (spec.texts, spec.length)))
+    on_random = [look(model, ids, spec.offsets)[2] for ids in stretches]
+    contents = (
+        *weight_contents(model, ids),
+        jnp.asarray(mean_streams.mean(axis=0)),
+        jnp.mean(jnp.stack(on_random), axis=0),
+    )
+    kernel = np.mean([untouched_kernel(model, ids, spec.offsets) for ids in stretches], axis=0)
+    found = [*(predict(model, x, spec.offsets) for x in contents), (kernel, kernel.argmax(axis=-1))]
+    predicted, best = zip(*found, strict=True)
     shown, heads = min(SHOWN, spec.offsets), ("layer", "head")
     data = xr.Dataset(
         {
@@ -117,6 +128,13 @@ def weight_contents(
     every = ablate_heads(jnp.ones((model.n_layers, model.n_heads)))
     rows = _read(forward(model, ids, every)[1]).mean(axis=1, keepdims=True)
     return jnp.broadcast_to(rows[:1], rows.shape), rows
+
+
+@jax.jit(static_argnames="n_offsets")
+def untouched_kernel(model: Model, ids: Int[Array, " n_ctx"], n_offsets: int) -> Array:
+    """Attention by offset between streams of these tokens that no head has written to."""
+    every = ablate_heads(jnp.ones((model.n_layers, model.n_heads)))
+    return measured_kernel(forward(model, ids, every)[1].patterns, n_offsets)
 
 
 @jax.jit(static_argnames="n_offsets")

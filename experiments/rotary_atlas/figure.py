@@ -3,7 +3,7 @@
 atlas     All heads against offsets, ordered by what their weights predict for the token before: the
           kernel of their mean scores, beside what they do on prose. The maps would differ if
           weights said nothing.
-names     Left: ROC curves of previous-token heads and local heads from three kinds of contents; on
+names     Left: ROC curves of previous-token heads and local heads from five kinds of contents; on
           the diagonal weights say nothing. Right: predicted against measured attention to the token
           before.
 """
@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from circuitax.figures.marks import reference_line
 from circuitax.figures.notice import notice
-from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE, SEQUENTIAL
+from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE, PINK, SEQUENTIAL, SKY
 from circuitax.figures.style import headline, letter_panels, new_figure, styled
 from circuitax.records.real_model import model_read
 from circuitax.records.record import Record
@@ -25,6 +25,8 @@ from experiments.rotary_atlas.names import LOCAL, PREVIOUS
 
 CONTENTS = {
     "untouched": (BLUE, "weights alone"),
+    "spread": (SKY, "weights, each content"),
+    "random": (PINK, "random tokens"),
     "stream": (ORANGE, "mean streams"),
     "embedding": (GREEN, "embeddings"),
 }
@@ -80,6 +82,8 @@ def names(data: xr.Dataset, what: str) -> Figure:
         ax.plot([0, 1], [0, 1], color=GREY, linewidth=0.5)
         both = group.any() and not group.all()
         for content, (colour, label) in CONTENTS.items() if both else ():
+            if content not in data.content:
+                continue
             scores = by_name(data, name, content)
             curve = roc_curve(group, scores)
             text = f"{label}: {roc_area(group, scores):.3f}"

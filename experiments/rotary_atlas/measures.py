@@ -39,6 +39,9 @@ def estimates(data: xr.Dataset) -> dict[str, Estimate]:
         ),
         "rotary-best-offset": np.array(shares),
     }
+    for content in set(data.content.values) & {"spread", "random"}:
+        found[f"rotary-previous-{content}"] = areas(previous, by_name(data, "previous", content))
+        found[f"rotary-local-{content}"] = areas(local, by_name(data, "local", content))
     return {
         name: mean_of_finite(values) for name, values in found.items() if np.isfinite(values).any()
     }

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from circuitax.kernel.forward import forward
 from circuitax.kit.real_model import open_weights
 from circuitax.lab.lab import Lab
 from circuitax.models import smollm2
@@ -15,7 +16,13 @@ from circuitax.records.claims import FAILS, HOLDS, NOT_RUN, settle
 from circuitax.records.record import Record
 from experiments.rotary_atlas import experiment, figure
 from experiments.rotary_atlas.claims import CLAIMS
-from experiments.rotary_atlas.experiment import CONTENTS, Spec, weight_contents
+from experiments.rotary_atlas.experiment import (
+    CONTENTS,
+    Spec,
+    look,
+    untouched_kernel,
+    weight_contents,
+)
 from experiments.rotary_atlas.measures import by_name, estimates, measure
 
 TINY = Spec(weights="random", texts=2, length=12, offsets=6, tokens=8)
@@ -43,7 +50,10 @@ def test_contents_from_weights_know_nothing_of_heads() -> None:
 
 def test_kernels_are_attention_and_are_drawn(tiny: Record) -> None:
     data = tiny.data
-    np.testing.assert_allclose(data.predicted.sum("offset"), 1, rtol=1e-5)
+    scores = data.predicted.sel(content=["embedding", "untouched", "stream", "random"])
+    np.testing.assert_allclose(scores.sum("offset"), 1, rtol=1e-5)
+    spread = data.predicted.sel(content="spread").sum("offset")  # tokens farther back have the rest
+    assert (spread > 0).all() and (spread <= 1 + 1e-5).all()
     assert (data.measured.sum("offset") <= 1 + 1e-5).all() and (data.measured >= 0).all()
     np.testing.assert_allclose(data.previous.mean("text"), data.measured.isel(offset=1), rtol=1e-5)
     assert (data.previous_raw <= data.previous + 1e-6).all()
@@ -58,6 +68,20 @@ def test_kernels_are_attention_and_are_drawn(tiny: Record) -> None:
     )
 
 
+def test_attention_between_untouched_streams_is_that_of_a_model_without_values() -> None:
+    model, ids = open_weights("random", jax.random.key(4)), jnp.asarray([3, 17, 5, 30, 8, 22, 1])
+    found = untouched_kernel(model, ids, 3)
+    heads = model.blocks.attention
+    silent = heads._replace(W_V=jnp.zeros_like(heads.W_V))
+    mute = model.replace(blocks=model.blocks._replace(attention=silent))
+    patterns = np.asarray(forward(mute, ids)[1].patterns)
+    rows = patterns[..., 3:, :]
+    mass = rows[..., 1:].sum(axis=(-2, -1))
+    back = sum(rows[..., t - 3, t - 1] for t in range(3, 7))
+    np.testing.assert_allclose(found[..., 1], back / mass, rtol=1e-5)
+    assert abs(found - look(model, ids, 3)[0]).max() > 1e-3
+
+
 def planted() -> Record:
     """Two previous-token heads among 270 that their weights name, and nine local ones."""
     kernel = np.full((30, 9, 16), 0.02)
@@ -67,8 +91,8 @@ def planted() -> Record:
     texts, cells = 16, ("layer", "head")
     data = xr.Dataset(
         {
-            "predicted": (("content", *cells, "offset"), np.stack([kernel] * 3)),
-            "best": (("content", *cells), np.stack([kernel.argmax(axis=-1)] * 3)),
+            "predicted": (("content", *cells, "offset"), np.stack([kernel] * len(CONTENTS))),
+            "best": (("content", *cells), np.stack([kernel.argmax(axis=-1)] * len(CONTENTS))),
             "previous": (("text", *cells), kernel[..., 1] + noise),
             "previous_raw": (("text", *cells), kernel[..., 1] * 0.5 + noise),
             "local": (("text", *cells), kernel[..., :5].sum(axis=-1) + noise),
