@@ -83,6 +83,31 @@ def test_the_start_matches_the_mean_attention(model, rng):
     np.testing.assert_allclose(np.exp(-start.dest[:, 4]), (mean * n + 3) / (n + 3), atol=1e-12)
 
 
+def test_scores_may_be_larger_than_single_precision_exponentiates(model, rng):
+    """Scores of 100 and more, as trained models have them: e^88 is the last that float32 holds."""
+    texts = jnp.asarray(rng.integers(0, 7, (50, 5)))
+    W_Q = model.blocks.attention.W_Q
+    highest = np.abs([_scores(model, np.asarray(text)) for text in texts]).max()
+    large = model.replace(
+        blocks=model.blocks._replace(
+            attention=model.blocks.attention._replace(W_Q=W_Q * 150 / highest)
+        )
+    )
+    single = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), large)
+    wide, narrow = (additive_heads.start_from(m, texts) for m in (large, single))
+    lower = np.tril(np.ones((5, 5))) > 0
+    shown = np.asarray(wide.place)[:, lower] > -60  # below, float32 calls a pattern 0
+    assert shown.mean() > 0.5
+    np.testing.assert_allclose(
+        np.asarray(narrow.place)[:, lower][shown],
+        np.asarray(wide.place)[:, lower][shown],
+        rtol=1e-4,
+    )
+    found, expected = (additive_heads.additive_heads_logits(m, texts[0]) for m in (narrow, wide))
+    assert np.isfinite(expected).all()
+    np.testing.assert_allclose(found, expected, rtol=0.01, atol=0.01)
+
+
 def test_tables_start_as_the_same_sum_where_nothing_is_left_out(model, rng):
     """Without positions and the own position, which tables have no place for (E24)."""
     plain = model.replace(W_pos=jnp.zeros_like(model.W_pos))

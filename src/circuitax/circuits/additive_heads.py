@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jax.nn import logsumexp
+from jaxtyping import Array, Bool, Float, Int
 
 from circuitax.circuits.additivity import Additive
 from circuitax.circuits.heads import token_ov
@@ -59,7 +60,11 @@ def additive_heads_logits(
     """Logits of one text: the forward pass, with gates in place of the patterns."""
     n_ctx = tokens.shape[0]
     logs = heads.dest[:, tokens][:, :, None] + heads.place[:, :n_ctx, :n_ctx]
-    gates = jnp.exp(pair_scores(heads.model, tokens) + logs) * _allowed(heads.model, n_ctx)
+    # Behind the mask before the exponential, which may overflow there: inf * 0 is nan.
+    shown = jnp.where(
+        _allowed(heads.model, n_ctx), pair_scores(heads.model, tokens) + logs, -jnp.inf
+    )
+    gates = jnp.exp(shown)
     return forward(heads.model, tokens, Interventions(patterns=gates[None]))[0]
 
 
@@ -110,14 +115,19 @@ def pair_scores(model: Model, tokens: Int[Array, " n_ctx"]) -> Float[Array, "n_h
 
 
 def _factors(model: Model, scores: Array, texts: Array) -> tuple[Array, Array]:
-    """``dest`` and ``place`` that make the gates match the model's patterns on average."""
+    """``dest`` and ``place`` that make the gates match the model's patterns on average.
+
+    All of it in logarithms: a trained model has scores whose exponentials overflow.
+    """
     d_vocab, n_heads = model.W_E.shape[0], scores.shape[1]
     allowed = _allowed(model, texts.shape[1])
     patterns = jax.vmap(lambda text: forward(model, text)[1].patterns[0])(texts)
-    gates = jnp.exp(scores) * allowed[None]
-    ratio = jnp.where(allowed > 0, patterns.mean(axis=0) / gates.mean(axis=0), 1)
-    place = jnp.log(jnp.maximum(ratio, jnp.finfo(ratio.dtype).tiny))
-    total = jnp.moveaxis((gates * jnp.exp(place)[None]).sum(axis=-1), 1, -1).reshape(-1, n_heads)
+    tiny = jnp.finfo(patterns.dtype).tiny
+    mean_pattern = jnp.log(jnp.maximum(patterns.mean(axis=0), tiny))
+    mean_gate = logsumexp(scores, axis=0) - jnp.log(len(texts))
+    place = jnp.where(allowed, mean_pattern - mean_gate, 0)
+    gates = jnp.exp(jnp.where(allowed[None], scores + place[None], -jnp.inf))
+    total = jnp.moveaxis(gates.sum(axis=-1), 1, -1).reshape(-1, n_heads)
     mass = jax.ops.segment_sum(total, texts.ravel(), d_vocab)
     seen = jax.ops.segment_sum(jnp.ones(texts.size, total.dtype), texts.ravel(), d_vocab)
     # A prior, since some tokens are rare: each counts as seen three more times with sum 1.
@@ -125,6 +135,6 @@ def _factors(model: Model, scores: Array, texts: Array) -> tuple[Array, Array]:
     return dest, place
 
 
-def _allowed(model: Model, n_ctx: int) -> Array:
+def _allowed(model: Model, n_ctx: int) -> Bool[Array, "1 n_ctx n_ctx"]:
     index = jnp.arange(n_ctx)
-    return causal_mask(index, index, model.spec.causal)[None].astype(float)
+    return causal_mask(index, index, model.spec.causal)[None]
