@@ -38,7 +38,7 @@ CLAIMS = (
         "Largest gap between pooled quantiles (0.1 % to 99.9 %) of Gaussian maps and "
         "χ²_m/m, in standard deviations √(2/m)",
         at_most(0.6),
-        "pairs in a map are dependent: eight maps, extreme quantiles",
+        "pairs in a map are dependent: few maps, extreme quantiles",
         n=8,
     ),
     ClaimSource("Dasgupta and Gupta 2003", origin="theorem").claim(

@@ -54,7 +54,7 @@ CLAIMS = (
         at_least(0),
         "a relation. Against chance alone random weights pass as well, by a factor of 33",
         quantity="neuron-keys-rise",
-        explanation="three seeds; the first layer reads the token itself, so that weights say what "
+        explanation="the first layer reads the token itself, so that weights say what "
         "a unit fires on before training too",
     ),
 )

@@ -243,7 +243,15 @@ def features(record: Record) -> Figure:
     )
     figure.supxlabel(said, fontsize=6)
     letter_panels(axes[0])
-    headline(figure, "Features of our text model, beside its tokens and neurons")
+    overlap, used = (
+        float(np.nanmean(_kind_over_random(data, "features", measured, True)))
+        for measured in ("mean_square", "dimensionality_sum")
+    )
+    headline(
+        figure,
+        f"Features of our text model have {overlap:.2f} times the interference of random "
+        f"directions, and {used:.2f} of their dimensions",
+    )
     return figure
 
 
