@@ -80,8 +80,8 @@ def _lost(ax: Axes, full: xr.Dataset, y: np.ndarray) -> None:
         _rows(ax, y + 0.27 - 0.18 * i, full.nats_lost.sel(replaced=kind), colour, marker, str(kind))
     ax.set(title="nats lost without it", xlabel="nats per token")
     ax.legend(loc="upper left", bbox_to_anchor=(0, 0.22))
-    _linear_near_zero(ax, (0, 0.1, 1))
-    ax.set_xlim(-0.12, 8)
+    _linear_near_zero(ax, (0, 0.1, 1, 10))
+    ax.set_xlim(-0.12, max(8, 1.8 * float(full.nats_lost.max())))
 
 
 def _aligned(ax: Axes, full: xr.Dataset, y: np.ndarray) -> None:

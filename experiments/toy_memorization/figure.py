@@ -17,7 +17,7 @@ from circuitax.figures.marks import mean_curve, reference_line
 from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE
 from circuitax.figures.style import PAGE, headline, letter_panels, new_figure, styled
 from circuitax.records.record import Record
-from experiments.toy_memorization.measures import CORNERS, bump
+from experiments.toy_memorization.measures import CORNERS, bump, pentagons
 
 MOST_SHOWN = 6
 LEAST = 0.1  # of the losses shown: fewer points are memorised to much less
@@ -90,7 +90,12 @@ def polygons(data: xr.Dataset) -> Figure:
         _rays(axes[0, column], W, BLUE)
         _rays(axes[1, column], vectors, GREEN)
         axes[0, column].set_title(f"$T$ = {size}", fontsize=7)
-    headline(figure, "Few samples become a polygon, many make a pentagon of features")
+    found = pentagons(data)
+    headline(
+        figure,
+        f"Few samples become a polygon; {sum(found)} of {len(found)} sets of {at[-1]} make a "
+        "regular pentagon of features (first set shown)",
+    )
     axes[0, 0].set_ylabel("features")
     axes[1, 0].set_ylabel("samples")
     return figure

@@ -75,16 +75,20 @@ def _features(data: xr.Dataset) -> dict[str, Estimate]:
     """Dimensions of features, and the pentagon."""
     first, most = data.isel(decay=0), data.points.values[-1]
     ordered = np.sort(first.feature_dimension.transpose("points", "dataset", "feature").values)
-    kept = [represented(W) for W in data.W.sel(points=most).values]
-    pentagons = [W.shape[1] == CORNERS and regular(W) for W in kept]
     few = list(data.points.values).index(FEW[-1])
     return {
         "memorization-no-features": mean_estimate(ordered[few, :, -CORNERS]),
-        "memorization-pentagon": share_estimate(pentagons),
+        "memorization-pentagon": share_estimate(pentagons(data)),
         "memorization-feature-dimension": mean_estimate(ordered[-1, :, -CORNERS:].mean(axis=1)),
         "memorization-sample-share": mean_estimate(first.sample_dimension.sel(points=most)),
         "memorization-norm-plateau": mean_estimate(first.W_norm.sel(points=most)),
     }
+
+
+def pentagons(data: xr.Dataset) -> list[bool]:
+    """Whether each of the largest training sets made five features a regular pentagon."""
+    kept = [represented(W) for W in data.W.sel(points=data.points.values[-1]).values]
+    return [W.shape[1] == CORNERS and regular(W) for W in kept]
 
 
 def _descent(data: xr.Dataset, density: float) -> dict[str, Estimate]:
