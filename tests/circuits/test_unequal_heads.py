@@ -39,5 +39,6 @@ def test_it_is_frozen_on_a_text_of_its_length() -> None:
     whole = unequal_heads(strength, init_model(derive(key, "weights"), sizes), 1.0)
     np.testing.assert_allclose(found.W_O, whole.blocks.attention.W_O, rtol=1e-6)
     assert found.A.shape == (2, 3, 7, 7)
+    unbounded = sizes.replace(n_ctx=None, positions="rotary")
     with pytest.raises(ValueError, match=r"sizes\.n_ctx=None must be a number"):
-        frozen_unequal(key, strength, sizes.replace(n_ctx=None), 1.0)
+        frozen_unequal(key, strength, unbounded, 1.0)

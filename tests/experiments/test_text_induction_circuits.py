@@ -60,6 +60,7 @@ def data() -> xr.Dataset:
     for name, values in seen.items():
         found[name] = (("where", *heads), np.stack([values, values]))
     found = found.assign_coords(where=["text", "random"])
+    found["uniform"] = np.log(10)
     found["alive"] = ("member", np.ones(2, bool))
     return roles(found)
 
