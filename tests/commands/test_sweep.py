@@ -105,9 +105,15 @@ def printed_sweeps() -> list[str]:
         whole = re.sub(r"\\\n\W*", " ", text)  # commands go on in the next line
         for command in re.findall(r"python -m experiments\.run -m ([^#`\n]+)", whole):
             words = [w for w in command.split() if not w.startswith(("hydra", "scale="))]
-            # Two values of each field say as much as three.
-            found.add(" ".join(",".join(word.split(",")[:2]) for word in words))
+            # Two values of each field say as much as three, or as a range.
+            two = [re.sub(r"range\((\d+),\d+\)", _first_two, word) for word in words]
+            found.add(" ".join(",".join(word.split(",")[:2]) for word in two))
     return sorted(found)
+
+
+def _first_two(found: re.Match[str]) -> str:
+    first = int(found[1])
+    return f"{first},{first + 1}"
 
 
 @pytest.mark.slow
