@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from omegaconf import DictConfig
 
 from circuitax.commands import collect
 from circuitax.commands.run import help_text, main
@@ -63,6 +65,21 @@ def test_a_sweep_becomes_one_dataset(
     assert data["start_n"].dtype.kind == "i"
     # again: the folder is replaced, not mixed
     assert collect.main(["experiment=house_walk", "over=step.size,seed"]) == 0
+
+
+def test_hydra_composes_no_job_that_was_checked(
+    walk: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    composed: list[list[str]] = []
+    compose = ConfigLoaderImpl.load_sweep_config
+
+    def counting(self: ConfigLoaderImpl, master_config: DictConfig, sweep_overrides: list[str]):
+        composed.append(sweep_overrides)
+        return compose(self, master_config, sweep_overrides)
+
+    monkeypatch.setattr(ConfigLoaderImpl, "load_sweep_config", counting)
+    assert walk("-m", *IN_THIS_PROCESS, "seed=0,1") == 0
+    assert [job[-1] for job in composed] == ["seed=0", "seed=1"]  # by the launcher alone
 
 
 def test_jobs_and_an_axis_inside_a_run_are_one_dataset(

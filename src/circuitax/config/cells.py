@@ -13,6 +13,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from tqdm import tqdm
 
 from circuitax.config.build import build, reject_unknown
 from circuitax.config.catalogue import Entry, checkout, extra_conf, upstream_order
@@ -29,6 +30,8 @@ from circuitax.config.command_line import (
 from circuitax.config.identity import outside_inputs, run_id
 from circuitax.config.scale import Root, register_resolvers
 from circuitax.config.schema import ConfigError, fields, nearest, register, type_name
+
+_PATIENCE = 3.0  # seconds before a terminal shows how many jobs are checked
 
 
 @dataclass(frozen=True)
@@ -99,10 +102,11 @@ def plan(
     for name in names:
         known |= _register(name, entries)
     checked = check(parsed, known, multirun) + _searchpath(parsed, entries, config_dir)
-    cells = []
     with _hydra():
-        for job in jobs(checked):
-            cells.append(_compose(job, entries))
+        every = tqdm(
+            jobs(checked), "checking", unit=" jobs", delay=_PATIENCE, leave=False, disable=None
+        )
+        cells = [_compose(job, entries) for job in every]
     return checked, cells
 
 
