@@ -1,7 +1,10 @@
 """Run one experiment, or a sweep of it: ``python -m experiments.run experiment=toy_intro``."""
 
 import sys
+from functools import partial
 from pathlib import Path
+
+from tqdm import tqdm
 
 from circuitax.config.catalogue import Entry, discover
 from circuitax.lab.places import about_the_place
@@ -98,8 +101,14 @@ def _run(typed: list[str], entries: dict[str, Entry]) -> int:
     from circuitax.lab.stop import Stopped
 
     line = split(typed)
+    # A terminal shows how far it is, once it has taken some seconds.
+    watched = partial(tqdm, desc="checking", unit=" jobs", delay=3, leave=False, disable=None)
     checked, cells = plan(
-        line.overrides, entries, multirun=line.multirun, config_dir=line.config_dir
+        line.overrides,
+        entries,
+        multirun=line.multirun,
+        config_dir=line.config_dir,
+        watched=watched,
     )
     if _QUESTIONS & set(line.flags):
         return through_hydra(compute, [*line.flags, *checked])

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,6 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from tqdm import tqdm
 
 from circuitax.config.build import build, reject_unknown
 from circuitax.config.catalogue import Entry, checkout, extra_conf, upstream_order
@@ -30,8 +29,6 @@ from circuitax.config.command_line import (
 from circuitax.config.identity import outside_inputs, run_id
 from circuitax.config.scale import Root, register_resolvers
 from circuitax.config.schema import ConfigError, fields, nearest, register, type_name
-
-_PATIENCE = 3.0  # seconds before a terminal shows how many jobs are checked
 
 
 @dataclass(frozen=True)
@@ -76,6 +73,7 @@ def plan(
     *,
     multirun: bool = False,
     config_dir: str | None = None,
+    watched: Callable[[list[list[str]]], Iterable[list[str]]] = iter,
 ) -> tuple[list[str], list[Cell]]:
     """Compose and check every job of a command line, before anything is computed.
 
@@ -84,6 +82,7 @@ def plan(
         entries: All experiments.
         multirun: Whether a sweep was asked for.
         config_dir: A further folder of configuration, or None.
+        watched: Goes through the jobs, and may show how far it is.
 
     Returns:
         The overrides to hand to Hydra, and the cells they unfold to.
@@ -103,10 +102,7 @@ def plan(
         known |= _register(name, entries)
     checked = check(parsed, known, multirun) + _searchpath(parsed, entries, config_dir)
     with _hydra():
-        every = tqdm(
-            jobs(checked), "checking", unit=" jobs", delay=_PATIENCE, leave=False, disable=None
-        )
-        cells = [_compose(job, entries) for job in every]
+        cells = [_compose(job, entries) for job in watched(jobs(checked))]
     return checked, cells
 
 
