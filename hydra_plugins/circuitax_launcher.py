@@ -11,7 +11,10 @@ from omegaconf import DictConfig
 
 
 class Sweep(Launcher):
-    """Runs the jobs of a sweep elsewhere. What came of each is in its folder: here, all count."""
+    """Runs the jobs of a sweep elsewhere.
+
+    Hydra hears that all completed: what came of a job is in its folder.
+    """
 
     def setup(
         self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
