@@ -462,7 +462,7 @@ MUTANTS = (
     ),
     Mutant(
         "ledger_prunes_too_early",
-        "circuits/ledger.py",
+        "circuits/best_first.py",
         "keep = front.bound > best.kth",
         "keep = front.bound > 3 * best.kth",
         ("tests/circuits/test_ledger.py::test_head_paths_equal_brute_force[full]",),
