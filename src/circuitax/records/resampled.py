@@ -66,12 +66,12 @@ def best_estimate(
     together: those of one number share their data.
 
     Args:
-        losses: ``[replicate, *cells]``; one that is not finite is never the least.
+        losses: ``[replicate, *cells]``, a finite one in each cell; others are never the least.
         values: A number of each replicate in each cell, of the same shape.
         over: Function of the numbers of the best in all cells.
 
     Raises:
-        ValueError: If the shapes differ, or there is no replicate.
+        ValueError: If the shapes differ, there is no replicate, or none of a cell is finite.
 
     Source: toy-models paper, which looks at the model of the lowest loss of several restarts.
     """
@@ -79,6 +79,8 @@ def best_estimate(
     if loss.shape != numbers.shape or not loss.size:
         raise ValueError(f"values has shape {numbers.shape}, must have that of losses {loss.shape}")
     loss = np.where(np.isfinite(loss), loss, np.inf)
+    if np.isinf(loss).all(axis=0).any():
+        raise ValueError("losses has a cell without a finite loss, must have a best in each")
 
     def of(chosen: np.ndarray) -> float:
         best = loss[chosen].argmin(axis=0)[None]
