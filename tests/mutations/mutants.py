@@ -630,4 +630,24 @@ MUTANTS = (
         "squares += 0 * deep",
         ("tests/circuits/test_ledger.py::test_path_bounds_hold_for_every_path_and_bite[12]",),
     ),
+    Mutant(
+        "few_initial_weights_from_the_end_of_a_draw",
+        "models/toy.py",
+        "return scaled[:count].reshape(shape)",
+        "return scaled[-count:].reshape(shape)",
+        (
+            "tests/models/test_toy.py::"
+            "test_initial_weights_are_those_of_flax_bit_for_bit[127-False]",
+        ),
+    ),
+    Mutant(
+        "what_a_gate_has_too_much_is_lost",
+        "circuits/additive_heads.py",
+        "jnp.where(earlier, place + surplus, place)",
+        "jnp.where(earlier, place, place)",
+        (
+            "tests/circuits/test_additive_heads.py::"
+            "test_tables_start_finite_where_their_gates_alone_would_overflow",
+        ),
+    ),
 )
