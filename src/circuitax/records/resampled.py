@@ -24,7 +24,8 @@ def resampled_estimate(
     much depends on which ten were trained.
 
     Args:
-        statistic: Function of one array of unit numbers for each group, of its size.
+        statistic: Function of one array of unit numbers for each group, of its size; nan where
+            what was drawn has no such number, which leaves that resample out.
         sizes: Units of each group, each at least 1; with a group of one there is no interval, and
             its ends are infinite.
         n: Independent replicates to report; all units of all groups when None.
@@ -52,7 +53,7 @@ def resampled_estimate(
         float(statistic(*(rng.integers(size, size=size) for size in sizes)))
         for _ in range(n_resamples)
     ]
-    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.nanquantile(draws, [(1 - level) / 2, (1 + level) / 2])
     low, high = min(float(low), value), max(float(high), value)
     return Estimate(value, low, high, count, method)
 
@@ -66,7 +67,8 @@ def best_estimate(
     together: those of one number share their data.
 
     Args:
-        losses: ``[replicate, *cells]``, a finite one in each cell; others are never the least.
+        losses: ``[replicate, *cells]``, a finite one in each cell; others are never the least, and
+            resamples with none in a cell are left out.
         values: A number of each replicate in each cell, of the same shape.
         over: Function of the numbers of the best in all cells.
 
@@ -83,6 +85,8 @@ def best_estimate(
         raise ValueError("losses has a cell without a finite loss, must have a best in each")
 
     def of(chosen: np.ndarray) -> float:
+        if np.isinf(loss[chosen]).all(axis=0).any():
+            return np.nan
         best = loss[chosen].argmin(axis=0)[None]
         return float(over(np.take_along_axis(numbers[chosen], best, axis=0)[0]))
 
