@@ -144,12 +144,21 @@ def test_one_trace_for_batches_and_members(make_transformer) -> None:
 
 
 def test_scanned_layers_equal_written_out_ones(x64: None, make_transformer) -> None:
-    """Six layers pass the unroll limit; the stream of layer 4 is that of a four-layer model."""
+    """Six layers are scanned; the stream of layer 4 is that of a four-layer model."""
     model = make_transformer(**(SMALL | {"n_layers": 6}), **S0)
     _, deep = run(model, FOUR)
     shallow = model.replace(blocks=jax.tree.map(lambda a: a[:4], model.blocks))
     _, four = run(shallow, FOUR)
     np.testing.assert_allclose(deep.streams[:5], four.streams, rtol=1e-10)
+
+
+def test_reading_a_deep_model_copies_no_more_than_two_layers(make_transformer) -> None:
+    """Working memory of nine layers, which are scanned, beside their weights."""
+    sizes = {"n_heads": 2, "d_model": 96, "d_head": 48, "d_value": 48, "n_ctx": 4}
+    model = make_transformer(**sizes, n_layers=9, mlp=True)
+    memory = run.lower(model, FOUR).compile().memory_analysis()
+    layer = sum(W.nbytes for W in jax.tree.leaves(model.blocks)) / 9
+    assert 0 < memory.temp_size_in_bytes < 2 * layer
 
 
 def test_unembedding_rows_of_many_texts_is_the_end_of_each_forward_pass(

@@ -20,9 +20,9 @@ from circuitax.kernel.norm import Norm, apply_norm
 from circuitax.kernel.positions import sinusoidal
 from circuitax.kernel.tokens import Tokens, token_ids
 
-# Layers are scanned, with up to this many unrolled: small models need that to be fast on a CPU, and
-# the compile time of deep ones stays bounded.
-_UNROLL = 4
+# Up to so many layers are written out, as small models need to be fast on a CPU. More are scanned
+# one by one: a scan of several at a time copies all weights first, unless their number divides.
+_WRITTEN_OUT = 4
 
 
 def forward(
@@ -119,7 +119,7 @@ def final_stream(
         stream,
         layers,
         length=n_layers,
-        unroll=max(1, min(n_layers, _UNROLL)),
+        unroll=n_layers if 0 < n_layers <= _WRITTEN_OUT else 1,
     )
     stream = edited(stream, last_keep, last_add)
     return stream, Trace(
