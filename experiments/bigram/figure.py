@@ -1,8 +1,9 @@
 """A zero-layer transformer is a low-rank bigram table; a one-layer direct path is not one at all.
 
-widths   The divergence from the bigram table falls to nothing as the width nears the vocabulary.
-         Refuted if the curve levels off above the dotted line of the SVD.
-pairs    At full width every pair has the table's probability; narrow models miss the rare ones.
+widths   The wider the model, the nearer it comes to the bigram table. Its divergence (a) and its
+         loss (b), beside those of tables of the same rank and of the table itself. Refuted if the
+         curve levels off above the dotted line of the SVD.
+pairs    At full width frequent pairs have the table's probability; narrow models miss even these.
          Refuted if the right panel leaves the diagonal where pairs are frequent.
 paths    Heads take over part of the bigrams: the direct path alone is further from the table.
          Refuted if the direct path is as near as the zero-layer model.
@@ -13,7 +14,14 @@ from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve, reference_line, seed_column
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, SEQUENTIAL
-from circuitax.figures.style import COLUMN, letter_panels, new_figure, styled
+from circuitax.figures.style import (
+    COLUMN,
+    headline,
+    letter_panels,
+    new_figure,
+    sample_note,
+    styled,
+)
 from circuitax.records.record import Record
 
 
@@ -38,12 +46,12 @@ def widths(record: Record) -> Figure:
         marker="s",
         label="SVD of the log table",
     )
-    left.set(yscale="log", ylabel="KL from the bigram table, nats")
+    left.set(yscale="log", ylabel="KL from the table, nats")
     for name, colour, label in (("train", BLUE, "training text"), ("held_out", ORANGE, "held-out")):
         mean_curve(right, x, data[name], colour, label=label, least=1e-6, marker="o")
         table = data[f"table_{name}_loss"]
         reference_line(right, y=table, colour=colour, style="dashed", label=f"table, {label}")
-    right.set(ylabel="cross-entropy, nats per token")
+    right.set(ylabel="loss, nats per token")
     for ax in (left, right):
         ax.set_xscale("log", base=2)
         ax.set_xticks(x, [f"{w}" for w in x])
@@ -51,6 +59,13 @@ def widths(record: Record) -> Figure:
         ax.set(xlabel=f"$d_{{model}}$ (vocabulary {x[-1]})")
         ax.legend()
     letter_panels(axes[0])
+    ends = [float(data.kl.isel(width=i).mean()) for i in (0, -1)]
+    headline(
+        figure,
+        f"From width {x[0]} to {x[-1]}, that of the vocabulary, the divergence from the bigram "
+        f"table falls from {ends[0]:.2f} to {ends[1]:.3f} nats",
+    )
+    sample_note(figure, f"mean and 95 % interval of {data.kl.sizes['member']} seeds")
     return figure
 
 
@@ -82,6 +97,7 @@ def pairs(record: Record) -> Figure:
     axes[0, 0].set_ylabel("zero-layer model, log P(b | a)")
     figure.colorbar(dots, ax=axes[0].tolist(), label="occurrences of the pair, log$_{10}$")
     letter_panels(axes[0])
+    sample_note(figure, f"{order.size:,} pairs drawn from the table; one seed; logarithms natural")
     return figure
 
 
@@ -100,4 +116,5 @@ def paths(record: Record) -> Figure:
     ax.set_xticks(range(3), labels.values())
     ax.set(ylabel="KL from the bigram table, nats", xlim=(-0.5, 2.5))
     ax.set_ylim(0, 1.15 * float(data.path_kl.max()))
+    sample_note(figure, f"dots: {data.path_kl.sizes['seed']} seeds; bars: mean, 95 % interval")
     return figure

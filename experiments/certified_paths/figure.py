@@ -18,7 +18,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 from circuitax.figures.marks import mean_bars, reference_line, seed_column, zero_line
 from circuitax.figures.notice import notice
 from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE
-from circuitax.figures.style import headline, letter_panels, new_figure, styled
+from circuitax.figures.style import headline, letter_panels, new_figure, sample_note, styled
 from circuitax.records.real_model import model_read
 from circuitax.records.record import Record
 from experiments.certified_paths.measures import heads_of
@@ -129,9 +129,14 @@ def attribution(data: xr.Dataset, what: str) -> Figure:
         title_fontsize="x-small",
     )
     letter_panels(axes[0])
-    headline(
-        figure,
-        f"{what}: heads of the largest paths that scores of heads miss; "
-        f"{proven.sizes['prompt']} prompts, 95 % t in a",
+    missed = proven.missed_heads.mean("prompt")
+    each = sorted(zip(missed.values.tolist(), missed.score.values.tolist(), strict=True))
+    most, least = (
+        f"{100 * share:.0f} % by {SHORT[name]}".replace("\n", " ")
+        for share, name in (each[-1], each[0])
+    )
+    headline(figure, f"{what}: of the heads on the largest paths scores miss {most}, {least}")
+    sample_note(
+        figure, f"a: {proven.sizes['prompt']} prompts, mean and 95 % t interval; b: the first"
     )
     return figure

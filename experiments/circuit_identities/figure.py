@@ -11,7 +11,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import reference_line, tilted_labels
-from circuitax.figures.palette import BLACK, BLUE, COLOURS, GREEN, GREY, ORANGE
+from circuitax.figures.palette import BLACK, BLUE, COLOURS, GREY, KIND_COLOURS
 from circuitax.figures.style import letter_panels, new_figure, styled
 from circuitax.records.record import Record
 
@@ -90,7 +90,7 @@ def nulls(data: xr.Dataset) -> Figure:
     root = np.sqrt(float(data.random_d_model))
     scores = data.random_composition * root
     bins = np.linspace(float(scores.min()), float(scores.max()), 41)
-    for kind, colour in zip(data.kind.values, (BLUE, ORANGE, GREEN), strict=True):
+    for kind, colour in zip(data.kind.values, KIND_COLOURS, strict=True):
         composing.hist(
             scores.sel(kind=kind).values.ravel(),
             bins,
@@ -103,8 +103,9 @@ def nulls(data: xr.Dataset) -> Figure:
     composing.legend()
     values = data.random_copying.values.ravel()
     copying.hist(values, 24, color=BLUE, alpha=0.8)
-    for x in (-0.1, 0.1):
-        reference_line(copying, x=x, style="dashed", colour=GREY)
+    for x, label in ((-0.1, "tolerance"), (0.1, None)):
+        reference_line(copying, x=x, style="dashed", colour=GREY, label=label)
+    copying.legend(loc="upper right", bbox_to_anchor=(0.97, 1))
     reference_line(copying, x=0)
     copying.set(xlabel="OV eigenvalue score", ylabel=f"heads, of {values.size}")
     letter_panels(axes[0])

@@ -1,11 +1,12 @@
 """Printed numbers beside measured ones, and three mistakes of write-ups from both sides.
 
-agreement  Every printed number and every reference number against ours, by model. Refuted by a
-           mark off the diagonal.
-mistakes   Left: what the paths of each text leave of its logits, over the right norm scale and as
-           published; refuted if the right ones are not at rounding. Middle: zero ablation on the
-           weights as they are, and with the value bias folded; right: the loss without neurons of
-           the file's function and of its centred twin. Refuted if the printed crosses lie on the
+agreement  What authors print and an independent pass gives is what is measured here. Each number,
+           by model. Refuted by a mark off the diagonal.
+mistakes   A wrong norm scale, a value bias not folded, and centring without a norm explain what is
+           printed. Left: what the paths of each text leave of its logits, over the right norm scale
+           and as published; refuted if the right ones are not at rounding. Middle: zero ablation on
+           the weights as they are, and with the value bias folded; right: the loss without neurons
+           of the file's function and of its centred twin. Refuted if the printed crosses lie on the
            other bars.
 """
 
@@ -83,7 +84,7 @@ def agreement(data: xr.Dataset) -> Figure:
             ylim=ends,
             title=f"{n} numbers: {title}",
         )
-        ax.legend(title="model (numbers)", fontsize="x-small")
+        ax.legend(title="model (numbers)", fontsize="x-small", title_fontsize="x-small")
     letter_panels(axes[0])
     return figure
 

@@ -1,19 +1,18 @@
 """Who does what: by looking, by writing, by patching; and what each component is worth.
 
-roles       First-layer heads look one token back, second-layer heads find what followed last time,
-            and they find it by keys that the first wrote. A dot is a head; all seeds together.
+roles       Heads of layer 0 look one token back, heads of layer 1 find what followed last time, by
+            keys that layer 0 wrote. A dot is a head; all seeds together.
             Refuted if the coloured dots of a lie among the grey ones, if K does not stand out in
             c, or if the heads that have a role can be exchanged at no cost.
-readings    Heads told apart by five more readings, none of which names the two kinds on its own.
+readings    Five more readings tell the kinds of heads apart, but none names both kinds on its own.
             Refuted if blue or orange dots lie on the dashed lines of chance in all of them.
-patching    What decides the answer is one position further on after the first layer, and at the end
-            after the second. Lead of the right answer won back by patching the stream into the
+patching    What decides the answer is one position further on after layer 0, and at the end after
+            layer 1. Lead of the right answer won back by patching the stream into the
             corrupted text, and where heads of layer 1 take their direct effect from. Refuted if the
             bright squares do not move one position on between the layers, or if the bar is not at
             b.
-paths       First-layer heads tell the second through its keys alone; only second-layer heads add to
-            the lead themselves.
-            Refuted if Q or V carry what K does.
+paths       Layer 0 tells layer 1 through its keys alone; only heads of layer 1 add to the lead
+            themselves. Refuted if Q or V carry what K does.
 components  In the full transformer MLPs are worth most, and single heads a fraction of a nat. On
             real text: direct effects, nats lost, alignment with the stream, norms held constant;
             heads in the order of their attention to the previous token.
@@ -28,14 +27,14 @@ from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_bars, reference_line, spread
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, SEQUENTIAL
-from circuitax.figures.style import letter_panels, new_figure, styled
+from circuitax.figures.style import letter_panels, new_figure, sample_note, styled
 from circuitax.records.head_roles import INDUCTION, PREFIX_SCORE, PREVIOUS, PREVIOUS_SCORE
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
 from experiments.head_roles.figure_components import components
 
 ROLES = (("other head", GREY), ("previous-token head", BLUE), ("induction head", ORANGE))
-LAYERS = ("first layer", "second layer")
+LAYERS = ("layer 0", "layer 1")
 HALF = 0.28  # how far dots spread to either side
 
 
@@ -90,9 +89,9 @@ def roles(data: xr.Dataset, members: xr.Dataset) -> Figure:
         _pairs(reads, i, values, marked)
     reads.set_xticks(range(3), ("queries", "keys", "values"))
     reads.set(
-        title="who reads what the first layer writes",
+        title="who reads what layer 0 writes",
         ylabel="overlap of subspaces, standard\ndeviations from random ones",
-        xlabel="read by the second layer's",
+        xlabel="read by layer 1's",
         xlim=(-0.5, 2.5),
     )
     reference_line(reads, y=0, style="dashed")
@@ -109,7 +108,7 @@ def roles(data: xr.Dataset, members: xr.Dataset) -> Figure:
     writes.plot([], [], color=BLACK, linewidth=0.7, linestyle="--", label="by chance")
     handles = [*looks.get_legend_handles_labels()[0][:3], *writes.get_legend_handles_labels()[0]]
     labels = [name for name, _ in ROLES] + ["by chance"]
-    n = f"every head of {data.sizes['member']} seeds; circles: first layer, triangles: second"
+    n = f"every head of {data.sizes['member']} seeds; circles: layer 0, triangles: layer 1"
     figure.legend(handles, labels, loc="outside upper center", ncols=4, title=n, title_fontsize=7)
     letter_panels(axes.flat)
     return figure
@@ -134,7 +133,7 @@ def readings(data: xr.Dataset) -> Figure:
     _pairs(virtual, 0, data.virtual.transpose("member", "writer", "reader").values, marked)
     virtual.set_xticks((-0.2, 0.2), ("other\npairs", "previous-token\nto induction"))
     virtual.set(title="two heads one after the other,\nas a virtual head")
-    virtual.set(ylabel="size over that of the second alone", xlim=(-0.5, 0.5), ylim=(0, 1.05))
+    virtual.set(ylabel="size over that of\nthe second alone", xlim=(-0.5, 0.5), ylim=(0, 1.05))
     for name, colour in ROLES:
         key.plot([], [], "o", color=colour, markersize=3, label=name)
     key.plot([], [], color=BLACK, linewidth=0.7, linestyle="--", label="by chance")
@@ -170,6 +169,8 @@ def patching(members: xr.Dataset) -> Figure:
         title="direct effect of layer 1 on the lead of b over d, by source, clean text",
     )
     letter_panels(axes.flat)
+    seeds = members.sizes["member"]
+    sample_note(figure, f"a: mean of {seeds} seeds with an induction head; b: with 95 % interval")
     return figure
 
 
@@ -181,7 +182,7 @@ def paths(members: xr.Dataset) -> Figure:
     previous = (members.role.isel(layer=0) == PREVIOUS).transpose("member", "head").values
     for shift, label, mask, colour in (
         (-0.2, "previous-token heads", previous, BLUE),
-        (0.2, "other heads of the first layer", ~previous, GREY),
+        (0.2, "other heads of layer 0", ~previous, GREY),
     ):
         has = mask.any(axis=1)
         if has.any():
@@ -191,9 +192,9 @@ def paths(members: xr.Dataset) -> Figure:
     routes.set_xticks(range(len(members.route)), [names[str(r)] for r in members.route.values])
     routes.axhline(0, color=BLACK, linewidth=0.5)
     routes.set(
-        title="what the first layer tells, by who reads it",
+        title="what layer 0 tells, by who reads it",
         ylabel="lead of the right answer,\nshare won back",
-        xlabel="put back into the second layer's",
+        xlabel="put back into layer 1's",
     )
     routes.set_ylim(top=1.45)
     routes.legend(loc="upper left")
@@ -208,6 +209,10 @@ def paths(members: xr.Dataset) -> Figure:
     direct.set_xticks((-1, 0, 1), ("token", *LAYERS))
     direct.axhline(0, color=BLACK, linewidth=0.5)
     letter_panels(axes)
+    seeds = members.sizes["member"]
+    sample_note(
+        figure, f"a: mean and 95 % interval of {seeds} seeds with an induction head; b: every head"
+    )
     return figure
 
 

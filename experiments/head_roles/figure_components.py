@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from circuitax.figures.marks import interval_bars, mean_bars, reference_line
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PINK
-from circuitax.figures.style import PAGE, letter_panels
+from circuitax.figures.style import PAGE, letter_panels, sample_note
 from circuitax.records.estimate import mean_estimate
 from circuitax.records.head_roles import aligned_by
 
@@ -37,6 +37,7 @@ def components(full: xr.Dataset) -> Figure:
     _price(price, full)
     _used(used, full)
     letter_panels([direct, lost, aligned, price, used])
+    sample_note(figure, f"mean and 95 % interval of {full.sizes['full_member']} seeds")
     return figure
 
 

@@ -29,7 +29,7 @@ from matplotlib.figure import Figure
 
 from circuitax.figures.marks import legend_above, mean_curve, reference_line, zero_line
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, SEQUENTIAL, SKY
-from circuitax.figures.style import letter_panels, new_figure, styled
+from circuitax.figures.style import letter_panels, new_figure, sample_note, styled
 from circuitax.records.estimate import mean_estimate
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
@@ -178,6 +178,7 @@ def positions(record: Record) -> Figure:
     axes[0, 0].set_ylabel("token predicted")
     figure.colorbar(image, ax=axes[0].tolist(), label="loss, nats", shrink=0.9, extend="max")
     letter_panels(axes[0])
+    sample_note(figure, f"means of {data.sizes['member']} seeds")
     return figure
 
 
@@ -257,7 +258,7 @@ def ablation(record: Record) -> Figure:
                 color=colour,
                 alpha=0.7,
                 linewidths=0,
-                label=f"one head of layer {layer + 1}",
+                label=f"one head of layer {layer}",
             )
         groups = 1 - members.ablated_group.sel(ablation=kind) / members.in_context.isel(step=-1)
         for group, line in zip(data.group.values, ("-", "--"), strict=True):
@@ -270,4 +271,5 @@ def ablation(record: Record) -> Figure:
     axes[0, 0].set_ylabel("share of in-context score lost")
     legend_above(figure, axes[0, 0], columns=2)
     letter_panels(axes[0])
+    sample_note(figure, f"marks: every head of {members.sizes['member']} seeds; lines: means")
     return figure

@@ -79,4 +79,4 @@ def _traces(ax: Axes, two: xr.Dataset) -> None:
         title="the circuit's weights",
         ylim=(-0.2, 1.05),
     )
-    ax.legend(loc="lower right")
+    ax.legend(loc="center right")

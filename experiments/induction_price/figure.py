@@ -100,8 +100,9 @@ def _price(ax: Axes, data: xr.Dataset, record: Record) -> str:
         ax.annotate(
             f"≥ {length} tokens",
             (share, estimate.value),
-            xytext=(6, 4),
+            xytext=(5, -2),
             textcoords="offset points",
+            va="top",
             fontsize=6,
             color=colour,
         )

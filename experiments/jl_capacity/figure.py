@@ -3,9 +3,9 @@
 capacity   Numbers of directions grow exponentially with dimension; greedy ones at more than twice
            the rate of random ones, optimised ones faster still, all below the bound.
            Refuted if dots bend away from straight lines, or cross the dashed bound.
-learned    Training makes a tight frame (c) and nearly the best signed cosines (b), which are what a
-           ReLU pays for; it leaves antipodal pairs (a). Refuted if learned bars in b and c are
-           nearer to random than to optimised ones.
+learned    Training makes a tight frame (c) and signed cosines far below random ones (b), which are
+           what a ReLU pays for; it leaves antipodal pairs (a). Refuted if learned bars in b and c
+           are nearer to random than to optimised ones.
 decoding   A threshold reads out several times more active features than coherence guarantees.
            Refuted if the dots fall with the shaded region, or leave the solid law.
 """
@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from circuitax.figures.marks import interval_bars, legend_above, seed_dots
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE
-from circuitax.figures.style import COLUMN, letter_panels, new_figure, styled
+from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note, styled
 from circuitax.records.record import Record
 from experiments.jl_capacity.measures import decoding_law, growth_rate
 
@@ -73,6 +73,11 @@ def capacity(record: Record) -> Figure:
     middle.legend(loc="upper left")
     _exponents(right, data)
     letter_panels(axes[0])
+    sample_note(
+        figure,
+        f"a, b: median and middle half of {data.sizes['trial']} random and {data.sizes['seed']} "
+        "other sets; c: slopes, 95 % intervals",
+    )
     return figure
 
 
@@ -126,6 +131,7 @@ def learned(record: Record) -> Figure:
     axes[0, 0].set_ylabel("overlap of directions")
     legend_above(figure, axes[0, 0], columns=4)
     letter_panels(axes[0])
+    sample_note(figure, f"bars: means, dots: each of {data.sizes['seed']} seeds")
     return figure
 
 

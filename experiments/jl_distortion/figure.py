@@ -1,6 +1,6 @@
 """Johnson–Lindenstrauss distortion against m.
 
-distribution  Every Gaussian map distorts pairs by the law χ²_m/m, and by nothing else.
+distribution  Every Gaussian map distorts pairs by the law χ²(m)/m, and by nothing else.
               Refuted if a dot leaves its line.
 worst         The worst of all pairs is what independent pairs would give, well below the guarantee.
               Refuted if a band leaves the dashed line of its colour, or crosses the dotted one.
@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from circuitax.figures.marks import legend_above, mean_curve
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, SKY, YELLOW
-from circuitax.figures.style import COLUMN, letter_panels, new_figure, styled
+from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note, styled
 from circuitax.records.record import Record
 
 COLOURS = (BLUE, GREEN, ORANGE, PINK)
@@ -47,7 +47,7 @@ def draw(record: Record) -> dict[str, Figure]:
 def distribution(record: Record) -> Figure:
     """Quantiles over all pairs against m, with the exact law."""
     data = record.data
-    figure, axes = new_figure(1, 1, width=COLUMN, height=2.5)
+    figure, axes = new_figure(1, 1, width=COLUMN, height=2.8)
     ax = axes[0, 0]
     dims = data.dim_out.values
     shown = dims[:: max(1, len(dims) // 12)]
@@ -63,7 +63,7 @@ def distribution(record: Record) -> Figure:
             (dims[-1], law[-1]),
             xytext=(3, 0),
             textcoords="offset points",
-            va="center",
+            va={0.999: "bottom", 0.001: "top"}.get(level, "center"),
             color=colour,
             fontsize=7,
         )
@@ -71,6 +71,7 @@ def distribution(record: Record) -> Figure:
     ax.plot([], [], color=GREY, linewidth=1, label=r"law $\chi^2_m/m$")
     ax.set(xlabel="dimensions $m$", ylabel=DISTORTION, ylim=(-1, 1.6))
     ax.legend(loc="upper right")
+    sample_note(figure, f"quantiles over all pairs and {data.sizes['map']} maps")
     return figure
 
 
@@ -101,6 +102,7 @@ def worst(record: Record) -> Figure:
     ax.set_yticks([0.2, 0.5, 1, 2, 5], [0.2, 0.5, 1, 2, 5])
     ax.minorticks_off()
     ax.legend(loc="upper right")
+    sample_note(figure, f"mean and range of {data.sizes['map']} maps")
     return figure
 
 
@@ -122,4 +124,5 @@ def families(record: Record) -> Figure:
     axes[0, 0].set_ylabel("worst |distortion|,\nGaussian maps = 1")
     legend_above(figure, axes[0, 0], columns=4)
     letter_panels(axes[0])
+    sample_note(figure, f"mean and 95 % interval of {data.sizes['map']} maps")
     return figure

@@ -100,6 +100,7 @@ def corollary(record: Record) -> Figure:
             textcoords="offset points",
             ha="center",
             fontsize=7,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
         )
         printed.annotate(words, (x, -0.1), annotation_clip=False, ha="center", va="top", fontsize=6)
     printed.set(title="as printed: examples", xticks=[])

@@ -12,7 +12,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, SKY, YELLOW
-from circuitax.figures.style import letter_panels, new_figure, styled
+from circuitax.figures.style import letter_panels, new_figure, sample_note, styled
 from circuitax.records.record import Record
 
 COLOURS = (BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, BLACK)
@@ -55,7 +55,8 @@ def threshold(record: Record) -> Figure:
         )
     left.plot([], [], "o", color=GREY, markersize=3.5, label="measured, half of the maps succeed")
     left.plot([], [], color=GREY, linewidth=1, label="exact law, pairs independent")
-    left.set(xscale="log", xlabel="points $N$", ylabel="smallest sufficient $m$", ylim=(0, None))
+    left.set(xscale="log", xlabel="points $N$", ylabel="smallest sufficient $m$")
+    left.set_ylim(0, 1.25 * float(data.predicted.max()))
     left.set_xlim(n[0] / 1.3, n[-1] * 2.4)
     left.legend(loc="upper left")
     cell = median.isel(n_points=-1)
@@ -88,6 +89,7 @@ def threshold(record: Record) -> Figure:
     right.minorticks_off()
     right.legend(loc="upper left")
     letter_panels(axes[0])
+    sample_note(figure, f"medians of {data.attrs['n_maps']} maps with 95 % intervals")
     return figure
 
 

@@ -2,9 +2,9 @@
 
 readings   On prose as on code each layer helps, and single heads save less than the direct path.
            Held-out loss by depth (a), what paths of each order save (b), what the first layer is
-           worth with and without the second (c), and what heads do (d). Refuted if English, in
+           worth with and without layer 1 (c), and what heads do (d). Refuted if English, in
            blue, goes another way than Python.
-trigrams   With 1,024 tokens the strongest skip-trigrams of English are still mostly pieces of
+trigrams   With so few tokens the strongest skip-trigrams of English are still mostly pieces of
            words. Table 1 of S0 ("Some Structures in Transformer Architectures") by its rule, one
            model, head by head. Refuted if most rows are of whole words, as the paper's are.
 """
@@ -16,10 +16,19 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from circuitax.figures.marks import mean_bars, reference_line, seed_column, tilted_labels, zero_line
+from circuitax.figures.marks import (
+    interval_bars,
+    mean_bars,
+    reference_line,
+    seed_column,
+    seed_dots,
+    tilted_labels,
+    zero_line,
+)
 from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE
 from circuitax.figures.style import letter_panels, new_figure, styled
 from circuitax.figures.token_text import shown
+from circuitax.records.estimate import mean_estimate
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
 from experiments.languages.measures import samples
@@ -49,7 +58,10 @@ def readings(data: xr.Dataset) -> Figure:
         shift = 0.4 * i - 0.2
         found = shown_of[language] = samples(members)
         how: dict[str, Any] = {"shift": shift, "width": 0.38, "label": label}
-        mean_bars(loss, members.loss_of_depth.transpose("model", "member"), colour, **how)
+        for k, row in enumerate(members.loss_of_depth.transpose("model", "member").values):
+            seed_dots(loss, k + shift, row, colour, half_width=0.12)
+            interval_bars(loss, [k + shift], [mean_estimate(row)], capsize=3)
+        loss.plot([], [], "s", color=colour, label=label)
         loss.plot(
             [shift - 0.19, shift + 0.19],
             [float(chosen.bigram_loss)] * 2,
@@ -70,8 +82,8 @@ def readings(data: xr.Dataset) -> Figure:
     loss.set_ylim(bottom=low - 0.5)
     orders.set_xticks(range(3), ("direct\npath", "single\nheads", "virtual\nheads"))
     orders.set(ylabel="nats saved", title="what paths are worth, two layers")
-    layers.set_xticks((0, 1), ("without the second\nlayer's heads", "with them"))
-    layers.set(ylabel="nats saved", title="what the first layer's heads are worth")
+    layers.set_xticks((0, 1), ("without heads\nof layer 1", "with them"))
+    layers.set(ylabel="nats saved", title="what heads of layer 0 are worth")
     tilted_labels(
         heads, ["heads that copy", "re-join split words, σ", "previous token", "induction"]
     )

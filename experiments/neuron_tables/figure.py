@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE
-from circuitax.figures.style import letter_panels, new_figure, styled
+from circuitax.figures.style import letter_panels, new_figure, sample_note, styled
 from circuitax.figures.token_text import shown
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
@@ -36,7 +36,7 @@ def units(data: xr.Dataset) -> Figure:
         1, 2, height=0.5 + 0.2 * (n_rows + n_layers), width_ratios=[5.2, 1], sharey=True
     )
     table, bars = axes[0]
-    names = [shown(str(name), 7) for name in data.token.values]
+    names = [shown(str(name), 6) for name in data.token.values]
     row = 0.0
     for layer in range(n_layers):
         table.text(0, row + 0.6, f"layer {layer}", va="center", fontsize=6.5, weight="bold")
@@ -72,6 +72,7 @@ def units(data: xr.Dataset) -> Figure:
     bars.tick_params(left=False)
     bars.set_xlabel("next tokens that\nit raises, %")
     bars.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), borderaxespad=0.2)
+    sample_note(figure, f"first of {data.sizes['member']} seeds; �: part of a letter")
     return figure
 
 
@@ -85,10 +86,12 @@ def come_true(data: xr.Dataset) -> Figure:
         _scatter(ax, alive, when)
         fired, everywhere = (alive[f"{name}{when}"].values for name in ("fired", "everywhere"))
         above = np.mean((fired > everywhere) + 0.5 * (fired == everywhere))
-        ax.set(title=f"{title}: {above:.0%} above the line", xlabel="everywhere, %")
+        ax.set(title=f"{title}: {100 * above:.0f} % above the line", xlabel="everywhere, %")
     axes[0, 0].set_ylabel("its ten values among next tokens\nwhere the unit fires, %")
     axes[0, 1].legend(loc="lower right", markerscale=3)
     letter_panels(axes[0])
+    n = alive.fired.size
+    sample_note(figure, f"dots: {n:,} units of {alive.sizes['member']} seeds; a tie counts half")
     return figure
 
 
@@ -115,7 +118,7 @@ def _list(ax: Axes, x: float, row: float, tokens: list[str]) -> None:
             row + 0.5,
             token,
             va="center",
-            fontsize=5.5,
+            fontsize=6,
             family="monospace",
             parse_math=False,
         )

@@ -3,9 +3,9 @@
 trigrams     One layer is a table of skip-trigrams: a source, who looks back at it, what it raises.
              Table 1 of S0 ("Some Structures in Transformer Architectures") for every head of the
              first seed. The entries are the largest by a stated rule.
-eigenvalues  Training turns OV eigenvalues to the positive side: heads learn to copy. All heads and
-             seeds in the complex plane, before and after training. Refuted if the trained ones do
-             not lean to the right.
+eigenvalues  Training turns OV eigenvalues towards the positive side: heads learn to copy. All heads
+             and seeds in the complex plane, before and after training. Refuted if the trained ones
+             do not lean to the right.
 scores       After training heads copy, and prefer what stands near. Copying scores and accuracy of
              heads, and scores by offset, against untrained heads.
 bugs         Heads are forced to raise skip-trigrams that the text never has, at a price. The
@@ -30,7 +30,7 @@ from circuitax.figures.marks import (
     zero_line,
 )
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE
-from circuitax.figures.style import letter_panels, new_figure, styled
+from circuitax.figures.style import headline, letter_panels, new_figure, sample_note, styled
 from circuitax.records.estimate import mean_estimate
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
@@ -75,6 +75,7 @@ def eigenvalues(data: xr.Dataset) -> Figure:
         ax.set_xticks(np.pi * np.arange(4) / 2, ["0", "π/2", "π", "3π/2"])
         ax.tick_params(labelsize=6)
         ax.grid(color=GREY, linewidth=0.4, alpha=0.6)
+    sample_note(figure, f"every eigenvalue of {alive.copying.size} heads of {_seeds(alive)}")
     return figure
 
 
@@ -116,6 +117,15 @@ def scores(data: xr.Dataset) -> Figure:
     )
     offsets.set(xlabel="tokens back", ylabel="score from positions alone")
     letter_panels(axes[0])
+    trained = alive.copying.values.ravel()
+    above = int((trained > alive.copying_at_init.values.max()).sum())
+    near = int((rows[:, 0] > rows[:, -1]).sum())  # of the trained, which come last
+    headline(
+        figure,
+        f"After training {above} of {trained.size} heads copy more than any did before, and "
+        f"{near} of {len(rows)} prefer what stands near",
+    )
+    sample_note(figure, f"every head of {_seeds(alive)}")
     return figure
 
 
@@ -143,7 +153,7 @@ def additivity(data: xr.Dataset) -> Figure:
         ylabel="held-out loss, nats per token",
         ylim=(np.nanmin(ends) - 0.05, bigram + 0.25),
     )
-    curves.legend(loc="center right", fontsize=6)
+    curves.legend(loc="center right", bbox_to_anchor=(1, 0.42), fontsize=6)
     same = data.text_sum_end.values - data.text_softmax_end.values
     highest = 2 * max(float(np.nanmax(same, initial=0)), 0.05)
     for i, (arm, colour) in enumerate((("sum", ORANGE), ("tables", GREEN))):
@@ -166,11 +176,33 @@ def additivity(data: xr.Dataset) -> Figure:
     gaps.set_xticks([0, 1], ["same\nranks", "free\ntables"])
     _unless(unless, data)
     letter_panels(axes[0])
+    ended = same[np.isfinite(same)]
+    runs = _learned(data)
+    headline(
+        figure,
+        f"On “a unless b” the best sum over sources loses {float(runs.gap.mean()):.3f} nats to "
+        f"a softmax; on text {(ended > 0).sum()} of {ended.size} sums that stayed finite "
+        "end above it",
+    )
+    free = int(np.isfinite(data.text_tables_end.values).sum())
+    sample_note(
+        figure,
+        f"a, b: {same.size} models, of which {ended.size} sums and {free} with free tables stayed "
+        f"finite; bars: 95 % intervals; c: {runs.sizes['run']} seeds",
+    )
     return figure
 
 
+def _seeds(members: xr.Dataset) -> str:
+    return f"{members.sizes['member']} seeds"
+
+
+def _learned(data: xr.Dataset) -> xr.Dataset:
+    return members_where(data, learned(data), otherwise="gap_alive")
+
+
 def _unless(ax: Axes, data: xr.Dataset) -> None:
-    runs = members_where(data, learned(data), otherwise="gap_alive")
+    runs = _learned(data)
     x = np.arange(4)
     kinds = (("p_out", BLUE, "one head"), ("additive_p_out", ORANGE, "best sum"))
     for shift, (name, colour, label) in zip((-0.2, 0.2), kinds, strict=True):

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from circuitax.figures.marks import interval_bars, seed_dots, zero_line
 from circuitax.figures.palette import BLUE, GREY, ORANGE
-from circuitax.figures.style import new_figure
+from circuitax.figures.style import headline, new_figure, sample_note
 from circuitax.figures.token_text import shown
 from circuitax.records.estimate import mean_estimate
 from circuitax.records.members import members_where
@@ -60,7 +60,7 @@ def trigrams(data: xr.Dataset) -> Figure:
                 row + i + 0.5,
                 example,
                 va="center",
-                fontsize=5.5,
+                fontsize=6,
                 color="#333333",
                 family="monospace",
                 parse_math=False,
@@ -124,6 +124,13 @@ def bugs(data: xr.Dataset) -> Figure:
     zero_line(price)
     price.set(xlim=(-0.5, 0.6), xticks=[], ylabel="price, nats an event", xlabel="seeds")
     price.set_ylim(bottom=min(0, alive.min() * 1.1), top=max(alive.max() * 1.15, 0.01))
+    raised = int((first.bug_said > first.bug_without).sum())
+    headline(
+        figure,
+        f"Heads raise {raised} of their {n} strongest skip-trigrams that the text never has, "
+        "at a price",
+    )
+    sample_note(figure, f"table: first of {alive.size} seeds; right: mean and 95 % interval")
     return figure
 
 
@@ -134,7 +141,7 @@ def _cell(ax: Axes, x: float, row: float, text: str, weight: str = "normal") -> 
         text,
         ha="center",
         va="center",
-        fontsize=5.8,
+        fontsize=6,
         family="monospace",
         weight=weight,
         parse_math=False,

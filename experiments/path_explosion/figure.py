@@ -6,9 +6,9 @@ depth      Depth pays: one layer looks up one step of a map, further layers look
 orders     Paths multiply with depth, but the shortest take off most of the loss. How many paths
            each order has, and the loss on answers with all paths up to it. Refuted if the loss
            still falls where the counts are highest.
-sizes      Longer paths add smaller logits, and every layer is worth something. How large the logits
-           of each order are, and which layers the loss needs. A model may be full of large terms
-           that cancel: then sizes grow where worth does not.
+sizes      Beyond two heads longer paths add smaller logits; every layer is worth something. How
+           large the logits of each order are, and which layers the loss needs. A model may be full
+           of large terms that cancel: then sizes grow where worth does not.
 ledger     The ledger finds the largest of thousands of paths, and bounds all others. Every path of
            the deepest models by size, the twenty that the ledger proves largest, and its bound on
            the rest; the twenty of one model by name. Refuted if a path outside the twenty is larger
@@ -29,13 +29,24 @@ from circuitax.figures.marks import (
     seed_dots,
     zero_line,
 )
-from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, SKY
-from circuitax.figures.style import COLUMN, letter_panels, new_figure, styled
+from circuitax.figures.palette import (
+    BLACK,
+    BLUE,
+    DEPTH_COLOURS,
+    GREEN,
+    GREY,
+    ORANGE,
+    ORDER_COLOURS,
+    PINK,
+    SKY,
+)
+from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note, styled
 from circuitax.records.estimate import mean_estimate
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
 
-DEPTHS = (GREY, SKY, BLUE, GREEN, ORANGE, PINK, BLACK, BLACK, BLACK)  # orders 0 to 8 as well
+DEPTHS = (*DEPTH_COLOURS[1:], BLACK, BLACK, BLACK)
+ORDERS = (*ORDER_COLOURS, PINK, BLACK, BLACK, BLACK, BLACK)
 
 
 @styled
@@ -71,7 +82,8 @@ def depth(record: Record) -> Figure:
     reference_line(ax, y=data.guess, label="a guess")
     ax.set(xlabel="layers", ylabel="loss on answers, nats", ylim=(0, None))
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    ax.legend(title="the question asks for")
+    ax.legend(title="the question asks for", title_fontsize=7)
+    sample_note(figure, _sample(data))
     return figure
 
 
@@ -99,6 +111,7 @@ def orders(record: Record) -> Figure:
     _label_orders(axes[0])
     legend_above(figure, losses, columns=6)
     letter_panels(axes[0])
+    sample_note(figure, f"b: {_sample(data)}")
     return figure
 
 
@@ -119,6 +132,7 @@ def sizes(record: Record) -> Figure:
     worth.xaxis.set_major_locator(MaxNLocator(integer=True))
     legend_above(figure, size, columns=6)
     letter_panels(axes[0])
+    sample_note(figure, _sample(data))
     return figure
 
 
@@ -166,15 +180,19 @@ def ledger(record: Record) -> Figure:
     one = data.isel(member=0)
     names = [str(name) for name in one.top_path.values]
     order = np.array([name.count("→") + (name != "direct") for name in names])
-    bars.barh(places, one.top, color=[DEPTHS[k] for k in order])
+    bars.barh(places, one.top, color=[ORDERS[k] for k in order])
     bars.set_yticks(places, names, fontsize=6)
     bars.invert_yaxis()
     zero_line(bars, vertical=True)
     bars.set(xlabel="contribution, logits", title="the first of them: layer.head")
-    handles = [Patch(color=DEPTHS[k], label=f"order {k}") for k in np.unique(order)]
+    handles = [Patch(color=ORDERS[k], label=f"order {k}") for k in np.unique(order)]
     bars.legend(handles=handles, loc="lower right", fontsize=6)
     letter_panels(axes[0])
     return figure
+
+
+def _sample(data: xr.Dataset) -> str:
+    return f"mean and 95 % interval of {data.sizes['member']} seeds at each depth"
 
 
 def _means(ax: Axes, values: xr.DataArray) -> None:

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from circuitax.figures.marks import legend_above, mean_curve, zero_line
 from circuitax.figures.palette import BLUE, DIVERGING, ORANGE, SEQUENTIAL
-from circuitax.figures.style import COLUMN, letter_panels, new_figure, styled
+from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note, styled
 from circuitax.records.record import Record
 
 PANELS = (
@@ -72,6 +72,7 @@ def erasing(record: Record) -> Figure:
     zero_line(ax)
     ax.set(xlabel="planted strength of copying", ylabel="score of copying")
     legend_above(figure, ax, columns=2)
+    sample_note(figure, f"mean and 95 % interval of {len(order)} models")
     return figure
 
 
@@ -81,6 +82,7 @@ def offsets(record: Record) -> Figure:
     figure, axes = new_figure(1, 1, width=COLUMN, height=2.8)
     ax = axes[0, 0]
     image = ax.imshow(mean, vmin=0, vmax=1, cmap=SEQUENTIAL, origin="lower")
-    figure.colorbar(image, ax=ax, label="mean attention")
+    figure.colorbar(image, ax=ax, label="mean attention", shrink=0.85)
     ax.set(xlabel="tokens back", ylabel="offset that the head asks for")
+    sample_note(figure, f"mean of {record.data.sizes['member']} models")
     return figure

@@ -23,8 +23,8 @@ from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_bars, reference_line, seed_column, seed_dots, zero_line
 from circuitax.figures.notice import notice
-from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE
-from circuitax.figures.style import headline, letter_panels, new_figure, styled
+from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, KIND_COLOURS, ORANGE
+from circuitax.figures.style import headline, letter_panels, new_figure, sample_note, styled
 from circuitax.records.real_model import model_read
 from circuitax.records.record import Record
 from experiments.real_induction.measures import draws, of_top, prose_rises, rises
@@ -65,7 +65,7 @@ def draw(record: Record) -> dict[str, Figure]:
 
 def heads(data: xr.Dataset, what: str) -> Figure:
     """Where heads of a kind lie, what they write, and what their keys are made of."""
-    figure, axes = new_figure(1, 3, height=2.35)
+    figure, axes = new_figure(1, 3, height=2.75)
     mean = data.scores.sel(twin="plain").mean("text")
     left, middle, right = axes[0]
     for kind, colour, mark, label in (
@@ -95,8 +95,16 @@ def heads(data: xr.Dataset, what: str) -> Figure:
     cells |= {*_largest(np.where(prefix > SEARCHES, -direct, -np.inf), 1)}
     for layer, head in sorted(cells):
         point = (prefix[layer, head], direct[layer, head])
-        above = {"xytext": (0, 3), "textcoords": "offset points", "ha": "center"}
-        middle.annotate(f"{layer}.{head}", point, fontsize=6, **above)
+        below = [
+            other
+            for other in cells
+            if 0 < prefix[other] - point[0] < 0.12
+            and abs(direct[other] - point[1]) < 0.06 * (high - low)
+        ]
+        offset = (0, -8) if below else (0, 3)  # labels of neighbours would cover each other
+        side = "left" if point[0] < 0.05 else "center"
+        how = {"xytext": offset, "textcoords": "offset points", "ha": side}
+        middle.annotate(f"{layer}.{head}", point, fontsize=6, **how)
     middle.set(xlabel="prefix score", ylabel="effect on the right logit")
     middle.set(title="What they write", ylim=(low - 0.08 * (high - low), high * 1.1 + 1e-9))
     spoilt = of_top(data, data.scores.sel(twin="spoilt"))
@@ -117,10 +125,16 @@ def heads(data: xr.Dataset, what: str) -> Figure:
     )
     letter_panels(axes[0])
     n = data.sizes["text"]
+    kept = {
+        kind: float(of_top(data, data.scores.sel(twin="spoilt")).sel(kind=kind).mean())
+        for kind in ("earlier", "attended")
+    }
     headline(
         figure,
-        f"{what}: heads that match prefixes, what they write and read; {n} texts, 95 % t in c",
+        f"{what}: keys of induction heads read the token before the one they look at: with it "
+        f"alone {kept['earlier']:.2f} of attention stays on matches, else {kept['attended']:.2f}",
     )
+    sample_note(figure, f"means of {n} texts; c: with 95 % t interval")
     return figure
 
 
@@ -157,7 +171,7 @@ def composition(data: xr.Dataset, length: int, what: str) -> Figure:
     left.set_ylim(0, 1.3 * np.nanmax(np.append(keys.values, 0.1)))
     left.legend(loc="upper left", ncols=3, fontsize="x-small")
     place = places(data)
-    for i, (reading, colour) in enumerate(zip(READINGS, (BLUE, ORANGE, GREEN), strict=True)):
+    for i, (reading, colour) in enumerate(zip(READINGS, KIND_COLOURS, strict=True)):
         values = place.sel(reading=reading).values
         values = values[np.isfinite(values)]  # none where no previous-token head lies earlier
         seed_dots(right, i, values, colour)
@@ -182,7 +196,7 @@ def composition(data: xr.Dataset, length: int, what: str) -> Figure:
 
 def ablation(data: xr.Dataset, length: int, what: str) -> Figure:
     """Losses along the text, and what each set of heads is worth."""
-    figure, axes = new_figure(1, 2, height=2.2, width_ratios=(1.7, 1))
+    figure, axes = new_figure(1, 2, height=2.7, width_ratios=(1.7, 1))
     left, right = axes[0]
     random = data.loss_by_place.sel(curve="random")
     n = data.sizes["rank"]
@@ -208,10 +222,13 @@ def ablation(data: xr.Dataset, length: int, what: str) -> Figure:
     right.set(xlim=(-0.5, 2.5), ylabel="rise of the loss, nats", title="Cost on second copies")
     right.margins(y=0.15)
     letter_panels(axes[0])
+    lost, other = (float(rise.sel(set=name).mean()) for name in ("induction", draws(data)))
     headline(
         figure,
-        f"{what} without {n} heads at a time; random sets in b: mean, 95 % t interval",
+        f"{what}: second copies cost {lost:.1f} nats more without {n} induction heads, "
+        f"{other:.1f} more without {n} at random",
     )
+    sample_note(figure, f"means of {data.sizes['text']} texts; b: mean and 95 % t over random sets")
     return figure
 
 

@@ -1,6 +1,7 @@
 """Without 1/sqrt(d_k) wide heads start saturated; the scale keeps every width alike.
 
-widths   Variance, entropy and Jacobian stay level with the scale and run off without it.
+widths   Before training variance, entropy and Jacobian stay level with the scale; without it they
+         run off, before and after.
          Refuted if the solid and dashed curves of a panel are parallel.
 losses   Without the scale wide heads learn less. The loss of each width along training, and at its
          end. Refuted, as a reason to scale, if the dashed curves end where the solid ones do.
@@ -13,7 +14,7 @@ from matplotlib.figure import Figure
 
 from circuitax.figures.marks import legend_above, mean_curve
 from circuitax.figures.palette import BLACK, BLUE, ORANGE
-from circuitax.figures.style import letter_panels, new_figure, styled
+from circuitax.figures.style import letter_panels, new_figure, sample_note, styled
 from circuitax.records.record import Record
 
 LINES = {"1/sqrt(d_k)": ("-", "o", r"scaled by $1/\sqrt{d_k}$"), "1": ("--", "s", "not scaled")}
@@ -54,6 +55,7 @@ def widths(record: Record) -> Figure:
         ax.set_ylim(bottom=0)
     legend_above(figure, axes[0, 0], columns=3)
     letter_panels(axes[0])
+    sample_note(figure, f"mean and 95 % interval of {data.sizes['member']} seeds")
     return figure
 
 
@@ -80,6 +82,7 @@ def losses(record: Record) -> Figure:
     axes[0, 0].set_ylabel("loss, nats per token")
     legend_above(figure, axes[0, 0], columns=2)
     letter_panels(axes[0])
+    sample_note(figure, f"means of {data.sizes['member']} seeds; thin: each; e: with 95 % interval")
     return figure
 
 

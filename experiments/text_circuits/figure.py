@@ -1,13 +1,13 @@
 """Two layers on real text, before any induction head: local heads, useful one at a time.
 
-terms         Single heads save more loss than virtual heads, and most of it is the second layer's.
+terms         Single heads save more loss than virtual heads, and most of it is that of layer 1.
               Loss with paths of each order, and with the order-1 terms of each layer. Refuted if
-              virtual heads take off more than single ones, or if the first layer's terms are worth
-              as much with the second layer's as without.
-distance      Heads of both layers look near, most of all one token back, but none at that alone.
+              virtual heads take off more than single ones, or if the terms of layer 0 are worth
+              as much with those of layer 1 as without.
+distance      Most heads of both layers look one token back most, but none at that alone.
               Attention by distance, every head of every seed. Refuted if attention is even, or if a
-              head of the first layer gives most of it to the token before.
-composition   Training takes composition below chance, and second-layer heads to copying.
+              head of layer 0 gives most of it to the token before.
+composition   Training takes most composition below chance, and heads of layer 1 towards copying.
               Composition of all pairs against its null, and OV eigenvalues, before and after
               training. Refuted if K-composition lies above 0, or eigenvalue scores stay at 0.
 training      Single heads pay from the first steps on, and virtual heads little at any step. Loss
@@ -20,13 +20,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve, spread, zero_line
-from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE
-from circuitax.figures.style import letter_panels, new_figure, styled
+from circuitax.figures.palette import BLACK, KIND_COLOURS, ORDER_COLOURS
+from circuitax.figures.style import letter_panels, new_figure, sample_note, styled
 from circuitax.figures.term_panels import LAYERS, distance, terms
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
-
-COLOURS = (BLUE, ORANGE, GREEN)
 
 
 @styled
@@ -46,7 +44,7 @@ def composition(data: xr.Dataset) -> Figure:
     figure, axes = new_figure(1, 2, height=2.6, width_ratios=(1.5, 1))
     composing, copying = axes[0]
     z, z_before = data.composition_z, data.composition_z_at_init
-    for i, (kind, colour) in enumerate(zip(data.kind.values, COLOURS, strict=True)):
+    for i, (kind, colour) in enumerate(zip(data.kind.values, KIND_COLOURS, strict=True)):
         _dots(composing, i, z_before.sel(kind=kind), z.sel(kind=kind), colour)
     composing.set_xticks(range(3), [f"{kind}-composition" for kind in data.kind.values])
     composing.set_ylabel("z against the exact null")
@@ -61,6 +59,8 @@ def composition(data: xr.Dataset) -> Figure:
         composing.plot([], [], "o", color=BLACK, fillstyle=fill, markersize=3, label=label)
     composing.legend(loc="upper right")
     letter_panels(axes[0])
+    seeds = data.sizes["member"]
+    sample_note(figure, f"a: every pair of heads, b: every head, of {seeds} seeds")
     return figure
 
 
@@ -68,14 +68,14 @@ def training(data: xr.Dataset) -> Figure:
     """Means over seeds with intervals at every step kept."""
     figure, axes = new_figure(1, 3, height=2.5)
     losses, copying, composing = axes[0]
-    for i, (colour, most) in enumerate(((GREY, "0"), (BLUE, "≤ 1"), (ORANGE, "≤ 2"))):
+    for i, (colour, most) in enumerate(zip(ORDER_COLOURS, ("0", "≤ 1", "≤ 2"), strict=False)):
         _over_steps(losses, data.order_loss_by_step.isel(order=i), colour, f"order {most}")
     losses.set(ylabel="held-out loss, nats per token", title="paths of")
     for layer, (name, dark, _) in enumerate(LAYERS):
         mean = data.copying_by_step.isel(layer=layer).mean("head")
         _over_steps(copying, mean, dark, f"{name}, mean of heads")
     copying.set(ylabel="OV eigenvalue score", title="copying")
-    for kind, colour in zip(data.kind.values, COLOURS, strict=True):
+    for kind, colour in zip(data.kind.values, KIND_COLOURS, strict=True):
         mean = data.composition_z_by_step.sel(kind=kind).mean(["writer", "reader"])
         _over_steps(composing, mean, colour, f"{kind}, mean of pairs")
     composing.set(ylabel="z against the exact null", title="composition")
@@ -86,12 +86,13 @@ def training(data: xr.Dataset) -> Figure:
         ax.set_xticks(steps, [str(s) if i in named else "" for i, s in enumerate(steps)])
         ax.minorticks_off()
         ax.set(xlabel="step of training")
-        ax.legend(loc="lower left")
+        ax.legend(loc="upper right" if ax is losses else "lower left")
     for ax in (copying, composing):
         zero_line(ax)
         low, high = ax.get_ylim()
         ax.set_ylim(low - 0.4 * (high - low), high)  # room for the legend below the curves
     letter_panels(axes[0])
+    sample_note(figure, f"mean and 95 % interval of {data.sizes['member']} seeds")
     return figure
 
 

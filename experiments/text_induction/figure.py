@@ -10,15 +10,7 @@ heads      The head that matches prefixes is the head that repeated pairs need. 
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve
-from circuitax.figures.style import (
-    BLACK,
-    BLUE,
-    GREY,
-    ORANGE,
-    letter_panels,
-    new_figure,
-    styled,
-)
+from circuitax.figures.style import BLACK, BLUE, GREY, ORANGE, letter_panels, new_figure, styled
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
 
@@ -104,7 +96,7 @@ def heads(record: Record) -> Figure:
         *axes[0, 0].get_legend_handles_labels(),
         loc="outside upper center",
         ncols=3,
-        title="one mark for each head and seed",
+        title=f"one mark for each head of {data.sizes['member']} seeds",
         title_fontsize=7,
     )
     letter_panels(axes[0])

@@ -27,19 +27,8 @@ from circuitax.figures.marks import (
     seed_column,
     tilted_labels,
 )
-from circuitax.figures.style import (
-    BLACK,
-    BLUE,
-    GREEN,
-    ORANGE,
-    PAGE,
-    PINK,
-    SKY,
-    YELLOW,
-    letter_panels,
-    new_figure,
-    styled,
-)
+from circuitax.figures.palette import BLACK, DEPTH_COLOURS, PINK, SKY, YELLOW
+from circuitax.figures.style import PAGE, letter_panels, new_figure, sample_note, styled
 from circuitax.records.estimate import mean_estimate
 from circuitax.records.members import members_where
 from circuitax.records.merge import axis_names
@@ -49,7 +38,7 @@ from experiments.text_models.measures import learning_laws, length_losses, measu
 # What twice the tokens may still gain in training that is called converged, nats.
 CONVERGED = 0.02
 FLOOR_STYLES = {"unigram": "dotted", "bigram": "dashed", "trigram": "solid"}
-COLOURS = (BLUE, ORANGE, GREEN, PINK, SKY, YELLOW)
+COLOURS = (*DEPTH_COLOURS[:3], PINK, SKY, YELLOW)  # 0, 1 and 2 layers, then with MLPs
 
 
 @styled
@@ -155,6 +144,7 @@ def positions(record: Record) -> Figure:
     axes[0, 1].set_title("random tokens, repeated")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
     letter_panels(axes[0])
+    sample_note(figure, f"mean and 95 % interval of {data.sizes['member']} seeds")
     return figure
 
 

@@ -198,7 +198,7 @@ def _dims(ax: Axes, data: xr.Dataset, models: list[str]) -> None:
 def features(record: Record) -> Figure:
     """Overlaps of features, and two numbers of them beside tokens and neurons."""
     data, notes = record.data, record.notes["features"]
-    figure, axes = new_figure(1, 3, width=PAGE, height=2.9)
+    figure, axes = new_figure(1, 3, width=PAGE, height=3.2)
     left, middle, right = axes[0]
     _feature_tail(left, data)
     kinds = {**KINDS, "features": (PINK, "features")}
@@ -277,6 +277,7 @@ def _feature_tail(ax: Axes, data: xr.Dataset) -> None:
     ax.plot(data.multiple, shown, color=GREY, linewidth=2.5, alpha=0.6, label="random (law)")
     ax.set(yscale="log", ylim=(1e-6, 1.5), xlabel="|cosine| · √d", ylabel="share of pairs above")
     ax.set_title("pairs")
+    ax.set_ylim(top=1e4)  # room for the legend
     ax.legend(fontsize=6, loc="upper right")
 
 

@@ -66,7 +66,11 @@ def neurons(record: Record) -> Figure:
         ax.set_ylabel(r"$\Sigma_i |W_{in}|$ / largest")
     for ax in axes[-1]:
         ax.set_xlabel("neuron")
-    figure.suptitle("sparser features share neurons (best seed; grey: neuron not used)", fontsize=8)
+    figure.suptitle(
+        f"sparser features share neurons (best of {data.sizes['sweep_seed']} seeds; "
+        "grey: neuron not used)",
+        fontsize=8,
+    )
     scale = matplotlib.cm.ScalarMappable(matplotlib.colors.Normalize(0, n - 1), "viridis_r")
     figure.colorbar(scale, ax=axes, label="feature, most important first", shrink=0.8)
     return figure
@@ -114,7 +118,6 @@ def motif(record: Record) -> Figure:
     ax.plot([4], [4], "D", color=ORANGE, markersize=5)
     ax.set(xscale="log", yscale="log", xlabel="input weights: strong / weak feature")
     ax.set_ylabel("output weights: weak / strong feature")
-    ax.set_title("two features share a neuron unequally")
     marks += [
         Line2D([], [], marker="D", linestyle="", color=ORANGE, label="published example"),
         Line2D([], [], color=GREY, linestyle=":", label="equal service of both"),

@@ -88,7 +88,7 @@ def defence(record: Record) -> Figure:
         ax.set(ylabel=label, title=title)
         if name != "defended_loss":
             reference_line(ax, y=1)
-        ax.set_ylim(bottom=0)
+        ax.set_ylim(0, 1.08 * float(rows.max()))
     letter_panels(axes[0])
     figure.supxlabel("strength of the attack in training / mean input norm", fontsize=8)
     figure.suptitle(

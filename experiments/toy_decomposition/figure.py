@@ -67,7 +67,9 @@ def scores(record: Record) -> Figure:
     ends = record.data.cosine.mean("seed").values
     start = float(record.data.start_cosine.mean("seed").values[0])
     small, large = (record.notes["sizes"][size][1] for size in ("small", "large"))
-    message = f"Published cosine {ends[0]:.3f} in {small} dimensions ({start:.3f} before training)"
+    message = (
+        f"The papers' cosine is {ends[0]:.3f} in {small} dimensions ({start:.3f} before training)"
+    )
     headline(figure, f"{message}, {ends[-1]:.3f} in {large}")
     return figure
 

@@ -11,7 +11,7 @@ counts      The number of represented features rises with sparsity as published.
             where the dots of the seeds are away from the published marks.
 """
 
-from typing import Any
+from typing import Any, SupportsFloat
 
 import numpy as np
 import xarray as xr
@@ -24,7 +24,8 @@ from matplotlib.ticker import MaxNLocator
 
 from circuitax.figures.marks import mean_curve, reference_line
 from circuitax.figures.palette import BLACK, BLUE, DIVERGING, GREEN, GREY, ORANGE, SEQUENTIAL
-from circuitax.figures.style import PAGE, letter_panels, new_figure, styled
+from circuitax.figures.style import PAGE, headline, letter_panels, new_figure, styled
+from circuitax.records.estimate import Estimate, mean_estimate
 from circuitax.records.record import Record
 from experiments.toy_demonstrate.claims import COUNTS, NOTEBOOK_COUNTS
 from experiments.toy_demonstrate.measures import REPRESENTED, best_weights, represented
@@ -95,11 +96,8 @@ def scaled(data: xr.Dataset) -> Figure:
         ax.tick_params(labelsize=6)
     axes[0, 0].set_ylabel("$W^\\top W$", fontsize=7)
     axes[1, 0].set_ylabel("norm", fontsize=7)
-    n, m, seeds = gram.shape[0], data.sizes["scaled_hidden"], data.sizes["seed"]
-    figure.suptitle(
-        f"{n} features in {m} dimensions: the same, enlarged (best of {seeds} seeds; norms of all)",
-        fontsize=8,
-    )
+    seeds = data.sizes["seed"]
+    figure.suptitle(f"entries of the best of {seeds} seeds; norms of all", fontsize=8)
     figure.supxlabel("feature, most important first", fontsize=7)
     figure.colorbar(image, ax=axes[0], label="entry")
     return figure
@@ -146,7 +144,25 @@ def counts(data: xr.Dataset) -> Figure:
     for ax in axes[0]:
         ax.minorticks_off()
     letter_panels(axes[0])
+    printed: list[tuple[Mapping[float, SupportsFloat], np.ndarray, np.ndarray]]
+    printed = [(COUNTS, p, kept)] if data.sizes["feature"] == 20 else []
+    printed += [(NOTEBOOK_COUNTS, q, rows.T)] if data.sizes["notebook_feature"] == 100 else []
+    inside = [
+        _covers(mean_estimate(found[:, np.abs(at - density).argmin()]), count)
+        for counted, at, found in printed
+        for density, count in counted.items()
+    ]
+    if inside:
+        headline(
+            figure,
+            f"More features are represented the sparser they are; {sum(inside)} of {len(inside)} "
+            "published counts lie in the 95 % interval of ours",
+        )
     return figure
+
+
+def _covers(found: Estimate, count: SupportsFloat) -> bool:
+    return found.low <= float(count) <= found.high
 
 
 def _gram(ax: Axes, gram: np.ndarray, bias: np.ndarray) -> AxesImage:

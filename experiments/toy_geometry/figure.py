@@ -3,8 +3,8 @@
 dimensions  D* stays near 1/2 while digons are the best filling, then falls. Dotted lines are exact
             changes of the best polytope; digons lie between the inner two. This is refuted if there
             is no shelf at 1/2 between these, or if D* rises.
-features    The D_i of single features lie on the lines of polytopes. This is refuted if labelled
-            dots are away from their lines.
+features    Features of recognised polytopes have the dimensionality of the polytope. This is
+            refuted if labelled dots are away from their lines.
 polytopes   What the code calls the components of the feature graph. This is refuted if digons do
             not fill the plateau.
 """
@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from circuitax.figures.marks import legend_above, mean_curve, reference_line
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, SKY, YELLOW
-from circuitax.figures.style import COLUMN, PAGE, letter_panels, new_figure, styled
+from circuitax.figures.style import COLUMN, PAGE, letter_panels, new_figure, sample_note, styled
 from circuitax.records.record import Record
 from experiments.toy_geometry.claims import NOTEBOOK_STAR
 from experiments.toy_geometry.measures import best_factors
@@ -77,7 +77,7 @@ def dimensions(record: Record) -> Figure:
     ax.set(xscale="log", xlabel="1/p = 1/(1 - S)", ylabel="$D^* = m / |W|_F^2$", ylim=(0, 1.1))
     ax.set_xticks(TICKS, [str(t) for t in TICKS])
     ax.minorticks_off()
-    ax.legend(loc="upper right", fontsize=6)
+    ax.legend(loc="upper right", fontsize=6, frameon=True, framealpha=1, edgecolor="none")
     return figure
 
 
@@ -108,7 +108,11 @@ def features(record: Record) -> Figure:
     for text, height in LINES.items():
         reference_line(left, y=height, colour=GREY)
         left.annotate(
-            text, (1.01, height), xycoords=("axes fraction", "data"), fontsize=6, va="center"
+            text,
+            (1.01, height),
+            xycoords=("axes fraction", "data"),
+            fontsize=6,
+            va="top" if text == "3/8" else "bottom" if text == "2/5" else "center",
         )
     left.set(xscale="log", xlabel="1/p = 1/(1 - S)", ylabel="dimensionality $D_i$", ylim=(0, 1.05))
     total = (label >= 0).sum(axis=(0, 2))
@@ -124,7 +128,8 @@ def features(record: Record) -> Figure:
     )
     _log_ticks(left)
     letter_panels(axes[0])
-    legend_above(figure, right, 4)
+    legend_above(figure, right, 5)
+    sample_note(figure, f"every represented feature of {len(label)} seeds")
     return figure
 
 

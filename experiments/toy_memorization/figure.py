@@ -71,10 +71,16 @@ def descent(data: xr.Dataset) -> Figure:
     dimension.set(ylabel="dimensionality", ylim=(0, 0.75))
     for ax in axes[0]:
         ax.set(xscale="log", xlabel="training points $T$")
-        ax.legend(fontsize=6)
+        ax.legend(fontsize=6, loc="upper right", frameon=True, framealpha=1, edgecolor="none")
+    loss.set_ylim(top=60 * float(data.test_loss.max()))  # room for the legend
     dimension.set_title(f"means of {sets} sets, t 95 %", fontsize=7)
+    ends = [f"of {x[i]} points" for i in (0, -1)]
+    peak = float(first.test_loss.sel(points=bump(data)).mean())
     headline(
-        figure, "Samples have the dimensions first, features last; the test loss bumps between"
+        figure,
+        f"Each {ends[0]} has {samples[0].mean():.2f} dimensions; with {x[-1]} points each of "
+        f"{CORNERS} features has {features[-1].mean():.2f}; between, at {bump(data)}, the test "
+        f"loss peaks at {peak:.1f}",
     )
     letter_panels(axes[0])
     return figure

@@ -10,17 +10,23 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from circuitax.figures.marks import interval_bars, reference_line, seed_dots, zero_line
+from circuitax.figures.marks import (
+    interval_bars,
+    reference_line,
+    seed_dots,
+    tilted_labels,
+    zero_line,
+)
 from circuitax.figures.palette import BLUE, COLOURS, ORANGE
-from circuitax.figures.style import COLUMN, PAGE, letter_panels, new_figure, styled
+from circuitax.figures.style import COLUMN, PAGE, headline, letter_panels, new_figure, styled
 from circuitax.records.estimate import mean_of_finite
 from circuitax.records.record import Record
 from experiments.toy_sae.measures import at_best_strength
 
 LABELS = {"relu": "ReLU", "topk": "TopK", "jumprelu": "JumpReLU", "matryoshka": "Matryoshka"}
 NAMES = {
-    "small": "5 in 2",
-    "large": "40 in 10",
+    "small": "small model",
+    "large": "large model",
     "exclusive": "exclusive",
     "independent": "independent",
     "together": "together",
@@ -51,7 +57,7 @@ def ranking(record: Record) -> Figure:
                 seed_dots(ax, place, row, COLOURS[i], half_width=0.05, size=4, opacity=0.35)
             found = [mean_of_finite(row) for row in rows]
             interval_bars(ax, at, found, colour=COLOURS[i], fmt="o", markersize=3)
-        ax.set_xticks(range(len(NAMES)), list(NAMES.values()))
+        tilted_labels(ax, list(NAMES.values()))
         ax.set(ylabel=label, title=title)
         if score in ("cosine", "norm_ratio"):
             reference_line(ax, y=1)
@@ -63,6 +69,12 @@ def ranking(record: Record) -> Figure:
     n = record.data.sizes["seed"]
     title = f"dots: {n} seeds; bars: mean, t interval 95 %; strength of the highest cosine"
     figure.legend(handles=marks, loc="outside lower center", ncols=4, title=title)
+    means = best.cosine.sel(kind=list(LABELS), target=list(NAMES)).mean("seed")
+    first = [LABELS[str(kind)] for kind in means.idxmax("kind").values]
+    wins = sorted(((first.count(kind), kind) for kind in set(first)), reverse=True)
+    others = "".join(f", {kind} on {n}" for n, kind in wins[1:])
+    message = f"{wins[0][1]} finds features best on {wins[0][0]} of {len(NAMES)} targets"
+    headline(figure, f"{message}{others}, by the mean of their cosines")
     letter_panels(axes.flat)
     return figure
 

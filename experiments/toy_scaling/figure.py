@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from circuitax.figures.marks import interval_bars, mean_curve, reference_line
 from circuitax.figures.palette import BLACK, BLUE, COLOURS, GREEN, GREY, ORANGE, PINK
-from circuitax.figures.style import PAGE, headline, letter_panels, new_figure, styled
+from circuitax.figures.style import PAGE, headline, letter_panels, new_figure, sample_note, styled
 from circuitax.records.estimate import mean_estimate
 from circuitax.records.record import Record
 from experiments.toy_scaling.measures import arm, exponent, represented
@@ -59,24 +59,29 @@ def scaling(data: xr.Dataset) -> Figure:
     for ax, _, _ in panels:
         ax.set_ylim(ax.get_ylim()[0] / 3, None)
         ax.legend(fontsize=6, loc="lower left")
-    _exponents(axes[0, 2], data, decays.min(), decays.max())
+    found = _exponents(axes[0, 2], data, decays.min(), decays.max())
+    strong, weak = (f"{min(found[name]):.1f} to {max(found[name]):.1f}" for name in found)
     headline(
-        figure, "In superposition loss falls faster with width than when rare features are ignored"
+        figure,
+        f"Loss falls with width by an exponent of {strong} in superposition, and of {weak} when "
+        "rare features are ignored",
     )
     letter_panels(axes[0])
     return figure
 
 
-def _exponents(ax: Axes, data: xr.Dataset, strong: float, weak: float) -> None:
-    """Fitted exponents with their intervals over seeds, and predicted ones."""
+def _exponents(ax: Axes, data: xr.Dataset, strong: float, weak: float) -> dict[str, list[float]]:
+    """Fitted exponents with their intervals over seeds, and predicted ones; the fitted means."""
     width = data.width.values
     labels: list[str] = []
+    means: dict[str, list[float]] = {"strong": [], "weak": []}
     seeds = data.sizes["seed"]
     for decay, name in ((strong, "strong"), (weak, "weak")):
         for alpha in data.alpha.values[data.decay.values == decay]:
             one, place = arm(data, alpha, decay), len(labels)
             fitted = exponent(width, one.loss.transpose("seed", "width").values)
             found = mean_estimate(fitted)
+            means[name].append(found.value)
             label = f"{seeds} seeds, t 95 %" if place == 0 else None
             interval_bars(ax, [place], [found], colour=BLUE, fmt="o", markersize=4, label=label)
             tail = exponent(width, one.ignored.values)
@@ -87,6 +92,7 @@ def _exponents(ax: Axes, data: xr.Dataset, strong: float, weak: float) -> None:
     ax.set_xticks(range(len(labels)), labels, rotation=45, ha="right", rotation_mode="anchor")
     ax.set(ylabel="exponent of $1/m$", xlabel=r"regime, $\alpha$", ylim=(0, 2.6))
     ax.legend(fontsize=6, loc="upper right")
+    return means
 
 
 def geometry(data: xr.Dataset) -> Figure:
@@ -138,6 +144,15 @@ def geometry(data: xr.Dataset) -> Figure:
     right.set_xticks(width, [str(w) for w in width])
     right.set_xticks([], minor=True)
     right.legend(fontsize=6, loc="upper right")
-    headline(figure, "Weight decay decides how many features a model keeps, and how they overlap")
+    ends = share.mean(["seed", "width"]).values
+    gamma = levers.decay.values
+    most = float((strong.overlap.mean("seed") / data.welch).max())
+    headline(
+        figure,
+        f"Models keep {100 * ends[0]:.0f} % of the features at decay {gamma[0]:g} and "
+        f"{100 * ends[-1]:.0f} % at {gamma[-1]:g}; in superposition they overlap at most "
+        f"{most:.1f} times as much as they must",
+    )
+    sample_note(figure, f"a, c: mean and 95 % interval of {data.sizes['seed']} seeds")
     letter_panels(axes[0])
     return figure

@@ -1,8 +1,8 @@
 """Two layers: previous-token heads feed induction heads, by K-composition.
 
-composition   One head stands out: the previous-token head feeds the keys of the second layer.
-              z-scores of all pairs of heads; the pair with the induction head is marked. Refuted if
-              the mark is not the brightest of its K panel.
+composition   One head stands out: the previous-token head feeds the keys of layer 1.
+              The z-scores of all pairs of heads; the pair with the induction head is marked.
+              Refuted if the mark is not the brightest of its K panel.
 patterns      One head looks one token back; the other at what followed the earlier copy. Both on
               random tokens, repeated, each named by a letter; arcs are as thick as the attention.
               Refuted without two stripes: one beside the diagonal, one a period away.
@@ -26,8 +26,8 @@ from matplotlib.figure import Figure
 
 from circuitax.figures.head_panels import composition, eigenvalues, patterns, repeats
 from circuitax.figures.marks import mean_bars, reference_line
-from circuitax.figures.palette import BLUE, ORANGE
-from circuitax.figures.style import letter_panels, new_figure, styled
+from circuitax.figures.palette import GREEN, PINK
+from circuitax.figures.style import letter_panels, new_figure, sample_note, styled
 from circuitax.figures.term_panels import ORDERS, SELECTIONS, loss_bars
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
@@ -62,6 +62,8 @@ def terms(members: xr.Dataset) -> Figure:
     by_layer.legend(loc="upper right")
     _removals(removed, members)
     letter_panels(axes.flat)
+    seeds = members.sizes["member"]
+    sample_note(figure, f"mean and 95 % interval of {seeds} seeds with an induction head")
     return figure
 
 
@@ -69,12 +71,12 @@ def _removals(ax: Axes, members: xr.Dataset) -> None:
     """What the two named heads are worth, by their own output alone and through patterns too."""
     reacting, kept = members.ablated - members.loss, members.ablated_preserving - members.loss
     for shift, cost, colour, label in (
-        (-0.18, reacting, BLUE, "patterns react"),
-        (0.18, kept, ORANGE, "patterns kept"),
+        (-0.18, reacting, GREEN, "patterns react"),
+        (0.18, kept, PINK, "patterns kept"),
     ):
         previous = cost.isel(layer=0, head=members.previous_head)
         induction = cost.isel(layer=1, head=members.induction_head)
         mean_bars(ax, np.stack([previous, induction]), colour, shift=shift, width=0.34, label=label)
-    ax.set_xticks((0, 1), ("previous", "induction"))
+    ax.set_xticks((0, 1), ("previous-token", "induction"))
     ax.set(title="head removed", ylabel="nats lost on repeats")
     ax.legend()

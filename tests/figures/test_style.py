@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from circuitax.figures.style import letter_panels, new_figure, styled
+from circuitax.figures.style import letter_panels, new_figure, sample_note, styled
 
 
 @styled
@@ -32,3 +32,16 @@ def test_the_style_holds_for_texts_made_after_the_axes() -> None:
 
     inside()
     assert sizes == [8]
+
+
+@styled
+def test_a_sample_note_stands_below_all_that_belongs_to_a_panel() -> None:
+    figure, axes = new_figure(height=1.5)
+    axes[0, 0].set(xlabel="steps")
+    sample_note(figure, "mean of 8 seeds")
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    assert legend.get_title().get_text() == "mean of 8 seeds"
+    below = legend.get_title().get_window_extent()
+    assert 0 <= below.y0 < below.y1 <= axes[0, 0].xaxis.label.get_window_extent().y0
+    assert below.x1 <= figure.bbox.x1

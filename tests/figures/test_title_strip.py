@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from PIL import Image
 
-from circuitax.figures.style import headline, new_figure, styled
+from circuitax.figures.style import HEADLINE, headline, new_figure, styled
 from circuitax.figures.title_strip import add_title
 
 DPI = 150  # at which the style lays figures out
@@ -49,3 +49,12 @@ def test_a_figure_with_a_headline_keeps_that_alone() -> None:
     before = len(figure.texts)
     assert tuple(add_title(figure, "What the docstring says").bounds) == (0, 0, 3.25, 2.2)
     assert len(figure.texts) == before
+
+
+def test_a_long_headline_takes_lines_that_fit() -> None:
+    figure = dots()
+    headline(figure, LONG)
+    figure.draw_without_rendering()
+    (line,) = (text for text in figure.texts if text.get_gid() == HEADLINE)
+    assert line.get_text().replace("\n", " ") == LONG and "\n" in line.get_text()
+    assert line.get_window_extent().x1 <= figure.bbox.x1

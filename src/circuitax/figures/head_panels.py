@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 
 from circuitax.figures.arcs import arcs, clearest, lettered
 from circuitax.figures.marks import spread, zero_line
-from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE, SEQUENTIAL
-from circuitax.figures.style import PAGE, letter_panels, new_figure
+from circuitax.figures.palette import BLACK, GREY, LAYER_COLOURS, ORANGE, SEQUENTIAL
+from circuitax.figures.style import PAGE, letter_panels, new_figure, sample_note
 from circuitax.records.members import members_where
 
 REPEATS = {
@@ -38,8 +38,14 @@ def composition(data: xr.Dataset) -> Figure:
         ax.set(xticks=range(z.shape[1]), yticks=range(z.shape[0]))
     axes[0, 0].set_ylabel("head of layer 1")
     figure.colorbar(image, ax=axes[0, :3].tolist(), label="z against the exact null", shrink=0.8)
-    _strip(axes[0, 3], members_where(data, "has_induction", otherwise="alive"))
+    shown = members_where(data, "has_induction", otherwise="alive")
+    _strip(axes[0, 3], shown)
     letter_panels(axes[0])
+    seeds = shown.sizes["member"]
+    sample_note(
+        figure,
+        f"a to c: one of {seeds} seeds, framed: previous-token to induction head; d: all seeds",
+    )
     return figure
 
 
@@ -92,7 +98,7 @@ def eigenvalues(data: xr.Dataset) -> Figure:
             label = "with the head that looks\nleast at the previous token"
             crosses = other.values.ravel(), copying.values.ravel()
             ax.plot(*crosses, "x", color=GREY, markersize=4, label=label)
-            ax.legend(loc="lower left")
+            ax.legend(loc="lower left", frameon=True, framealpha=1, edgecolor="none")
         dots = ax.scatter(
             matching,
             copying,
@@ -116,6 +122,7 @@ def eigenvalues(data: xr.Dataset) -> Figure:
     axes[0, 0].set_ylabel("copying, OV")
     figure.colorbar(dots, ax=axes[0].tolist(), label="prefix score after training", shrink=0.9)
     letter_panels(axes[0])
+    sample_note(figure, f"dots: heads of layer 1 of {alive.sizes['member']} seeds")
     return figure
 
 
@@ -133,17 +140,19 @@ def repeats(columns: Mapping[str, xr.Dataset]) -> Figure:
             for layer in part.layer.values:
                 values = part[name].sel(layer=layer).transpose("member", "head").values
                 at = np.broadcast_to(place + spread(len(values), 0.25)[:, None], values.shape)
-                colour, marker = ((BLUE, "s"), (ORANGE, "o"))[layer]
+                colour, marker = LAYER_COLOURS[layer], "so"[layer]
                 ax.plot(at.ravel(), values.ravel(), marker, color=colour, markersize=3, alpha=0.7)
         zero_line(ax)
         ax.set(title=title, ylabel=label, xlim=(-0.5, len(columns) - 0.5))
         ax.set_xticks(range(len(columns)), list(columns))
     for ax in axes[0, :2]:
         ax.set_ylim(-0.03, 1.03)
-    axes[0, 2].plot([], [], "s", color=BLUE, markersize=3, label="layer 0")
-    axes[0, 2].plot([], [], "o", color=ORANGE, markersize=3, label="layer 1")
+    for layer, (colour, marker) in enumerate(zip(LAYER_COLOURS, "so", strict=False)):
+        axes[0, 2].plot([], [], marker, color=colour, markersize=3, label=f"layer {layer}")
     axes[0, 2].legend()
     letter_panels(axes[0])
+    seeds = next(iter(columns.values())).sizes["member"]
+    sample_note(figure, f"marks: heads; in a column those of one of {seeds} seeds")
     return figure
 
 
@@ -165,7 +174,8 @@ def _strip(ax: Axes, members: xr.Dataset) -> None:
     pair = {"writer": members.previous_head, "reader": members.induction_head}
     for i, kind in enumerate(members.kind.values):
         z = members.composition_z.sel(kind=kind).isel(pair).values
-        ax.plot(np.full(len(z), i), z, "o", color=ORANGE, markersize=3, alpha=0.7)
+        ax.plot(i + spread(len(z)), z, "o", color=ORANGE, markersize=3, alpha=0.7)
     zero_line(ax)
     ax.set_xticks(range(3), list(members.kind.values))
-    ax.set(xlim=(-0.5, 2.5), title="marked pair, all seeds", ylabel="z")
+    ax.set(xlim=(-0.5, 2.5), title="marked pair, all seeds")
+    ax.set_ylabel("z against the exact null")

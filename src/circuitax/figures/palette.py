@@ -12,5 +12,12 @@ GREY = "#8A8A8A"
 # The order in which the lines of a panel use them.
 COLOURS = (BLUE, ORANGE, GREEN, PINK, YELLOW, SKY)
 
+# What returns in many figures has one colour in all of them. Layers, orders and kinds of
+# composition stand side by side, so no two of the first three have a colour in common.
+LAYER_COLOURS = (BLUE, ORANGE, GREEN, PINK)
+ORDER_COLOURS = (GREY, SKY, YELLOW, GREEN)
+KIND_COLOURS = (GREEN, PINK, BLACK)  # Q, K, V
+DEPTH_COLOURS = (BLUE, GREY, ORANGE, SKY, GREEN, YELLOW, PINK)  # models of 0, 1, 2, ... layers
+
 DIVERGING = "RdBu_r"  # the caller centres it at zero
 SEQUENTIAL = "viridis"

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from circuitax.figures.palette import GREY
-from circuitax.figures.title_strip import wrapped
+from circuitax.figures.wrapping import wrapped
 
 SIZE = (23.4, 16.5)  # inches: A2 across
 COLUMNS = 3

@@ -20,11 +20,13 @@ from circuitax.figures.palette import PINK as PINK
 from circuitax.figures.palette import SEQUENTIAL as SEQUENTIAL
 from circuitax.figures.palette import SKY as SKY
 from circuitax.figures.palette import YELLOW as YELLOW
+from circuitax.figures.wrapping import wrapped
 
 COLUMN = 3.25  # inches: one column of a two-column page
 PAGE = 6.75  # inches: the full text width
 
 HEADLINE = "headline"  # mark of the line that `headline` writes
+_TITLE = 8  # points
 STYLE = Path(__file__).with_name("paper.mplstyle")
 
 Arguments = ParamSpec("Arguments")
@@ -83,12 +85,24 @@ def letter_panels(axes: Iterable[Axes]) -> None:
 
 
 def headline(figure: Figure, message: str) -> None:
-    """Write what a figure shows as its first line, at the left; it is made under ``styled``.
+    """Write what a figure shows above it, at the left, in lines that fit; made under ``styled``.
 
     For messages that depend on the record. A figure without one gets its message from the docstring
     of ``figure.py``, when it is saved.
     """
+    lines = wrapped(message, 0.98 * figure.get_figwidth(), _TITLE)
     line = figure.suptitle(
-        message, x=0.01, horizontalalignment="left", fontsize=8, fontweight="bold"
+        "\n".join(lines), x=0.01, horizontalalignment="left", fontsize=_TITLE, fontweight="bold"
     )
     line.set_gid(HEADLINE)
+
+
+def sample_note(figure: Figure, words: str) -> None:
+    """Write how many samples a figure shows, and which intervals, in small print below its panels.
+
+    Args:
+        figure: One with a layout that makes room, made under ``styled``.
+        words: Such as "mean and 95 % interval of 8 seeds".
+    """
+    how = {"borderpad": 0, "borderaxespad": 0.2}
+    figure.legend([], [], loc="outside lower right", title=words, title_fontsize=6.5, **how)

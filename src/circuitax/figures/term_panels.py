@@ -11,10 +11,22 @@ from circuitax.figures.marks import (
     interval_lengths,
     mean_bars,
     reference_line,
+    spread,
     tilted_labels,
 )
-from circuitax.figures.palette import BLACK, BLUE, ORANGE, SKY, YELLOW
-from circuitax.figures.style import letter_panels, new_figure
+from circuitax.figures.palette import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    LAYER_COLOURS,
+    ORANGE,
+    ORDER_COLOURS,
+    PINK,
+    SKY,
+    YELLOW,
+)
+from circuitax.figures.style import letter_panels, new_figure, sample_note
 from circuitax.records.estimate import mean_estimate
 
 LAYERS = (("layer 0", BLUE, SKY), ("layer 1", ORANGE, YELLOW))
@@ -26,17 +38,17 @@ SELECTIONS = ("direct", "+ layer 0", "+ layer 1", "+ both", "all")
 
 def terms(data: xr.Dataset) -> Figure:
     """Nats saved by order and by layers of order 1, and what single heads cost."""
-    figure, axes = new_figure(1, 3, height=2.8, width_ratios=(1, 1.2, 1.4))
+    figure, axes = new_figure(1, 3, height=2.8, width_ratios=(1.3, 1.2, 1.3))
     by_order, by_layer, removed = axes[0]
     _waterfall(by_order, data)
     _saved_by_layers(by_layer, data.first_order_loss)
     costs = (
-        (-0.13, BLUE, "o", "patterns react", data.ablated),
-        (0.13, ORANGE, "s", "patterns kept", data.ablated_preserving),
+        (-0.2, GREEN, "o", "patterns react", data.ablated),
+        (0.2, PINK, "s", "patterns kept", data.ablated_preserving),
     )
     for shift, colour, marker, label, loss in costs:
-        lost = (loss - data.loss).transpose("layer", ...).values
-        at = np.broadcast_to(np.arange(2.0)[:, None, None] + shift, lost.shape)
+        lost = (loss - data.loss).transpose("layer", ...).values.reshape(2, -1)
+        at = np.arange(2.0)[:, None] + shift + spread(lost.shape[1], 0.13)
         removed.plot(
             at.ravel(), lost.ravel(), marker, color=colour, markersize=3, alpha=0.6, label=label
         )
@@ -48,8 +60,12 @@ def terms(data: xr.Dataset) -> Figure:
         title="one head removed",
     )
     removed.set_ylim(0, 1.3 * removed.get_ylim()[1])
-    removed.legend(loc="upper left", ncols=2)
+    removed.legend(loc="upper left", ncols=2, columnspacing=1, handlelength=1)
     letter_panels(axes[0])
+    seeds = data.sizes["member"]
+    sample_note(
+        figure, f"a, b: mean and 95 % interval of {seeds} seeds; c: every head of every seed"
+    )
     return figure
 
 
@@ -60,17 +76,17 @@ def _waterfall(ax: Axes, data: xr.Dataset) -> None:
     for x, printed in enumerate(PRINTED_ORDERS):
         saved = mean_estimate(before[:, x] - losses[:, x])
         top, bottom = before[:, x].mean(), losses[:, x].mean()
-        ax.bar([x], [top - bottom], bottom=[bottom], color=BLUE, width=0.7)
+        ax.bar([x], [top - bottom], bottom=[bottom], color=ORDER_COLOURS[x], width=0.7)
         arms = interval_lengths([saved])
         ax.errorbar([x], [bottom], arms[::-1], fmt="none", color=BLACK, capsize=2, linewidth=0.8)
         text = f"−{saved.value:.2f}\n(paper: {printed})"
-        ax.annotate(text, (x, top), (0, 2), textcoords="offset points", ha="center", fontsize=6)
+        ax.annotate(text, (x, top), (0, 3), textcoords="offset points", ha="center", fontsize=6)
     reference_line(ax, y=data.uniform, label="uniform")
     if "bigram_loss" in data:
         reference_line(ax, y=data.bigram_loss, label="bigram table", style="dashed")
     least = losses[:, -1].mean()
     room = float(data.uniform) - least
-    ax.set(ylim=(least - 0.25 * room, float(data.uniform) + 0.35 * room), xlim=(-0.6, 2.6))
+    ax.set(ylim=(least - 0.25 * room, float(data.uniform) + 0.35 * room), xlim=(-0.75, 2.65))
     ax.set(ylabel="held-out loss, nats per token", title="what each order saves")
     ax.set_xticks(range(3), ["order 0", "1", "2"])
     ax.legend(loc="lower left", fontsize=6)
@@ -81,7 +97,7 @@ def _saved_by_layers(ax: Axes, losses: xr.DataArray) -> None:
     values = losses.transpose("member", ...).values
     saved = [mean_estimate(values[:, 0] - values[:, i]) for i in range(1, values.shape[1])]
     for x, estimate in enumerate(saved):
-        ax.bar([x], [estimate.value], color=BLUE, width=0.7)
+        ax.bar([x], [estimate.value], color=(*LAYER_COLOURS[:2], GREY, GREY)[x], width=0.7)
         text = f"{estimate.value:.2f}"
         ax.annotate(
             text, (x, estimate.high), (0, 2), textcoords="offset points", ha="center", fontsize=7
@@ -103,7 +119,7 @@ def distance(data: xr.Dataset) -> Figure:
         curves = data.attention.isel(layer=layer).transpose("member", "head", "offset").values
         curves = curves.reshape(-1, len(back))
         ax.plot(back, curves.T, color=light, linewidth=0.5, alpha=0.7)
-        label = f"mean of {len(curves)} heads"
+        label = f"mean of {len(curves)} heads, {data.sizes['member']} seeds"
         ax.plot(back, curves.mean(0), "o-", color=dark, markersize=3, label=label)
         reference_line(ax, y=even, label="even attention")
         ax.set(title=name, xlabel="tokens back", xticks=back, ylim=(0, 1))

@@ -1,13 +1,10 @@
 """The message of a figure as its title: a strip above it, which takes nothing from its panels."""
 
-from functools import lru_cache
-
 from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties
-from matplotlib.textpath import TextPath
 from matplotlib.transforms import Bbox
 
 from circuitax.figures.style import HEADLINE
+from circuitax.figures.wrapping import wrapped
 
 _SIZE = 8  # points, the size of the other titles
 _LINE = 1.25 * _SIZE / 72  # inches from line to line
@@ -52,27 +49,3 @@ def _keep_layout(figure: Figure) -> None:
     for legend in figure.legends:
         if legend.get_bbox_to_anchor() is figure.bbox:
             legend.set_bbox_to_anchor((0, 0, 1, 1), figure.transFigure)
-
-
-def wrapped(message: str, width: float, size: int) -> list[str]:
-    """A bold text in lines that fit; a single word may be longer.
-
-    Args:
-        message: Words.
-        width: Inches of a line, positive.
-        size: Points of the letters, positive.
-    """
-    lines: list[str] = []
-    for word in message.split():
-        longer = f"{lines[-1]} {word}" if lines else word
-        if lines and _inches(longer, size) <= width:
-            lines[-1] = longer
-        else:
-            lines.append(word)
-    return lines
-
-
-@lru_cache(maxsize=4096)  # jobs of a sweep have equal titles, which take half a second
-def _inches(text: str, size: int) -> float:
-    path = TextPath((0, 0), text, size=size, prop=FontProperties(weight="bold"))
-    return float(path.get_extents().width) / 72

@@ -69,10 +69,10 @@ def up_to_date(run: Path, entry: Entry) -> bool:
 
 def _hash(entry: Entry) -> str:
     # Matplotlib takes a third of a second, which the first steps of a run should not wait for.
-    from circuitax.figures import picture, title_strip
+    from circuitax.figures import picture, title_strip, wrapping
     from circuitax.figures.style import STYLE
 
-    made_by = [Path(picture.__file__), Path(title_strip.__file__)]
+    made_by = [Path(str(module.__file__)) for module in (picture, title_strip, wrapping)]
     titles = [f"{name}: {title}" for name, title in sorted(_titles(entry).items())]
     return source_hash([entry.file(FIGURE)], alone=[STYLE, *made_by], also=titles)
 

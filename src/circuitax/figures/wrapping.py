@@ -1,0 +1,30 @@
+"""Bold text in lines that fit a width."""
+
+from functools import lru_cache
+
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import TextPath
+
+
+def wrapped(message: str, width: float, size: int) -> list[str]:
+    """A bold text in lines that fit; a single word may be longer.
+
+    Args:
+        message: Words.
+        width: Inches of a line, positive.
+        size: Points of the letters, positive.
+    """
+    lines: list[str] = []
+    for word in message.split():
+        longer = f"{lines[-1]} {word}" if lines else word
+        if lines and _inches(longer, size) <= width:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return lines
+
+
+@lru_cache(maxsize=4096)  # jobs of a sweep have equal titles, which take half a second
+def _inches(text: str, size: int) -> float:
+    path = TextPath((0, 0), text, size=size, prop=FontProperties(weight="bold"))
+    return float(path.get_extents().width) / 72
