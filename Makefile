@@ -1,6 +1,7 @@
 # Two commands do everything: `make reproduce` and `make test`. Every target sets up .venv by itself.
 #   JAX=cuda13 or JAX=tpu installs the matching accelerator build.
-#   SCALE=tiny|quick|evening|paper and ONLY=a,b narrow what is reproduced; AGAIN=1 computes it again.
+#   SCALE=tiny|quick|evening|paper and ONLY=a,b narrow what is reproduced; AGAIN=1 computes it again;
+#   JOBS=2 computes two experiments side by side.
 .DEFAULT_GOAL := help
 .PHONY: help reproduce test lint types unit thorough slowlist mutants accept benchmark docs venv constraints clean smollm2 slurm
 PY := .venv/bin/python
@@ -8,6 +9,7 @@ JAX ?=
 SCALE ?= quick
 ONLY ?=
 AGAIN ?=
+JOBS ?= 1
 comma := ,
 PYTEST = $(PY) -m pytest -n auto --maxprocesses=4 --dist loadfile --no-loadscope-reorder
 EXTRAS := dev$(if $(JAX),$(comma)$(JAX))
@@ -19,7 +21,7 @@ venv:  ## only make .venv, or bring it up to date
 	@.ci/venv $(EXTRAS)
 
 reproduce: venv  ## set up, run every experiment (resuming what is done), write figures and the claims page
-	$(PY) -m experiments.reproduce scale=$(SCALE) $(if $(ONLY),only=$(ONLY)) $(if $(AGAIN),again=yes)
+	$(PY) -m experiments.reproduce scale=$(SCALE) jobs=$(JOBS) $(if $(ONLY),only=$(ONLY)) $(if $(AGAIN),again=yes)
 
 test: venv  ## set up, lint, check types, run the quick tests; says how long it took
 	@begin=$$(date +%s); status=0; $(MAKE) --no-print-directory lint types unit || status=$$?; \

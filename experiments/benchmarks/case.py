@@ -37,6 +37,7 @@ class Case:
         parts: Does one more round, after those that count, and says where its time or memory goes:
             shares by name.
         seconds: Factor from ``unit`` to seconds.
+        once: Whether a round takes so long that there is a single one, without one beforehand.
         note: What a reader must know to judge the figure.
     """
 
@@ -52,6 +53,7 @@ class Case:
     floors: Mapping[str, Callable[[], float]] = field(default_factory=dict)
     parts: Callable[[], Mapping[str, float]] | None = None
     seconds: float = 1.0
+    once: bool = False
     note: str = ""
 
 
@@ -138,10 +140,11 @@ def measure(case: Case, n_rounds: int, speeds: Callable[[], Speeds]) -> dict[str
     """One row from ``n_rounds`` rounds of the machine's speeds, ours, its floors, theirs, in turns.
 
     A round in which others used the machine is repeated. What is still noisy after ``PATIENCE``
-    times the rounds counts, and the row says how many of them there are.
+    times the rounds counts, and the row says how many of them there are. A case that is done once
+    is not repeated, and its row says whether it was noisy.
 
     Args:
-        case: What to measure; each side runs once beforehand, uncounted.
+        case: What to measure; each side runs once beforehand, uncounted, unless it is done once.
         n_rounds: At least 1; the table asks for 5 or more.
         speeds: Measures the machine's speeds.
 
@@ -151,10 +154,14 @@ def measure(case: Case, n_rounds: int, speeds: Callable[[], Speeds]) -> dict[str
     if n_rounds < 1:
         raise ValueError(f"n_rounds={n_rounds} must be at least 1")
     rounds = Rounds()
-    case.ours()
-    if case.theirs is not None:
-        case.theirs()
-    while len(rounds.ours) < PATIENCE * n_rounds:
+    if case.once:
+        n_rounds, most = 1, 1
+    else:
+        most = PATIENCE * n_rounds
+        case.ours()
+        if case.theirs is not None:
+            case.theirs()
+    while len(rounds.ours) < most:
         before = usage()
         rounds.speeds.append(speeds())
         rounds.ours.append(case.ours())

@@ -3,7 +3,8 @@
     python -m experiments.benchmark [--only toy_training] [--rounds 7] [--out results]
 
 Discovers ``experiments/benchmarks/*.py`` that define ``cases``; peers live in ``.venv-bench``. With
-``--only`` the rows of other modules stay in the table as they were measured.
+``--only`` the rows of other modules stay in the table as they were measured. A module that says
+``WHEN_NAMED`` takes long, and is measured only when it is named.
 """
 
 import argparse
@@ -26,13 +27,18 @@ FOLDER = Path(__file__).parent
 
 
 def discover() -> dict[str, Any]:
-    """Name and ``cases`` of every benchmark module, in alphabetical order."""
+    """Name and module of every benchmark that defines ``cases``, in alphabetical order."""
     found = {}
     for path in sorted(FOLDER.glob("*.py")):
         module = importlib.import_module(f"experiments.benchmarks.{path.stem}")
         if hasattr(module, "cases"):
-            found[path.stem] = module.cases
+            found[path.stem] = module
     return found
+
+
+def without_naming(known: dict[str, Any]) -> list[str]:
+    """The benchmarks that are measured when none is named."""
+    return [name for name, module in known.items() if not getattr(module, "WHEN_NAMED", False)]
 
 
 def table(rows: list[dict[str, Any]], machine: dict[str, Any]) -> str:
@@ -78,7 +84,8 @@ def table(rows: list[dict[str, Any]], machine: dict[str, Any]) -> str:
             )
         if row["note"] or noise or where_it_goes(row):
             said = f"{row['note']}. " if row["note"] else ""
-            counted = f"{row['rounds']} rounds, {row['date']}."
+            rounds = "1 round" if row["rounds"] == 1 else f"{row['rounds']} rounds"
+            counted = f"{rounds}, {row['date']}."
             notes.append(f"- {row['name']}: {said}{where_it_goes(row)}{counted}{noise}")
     return "\n".join([*lines, "", *notes, ""])
 
@@ -115,7 +122,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=FOLDER.parents[1] / "results")
     options = parser.parse_args(arguments)
     known = discover()
-    chosen = [name for name in options.only.split(",") if name] or list(known)
+    chosen = [name for name in options.only.split(",") if name] or without_naming(known)
     for name in chosen:
         if name not in known:
             parser.error(f"--only={name} must be one of {', '.join(known)}")
@@ -134,7 +141,7 @@ def main(arguments: list[str] | None = None) -> None:
         "date": time.strftime("%Y-%m-%d"),
     }
     with ExitStack() as stack:
-        todo = [(name, case) for name in chosen for case in known[name](stack)]
+        todo = [(name, case) for name in chosen for case in known[name].cases(stack)]
         kept = [row for row in rows_before(options.out) if row["module"] not in chosen]
         for name, case in tqdm(todo, unit="row", disable=None):
             row = measure(case, options.rounds, speeds)

@@ -35,6 +35,7 @@ from experiments.cost_of_size.works import (
 
 BUDGET_SECONDS = 150
 PAPER_SECONDS = 1_200  # by its work against quick scale; not run
+ALONE = True  # what it measures is time
 # The least that each size may be.
 LEAST = {
     "heads": 2,

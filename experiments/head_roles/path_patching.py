@@ -10,7 +10,8 @@ from circuitax.circuits.attribution import attribute, attribute_sources
 from circuitax.circuits.components import components_of, stacked
 from circuitax.circuits.frozen import frozen_model, head_writes
 from circuitax.circuits.heads import token_ov
-from circuitax.circuits.patching import Edges, ablate, each_component, patch_paths, patch_stream
+from circuitax.circuits.patching import ablate, each_component, patch_stream
+from circuitax.circuits.path_patching import Edges, patch_paths
 from circuitax.circuits.read_out import logits_of, token_directions
 from circuitax.circuits.roles import name_moving
 from circuitax.circuits.virtual_heads import virtual_sizes

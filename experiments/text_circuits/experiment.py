@@ -32,7 +32,7 @@ class Spec:
     Attributes:
         task: The text that those models were trained on.
         windows: Held-out windows to measure on, at most those that were kept.
-        offsets: Distances at which attention is tabled, from the present token back.
+        offsets: Distances at which attention is tabled, from the present token back; at least 2.
         repeats: Texts of repeated random tokens, on which induction heads would show.
     """
 
@@ -42,7 +42,8 @@ class Spec:
     repeats: int = 32
 
     def __post_init__(self) -> None:
-        require_at_least(self, 1, "windows", "offsets", "repeats")
+        require_at_least(self, 1, "windows", "repeats")
+        require_at_least(self, 2, "offsets")
 
     def upstream(self, name: str) -> dict[str, str | int]:
         """``text_models`` of the same text; see `circuitax.config.cells`."""

@@ -181,7 +181,9 @@ def _listed(motif: dict[str, np.ndarray]) -> xr.Dataset:
 
 
 def _labelled(name: str, arm: Arm, found: dict[str, Any], alive: np.ndarray) -> xr.Dataset:
-    """The arrays of one arm, whose axes have names of their own; weights of the best seed only."""
+    """The arrays of one arm, whose axes have names of their own; weights of the best seed only, but
+    for small networks.
+    """
     cell = (f"{name}_density", f"{name}_seed")
     inner = {
         "unexplained": (f"{name}_feature",),
@@ -199,5 +201,7 @@ def _labelled(name: str, arm: Arm, found: dict[str, Any], alive: np.ndarray) -> 
         arrays[f"{name}_W_in"] = ((cell[0], *ends), found["W_in"][at])
     if name == "sanity":  # those of the sweep are large, and are not looked at
         arrays[f"{name}_W_out"] = ((cell[0], *ends[::-1]), found["W_out"][at])
+        arrays[f"{name}_every_W_in"] = ((*cell, *ends), found["W_in"])
+        arrays[f"{name}_every_W_out"] = ((*cell, *ends[::-1]), found["W_out"])
     coords = {cell[0]: np.asarray(arm.density), cell[1]: np.arange(arm.seeds)}
     return xr.Dataset(arrays, coords)

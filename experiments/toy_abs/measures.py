@@ -8,11 +8,11 @@ from circuitax.records.estimate import (
     Estimate,
     geometric_estimate,
     mean_of_finite,
-    selected,
     share_estimate,
 )
 from circuitax.records.measured import Measured
 from circuitax.records.record import Record
+from circuitax.records.resampled import best_estimate
 from experiments.toy_abs.claims import CLAIMS
 
 # What one side of one neuron does for a feature counts from here; 1 is all of it.
@@ -53,15 +53,20 @@ def both_sides(W_in: np.ndarray, W_out: np.ndarray) -> np.ndarray:
 def _sanity(data: xr.Dataset) -> dict[str, Estimate]:
     if (data.sizes["sanity_feature"], data.sizes["sanity_neuron"]) != (3, 6):
         return {}
-    n = data.sizes["sanity_seed"]
-    W_in, W_out = data.sanity_W_in.values[0], data.sanity_W_out.values[0]
-    gain = (np.abs(W_in).T * W_out).max(axis=1)
+    loss = data.sanity_loss.values[0]
+    every = zip(data.sanity_every_W_in.values[0], data.sanity_every_W_out.values[0], strict=True)
+    sides, misses = np.array(
+        [
+            (both_sides(W_in, W_out).sum(), np.abs((np.abs(W_in).T * W_out).max(axis=1) - 1).max())
+            for W_in, W_out in every
+        ]
+    ).T
     # Six neurons, all pure and in use: a seed that misses a side leaves one without a feature.
     whole = data.sanity_pure.sum("sanity_neuron").values[0] == 6
     solved = (data.sanity_unexplained.max("sanity_feature").values[0] < 0.05) & whole
     return {
-        "T10-neurons": selected(both_sides(W_in, W_out).sum(), n),
-        "T10-gain": selected(np.abs(gain - 1).max(), n),
+        "T10-neurons": best_estimate(loss, sides),
+        "T10-gain": best_estimate(loss, misses),
         "T10-seeds": share_estimate(solved),
     }
 

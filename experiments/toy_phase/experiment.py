@@ -89,11 +89,16 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         short = file_name_of(name)
         theory = lab.stage(f"theory-{short}", _theory, spec, name)
         optimum, spots = lab.stage(f"optimum-{short}", _optimum, derive(key, "optimum"), spec, name)
-        trained, members[name] = _trained(derive(key, name), spec, name, lab)
+        trained, seeds, members[name] = _trained(derive(key, name), spec, name, lab)
         arrays: dict[str, Any] = {}
         for source, found in (("theory", theory), ("optimum", optimum), ("trained", trained)):
             dims, shape = [f"{axis}_{source}" for axis in RANGES], (grids[source], grids[source])
             arrays |= {f"{source}_{k}": (dims, v.reshape(shape)) for k, v in found.items()}
+        cell = [f"{axis}_trained" for axis in RANGES]
+        arrays |= {
+            f"seeds_{k}": ([*cell, "seed"], v.reshape(spec.trained_grid, spec.trained_grid, -1))
+            for k, v in seeds.items()
+        }
         parts.append(xr.Dataset(arrays).merge(_labelled(spots, name)))
     coords: dict[str, Any] = {"model": list(MODELS), "seed": np.arange(spec.seeds)}
     for source, size in grids.items():
@@ -179,8 +184,10 @@ def _labelled(spots: dict[str, np.ndarray], name: str) -> xr.Dataset:
 
 def _trained(
     key: jax.Array, spec: Spec, name: str, lab: Lab
-) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """All cells and seeds in one ensemble; the best seed of each cell by exact expected loss."""
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], dict[str, Any]]:
+    """All cells and seeds in one ensemble: the best seed of each cell by exact expected loss, and
+    every seed ``[cell, seed]``.
+    """
     n, m = MODELS[name]
     density, importance = _cells(spec.trained_grid, n)
     cells = ToyHyper(jnp.asarray(density, float), jnp.asarray(importance, float))
@@ -202,10 +209,16 @@ def _trained(
             shape = (spec.seeds, -1, *members.shape[1:])
             return jnp.moveaxis(jnp.asarray(members).reshape(shape), 0, 1)
 
-        best = best_of(by_cell(loss), by_cell(trained.alive))
-        W = take(by_cell(np.asarray(trained.models.W, np.float64)), best.restart)
-        found = _picture(W, best.loss, density, importance)
-    return found, trained.divergence
+        losses, alive = by_cell(loss), by_cell(trained.alive)
+        W = by_cell(np.asarray(trained.models.W, np.float64))
+        best = best_of(losses, alive)
+        found = _picture(take(W, best.restart), best.loss, density, importance)
+        seeds = {
+            "loss": np.where(alive, losses, np.nan),
+            "norm": np.asarray(jax.vmap(jax.vmap(norms))(W)[..., -1], np.float32),
+            "interference": np.asarray(jax.vmap(jax.vmap(interference_sq))(W)[..., -1], np.float32),
+        }
+    return found, seeds, trained.divergence
 
 
 def _picture(

@@ -33,6 +33,7 @@ from circuitax.training.selection import RULE, best_of
 from circuitax.training.toy import ToyHyper, ToyProblem
 
 BUDGET_SECONDS = 75
+EVENING_SECONDS = 300  # by its work against quick scale; not run
 PAPER_SECONDS = 60_000  # by its work against quick scale; not run
 
 
@@ -110,6 +111,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     W, b = by_cell(trained.models.W), by_cell(trained.models.b)
     kinds = by_cell(jax.vmap(neuron_classes)(trained.models.W))
     represented = by_cell(jax.vmap(norms)(trained.models.W)) > spec.represented
+    neurons = by_cell(jax.vmap(neurons_per_feature)(trained.models.W))
     chosen = np.arange(len(density)), np.maximum(np.asarray(best.restart), 0)
     arrays: dict[str, Any] = {
         "loss": (("density", "restart"), loss),
@@ -117,16 +119,14 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         "monosemantic": (("density", "restart"), (kinds == NeuronClass.monosemantic).sum(-1)),
         "polysemantic": (("density", "restart"), (kinds == NeuronClass.polysemantic).sum(-1)),
         "represented": (("density", "restart"), represented.sum(-1)),
+        "paired": (("density", "restart"), (neurons == 2).mean(-1)),
         "best": ("density", np.asarray(best.restart)),
         "best_W": (("density", "neuron", "feature"), W[chosen]),
         "best_b": (("density", "feature"), b[chosen]),
         "best_monosemantic": (("density", "neuron"), kinds[chosen] == NeuronClass.monosemantic),
         "best_polysemantic": (("density", "neuron"), kinds[chosen] == NeuronClass.polysemantic),
         "best_represented": (("density", "feature"), represented[chosen]),
-        "best_neurons": (
-            ("density", "feature"),
-            np.asarray(jax.vmap(neurons_per_feature)(jnp.asarray(W[chosen]))),
-        ),
+        "best_neurons": (("density", "feature"), neurons[chosen]),
     }
     coords = {
         "density": density,

@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from circuitax.records.claims import unmet_rest
-from circuitax.records.estimate import Estimate, mean_estimate, selected
+from circuitax.records.estimate import Estimate, mean_estimate
 from circuitax.records.measured import Measured
 from circuitax.records.record import Record
 from circuitax.records.resampled import best_estimate
@@ -27,7 +27,7 @@ def measure(record: Record) -> Measured:
     for _, cell in _named(data, (0.35,)):
         found["privileged-code"] = _of_best(cell, "polysemantic")
     for _, cell in _named(data, (0.03,)):
-        found["privileged-pairs"] = selected((cell.best_neurons == 2).mean(), cell.sizes["restart"])
+        found["privileged-pairs"] = _of_best(cell, "paired")
     sparse = data.isel(density=data.density.values <= 0.15)
     if sparse.sizes["density"]:
         # The cells of a restart share its data: they are averaged; the interval counts restarts.
@@ -42,7 +42,7 @@ def reached(data: xr.Dataset) -> xr.DataArray:
 
 
 def _of_best(cell: xr.Dataset, count: str) -> Estimate:
-    """A count of the restart with the lowest loss, and how it varies with the restarts tried."""
+    """A number of the restart with the lowest loss, and how it varies with the restarts tried."""
     return best_estimate(cell.loss.values, cell[count].values)
 
 

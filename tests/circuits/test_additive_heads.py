@@ -123,6 +123,40 @@ def test_tables_start_as_the_same_sum_where_nothing_is_left_out(model, rng):
     np.testing.assert_allclose(difference - difference[:, :1], 0, atol=1e-12)
 
 
+def test_tables_start_finite_where_their_gates_alone_would_overflow(model, rng):
+    """Gates of e^100 and more beside places as small: float32 holds neither, but their product."""
+    texts = jnp.asarray(rng.integers(0, 7, (20, 5)))
+    plain = model.replace(W_pos=jnp.zeros_like(model.W_pos))
+    heads = plain.blocks.attention
+    highest = np.abs([_scores(plain, np.asarray(text)) for text in texts]).max()
+    large = plain.replace(
+        blocks=plain.blocks._replace(attention=heads._replace(W_Q=heads.W_Q * 300 / highest))
+    )
+    single = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), large)
+    wide, narrow = (additive_heads.tables_from(m, texts) for m in (large, single))
+    assert np.asarray(wide.gate).max() > 100, "float64 exponentiates it, and keeps it as it is"
+    assert np.asarray(narrow.gate).max() < 88
+    found, expected = (
+        np.array([additive_logits(t._replace(gate=jnp.exp(t.gate)), text) for text in texts])
+        for t in (narrow, wide)
+    )
+    np.testing.assert_allclose(found, expected, rtol=0.01, atol=0.01)
+
+
+def test_biases_of_queries_and_keys_are_in_the_scores(model, rng):
+    plain = model.replace(W_pos=jnp.zeros_like(model.W_pos))
+    b_Q, b_K = (jnp.asarray(rng.normal(size=(1, 2, 4))) for _ in range(2))
+    heads = plain.blocks.attention._replace(b_Q=b_Q, b_K=b_K)
+    biased = plain.replace(blocks=plain.blocks._replace(attention=heads))
+    texts = jnp.asarray(rng.integers(0, 7, (20, 5)))
+    gate = additive_heads.tables_from(biased, texts).gate
+    scores = additive_heads.pair_scores(biased, jnp.arange(5))
+    # What depends on the destination alone is in both, so differences between sources are equal.
+    np.testing.assert_allclose(
+        gate[:, :5, :5] - gate[:, :5, :1], scores - scores[..., :1], atol=1e-12
+    )
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -135,3 +169,6 @@ def test_models_that_are_no_sum_are_refused(change, message):
     model = init_model(jax.random.key(0), SPEC.replace(**change))
     with pytest.raises(ValueError, match=message):
         additive_heads.pair_scores(model, jnp.zeros(5, int))
+    for start in (additive_heads.start_from, additive_heads.tables_from):
+        with pytest.raises(ValueError, match=message):
+            start(model, jnp.zeros((2, 5), int))

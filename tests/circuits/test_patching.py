@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits import components, expansion, frozen, patching, paths
+from circuitax.circuits import components, expansion, frozen, patching, path_patching, paths
 from circuitax.circuits.in_context import token_losses
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import Interventions, freeze
@@ -131,8 +131,8 @@ def test_all_edges_of_a_head_are_the_head(make_run, x64):
     run = make_run(3, **FULL)
     change = _parts(_other(run)).heads[0, 1] - run.trace.head_outputs[0, 1]
     later = jnp.zeros((3, 2)).at[1:].set(1)
-    edges = patching.Edges(later, later, later, jnp.asarray(1.0))
-    edit = patching.patch_paths(run, change, edges)
+    edges = path_patching.Edges(later, later, later, jnp.asarray(1.0))
+    edit = path_patching.patch_paths(run, change, edges)
     by_paths, _ = forward(run.model, run.tokens, edit)
     add = jnp.zeros_like(run.trace.head_outputs).at[0, 1].set(change)
     held = freeze(run.trace)._replace(patterns=None, head_add=add)
@@ -145,8 +145,8 @@ def test_one_edge_changes_one_pattern_only(make_run, x64):
     run = make_run(2)
     change = -run.trace.head_outputs[0, 0]
     none = jnp.zeros((2, 2))
-    edges = patching.Edges(none, none.at[1, 1].set(1), none, jnp.asarray(0.0))
-    edit = patching.patch_paths(run, change, edges)
+    edges = path_patching.Edges(none, none.at[1, 1].set(1), none, jnp.asarray(0.0))
+    edit = path_patching.patch_paths(run, change, edges)
     _, trace = forward(run.model, run.tokens, edit)
     np.testing.assert_allclose(trace.patterns[1, 0], run.trace.patterns[1, 0], atol=1e-12)
     assert np.abs(trace.patterns[1, 1] - run.trace.patterns[1, 1]).max() > 1e-3
@@ -173,12 +173,12 @@ def test_all_edges_into_heads_and_mlps_are_the_component(sender, n_extra, make_r
     else:
         change, mlps = other.mlps[0] - parts.mlps[0], jnp.ones(3).at[0].set(0)
         by_component = add._replace(mlp_add=jnp.zeros_like(parts.mlps).at[0].set(change))
-    edges = patching.Edges(later, later, later, jnp.asarray(1.0), mlps)
-    edit = patching.patch_paths(run, change, edges)
+    edges = path_patching.Edges(later, later, later, jnp.asarray(1.0), mlps)
+    edit = path_patching.patch_paths(run, change, edges)
     by_paths, _ = forward(run.model, run.tokens, edit)
     want, _ = forward(run.model, run.tokens, by_component)
     np.testing.assert_allclose(by_paths, want, atol=1e-11)
-    without = patching.patch_paths(run, change, edges._replace(mlps=jnp.zeros(3)))
+    without = path_patching.patch_paths(run, change, edges._replace(mlps=jnp.zeros(3)))
     elsewhere, _ = forward(run.model, run.tokens, without)
     assert np.abs(elsewhere - want).max() > 1e-2
 
@@ -188,8 +188,8 @@ def test_an_edge_into_an_mlp_by_hand(make_run, x64):
     run = make_run(2, mlp=True, norm=Norm.rmsnorm)
     change = -run.trace.head_outputs[1, 0]
     none = jnp.zeros((2, 2))
-    edges = patching.Edges(none, none, none, jnp.asarray(0.0), jnp.array([0.0, 1.0]))
-    edit = patching.patch_paths(run, change, edges)
+    edges = path_patching.Edges(none, none, none, jnp.asarray(0.0), jnp.array([0.0, 1.0]))
+    edit = path_patching.patch_paths(run, change, edges)
     found, trace = forward(run.model, run.tokens, edit, outputs=True)
     np.testing.assert_allclose(trace.patterns, run.trace.patterns, atol=1e-12)
     mlp = jax.tree.map(lambda w: np.asarray(w[1]), run.model.blocks.mlp)
@@ -207,15 +207,15 @@ def test_an_edge_into_an_mlp_by_hand(make_run, x64):
 
 def test_bad_arguments_are_named(make_run):
     run = make_run(1, mlp=True, dtype=jnp.float32)
-    edges = patching.Edges(*(jnp.zeros((1, 2)),) * 3, jnp.asarray(0.0))
+    edges = path_patching.Edges(*(jnp.zeros((1, 2)),) * 3, jnp.asarray(0.0))
     with pytest.raises(ValueError, match=r"edges\.mlps must not be None"):
-        patching.patch_paths(run, run.trace.streams[0], edges)
+        path_patching.patch_paths(run, run.trace.streams[0], edges)
     bare = make_run(1, dtype=jnp.float32)
     edges = edges._replace(mlps=jnp.zeros(1))
     with pytest.raises(ValueError, match=r"edges\.mlps must be None: the model has no MLPs"):
-        patching.patch_paths(bare, bare.trace.streams[0], edges)
+        path_patching.patch_paths(bare, bare.trace.streams[0], edges)
     with pytest.raises(ValueError, match=r"change has shape \(4, 6\), must be \(5, 6\)"):
-        patching.patch_paths(run, run.trace.streams[0][:4], edges)
+        path_patching.patch_paths(run, run.trace.streams[0][:4], edges)
     with pytest.raises(ValueError, match=r"ablation\.mlps must be None: the model has no MLPs"):
         cells = patching.Ablation(jnp.zeros((3, 1, 2)), jnp.zeros((3, 1)))
         patching.ablate(bare.model, bare.tokens, cells, lambda z: z)

@@ -1,6 +1,7 @@
 """Heads of unequal strength: what is scaled, by how much, and what stays."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -30,6 +31,14 @@ def test_no_tail_leaves_the_model_as_it_is(make_run) -> None:
     np.testing.assert_array_equal(found.blocks.attention.W_O, model.blocks.attention.W_O)
     with pytest.raises(ValueError, match=r"tail=-1\.0 must be at least 0"):
         unequal_heads(jax.random.key(1), model, -1.0)
+
+
+def test_numbers_keep_their_type_and_an_ensemble_is_refused(make_run, x64) -> None:
+    model = make_run(2, dtype=np.float32).model
+    assert unequal_heads(jax.random.key(1), model, 1.0).blocks.attention.W_O.dtype == np.float32
+    both = jax.tree.map(lambda leaf: jnp.stack([leaf] * 2), model)
+    with pytest.raises(ValueError, match=r"leading axis of members, \(2,\)"):
+        unequal_heads(jax.random.key(1), both, 1.0)
 
 
 def test_it_is_frozen_on_a_text_of_its_length() -> None:

@@ -1,5 +1,6 @@
 """The suite: cheap first, nothing stops the rest, pages after each."""
 
+import io
 import json
 import shutil
 import subprocess
@@ -11,11 +12,12 @@ from typing import Any
 
 import pytest
 
-from circuitax.commands import accept, reproduce, run
+from circuitax.commands import accept, reproduce, run, suite
 from circuitax.config.catalogue import discover
 from circuitax.lab.against_accepted import against_accepted
 from circuitax.lab.busy import held
 from circuitax.lab.runs import finished_runs, provenance, run_folder
+from circuitax.lab.stop import StopFlag
 
 
 class Child:
@@ -32,13 +34,14 @@ class Child:
 
 
 def stand_in(popen: type) -> SimpleNamespace:
-    """A ``subprocess`` module for reproduce alone; git still needs the real one."""
-    return SimpleNamespace(Popen=popen, TimeoutExpired=subprocess.TimeoutExpired)
+    """A ``subprocess`` module for the suite alone; git still needs the real one."""
+    names = ("TimeoutExpired", "PIPE", "STDOUT")
+    return SimpleNamespace(Popen=popen, **{name: getattr(subprocess, name) for name in names})
 
 
 @pytest.fixture
 def children(results: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    monkeypatch.setattr(reproduce, "subprocess", stand_in(Child))
+    monkeypatch.setattr(suite, "subprocess", stand_in(Child))
     Child.commands = []
     return Child.commands
 
@@ -154,12 +157,92 @@ def test_a_signal_is_passed_on(
             sent.append(15)
 
     monkeypatch.setattr(reproduce, "StopFlag", Flag)
-    monkeypatch.setattr(reproduce, "subprocess", stand_in(Slow))
+    monkeypatch.setattr(suite, "subprocess", stand_in(Slow))
     assert reproduce.main(["only=house_walk,house_reader", "scale=tiny"]) == 143
     assert sent == [15]
     out = capsys.readouterr().out
     assert "stopped after 1 of 2: the pages show what is there" in out
     assert (results / "latest" / "report.html").is_file() and "gallery: " in out
+
+
+class Slowly:
+    """A process that takes its turns: what ran beside it is noted."""
+
+    running: list[str] = []  # noqa: RUF012
+    seen: dict[str, set[str]] = {}  # noqa: RUF012
+
+    def __init__(self, command: list[str], **pipes: int) -> None:
+        self.name, self.left = command[3].removeprefix("experiment="), 3
+        self.stdout = io.BytesIO(f"working on {self.name}\nhalf a line".encode())
+        Slowly.running.append(self.name)
+        for name in Slowly.running:
+            Slowly.seen.setdefault(name, set()).update(Slowly.running)
+
+    def wait(self, timeout: float) -> int:
+        self.left -= 1
+        if self.left:
+            raise subprocess.TimeoutExpired("run", timeout)
+        Slowly.running.remove(self.name)
+        return 0
+
+
+def test_side_by_side(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(suite, "subprocess", stand_in(Slowly))
+    walk = discover()["house_walk"]
+    entries = {
+        name: walk._replace(name=name, requires=requires, alone=name == "timed")
+        for name, requires in {
+            "a": (),
+            "reads_a": ("a",),
+            "b": (),
+            "timed": (),
+            "c": (),
+            "d": (),
+        }.items()
+    }
+    Slowly.running, Slowly.seen = [], {}
+    jobs = suite.Suite(list(entries), entries, ["scale=tiny"], [], 2, StopFlag())
+    begun, ended = [], []
+    while True:
+        begun += list(jobs.start())
+        if not (came := jobs.finished()):
+            break
+        ended += [result.name for result in came]
+    assert begun == ["a", "b", "reads_a", "timed", "c", "d"]
+    assert sorted(ended) == sorted(entries)
+    beside = {name: seen - {name} for name, seen in Slowly.seen.items()}
+    assert beside["a"] == {"b"}, "a reader waits, and the next in order takes its place"
+    assert beside["timed"] == set() and beside["c"] == {"d"}
+    lines = capsys.readouterr().out.splitlines()
+    assert "reads_a: working on reads_a" in lines and "c: half a line" in lines
+
+
+def test_a_signal_reaches_all_that_run(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+
+    class Patient(Slowly):
+        def wait(self, timeout: float) -> int:
+            if self.name in told:
+                return 143
+            raise subprocess.TimeoutExpired("run", timeout)
+
+        def terminate(self) -> None:
+            told.append(self.name)
+
+    monkeypatch.setattr(suite, "subprocess", stand_in(Patient))
+    walk = discover()["house_walk"]
+    entries = {name: walk._replace(name=name) for name in "abc"}
+    flag = StopFlag()
+    jobs = suite.Suite(list("abc"), entries, [], [], 2, flag)
+    assert list(jobs.start()) == ["a", "b"]
+    flag.number = 15
+    statuses: dict[str, int] = {}
+    while came := jobs.finished():
+        statuses |= {result.name: result.status for result in came}
+        assert list(jobs.start()) == []
+    assert statuses == {"a": 143, "b": 143} and told == ["a", "b"] and jobs.waiting == ["c"]
 
 
 def test_the_numbers_are_held_against_the_accepted_ones(
@@ -192,6 +275,8 @@ def test_the_numbers_are_held_against_the_accepted_ones(
     [
         (["only=house_wolk"], "house_wolk is not an experiment (did you mean 'house_walk'?)"),
         (["scale=huge"], "scale=huge must be one of tiny, quick, evening, paper"),
+        (["jobs=0"], "jobs=0 must be a whole number from 1 to "),
+        (["jobs=two"], "jobs=two must be a whole number from 1 to "),
         (["onli=a"], "onli=a is no option (did you mean 'only'?)"),
     ],
 )

@@ -1,5 +1,6 @@
 """Cells composed through Hydra, and refused with one line where something is wrong."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -157,6 +158,29 @@ def test_further_configuration_is_found_and_checked(
     assert plan([WALK], entries)[1][0].spec.n_steps == 5
     with pytest.raises(ConfigError, match="config folder 'nowhere' does not exist"):
         plan([WALK], entries, config_dir=str(tmp_path / "nowhere"))
+
+
+def test_folders_of_configuration_are_named_in_one_place(
+    entries: dict[str, Entry], tmp_path: Path
+) -> None:
+    searched = f"hydra.searchpath=['file://{entries['house_walk'].conf}']"
+    assert plan([WALK, searched], entries)[1][0].spec.n_steps == 20
+    with pytest.raises(ConfigError, match=r"hydra\.searchpath=.* beside --config-dir"):
+        plan([WALK, searched], entries, config_dir=str(tmp_path))
+
+
+def test_a_field_may_begin_as_hydra_does(
+    entries: dict[str, Entry], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = entries["house_walk"].load()
+
+    @dataclass(frozen=True)
+    class Wet(module.Spec):
+        hydrated: int = 1
+
+    monkeypatch.setattr(module, "Spec", Wet)
+    (cell,) = cells(entries, "hydrated=2", "hydra.verbose=false", "n_steps=3")
+    assert cell.spec.hydrated == 2 and cell.overrides == (WALK, "hydrated=2", "n_steps=3")
 
 
 def test_other_weights_make_another_run(entries: dict[str, Entry], tmp_path: Path) -> None:

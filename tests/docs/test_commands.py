@@ -22,7 +22,12 @@ COMMAND = re.compile(r"python -m experiments\.(\w+)( [^`\n]*)?")
 # What a reader replaces by something of his own.
 OWN = re.compile(r"\b(my_question|[A-Z]{3,})\b|/some/|source=|…|\[only")
 MAKEFILE = (ROOT / "Makefile").read_text()
-VALUES = {"JAX": ("cuda13", "tpu"), "SCALE": ("tiny", "quick", "evening", "paper"), "AGAIN": "1"}
+VALUES = {
+    "JAX": ("cuda13", "tpu"),
+    "SCALE": ("tiny", "quick", "evening", "paper"),
+    "AGAIN": "1",
+    "JOBS": "2",
+}
 
 
 def printed() -> Iterator[tuple[str, str]]:

@@ -7,6 +7,7 @@ import time
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -218,7 +219,8 @@ def test_table_and_files_of_a_run(
         note="as fair as it gets",
     )
     bare = Case("another", "s", lambda: 1.0)
-    monkeypatch.setattr(benchmark, "discover", lambda: {"mine": lambda stack: [case, bare]})
+    mine = SimpleNamespace(cases=lambda stack: [case, bare])
+    monkeypatch.setattr(benchmark, "discover", lambda: {"mine": mine})
     steady(monkeypatch)
     benchmark.main(["--out", str(tmp_path), "--rounds", "2"])
     text = (tmp_path / "benchmarks.md").read_text()
@@ -241,7 +243,7 @@ def test_rows_of_other_modules_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     def cases(name: str) -> list[Case]:
         return [Case(f"thing {name}", "s", lambda: ours[name])]
 
-    known = {name: lambda stack, name=name: cases(name) for name in ours}
+    known = {name: SimpleNamespace(cases=lambda stack, name=name: cases(name)) for name in ours}
     monkeypatch.setattr(benchmark, "discover", lambda: known)
     steady(monkeypatch)
     benchmark.main(["--out", str(tmp_path), "--rounds", "1"])
@@ -249,6 +251,18 @@ def test_rows_of_other_modules_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     benchmark.main(["--out", str(tmp_path), "--rounds", "1", "--only", "b"])
     rows = json.loads((tmp_path / "benchmarks.json").read_text())["rows"]
     assert [(row["name"], row["ours"]) for row in rows] == [("thing a", 1.0), ("thing b", 4.0)]
+    known["a"].WHEN_NAMED = True
+    ours |= {"a": 5.0, "b": 6.0}
+    benchmark.main(["--out", str(tmp_path), "--rounds", "1"])
+    rows = json.loads((tmp_path / "benchmarks.json").read_text())["rows"]
+    assert [(row["name"], row["ours"]) for row in rows] == [("thing a", 1.0), ("thing b", 6.0)]
+
+
+def test_what_is_done_once_is_done_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = iter((7.0, 8.0))
+    steady(monkeypatch)
+    row = measure(Case("long", "s", lambda: next(seconds), once=True), 5, lambda: SPEEDS)
+    assert row["samples_ours"] == [7.0] and row["rounds"] == 1
 
 
 @pytest.mark.parametrize(
@@ -264,7 +278,8 @@ def test_wrong_arguments_stop_at_once(
     capsys: pytest.CaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(benchmark, "discover", lambda: {"toy_training": lambda stack: []})
+    toy = SimpleNamespace(cases=lambda stack: [])
+    monkeypatch.setattr(benchmark, "discover", lambda: {"toy_training": toy})
     with pytest.raises(SystemExit) as stop:
         benchmark.main(arguments)
     assert stop.value.code == 2

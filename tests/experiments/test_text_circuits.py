@@ -22,10 +22,10 @@ from experiments.text_circuits.experiment import Spec
 from experiments.text_circuits.measures import measure
 
 
-@pytest.mark.parametrize("name", ["windows", "offsets", "repeats"])
-def test_refusals(name: str) -> None:
-    with pytest.raises(ValueError, match=f"{name}=0 must be at least 1"):
-        Spec(**{name: 0})
+@pytest.mark.parametrize(("name", "least"), [("windows", 1), ("offsets", 2), ("repeats", 1)])
+def test_refusals(name: str, least: int) -> None:
+    with pytest.raises(ValueError, match=f"{name}={least - 1} must be at least {least}"):
+        Spec(**{name: least - 1})
 
 
 def test_models_of_one_layer_are_refused(tmp_path: Path) -> None:

@@ -59,3 +59,6 @@ def test_stretches_are_of_different_chapters_that_are_long_enough(
     np.testing.assert_array_equal(found[:, 0], [0, 200, 302])
     with pytest.raises(ValueError, match=r"4 stretches of 4 tokens .* must be at most 3"):
         real_model.text_stretches(real_model.RANDOM, rng, 4, 4)
+    for n, length, said in ((0, 4, "n=0"), (2, 0, "length=0")):
+        with pytest.raises(ValueError, match=f"{said} must be at least 1"):
+            real_model.text_stretches(real_model.RANDOM, rng, n, length)

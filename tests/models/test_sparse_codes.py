@@ -34,6 +34,14 @@ def test_many_codes_with_ties_and_zeros(double: bool, rng: np.random.Generator) 
     assert (found[0] > 0).sum() == 4 and ((found[1:] > 0).sum(axis=1) == 3).all()
 
 
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
+def test_codes_of_half_precision(dtype: type, rng: np.random.Generator) -> None:
+    codes = jnp.asarray(np.maximum(rng.normal(size=(5, 30)), 0), dtype)
+    found, single = strongest(codes, 4), strongest(codes.astype(jnp.float32), 4)
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(found.astype(jnp.float32), single)
+
+
 def test_the_gate_is_a_step_whose_gradient_is_that_of_a_ramp() -> None:
     with jax.enable_x64(True):
         codes, threshold = jnp.array([[0.10, 0.52, 0.9]]), jnp.array([0.3, 0.5, 0.5])

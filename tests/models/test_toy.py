@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -86,6 +87,36 @@ def test_ensemble_of_initial_weights_equals_solo_and_differs() -> None:
     stacked = jax.vmap(lambda key: init_weights(ToySpec(), key))(keys)
     np.testing.assert_array_equal(stacked.W[1], init_weights(ToySpec(), keys[1]).W)
     assert not np.allclose(stacked.W[0], stacked.W[1])
+
+
+class ByFlax(nn.Module):
+    """Parameters of the same names in the same order, drawn by Flax's own initialiser."""
+
+    shapes: dict[str, tuple[int, ...]]
+
+    @nn.compact
+    def __call__(self) -> None:
+        for name, shape in self.shapes.items():
+            self.param(name, nn.initializers.normal(0.3), shape, float)
+
+
+@pytest.mark.parametrize("double", [False, True])
+@pytest.mark.parametrize("n_features", [127, 128])
+def test_initial_weights_are_those_of_flax_bit_for_bit(n_features: int, double: bool) -> None:
+    """With two hidden numbers: 254 weights are fewer than are drawn, 256 are just as many."""
+    n, m = n_features, 2
+    tied = {"W": (m, n)}
+    dense = {"W_0": (n, m), "b_0": (m,), "W_1": (m, m), "b_1": (m,), "W_2": (m, n)}
+    with jax.enable_x64(double):
+        keys = jax.random.split(jax.random.key(5), 2)
+        for kind, depth, shapes in ((ToyKind.tied, 1, tied), (ToyKind.dense, 2, dense)):
+            spec = ToySpec(n, m, kind, depth, init_std=0.3)
+            drawn = jax.jit(jax.vmap(lambda key, spec=spec: init_weights(spec, key)))(keys)
+            expected = jax.jit(jax.vmap(ByFlax(shapes).init))(keys)["params"]
+            found = restore(drawn)["params"]
+            for name in (name for name in shapes if name.startswith("W")):
+                assert found[name].dtype == (np.float64 if double else np.float32)
+                np.testing.assert_array_equal(found[name], expected[name])
 
 
 def test_parameters_follow_the_precision_in_force(x64: None) -> None:

@@ -38,7 +38,7 @@ MUTANTS = (
     ),
     Mutant(
         "kron_of_A_and_W_untransposed",
-        "kernel/kron.py",
+        "kernel/kron_matrix.py",
         '"...ij,...ab->...ibja"',
         '"...ij,...ab->...iajb"',
         ("tests/kernel/test_kron_sources.py::test_S0_example_15_and_S3_example_4_printed_matrix",),
@@ -60,13 +60,13 @@ MUTANTS = (
     Mutant(
         "transposed_action",
         "kernel/kron.py",
-        "multiply((*_matrices(term.A), x, *_matrices(term.W)))",
-        "multiply((*_matrices(transpose(term).A), x, *_matrices(term.W)))",
+        "multiply((*matrices(term.A), x, *matrices(term.W)))",
+        "multiply((*matrices(transpose(term).A), x, *matrices(term.W)))",
         ("tests/kernel/test_kron_sources.py::test_S0_claim_18_and_S3_claim_7_a_head_is_one_term",),
     ),
     Mutant(
         "norm_of_a_sum_without_cross_terms",
-        "kernel/kron.py",
+        "kernel/kron_matrix.py",
         "        for s in terms(x)\n        for t in terms(y)\n",
         "        for s, t in zip(terms(x), terms(y), strict=False)\n",
         ("tests/kernel/test_kron.py::test_sums_act_compose_and_measure_with_their_cross_terms",),
@@ -462,7 +462,7 @@ MUTANTS = (
     ),
     Mutant(
         "ledger_prunes_too_early",
-        "circuits/ledger.py",
+        "circuits/best_first.py",
         "keep = front.bound > best.kth",
         "keep = front.bound > 3 * best.kth",
         ("tests/circuits/test_ledger.py::test_head_paths_equal_brute_force[full]",),
@@ -629,5 +629,25 @@ MUTANTS = (
         "squares += deep @ deep",
         "squares += 0 * deep",
         ("tests/circuits/test_ledger.py::test_path_bounds_hold_for_every_path_and_bite[12]",),
+    ),
+    Mutant(
+        "few_initial_weights_from_the_end_of_a_draw",
+        "models/toy.py",
+        "return scaled[:count].reshape(shape)",
+        "return scaled[-count:].reshape(shape)",
+        (
+            "tests/models/test_toy.py::"
+            "test_initial_weights_are_those_of_flax_bit_for_bit[127-False]",
+        ),
+    ),
+    Mutant(
+        "what_a_gate_has_too_much_is_lost",
+        "circuits/additive_heads.py",
+        "jnp.where(earlier, place + surplus, place)",
+        "jnp.where(earlier, place, place)",
+        (
+            "tests/circuits/test_additive_heads.py::"
+            "test_tables_start_finite_where_their_gates_alone_would_overflow",
+        ),
     ),
 )

@@ -45,6 +45,12 @@ def test_the_best_of_each_cell_is_drawn_with_all_its_cells() -> None:
     assert best_estimate(losses[:1], values[:1]).high == np.inf
 
 
+def test_a_cell_in_which_every_replicate_diverged_has_no_best() -> None:
+    losses = np.array([[1.0, np.nan], [2.0, np.inf]])
+    with pytest.raises(ValueError, match="losses has a cell without a finite loss"):
+        best_estimate(losses, np.ones((2, 2)))
+
+
 def test_losses_and_values_have_one_shape() -> None:
     with pytest.raises(ValueError, match=r"values has shape \(2,\), must have that of losses"):
         best_estimate([1.0, 2.0, 3.0], [1.0, 2.0])

@@ -64,6 +64,22 @@ def test_large_arrays_are_packed_and_come_back_bit_for_bit(
     assert (tmp_path / "data.nc").stat().st_size < 0.65 * causal.nbytes + 9000 * 8
 
 
+def test_the_packing_of_another_file_is_not_taken_over(tmp_path: Path) -> None:
+    """Arrays read from a file that rounds them: what was computed from these is kept whole."""
+    data = xr.Dataset(
+        {"loss": ("step", [0.123456789, 2.5])}, {"step": ("step", [0, 7], {"of": "a"})}
+    )
+    rounding = {"dtype": "int16", "scale_factor": 0.01}
+    data["loss"].encoding, data["step"].encoding = dict(rounding), {"dtype": "int8"}
+    before = data.copy(deep=True)
+    write_dataset(tmp_path / "data.nc", data, {})
+    found, _ = read_dataset(tmp_path / "data.nc")
+    np.testing.assert_array_equal(found.loss, [0.123456789, 2.5])
+    assert found.step.dtype == np.int64
+    xr.testing.assert_identical(data, before)
+    assert data.loss.encoding == rounding, "the caller's arrays stay as they are"
+
+
 def test_types_without_a_place_are_refused(tmp_path: Path) -> None:
     for value in (np.array([{}], dtype=object), np.array([None], dtype=object)):
         with pytest.raises(ValueError, match="variable 'x' has type object"):

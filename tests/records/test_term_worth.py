@@ -1,6 +1,7 @@
 """Worth of orders and layers, and local attention, from losses made up by hand."""
 
 import numpy as np
+import pytest
 import xarray as xr
 
 from circuitax.records.term_worth import local_attention, term_worth
@@ -33,3 +34,5 @@ def test_even_attention_is_not_local() -> None:
         {"attention": (("member", "layer", "head", "offset"), attention), "n_ctx": n_ctx}
     )
     np.testing.assert_allclose(local_attention(members), [0.1], rtol=1e-12)
+    with pytest.raises(ValueError, match="attention has 1 offset, must have the present and"):
+        local_attention(members.isel(offset=[0]))

@@ -74,17 +74,19 @@ def tables_from(model: Model, texts: Int[Array, "batch n_ctx"]) -> Additive:
     ``gate`` is a logarithm here, which fits faster: exponentiate it before `additive_logits`. It
     starts as the scores between tokens, with the mean position vector added to each. What depends
     on token and position together is left out, and so is the own position, which a bigram table
-    cannot hold (E24). Arguments and errors are those of `start_from`.
+    cannot hold (E24); so are biases behind the scores. Arguments and errors are those of
+    `start_from`.
     """
-    spec, heads = model.spec, per_head(model)
+    _check_sum(model)
     x = model.W_E
-    if spec.positions == Positions.shortformer and model.W_pos is not None:
+    if model.spec.positions == Positions.shortformer and model.W_pos is not None:
         x = x + model.W_pos.mean(axis=0)[None, :]
-    scores = attention_scores(project(x, heads.W_Q[0]), project(x, heads.W_K[0]), spec.scale)
+    scores = _scores(model, x)
     of_pairs = jax.vmap(lambda text: scores[:, text[:, None], text[None, :]])(texts)
     dest, place = _factors(model, of_pairs, texts)
+    gate, place = _within_range(scores + dest[:, :, None], place)
     raises = materialise(token_ov(model))[0]
-    return Additive(model.W_E @ model.W_U, scores + dest[:, :, None], raises, place)
+    return Additive(model.W_E @ model.W_U, gate, raises, place)
 
 
 def pair_scores(model: Model, tokens: Int[Array, " n_ctx"]) -> Float[Array, "n_heads n_ctx n_ctx"]:
@@ -94,8 +96,17 @@ def pair_scores(model: Model, tokens: Int[Array, " n_ctx"]) -> Float[Array, "n_h
         ValueError: If the model is an ensemble, or there are more layers, an MLP, a norm, or
             positions that are not added to queries and keys alone.
     """
+    _check_sum(model)
+    x = jnp.asarray(model.W_E)[tokens]
+    if model.spec.positions == Positions.shortformer and model.W_pos is not None:
+        x = x + model.W_pos[: tokens.shape[0]]
+    return _scores(model, x)
+
+
+def _check_sum(model: Model) -> None:
+    """Refuse a model that is no sum over sources once its denominators are gone."""
     check_one_member(model)
-    spec, heads = model.spec, per_head(model)
+    spec = model.spec
     if spec.qk_norm or spec.score_cap is not None or spec.window is not None:
         raise ValueError("spec must have no qk_norm, score_cap or window: scores would be no sum")
     if spec.n_layers != 1 or model.blocks.mlp is not None:
@@ -104,14 +115,30 @@ def pair_scores(model: Model, tokens: Int[Array, " n_ctx"]) -> Float[Array, "n_h
         raise ValueError(f"spec.norm={spec.norm.value} must be none")
     if spec.positions not in (Positions.none, Positions.shortformer):
         raise ValueError(f"spec.positions={spec.positions.value} must be none or shortformer")
-    x = jnp.asarray(model.W_E)[tokens]
-    if spec.positions == Positions.shortformer and model.W_pos is not None:
-        x = x + model.W_pos[: tokens.shape[0]]
+
+
+def _scores(model: Model, x: Float[Array, "n d_model"]) -> Float[Array, "n_heads n n"]:
+    """What the only layer's queries and keys make of rows that they read."""
+    heads = per_head(model)
     return attention_scores(
         project(x, heads.W_Q[0], None if heads.b_Q is None else heads.b_Q[0]),
         project(x, heads.W_K[0], None if heads.b_K is None else heads.b_K[0]),
-        spec.scale,
+        model.spec.scale,
     )
+
+
+def _within_range(gate: Array, place: Array) -> tuple[Array, Array]:
+    """The same sums of both, with no gate of a head too large to be exponentiated by itself.
+
+    A number for each head goes from ``gate`` to ``place``, where it cancels; none does where all
+    gates can be exponentiated. Trained models have gates of e^50 and places of e^-50.
+    """
+    highest = jnp.log(jnp.finfo(gate.dtype).max)
+    top = gate.max(axis=(1, 2), keepdims=True)
+    surplus = jnp.where(top > highest, top - highest / 2, 0)
+    # Tables count earlier sources only; elsewhere 0 times an overflow would be nan.
+    earlier = jnp.tril(jnp.ones(place.shape[1:], bool), k=-1)[None]
+    return gate - surplus, jnp.where(earlier, place + surplus, place)
 
 
 def _factors(model: Model, scores: Array, texts: Array) -> tuple[Array, Array]:

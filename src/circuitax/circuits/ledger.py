@@ -1,9 +1,9 @@
 """The path ledger: the largest paths to one logit, and a proven bound on all the others.
 
-`ledger` is the entry. The search goes from the logit backwards, best first. A partial path is a row
-over positions and a direction; `second_moments` bounds whatever can precede it, so that the search
-drops a branch only when nothing in it can matter. The search runs on the host in double precision
-and returns indices; the values at those indices are the differentiable `head_path_values`.
+`ledger` is the entry. The search (`best_first`) goes from the logit backwards. A partial path is a
+row over positions and a direction; `second_moments` bounds whatever can precede it. The search runs
+on the host in double precision and returns indices; the values at those indices are the
+differentiable `head_path_values`.
 
 A *head path* is a chain of heads, summed over positions; a *position path* is a chain of heads and
 of the positions they read. Paths start at the embedding or at what an MLP wrote, which is taken as
@@ -18,9 +18,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from circuitax.circuits.best_first import Found, best_first, kth_of
 from circuitax.circuits.expansion import path_stream
 from circuitax.circuits.frozen import FrozenModel, frozen_model
-from circuitax.circuits.ledger_steps import Batch, HeadSteps, PositionSteps, join, take
+from circuitax.circuits.ledger_steps import HeadSteps, PositionSteps
 from circuitax.circuits.one_thread import one_thread
 from circuitax.circuits.path_bounds import PathBounds, head_path_bounds
 from circuitax.circuits.paths import Path, path_name
@@ -32,8 +33,6 @@ from circuitax.circuits.second_moments import (
 )
 from circuitax.kernel.indices import check_index
 from circuitax.kernel.run import Run, one_text
-
-_LEAST_BATCH = 64
 
 
 class Ledger(NamedTuple):
@@ -175,7 +174,7 @@ def head_ledger(
     bounds = head_path_bounds(host, position) if bounds is None else bounds
     steps = HeadSteps(host, bounds, position, w)
     with one_thread():
-        return _search(steps, frozen.A.shape[1], k, budget, whole)
+        return _ledger(best_first(steps, frozen.A.shape[1], k, budget), whole)
 
 
 def position_ledger(
@@ -205,14 +204,13 @@ def position_ledger(
     host, w, whole = _prepare("position_ledger", frozen, position, direction, k, budget)
     moments = position_path_moments(host, position)
     steps = PositionSteps(host, moments, position, w)
-    found = _search(steps, frozen.A.shape[1], k, budget, whole)
+    found = best_first(steps, frozen.A.shape[1], k, budget)
     total = w @ moments.at_end @ w + np.sum((host.written()[:, position] @ w) ** 2)
     # The subtraction may lose all digits; what it can lose is added back.
     rest = total * (1 + 1e-12) - np.sum(found.values**2)
     bound = min(found.omitted_bound, float(np.sqrt(max(rest, 0))))
-    return found._replace(
-        omitted_bound=bound, complete=found.complete or bound <= _kth(found.values, k)
-    )
+    complete = found.complete or bound <= kth_of(found.values, k)
+    return _ledger(found._replace(omitted_bound=bound, complete=complete), whole)
 
 
 def head_path_values(
@@ -244,96 +242,10 @@ def head_path_values(
     return jnp.stack([path_stream(frozen, path, at)[position] @ w for path, at in from_each])
 
 
-def _search(
-    steps: HeadSteps | PositionSteps, n_heads: int, k: int, budget: int, whole: float
-) -> Ledger:
-    """Expand the most promising partial paths, a batch at a time, until none can matter."""
-    front, ids = steps.root(), np.zeros(1, int)
-    parents, hops = [np.array([-1])], [front.hop]
-    best = _Best(k)
-    best.add(front, ids)
-    n_nodes, dropped = 1, 0.0
-    rounds: list[tuple[int, float, float]] = []
-    while True:
-        keep = front.bound > best.kth
-        dropped = max(dropped, front.bound[~keep].max(initial=0.0))
-        front, ids = take(front, keep), ids[keep]
-        omitted = float(max(best.runner_up, dropped, front.bound.max(initial=0.0)))
-        rounds.append((best.n_evaluated, omitted, best.kth))
-        if not ids.size or best.n_evaluated >= budget:
-            break
-        # Strict best-first would expand one at a time; a batch that grows with the front keeps
-        # the number of NumPy calls logarithmic and wastes little.
-        size = min(max(_LEAST_BATCH, ids.size // 8), ids.size)
-        chosen = np.argpartition(-front.bound, size - 1)[:size]
-        new, parent = steps.children(take(front, chosen).state)
-        new_ids = n_nodes + np.arange(new.hop.size)
-        n_nodes += new.hop.size
-        parents.append(ids[chosen][parent])
-        hops.append(new.hop)
-        best.add(new, new_ids)
-        rest = np.delete(np.arange(ids.size), chosen)
-        # The root's direction is wider than all others; it is expanded first, and alone.
-        front = join([take(front, rest), new]) if rest.size else new
-        ids = np.concatenate([ids[rest], new_ids])
-    parent_of, hop_of = np.concatenate(parents), np.concatenate(hops)
-    paths, positions = [], []
-    for node in best.nodes:
-        trail = []
-        while hop_of[node] >= 0:
-            trail.append(int(hop_of[node]))
-            node = parent_of[node]
-        # The search walks from the logit back, so the last step taken acts first.
-        heads, sources = steps.decode(trail)
-        paths.append(tuple((head // n_heads, head % n_heads) for head in heads))
-        positions.append(sources)
-    found = float(best.values.sum())
-    return Ledger(
-        tuple(paths),
-        tuple(positions),
-        best.values,
-        found,
-        whole - found,
-        omitted,
-        complete=not ids.size,
-        n_evaluated=best.n_evaluated,
-        starts=tuple(int(source) - 1 if source else None for source in best.sources),
-        rounds=tuple(rounds),
-    )
-
-
-class _Best:
-    """The largest values seen, and the largest of all others."""
-
-    def __init__(self, k: int) -> None:
-        self.k, self.n_evaluated, self.runner_up = k, 0, 0.0
-        self.values = np.zeros(0)
-        self.nodes, self.sources = np.zeros(0, int), np.zeros(0, int)
-
-    @property
-    def kth(self) -> float:
-        return _kth(self.values, self.k)
-
-    def add(self, batch: Batch, ids: np.ndarray) -> None:
-        """Count the values of a batch."""
-        row, source = np.nonzero(np.arange(batch.value.shape[1]) < batch.n_sources[:, None])
-        value = batch.value[row, source]
-        self.n_evaluated += value.size
-        if len(self.values) == self.k:  # most are too small to be sorted
-            large = np.abs(value) > self.kth
-            self.runner_up = max(self.runner_up, np.abs(value[~large]).max(initial=0.0))
-            row, source, value = row[large], source[large], value[large]
-        values = np.concatenate([self.values, value])
-        order = np.argsort(-np.abs(values), kind="stable")
-        first, rest = order[: self.k], order[self.k :]
-        self.runner_up = max(self.runner_up, np.abs(values[rest]).max(initial=0.0))
-        self.values = values[first]
-        self.nodes = np.concatenate([self.nodes, ids[row]])[first]
-        self.sources = np.concatenate([self.sources, source])[first]
-
-
-def _kth(best: np.ndarray, k: int) -> float:
-    return float(np.abs(best[k - 1])) if len(best) >= k else 0.0
+def _ledger(found: Found, whole: float) -> Ledger:
+    """What a search found, beside the sum of all paths."""
+    total = float(found.values.sum())
+    return Ledger(**found._asdict(), found=total, remainder=whole - total)
 
 
 def _prepare(

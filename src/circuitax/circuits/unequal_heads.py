@@ -7,7 +7,7 @@ from jaxtyping import Array, Key
 from circuitax.circuits.frozen import FrozenModel, frozen_model
 from circuitax.kernel.checks import check_range
 from circuitax.kernel.keys import derive
-from circuitax.kernel.model import Model
+from circuitax.kernel.model import Model, check_one_member
 from circuitax.kernel.run import run
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.models.transformer import init_model
@@ -26,11 +26,12 @@ def unequal_heads(key: Key[Array, ""], model: Model, tail: float) -> Model:
             model as it is.
 
     Raises:
-        ValueError: If ``tail`` is negative.
+        ValueError: If ``tail`` is negative, or the model is an ensemble.
     """
+    check_one_member(model)
     check_range("tail", tail, "[0, inf)")
     heads = model.blocks.attention
-    strength = jnp.exp(tail * jax.random.normal(key, heads.W_O.shape[:2]))
+    strength = jnp.exp(tail * jax.random.normal(key, heads.W_O.shape[:2], heads.W_O.dtype))
     heads = heads._replace(W_O=heads.W_O * strength[:, :, None, None])
     return model.replace(blocks=model.blocks._replace(attention=heads))
 

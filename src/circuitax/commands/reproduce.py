@@ -1,30 +1,26 @@
 """Run every experiment, cheap ones first: ``python -m experiments.reproduce [only=a,b]``."""
 
 import json
-import signal
-import subprocess
+import os
 import sys
-import time
 from pathlib import Path
-from typing import NamedTuple
 
 from circuitax.commands.options import one_of, read_options, refuse, wanted
-from circuitax.commands.status import BUSY, STATUS
+from circuitax.commands.status import BUSY
+from circuitax.commands.suite import Result, Suite
 from circuitax.config.catalogue import Entry, discover, upstream_order
-from circuitax.config.command_line import quoted
 from circuitax.config.scale import SCALES
 from circuitax.config.schema import ConfigError
 from circuitax.lab.against_accepted import against_accepted
-from circuitax.lab.leftovers import LOGS_DAYS, remove_older
 from circuitax.lab.pages import write_pages
 from circuitax.lab.places import require_results
-from circuitax.lab.runs import finished_runs, results_folder, run_folder, shown, work_folder
-from circuitax.lab.stop import StopFlag, withheld
+from circuitax.lab.runs import finished_runs, results_folder, run_folder, shown
+from circuitax.lab.stop import StopFlag
 from circuitax.records.store import write_json
 
 HELP = """\
 usage: python -m experiments.reproduce [only=a,b] [scale=tiny|quick|evening|paper] [seed=N]
-                                       [again=no|yes]
+                                       [again=no|yes] [jobs=N]
 
 Runs every experiment in increasing expected time, reuses what is finished and resumes what was
 stopped. The gallery, the claims page and the report in results/latest/ are written anew after each;
@@ -32,24 +28,14 @@ they keep the runs of experiments that were reproduced before and are not named 
 says how the numbers differ from those of the accepted runs: equal as printed, within noise, more.
 Without seed=, each experiment has the seed of its own configuration: 0, or another where claims
 were worded after a look at seed 0. again=yes computes the experiments named again, although they
-are finished.
+are finished. jobs=N computes N experiments side by side; one that measures time is computed alone.
 """
-OPTIONS = {"only": "", "scale": "quick", "seed": "", "again": "no"}
+OPTIONS = {"only": "", "scale": "quick", "seed": "", "again": "no", "jobs": "1"}
 COMMAND = "python -m experiments.reproduce"
 # A run that takes this many times its budget is a defect.
 TOLERATED = 1.5
 # In results/latest/: the runs that its pages show.
 RUNS = "runs.json"
-
-
-class Result(NamedTuple):
-    """What came of one experiment: its exit status, and what its process left as its status."""
-
-    name: str
-    status: int
-    seconds: float
-    run: Path | None
-    left: str
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -63,13 +49,14 @@ def main(arguments: list[str] | None = None) -> int:
         options = read_options(typed, OPTIONS)
         one_of("scale", options["scale"], SCALES)
         one_of("again", options["again"], ("no", "yes"))
+        jobs = _jobs(options["jobs"])
         asked = wanted(options["only"], entries)
         names = cheap_first(asked, entries)
         require_results()
     except (ConfigError, ValueError) as error:
         return refuse(error)
     again = asked if options["again"] == "yes" else []
-    return _suite(names, entries, options, again)
+    return _suite(names, entries, options, again, jobs)
 
 
 def cheap_first(names: list[str], entries: dict[str, Entry]) -> list[str]:
@@ -83,25 +70,35 @@ def cheap_first(names: list[str], entries: dict[str, Entry]) -> list[str]:
 
 
 def _suite(
-    names: list[str], entries: dict[str, Entry], options: dict[str, str], again: list[str]
+    names: list[str],
+    entries: dict[str, Entry],
+    options: dict[str, str],
+    again: list[str],
+    jobs: int,
 ) -> int:
-    latest = results_folder() / "latest"
+    latest, scale = results_folder() / "latest", options["scale"]
     shown_before = _shown_before(latest)
     results: list[Result] = []
+    overrides = [f"scale={scale}", *([f"seed={options['seed']}"] if options["seed"] else [])]
     with StopFlag() as stop:
-        for number, name in enumerate(names):
-            left = [entries[item].seconds(options["scale"]) for item in names[number:]]
-            known = sum(seconds for seconds in left if seconds is not None)
-            timed = options["scale"] in ("quick", "evening")
-            hint = f", about {known / 60:.0f} min left" if timed else ""
-            _say(f"[{number + 1}/{len(names)}] {name}{hint}")
-            results.append(_run_one(name, options, stop, again=name in again))
+        suite = Suite(names, entries, overrides, again, jobs, stop)
+        started = 0
+        while True:
+            for name in suite.start():
+                started += 1
+                left = [entries[item].seconds(scale) for item in (name, *suite.waiting)]
+                known = sum(seconds for seconds in left if seconds is not None) / jobs
+                timed = scale in ("quick", "evening")
+                hint = f", about {known / 60:.0f} min left" if timed else ""
+                _say(f"[{started}/{len(names)}] {name}{hint}")
+            if not (ended := suite.finished()):
+                break
+            results += ended
             runs = _shown_now(shown_before, results, entries)
             gallery, claims, report = write_pages(latest, runs, entries, COMMAND)
             write_json(latest / RUNS, {name: run.name for name, run in runs.items()})
-            if stop.number is not None:
-                break
-    _report(results, entries, options["scale"])
+    # Side by side, an experiment takes longer than it does alone.
+    _report(results, entries, scale if jobs == 1 else "")
     done = {item.name: item.run for item in results if item.run is not None}
     if compared := against_accepted(done):
         _say(compared)
@@ -121,6 +118,18 @@ def _suite(
     return 1 if busy or failed else 0
 
 
+def _jobs(text: str) -> int:
+    """Processes side by side, of ``jobs=N``.
+
+    Raises:
+        ConfigError: If it is no whole number from 1 to the cores of this machine.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    if not (text.isdecimal() and 1 <= int(text) <= (cores or 1)):
+        raise ConfigError(f"jobs={text} must be a whole number from 1 to {cores}, the cores here")
+    return int(text)
+
+
 def _shown_before(latest: Path) -> dict[str, Path]:
     """The runs that an earlier command showed, as far as they are still there."""
     try:
@@ -136,38 +145,6 @@ def _shown_now(
 ) -> dict[str, Path]:
     known = before | {item.name: item.run for item in results if item.run is not None}
     return {name: known[name] for name in cheap_first(sorted(entries), entries) if name in known}
-
-
-def _run_one(name: str, options: dict[str, str], stop: StopFlag, *, again: bool) -> Result:
-    # A process of its own: a crash, or memory not given back, does not reach the others.
-    parent = work_folder() / "reproduce"
-    remove_older(parent, LOGS_DAYS)
-    folder = parent / f"{name}_{time.time_ns()}"
-    command = [sys.executable, "-m", "experiments.run", f"experiment={name}"]
-    command += [f"scale={options['scale']}", quoted("hydra.run.dir", str(folder))]
-    command += [f"seed={options['seed']}"] if options["seed"] else []
-    command += ["again=true"] if again else []
-    began = time.monotonic()
-    # A terminal's Ctrl-C reaches this process alone, which passes every signal on as SIGTERM.
-    with withheld([signal.SIGINT]):
-        child = subprocess.Popen(command)
-    told = False
-    try:
-        while True:
-            try:
-                status = child.wait(timeout=0.2)
-                break
-            except subprocess.TimeoutExpired:
-                if stop.number is not None and not told:
-                    child.terminate()
-                    told = True
-    except BaseException:  # a second signal: at once
-        child.kill()
-        raise
-    path = folder / STATUS
-    left = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    where = run_folder(name, left["run"]) if left.get("run") else None
-    return Result(name, status, time.monotonic() - began, where, left.get("status", ""))
 
 
 def _report(results: list[Result], entries: dict[str, Entry], scale: str) -> None:

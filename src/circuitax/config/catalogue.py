@@ -36,6 +36,7 @@ class Entry(NamedTuple):
         budget_seconds: Expected seconds at quick scale on two cores; inf when not stated.
         evening_seconds: Expected seconds at evening scale; those at quick scale when not stated.
         paper_seconds: Expected seconds at paper scale; None when not stated.
+        alone: Whether it measures time, so that nothing else may run beside it.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Entry(NamedTuple):
     budget_seconds: float
     evening_seconds: float
     paper_seconds: float | None
+    alone: bool = False
 
     def seconds(self, scale: str) -> float | None:
         """Expected seconds at a scale on two cores; None where no time is stated."""
@@ -151,7 +153,7 @@ def extra_conf(entries: dict[str, Entry]) -> list[Path]:
 
 
 @lru_cache(maxsize=1024)  # every job of a sweep asks
-def _read(text: str) -> tuple[str, tuple[str, ...], float, float, float | None] | None:
+def _read(text: str) -> tuple[str, tuple[str, ...], float, float, float | None, bool] | None:
     tree = ast.parse(text)
     classes = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
     functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
@@ -167,6 +169,7 @@ def _read(text: str) -> tuple[str, tuple[str, ...], float, float, float | None] 
         quick,
         quick if evening is None else float(evening),
         None if paper is None else float(paper),
+        bool(constant(tree, "ALONE")),
     )
 
 

@@ -21,6 +21,7 @@ from circuitax.config.command_line import (
     count_jobs,
     jobs,
     matching,
+    of_hydra,
     parse,
     quoted,
     quoted_list,
@@ -152,15 +153,16 @@ def _register(name: str, entries: dict[str, Entry]) -> dict[str, Any]:
 
 
 def _compose(job: list[str], entries: dict[str, Entry]) -> Cell:
-    name = values_of(parse(job), "experiment")[-1]
+    parsed = parse(job)
+    name = values_of(parsed, "experiment")[-1]
     known = _register(name, entries)
-    task = [text for text in job if not text.startswith("hydra")]
-    check(parse(task), known, multirun=False)
+    ours = [override for override in parsed if not of_hydra(override)]
+    check(ours, known, multirun=False)
     try:
         config = hydra.compose("config", overrides=job)
     except (HydraException, OmegaConfBaseException, AssertionError) as error:
         raise ConfigError(_explain(error, job, known)) from error
-    return from_config(config, task, entries)
+    return from_config(config, [override.input_line or "" for override in ours], entries)
 
 
 def _upstream(name: str, root: Root, entries: dict[str, Entry], reader: Any) -> Cell:
@@ -197,6 +199,8 @@ def _hydra() -> Iterator[None]:
 
 def _searchpath(parsed: Sequence[Any], entries: dict[str, Entry], given: str | None) -> list[str]:
     if any(override.get_key_element() == "hydra.searchpath" for override in parsed):
+        if given is not None:
+            raise ConfigError("hydra.searchpath=... is given beside --config-dir: name all in one")
         return []
     folders = [str(folder) for folder in extra_conf(entries)]
     if given is not None:

@@ -85,6 +85,11 @@ def parse(overrides: Iterable[str]) -> list[Override]:
     return parsed
 
 
+def of_hydra(override: Override) -> bool:
+    """Whether it sets something of Hydra itself, and no field of an experiment."""
+    return override.get_key_element().split(".")[0].split("/")[0] == "hydra"
+
+
 def quoted(key: str, text: str) -> str:
     """The override ``key='text'``, for text that may hold characters of Hydra's grammar."""
     return f"{key}={_quotes(text)}"
@@ -169,7 +174,7 @@ def check(parsed: Iterable[Override], known: Mapping[str, Any], multirun: bool) 
     for override in parsed:
         key = override.get_key_element()
         text = override.input_line or ""
-        if key.split(".")[0].split("/")[0] == "hydra" or key == "experiment":
+        if of_hydra(override) or key == "experiment":
             checked.append(text)
             continue
         plain = key.lstrip("+~")

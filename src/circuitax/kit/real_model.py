@@ -14,6 +14,7 @@ import numpy as np
 from circuitax.data.english import english_corpus, english_fingerprint
 from circuitax.data.fingerprint import ABSENT, fingerprint
 from circuitax.kernel.activations import Activation
+from circuitax.kernel.checks import check_range
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
@@ -154,12 +155,14 @@ def text_stretches(
         name: One of `NAMES`.
         rng: As for `real_texts`.
         n: Stretches wanted, at least 1.
-        length: Tokens of a stretch.
+        length: Tokens of a stretch, at least 1.
         middle: Whether a stretch is the middle of its chapter, instead of its beginning.
 
     Raises:
-        ValueError: If fewer chapters are long enough.
+        ValueError: If a number is out of range, or fewer chapters are long enough.
     """
+    for option, value in (("n", n), ("length", length)):
+        check_range(option, value, "[1, inf)")
     found: list[np.ndarray] = []
     for ids in real_texts(name, rng):
         if len(ids) >= length:

@@ -68,7 +68,7 @@ def _ends(name: _Name, quantity: str, parts: Sequence[str]) -> bool:
 
 
 @lru_cache(maxsize=1024)  # every claim of an experiment asks
-def _names(path: Path, text: str) -> list[_Name]:
+def _names(path: Path, text: str) -> tuple[_Name, ...]:
     """Every string of a file that may be a name, in order."""
     tree = ast.parse(text)
     inside = {
@@ -90,7 +90,8 @@ def _names(path: Path, text: str) -> list[_Name]:
             and id(node) not in inside
         ):
             found.append(_Name(Line(path, node.lineno), node.value, None))
-    return sorted((name for name in found if name.fixed), key=lambda name: name.line.number)
+    kept = (name for name in found if name.fixed)
+    return tuple(sorted(kept, key=lambda name: name.line.number))
 
 
 def _function(path: Path, wanted: str) -> Line:

@@ -23,8 +23,8 @@ NO_NUMBERS = (
     "circuitax.records.claims",
     "circuitax.records.measured",
 )
-# Constants of an experiment that only say how long it takes.
-_EXPECTED_TIMES = {"BUDGET_SECONDS", "EVENING_SECONDS", "PAPER_SECONDS"}
+# Constants of an experiment that only say how long it takes, and whether beside others.
+_EXPECTED_TIMES = {"BUDGET_SECONDS", "EVENING_SECONDS", "PAPER_SECONDS", "ALONE"}
 
 
 def numbers_hash(experiments: Iterable[Path]) -> str:

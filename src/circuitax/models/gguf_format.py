@@ -14,7 +14,8 @@ from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.models.hub_weights import llama_layout, model_from_layout
+from circuitax.models.hub_layouts import llama_layout
+from circuitax.models.hub_weights import model_from_layout
 from circuitax.models.tensors import Tensors
 
 # Whether entries i and i + half of a head turn together, instead of neighbours.

@@ -24,7 +24,7 @@ def strongest(
     check_range("k", k, "[1, inf)")
     # Numbers that are not negative are ordered as their bits are: the k-th largest is found bit by
     # bit, which on a CPU is many times faster than sorting, and than comparing all pairs.
-    kind = jnp.int64 if codes.dtype == jnp.float64 else jnp.int32
+    kind = jnp.dtype(f"int{8 * codes.dtype.itemsize}")
     bits = jax.lax.bitcast_convert_type(jax.lax.stop_gradient(codes), kind)
     highest = jnp.iinfo(kind).bits - 2
 

@@ -129,14 +129,16 @@ class DenseToy(nn.Module):
 
 
 def _normal(std: float) -> Callable[..., Array]:
-    """``std`` times normal numbers: what Flax's initialiser of that name draws."""
+    """``std`` times normal numbers: what Flax's initialiser of that name draws, bit for bit.
+
+    Fewer than `LEAST_DRAWN` are the first of so many, which JAX's default generator draws alike.
+    """
 
     def draw(key: Key[Array, ""], shape: tuple[int, ...], dtype: Any) -> Array:
         count = math.prod(shape)
         small = count < LEAST_DRAWN
         drawn = jax.random.normal(key, (LEAST_DRAWN,) if small else shape, dtype)
         scaled = drawn * jnp.asarray(std, dtype)
-        # Number i of a draw is the same however many follow it.
         return scaled[:count].reshape(shape) if small else scaled
 
     return draw

@@ -31,14 +31,6 @@ def exact(value: SupportsFloat, n: SupportsInt = 1) -> Estimate:
     return Estimate(number, number, number, int(n), "exact")
 
 
-def selected(value: SupportsFloat, n: SupportsInt = 1) -> Estimate:
-    """A number of one selection out of n replicates, where the others were not kept.
-
-    It has no interval: nothing says what another selection would give.
-    """
-    return exact(value, n)._replace(method="one selection, no interval")
-
-
 def mean_estimate(samples: ArrayLike, level: float = 0.95) -> Estimate:
     """The mean of independent samples with Student's t interval.
 

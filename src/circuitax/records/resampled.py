@@ -24,7 +24,8 @@ def resampled_estimate(
     much depends on which ten were trained.
 
     Args:
-        statistic: Function of one array of unit numbers for each group, of its size.
+        statistic: Function of one array of unit numbers for each group, of its size; nan where
+            what was drawn has no such number, which leaves that resample out.
         sizes: Units of each group, each at least 1; with a group of one there is no interval, and
             its ends are infinite.
         n: Independent replicates to report; all units of all groups when None.
@@ -52,7 +53,7 @@ def resampled_estimate(
         float(statistic(*(rng.integers(size, size=size) for size in sizes)))
         for _ in range(n_resamples)
     ]
-    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.nanquantile(draws, [(1 - level) / 2, (1 + level) / 2])
     low, high = min(float(low), value), max(float(high), value)
     return Estimate(value, low, high, count, method)
 
@@ -66,12 +67,13 @@ def best_estimate(
     together: those of one number share their data.
 
     Args:
-        losses: ``[replicate, *cells]``; one that is not finite is never the least.
+        losses: ``[replicate, *cells]``, a finite one in each cell; others are never the least, and
+            resamples with none in a cell are left out.
         values: A number of each replicate in each cell, of the same shape.
         over: Function of the numbers of the best in all cells.
 
     Raises:
-        ValueError: If the shapes differ, or there is no replicate.
+        ValueError: If the shapes differ, there is no replicate, or none of a cell is finite.
 
     Source: toy-models paper, which looks at the model of the lowest loss of several restarts.
     """
@@ -79,8 +81,12 @@ def best_estimate(
     if loss.shape != numbers.shape or not loss.size:
         raise ValueError(f"values has shape {numbers.shape}, must have that of losses {loss.shape}")
     loss = np.where(np.isfinite(loss), loss, np.inf)
+    if np.isinf(loss).all(axis=0).any():
+        raise ValueError("losses has a cell without a finite loss, must have a best in each")
 
     def of(chosen: np.ndarray) -> float:
+        if np.isinf(loss[chosen]).all(axis=0).any():
+            return np.nan
         best = loss[chosen].argmin(axis=0)[None]
         return float(over(np.take_along_axis(numbers[chosen], best, axis=0)[0]))
 

@@ -58,9 +58,17 @@ def local_attention(members: xr.Dataset) -> xr.DataArray:
     second half of the context, where it is tabled.
 
     Args:
-        members: With ``n_ctx`` and ``attention`` ``[member, layer, head, offset]``.
+        members: With ``n_ctx`` and ``attention`` ``[member, layer, head, offset]``, from offset 0
+            on.
+
+    Raises:
+        ValueError: If there are fewer than two offsets.
     """
-    n_ctx = int(members.n_ctx)
+    n_ctx, n_offsets = int(members.n_ctx), members.sizes["offset"]
+    if n_offsets < 2:
+        raise ValueError(
+            f"attention has {n_offsets} offset, must have the present and the previous token"
+        )
     even = np.mean(2 / (np.arange(n_ctx // 2, n_ctx) + 1))
     near = members.attention.isel(layer=0, offset=slice(0, 2)).sum("offset")
     return near.mean("head") - even
