@@ -74,13 +74,12 @@ def descent(data: xr.Dataset) -> Figure:
         ax.legend(fontsize=6, loc="upper right", frameon=True, framealpha=1, edgecolor="none")
     loss.set_ylim(top=60 * float(data.test_loss.max()))  # room for the legend
     dimension.set_title(f"means of {sets} sets, t 95 %", fontsize=7)
-    ends = [f"of {x[i]} points" for i in (0, -1)]
     peak = float(first.test_loss.sel(points=bump(data)).mean())
     headline(
         figure,
-        f"Each {ends[0]} has {samples[0].mean():.2f} dimensions; with {x[-1]} points each of "
-        f"{CORNERS} features has {features[-1].mean():.2f}; between, at {bump(data)}, the test "
-        f"loss peaks at {peak:.1f}",
+        f"{x[0]:g} points are stored as points ({samples[0].mean():.2f} dimensions each), {x[-1]:g} as "
+        f"features ({features[-1].mean():.2f} each, the five largest); between, at {bump(data)}, "
+        f"the test loss peaks at {peak:.1f}.",
     )
     letter_panels(axes[0])
     return figure

@@ -18,13 +18,18 @@ from omegaconf import DictConfig
 from circuitax.commands.job import compute
 from circuitax.config.catalogue import discover
 from circuitax.config.cells import hydra_of_jobs
-from circuitax.lab.compilation import Footprint, footprint, release_compiled_code
+from circuitax.lab.compilation import (
+    Footprint,
+    footprint,
+    release_compiled_code,
+    return_freed_memory,
+)
 from circuitax.lab.stop import StopFlag, receive
 
 # Growth since the first job's release at which compiled code is released again; jobs of one shape
-# share theirs and stay below. A worker that is larger than this after a release leaves, and another
-# takes its place.
-GROWTH = Footprint(maps=1000, megabytes=200.0)
+# share theirs and stay below, and programs that shapes share are built again after a release. A
+# worker that is larger than this after a release leaves, and another takes its place.
+GROWTH = Footprint(maps=2000, megabytes=200.0)
 
 
 class Job(NamedTuple):
@@ -96,9 +101,11 @@ def compute_job(job: Job, stop: StopFlag, *, alone: bool = False) -> None:
 
 def _small_again(first: Footprint) -> bool:
     """Whether the worker is about as small as after its first job, if need be after a release."""
-    if _is_near(footprint(), first):
-        return True
-    release_compiled_code()
+    # What costs nothing comes first: compilers leave a lot of free memory behind.
+    for shrink in (return_freed_memory, release_compiled_code):
+        if _is_near(footprint(), first):
+            return True
+        shrink()
     return _is_near(footprint(), first)
 
 

@@ -47,6 +47,11 @@ def release_compiled_code() -> None:
     """
     jax.clear_caches()
     gc.collect()  # compiled functions and what they refer to form circles
+    return_freed_memory()
+
+
+def return_freed_memory() -> None:
+    """Give memory that is free inside this process back to the system."""
     if sys.platform == "linux":
         # The C library keeps what was freed, and a process that compiles on would only grow. Others
         # than glibc have no such function.
