@@ -77,9 +77,9 @@ def descent(data: xr.Dataset) -> Figure:
     peak = float(first.test_loss.sel(points=bump(data)).mean())
     headline(
         figure,
-        f"{x[0]:g} points are stored as points ({samples[0].mean():.2f} dimensions each), {x[-1]:g} as "
-        f"features ({features[-1].mean():.2f} each, the five largest); between, at {bump(data)}, "
-        f"the test loss peaks at {peak:.1f}.",
+        f"{x[0]:g} points are stored as points ({samples[0].mean():.2f} dimensions each), "
+        f"{x[-1]:g} as features ({features[-1].mean():.2f} each, the five largest); between, "
+        f"at {bump(data)}, the test loss peaks at {peak:.1f}.",
     )
     letter_panels(axes[0])
     return figure
