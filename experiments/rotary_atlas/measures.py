@@ -39,7 +39,9 @@ def estimates(data: xr.Dataset) -> dict[str, Estimate]:
         ),
         "rotary-best-offset": np.array(shares),
     }
-    for content in set(data.content.values) & {"spread", "random"}:
+    for content in ("spread", "random"):
+        if content not in data.content.values:
+            continue
         found[f"rotary-previous-{content}"] = areas(previous, by_name(data, "previous", content))
         found[f"rotary-local-{content}"] = areas(local, by_name(data, "local", content))
     return {

@@ -54,7 +54,7 @@ CLAIMS = (
     ),
     TRAINED.claim(
         "T4-trained-below",
-        "The best of ten networks is never above the best closed form "
+        "The best network of a cell is never above the best closed form "
         "(greatest ratio over the grids)",
         at_most(1.02),
         "Adam's noise and weight decay cost about a per cent",
