@@ -21,7 +21,7 @@ REFERENCE = replace(
     origin="ours",
     link="",
 )
-TRAINED = replace(PHASE, selection="lowest exact loss of ten seeds, in every cell")
+TRAINED = replace(PHASE, selection="lowest exact loss of all seeds, in every cell")
 
 # (importance of the last feature, density): sum loss of the optimum for n = 2, m = 1.
 TABLE = {
