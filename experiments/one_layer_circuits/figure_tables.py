@@ -82,7 +82,8 @@ def bugs(data: xr.Dataset) -> Figure:
     first = data.isel(member=0)
     names = [shown(str(name), 8) for name in data.token.values]
     n = first.sizes["bug"]
-    figure, axes = new_figure(1, 3, height=0.7 + 0.17 * n, width_ratios=[2.2, 1.5, 0.6])
+    height = 0.7 + 0.17 * max(n, 8)  # the headline and the note need their room
+    figure, axes = new_figure(1, 3, height=height, width_ratios=[2.2, 1.5, 0.6])
     table, said, price = axes[0]
     y = np.arange(n) + 0.5
     for i in range(n):

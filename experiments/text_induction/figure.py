@@ -1,8 +1,8 @@
-"""Real text alone gives no induction head cheaply; a primer of repeats does, and text keeps it.
+"""Real text alone gives no induction head cheaply; a primer does, and text wears it down slowly.
 
-training   Prefix matching rises during the primer and stays on plain text, and with it the loss on
-           repeated pairs below that of models without a primer. Refuted if the orange curves fall
-           back to the blue ones.
+training   Prefix matching rises during the primer and fades slowly on plain text, where repeated
+           pairs stay cheaper than without a primer. Refuted if an orange curve of the upper left
+           or the lower left panel falls or rises back to the blue one.
 heads      The head that matches prefixes is the head that repeated pairs need. Refuted if heads
            far to the right cost nothing to remove.
 """
@@ -52,8 +52,7 @@ def training(record: Record) -> Figure:
         ax.set_ylim(0, 1)
     chance = axes[0, 0].axhline(float(data.chance), color=BLACK, linewidth=0.6, linestyle=":")
     axes[0, 0].legend([chance], ["uniform attention"], loc="upper right")
-    axes[0, 1].text(primer, 0.97, " plain text →", va="top", fontsize=6)
-    axes[0, 1].text(primer, 0.97, "primer ", va="top", ha="right", fontsize=6)
+    axes[0, 1].text(primer, 0.99, " ← primer, plain text →", va="top", fontsize=6)
     for ax in axes[1]:
         ax.set_xlabel("tokens trained on, millions")
         # The fall from uniform guessing would hide everything else.

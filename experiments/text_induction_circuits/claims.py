@@ -1,8 +1,10 @@
 """What the induction circuit on text is held against; fixed before the run, but for two claims.
 
 `primed-corner-alone` and `primed-layer-0-nearly-redundant` were added after a reader of the first
-run saw that the others say less than the paper does. F6 to F18 number figures of the framework
-paper, as in docs/acceptance.md.
+run saw that the others say less than the paper does. They are settled on models of quick scale, a
+million tokens after the primer; after twelve million (evening scale) no head matches prefixes at
+0.4 any more, and all are absent. F6 to F18 number figures of the framework paper, as in
+docs/acceptance.md.
 """
 
 from dataclasses import replace

@@ -49,11 +49,12 @@ def resampled_estimate(
     method = f"bootstrap over units {level:.0%}"
     if min(sizes) == 1:
         return Estimate(value, -np.inf, np.inf, count, method)
-    draws = [
+    drawn = [
         float(statistic(*(rng.integers(size, size=size) for size in sizes)))
         for _ in range(n_resamples)
     ]
-    low, high = np.nanquantile(draws, [(1 - level) / 2, (1 + level) / 2])
+    draws = [number for number in drawn if not np.isnan(number)] or [np.nan]
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
     low, high = min(float(low), value), max(float(high), value)
     return Estimate(value, low, high, count, method)
 
