@@ -58,8 +58,6 @@ CLAIMS = (
         "(greatest ratio over the grids)",
         at_most(1.02),
         "Adam's noise and weight decay cost about a per cent",
-        explanation="one cell of 512 is above (by 2.1 %), p = 1 and importance 0.86; perhaps "
-        "because directions are nearly tied there and 1,500 steps do not settle them",
         origin="ours",
         link="",
     ),

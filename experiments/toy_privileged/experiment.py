@@ -33,7 +33,7 @@ from circuitax.training.selection import RULE, best_of
 from circuitax.training.toy import ToyHyper, ToyProblem
 
 BUDGET_SECONDS = 75
-EVENING_SECONDS = 300  # by its work against quick scale; not run
+EVENING_SECONDS = 300  # 660 were measured beside other programs
 PAPER_SECONDS = 60_000  # by its work against quick scale; not run
 
 
