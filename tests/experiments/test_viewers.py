@@ -36,7 +36,7 @@ def test_directions_are_those_of_the_record_up_to_a_turn() -> None:
     grams = [a.swapaxes(-1, -2) @ a for a in (V, W)]
     np.testing.assert_allclose(*grams, atol=5e-4)
     assert not np.allclose(V, W)
-    trained = panels["equal importance, best of 10 seeds"]
+    trained = panels[f"equal importance, best of {data.sizes['seed']} seeds"]
     cell = data.sel(importance_base=1.0)
     np.testing.assert_allclose(trained["loss"], cell.loss.min("seed"), atol=1e-6)
     assert not np.allclose(trained["loss"], shown["loss"])

@@ -53,4 +53,5 @@ def test_claims_of_an_experiment_lead_to_lines_that_name_them() -> None:
     path = entry.file("measures")
     for claim in entry.load_claims():
         line = path.read_text().splitlines()[line_that_measures(claim.quantity, [path]).number - 1]
-        assert '"T4-' in line and line.lstrip().startswith("found"), claim.id
+        # A number is assigned, alone or as the first of its dict, or an entry of one.
+        assert line.lstrip().startswith(('found["T4-', 'found = {"T4-', '"T4-')), claim.id
