@@ -181,8 +181,9 @@ def _listed(motif: dict[str, np.ndarray]) -> xr.Dataset:
 
 
 def _labelled(name: str, arm: Arm, found: dict[str, Any], alive: np.ndarray) -> xr.Dataset:
-    """The arrays of one arm, whose axes have names of their own; weights of the best seed only, but
-    for small networks.
+    """The arrays of one arm, whose axes have names of their own.
+
+    Small networks keep the weights of every seed, those of the sweep what the best seed reads.
     """
     cell = (f"{name}_density", f"{name}_seed")
     inner = {
@@ -197,11 +198,10 @@ def _labelled(name: str, arm: Arm, found: dict[str, Any], alive: np.ndarray) -> 
         arrays[f"{name}_{key}"] = ((*cell, *axes), found[key])
     at = np.arange(len(best)), best
     ends = (f"{name}_feature", f"{name}_neuron")
-    if name != "motif":
+    if name == "sanity":
+        arrays[f"{name}_W_in"] = ((*cell, *ends), found["W_in"])
+        arrays[f"{name}_W_out"] = ((*cell, *ends[::-1]), found["W_out"])
+    if name == "sweep":  # what its neurons write is large, and is not looked at
         arrays[f"{name}_W_in"] = ((cell[0], *ends), found["W_in"][at])
-    if name == "sanity":  # those of the sweep are large, and are not looked at
-        arrays[f"{name}_W_out"] = ((cell[0], *ends[::-1]), found["W_out"][at])
-        arrays[f"{name}_every_W_in"] = ((*cell, *ends), found["W_in"])
-        arrays[f"{name}_every_W_out"] = ((*cell, *ends[::-1]), found["W_out"])
     coords = {cell[0]: np.asarray(arm.density), cell[1]: np.arange(arm.seeds)}
     return xr.Dataset(arrays, coords)

@@ -54,7 +54,7 @@ def _sanity(data: xr.Dataset) -> dict[str, Estimate]:
     if (data.sizes["sanity_feature"], data.sizes["sanity_neuron"]) != (3, 6):
         return {}
     loss = data.sanity_loss.values[0]
-    every = zip(data.sanity_every_W_in.values[0], data.sanity_every_W_out.values[0], strict=True)
+    every = zip(data.sanity_W_in.values[0], data.sanity_W_out.values[0], strict=True)
     sides, misses = np.array(
         [
             (both_sides(W_in, W_out).sum(), np.abs((np.abs(W_in).T * W_out).max(axis=1) - 1).max())

@@ -110,6 +110,18 @@ def test_accepted_runs_are_settled_in_place(
     assert "house_walk: accepted settled" in capsys.readouterr().out
     assert {path: path.read_bytes() for path in kept.rglob("*") if path.is_file()} == before
     assert "`walk-starts`" in (results / "CLAIMS.md").read_text()
+    # Settled one by one, and refused in one line where there is nothing to settle.
+    (kept / "figures/path.png").write_bytes(b"")
+    assert accept.main(["settle=yes", "only=house_walk"]) == 0
+    assert {path: path.read_bytes() for path in kept.rglob("*") if path.is_file()} == before
+    capsys.readouterr()
+    for typed, message in (
+        ("only=house_reader", "only=house_reader has no accepted run to settle"),
+        ("run=house_walk/accepted", "run=house_walk/accepted must not stand beside settle=yes"),
+        ("scale=tiny", "scale=tiny must not stand beside settle=yes"),
+    ):
+        assert accept.main(["settle=yes", typed]) == 2
+        assert message in capsys.readouterr().err
 
 
 def test_nothing_is_promoted_when_another_accepted_record_settles_nothing(

@@ -18,8 +18,10 @@ import pytest
 from circuitax.circuits.expansion import path_streams
 from circuitax.kernel.forward import forward
 from circuitax.models.transformer import init_model
+from circuitax.projection.stream import Stream, Summary
 from experiments.benchmarks import case as case_module
 from experiments.benchmarks import (
+    jl_large,
     language_training,
     limits,
     memory,
@@ -435,3 +437,22 @@ def test_a_sweep_that_fails_is_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweep, "_SWEEP", ("experiment=no_such",))
     with pytest.raises(RuntimeError, match="the sweep ended with exit status 2"):
         sweep.sweep(jobs=2)
+
+
+def test_the_large_cloud_is_measured_over_every_pair(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = []
+    monkeypatch.setattr(jl_large, "N_POINTS", 40)
+    monkeypatch.setattr(jl_large, "DIM_IN", 30)
+    monkeypatch.setattr(jl_large, "DIM_OUT", 12)
+
+    def summarise(stream: Stream, **settings: Any) -> Summary:
+        kept.append(whole(stream, **settings))
+        return kept[-1]
+
+    whole = jl_large.summarise
+    monkeypatch.setattr(jl_large, "summarise", summarise)
+    seconds, megabytes = jl_large._once()
+    assert seconds > 0 and 100 < megabytes < 10_000
+    assert kept[0].n_used == 40 * 39 // 2
+    # Squared lengths of Gaussian maps have a relative variance of 2 / m.
+    assert kept[0].std == pytest.approx((2 / 12) ** 0.5, rel=0.4)

@@ -51,8 +51,8 @@ def test_neurons_of_the_best_network_are_counted() -> None:
     data = xr.Dataset(
         {
             "sanity_loss": (axes, [[0.3, 0.1, 0.2]]),
-            "sanity_every_W_in": ((*axes, "sanity_feature", "sanity_neuron"), W_in[None]),
-            "sanity_every_W_out": ((*axes, "sanity_neuron", "sanity_feature"), W_out[None]),
+            "sanity_W_in": ((*axes, "sanity_feature", "sanity_neuron"), W_in[None]),
+            "sanity_W_out": ((*axes, "sanity_neuron", "sanity_feature"), W_out[None]),
             "sanity_pure": ((*axes, "sanity_neuron"), np.ones((1, 3, 6))),
             "sanity_unexplained": ((*axes, "sanity_feature"), np.zeros((1, 3, 3))),
         }

@@ -38,8 +38,8 @@ all accepted runs. Logs, long tables (their numbers are in data.nc) and weights 
 the weights of one member of each model where an experiment keeps them for this. A damaged run is
 refused, and so is one made from changed sources.
 The claims of all other accepted runs are settled again, from their data alone, before anything is
-copied. settle=yes accepts no new run: it settles every accepted one again, and draws its figures
-again.
+copied. settle=yes accepts no new run: it settles the accepted ones again, all or those of only=,
+and draws their figures again.
 """
 OPTIONS = {"only": "", "scale": "", "run": "", "dirty": "no", "settle": "no"}
 COMMAND = "python -m experiments.accept"
@@ -62,7 +62,8 @@ def main(arguments: list[str] | None = None) -> int:
         one_of("scale", options["scale"], ("", *SCALES))
         entries = discover()
         kept = accepted_runs(entries)
-        chosen = kept if options["settle"] == "yes" else _chosen(options, entries)
+        settle = options["settle"] == "yes"
+        chosen = _again(kept, options, entries) if settle else _chosen(options, entries)
         if options["settle"] == options["dirty"] == "no":
             _refuse_dirty(chosen)
         # What may be refused comes first, so that nothing is half done.
@@ -107,6 +108,22 @@ def accepted_runs(entries: dict[str, Entry]) -> dict[str, Path]:
     names = sorted(entries, key=lambda name: (entries[name].budget_seconds, name))
     folders = {name: results_folder() / name / ACCEPTED for name in names}
     return {name: run for name, run in folders.items() if (run / PROVENANCE).is_file()}
+
+
+def _again(
+    kept: dict[str, Path], options: dict[str, str], entries: dict[str, Entry]
+) -> dict[str, Path]:
+    """The accepted runs to settle again."""
+    for name in ("run", "scale"):
+        if options[name]:
+            raise ValueError(f"{name}={options[name]} must not stand beside settle=yes")
+    if not options["only"]:
+        return kept
+    names = wanted(options["only"], entries)
+    for name in names:
+        if name not in kept:
+            raise ValueError(f"only={name} has no accepted run to settle")
+    return {name: kept[name] for name in names}
 
 
 def _chosen(options: dict[str, str], entries: dict[str, Entry]) -> dict[str, Path]:
