@@ -60,7 +60,7 @@ def certificate(data: xr.Dataset, what: str) -> Figure:
     bound.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     bound.yaxis.set_major_formatter("{x:g}")
     bound.yaxis.set_minor_locator(NullLocator())
-    bound.legend(fontsize="x-small", loc="lower left")
+    bound.legend(fontsize=6, loc="lower left")
     cost.set(xlabel="paths evaluated, thousands", ylabel="CPU seconds", ylim=(0, None))
     cost.set_xlim(left=0)
     cost.set_title("Cost of a list")
@@ -73,7 +73,7 @@ def certificate(data: xr.Dataset, what: str) -> Figure:
     orders.set_xticks(range(last + 1), [*map(str, range(last)), f"≥{last}"])
     orders.set(xlabel="heads on the path", ylabel="sum of paths, logits")
     orders.set_title("Where the lead comes from")
-    orders.legend(fontsize="x-small")
+    orders.legend(fontsize=6)
     letter_panels(axes[0])
     n, proven = data.sizes["prompt"], int(data.complete.sum())
     headline(
@@ -106,9 +106,7 @@ def attribution(data: xr.Dataset, what: str) -> Figure:
                 )
     shares.set_xticks(range(data.sizes["score"]), [SHORT[str(s)] for s in data.score.values])
     shares.set(ylabel="share missed", ylim=(-0.04, 1.19), title="What scores of heads leave out")
-    shares.legend(
-        title="of the list", fontsize="x-small", title_fontsize="x-small", loc="lower left"
-    )
+    shares.legend(title="of the list", fontsize=6, title_fontsize=6, loc="lower left")
     one = data.isel(prompt=0)
     names = [str(name) for name in one.path.values if name]
     places = np.arange(len(names))
@@ -124,9 +122,9 @@ def attribution(data: xr.Dataset, what: str) -> Figure:
     marks = {"not named": ORANGE, "all named": BLUE, "no head": GREY}
     example.legend(
         handles=[Patch(color=colour, label=label) for label, colour in marks.items()],
-        fontsize="x-small",
+        fontsize=6,
         title="heads, by gradient",
-        title_fontsize="x-small",
+        title_fontsize=6,
     )
     letter_panels(axes[0])
     missed = proven.missed_heads.mean("prompt")

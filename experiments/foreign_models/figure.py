@@ -84,7 +84,7 @@ def agreement(data: xr.Dataset) -> Figure:
             ylim=ends,
             title=f"{n} numbers: {title}",
         )
-        ax.legend(title="model (numbers)", fontsize="x-small", title_fontsize="x-small")
+        ax.legend(title="model (numbers)", fontsize=6, title_fontsize=6)
     letter_panels(axes[0])
     return figure
 
@@ -139,7 +139,7 @@ def _misses(ax: Axes, data: xr.Dataset) -> None:
         ylabel=f"texts of {wrong.size}",
         title="Over a wrong norm scale\npaths miss the logits",
     )
-    ax.legend(title="layer 1 reads over", fontsize="x-small", loc="upper center")
+    ax.legend(title="layer 1 reads over", fontsize=6, loc="upper center")
 
 
 def _pairs(
@@ -160,5 +160,5 @@ def _pairs(
 
 def _legend(ax: Axes, left: str, right: str) -> None:
     """Names of the marks of `_pairs`, above the bars."""
-    ax.legend(["printed", left, right], fontsize="x-small", loc="upper left")
+    ax.legend(["printed", left, right], fontsize=6, loc="upper left")
     ax.set_ylim(0, 1.45 * ax.get_ylim()[1])

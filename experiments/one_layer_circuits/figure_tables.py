@@ -102,19 +102,21 @@ def bugs(data: xr.Dataset) -> Figure:
     table.set_xticks([1.2, 4.8, 8.0, 10, 11.6], heads)
     _bare(table)
     table.tick_params(labelsize=6)
-    floor = 1e-6
+    # Rings around what they coincide with, so that every mark is seen.
     kinds = (
-        ("bug_bigram", GREY, "s", "in the text after the destination"),
-        ("bug_without", BLUE, "o", "model without the head"),
-        ("bug_said", ORANGE, "D", "model"),
+        ("bug_bigram", "s", 14, {"color": GREY, "linewidths": 0}, "text, after the destination"),
+        ("bug_without", "o", 20, {"facecolors": "none", "edgecolors": BLUE}, "model without head"),
+        ("bug_said", "D", 7, {"color": ORANGE, "linewidths": 0}, "model"),
     )
-    for name, colour, marker, label in kinds:
-        values = np.maximum(first[name].values, floor)
-        said.scatter(values, y, s=14, color=colour, marker=marker, label=label, linewidths=0)
+    floor, ticks = _decades(np.concatenate([first[name].values for name, *_ in kinds]))
     said.hlines(y, floor, 1, color=GREY, linewidth=0.3, alpha=0.5)
+    for name, marker, size, colours, label in kinds:
+        values = np.maximum(first[name].values, floor)
+        said.scatter(values, y, s=size, marker=marker, label=label, zorder=3, **colours)
     said.set(xscale="log", xlim=(floor * 0.6, 1), ylim=(n, 0), yticks=[])
-    said.set_xticks([floor, 1e-4, 1e-2, 1], ["0", "0.01 %", "1 %", "100 %"])
-    said.set_xlabel("P(out) where the pair stands;\nin the text itself it is 0")
+    said.set_xticks([floor, *ticks], ["0", *(f"{100 * tick:g} %" for tick in ticks)])
+    said.tick_params(axis="x", labelsize=6.5)
+    said.set_xlabel("P(out); behind source and\ndestination the text never has it")
     said.minorticks_off()
     said.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), fontsize=6, ncols=1)
     alive = members_where(data).bug_price.values
@@ -133,6 +135,13 @@ def bugs(data: xr.Dataset) -> Figure:
     )
     sample_note(figure, f"table: first of {alive.size} seeds; right: mean and 95 % interval")
     return figure
+
+
+def _decades(values: np.ndarray) -> tuple[float, np.ndarray]:
+    """Where a logarithmic axis shows 0, below all that is drawn, and some ticks above it."""
+    lowest = np.floor(np.log10(values[values > 0].min(initial=1e-2)))
+    ticks = np.arange(0, lowest - 0.5, -np.ceil(-lowest / 4))[::-1]
+    return float(10 ** (lowest - 1)), 10.0**ticks
 
 
 def _cell(ax: Axes, x: float, row: float, text: str, weight: str = "normal") -> None:

@@ -82,9 +82,9 @@ def heads(data: xr.Dataset, what: str) -> Figure:
     left.legend(
         loc="upper center",
         ncols=2,
-        fontsize="x-small",
+        fontsize=6,
         title="outlined: reference",
-        title_fontsize="x-small",
+        title_fontsize=6,
     )
     prefix, direct = mean.sel(kind="prefix").values, data.direct.mean("text").values
     middle.scatter(prefix, direct, s=6, color=BLUE, alpha=0.7, linewidths=0)
@@ -120,9 +120,7 @@ def heads(data: xr.Dataset, what: str) -> Figure:
     right.set_xticks(range(len(names)), names)
     right.set(xlabel="head", ylabel="attention to matches", ylim=(0, 1.19))
     right.set_title("What their keys read")
-    right.legend(
-        title="kept of a match", title_fontsize="x-small", fontsize="x-small", loc="upper right"
-    )
+    right.legend(title="kept of a match", title_fontsize=6, fontsize=6, loc="upper right")
     letter_panels(axes[0])
     n = data.sizes["text"]
     kept = {
@@ -169,7 +167,7 @@ def composition(data: xr.Dataset, length: int, what: str) -> Figure:
         ylabel="K-composition", title=f"What induction heads read as keys, {length - 1} tokens back"
     )
     left.set_ylim(0, 1.3 * np.nanmax(np.append(keys.values, 0.1)))
-    left.legend(loc="upper left", ncols=3, fontsize="x-small")
+    left.legend(loc="upper left", ncols=3, fontsize=6)
     place = places(data)
     for i, (reading, colour) in enumerate(zip(READINGS, KIND_COLOURS, strict=True)):
         values = place.sel(reading=reading).values
@@ -184,7 +182,7 @@ def composition(data: xr.Dataset, length: int, what: str) -> Figure:
     right.set_xticks(range(len(READINGS)), ["queries", "keys", "values"])
     right.set(xlim=(-0.5, 2.5), ylim=(-0.05, 1.25), ylabel="share of pairs that compose less")
     right.set(xlabel="read as (lines: means)", title="Among pairs of the same layers")
-    right.legend(loc="upper right", fontsize="x-small")
+    right.legend(loc="upper right", fontsize=6)
     letter_panels(axes[0])
     above = 100 * float(place.sel(reading="K").mean())
     message = "no previous-token head stands before an induction head"
@@ -207,7 +205,7 @@ def ablation(data: xr.Dataset, length: int, what: str) -> Figure:
     left.axvline(length + 0.5, color=GREY, linewidth=0.5)
     left.set(xlabel="place of the predicted token", ylabel=f"loss, nats, mean of {BLOCK} places")
     left.set(title="Loss along two copies", ylim=(0, None))
-    left.legend(loc="lower left", fontsize="x-small")
+    left.legend(loc="lower left", fontsize=6)
     rise = rises(data)
     seed_column(right, 2, rise.sel(set=draws(data)).values, GREEN, form=".2f")
     for i, name in enumerate(("induction", "previous")):
@@ -245,7 +243,7 @@ def prose(data: xr.Dataset, what: str) -> Figure:
     _curve(left, random, GREEN, f"without {n} random", 2 * BLOCK)
     left.set(xlabel="place of the predicted token", title="Loss along prose", ylim=(0, None))
     left.set_ylabel(f"loss, nats, mean of {2 * BLOCK} places")
-    left.legend(loc="lower left", fontsize="x-small", ncols=2)
+    left.legend(loc="lower left", fontsize=6, ncols=2)
     for i, kind in enumerate((PAIR, SEEN, NEW)):
         rise = prose_rises(data, kind)
         random_rise = rise.sel(set=draws(data)).mean("set").values
@@ -262,7 +260,7 @@ def prose(data: xr.Dataset, what: str) -> Figure:
     right.set(xlim=(-0.5, 2.5), ylabel="rise of the loss, nats", title="Cost by what is predicted")
     right.margins(y=0.3)
     title = f"{data.sizes['chapter']} chapters, mean and 95 % t"
-    right.legend(loc="upper right", fontsize="x-small", title=title, title_fontsize="x-small")
+    right.legend(loc="upper right", fontsize=6, title=title, title_fontsize=6)
     letter_panels(axes[0])
     worth = [
         float(prose_rises(data, kind).sel(set="induction").mean()) for kind in (PAIR, SEEN, NEW)

@@ -102,9 +102,9 @@ def names(data: xr.Dataset, what: str) -> Figure:
         if both:
             ax.legend(
                 loc="lower right",
-                fontsize="x-small",
+                fontsize=6,
                 title="area",
-                title_fontsize="x-small",
+                title_fontsize=6,
                 labelcolor="linecolor",
                 handlelength=0,
                 handletextpad=0,
@@ -118,7 +118,7 @@ def names(data: xr.Dataset, what: str) -> Figure:
     scatter.set(
         xlabel="predicted", ylabel=f"measured, mean of {data.sizes['text']} texts", ylim=(0, 1.03)
     )
-    scatter.legend(fontsize="x-small", loc="lower right")
+    scatter.legend(fontsize=6, loc="lower right")
     scatter.set_title("Attention one back")
     letter_panels(axes[0])
     known = data.previous.mean("text").values >= PREVIOUS

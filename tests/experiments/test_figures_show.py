@@ -15,6 +15,7 @@ from circuitax.figures.palette import ORANGE
 from circuitax.figures.style import headline, new_figure, styled
 from circuitax.figures.term_panels import terms
 from circuitax.records.record import Record
+from experiments.one_layer_circuits.figure_tables import bugs
 
 ROOT = Path(__file__).parents[2]
 
@@ -58,6 +59,26 @@ def test_the_transition_narrows_with_more_points() -> None:
     for container in widths.containers:
         found = container.lines[0].get_ydata()
         assert found[0] > 1.2 * found[-1] > 0
+
+
+@styled
+def test_bugs_that_a_head_raises_are_seen_to_be_raised() -> None:
+    record = Record.load(ROOT / "results" / "one_layer_circuits" / "accepted")
+    figure = bugs(record.data)
+    said = figure.axes[1]
+    marks = {str(m.get_label()): np.asarray(m.get_offsets()) for m in said.collections[1:]}
+    text, without, model = marks.values()
+    first = record.data.isel(member=0)
+    np.testing.assert_array_equal(model[:, 0], first.bug_said)
+    np.testing.assert_array_equal(without[:, 0], first.bug_without)
+    right = int((model[:, 0] > without[:, 0]).sum())
+    headlines = [t.get_text() for t in figure.texts if t.get_text().startswith("Heads raise")]
+    assert headlines[0].startswith(f"Heads raise {right} of their {len(model)} strongest")
+    # What stands at the tick of 0 is 0, and nothing else does.
+    zero = said.get_xticks()[0]
+    assert said.get_xticklabels()[0].get_text() == "0"
+    assert ((text[:, 0] == zero) == (first.bug_bigram == 0)).all() and (text[:, 0] > zero).any()
+    assert min(model[:, 0].min(), without[:, 0].min()) >= 10 * zero
 
 
 def test_the_missing_branch_of_the_crossover_is_explained() -> None:

@@ -13,9 +13,14 @@ from pathlib import Path
 
 import jax
 import pytest
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
 
 from circuitax.commands import generate, job, run
 from circuitax.config.catalogue import discover, upstream_order
+from circuitax.figures import title_strip
+from circuitax.figures.style import PAGE
 from circuitax.lab import runs
 from circuitax.records.claims import VERDICTS
 from circuitax.records.record import Record
@@ -41,6 +46,29 @@ def results(
     jax.clear_caches()
 
 
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
+    """Every figure that is drawn for a run."""
+    figures: list[Figure] = []
+    add_title = title_strip.add_title
+
+    def noting(figure: Figure, message: str) -> Bbox:
+        figures.append(figure)
+        return add_title(figure, message)
+
+    monkeypatch.setattr(title_strip, "add_title", noting)
+    return figures
+
+
+def small_texts(figure: Figure) -> dict[str, float]:
+    """Texts below 6 points, at the width at which the figure is printed: a page at most."""
+    scale = min(1, PAGE / figure.get_figwidth())
+    texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text()]
+    sizes = {text.get_text(): scale * text.get_fontsize() for text in texts}
+    assert len(sizes) > 3
+    return {text: size for text, size in sizes.items() if size < 6}
+
+
 def check(folder: Path) -> None:
     """One finished run: data, verdicts and pictures."""
     (finished,) = [path for path in folder.iterdir() if (path / "claims.json").exists()]
@@ -58,11 +86,12 @@ def check(folder: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ORDER)
 def test_experiment_runs_at_tiny_scale(
-    name: str, results: Path, capsys: pytest.CaptureFixture[str]
+    name: str, results: Path, capsys: pytest.CaptureFixture[str], drawn: list[Figure]
 ) -> None:
     status = run.main([f"experiment={name}", "scale=tiny"])
     assert status == 0, capsys.readouterr().err[-3000:]
     check(results / name)
+    assert drawn and [small_texts(figure) for figure in drawn] == [{}] * len(drawn)
 
 
 @pytest.mark.slow
