@@ -80,7 +80,7 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("circuitax")
 
-SLOW_SECONDS = 1.5  # a test in slow.txt took longer than this, alone on one of two cores
+SLOW_SECONDS = 1.0  # a test in slow.txt took longer than this, alone on one of two cores
 SLOW = Path(__file__).with_name("slow.txt")
 
 
