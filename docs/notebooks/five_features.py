@@ -21,6 +21,8 @@ from circuitax.superposition.alignment import align
 
 jax.config.update("jax_enable_x64", True)
 importance = jnp.ones(5)
+ARROW = {"arrowstyle": "->", "shrinkA": 0, "shrinkB": 0}
+PLANE = {"xlim": (-1.5, 1.5), "ylim": (-1.5, 1.5), "aspect": "equal", "xlabel": "first number"}
 
 
 @jax.jit
@@ -96,8 +98,9 @@ print("dimensionality:", cx.dimensionality(best.W).round(3))
 figure, axes = plt.subplots(1, 2, figsize=(6, 3), layout="constrained")
 for ax, weights, title in ((axes[0], pentagon, "by hand"), (axes[1], best, "trained")):
     for x, y in weights.W.T:
-        ax.annotate("", (float(x), float(y)), (0, 0), arrowprops={"arrowstyle": "->"})
-    ax.set(xlim=(-1.5, 1.5), ylim=(-1.5, 1.5), aspect="equal", title=title)
+        ax.annotate("", (float(x), float(y)), (0, 0), arrowprops=ARROW)
+    ax.set(**PLANE, title=title)
+axes[0].set(ylabel="second number")
 figure.set_label(
     "Two pictures of five arrows from the origin: by hand and as trained, the arrows are equally "
     "long and 72 degrees apart, a pentagon; only its rotation differs."
@@ -133,9 +136,9 @@ print("features apart by:", apart.round(3))
 
 figure, ax = plt.subplots(figsize=(3.4, 3.4), layout="constrained")
 for x, y in best.W.T:
-    ax.annotate("", (float(x), float(y)), (0, 0), arrowprops={"arrowstyle": "->"})
+    ax.annotate("", (float(x), float(y)), (0, 0), arrowprops=ARROW)
 ax.plot(*turned, "o", fillstyle="none", color="C1", label="accepted, trained on samples")
-ax.set(xlim=(-1.5, 1.5), ylim=(-1.5, 1.5), aspect="equal", title="Arrows: trained here")
+ax.set(**PLANE, ylabel="second number", title="Arrows: trained here")
 ax.legend(loc="lower center", fontsize="small")
 figure.set_label(
     "The five arrows of the network trained here, and five circles, those of the accepted network "
