@@ -81,9 +81,15 @@ def _names(path: Path, text: str) -> tuple[_Name, ...]:
         if isinstance(node, ast.JoinedStr)
         for part in node.values
     }
+    # ``table["name"]`` reads what another line has measured.
+    inside |= {
+        id(node.slice)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load)
+    }
     found = []
     for node in ast.walk(tree):
-        if isinstance(node, ast.JoinedStr):
+        if isinstance(node, ast.JoinedStr) and id(node) not in inside:
             texts = [str(p.value) if isinstance(p, ast.Constant) else None for p in node.values]
             pattern = "".join("(.*)" if text is None else re.escape(text) for text in texts)
             fixed = "".join(text for text in texts if text)

@@ -25,9 +25,9 @@ _HEAD = """\
 Made from the runs by `{command}`. A claim **holds** when the whole interval of
 what was measured lies inside what it allows, **fails** when the whole interval lies outside, and is
 **undecided** in between, or when it has fewer replicates than planned. It is **absent** when its
-precondition is not met, and **not run** when what would settle it is not at hand. What is allowed, n and the selection rule were
-committed before the run that is judged, but where a row or the
-[last table](#changes-of-claims) says otherwise. n counts independent units. E1 to E39 are rows of
+precondition is not met, and **not run** when what would settle it is not at hand. What is allowed,
+n and the selection rule were committed before the run that is judged, but where a row or the table
+of [changes](#changes-of-claims) says otherwise. n counts independent units. E1 to E39 are rows of
 the [errata](../docs/errata.md); F1, O1, T1, S0.1 and so on are rows of the
 [acceptance tables](../docs/acceptance.md).
 
@@ -49,7 +49,7 @@ _LISTS = {
 # Below the title of a list, what its claims have in common.
 _ABOUT = {
     ABSENT: "What the claim speaks of is not there in the trained models: it did not form, or "
-    "it formed everywhere and left nothing to hold it against. \"Where we disagree\" has the reason "
+    'it formed everywhere and left nothing to hold it against. "Where we disagree" has the reason '
     "of each.\n\n",
 }
 _WRONG = "What we think is wrong in the papers"
@@ -82,7 +82,12 @@ _CLASSES = (
 
 
 def render_claims_page(
-    rows: Sequence[ClaimRow], command: str, *, headlines: str = "", changes: str = ""
+    rows: Sequence[ClaimRow],
+    command: str,
+    *,
+    headlines: str = "",
+    changes: str = "",
+    pilots: str = "",
 ) -> str:
     """The page as Markdown.
 
@@ -91,6 +96,7 @@ def render_claims_page(
         command: Command that makes the page.
         headlines: Table of the papers' headline statements and how each fared, as Markdown.
         changes: Table of changes that were made to claims, as Markdown.
+        pilots: Table of what was seen before claims were fixed, as Markdown.
 
     Raises:
         ValueError: If two experiments make a claim of one id.
@@ -133,6 +139,11 @@ def render_claims_page(
         parts.append(f"## {_LISTS[NOT_RUN][1]}\n\n{claims_table.grouped(unreached)}\n")
     if changes:
         parts.append(f"## {_CHANGES}\n\n{changes}\n")
+    if pilots:
+        parts.append(
+            "## Pilots\n\nRuns that were looked at before claims were fixed. Root key and commit "
+            f"are given as far as they were recorded.\n\n{pilots}\n"
+        )
     return "\n".join(parts)
 
 
