@@ -102,7 +102,7 @@ ARENA_CLAIMS = (
         at_least(0.99),
         "blind there",
         kind="shape",
-        n=2000,
+        n=1000,
         selection="1,000 random palindromes, one pair broken",
     ),
     PALINDROME.claim(

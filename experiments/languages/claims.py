@@ -44,6 +44,8 @@ CLAIMS = (
         "most heads of one layer copy: share of heads with an OV eigenvalue score over 0.1 (F9)",
         at_least(0.5),
         printed="10 of 12 heads have positive eigenvalues",
+        explanation="the measured value lies at the limit itself, so that more seeds "
+        "narrow the interval without deciding",
     ),
     MODELS.claim(
         "english-copying-rise",
@@ -62,6 +64,9 @@ CLAIMS = (
         "the paper's rows of skip-trigrams (perfect, large, two, great) whose words are tokens "
         "here stand higher in the best head than before training: difference of percentiles (F3)",
         at_least(0),
+        explanation="perhaps there is no difference: few of the paper's rows have words "
+        "that are tokens here, and seeds differ in them by more than "
+        "training adds",
     ),
     TERMS.claim(
         "english-order-0",
