@@ -49,6 +49,7 @@ CLAIMS = (
         at_least(0),
         "a relation",
         section="one-layer models",
+        printed="trained heads have near-positive eigenvalues, random ones symmetric; no number",
     ),
     FRAMEWORK.claim(
         "ov-most-copy",
@@ -87,6 +88,7 @@ CLAIMS = (
         at_least(1),
         "a relation: 1 if the other heads took back what the head raises",
         section="skip-trigram bugs",
+        printed="keep … in → bay and keep … at → mind are raised as well; no number",
     ),
     ON_TEXT.claim(
         "text-additivity-gap",
