@@ -137,7 +137,7 @@ CLAIMS = (
         at_least(0.5),
         "far beyond noise; the paper shows words of one text",
         section="per-token gains and losses (O6)",
-        printed="a name followed by something new becomes dearer; no number",
+        printed="where Mrs is followed by something new, that becomes dearer; no number",
     ),
     PAPER.claim(
         "depth-score-alike",

@@ -125,7 +125,7 @@ CLAIMS = (
         "share of attention minus that of uniform attention (F6)",
         at_least(0),
         section="primarily positional heads (F6)",
-        printed="some heads attend to the present or the previous token; no number",
+        printed="a few heads prefer offsets, such as present and previous token; no share",
     ),
     INDUCTION.claim(
         "english-previous-head",

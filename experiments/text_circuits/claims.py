@@ -133,7 +133,7 @@ CLAIMS = (
         "heads of the first layer look at the present and the previous token more than "
         "evenly: share of attention minus that of uniform attention",
         at_least(0),
-        printed="some heads attend to the present or the previous token; no number",
+        printed="a few heads prefer offsets, such as present and previous token; no share",
     ),
     POSITIONS.claim(
         "text-positional",
