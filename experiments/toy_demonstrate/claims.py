@@ -87,12 +87,9 @@ CLAIMS = (
         near(5, 0),
         "a count",
         kind="shape",
-<<<<<<< HEAD
+        printed="10 features as 5 digons at density 0.03",
         explanation="which network is best hangs on a few of them: among 32 drawn again "
         "from the 32 the best has three to five digons",
-=======
-        printed="10 features as 5 digons at density 0.03",
->>>>>>> hc2
     ),
     PAPER.claim(
         "demonstrate-less-important-first",

@@ -97,13 +97,10 @@ CLAIMS = (
         "(share of seeds in this order)",
         at_least(0.5),
         MOST,
-<<<<<<< HEAD
-        explanation="the measured value lies at the limit itself, so that more seeds "
-        "narrow the interval without deciding",
-=======
         printed="sets separate, open into triangles, which rotate into an antiprism, at last an "
         "octahedron",
->>>>>>> hc2
+        explanation="the measured value lies at the limit itself, so that more seeds "
+        "narrow the interval without deciding",
     ),
     KINKS.claim(
         "dynamics-kinks",

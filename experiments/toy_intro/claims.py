@@ -52,12 +52,9 @@ CLAIMS = (
         "p = 1: the other three norms are about 0 (greatest of three)",
         between(0, 0.1),
         kind="shape",
-<<<<<<< HEAD
+        printed="S = 0: the other three features have norms of about 0",
         explanation="the measured value lies at the limit itself, so that more seeds "
         "narrow the interval without deciding",
-=======
-        printed="S = 0: the other three features have norms of about 0",
->>>>>>> hc2
     ),
     REACHED.claim(
         "T1-bias",

@@ -54,11 +54,7 @@ CLAIMS = (
         at_least(0.8),
         "one or two of ten features may be below the threshold of a weight",
         kind="shape",
-<<<<<<< HEAD
-=======
         printed="density 0.04 and below: each of 10 features is a pair of 5 neurons",
-        explanation=MISSED[0.03],
->>>>>>> hc2
     ),
     THOUSAND.claim(
         "privileged-best-is-rare",
