@@ -66,6 +66,7 @@ CLAIMS = (
         "Embeddings of tokens share a direction: mean cosine of two tokens of SmolLM2",
         at_least(0.05),
         "far above 0, the value of random directions; the paper finds it in word vectors",
+        printed="word vectors share a direction; SmolLM2 is not among its models",
     ),
     OURS.claim(
         "smollm2-centring",

@@ -125,7 +125,8 @@ def test_intervals_check_themselves() -> None:
 
 
 def test_a_source_gives_its_claims_what_they_share() -> None:
-    paper = ClaimSource("a paper", "shape", "all seeds", 8, "a relation", "On text, ", **OF)
+    given = ("shape", "all seeds", 8, "a relation", "On text, ")
+    paper = ClaimSource("a paper", *given, printed="it is so, says the text", **OF)
     assert paper.claim("c", "it is so", at_least(0), section="Fig. 2") == Claim(
         id="c",
         source="a paper, Fig. 2",
@@ -136,6 +137,7 @@ def test_a_source_gives_its_claims_what_they_share() -> None:
         kind="shape",
         selection="all seeds",
         n=8,
+        printed="it is so, says the text",
         **OF,
     )
     own = {"quantity": "q", "kind": "number", "selection": "one", "n": 2, "explanation": "known"}

@@ -149,6 +149,7 @@ class ClaimSource:
         why: Reason for the tolerance of claims that give none of their own.
         opening: What every statement begins with, such as ``"On real text, "``.
         origin: As in `Claim`.
+        printed: As in `Claim`, for claims that share what the source prints.
         link: As in `Claim`.
     """
 
@@ -159,6 +160,7 @@ class ClaimSource:
     why: str = ""
     opening: str = ""
     origin: str = field(kw_only=True)
+    printed: str = field(default="", kw_only=True)
     link: str = field(default="", kw_only=True)
 
     def claim(
@@ -175,7 +177,7 @@ class ClaimSource:
         n: int | None = None,
         explanation: str = "",
         origin: str | None = None,
-        printed: str = "",
+        printed: str | None = None,
         link: str | None = None,
     ) -> Claim:
         """One claim of this source, with the source's values for what is not given.
@@ -192,7 +194,7 @@ class ClaimSource:
             n: As in `Claim`; the source's when None.
             explanation: As in `Claim`.
             origin: As in `Claim`; the source's when None.
-            printed: As in `Claim`.
+            printed: As in `Claim`; the source's when None.
             link: As in `Claim`; the source's when None.
 
         Raises:
@@ -210,7 +212,7 @@ class ClaimSource:
             n=self.n if n is None else n,
             explanation=explanation,
             origin=self.origin if origin is None else origin,
-            printed=printed,
+            printed=self.printed if printed is None else printed,
             link=self.link if link is None else link,
         )
 
