@@ -69,7 +69,8 @@ class Spec:
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     """Train, then read the weights at both ends and the runs at the last."""
     exam = replace(spec.task, batch=spec.texts, distinct=True)(derive(key, "evaluation"))
-    plan = Plan(NextToken(Transformer(spec.model), spec.task), spec.optim, spec.chunk)
+    problem = NextToken(Transformer(spec.model), spec.task)
+    plan = Plan(problem, spec.optim, spec.chunk, mesh=lab.mesh)
     members = new_members(derive(key, "training"), spec.optim.learning_rate, jnp.zeros(spec.seeds))
     as_models = partial(model_from_params, spec=spec.model)
     read = each_member(weight_readings)
