@@ -45,11 +45,11 @@ def curves(data: xr.Dataset) -> Figure:
         for ax, name in zip(row, ("in_context", "loss"), strict=True):
             _of_arms(ax, data.isel(arm=chosen), name, colours)
         zero_line(row[0])
-        row[0].legend(loc="lower left", title=title, title_fontsize=7, fontsize=6.5)
         row[0].set_ylabel("in-context score, nats")
         row[1].set_ylabel("loss, nats")
         reference_line(row[1], y=float(data.uniform), label="uniform", style="dotted")
-    axes[0, 1].legend(handles=axes[0, 1].lines[-1:], loc="lower left")
+        beside = {"loc": "center left", "bbox_to_anchor": (1.02, 0.5)}
+        row[1].legend(title=title, title_fontsize=7, fontsize=6.5, **beside)
     for ax in axes[1]:
         ax.set_xlabel("steps")
     letter_panels(axes.flat)
