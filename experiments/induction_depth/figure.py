@@ -61,8 +61,8 @@ def _of_arms(ax: Axes, data: xr.Dataset, name: str, colours: tuple[str, ...]) ->
     """One quantity of several arms along training."""
     for arm, colour, mark in zip(data.arm.values, colours, MARKS, strict=False):
         part = members_where(data.sel(arm=arm))[name].transpose("step", "member")
-        how = {"marker": mark, "markevery": 5, "markersize": 3.5}
-        mean_curve(ax, part.step, part.values, colour, label=str(arm), each=False, **how)
+        line = mean_curve(ax, part.step, part.values, colour, label=str(arm), marker=mark)
+        line.set(markevery=5, markersize=3.5)
 
 
 def heads(data: xr.Dataset) -> Figure:
@@ -116,8 +116,8 @@ def tokens(data: xr.Dataset) -> Figure:
 def _grid(n: int, columns: int, height: float) -> tuple[Figure, list[Axes], np.ndarray]:
     """A figure with n panels in rows of so many, the panels, and all axes, unused ones hidden."""
     rows = max(1, -(-n // columns))
-    shape = {"n_columns": min(columns, max(n, 1)), "height": height * (1 + 0.8 * (rows - 1))}
-    figure, axes = new_figure(rows, **shape, sharex=True, sharey=True)
+    inches, across = height * (1 + 0.8 * (rows - 1)), min(columns, max(n, 1))
+    figure, axes = new_figure(rows, across, height=inches, sharex=True, sharey=True)
     for ax in axes.flat[n:]:
         ax.set_visible(False)
     return figure, list(axes.flat[:n]), axes
