@@ -96,6 +96,7 @@ CLAIMS = (
         section="argument 1",
         explanation="none does at 3.2 million tokens, though the best comes near: too few tokens "
         "may be the reason",
+        printed="an induction head of two layers reads a previous-token head; no score",
     ),
     HEADS.claim(
         "text-k-composition",
@@ -103,12 +104,16 @@ CLAIMS = (
         "its null (largest z; F10, F18)",
         at_least(3),
         selection="seeds with a previous-token head in the first layer (score over 0.4)",
+        section="composition diagrams (F10, F18)",
+        printed="K-composition with the previous-token head is the largest; no number",
     ),
     HEADS.claim(
         "text-corner",
         "induction heads copy and match: smaller of both eigenvalue scores (F15)",
         at_least(0.7),
         selection="seeds with an induction head (prefix score over 0.4)",
+        section="OV and QK eigenvalue scatter (F15)",
+        printed="all induction heads in the extreme top right corner; no number",
     ),
     DIAGRAM.claim(
         "text-composition-below-null",
@@ -120,12 +125,15 @@ CLAIMS = (
         "text-copying-rises",
         "training makes heads copy: mean OV eigenvalue score after minus before",
         at_least(0),
+        section="OV eigenvalues, there of one layer (F8)",
+        printed="trained heads have near-positive eigenvalues, random ones symmetric; no number",
     ),
     POSITIONS.claim(
         "text-local",
         "heads of the first layer look at the present and the previous token more than "
         "evenly: share of attention minus that of uniform attention",
         at_least(0),
+        printed="a few heads prefer offsets, such as present and previous token; no share",
     ),
     POSITIONS.claim(
         "text-positional",
