@@ -103,7 +103,7 @@ ARENA_CLAIMS = (
         at_least(0.99),
         "blind there",
         kind="shape",
-        n=2000,
+        n=1000,
         selection="1,000 random palindromes, one pair broken",
         printed="2 of 2,500 texts, broken only at 17 or 19, answered wrong, none right",
     ),

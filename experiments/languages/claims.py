@@ -53,6 +53,8 @@ CLAIMS = (
         at_least(0.5),
         printed="10 of 12 heads have positive eigenvalues",
         section="OV eigenvalues of a one-layer model (F9)",
+        explanation="the measured value lies at the limit itself, so that more seeds "
+        "narrow the interval without deciding",
     ),
     MODELS.claim(
         "english-copying-rise",
@@ -77,6 +79,9 @@ CLAIMS = (
         at_least(0),
         section="skip-trigram tables (F2), S0 Table 1",
         printed="perfect … are → perfect, two … has → three; no number",
+        explanation="perhaps there is no difference: few of the paper's rows have words "
+        "that are tokens here, and seeds differ in them by more than "
+        "training adds",
     ),
     TERMS.claim(
         "english-order-0",

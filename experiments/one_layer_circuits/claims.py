@@ -62,7 +62,8 @@ CLAIMS = (
     FRAMEWORK.claim(
         "copying-top-5",
         "In the best head, tokens are among the five they raise most more often than by chance: "
-        "ratio. At 11 times chance this is 5.5 % of all tokens, which makes no copying head",
+        "ratio. Ten times chance is 10 % of all tokens, and 5 % in the mean head, which makes no "
+        "copying head",
         at_least(2),
         "chance is 1 for one head; the best of four untrained heads has about 1.4",
         section="one-layer models",

@@ -32,9 +32,8 @@ RELATION = replace(OURS, source="circuitax", kind="shape", why="a relation")
 COMPOSED = ClaimSource(
     "framework paper",
     kind="shape",
-    n=20,
-    selection="pairs of the five best induction heads and those of the five best previous-token "
-    "heads in earlier layers, all chosen by attention",
+    selection="one model: pairs of the five best induction heads and those of the five best "
+    "previous-token heads in earlier layers, all chosen by attention",
     opening="SmolLM2-135M, previous-token heads before induction heads, weights alone, norms "
     "folded, at the offset of a match: ",
     origin="published",
@@ -81,7 +80,8 @@ CLAIMS = (
         at_least(0.5),
         "half of them; the reference table was known, and says otherwise",
         section="where heads form (O11)",
-        selection="all heads with a mean prefix score over 0.5",
+        n=1,
+        selection="one model: all heads with a mean prefix score over 0.5",
         explanation="the paper's deep models have 24 and 40 layers of greater width; this one is "
         "narrow for its depth, and previous-token heads stand as high as layer 16: they may form "
         "late because what they read does",
@@ -152,9 +152,8 @@ CLAIMS = (
         "the best of its writers, mean over induction heads",
         at_least(0.95),
         "one pair in twenty; the best of four random ones has 0.8",
-        n=5,
-        selection="the five best induction heads, with heads of 17 and 18 in groups that share "
-        "their keys",
+        selection="one model: the five best induction heads, with heads of 17 and 18 in groups "
+        "that share their keys",
         section=DIAGRAM,
         printed="K-composition with the previous-token head is the largest; no number",
     ),
@@ -180,8 +179,8 @@ CLAIMS = (
         "compose through keys more than two standard deviations above it",
         at_least(0.5),
         "a relation: half of all pairs, most of which have nothing to do with each other",
-        n=35_235,
-        selection="all pairs of heads of an earlier and a later layer",
+        n=1,
+        selection="one model: all 35,235 pairs of heads of an earlier and a later layer",
     ),
     PROSE.claim(
         "real-prose-pairs",

@@ -1,7 +1,8 @@
-"""What the induction circuit on text is held against; fixed before the run, but for two claims.
+"""What the induction circuit on text is held against, fixed before a run on another root key.
 
-`primed-corner-alone` and `primed-layer-0-nearly-redundant` were added after a reader of the first
-run saw that the others say less than the paper does. They are settled on models of quick scale, a
+Six claims were added or reworded after runs on seed 0 had been seen: `primed-composition-*`,
+`primed-corner-alone`, `primed-matching-by-writer` and `primed-layer-0-nearly-redundant`. Quick
+scale has had a root key of its own since. All are settled on models of quick scale, a
 million tokens after the primer; after twelve million (evening scale) no head matches prefixes at
 0.4 any more, and all are absent. F6 to F18 number figures of the framework paper, as in
 docs/acceptance.md.

@@ -78,6 +78,8 @@ CLAIMS = (
         "decay)",
         at_least(0),
         "a relation",
+        explanation="if decay makes a difference here, it is perhaps smaller than what "
+        "48 seeds can tell from none",
     ),
     PLACES.claim(
         "constructive-clusters",

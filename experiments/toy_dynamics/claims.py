@@ -85,7 +85,9 @@ CLAIMS = (
         MOST,
         printed="the end state is an octahedron, antipodal pairs across the two sets",
         explanation="Sets turn against each other last, and slowly because the loss hardly "
-        "depends on it: networks that are not there yet may arrive later.",
+        "depends on it: networks that are not there yet may arrive later. The "
+        "measured value lies at the limit itself, so that more seeds narrow the interval without "
+        "deciding",
     ),
     REGIMES.claim(
         "dynamics-regimes",
@@ -95,6 +97,8 @@ CLAIMS = (
         MOST,
         printed="sets separate, open into triangles, which rotate into an antiprism, at last an "
         "octahedron",
+        explanation="the measured value lies at the limit itself, so that more seeds "
+        "narrow the interval without deciding",
     ),
     KINKS.claim(
         "dynamics-kinks",

@@ -60,6 +60,8 @@ CLAIMS = (
         "Adam's noise and weight decay cost about a per cent",
         origin="ours",
         link="",
+        explanation="the value is far below the limit; but in four cells only three of "
+        "forty networks are within it, so that forty drawn again may hold none",
     ),
     PHASE.claim(
         "T4-regions-optimum",

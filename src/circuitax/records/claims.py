@@ -231,9 +231,10 @@ class Verdict(NamedTuple):
     Attributes:
         claim: The claim.
         verdict: ``"holds"``, ``"fails"`` or ``"undecided"``, as `Expected.verdict` has it. Or
-            ``"absent"``: what the claim speaks of did not form in training, so that it does not
-            hold here. Or ``"not run"``: what would settle it was not at hand, such as external
-            weights, or there were fewer replicates than planned.
+            ``"absent"``: its precondition is not met by the trained models, such as an induction
+            head that did not form, or a head that is none where all of them are. Or ``"not run"``:
+            what would settle it was not at hand, such as external weights. Fewer replicates than
+            planned leave a claim undecided, whatever its interval.
         estimate: What was measured, if anything.
         reason: Why there is no other verdict; the claim's explanation where it fails.
     """
@@ -255,9 +256,9 @@ def settle(
     Args:
         claims: All claims of the experiment.
         measured: Estimates, by the names that the claims use.
-        unmet: Why the precondition of a claim did not form, by the claim's id: it is absent.
+        unmet: Why the precondition of a claim is not met, by the claim's id: it is absent.
         not_run: Why a claim could not be settled at all, by its id: it was not run. A claim that
-            was measured on fewer replicates than planned was not run either.
+            was measured on fewer replicates than planned is undecided.
 
     Raises:
         ValueError: If a claim's quantity was neither measured nor named in ``unmet`` or
@@ -286,7 +287,9 @@ def _settle_one(
             f"not_run[{claim.id!r}]; measured has {sorted(measured)}"
         )
     if estimate.n < claim.n:
-        return Verdict(claim, NOT_RUN, estimate, f"n = {estimate.n} of {claim.n} planned")
+        few = f"n = {estimate.n} of {claim.n} planned"
+        why = f"{few}: {claim.explanation}" if claim.explanation else few
+        return Verdict(claim, UNDECIDED, estimate, why)
     verdict = claim.expected.verdict(estimate)
     return Verdict(claim, verdict, estimate, "" if verdict == HOLDS else claim.explanation)
 
