@@ -60,7 +60,7 @@ class Lab:
 
         The cores of a CPU are devices only where `cores.one_device_a_core` made them so.
         """
-        split = jax.default_backend() != "cpu" or jax.config.jax_num_cpu_devices > 1
+        split = jax.default_backend() != "cpu" or jax.config.values["jax_num_cpu_devices"] > 1
         return device_mesh() if split and len(jax.devices()) > 1 else None
 
     def loop(
