@@ -63,6 +63,7 @@ def test_settle_gives_the_five_verdicts() -> None:
     for name in ("fails", "undecided"):
         claims.append(dataclasses.replace(CLAIM, id=name, quantity=name, explanation="known"))
     claims.append(dataclasses.replace(CLAIM, id="few", n=5))
+    claims.append(dataclasses.replace(CLAIM, id="lost", n=5, explanation="one is lost"))
     measured = {
         "rate": estimate(0.75, 0.74, 0.76),
         "fails": estimate(0.5, 0.4, 0.6),
@@ -76,7 +77,10 @@ def test_settle_gives_the_five_verdicts() -> None:
     assert found["fails"].reason == found["undecided"].reason == "known"
     assert found["absent"].reason == "no head exists" and found["absent"].estimate is not None
     assert found["not run"].reason == "no weights"
-    assert (found["few"].verdict, found["few"].reason) == ("not run", "n = 4 of 5 planned")
+    # Measured, but on too few: that is open, and no lack of weights.
+    assert (found["few"].verdict, found["few"].reason) == ("undecided", "n = 4 of 5 planned")
+    assert found["lost"].verdict == "undecided"
+    assert found["lost"].reason == "n = 4 of 5 planned: one is lost"
 
 
 def test_a_claim_cannot_be_forgotten() -> None:

@@ -13,8 +13,8 @@ _FIELDS = {
     "quantity": "quantity",
     "kind": "kind",
 }
-# What no comparison of claims finds: a number is measured otherwise, on other data, another source
-# is named for a statement, or every claim is judged by another rule.
+# What no comparison of claims finds: a number is measured otherwise or on other data, a claim is
+# put down to another source, or all claims are judged by another rule.
 _BESIDE = ("measure", "data", "source", "rule")
 WORDS = ("added", "removed", "allowed", *_FIELDS, *_BESIDE)
 
