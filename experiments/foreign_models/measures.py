@@ -53,7 +53,7 @@ def share_of_texts(share: float, n: int) -> Estimate:
     the interval over ``n`` texts is wide enough for both.
     """
     found = proportion_estimate(round(share * n), n)
-    return found._replace(value=share, method="share of texts, Wilson 95%")
+    return found._replace(value=float(share), method="share of texts, Wilson 95%")
 
 
 def _n(claim: Claim, texts: int, notes: dict) -> int:

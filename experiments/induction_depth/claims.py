@@ -1,6 +1,8 @@
 """What induction in several sizes is held against, fixed before the first run.
 
-O6 to O15 and F15 are rows of docs/acceptance.md. n counts seeds; each size has as many.
+The claims on five and six layers, on MLPs, and on the share of three layers were fixed before the
+first run of evening scale. O1, O6 to O15 and F15 are rows of docs/acceptance.md. n counts seeds;
+each size has as many.
 """
 
 from dataclasses import replace
@@ -26,6 +28,8 @@ FRAMEWORK = replace(
     link=papers.FRAMEWORK,
 )
 FORMED = replace(DEEP, selection="finite seeds of three and four layers with a matching head")
+DEEPER = replace(PAPER, selection="all finite seeds of five and of six layers")
+MLPS = replace(PAPER, selection="all finite seeds of two layers with MLPs", n=8)
 TWO = replace(PAPER, selection="all finite seeds of two layers, second width")
 
 CLAIMS = (
@@ -41,7 +45,7 @@ CLAIMS = (
             selection="finite seeds with a head of score 0.4 or more",
             n=4,
         )
-        for n_layers, word in ((3, "three"), (4, "four"))
+        for n_layers, word in ((3, "three"), (4, "four"), (5, "five"), (6, "six"))
     ),
     DEEP.claim(
         "depth-change",
@@ -51,6 +55,53 @@ CLAIMS = (
         "as for two layers",
         section="in-context score over training (O1)",
         printed="below 0.15 nats before, about 0.4 after, from two layers up",
+    ),
+    DEEPER.claim(
+        "depth-change-deeper",
+        "Models of five and six layers have it too: share of seeds, by the same rule",
+        at_least(0.75),
+        "as for two layers",
+        section="in-context score over training (O1)",
+        printed="below 0.15 nats before, about 0.4 after, from two layers up",
+        n=16,
+    ),
+    PAPER.claim(
+        "depth-share-3",
+        "Three-layer models make most of their in-context gain within one sixth of training: share "
+        "of the whole gain",
+        at_least(0.5),
+        "more than half, as for two layers",
+        section="in-context score over training (O1)",
+        printed="below 0.15 nats before, about 0.4 after one narrow window",
+        selection="all finite seeds of three layers",
+        n=8,
+    ),
+    MLPS.claim(
+        "depth-mlp-change",
+        "Models with MLPs have the phase change: share of seeds of two layers, by the rule of "
+        "models without",
+        at_least(0.75),
+        "as for two layers",
+        section="in-context score over training, models with MLPs (O1)",
+        printed="the change is there in small models with MLPs; no share",
+    ),
+    MLPS.claim(
+        "depth-mlp-share",
+        "... and make most of their in-context gain within one sixth of training: share of the "
+        "whole gain",
+        at_least(0.5),
+        "more than half, as for two layers",
+        section="in-context score over training, models with MLPs (O1)",
+        printed="the change is there in small models with MLPs; no share",
+    ),
+    MLPS.claim(
+        "depth-mlp-matching",
+        "They have a prefix-matching head at the end: share of seeds of two layers with a score of "
+        "0.4 or more",
+        at_least(0.75),
+        "as for two layers",
+        section="prefix matching over training, models with MLPs (O3)",
+        printed="heads match prefixes in small models with MLPs; no share",
     ),
     FORMED.claim(
         "depth-matching-copies",

@@ -36,8 +36,8 @@ CLAIMS = (
         "the exponent is a lower bound as d grows",
         kind="shape",
         n=24,
-        printed="no number at hand; greedily chosen codewords of a given distance are "
-        "exponentially many",
+        printed="greedily chosen codewords of a given distance are exponentially many; no number "
+        "at hand",
     ),
     OWN.claim(
         "jl-optimised-gain",

@@ -69,7 +69,7 @@ CLAIMS = (
         "standard deviations are as 2.5 to 1 at n = 512, by the fourth moment of entries",
         kind="shape",
         n=8,
-        printed="no number at hand; maps of density 1/√n lose accuracy on heavy-tailed vectors",
+        printed="maps of density 1/√n lose accuracy on heavy-tailed vectors; no number at hand",
     ),
 )
 

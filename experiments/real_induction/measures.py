@@ -49,7 +49,9 @@ def estimates(data: xr.Dataset) -> dict[str, Estimate]:
         "real-loss-rows": exact(np.abs(rows).max(), n),
         **{f"real-{kind}": exact(_miss(data, kind), n) for kind in SCORES},
         "real-matching-head": mean_estimate(prefix.isel(mean_prefix.argmax(CELLS)).values),
-        "real-first-half": exact(np.mean(inducers[:, 0] < data.sizes["layer"] / 2)),
+        "real-first-half": exact(np.mean(inducers[:, 0] < data.sizes["layer"] / 2))._replace(
+            method=f"one model: share of {len(inducers)} heads"
+        ),
         "real-copying": mean_estimate(of_top(data, direct).mean("rank").values),
         "real-anti-copying": mean_estimate(direct.isel(anti).values),
         "real-keys-earlier": mean_estimate(

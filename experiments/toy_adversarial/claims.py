@@ -38,8 +38,7 @@ CLAIMS = (
         "attack, sparsest cell",
         at_most(0.5),
         "failing means less than half of what is possible",
-        printed="no number printed; gradient attacks fail at extreme sparsity, where gradients "
-        "are masked",
+        printed="gradient attacks fail at extreme sparsity, where gradients are masked; no number",
         explanation="Ascent does 1.1 times the damage of the analytic attack at most "
         "densities: it starts at the input, where features that are on give it a gradient. At "
         "p = 1/40 half of the networks have no gradient at two inputs in five "

@@ -20,15 +20,15 @@ PAPER = ClaimSource(
 # Of the source only the title and a summary are at hand.
 HELPFUL = replace(
     PAPER,
-    printed="no number at hand; correlated features are arranged so that their interference helps",
+    printed="correlated features are arranged so that their interference helps; no number at hand",
 )
 DECAY = replace(
-    PAPER, printed="no number at hand; weight decay favours such constructive arrangements"
+    PAPER, printed="weight decay favours such constructive arrangements; no number at hand"
 )
 PLACES = replace(
     PAPER,
-    printed="no number at hand; correlations shape the geometry of features, in circles and "
-    "clusters",
+    printed="correlations shape the geometry of features, in circles and clusters; no number at "
+    "hand",
 )
 OURS = replace(PAPER, source="ours, controls", origin="ours", link="")
 A_LOT = "a strong correlation, or most of the range of cosines"

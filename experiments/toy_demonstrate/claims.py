@@ -107,7 +107,7 @@ CLAIMS = (
         at_most(0),
         "a relation",
         kind="shape",
-        printed="no number printed; sparser models have positive interference and negative biases",
+        printed="sparser models have positive interference and negative biases; no number",
     ),
     PAPER.claim(
         "demonstrate-rescaled",

@@ -24,10 +24,8 @@ REGIMES = replace(
     source="Toy Models of Superposition, superposition and learning dynamics, "
     "learning as geometric transformations",
 )
-PLANE = replace(
-    REGIMES, printed="no share printed; an early linear, PCA-like phase separates the two sets"
-)
-KINKS = replace(REGIMES, printed="no share printed; kinks in the loss mark the regimes")
+PLANE = replace(REGIMES, printed="an early linear, PCA-like phase separates the two sets; no share")
+KINKS = replace(REGIMES, printed="kinks in the loss mark the regimes; no share")
 OURS = replace(LEVELS, source="our measure of levels", origin="ours", link="")
 TOO_COARSE = (
     "The first fall takes most of the range of log loss, so that 2 % of it is more than the kink "
@@ -42,7 +40,7 @@ CLAIMS = (
         "within 0.05 of 0 or 1/2)",
         at_least(0.5),
         MOST,
-        printed="no share printed; the one model shown ends with every feature in a digon",
+        printed="the one model shown ends with every feature in a digon; no share",
     ),
     LEVELS.claim(
         "dynamics-levels",
@@ -50,7 +48,7 @@ CLAIMS = (
         "D_i within 0.1 of 0 or 1/2)",
         at_least(0.9),
         "jumps and noise",
-        printed="no share printed; dimensionalities sit on discrete levels between jumps",
+        printed="dimensionalities sit on discrete levels between jumps; no share",
     ),
     OURS.claim(
         "dynamics-levels-middle",
@@ -67,7 +65,7 @@ CLAIMS = (
         "mean of features)",
         at_least(0.5),
         "half of all change in a twentieth of training; the paper gives no width",
-        printed="no width printed; features swap dimensionality in jumps",
+        printed="features swap dimensionality in jumps; no width",
         explanation="The width of a jump in steps depends on the learning rate, which the paper "
         "does not state, and its share of training on when training stops.",
     ),

@@ -77,7 +77,7 @@ CLAIMS = (
         "T5-decrease",
         "D* decreases after the plateau (greatest step of D* from 1/p = 3.53 on, mean of seeds)",
         at_most(0),
-        printed="no number printed; beyond the plateau at 1/2 D* falls as features become sparser",
+        printed="beyond the plateau at 1/2 D* falls as features become sparser; no number",
     ),
     NOTEBOOK.claim(
         "T5-values",
@@ -125,7 +125,7 @@ CLAIMS = (
         "On the plateau represented features are digons (share of them that the code labels so)",
         at_least(0.9),
         "the paper names no share",
-        printed="no share printed; the features at D_i = 1/2 are digons",
+        printed="the features at D_i = 1/2 are digons; no share",
     ),
     NOTEBOOK.claim(
         "geometry-mixture",

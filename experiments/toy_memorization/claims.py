@@ -78,7 +78,7 @@ CLAIMS = (
         "Few samples leave features without dimensions (fifth largest D_f at T = 8)",
         at_most(0.2),
         "half of a pentagon's 2/5",
-        printed="no number printed; with few points the features are in disorder",
+        printed="with few points the features are in disorder; no number",
     ),
     PAPER.claim(
         "memorization-pentagon",
@@ -103,7 +103,7 @@ CLAIMS = (
         "Many samples have next to no dimension each (mean D_X at the largest T)",
         at_most(0.05),
         "both are small between the regimes, and D_X at large T",
-        printed="no number printed; beyond few points the dimensions of a sample are small",
+        printed="beyond few points the dimensions of a sample are small; no number",
     ),
     PAPER.claim(
         "memorization-bump-low",

@@ -80,21 +80,21 @@ CLAIMS = (
         at_least(0.02),
         "one seed of sixteen; its interval is Wilson's",
         selection="all seeds",
-        printed="no share printed; sub-optimal fits are plotted and show both loss curves",
+        printed="sub-optimal fits are plotted and show both loss curves; no share",
     ),
     TRAINED.claim(
         "perturbed-denser",
         "A denser feature pushes its neighbours away "
         "(mean of its two gaps at ratio 4, less 72 degrees)",
         at_least(0),
-        printed="no angle printed; a denser feature repels the others",
+        printed="a denser feature repels the others; no angle",
     ),
     TRAINED.claim(
         "perturbed-sparser",
         "The others close in on a sparser feature "
         "(mean of its two gaps at ratio 0.4, less 72 degrees)",
         at_most(0),
-        printed="no angle printed; the others close in on a sparser feature",
+        printed="the others close in on a sparser feature; no angle",
     ),
     OURS.claim(
         "perturbed-base-rises",

@@ -76,8 +76,7 @@ CLAIMS = (
         "Trained networks and closed forms name the same region (share of cells)",
         at_least(0.85),
         "the blur around the boundaries",
-        printed="no share printed; trained models and closed forms show diagrams of the same "
-        "regions",
+        printed="trained models and closed forms show diagrams of the same regions; no share",
     ),
     REFERENCE.claim(
         "T4-table",

@@ -69,7 +69,7 @@ CLAIMS = (
         "largest strength",
         at_least(0),
         "a relation",
-        printed="no number at hand; penalising the number of active codes need not shrink them",
+        printed="penalising the number of active codes need not shrink them; no number at hand",
         explanation="One number is two penalties: 0.1 for each code that is on is far more than "
         "0.1 times a code of one half. A hypothesis, not tested at equal sparsity",
     ),
@@ -79,7 +79,7 @@ CLAIMS = (
         "each at its best strength",
         at_least(1),
         "a relation",
-        printed="no number at hand; its title promises better reconstruction with JumpReLU",
+        printed="its title promises better reconstruction with JumpReLU; no number at hand",
         explanation="The strengths with the highest cosine are not equally sparse, and JumpReLU "
         "has lost a seventh of its latents there",
     ),
@@ -89,15 +89,14 @@ CLAIMS = (
         "features that occur together less that on independent ones",
         at_least(0.05),
         "a visible difference",
-        printed="no number at hand; autoencoders narrower than the truth merge correlated features",
+        printed="autoencoders narrower than the truth merge correlated features; no number at hand",
     ),
     HEDGING.claim(
         "sae-hedging-all",
         "The same for every method (least difference of the methods)",
         at_least(0.05),
         "a visible difference",
-        printed="no number at hand; narrow autoencoders merge correlated features; which methods, "
-        "we cannot say",
+        printed="narrow autoencoders merge correlated features; no list of methods at hand",
     ),
     OURS.claim(
         "sae-no-hedging",

@@ -116,7 +116,7 @@ CLAIMS = (
         at_most(0.1),
         "a uniform norm between 0 and 1.2 would be there a quarter of the time",
         kind="shape",
-        printed="no share printed; norms of features are bimodal",
+        printed="norms of features are bimodal; no share",
         explanation="Norms without decay are spread; with decay of either sign they are not.",
     ),
     PAPER.claim(

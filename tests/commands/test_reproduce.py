@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 
 from circuitax.commands import accept, reproduce, run, suite
 from circuitax.config.catalogue import discover
+from circuitax.lab import runs
 from circuitax.lab.against_accepted import against_accepted
 from circuitax.lab.busy import held
 from circuitax.lab.runs import finished_runs, provenance, run_folder
@@ -123,6 +125,37 @@ def test_busy_is_not_failed(
     out = capsys.readouterr().out
     assert "house_walk  busy" in out and "FAILED" not in out
     assert "run this again to take the results: house_walk" in out and "failed: " not in out
+
+
+def test_results_may_lie_in_a_folder_of_any_name(
+    children: list[list[str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The folder of each process is handed to Hydra, whose grammar has its own use for signs."""
+    place = tmp_path / "Müller & Søn, [x]=1"
+    monkeypatch.setenv(runs.VARIABLE, str(place / "results"))
+    for _ in range(2):  # computed, and found again
+        assert reproduce.main(["only=house_walk", "scale=tiny"]) == 0
+    said = capsys.readouterr()
+    assert "is there already" in said.err and f"gallery: {place}" in said.out
+    (run,) = finished_runs("house_walk")
+    assert run.is_relative_to(place)
+    left = [json.loads(path.read_text()) for path in place.glob("results/.work/reproduce/*/*.json")]
+    assert sorted(item["status"] for item in left) == ["done", "reused"]
+    assert {item["run"] for item in left} == {run.name}
+
+
+def test_abandoned_work_goes_at_the_end_of_all(
+    children: list[list[str]], results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    work = results / ".work" / "0123456789ab"
+    work.mkdir(parents=True)
+    os.utime(work, (0, 0))
+    assert reproduce.main(["only=house_walk", "scale=tiny"]) == 0
+    (line,) = [text for text in capsys.readouterr().out.splitlines() if "removed" in text]
+    assert line.endswith("90 days, of 1 run: 0123456789ab") and not work.exists()
 
 
 def test_a_failure_is_named_and_the_rest_goes_on(

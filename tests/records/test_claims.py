@@ -109,6 +109,8 @@ def test_json_round_trip(measured: dict[str, Estimate]) -> None:
         ({"origin": "folklore"}, "origin='folklore' of claim 'c' must be one of"),
         ({"origin": "published", "printed": "0.75"}, "link of claim 'c' must not be empty"),
         (OF, "printed of claim 'c' must not be empty"),
+        ({"kind": "shape", **OF}, "printed of claim 'c' must not be empty"),
+        ({"kind": "identity", **OF}, "printed of claim 'c' must not be empty"),
         ({"link": "arXiv 2209.10652"}, "link='arXiv 2209.10652' of claim 'c' must start with"),
     ],
 )

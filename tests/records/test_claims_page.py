@@ -28,7 +28,7 @@ ROWS = [
     row("good", 1.0),
     row("bad", Estimate(2.0, 1.9, 2.1, 8, "mean"), explanation="the paper may round."),
     row("worse", 3.0, link="https://example.org/other"),
-    row("open", Estimate(1.05, 0.8, 1.3, 8, "mean"), "shape", printed=""),
+    row("open", Estimate(1.05, 0.8, 1.3, 8, "mean"), "shape", printed="it is near"),
     row("lacking", 1.0, unmet="no such head"),
     row("far", 1.0, not_run="no weights"),
     row("further", 1.0, not_run="no weights"),

@@ -209,11 +209,13 @@ def _squared_scores(circuits: _Circuits, block_entries: int) -> Array:
         start = jnp.minimum(i * size, d - size)  # at the end, rows that an earlier tile has are 0
         x, c = circuits.near[side], circuits.size[side][slice(*layers)]
         # All axes at once: a slice of layers by itself would be copied before the loop.
-        at, shape = [layers[0], 0, 0, 0], [layers[1] - layers[0], *x.shape[1:]]
-        axis = 2 if side else 3
-        at[axis], shape[axis] = start, size
-        rows = jax.lax.dynamic_slice(x, at, shape)
-        rows = rows if side else jnp.matrix_transpose(rows)
+        first, n = layers[0], layers[1] - layers[0]
+        if side:
+            shape = (n, n_heads, size, x.shape[3])
+            rows = jax.lax.dynamic_slice(x, (first, 0, start, 0), shape)
+        else:
+            shape = (n, n_heads, x.shape[2], size)
+            rows = jnp.matrix_transpose(jax.lax.dynamic_slice(x, (first, 0, 0, start), shape))
         rows = _pad_last(rows.astype(dtype) / c[..., None, None], width)
         return jnp.where((start + jnp.arange(size) >= i * size)[:, None], rows, 0)
 

@@ -11,10 +11,18 @@ from circuitax.commands.suite import Result, Suite
 from circuitax.config.catalogue import Entry, discover, upstream_order
 from circuitax.config.scale import SCALES
 from circuitax.config.schema import ConfigError
+from circuitax.lab.abandoned import WORK_DAYS, remove_abandoned
 from circuitax.lab.against_accepted import against_accepted
 from circuitax.lab.pages import write_pages
 from circuitax.lab.places import require_results
-from circuitax.lab.runs import finished_runs, provenance, results_folder, run_folder, shown
+from circuitax.lab.runs import (
+    finished_runs,
+    provenance,
+    results_folder,
+    run_folder,
+    shown,
+    work_folder,
+)
 from circuitax.lab.stop import StopFlag
 from circuitax.lab.times import COMPILING, DRAWING, times_of
 from circuitax.records.store import write_json
@@ -117,6 +125,8 @@ def _suite(
         _say(f"computed by another process, run this again to take the results: {', '.join(busy)}")
     if failed:
         _say(f"failed: {', '.join(failed)}")
+    if not (busy or failed):  # nothing of what was asked for is left to resume
+        remove_abandoned(work_folder(), WORK_DAYS, _say)
     return 1 if busy or failed else 0
 
 

@@ -93,8 +93,8 @@ class Claim:
             the source slips, and this is the corrected statement. ``"theorem"``: true by proof,
             such as closed forms, identities and union bounds. ``"ours"``: we say it, and so do
             reference numbers that we computed.
-        printed: The number or the sentence that the source prints, in our words. A relation may
-            leave it empty, a published number may not.
+        printed: The number or the sentence that the source prints, in our words. A published
+            claim has one, and says so where the source prints no number.
         link: Address of the source. A published claim has one.
 
     Raises:
@@ -123,7 +123,7 @@ class Claim:
                 raise ValueError(f"{given} of claim {self.id!r} must be one of {allowed}")
         needed = ["id", "source", "statement", "quantity", "why"]
         if self.origin == PUBLISHED:
-            needed += ["link", "printed"] if self.kind == "number" else ["link"]
+            needed += ["link", "printed"]
         for name in needed:
             if not getattr(self, name):
                 raise ValueError(f"{name} of claim {self.id!r} must not be empty")
@@ -138,8 +138,9 @@ class ClaimSource:
     """Where claims come from, and what those of one experiment have in common.
 
     ``paper = ClaimSource("induction-heads paper", kind="shape", n=16, origin="published",
-    link=papers.INDUCTION)``; then ``paper.claim("prefix-one-layer", "Share of ...", at_most(0.25),
-    "a relation")``. A variant with other defaults is ``dataclasses.replace(paper, n=5)``.
+    link=papers.INDUCTION, printed="no such head in one layer")``; then
+    ``paper.claim("prefix-one-layer", "Share of ...", at_most(0.25), "a relation")``. A variant
+    with other defaults is ``dataclasses.replace(paper, n=5)``.
 
     Attributes:
         source: As in `Claim`; a section may follow in each claim.
