@@ -57,7 +57,8 @@ def table(rows: list[dict[str, Any]], machine: dict[str, Any]) -> str:
         "",
         "Times of a step or of a token are in the rows of toy steps, of attention-only training",
         "and of reading tokens. Where the matmul peak binds, its share is the utilisation of the",
-        f"device in the model's operations (model-FLOP utilisation). {where_measured(rows)}",
+        "device in the model's operations (model-FLOP utilisation).",
+        where_measured(rows),
         "",
         f"Machine: {machine['cores']} cores, {machine['processor']}, {machine['backend']}; matrix "
         f"products {machine['matmul'] / 1e9:.0f} GFLOP/s, memory {machine['memory'] / 1e9:.0f} "
