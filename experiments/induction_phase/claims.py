@@ -24,6 +24,7 @@ CLAIMS = (
         at_least(0.75),
         MOST,
         section="in-context score over training (O1)",
+        printed="below 0.15 nats before, about 0.4 after one narrow window",
     ),
     PAPER.claim(
         "phase-share",
@@ -40,6 +41,7 @@ CLAIMS = (
         at_most(0.25),
         NONE,
         section="in-context score over training (O1)",
+        printed="one layer never jumps",
     ),
     PAPER.claim(
         "phase-smeared",
@@ -47,6 +49,7 @@ CLAIMS = (
         at_least(0.75),
         MOST,
         section="smeared keys (O7)",
+        printed="with smeared keys one layer has the change as well; no number",
     ),
     PAPER.claim(
         "phase-smeared-earlier",
@@ -57,6 +60,7 @@ CLAIMS = (
         section="smeared keys (O7)",
         explanation="no difference is seen: perhaps, with 32 symbols and two heads a layer, a "
         "previous-token head forms as fast as keys learn to be smeared",
+        printed="with smeared keys two layers have it earlier; no number",
     ),
     PAPER.claim(
         "prefix-two-layers",
@@ -64,6 +68,7 @@ CLAIMS = (
         at_least(0.75),
         MOST,
         section="prefix matching over training (O3)",
+        printed="prefix scores of some heads shoot up in the phase change; no number",
     ),
     PAPER.claim(
         "prefix-one-layer",
@@ -71,6 +76,7 @@ CLAIMS = (
         at_most(0.25),
         NONE,
         section="prefix matching over training (O3)",
+        printed="no such head in one layer",
     ),
     PAPER.claim(
         "icl-depth",
@@ -78,6 +84,7 @@ CLAIMS = (
         at_least(1),
         PILOT,
         section="in-context score over training (O1)",
+        printed="about 0.4 nats from two layers up; one layer never jumps",
     ),
     PAPER.claim(
         "bump-two-layers",
@@ -86,6 +93,7 @@ CLAIMS = (
         at_least(0.75),
         MOST,
         section="loss curves (O4)",
+        printed="a bump in the window, the only stretch that is not convex; no number",
     ),
     PAPER.claim(
         "bump-one-layer",
@@ -93,6 +101,7 @@ CLAIMS = (
         at_most(0.25),
         NONE,
         section="loss curves (O4)",
+        printed="no bump with one layer",
     ),
     PAPER.claim(
         "together-prefix",
@@ -101,6 +110,7 @@ CLAIMS = (
         at_least(0.75),
         MOST,
         section="simultaneity (argument 1)",
+        printed="both in one window, of 1 to 3 billion tokens in small models",
     ),
     PAPER.claim(
         "together-previous",
@@ -110,6 +120,7 @@ CLAIMS = (
         section="simultaneity (argument 1)",
         explanation="15 of 16 seeds; in the sixteenth the previous-token score perhaps goes on "
         "rising slowly after the phase change, so that its half way point comes last",
+        printed="prefix-matching heads form in the window; on previous-token heads no sentence",
     ),
     PAPER.claim(
         "previous-dissolves",
@@ -129,6 +140,7 @@ CLAIMS = (
         at_most(-2),
         PILOT,
         section="derivative of loss by log token index (O2)",
+        printed="before, the loss stops falling near index 50; after, it goes on",
     ),
     PAPER.claim(
         "index-one-layer",
@@ -136,6 +148,7 @@ CLAIMS = (
         at_least(-2),
         PILOT,
         section="derivative of loss by log token index (O2)",
+        printed="one layer has no such change; no number",
     ),
     PAPER.claim(
         "ablation-induction",
@@ -144,6 +157,8 @@ CLAIMS = (
         at_least(0.9),
         PILOT,
         section="ablations (O8)",
+        printed="induction heads do almost all in-context learning of small attention-only "
+        "models; no number",
     ),
     PAPER.claim(
         "pairs-phase",
@@ -153,6 +168,7 @@ CLAIMS = (
         at_least(0.75),
         MOST,
         section="in-context score of other pairs of positions (O14)",
+        printed="the score varies little between other pairs of positions; no number",
     ),
     PAPER.claim(
         "pivot-two-layers",
@@ -163,6 +179,7 @@ CLAIMS = (
         section="principal components of per-token losses (O5)",
         explanation="four fifths of the variance lie on one component, the repeated tokens' loss, "
         "which the change only speeds up: these texts may have too little else to be learned first",
+        printed="trajectories pivot inside the window; no number",
     ),
     PAPER.claim(
         "pivot-one-layer",
@@ -171,6 +188,7 @@ CLAIMS = (
         "half a right angle",
         section="principal components of per-token losses (O5)",
         explanation="one layer moves little, and its direction may be noise",
+        printed="the trajectory of one layer does not pivot; no number",
     ),
     PAPER.claim(
         "trace-keys",
@@ -182,6 +200,7 @@ CLAIMS = (
         section="trace of the QK circuit (O10)",
         explanation="it is 0.9 before the in-context score begins to fall steeply: perhaps the "
         "circuit's direction forms first, and its size then makes attention sharp",
+        printed="QK traces go with prefix scores, which shoot up in the window; no number",
     ),
     PAPER.claim(
         "trace-values",
@@ -190,6 +209,7 @@ CLAIMS = (
         at_least(0),
         "a relation: heads may copy before they match",
         section="trace of the OV circuit (O10)",
+        printed="OV eigenvalues go with copying scores; of the change itself no number",
     ),
     PAPER.claim(
         "ablation-others",
@@ -197,5 +217,6 @@ CLAIMS = (
         at_most(0),
         "a relation; the paper: ablating most other heads raises the score",
         section="ablations (O8)",
+        printed="removing most other heads raises the score; no number",
     ),
 )

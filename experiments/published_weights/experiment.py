@@ -14,11 +14,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
+from numpy.lib.format import MAGIC_PREFIX
 from tokenizers import Tokenizer
 
 from circuitax.circuits.composition import KINDS
 from circuitax.circuits.folding import fold_norms
 from circuitax.data.fingerprint import fingerprint
+from circuitax.data.tokenizer import check_tokenizer_file
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec
@@ -77,10 +79,10 @@ class Spec:
         for name, usual in NAMES.items():
             if getattr(self, name) not in ("", usual):
                 _require_weights(name, getattr(self, name))
-        for name, what in (("tokenizer", "a tokenizer.json"), ("tokens", "a .npy file")):
-            path = getattr(self, name)
-            if path and not Path(path).expanduser().is_file():
-                raise ValueError(f"{name}={path!r} must be {what}: there is no such file")
+        if self.tokenizer:
+            check_tokenizer_file(self.tokenizer)
+        if self.tokens:
+            _require_array("tokens", self.tokens)
 
     def outside_inputs(self) -> dict[str, str]:
         """Checksums of weights, tokenizer and text, so that new ones make another run."""
@@ -140,6 +142,17 @@ def _require_weights(name: str, place: str) -> None:
             f"{name}={place!r} must be a folder with a model or a weight file: there is no "
             f"{' or '.join(ENDINGS)}"
         )
+
+
+def _require_array(name: str, path: str) -> None:
+    """Refuse a path without a file, or with one that does not begin as arrays of NumPy do."""
+    try:
+        with Path(path).expanduser().open("rb") as file:
+            kind = file.read(len(MAGIC_PREFIX))
+    except OSError:
+        raise ValueError(f"{name}={path!r} must be a .npy file: there is no such file") from None
+    if kind != MAGIC_PREFIX:
+        raise ValueError(f"{name}={path!r} must be a .npy file: it is of another kind")
 
 
 def _open(spec: Spec, name: str) -> Model | None:

@@ -2,6 +2,8 @@
 
 import io
 import json
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,10 +16,12 @@ import pytest
 
 from circuitax.commands import accept, reproduce, run, suite
 from circuitax.config.catalogue import discover
+from circuitax.lab import runs
 from circuitax.lab.against_accepted import against_accepted
 from circuitax.lab.busy import held
 from circuitax.lab.runs import finished_runs, provenance, run_folder
 from circuitax.lab.stop import StopFlag
+from circuitax.lab.times import times_of
 
 
 class Child:
@@ -71,6 +75,17 @@ def test_the_suite(
     assert children[0][0] == sys.executable and "seed=1" in children[0]
     assert "[1/2] house_walk" in out and "[2/2] house_reader" in out
     assert "gallery: " in out and "claims:  " in out
+    (walk,), (reader,) = (finished_runs(name) for name in ("house_walk", "house_reader"))
+    assert set(times_of(walk)) == {"compiling", "drawing"} and set(times_of(reader)) == {
+        "compiling"
+    }
+    parts = [f"{name} {times_of(walk)[name]:.1f} s" for name in ("compiling", "drawing")]
+    said = f"{parts[0]}, computing [\\d.]+ s, {parts[1]}"
+    assert re.search(rf"house_walk +done +[\d.]+ s  {said}\n", out)
+    assert re.search(r"house_reader +done +[\d.]+ s  compiling [\d.]+ s, computing [\d.]+ s\n", out)
+    assert re.search(r"together +[\d.]+ s  compiling [\d.]+ s, computing [\d.]+ s, drawing", out)
+    assert reproduce.main(["only=house_reader", "scale=tiny", "seed=1"]) == 0
+    assert "compiling" not in capsys.readouterr().out, "nothing was computed"
     page = (results / "latest" / "README.md").read_text()
     assert "## house_walk" in page and "## house_reader" in page
     assert (results / "latest" / "CLAIMS.md").is_file()
@@ -110,6 +125,37 @@ def test_busy_is_not_failed(
     out = capsys.readouterr().out
     assert "house_walk  busy" in out and "FAILED" not in out
     assert "run this again to take the results: house_walk" in out and "failed: " not in out
+
+
+def test_results_may_lie_in_a_folder_of_any_name(
+    children: list[list[str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The folder of each process is handed to Hydra, whose grammar has its own use for signs."""
+    place = tmp_path / "Müller & Søn, [x]=1"
+    monkeypatch.setenv(runs.VARIABLE, str(place / "results"))
+    for _ in range(2):  # computed, and found again
+        assert reproduce.main(["only=house_walk", "scale=tiny"]) == 0
+    said = capsys.readouterr()
+    assert "is there already" in said.err and f"gallery: {place}" in said.out
+    (run,) = finished_runs("house_walk")
+    assert run.is_relative_to(place)
+    left = [json.loads(path.read_text()) for path in place.glob("results/.work/reproduce/*/*.json")]
+    assert sorted(item["status"] for item in left) == ["done", "reused"]
+    assert {item["run"] for item in left} == {run.name}
+
+
+def test_abandoned_work_goes_at_the_end_of_all(
+    children: list[list[str]], results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    work = results / ".work" / "0123456789ab"
+    work.mkdir(parents=True)
+    os.utime(work, (0, 0))
+    assert reproduce.main(["only=house_walk", "scale=tiny"]) == 0
+    (line,) = [text for text in capsys.readouterr().out.splitlines() if "removed" in text]
+    assert line.endswith("90 days, of 1 run: 0123456789ab") and not work.exists()
 
 
 def test_a_failure_is_named_and_the_rest_goes_on(

@@ -2,6 +2,8 @@
 
 import errno
 import json
+import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from shutil import copytree
@@ -141,6 +143,21 @@ def test_hydra_leaves_its_folders_apart(walk: Callable[..., int], results: Path)
     assert (left["status"], left["run"]) == ("done", finished_runs("house_walk")[0].name)
     assert (status.parent / ".hydra" / "config.yaml").is_file()
     assert {path.name for path in results.iterdir()} == {".work", "house_walk"}
+
+
+def test_abandoned_work_goes_once_all_that_was_asked_for_is_there(
+    walk: Callable[..., int], results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    work, days = results / ".work" / "0123456789ab", 100
+    work.mkdir(parents=True)
+    os.utime(work, (time.time() - days * 86_400,) * 2)
+    assert walk("fail=error") == 1
+    assert walk(f"hydra.run.dir={results / 'part'}") == 0  # as reproduce calls it
+    assert work.is_dir() and "removed" not in capsys.readouterr().err
+    assert walk() == 0
+    said = capsys.readouterr().err.splitlines()
+    assert said[-1].endswith("nobody touched for 90 days, of 1 run: 0123456789ab")
+    assert not work.exists()
 
 
 def test_the_paper_estimate_comes_first(

@@ -1,5 +1,6 @@
 """Sweeps: every job checked first, failures named at the end, runs merged with nothing missing."""
 
+import json
 import re
 import shutil
 from collections.abc import Callable
@@ -10,7 +11,7 @@ import pytest
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from omegaconf import DictConfig
 
-from circuitax.commands import collect
+from circuitax.commands import collect, job
 from circuitax.commands.run import help_text, main
 from circuitax.config.catalogue import checkout, discover, upstream_order
 from circuitax.config.cells import plan
@@ -35,6 +36,27 @@ def test_a_failing_job_does_not_stop_the_others(
     assert len(finished_runs("house_walk")) == 2
     logs = list(Path(finished_runs("house_walk")[0].parents[1]).glob(".work/sweeps/*/*/*.log"))
     assert sum("told to fail" in path.read_text() for path in logs) == 2
+
+
+def test_a_second_sweep_into_one_folder_reads_no_old_status(
+    walk: Callable[..., int],
+    results: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder = results / "own"
+    sweep = ["-m", *IN_THIS_PROCESS, f"hydra.sweep.dir={folder}", "seed=0,1"]
+    assert walk(*sweep) == 0
+    assert json.loads((folder / "1" / "status.json").read_text())["status"] == "done"
+    (folder / "stopped").write_text("15")  # of a sweep before: it stops nobody now
+    capsys.readouterr()
+    # As a job whose machine dies: it leaves no word of its own.
+    monkeypatch.setattr(job, "leave", lambda *word: None)
+    assert walk(*sweep) == 1
+    said = capsys.readouterr().err
+    assert said.count("is there already") == 2 and "0 of 2 jobs done" in said
+    summary = said[said.index("0 of 2 jobs done") :].splitlines()[1:]
+    assert [line.split(":")[0].strip() for line in summary] == ["missing", "missing"]
 
 
 def test_a_damaged_run_is_not_merged(

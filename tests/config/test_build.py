@@ -1,8 +1,10 @@
 """From a composed configuration to a spec: tuples, checks, and one line about what is wrong."""
 
+import dataclasses
 import math
 import typing
 from dataclasses import dataclass
+from enum import Enum
 from functools import reduce
 from typing import Any
 
@@ -13,8 +15,10 @@ from omegaconf.errors import ValidationError
 from circuitax.config.build import build, reject_unknown
 from circuitax.config.catalogue import discover
 from circuitax.config.cells import plan
+from circuitax.config.identity import outside_inputs
 from circuitax.config.scale import register_resolvers
 from circuitax.config.schema import ConfigError, fields, writable
+from circuitax.data.corpus import TextError
 
 
 @dataclass(frozen=True)
@@ -97,11 +101,12 @@ def test_a_missing_value_is_named() -> None:
 
 
 def test_wrong_values_of_every_field_cost_one_line() -> None:
-    """Every field of every experiment: numbers beyond bounds, below 0, not finite; other kinds.
+    """Every field of every experiment: numbers beyond bounds, 0, below 0, not finite; other kinds.
 
-    A field that several experiments share, such as those of the optimizer, is tried once.
+    Texts are tried as files that are not there or of another kind. A field that several experiments
+    share, such as those of the optimizer, is tried once.
     """
-    entries, tried = discover(), set()
+    entries, tried, untried = discover(), set(), set()
     for name in sorted(entries):
         (cell,) = plan([f"experiment={name}", "scale=tiny"], entries)[1]
         spec = type(cell.spec)
@@ -115,37 +120,79 @@ def test_wrong_values_of_every_field_cost_one_line() -> None:
             if (owner, field) in tried:
                 continue
             tried.add((owner, field))
-            default = getattr(owner, field, None)
-            for value in wrong_values(field, hint, default):
+            place = f"{name}.{path}" if owner is spec else f"{owner.__name__}.{field}"
+            values = wrong_values(place, hint, getattr(owner, field, None))
+            if not (values or dataclasses.is_dataclass(hint)):
+                untried.add(place)
+            for value in values:
                 config = typed.copy()
-                with pytest.raises((ConfigError, ValidationError)) as caught:
+                with pytest.raises((ConfigError, ValidationError, TextError)) as caught:
                     OmegaConf.update(config, path, [value] if "tuple" in str(hint) else value)
-                    build(spec, config)
-                if caught.type is ConfigError:
+                    outside_inputs(build(spec, config))
+                if caught.type is not ValidationError:
                     text = str(caught.value)
                     assert field in text, text
                     assert "\n" not in text and len(text) < 400, text
     assert len(tried) > 200
+    assert untried == {"TextSpec.column"}
 
 
-def wrong_values(field: str, hint: Any, default: Any) -> list[object]:
-    """What a field of this type must refuse."""
-    if hint is Any:  # a list whose items are of the default's type; some may be negative
+def wrong_values(place: str, hint: Any, default: Any) -> list[object]:
+    """What the field at a place must refuse, by its type."""
+    if hint is Any:  # a list whose items are of the default's type
         while isinstance(default, tuple):
             default = default[0]
-        found = [value for value in WRONG[type(default)] if field != "decay" or value != -1.0]
-        return [*found, ["much", default]]
-    kinds = set(typing.get_args(hint) or (hint,)) & WRONG.keys()
-    found = [value for kind in kinds for value in WRONG[kind]]
-    if field == "score_scale":  # below 0 it turns attention around, which is odd but defined
-        found.remove(-1.0)
-    return [2**63 if value == 2**31 else value for value in found] if "seed" in field else found
+        found = [*WRONG[type(default)], ["much", default]]
+    elif isinstance(hint, type) and issubclass(hint, Enum):
+        found = ["no-such-name", 0.5]
+    else:
+        found = [value for kind in plain_types(hint) for value in WRONG[kind]]
+    found = [value for value in found if value not in MEANT.get(place, ())]
+    return [2**63 if value == 2**31 else value for value in found] if "seed" in place else found
 
 
+def plain_types(hint: Any) -> set[type]:
+    """The types of `WRONG` of which a type is made."""
+    return {hint} & WRONG.keys() | {t for part in typing.get_args(hint) for t in plain_types(part)}
+
+
+FILES = ("/no/such/file", "no-such-name", "/etc/passwd")
 WRONG: dict[Any, list[object]] = {
-    int: [-1, 2**31, 2**63, 1.5, "many"],
-    float: [-1.0, math.inf, math.nan, "much"],
+    int: [-1, 0, 2**31, 2**63, 1.5, "many"],
+    float: [-1.0, 0.0, math.inf, math.nan, "much"],
     bool: [0.5, "perhaps"],
+    str: [*FILES],
+}
+# Values that have a meaning in some fields.
+MEANT: dict[str, tuple[object, ...]] = {
+    "OptimSpec.weight_decay": (0.0,),
+    "OptimSpec.b1": (0.0,),
+    "OptimSpec.b2": (0.0,),
+    "OptimSpec.momentum": (0.0,),
+    "OptimSpec.end_fraction": (0.0,),
+    "OptimSpec.warmup_steps": (0,),
+    "SparseTask.sparsity": (0.0,),  # every feature is always active
+    "TextSpec.path": ("/etc/passwd",),  # a text
+    "TextSpec.column": FILES,  # read with a data set alone, whose columns it is held against
+    "TextSpec.cache": FILES[:2],  # a folder that is made
+    "ToySpec.init_std": (0.0,),
+    "TransformerSpec.n_layers": (0,),  # a table of bigrams
+    "TransformerSpec.score_scale": (0.0, -1.0),  # even attention, and attention turned around
+    "TransformerSpec.start_token": (0,),
+    "TransformerSpec.init_scale": (0.0,),
+    "TransformerSpec.init_embed": (0.0,),
+    "published_weights.previous": (0,),  # a head, as are the next
+    "published_weights.inducers": (0,),
+    "text_induction.repeated_share": (0.0,),
+    "text_models.halvings": (0,),
+    "text_models.full_seeds": (0,),
+    "toy_adversarial.defence": (0.0,),
+    "toy_constructive.strength": (0.0,),  # independent neighbours
+    "toy_correlated.restarts": (0,),  # beside those from trained networks
+    "toy_demonstrate.restarts": (0,),
+    "toy_geometry.spread": (0.0,),
+    "toy_memorization.decay": (0.0,),
+    "toy_scaling.decay": (0.0, -1.0),  # an exponent
 }
 
 

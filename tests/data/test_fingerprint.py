@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from circuitax.data.corpus import TextError
 from circuitax.data.fingerprint import fingerprint
 from circuitax.data.text import TextSpec
 
@@ -55,4 +56,5 @@ def test_a_text_names_all_that_it_reads(tmp_path: Path) -> None:
     own = TextSpec().outside_inputs()
     assert set(own) == {"python"} and own["python"].startswith("3.")
     assert TextSpec(dataset=str(tmp_path)).outside_inputs() == {"dataset": fingerprint(tmp_path)}
-    assert TextSpec(dataset="no/such").outside_inputs() == {"dataset": "absent"}
+    with pytest.raises(TextError, match=r"^dataset='no/such' "):
+        TextSpec(dataset="no/such").outside_inputs()

@@ -40,10 +40,18 @@ def test_texts_that_cannot_be_used(
     (latin / "a.txt").write_bytes(b"caf\xe9")
     for options, message in (
         ([f"task.path={small.parent / 'nowhere'}"], "must be a file or a folder: there is none"),
+        (["task.tokenizer=nowhere.json"], "must be a tokenizer.json file: there is none"),
+        ([f"task.tokenizer={latin / 'a.txt'}"], "must be a tokenizer.json: it is not JSON"),
+        (["task.dataset=no/such"], "dataset='no/such' "),
+        ([f"task.cache={latin / 'a.txt'}"], "must be a folder: it is a file"),
+    ):
+        assert run.main(["experiment=text_models", "scale=tiny", *options]) == 2, "before any work"
+        said = capsys.readouterr().err
+        assert message in said and said.startswith("error: ") and said.count("\n") == 1
+    for options, message in (
         ([f"task.path={latin}"], "file 'a.txt' must be UTF-8: byte 0xe9 at 3"),
         ([f"task.path={small}"], "windows=4 must be at most 2: four times as many of 16 tokens"),
         ([f"task.path={small}", "task.d_vocab=5000"], "d_vocab=5000 must be at most"),
-        (["task.tokenizer=nowhere.json"], "must be a tokenizer.json file: there is none"),
     ):
         assert run.main(["experiment=text_models", "scale=tiny", *options]) == 1
         said = capsys.readouterr().err

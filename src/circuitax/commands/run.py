@@ -97,7 +97,9 @@ def _run(typed: list[str], entries: dict[str, Entry]) -> int:
     from circuitax.commands.status import forget_statuses, statuses, stopped_by
     from circuitax.config.cells import plan
     from circuitax.config.command_line import parse, quoted, split
+    from circuitax.lab.abandoned import WORK_DAYS, remove_abandoned
     from circuitax.lab.places import require_results
+    from circuitax.lab.runs import work_folder
     from circuitax.lab.stop import Stopped
 
     line = split(typed)
@@ -136,4 +138,8 @@ def _run(typed: list[str], entries: dict[str, Entry]) -> int:
         print(f"{len(left) - len(bad)} of {len(left)} jobs done", file=sys.stderr)
         for item in bad:
             print(f"  {item.status}: {' '.join(item.overrides)}: {item.reason}", file=sys.stderr)
+    # Only once all that was asked for is there: until then old work may be what this resumes. One
+    # that was given its folder is a part of a larger command, which may have more to resume.
+    if not (status or bad or given):
+        remove_abandoned(work_folder(), WORK_DAYS, partial(print, file=sys.stderr))
     return status or (1 if bad else 0)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from circuitax.data.corpus import Corpus, Document, TextError, build_corpus
-from circuitax.data.fingerprint import ABSENT, fingerprint
+from circuitax.data.fingerprint import fingerprint
 
 
 def dataset_corpus(
@@ -28,11 +28,7 @@ def dataset_corpus(
         TextError: If ``datasets`` is not installed, the dataset is not in the cache, or it has no
             such column of text or no ``train`` split.
     """
-    if find_spec("datasets") is None:
-        raise TextError(
-            f"dataset={name!r} needs the package 'datasets' (pip install -e .[datasets]), or give "
-            "path= a folder of text"
-        )
+    _require_library(name)
     rows = _load(name, cache)
     if column not in rows.column_names:
         raise TextError(f"column={column!r} must be one of {sorted(rows.column_names)}")
@@ -45,15 +41,23 @@ def dataset_corpus(
 
 
 def dataset_fingerprint(name: str) -> str:
-    """The checksum of a cached dataset, or of a folder with one; ``"absent"`` if there is none."""
+    """The checksum of a cached dataset, or of a folder with one.
+
+    Raises:
+        TextError: If there is none, or the library that reads it is not installed.
+    """
     if Path(name).expanduser().is_dir():
         return fingerprint(name)
+    _require_library(name)
+    return str(_load(name, None)._fingerprint)
+
+
+def _require_library(name: str) -> None:
     if find_spec("datasets") is None:
-        return ABSENT
-    try:
-        return str(_load(name, None)._fingerprint)
-    except TextError:
-        return ABSENT
+        raise TextError(
+            f"dataset={name!r} needs the package 'datasets' (pip install -e .[datasets]), or give "
+            "path= a folder of text"
+        )
 
 
 def _load(name: str, cache: str | None) -> Any:

@@ -15,6 +15,7 @@ from circuitax.data.fingerprint import fingerprint
 from circuitax.data.hub import dataset_corpus, dataset_fingerprint
 from circuitax.data.tokenizer import (
     SMALLEST_VOCABULARY,
+    check_tokenizer_file,
     corpus_tokenizer,
     largest_id,
     load_tokenizer,
@@ -65,12 +66,21 @@ class TextSpec:
             raise ValueError(
                 f"validation_fraction={self.validation_fraction} must lie between 0 and 1"
             )
+        if self.path and not Path(self.path).expanduser().exists():
+            raise ValueError(f"path={self.path!r} must be a file or a folder: there is none")
+        if self.tokenizer:
+            check_tokenizer_file(self.tokenizer)
+        if self.cache and Path(self.cache).expanduser().is_file():
+            raise ValueError(f"cache={self.cache!r} must be a folder: it is a file")
 
     def outside_inputs(self) -> dict[str, str]:
         """Checksums of the files that the spec names, by field: a changed text makes another run.
 
         The standard library is named by the version of the running Python, the English text by
         its checksum.
+
+        Raises:
+            TextError: If the data set that it names cannot be read.
         """
         found = {}
         if self.path:

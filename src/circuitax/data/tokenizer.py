@@ -68,8 +68,7 @@ def load_tokenizer(file: str | Path) -> Tokenizer:
         TextError: If the file is missing, unreadable, or has no boundary token ``<|endoftext|>``.
     """
     file = Path(file).expanduser()
-    if not file.is_file():
-        raise TextError(f"tokenizer={str(file)!r} must be a tokenizer.json file: there is none")
+    check_tokenizer_file(file)
     try:
         tokenizer = Tokenizer.from_file(str(file))
     except Exception as error:  # the library raises a bare Exception
@@ -79,6 +78,24 @@ def load_tokenizer(file: str | Path) -> Tokenizer:
     except ValueError as error:
         raise TextError(f"tokenizer={str(file)!r}: {error}") from None
     return _plain(tokenizer)
+
+
+def check_tokenizer_file(file: str | Path) -> None:
+    """Refuse a path without a file, or with a file that is no JSON object, at little cost.
+
+    Raises:
+        TextError: If it is neither; a file that passes may still hold no tokenizer.
+    """
+    file = Path(file).expanduser()
+    try:
+        with file.open("rb") as opened:
+            begins = opened.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")
+    except OSError:
+        raise TextError(
+            f"tokenizer={str(file)!r} must be a tokenizer.json file: there is none"
+        ) from None
+    if not begins.startswith(b"{"):
+        raise TextError(f"tokenizer={str(file)!r} must be a tokenizer.json: it is not JSON")
 
 
 def boundary_id(tokenizer: Tokenizer) -> int:

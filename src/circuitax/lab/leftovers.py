@@ -1,6 +1,7 @@
 """What earlier commands left behind: Hydra's folders go by age, compiled code goes by size.
 
-Work under way is never touched here: it is resumed by the command that began it, however old.
+Work under way is never touched here: it is resumed by the command that began it. What nobody came
+back to for long goes in ``abandoned.py``.
 """
 
 import shutil

@@ -20,8 +20,10 @@ SCALARS = "scalars.json"
 SETTLED = "settled.json"
 FIGURES = "figures"
 FIGURES_FAILED = "figures_failed.txt"
-# What is made again from the data of a run, when it is damaged or its source has changed.
-DERIVED = (CLAIMS, SCALARS, SETTLED, FIGURES, FIGURES_FAILED)
+TIMES = "times.json"
+# What is made again from the data of a run, when it is damaged or its source has changed, and how
+# long that took.
+DERIVED = (CLAIMS, SCALARS, SETTLED, FIGURES, FIGURES_FAILED, TIMES)
 ACCEPTED = "accepted"
 # The folder of a run's arrays. Of them git keeps small copies of weights, whose names begin with
 # PUBLISHED, and beside them the tokenizer.

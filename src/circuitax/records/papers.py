@@ -7,7 +7,8 @@ INDUCTION = (
 TOY_MODELS = "https://transformer-circuits.pub/2022/toy_model/index.html"
 TOY_MODELS_CODE = "https://github.com/anthropics/toy-models-of-superposition"
 TOY_MODELS_JAX = "https://github.com/adonath/toy-models-of-superposition-jax"
-STRUCTURES = "https://drp.elte.hu/"  # S0, "Some Structures in Transformer Architectures"
+# S0; the page of the programme it was written in is https://drp.elte.hu/.
+STRUCTURES = "https://vmenon04.github.io/projects/some-structures-in-transformer-architectures"
 ATTENTION = "https://arxiv.org/abs/1706.03762"
 KEY_VALUES = "https://arxiv.org/abs/2012.14913"
 PHASES = "https://arxiv.org/abs/2310.06301"
