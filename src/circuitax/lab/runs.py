@@ -52,6 +52,23 @@ def run_folder(experiment: str, run: str) -> Path:
     return results_folder() / experiment / run
 
 
+def accepted_run(experiment: str) -> Path:
+    """The accepted run of an experiment, below the results or else in the checkout.
+
+    Raises:
+        ValueError: If there is none, or no checkout: the wheel holds the library only.
+    """
+    # Results may be kept elsewhere; what was accepted is in the checkout all the same.
+    places = (results_folder(), checkout() / "results")
+    for folder in (place / experiment / ACCEPTED for place in places):
+        if (folder / PROVENANCE).is_file():
+            return folder
+    raise ValueError(
+        f"experiment={experiment} must have an accepted run: those of a clone of the repository "
+        f"are in {places[-1]}"
+    )
+
+
 def finished_runs(experiment: str) -> list[Path]:
     """Folders of the finished runs of an experiment, the oldest first; accepted ones left out."""
     folder = results_folder() / experiment
