@@ -27,6 +27,14 @@ FRAMEWORK = replace(
     n=4,
     link=papers.FRAMEWORK,
 )
+OURS = replace(
+    PAPER,
+    source="Ours, beside before-and-after attribution (O10)",
+    selection="finite seeds of three and four layers with heads of both kinds",
+    n=4,
+    origin="ours",
+    link="",
+)
 FORMED = replace(DEEP, selection="finite seeds of three and four layers with a matching head")
 DEEPER = replace(PAPER, selection="all finite seeds of five and of six layers")
 MLPS = replace(PAPER, selection="all finite seeds of two layers with MLPs", n=8)
@@ -163,15 +171,11 @@ CLAIMS = (
         n=8,
         printed="attribution is negative for induction heads; no number",
     ),
-    FORMED.claim(
+    OURS.claim(
         "depth-before-after-others",
         "... more than removing another head of their layers does: difference, nats",
         at_most(0),
         "a sign",
-        section="before-and-after attribution (O10)",
-        selection="finite seeds of three and four layers with heads of both kinds",
-        n=4,
-        printed="attribution is negative for induction heads; no number of other heads",
     ),
     TWO.claim(
         "depth-gain",

@@ -3,6 +3,8 @@
 O1 to O15 number the observations that are taken from the induction-heads paper.
 """
 
+from dataclasses import replace
+
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most
 
@@ -17,6 +19,7 @@ PAPER = ClaimSource(
     origin="published",
     link=papers.INDUCTION,
 )
+OURS = replace(PAPER, origin="ours", link="")
 CLAIMS = (
     PAPER.claim(
         "phase-two-layers",
@@ -112,25 +115,21 @@ CLAIMS = (
         section="simultaneity (argument 1)",
         printed="both in one window, of 1 to 3 billion tokens in small models",
     ),
-    PAPER.claim(
+    replace(
+        OURS, source="Ours, beside simultaneity (argument 1) of the induction-heads paper"
+    ).claim(
         "together-previous",
         "The same for the previous-token score of the first layer",
         at_least(0.75),
         MOST,
-        section="simultaneity (argument 1)",
-        explanation="15 of 16 seeds; in the sixteenth the previous-token score perhaps goes on "
-        "rising slowly after the phase change, so that its half way point comes last",
-        printed="prefix-matching heads form in the window; on previous-token heads no sentence",
     ),
-    PAPER.claim(
+    OURS.claim(
         "previous-dissolves",
         "The previous-token head of two layers looks back where a token is new to its text, and "
         "less where it is not, since there nothing reads it: share of attention at the end of "
         "training, new tokens minus repeated ones",
         at_least(0.1),
         "fixed before the two were looked at apart; together they are at 0.55",
-        origin="ours",
-        link="",
     ),
     PAPER.claim(
         "index-two-layers",
@@ -202,14 +201,12 @@ CLAIMS = (
         "circuit's direction forms first, and its size then makes attention sharp",
         printed="QK traces go with prefix scores, which shoot up in the window; no number",
     ),
-    PAPER.claim(
+    replace(OURS, source="Ours, beside the trace of the QK circuit (O10)").claim(
         "trace-values",
         "That of the OV circuit of the prefix-matching head rises with it: eigenvalue score at the "
         "end of the change minus at its beginning",
         at_least(0),
         "a relation: heads may copy before they match",
-        section="trace of the OV circuit (O10)",
-        printed="OV eigenvalues go with copying scores; of the change itself no number",
     ),
     PAPER.claim(
         "ablation-others",

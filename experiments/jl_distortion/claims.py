@@ -59,9 +59,7 @@ CLAIMS = (
         "dependence between pairs is weak in high dimension",
         n=24,
     ),
-    ClaimSource(
-        "Li, Hastie and Church 2006", origin="published", link=papers.SPARSE_PROJECTIONS
-    ).claim(
+    ClaimSource("Ours, on very sparse maps of Li, Hastie and Church 2006", origin="ours").claim(
         "li-one-hot",
         "On one-hot features very sparse maps (density 1/√n) are worse than Gaussian ones: "
         "ratio of worst distortions",
@@ -69,7 +67,6 @@ CLAIMS = (
         "standard deviations are as 2.5 to 1 at n = 512, by the fourth moment of entries",
         kind="shape",
         n=8,
-        printed="maps of density 1/√n lose accuracy on heavy-tailed vectors; no number at hand",
     ),
 )
 

@@ -27,8 +27,11 @@ HEADS = ClaimSource(
     link=papers.FRAMEWORK,
 )
 TERMS = replace(HEADS, source="framework paper, term importance analysis")
-ABLATIONS = replace(
-    HEADS, source="induction-heads paper, two kinds of ablation", link=papers.INDUCTION
+OURS = replace(
+    HEADS,
+    source="Ours, with the two kinds of ablation of the induction-heads paper",
+    origin="ours",
+    link="",
 )
 CLAIMS = (
     HEADS.claim(
@@ -177,11 +180,10 @@ CLAIMS = (
         at_least(0),
         printed="4.0 nats against 0.05",
     ),
-    ABLATIONS.claim(
+    OURS.claim(
         "primed-previous-through-patterns",
         "removing the previous-token head costs more when patterns react than when they are "
         "kept, nats",
         at_least(0),
-        printed="with patterns kept only V-paths react; no number of this head",
     ),
 )

@@ -31,6 +31,7 @@ PLACES = replace(
     "hand",
 )
 OURS = replace(PAPER, source="ours, controls", origin="ours", link="")
+CLEARER = replace(OURS, source="Ours, beside the circles and clusters of arXiv 2603.09972")
 A_LOT = "a strong correlation, or most of the range of cosines"
 DEPENDENT = ("circular", "clustered")
 
@@ -72,7 +73,7 @@ CLAIMS = (
         at_least(0.8),
         A_LOT,
     ),
-    DECAY.claim(
+    CLEARER.claim(
         "constructive-circle-decay",
         "Weight decay makes the circle clearer (that correlation at decay 0.3 less that without "
         "decay)",
@@ -90,7 +91,7 @@ CLAIMS = (
         explanation="With little decay one feature of a cluster often leaves the others, towards "
         "the free side of the circle; at 0.3 the mean is above 1.",
     ),
-    DECAY.claim(
+    CLEARER.claim(
         "constructive-clusters-decay",
         "Weight decay makes clusters clearer (that difference at decay 0.3 less that without "
         "decay)",

@@ -21,6 +21,12 @@ FRAMEWORK = ClaimSource(
 )
 TERMS = replace(FRAMEWORK, source="framework paper, term importance analysis")
 INDUCTION = replace(FRAMEWORK, source="induction-heads paper", link=papers.INDUCTION)
+OURS = replace(
+    FRAMEWORK,
+    source="Ours, with the two kinds of ablation of the induction-heads paper",
+    origin="ours",
+    link="",
+)
 IDENTITY = ClaimSource(
     "induction-heads paper; section 1.6 of our reference", kind="identity", origin="theorem"
 )
@@ -211,14 +217,12 @@ CLAIMS = (
         printed="induction heads do almost all in-context learning of small attention-only "
         "models; no number",
     ),
-    INDUCTION.claim(
+    OURS.claim(
         "previous-through-patterns",
         "Removing the previous-token head costs more when patterns react than when they are "
         "kept, nats",
         at_least(0),
         "a relation: it acts through K",
-        section="two kinds of ablation",
-        printed="with patterns kept only V-paths react; no number of this head",
     ),
     IDENTITY.claim(
         "ablation-identity",

@@ -18,7 +18,6 @@ CONSTRUCTIVE = "https://arxiv.org/abs/2603.09972"
 SKIP_TRIGRAMS = "https://www.lesswrong.com/posts/b5HNYh9ne5vEkX5ag"
 ARENA = "https://github.com/callummcdougall/ARENA_3.0"
 CODES = "https://doi.org/10.1002/j.1538-7305.1952.tb01393.x"
-SPARSE_PROJECTIONS = "https://doi.org/10.1145/1150402.1150436"
 
 # In the order of the claims page; a claim belongs to the paper that its link leads to.
 TITLES = {
