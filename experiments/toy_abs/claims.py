@@ -74,8 +74,7 @@ CLAIMS = (
         at_most(0.1),
         "one or two of twenty may look pure",
         printed="all neurons are polysemantic at density 0.001",
-        explanation="Features are so rare that some networks have no neuron in use after 3,000 "
-        "steps of 256 samples.",
+        explanation="Features are so rare that some networks have no neuron in use at the end.",
     ),
     OURS.claim(
         "abs-beyond",
@@ -83,8 +82,9 @@ CLAIMS = (
         "unexplained share is below one half, over n_hidden / 2)",
         at_least(1),
         "without superposition it is at most 1",
-        explanation="Importances fall so steeply (0.64^i) that the eleventh feature is worth a "
-        "hundredth of the first: neurons are shared, and what is gained is not counted here.",
+        explanation="Importances fall so steeply that the twenty-first of 100 features (0.8^20) is "
+        "worth a hundredth of the first: neurons are shared, and what is gained is not counted "
+        "here.",
     ),
     PAPER.claim(
         "abs-motif",
@@ -94,7 +94,7 @@ CLAIMS = (
         "it is the paper's example; more than one seed in ten",
         printed="asymmetric superposition: in 2 and -1/2, out 1/2 and 2, and an inhibiting neuron",
         explanation="None of 64 networks has it at p = 0.5, where neurons have one feature each; "
-        "59 of 64 have it at p = 0.1. The density of 0.5 is that of a later exercise, the paper "
+        "61 of 64 have it at p = 0.1. The density of 0.5 is that of a later exercise, the paper "
         "gives none.",
     ),
     OURS.claim(
