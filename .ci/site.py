@@ -1,10 +1,14 @@
-"""What the site has beyond docs/: results with figures, notebooks as pages, and public names."""
+"""What the site has beyond docs/: results with figures, notebooks run as pages, public names."""
 
 import ast
 import re
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parent.parent
@@ -22,9 +26,8 @@ def on_files(files: Files, config: Any) -> Files:
     for file in list(files):
         if file.src_uri.startswith("notebooks/") and file.src_uri.endswith(".py"):
             files.remove(file)
-            text = Path(str(file.abs_src_path)).read_text(encoding="utf-8")
-            name = file.src_uri.removesuffix(".py") + ".md"
-            files.append(File.generated(config, name, content=as_markdown(text)))
+            for name, content in run_notebook(Path(str(file.abs_src_path))):
+                files.append(File.generated(config, f"notebooks/{name}", content=content))
     face = (ROOT / "src/circuitax/__init__.py").read_text(encoding="utf-8")
     files.append(File.generated(config, "api.md", content=api_page(face)))
     return files
@@ -41,16 +44,16 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     return markdown.replace(f"]({up}../results/", f"]({up}results/")
 
 
-def as_markdown(script: str) -> str:
-    """A script in the percent format as a page: comments as text, code in fences."""
-    parts = []
-    for cell in re.split(r"^# %%", script, flags=re.MULTILINE)[1:]:
-        head, _, body = cell.partition("\n")
-        if "[markdown]" in head:
-            parts.append(re.sub(r"^# ?", "", body, flags=re.MULTILINE).strip())
-        else:
-            parts.append(f"```python\n{body.strip()}\n```")
-    return "\n\n".join(parts) + "\n"
+def run_notebook(source: Path) -> list[tuple[str, bytes]]:
+    """The page of a notebook and its pictures, by name; it runs in a process of its own."""
+    program = Path(__file__).with_name("notebook_page.py")
+    with tempfile.TemporaryDirectory() as folder:
+        # -P: the folder of the program holds a site.py, which is not Python's.
+        command = [sys.executable, "-P", str(program), str(source), folder]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise PluginError(f"{source.name} does not run: {done.stderr[-2000:]}")
+        return [(path.name, path.read_bytes()) for path in sorted(Path(folder).iterdir())]
 
 
 def api_page(face: str) -> str:

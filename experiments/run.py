@@ -3,6 +3,8 @@
 import sys
 
 from circuitax.commands.run import main
+from circuitax.lab.cores import one_device_a_core
 
 if __name__ == "__main__":
+    one_device_a_core()
     sys.exit(main())

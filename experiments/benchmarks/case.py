@@ -28,6 +28,7 @@ class Case:
         theirs: The same work by the peer, or None where there is only the machine's peak.
         peer: Who that is, with version and setting.
         target: Least ratio theirs / ours, or None.
+        wanted: What else is wanted of ours: an amount with its unit, and a share of the limit.
         flops: Floating-point operations that one figure of ours needs at least, as multiplications
             and additions of its matrix products.
         moved: Bytes that it moves to and from memory at least.
@@ -47,6 +48,7 @@ class Case:
     theirs: Callable[[], float] | None = None
     peer: str = ""
     target: float | None = None
+    wanted: str = ""
     flops: float = 0.0
     moved: float = 0.0
     draws: float = 0.0
@@ -104,6 +106,7 @@ class Rounds:
             "ours": ours,
             "peer": case.peer,
             "target": case.target,
+            "wanted": case.wanted,
             "rounds": len(self.ours),
             "noisy_rounds": sum(self.noisy()),
             "processors_of_others": statistics.median(self.others),

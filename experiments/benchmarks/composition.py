@@ -26,7 +26,7 @@ from experiments.benchmarks.peer import Peer
 from experiments.benchmarks.profiled import time_by_kind
 
 PEER = "TransformerLens 3.9.0 on PyTorch 2.13.0, all_composition_scores"
-TARGET = 25.0
+TARGET = 30.0
 TOLERANCE = 1e-4
 
 
@@ -67,7 +67,10 @@ def cases(stack: ExitStack) -> list[Case]:
     return [
         time_case(SHARED, peer),
         memory_case(SHARED, peer),
-        *(case for size in (MIDDLE, LARGE) for case in (time_case(size), memory_case(size))),
+        time_case(MIDDLE),
+        memory_case(MIDDLE),
+        time_case(LARGE, wanted="45 s, 70 %"),
+        memory_case(LARGE, wanted="2,300 MB"),
     ]
 
 
@@ -114,13 +117,16 @@ def require_equal(ours: np.ndarray, theirs: np.ndarray) -> None:
         raise RuntimeError(f"the two sides' scores differ by {gap:.2g}, more than {TOLERANCE}")
 
 
-def time_case(size: Size, peer: Peer | None = None, *, target: float = TARGET) -> Case:
+def time_case(
+    size: Size, peer: Peer | None = None, *, target: float = TARGET, wanted: str = ""
+) -> Case:
     """Time of all three kinds, against the peer if there is one.
 
     Args:
         size: Of the model.
         peer: A running ``peers/transformer_lens_composition.py``.
         target: Least ratio that is wanted of it.
+        wanted: What else is wanted.
     """
     scores = our_scores(size)
     checked = False
@@ -145,6 +151,7 @@ def time_case(size: Size, peer: Peer | None = None, *, target: float = TARGET) -
         theirs=partial(their_round, peer) if peer else None,
         peer=PEER if peer else "",
         target=target if peer else None,
+        wanted=wanted,
         flops=size.flops,
         moved=size.weights_mb * 2**20,
         parts=lambda: time_by_kind(scores),
@@ -153,7 +160,7 @@ def time_case(size: Size, peer: Peer | None = None, *, target: float = TARGET) -
     )
 
 
-def memory_case(size: Size, peer: Peer | None = None) -> Case:
+def memory_case(size: Size, peer: Peer | None = None, *, wanted: str = "") -> Case:
     """Peak of memory of a process that does nothing else; arguments as for `time_case`."""
 
     @cache  # the same in every round, and a minute at the largest size
@@ -171,6 +178,7 @@ def memory_case(size: Size, peer: Peer | None = None) -> Case:
         ours=ours,
         theirs=partial(their_round, peer) if peer else None,
         peer=PEER if peer else "",
+        wanted=wanted,
         floors={"weights and JAX": lambda: size.weights_mb + jax_alone_mb()},
         note=f"the weights are {size.weights_mb:.0f} MB of it; measured once",
     )

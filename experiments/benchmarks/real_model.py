@@ -28,13 +28,14 @@ from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as forward_run
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.models.pretrained import load_pretrained
-from circuitax.models.smollm2 import has_smollm2
+from circuitax.models.smollm2 import has_smollm2, smollm2_file
 from circuitax.models.transformer import init_model
 from experiments.benchmarks import composition
 from experiments.benchmarks.case import Case
 from experiments.benchmarks.export_llama import hub_folder, lens_weights, smollm2_spec
-from experiments.benchmarks.memory import peak_mb
+from experiments.benchmarks.memory import jax_alone_mb, peak_mb
 from experiments.benchmarks.peer import Peer
+from experiments.benchmarks.profiled import time_by_kind
 
 TRANSFORMERS = "transformers 5.23 on PyTorch 2.13.0, LlamaForCausalLM, eager"
 LENS = "TransformerLens 3.9.0 on PyTorch 2.13.0"
@@ -67,10 +68,8 @@ def model_cases(
     reader = stack.enter_context(Peer("transformers_llama.py"))
     opener = stack.enter_context(Peer("transformers_llama.py"))
     patcher = stack.enter_context(Peer("transformer_lens_patching.py"))
-    n = sum(leaf.size for leaf in jax.tree.leaves(model))
-    weights = f"the weights are {4 * n / 2**20:.0f} MB in float32"
     return [
-        *_opening(folder, opener, weights),
+        *_opening(folder, opener, sum(leaf.nbytes for leaf in jax.tree.leaves(model))),
         *(_reading(model, folder, reader, length) for length in lengths),
         _patching(model, config, lens, patcher),
     ]
@@ -81,7 +80,11 @@ def random_model(spec: TransformerSpec) -> Model:
     return init_model(jax.random.key(0), spec, jnp.float32)
 
 
-def _opening(folder: Path, peer: Peer, weights: str) -> list[Case]:
+def _opening(folder: Path, peer: Peer, n_bytes: int) -> list[Case]:
+    weights = f"the weights are {n_bytes / 2**20:.0f} MB in float32"
+    held = {"weights and JAX": lambda: n_bytes / 2**20 + jax_alone_mb()}
+    file = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
+
     def ours(source: str | Path) -> float:
         start = time.perf_counter()
         jax.block_until_ready(load_pretrained(source))
@@ -98,6 +101,7 @@ def _opening(folder: Path, peer: Peer, weights: str) -> list[Case]:
             partial(ours, folder),
             lambda: peer.ask(action="load", folder=str(folder))["seconds"] if theirs() else 0.0,
             TRANSFORMERS,
+            moved=file + n_bytes,
             note=f"{weights}; files in the system's cache on both sides; the peer maps the file, "
             "and reads it when it is used",
         ),
@@ -107,18 +111,26 @@ def _opening(folder: Path, peer: Peer, weights: str) -> list[Case]:
             _peak(str(folder)),
             lambda: theirs()["peak_mb"],
             TRANSFORMERS,
+            floors=held,
             note=f"{weights}; JAX itself is about 200 MB; the peer has not read its weights yet; "
             "measured once",
         ),
     ]
     if has_smollm2():
-        said = f"{weights}, dequantised from 93 MB; wanted: under 10 s"
         found += [
-            Case("opening SmolLM2-135M, GGUF Q4_1", "s", partial(ours, "smollm2"), note=said),
+            Case(
+                "opening SmolLM2-135M, GGUF Q4_1",
+                "s",
+                partial(ours, "smollm2"),
+                wanted="10 s",
+                moved=smollm2_file().stat().st_size + n_bytes,
+                note=f"{weights}, dequantised from 93 MB",
+            ),
             Case(
                 "opening SmolLM2-135M, GGUF Q4_1: peak memory of the process",
                 "MB",
                 _peak("smollm2"),
+                floors=held,
                 note=f"{weights}; JAX itself is about 200 MB, the mapped file 93 MB; measured once",
             ),
         ]
@@ -214,10 +226,27 @@ def _patching(model: Model, config: dict[str, Any], lens: Path, peer: Peer) -> C
         theirs,
         f"{LENS}, patching.py",
         PATCH_TARGET,
-        note=f"the donor's run is inside; same weights, effects equal to {TOLERANCE:g} of the "
-        f"largest value; the peer makes one pass a head, patches {len(asked)} heads, one a layer, "
-        "and is counted as if all",
+        flops=patching_flops(model, PROMPT),
+        parts=lambda: time_by_kind(ours),
+        note="operations are those of weights behind each head, and of one run of either text; "
+        "ours makes every run whole; the donor's run is inside; same weights, effects equal to "
+        f"{TOLERANCE:g} of the largest value; the peer makes one pass a head, patches "
+        f"{len(asked)} heads, one a layer, and is counted as if all",
     )
+
+
+def patching_flops(model: Model, n_ctx: int) -> float:
+    """Operations of weights that lie behind each head, and of one run of both texts, logits aside.
+
+    A head of layer l moves what this layer's MLP does, and all that later layers do.
+    """
+    n_layers = model.n_layers
+    layer, mlp = (
+        sum(W.size for W in jax.tree.leaves(part)) / n_layers
+        for part in (model.blocks, model.blocks.mlp)
+    )
+    behind = sum(mlp + (n_layers - 1 - below) * layer for below in range(n_layers))
+    return 2.0 * n_ctx * (model.n_heads * behind + 2 * n_layers * layer)
 
 
 def composition_cases(stack: ExitStack) -> list[Case]:

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from circuitax.lab.runs import VARIABLE
 from experiments.benchmarks.case import Case
 
-EXPERIMENTS = ("toy_intro", "text_models")
-TARGET_SECONDS = 10.0
+# What is started, and the seconds that it may take.
+EXPERIMENTS = {"toy_intro": 1.5, "text_models": 2.5}
 PATIENCE_SECONDS = 300.0
 
 
@@ -35,7 +35,7 @@ class Start(NamedTuple):
 
 def cases(_: ExitStack) -> list[Case]:
     """One toy ensemble, one of transformers."""
-    return [_case(name) for name in EXPERIMENTS]
+    return [_case(*item) for item in EXPERIMENTS.items()]
 
 
 def first_steps(experiment: str) -> Start:
@@ -76,7 +76,7 @@ def imports_alone(experiment: str) -> float:
     return time.perf_counter() - began
 
 
-def _case(experiment: str) -> Case:
+def _case(experiment: str, seconds: float) -> Case:
     starts: list[Start] = []
 
     def ours() -> float:
@@ -97,10 +97,11 @@ def _case(experiment: str) -> Case:
         name=f"start of `experiments.run experiment={experiment} scale=tiny` to its first steps",
         unit="s",
         ours=ours,
+        wanted=f"{seconds:g} s",
         floors={"imports": lambda: starts[-1].imports},
         parts=parts,
-        note=f"wanted: under {TARGET_SECONDS:.0f} s; a new process, imports and configuration with "
-        "it, compiled code in the cache of the round before",
+        note="a new process, imports and configuration with it, compiled code in the cache of the "
+        "round before",
     )
 
 

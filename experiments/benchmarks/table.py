@@ -53,6 +53,12 @@ def table(rows: list[dict[str, Any]], machine: dict[str, Any]) -> str:
         "timed alone, all in the same rounds. Its share is how much of our figure the limit alone",
         "would take: at 100 % nothing is left to gain. Where the rest goes stands in the notes.",
         "Rounds in which others used the machine are repeated; rows that stay noisy say so.",
+        "The target is what is wanted: a ratio, an amount of ours, or a share of the limit.",
+        "",
+        "Times of a step or of a token are in the rows of toy steps, of attention-only training",
+        "and of reading tokens. Where the matmul peak binds, its share is the utilisation of the",
+        "device in the model's operations (model-FLOP utilisation).",
+        where_measured(rows),
         "",
         f"Machine: {machine['cores']} cores, {machine['processor']}, {machine['backend']}; matrix "
         f"products {machine['matmul'] / 1e9:.0f} GFLOP/s, memory {machine['memory'] / 1e9:.0f} "
@@ -68,12 +74,11 @@ def table(rows: list[dict[str, Any]], machine: dict[str, Any]) -> str:
         ratio = "-"
         if "ratio" in row:
             ratio = f"{row['ratio']:.1f}x ({row['ratio_low']:.1f} to {row['ratio_high']:.1f})"
-        target = "-" if row["target"] is None else f"{row['target']:g}x"
         limit, share = row.get("limit", "-"), "-"
         if "share_of_limit" in row:
             share = f"{row['share_of_limit']:.0%}"
         lines.append(
-            f"| {row['name']} | {row['ours']:.3g} {row['unit']} | {theirs} | {ratio} | {target} "
+            f"| {row['name']} | {row['ours']:.3g} {row['unit']} | {theirs} | {ratio} | {aim(row)} "
             f"| {limit} | {share} | {row['peer'] or '-'} |"
         )
         noise = ""
@@ -88,6 +93,22 @@ def table(rows: list[dict[str, Any]], machine: dict[str, Any]) -> str:
             counted = f"{rounds}, {row['date']}."
             notes.append(f"- {row['name']}: {said}{where_it_goes(row)}{counted}{noise}")
     return "\n".join([*lines, "", *notes, ""])
+
+
+def where_measured(rows: list[dict[str, Any]]) -> str:
+    """Whether any row was measured on something else than a CPU, as a sentence."""
+    backends = [row.get("backend", "cpu") for row in rows]
+    elsewhere = sorted(set(backends) - {"cpu"})
+    if not elsewhere:
+        return "Every row was measured on a CPU; nothing was measured on a GPU."
+    counts = ", ".join(f"{backends.count(name)} on {name}" for name in elsewhere)
+    return f"Of {len(rows)} rows, {counts}; the others on a CPU."
+
+
+def aim(row: dict[str, Any]) -> str:
+    """What is wanted of a row: a ratio, and what else."""
+    ratio = "" if row["target"] is None else f"{row['target']:g}x"
+    return ", ".join(filter(None, [ratio, row.get("wanted", "")])) or "-"
 
 
 def where_it_goes(row: dict[str, Any]) -> str:
@@ -145,7 +166,8 @@ def main(arguments: list[str] | None = None) -> None:
         kept = [row for row in rows_before(options.out) if row["module"] not in chosen]
         for name, case in tqdm(todo, unit="row", disable=None):
             row = measure(case, options.rounds, speeds)
-            rows.append({"module": name, "date": machine["date"], **row})
+            made = {"module": name, "date": machine["date"], "backend": machine["backend"]}
+            rows.append(made | row)
             whole = sorted(kept + rows, key=lambda row: row["module"])
             write(whole, machine, options.out)  # a run that is stopped keeps its rows
     print(table(rows, machine))

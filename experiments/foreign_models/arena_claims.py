@@ -82,6 +82,7 @@ ARENA_CLAIMS = (
         at_least(2),
         "twice as much",
         kind="shape",
+        printed="head 1.0 looks from the end token to broken positions; no number",
     ),
     table(
         PALINDROME,
@@ -102,8 +103,9 @@ ARENA_CLAIMS = (
         at_least(0.99),
         "blind there",
         kind="shape",
-        n=2000,
+        n=1000,
         selection="1,000 random palindromes, one pair broken",
+        printed="2 of 2,500 texts, broken only at 17 or 19, answered wrong, none right",
     ),
     PALINDROME.claim(
         "palindrome-sighted",
@@ -113,6 +115,7 @@ ARENA_CLAIMS = (
         kind="shape",
         n=1000,
         selection="1,000 random palindromes, one pair broken",
+        printed="1 other of 2,500 texts answered wrong",
     ),
     PALINDROME.claim(
         "palindrome-path",
@@ -121,6 +124,7 @@ ARENA_CLAIMS = (
         at_least(1),
         "clearly the largest of nine",
         kind="shape",
+        printed="head 1.0, by way of 0.0, says that it is none; no number",
     ),
     closes(PALINDROME, "palindrome-closes", "nine paths and the bias"),
     # August
@@ -156,6 +160,7 @@ ARENA_CLAIMS = (
         at_least(0.4),
         "most of it; a gets none",
         kind="shape",
+        printed="head 0.1 looks at earlier copies, of all letters but a; no number",
     ),
     UNIQUE.claim(
         "unique-copies-0.2",
@@ -164,6 +169,7 @@ ARENA_CLAIMS = (
         at_least(0.1),
         "clearly more",
         kind="shape",
+        printed="head 0.2 looks at earlier copies of a, b and g; no number",
     ),
     UNIQUE.claim(
         "unique-signs",
@@ -275,6 +281,7 @@ ARENA_CLAIMS = (
         at_most(1e-3),
         "a tenth of a per cent",
         kind="shape",
+        printed="attention is even; no number",
     ),
     SIGN.claim(
         "sign-follows",
@@ -282,6 +289,7 @@ ARENA_CLAIMS = (
         at_least(0.9999),
         "a line",
         kind="shape",
+        printed="the head writes the running mean; no number",
     ),
     SIGN.claim(
         "sign-fires",

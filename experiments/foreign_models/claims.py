@@ -38,6 +38,7 @@ CLAIMS = (
         n=1,
         kind="shape",
         selection="five strings",
+        printed="above 98 % at 24, 26, 28, 30 and 32",
     ),
     replace(BRACKET, origin="correction").claim(
         "bracket-more-towers",
@@ -71,6 +72,7 @@ CLAIMS = (
         n=1,
         kind="shape",
         selection="one model",
+        printed="close to -1",
     ),
     table(
         BRACKET,
@@ -91,6 +93,7 @@ CLAIMS = (
         at_least(1),
         "clearly",
         kind="shape",
+        printed="2.0 brings the total, 2.1 looks for wrong suffixes; no number",
     ),
     closes(BRACKET, "bracket-closes", "heads, MLPs, embedding and biases"),
     # Progress measures

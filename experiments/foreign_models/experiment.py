@@ -96,9 +96,8 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         found |= read
         sizes = {size: getattr(model, size) for size in SIZES[task]}
         notes["models"][task] = sizes | {"texts": spec.texts}
-    for quantity in ("copies-top-path", "copies-unseen"):
-        if f"{quantity}-n" in found:
-            notes["examples"][quantity] = int(found.pop(f"{quantity}-n"))
+    for name in [name for name in found if name.endswith("-n")]:
+        notes["examples"][name.removesuffix("-n")] = int(found.pop(name))
     names = found.pop("palindrome-path-names", None)
     data = xr.Dataset({name: _variable(name, value) for name, value in found.items()})
     if names is not None:

@@ -46,7 +46,6 @@ def read(model: Model, texts: int, key: jax.Array) -> dict[str, object]:
     return (
         {
             "copies-unseen": _unseen(model, 6000, n_unseen),
-            "copies-unseen-n": n_unseen,
             "copies-accuracy": float(right[batch.marked[:, :-1]].mean()),
             "copies-by-place": by_place.mean(axis=0),
             "copies-mean-ablation": rises[0],
@@ -94,11 +93,11 @@ def _marked_loss(logits: Float[Array, "n_ctx d_vocab"], label: tuple[Array, Arra
     return jnp.where(marked, token_losses(logits, text), 0).sum() / marked.sum()
 
 
-def _unseen(model: Model, first: int, n: int) -> float:
-    """The loss, as recorded, on batches of the training stream after the last one trained on."""
+def _unseen(model: Model, first: int, n: int) -> np.ndarray:
+    """The loss, as recorded, on each batch of the training stream after the last one trained on."""
     stream = islice(batches(1, STREAM_BATCH), first + 1, first + 1 + n)
     losses = [_nats(model, b.tokens)[0][b.marked[:, :-1]].mean() for b in stream]
-    return RECORDED * float(np.mean(losses))
+    return RECORDED * np.array(losses)
 
 
 def _by_period(model: Model, key: jax.Array, n: int) -> np.ndarray:

@@ -4,11 +4,11 @@ import numpy as np
 import xarray as xr
 
 from circuitax.records.claims import Claim
-from circuitax.records.estimate import Estimate, exact
+from circuitax.records.estimate import Estimate, exact, mean_estimate, proportion_estimate
 from circuitax.records.measured import Measured
 from circuitax.records.record import Record
 from experiments.foreign_models.claims import CLAIMS
-from experiments.foreign_models.sources import MODELS, PRINTED, REFERENCE, SIZES
+from experiments.foreign_models.sources import FRESH, MODELS, PRINTED, REFERENCE, SIZES
 from experiments.foreign_models.tasks import TOWERS
 
 COMMAND = "python -m experiments.run experiment=foreign_models source=FOLDER"
@@ -17,7 +17,7 @@ SIGHTED = [i for i in range(10) if i not in (6, 8)]  # of positions 11 to 20 wit
 
 
 def measure(record: Record) -> Measured:
-    """One number for each claim, without an interval: the texts are given, the model is one."""
+    """One number for each claim: of given texts without an interval, of fresh ones with it."""
     data, notes = record.data, record.notes
     measured: dict[str, Estimate] = {}
     not_run: dict[str, str] = {}
@@ -30,11 +30,13 @@ def measure(record: Record) -> Measured:
             not_run |= {claim.id: why for claim in claims}
             continue
         values = _values(data, task)
-        measured |= {
-            claim.quantity: exact(values[claim.quantity], _n(claim, at_hand["texts"], notes))
-            for claim in claims
-            if claim.quantity in values
-        }
+        for claim in claims:
+            if claim.quantity in values:
+                n = _n(claim, at_hand["texts"], notes)
+                estimate = share_of_texts if claim.quantity in FRESH else exact
+                measured[claim.quantity] = estimate(values[claim.quantity], n)
+        if task == "copies":
+            measured["copies-unseen"] = mean_estimate(data["copies-unseen"])
         if (unlike := {k: at_hand[k] for k, v in SIZES[task].items() if at_hand[k] != v}) != {}:
             sizes = ", ".join(f"{name}={value}" for name, value in unlike.items())
             why = f"measured, but the {model} at hand has {sizes}: it is not the published one"
@@ -42,6 +44,16 @@ def measure(record: Record) -> Measured:
         elif notes["dtype"] != "float64":
             not_run |= {c.id: "needs dtype=float64" for c in claims if c.kind == "identity"}
     return Measured(measured, {}, not_run)
+
+
+def share_of_texts(share: float, n: int) -> Estimate:
+    """A share of texts, or a mean of their shares of right positions, with Wilson's interval.
+
+    A text's share of right positions varies no more than a yes or no with the same mean, so that
+    the interval over ``n`` texts is wide enough for both.
+    """
+    found = proportion_estimate(round(share * n), n)
+    return found._replace(value=float(share), method="share of texts, Wilson 95%")
 
 
 def _n(claim: Claim, texts: int, notes: dict) -> int:

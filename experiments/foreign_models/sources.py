@@ -22,6 +22,17 @@ SIZES = {
 # What the readings index: these sizes must be right in any model of the kind.
 NEEDED = ("n_layers", "n_heads", "d_vocab")
 
+# Shares of texts drawn afresh: samples. All other readings are of the publishers' own examples, or
+# of those of the reference.
+FRESH = {
+    "palindrome-accuracy",
+    "palindrome-blind",
+    "palindrome-sighted",
+    "unique-accuracy",
+    "sign-accuracy",
+    "copies-top-path",
+}
+
 # Printed by the authors of the models.
 PRINTED: dict[str, list] = {
     "palindrome-mean-ablation": [0.614, 6.642, 0.299, 6.815],

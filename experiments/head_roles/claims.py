@@ -20,7 +20,10 @@ PATHS = ClaimSource(
     origin="published",
     link=papers.FRAMEWORK,
 )
-PATCHING = replace(PATHS, source="activation patching (Meng et al. 2022); framework paper")
+PATCHING = replace(
+    PATHS,
+    source="activation patching (Meng et al. 2022); framework paper, how induction heads work",
+)
 ATTRIBUTION = replace(
     PATHS,
     source="direct logit attribution; S2, decomposition of the output",
@@ -29,7 +32,7 @@ ATTRIBUTION = replace(
 )
 SUBSPACES = replace(PATHS, source="S4, read and write subspaces", origin="ours", link="")
 MEMORY = ClaimSource(
-    "S4, memory management; framework paper",
+    "S4, memory management; framework paper, residual stream (F20, F21)",
     kind="shape",
     selection=FULL,
     n=3,
@@ -47,6 +50,7 @@ CLAIMS = (
         "back by patching its edges into all keys, over that by patching all of its edges",
         at_least(0.9),
         "nearly all; more than half was expected before a pilot with another key gave 0.997",
+        printed="the previous-token head shifts keys by one place; no number",
     ),
     PATHS.claim(
         "edge-largest",
@@ -65,6 +69,7 @@ CLAIMS = (
         "that plus the lead won back at the tokens themselves",
         at_least(0.9),
         "nearly all; more than half was expected before a pilot with another key gave 1.00",
+        printed="a key comes to match the token before it; no number",
     ),
     ATTRIBUTION.claim(
         "direct-largest",
@@ -104,6 +109,7 @@ CLAIMS = (
         "a tenth: the source gives no number",
         explanation="a fifth of what these models save, and a share that grew with training: 0.11 "
         "after 0.65 million tokens, 0.14 after 3.3 million, 0.20 after 13 million",
+        printed="norms are absorbed approximately into adjacent maps; no number",
     ),
     MEMORY.claim(
         "memory-writes-against",
@@ -111,5 +117,6 @@ CLAIMS = (
         "cosine, after minus before",
         at_most(0),
         "a relation",
+        printed="some heads and neurons manage memory, mainly by deletion; no number",
     ),
 )

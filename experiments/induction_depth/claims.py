@@ -1,6 +1,8 @@
 """What induction in several sizes is held against, fixed before the first run.
 
-O6 to O15 and F15 are rows of docs/acceptance.md. n counts seeds; each size has as many.
+The claims on five and six layers, on MLPs, and on the share of three layers were fixed before the
+first run of evening scale. O1, O6 to O15 and F15 are rows of docs/acceptance.md. n counts seeds;
+each size has as many.
 """
 
 from dataclasses import replace
@@ -18,7 +20,24 @@ PAPER = ClaimSource(
     link=papers.INDUCTION,
 )
 DEEP = replace(PAPER, selection="all finite seeds of three and of four layers", n=12)
+FRAMEWORK = replace(
+    PAPER,
+    source="framework paper",
+    selection="finite seeds of three and four layers with heads of both kinds",
+    n=4,
+    link=papers.FRAMEWORK,
+)
+OURS = replace(
+    PAPER,
+    source="Ours, beside before-and-after attribution (O10)",
+    selection="finite seeds of three and four layers with heads of both kinds",
+    n=4,
+    origin="ours",
+    link="",
+)
 FORMED = replace(DEEP, selection="finite seeds of three and four layers with a matching head")
+DEEPER = replace(PAPER, selection="all finite seeds of five and of six layers")
+MLPS = replace(PAPER, selection="all finite seeds of two layers with MLPs", n=8)
 TWO = replace(PAPER, selection="all finite seeds of two layers, second width")
 
 CLAIMS = (
@@ -30,10 +49,11 @@ CLAIMS = (
             at_least(0.5),
             "more often than not",
             section="where heads form, attention-only models (O11)",
+            printed="in the last layer of attention-only models; no share",
             selection="finite seeds with a head of score 0.4 or more",
             n=4,
         )
-        for n_layers, word in ((3, "three"), (4, "four"))
+        for n_layers, word in ((3, "three"), (4, "four"), (5, "five"), (6, "six"))
     ),
     DEEP.claim(
         "depth-change",
@@ -42,6 +62,54 @@ CLAIMS = (
         at_least(0.75),
         "as for two layers",
         section="in-context score over training (O1)",
+        printed="below 0.15 nats before, about 0.4 after, from two layers up",
+    ),
+    DEEPER.claim(
+        "depth-change-deeper",
+        "Models of five and six layers have it too: share of seeds, by the same rule",
+        at_least(0.75),
+        "as for two layers",
+        section="in-context score over training (O1)",
+        printed="below 0.15 nats before, about 0.4 after, from two layers up",
+        n=16,
+    ),
+    PAPER.claim(
+        "depth-share-3",
+        "Three-layer models make most of their in-context gain within one sixth of training: share "
+        "of the whole gain",
+        at_least(0.5),
+        "more than half, as for two layers",
+        section="in-context score over training (O1)",
+        printed="below 0.15 nats before, about 0.4 after one narrow window",
+        selection="all finite seeds of three layers",
+        n=8,
+    ),
+    MLPS.claim(
+        "depth-mlp-change",
+        "Models with MLPs have the phase change: share of seeds of two layers, by the rule of "
+        "models without",
+        at_least(0.75),
+        "as for two layers",
+        section="in-context score over training, models with MLPs (O1)",
+        printed="the change is there in small models with MLPs; no share",
+    ),
+    MLPS.claim(
+        "depth-mlp-share",
+        "... and make most of their in-context gain within one sixth of training: share of the "
+        "whole gain",
+        at_least(0.5),
+        "more than half, as for two layers",
+        section="in-context score over training, models with MLPs (O1)",
+        printed="the change is there in small models with MLPs; no share",
+    ),
+    MLPS.claim(
+        "depth-mlp-matching",
+        "They have a prefix-matching head at the end: share of seeds of two layers with a score of "
+        "0.4 or more",
+        at_least(0.75),
+        "as for two layers",
+        section="prefix matching over training, models with MLPs (O3)",
+        printed="heads match prefixes in small models with MLPs; no share",
     ),
     FORMED.claim(
         "depth-matching-copies",
@@ -51,6 +119,7 @@ CLAIMS = (
         "the paper has exceptions in models above 16 layers only",
         section="distributions of scores, small models (O12)",
         n=8,
+        printed="high prefix scores go with positive copying, up to 16 layers; no number",
     ),
     FORMED.claim(
         "depth-score-together",
@@ -60,6 +129,7 @@ CLAIMS = (
         "a sign",
         section="distributions of scores, small models (O12)",
         n=8,
+        printed="high prefix scores go with copying, most in small models; no number",
     ),
     FORMED.claim(
         "depth-evaluator-copying",
@@ -69,6 +139,7 @@ CLAIMS = (
         RANK,
         section="validation of head scores (O13)",
         n=8,
+        printed="copying scores correlate well with OV eigenvalues; no coefficient",
     ),
     FORMED.claim(
         "depth-evaluator-matching",
@@ -78,18 +149,17 @@ CLAIMS = (
         RANK,
         section="validation of head scores (O13)",
         n=8,
+        printed="prefix scores correlate well with QK traces; no coefficient",
     ),
-    FORMED.claim(
+    FRAMEWORK.claim(
         "depth-corner-alone",
         "Induction heads are in the corner of OV and QK eigenvalues, and others are not: smaller "
         "of both scores, mean of prefix-matching heads less mean of those below 0.2, behind the "
         "first layer",
         at_least(0.2),
         "as in the framework paper's scatter; random heads have 0",
-        section="OV and QK eigenvalue scatter (F15), there in the framework paper",
-        link=papers.FRAMEWORK,
-        selection="finite seeds of three and four layers with heads of both kinds",
-        n=4,
+        section="OV and QK eigenvalue scatter (F15)",
+        printed="all induction heads in the extreme top right corner, and no others; no number",
     ),
     FORMED.claim(
         "depth-before-after",
@@ -99,15 +169,13 @@ CLAIMS = (
         "a sign",
         section="before-and-after attribution (O10)",
         n=8,
+        printed="attribution is negative for induction heads; no number",
     ),
-    FORMED.claim(
+    OURS.claim(
         "depth-before-after-others",
         "... more than removing another head of their layers does: difference, nats",
         at_most(0),
         "a sign",
-        section="before-and-after attribution (O10)",
-        selection="finite seeds of three and four layers with heads of both kinds",
-        n=4,
     ),
     TWO.claim(
         "depth-gain",
@@ -116,6 +184,7 @@ CLAIMS = (
         at_most(-0.5),
         "far beyond noise; the paper shows words of one text",
         section="per-token gains and losses (O6)",
+        printed="repeated strings become cheaper; curves of single tokens, no number",
     ),
     TWO.claim(
         "depth-loss",
@@ -123,6 +192,7 @@ CLAIMS = (
         at_least(0.5),
         "far beyond noise; the paper shows words of one text",
         section="per-token gains and losses (O6)",
+        printed="where Mrs is followed by something new, that becomes dearer; no number",
     ),
     PAPER.claim(
         "depth-score-alike",
@@ -142,20 +212,23 @@ CLAIMS = (
             allowed,
             "a sign",
             section="derivative of loss by log tokens inverts its order (O15)",
+            printed=printed,
             n=8,
             selection="finite seeds of the narrowest and of the widest model of two layers that "
             "have the phase change",
         )
-        for when, statement, allowed in (
+        for when, statement, printed, allowed in (
             (
                 "before",
                 "Before the phase change small models improve more slowly: fall of the loss for "
                 "each factor e of tokens, narrowest less widest model, nats",
+                "before the change small models improve more slowly; no number",
                 at_most(0),
             ),
             (
                 "after",
                 "... and after it faster: the same difference behind the change",
+                "after the change the order inverts: small models improve faster; no number",
                 at_least(0),
             ),
         )

@@ -1,9 +1,9 @@
 """Induction heads of models of several depths and widths, on repeated random tokens.
 
-The induction-heads paper compares models of many sizes. Here are three widths of two layers and
-three depths of one width: the layer in which heads form, whether the same heads copy and match by
-what weights say and by what they do, what the phase change does to single tokens, and whether the
-smaller models, slower before it, are faster after it.
+The induction-heads paper compares models of many sizes. Here are three widths of two layers, more
+depths of one width, and two layers with MLPs: the layer in which heads form, whether the same heads
+copy and match by what weights say and by what they do, what the phase change does to single tokens,
+and whether the smaller models, slower before it, are faster after it.
 """
 
 from dataclasses import dataclass, field, replace
@@ -41,7 +41,10 @@ from circuitax.training.language import text_losses
 from circuitax.training.optim import OptimSpec
 
 BUDGET_SECONDS = 150
+EVENING_SECONDS = 720  # by its work against quick scale; not run
 PAPER_SECONDS = 9_000  # by its work against quick scale; not run
+# Units of an MLP for each dimension of the stream.
+MLP_WIDTH = 4
 HEADS = (
     "prefix",
     "previous",
@@ -63,6 +66,7 @@ class Spec:
         model: Sizes; width and layers are set by each arm.
         widths: d_model of the arms of two layers, increasing, each a multiple of the heads.
         depths: Layers of the arms of the second width, above two, increasing.
+        mlp_depths: Layers of the arms with MLPs, of the second width, increasing.
         task: Texts to train on; those to measure on have the same sizes and distinct symbols.
         optim: Optimizer.
         seeds: Members of each arm, each with its own initialisation and data.
@@ -73,6 +77,7 @@ class Spec:
     model: TransformerSpec = field(default_factory=TransformerSpec)
     widths: tuple[int, ...] = (16, 32, 64)
     depths: tuple[int, ...] = (3, 4)
+    mlp_depths: tuple[int, ...] = ()
     task: RepeatedSource = field(default_factory=RepeatedSource)
     optim: OptimSpec = field(default_factory=OptimSpec)
     seeds: int = 8
@@ -80,7 +85,7 @@ class Spec:
     texts: int = 32
 
     def __post_init__(self) -> None:
-        require_at_least(self, 1, "seeds", "texts", "widths")
+        require_at_least(self, 1, "seeds", "texts", "widths", "mlp_depths")
         require_at_least(self, 3, "depths")
         require_divides(self, "measure_every", "optim.steps")
         require_readable(self.model, d_vocab=self.task.d_vocab, length=self.task.length)
@@ -93,11 +98,20 @@ class Spec:
             )
         replace(self.task, distinct=True)
 
-    def arms(self) -> dict[str, tuple[int, int]]:
-        """Layers and width of each arm, by name."""
-        sizes = [(2, width) for width in self.widths]
-        sizes += [(depth, self.widths[1]) for depth in self.depths]
-        return {f"{layers} layers, {width} wide": (layers, width) for layers, width in sizes}
+    def arms(self) -> dict[str, TransformerSpec]:
+        """Sizes of each arm, by name."""
+        shapes = [(2, width) for width in self.widths]
+        shapes += [(depth, self.widths[1]) for depth in self.depths]
+        bare = {
+            f"{layers} layers, {width} wide": replace(self.model, n_layers=layers, d_model=width)
+            for layers, width in shapes
+        }
+        width = self.widths[1]
+        sizes = replace(self.model, d_model=width, d_mlp=MLP_WIDTH * width)
+        return bare | {
+            f"{layers} layers, {width} wide, MLPs": replace(sizes, n_layers=layers)
+            for layers in self.mlp_depths
+        }
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
@@ -105,9 +119,8 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     exam = replace(spec.task, batch=spec.texts, distinct=True)(derive(key, "evaluation"))
     examine = each_member(partial(measure, task=spec.task), exam)
     found, divergences = {}, {}
-    for arm, (n_layers, d_model) in spec.arms().items():
-        sizes = replace(spec.model, n_layers=n_layers, d_model=d_model)
-        name = f"layers-{n_layers}-width-{d_model}"
+    for arm, sizes in spec.arms().items():
+        name = f"layers-{sizes.n_layers}-width-{sizes.d_model}" + "-mlp" * (sizes.d_mlp is not None)
         trained = language_arm(
             lab,
             name,
@@ -219,7 +232,7 @@ def _dataset(spec: Spec, steps: np.ndarray, found: dict[str, dict[str, Any]]) ->
     # One array of all arms; those with fewer layers get NaN for the layers they lack.
     stack = partial(stack_named, found.values())
     each_arm = ("arm", "member")
-    sizes = np.array(list(spec.arms().values()))
+    sizes = spec.arms().values()
     return xr.Dataset(
         {name: (("arm", "step", "member"), stack(name)) for name in CURVES}
         | {name: ((*each_arm, "layer", "head"), stack(name, -2)) for name in HEADS}
@@ -228,7 +241,8 @@ def _dataset(spec: Spec, steps: np.ndarray, found: dict[str, dict[str, Any]]) ->
         coords={
             "arm": list(found),
             "step": steps,
-            "n_layers": ("arm", sizes[:, 0]),
-            "d_model": ("arm", sizes[:, 1]),
+            "n_layers": ("arm", [each.n_layers for each in sizes]),
+            "d_model": ("arm", [each.d_model for each in sizes]),
+            "d_mlp": ("arm", [each.d_mlp or 0 for each in sizes]),
         },
     )

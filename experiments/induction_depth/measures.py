@@ -23,22 +23,62 @@ NO_MATCH = 0.2
 def measure(record: Record) -> Measured:
     """The measured value of every claim; absent are those whose heads formed in too few seeds."""
     data = record.data
-    arms = {arm: members_where(data.sel(arm=arm)) for arm in data.arm.values}
-    two = [part for part in arms.values() if int(part.n_layers) == 2]
-    deep = [part for part in arms.values() if int(part.n_layers) > 2]
+    bare, lives = has_no_mlps(data), data.alive.any("member").values
+    arms, mlps = (
+        [members_where(data.sel(arm=arm)) for arm in data.arm.values[chosen & lives]]
+        for chosen in (bare, ~bare)
+    )
+    by_layers = {n: [part for part in arms if int(part.n_layers) == n] for n in range(2, 7)}
+    two, deep = by_layers[2], [*by_layers[3], *by_layers[4]]
+    deeper, with_mlps = [*by_layers[5], *by_layers[6]], [p for p in mlps if int(p.n_layers) == 2]
     found: dict[str, Estimate] = {}
-    for part in deep:
+    for part in (*deep, *deeper):
         best = part.prefix.stack(each=("layer", "head")).dropna("each")
         formed = (best.max("each") >= PREFIX_SCORE).values
         at = best.layer.values[best.argmax("each").values][formed]
         if formed.any():
             last = int(part.n_layers) - 1
             found[f"depth-last-{last + 1}"] = share_estimate(at == last)
-    found |= _of_heads(deep)
-    jumps = np.concatenate([part.jump.values for part in deep])
-    found["depth-change"] = share_estimate(jumps >= JUMP_NATS)
-    found |= _of_tokens(two[1]) | _of_sizes(list(arms.values()), two)
-    return Measured(found, unmet_rest(CLAIMS, found, "too few seeds have heads of the kinds named"))
+    found |= _of_heads(deep) | _of_mlps(with_mlps)
+    for name, parts in (("depth-change", deep), ("depth-change-deeper", deeper)):
+        if parts:
+            jumps = np.concatenate([part.jump.values for part in parts])
+            found[name] = share_estimate(jumps >= JUMP_NATS)
+    for part in by_layers[3]:
+        found["depth-share-3"] = mean_estimate(jump_share(part))
+    found |= _of_tokens(two[1]) | _of_sizes([*arms, *mlps], two)
+    sizes = {
+        "depth-change-deeper": deeper,
+        "depth-share-3": by_layers[3],
+        **{f"depth-last-{n}": parts for n, parts in by_layers.items()},
+        **dict.fromkeys(("depth-mlp-change", "depth-mlp-share", "depth-mlp-matching"), with_mlps),
+    }
+    rest = unmet_rest(CLAIMS, found, "too few seeds have heads of the kinds named")
+    lacking = [claim for claim in rest if not sizes.get(claim, True)]
+    not_run = dict.fromkeys(lacking, "this run has no finite models of that size")
+    return Measured(found, {k: why for k, why in rest.items() if k not in not_run}, not_run)
+
+
+def has_no_mlps(data: xr.Dataset) -> np.ndarray:
+    """Which arms are attention alone; all of a record that does not say."""
+    return np.asarray(data.get("d_mlp", 0 * data.n_layers)) == 0
+
+
+def jump_share(part: xr.Dataset) -> xr.DataArray:
+    """What each member gains in context within its phase change, over its whole gain."""
+    score = part.in_context
+    return part.jump / (score.isel(step=0) - score.isel(step=-1))
+
+
+def _of_mlps(with_mlps: list[xr.Dataset]) -> dict[str, Estimate]:
+    """The phase change of two layers with MLPs, and whether their heads match prefixes."""
+    found: dict[str, Estimate] = {}
+    for part in with_mlps:
+        found["depth-mlp-change"] = share_estimate(part.jump >= JUMP_NATS)
+        found["depth-mlp-share"] = mean_estimate(jump_share(part))
+        matches = part.prefix.max(["layer", "head"]) >= PREFIX_SCORE
+        found["depth-mlp-matching"] = share_estimate(matches)
+    return found
 
 
 def _of_heads(deep: list[xr.Dataset]) -> dict[str, Estimate]:

@@ -35,6 +35,7 @@ from circuitax.training.language import text_losses
 from circuitax.training.optim import OptimSpec
 
 BUDGET_SECONDS = 120
+EVENING_SECONDS = 360  # by its work against quick scale; not run
 PAPER_SECONDS = 6_000  # by its work against quick scale; not run
 # Layers, and whether keys are smeared.
 ARMS = {
@@ -188,23 +189,23 @@ def _dataset(spec: Spec, steps: np.ndarray, found: dict[str, dict[str, Any]]) ->
     # One array of all arms; those with fewer layers get NaN for the layers they lack.
     stack = partial(stack_named, found.values())
     over, each_arm = ("arm", "step", "member"), ("arm", "member")
-    by_position = stack("loss_by_position")
+    by_position, alive = stack("loss_by_position"), stack("alive")
+    slopes = np.asarray(loss_slope(jnp.asarray(by_position)))
+    falling = xr.DataArray(slopes, dims=(*over, "position"))
     data = xr.Dataset(
         {
             "loss": (over, stack("loss")),
             "in_context": (over, stack("in_context")),
-            "loss_by_position": ((*over, "position"), by_position),
-            "slope": ((*over, "position"), np.asarray(loss_slope(jnp.asarray(by_position)))),
+            # Most of the record: to 1/1024 nat, and slopes as means over members.
+            "loss_by_position": ((*over, "position"), np.round(by_position * 1024) / 1024),
+            "slope": falling.where(xr.DataArray(alive, dims=each_arm)).mean("member"),
             "prefix": ((*over, "layer", "head"), stack("prefix", -2)),
-            **{
-                name: ((*over, "layer", "head"), stack(name, -2))
-                for name in ("previous", "previous_new", "previous_again")
-            },
+            "previous": ((*over, "layer", "head"), stack("previous", -2)),
             "copying": ((*over, "layer", "head"), stack("copying", -2)),
             "matching": ((*over, "writer", "reader"), stack("matching")),
             "ablated": ((*each_arm, "ablation", "layer", "head"), stack("each", -2)),
             "ablated_group": ((*each_arm, "ablation", "group"), stack("groups")),
-            "alive": (each_arm, stack("alive")),
+            "alive": (each_arm, alive),
             "chance": float(found["2 layers"]["chance"][0, 0]),
         },
         coords={
@@ -219,11 +220,12 @@ def _dataset(spec: Spec, steps: np.ndarray, found: dict[str, dict[str, Any]]) ->
     data["trajectory"] = ((*over, "component"), plane)
     data["explained"] = ("component", explained)
     data["best_prefix"] = data.prefix.max(["layer", "head"])
-    first = data.isel(layer=0)
-    data["best_previous"] = first.previous.max("head")
-    best = first.previous.fillna(0).argmax("head")
+    previous = data.previous.isel(layer=0)
+    data["best_previous"] = previous.max("head")
+    best = previous.fillna(0).argmax("head")
     for name in ("previous_new", "previous_again"):
-        data[f"best_{name}"] = first[name].isel(head=best)
+        first = xr.DataArray(stack(name, -2)[..., 0, :], dims=(*over, "head"))
+        data[f"best_{name}"] = first.isel(head=best)
 
     def each(rule: Callable, name: str, *rest: float) -> Any:
         curve = data[name].transpose("arm", "member", "step").values
@@ -241,10 +243,9 @@ def _dataset(spec: Spec, steps: np.ndarray, found: dict[str, dict[str, Any]]) ->
     # By the longest period every text repeats; before that, a shorter context may do.
     data["every_text_repeats"] = spec.task.max_period
     data["first_repeat"] = spec.task.min_period
-    there = data.slope.isel(position=spec.task.max_period - 1)
-    at_start = there.interp(step=data.jump_start)
-    data["slope_before"] = at_start.drop_vars(["step", "index"])
-    data["slope_after"] = there.isel(step=-1, drop=True).drop_vars("index")
+    there = falling.isel(position=spec.task.max_period - 1).assign_coords(step=steps)
+    data["slope_before"] = there.interp(step=data.jump_start.drop_vars("arm")).drop_vars("step")
+    data["slope_after"] = there.isel(step=-1, drop=True)
     return data
 
 

@@ -186,7 +186,7 @@ def slope(record: Record) -> Figure:
     """Loss by token index before the change and at the end; below, its fall over training."""
     data = record.data
     figure, axes = new_figure(2, 4, height=3.7, sharey="row", height_ratios=[1, 1.15])
-    deepest = -float(data.slope.isel(step=-1).mean("member").min())
+    deepest = -float(mean_slope(data).isel(step=-1).min())
     changed = members_where(data.sel(arm="2 layers"))
     for column, arm in zip(axes.T, ARMS, strict=True):
         members = members_where(data.sel(arm=arm))
@@ -223,8 +223,13 @@ def _loss_by_index(ax: Axes, members: xr.Dataset, start: float) -> None:
     ax.xaxis.set_major_formatter("{x:.0f}")
 
 
+def mean_slope(data: xr.Dataset) -> xr.DataArray:
+    """The slope of the loss by token index, a mean over members where the record has each one's."""
+    return data.slope.mean([axis for axis in data.slope.dims if axis == "member"])
+
+
 def _fall_of_loss(ax: Axes, members: xr.Dataset, deepest: float) -> QuadMesh:
-    values = members.slope.mean("member").transpose("position", "step")
+    values = mean_slope(members).transpose("position", "step")
     image = ax.pcolormesh(
         members.step,
         members.index,

@@ -179,7 +179,7 @@ def _one_share(
     members = crossed_members(
         key, spec.optim.learning_rate, jnp.full(spec.seeds, share), spec.seeds
     )
-    plan = Plan(problem, spec.optim, spec.measure_every)
+    plan = Plan(problem, spec.optim, spec.measure_every, mesh=lab.mesh)
     state, done, parts = init(plan, members), 0, list[Trained]()
     most = spec.optim.steps if share else spec.plain_steps
     while done < most:

@@ -25,6 +25,8 @@ CLAIMS = (
         kind="shape",
         origin="published",
         link=papers.STRUCTURES,
+        printed="superposition needs no hand-made weights; random ones of standard initialisation "
+        "can give it",
     ),
     S0.claim(
         "S0-7-unscaled",
@@ -57,9 +59,7 @@ CLAIMS = (
         "dependence between pairs is weak in high dimension",
         n=24,
     ),
-    ClaimSource(
-        "Li, Hastie and Church 2006", origin="published", link=papers.SPARSE_PROJECTIONS
-    ).claim(
+    ClaimSource("Ours, on very sparse maps of Li, Hastie and Church 2006", origin="ours").claim(
         "li-one-hot",
         "On one-hot features very sparse maps (density 1/√n) are worse than Gaussian ones: "
         "ratio of worst distortions",

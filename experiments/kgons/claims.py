@@ -71,6 +71,7 @@ CLAIMS = (
         at_most(1e-9),
         "rounding in float64",
         kind="identity",
+        printed="the regular k-gons are critical points of the potential",
     ),
     PAPER.claim(
         "T9-curvatures",
@@ -89,6 +90,7 @@ CLAIMS = (
         kind="shape",
         n=16,
         selection="all networks that rest at all; each has its own start and data",
+        printed="plateaus of training by SGD lie at losses of k-gons, the higher ones first",
     ),
     ClaimSource("reference page, one-hot limit", origin="ours").claim(
         "T9-hexagon",

@@ -202,6 +202,7 @@ def _english(spec: Spec, text: Any, key: jax.Array, lab: Lab) -> Trio:
             length=length,
             seeds=spec.seeds,
             chunk=spec.measure_every,
+            mesh=lab.mesh,
         )
         as_models = partial(model_from_params, spec=sizes)
         # The state is donated to the first chunk.

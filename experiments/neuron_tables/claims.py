@@ -28,6 +28,7 @@ CLAIMS = (
         "among the next ones there, over everywhere, ratio of the mean shares",
         at_least(1.5),
         "1 by chance; 2.9 and 3.3 in a pilot on other seeds",
+        printed="what a unit writes is what goes with the pattern it matched; no number",
     ),
     MEMORY.claim(
         "neuron-lift-null",
@@ -56,6 +57,7 @@ CLAIMS = (
         quantity="neuron-keys-rise",
         explanation="the first layer reads the token itself, so that weights say what "
         "a unit fires on before training too",
+        printed="a unit's input weights match the patterns that activate it; no number",
     ),
 )
 

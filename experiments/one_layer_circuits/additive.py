@@ -141,7 +141,7 @@ def text_gap(
         problem = Continued(arm, source)
         # One data key for all arms: the batches of a member are the same in each.
         members = new_members(derive(key, "batches"), task.learning_rate, params)
-        plan = Plan(problem, task.optim(), task.chunk)
+        plan = Plan(problem, task.optim(), task.chunk, mesh=lab.mesh)
         losses = jax.jit(problem.mean_losses)
         at_start = losses(params, held_out)
         trained = measured_training(

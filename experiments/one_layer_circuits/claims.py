@@ -48,20 +48,22 @@ CLAIMS = (
         "Training makes heads copy: mean score after minus before (F8)",
         at_least(0),
         "a relation",
-        section="one-layer models",
+        section="OV eigenvalues, trained against random (F8)",
+        printed="trained heads have near-positive eigenvalues, random ones symmetric; no number",
     ),
     FRAMEWORK.claim(
         "ov-most-copy",
         "Most heads copy: share of heads with score over 0.1 (F9)",
         at_least(0.5),
         "10 of 12 in the paper; more than half",
-        section="one-layer models",
+        section="OV eigenvalues of a one-layer model (F9)",
         printed="10 of 12 heads have positive eigenvalues",
     ),
     FRAMEWORK.claim(
         "copying-top-5",
         "In the best head, tokens are among the five they raise most more often than by chance: "
-        "ratio. At 11 times chance this is 5.5 % of all tokens, which makes no copying head",
+        "ratio. Ten times chance is 10 % of all tokens, and 5 % in the mean head, which makes no "
+        "copying head",
         at_least(2),
         "chance is 1 for one head; the best of four untrained heads has about 1.4",
         section="one-layer models",
@@ -86,7 +88,8 @@ CLAIMS = (
         "twelve)",
         at_least(1),
         "a relation: 1 if the other heads took back what the head raises",
-        section="skip-trigram bugs",
+        section="skip-trigram bugs (F7)",
+        printed="keep … in → bay and keep … at → mind are raised as well; no number",
     ),
     ON_TEXT.claim(
         "text-additivity-gap",

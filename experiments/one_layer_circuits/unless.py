@@ -84,7 +84,7 @@ def additivity_gap(
     task: UnlessTask, optim: OptimSpec, key: jax.Array, lab: Lab
 ) -> dict[str, np.ndarray]:
     """Held-out losses on the answer of the trained head and of the best sum over sources."""
-    plan = Plan(Answers(Transformer(task.model), task), optim, task.chunk)
+    plan = Plan(Answers(Transformer(task.model), task), optim, task.chunk, mesh=lab.mesh)
     members = new_members(derive(key, "training"), optim.learning_rate, jnp.zeros(task.seeds))
     trained = measured_training(
         lab,

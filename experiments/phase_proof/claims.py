@@ -99,6 +99,7 @@ CLAIMS = (
         "jumps, for every minimiser (least proven jump)",
         at_least(0.5),
         "half of a represented feature",
+        printed="a change of first order: the optimal loss is continuous, its derivative jumps",
         explanation="nothing is proven at density 0.02, and at 0.1 the proven ranges of the norm "
         "are wide; at 0.2 and 0.3 the jump is proven to be above 0.6",
     ),

@@ -26,12 +26,14 @@ CLAIMS = (
         "On heads of planted strength, copying on random tokens goes with OV eigenvalues: rank "
         "correlation over the heads of a model",
         at_least(0.8),
+        printed="copying scores correlate well with OV eigenvalues; no coefficient",
     ),
     PAPER.claim(
         "planted-matching",
         "On heads of planted strength, prefix matching goes with the trace of the QK circuit "
         "through previous-token heads: rank correlation over the heads of a model",
         at_least(0.8),
+        printed="prefix scores correlate well with QK traces; no coefficient",
     ),
     OURS.claim(
         "planted-eigenvalues-known",
@@ -81,5 +83,6 @@ CLAIMS = (
         "offset, that attend most at theirs, beside random tokens",
         at_least(0.95),
         "each of them, but for a tie of long waves",
+        printed="sinusoids turn a shift into a rotation: W_QK can select any offset",
     ),
 )

@@ -89,6 +89,7 @@ TWO_LAYERS = (
         at_most(0.1),
         "0.68 before",
         kind="shape",
+        printed="0.68 falls to about 0",
     ),
     ARENA.claim(
         "arena-without-others",
@@ -96,6 +97,7 @@ TWO_LAYERS = (
         at_least(0.75),
         "a quarter is little",
         kind="shape",
+        printed="other heads change it little; no number",
     ),
     ARENA.claim(
         "arena-k-composition",
@@ -104,6 +106,7 @@ TWO_LAYERS = (
         near(2, 0),
         "a count",
         kind="shape",
+        printed="0.7 stands out with 1.4 and with 1.10; no number",
     ),
     ARENA.claim(
         "arena-v-composition",
@@ -112,6 +115,7 @@ TWO_LAYERS = (
         at_most(0.5),
         "a half",
         kind="shape",
+        printed="very low; no number",
     ),
     FRAMEWORK.claim(
         "published-corner",
@@ -120,6 +124,7 @@ TWO_LAYERS = (
         at_least(0),
         "a relation",
         section="OV and QK eigenvalue scatter (F15)",
+        printed="all induction heads in the extreme top right corner, and no others; no number",
     ),
 )
 TEXT = (
@@ -173,6 +178,7 @@ TEXT = (
         at_least(0),
         "a relation",
         section="attention on a paragraph of a novel (F11)",
+        printed="induction heads draw lines on pieces of repeated names; no number",
     ),
 )
 ONE_LAYER = (
@@ -191,6 +197,7 @@ ONE_LAYER = (
         at_least(0.5),
         "more than half; by chance one in 50,000",
         section="skip-trigrams by pattern (F3)",
+        printed="most heads copy, by [b] … [a] → [b] among other patterns; no share",
     ),
 )
 WORDS = (
@@ -202,6 +209,7 @@ WORDS = (
         "more than half",
         section="skip-trigram tables (F2, F4)",
         selection="triples of whole tokens",
+        printed="examples, such as back … and → forth; no share",
     ),
     FRAMEWORK.claim(
         "published-bug",
@@ -211,6 +219,7 @@ WORDS = (
         "more than half",
         section="skip-trigram bugs (F7)",
         selection="heads that have both",
+        printed="keep … in → mind and at → bay force in → bay and at → mind",
     ),
 )
 NEVER = (
@@ -232,6 +241,7 @@ NEVER = (
         "an illustration in the paper",
         section="induction head of a larger model (F14)",
         selection="the paper's larger model",
+        printed="what keys add comes from tokens before the attended one; no number",
     ),
 )
 CLAIMS = TWO_LAYERS + TEXT + ONE_LAYER + WORDS + NEVER

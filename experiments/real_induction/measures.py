@@ -2,6 +2,7 @@
 
 import numpy as np
 import xarray as xr
+from numpy.typing import ArrayLike
 
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, exact, mean_estimate
@@ -48,7 +49,9 @@ def estimates(data: xr.Dataset) -> dict[str, Estimate]:
         "real-loss-rows": exact(np.abs(rows).max(), n),
         **{f"real-{kind}": exact(_miss(data, kind), n) for kind in SCORES},
         "real-matching-head": mean_estimate(prefix.isel(mean_prefix.argmax(CELLS)).values),
-        "real-first-half": exact(np.mean(inducers[:, 0] < data.sizes["layer"] / 2), len(inducers)),
+        "real-first-half": exact(np.mean(inducers[:, 0] < data.sizes["layer"] / 2))._replace(
+            method=f"one model: share of {len(inducers)} heads"
+        ),
         "real-copying": mean_estimate(of_top(data, direct).mean("rank").values),
         "real-anti-copying": mean_estimate(direct.isel(anti).values),
         "real-keys-earlier": mean_estimate(
@@ -64,21 +67,24 @@ def estimates(data: xr.Dataset) -> dict[str, Estimate]:
 
 
 def _composition(data: xr.Dataset) -> dict[str, Estimate]:
-    """Read off the weights; the heads are given."""
+    """Read off the weights; the heads are given, and those of one model are no sample."""
     place = places(data)
-    keys, n_pairs = place.sel(reading="K"), int(place.sel(reading="K").notnull().sum())
-    best = keys.max("writer")
-    z = of_pairs(data, data.composition_z.sel(reading="K"))
-    n_heads, n_layers = data.sizes["head"], data.sizes["layer"]
+    keys = place.sel(reading="K")
     return {
-        "real-k-composition": exact(keys.mean(), n_pairs),
-        "real-k-best": exact(best.mean(), int(best.notnull().sum())),
-        "real-k-over-q": exact((keys - place.sel(reading="Q")).mean(), n_pairs),
-        "real-k-rotation": exact(np.nanmean(z), int(np.isfinite(z).sum())),
-        "real-rotation-all": exact(
-            data.beyond_rotations.sel(reading="K"), n_heads**2 * n_layers * (n_layers - 1) // 2
-        ),
+        "real-k-composition": of_one_model(keys.values),
+        "real-k-best": of_one_model(keys.max("writer").values),
+        "real-k-over-q": of_one_model((keys - place.sel(reading="Q")).values),
+        "real-k-rotation": of_one_model(of_pairs(data, data.composition_z.sel(reading="K"))),
+        "real-rotation-all": exact(data.beyond_rotations.sel(reading="K")),
     }
+
+
+def of_one_model(values: ArrayLike) -> Estimate:
+    """The mean of what a model has once for each head or pair; how they spread is told in words."""
+    each = np.asarray(values)
+    each = each[np.isfinite(each)]
+    spread = f"one model: mean of {each.size} values from {each.min():.2f} to {each.max():.2f}"
+    return exact(each.mean())._replace(method=spread)
 
 
 def prose_estimates(data: xr.Dataset) -> dict[str, Estimate]:

@@ -86,6 +86,8 @@ CLAIMS = (
         AREA.format(*PREVIOUS_HEADS, RANDOM),
         at_least(0.95),
         "the goal of the first claim; heads may read what earlier ones write",
+        explanation="the measured value lies at the limit itself, so that more texts narrow the "
+        "interval without deciding",
     ),
     OURS.claim("rotary-local-random", AREA.format(*LOCAL_HEADS, RANDOM), at_least(0.95)),
 )

@@ -29,12 +29,14 @@ CLAIMS = (
         "variance over log d_k at initialisation",
         near(1, 0.1),
         "1 in expectation; a few percent of noise from finite widths",
+        printed="without the scale scores grow with d_k; no exponent",
     ),
     PAPERS.claim(
         "scale-constant",
         "With the scale it does not grow: the same slope",
         near(0, 0.1),
         "0 in expectation; likewise",
+        printed="divided by the root of d_k they do not grow large; no number",
     ),
     PAPERS.claim(
         "scale-saturates",
@@ -42,12 +44,14 @@ CLAIMS = (
         "that with it, at initialisation: ratio of mean norms",
         at_most(0.5),
         "the sources say near zero; a half is far from both",
+        printed="without it the softmax saturates, with gradients near zero; no number",
     ),
     PAPERS.claim(
         "scale-trains",
         "After training the widest heads have a higher loss without the scale: difference, nats",
         at_least(0),
         "a relation",
+        printed="the scale keeps gradients stable; no loss",
     ),
 )
 

@@ -76,7 +76,8 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
                 spec.model, d_head=width, d_value=spec.model.head_width, score_scale=factor
             )
             as_models = partial(model_from_params, spec=sizes)
-            plan = Plan(NextToken(Transformer(sizes), spec.task), spec.optim, chunk)
+            problem = NextToken(Transformer(sizes), spec.task)
+            plan = Plan(problem, spec.optim, chunk, mesh=lab.mesh)
             members = new_members(
                 derive(key, f"{scale} {width}"), spec.optim.learning_rate, jnp.zeros(spec.seeds)
             )

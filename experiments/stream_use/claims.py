@@ -25,6 +25,7 @@ CLAIMS = (
         section="residual stream, spectra of W_E and W_U (F19)",
         explanation="its embedding is its unembedding as well, and has as few as 576 dimensions "
         "for 49,152 tokens: perhaps none are left over",
+        printed="spectra decay fast: a small part of d_model is used; no number",
     ),
     PAPER.claim(
         "stream-neuron-erases",
@@ -33,6 +34,7 @@ CLAIMS = (
         at_most(-0.5),
         "the paper says very negative; random directions have a deviation of 0.04",
         section="residual stream, neurons with negative cosine of input and output weights (F20)",
+        printed="some neurons: very negative cosine of input and output weights; no number",
     ),
     PAPER.claim(
         "stream-neuron-layers",
@@ -40,6 +42,7 @@ CLAIMS = (
         at_least(0.5),
         "seven deviations of random directions; the paper says some",
         section="residual stream, neurons with negative cosine of input and output weights (F20)",
+        printed="some neurons have a very negative cosine; layers are not counted",
     ),
     PAPER.claim(
         "stream-head-erases",
@@ -47,6 +50,7 @@ CLAIMS = (
         at_most(-0.5),
         "the paper says large and negative; random heads are within 0.07",
         section="residual stream, heads with negative eigenvalues (F21)",
+        printed="some heads have large negative OV eigenvalues; no number",
     ),
     PAPER.claim(
         "stream-head-present",
@@ -59,5 +63,6 @@ CLAIMS = (
         selection="all heads; n counts texts",
         explanation="the 21 heads below -0.9 give it 0.22 of their attention, the 51 from there to "
         "-0.3 give it 0.06, as all others do: a weak score may be no erasing",
+        printed="these heads attend primarily to the present token; no number",
     ),
 )

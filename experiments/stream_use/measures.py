@@ -1,9 +1,11 @@
 """How the record of the stream's use settles its claims."""
 
+from typing import SupportsFloat
+
 import numpy as np
 
 from circuitax.records.claims import unmet_rest
-from circuitax.records.estimate import exact, mean_estimate
+from circuitax.records.estimate import Estimate, exact, mean_estimate
 from circuitax.records.measured import Measured
 from circuitax.records.real_model import not_smollm2
 from circuitax.records.record import Record
@@ -22,10 +24,10 @@ def measure(record: Record) -> Measured:
     quarter = data.sizes["component"] // 4
     least = data.least.min("map").values
     found = {
-        "stream-embedding": exact(data.variance.values[:quarter].sum()),
-        "stream-neuron-erases": exact(least.min()),
-        "stream-neuron-layers": exact((least < NEGATIVE).mean()),
-        "stream-head-erases": exact(data.eigenvalues.min()),
+        "stream-embedding": _of_the_model(data.variance.values[:quarter].sum()),
+        "stream-neuron-erases": _of_the_model(least.min()),
+        "stream-neuron-layers": _of_the_model((least < NEGATIVE).mean()),
+        "stream-head-erases": _of_the_model(data.eigenvalues.min()),
     }
     erases = data.eigenvalues.values < NEGATIVE
     if erases.any() and not erases.all():
@@ -34,3 +36,8 @@ def measure(record: Record) -> Measured:
         found["stream-head-present"] = mean_estimate(np.asarray(more))
     why = f"no head has an eigenvalue score below {NEGATIVE}"
     return Measured(found, unmet_rest(CLAIMS, found, why))
+
+
+def _of_the_model(value: SupportsFloat) -> Estimate:
+    """A number of the one model: training has made it, and no second model says how it spreads."""
+    return exact(value)._replace(method="one model, no interval")

@@ -60,11 +60,12 @@ def _circuits(members: xr.Dataset) -> Measured:
     for name, values, score, threshold, what in cases:
         best = score.max("head").values
         has = best > threshold
-        if has.any():
+        if has.sum() >= 2:
             measured[name] = mean_estimate(values.values[has])
         else:
+            count = "only one" if has.any() else "none"
             unmet[name] = (
-                f"none of {has.size} seeds has {what}: the best score is {best.max():.2f}, "
+                f"{count} of {has.size} seeds has {what}: the best score is {best.max():.2f}, "
                 f"{threshold} is asked for"
             )
     return Measured(measured, unmet)

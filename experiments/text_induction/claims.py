@@ -38,6 +38,7 @@ CLAIMS = (
         explanation="none does within 13 million tokens, windows of 64 and a vocabulary of 512; "
         "nor does plain text keep all of a head that a primer has made (`text-induction-stays`), "
         "so that more of the same text may not be the remedy",
+        printed="prefix scores of some heads shoot up in the phase change; no number",
     ),
     PAPER.claim(
         "text-induction-one-layer",
@@ -45,6 +46,7 @@ CLAIMS = (
         at_most(0.1),
         UNIFORM,
         section="argument 1 (O3)",
+        printed="no such head in one layer",
     ),
     OURS.claim(
         "text-induction-stays",
@@ -62,6 +64,7 @@ CLAIMS = (
         at_least(0.5),
         f"a relation{PILOTS}",
         section="argument 4 (copying on natural text, O6)",
+        printed="repeated strings become cheaper; no number",
     ),
     PAPER.claim(
         "text-induction-ablation",
@@ -70,5 +73,7 @@ CLAIMS = (
         at_least(0.3),
         f"a relation{PILOTS}",
         section="ablation (O8)",
+        printed="induction heads do almost all in-context learning of small attention-only "
+        "models; no number",
     ),
 )

@@ -157,7 +157,7 @@ def _train(
     members = new_members(key, spec.optim.learning_rate, jnp.zeros(spec.seeds))
     name, primed = file_name_of(arm), ARMS[arm][1]
     plans = [
-        Plan(NextToken(Transformer(sizes), source), spec.optim, spec.measure_every)
+        Plan(NextToken(Transformer(sizes), source), spec.optim, spec.measure_every, mesh=lab.mesh)
         for source in (primer, after)
     ]
     train = partial(

@@ -210,7 +210,7 @@ def _train(
     """Train all members of one model, and follow their loss on held-out windows."""
     seeds = spec.full_seeds if name == "full" else spec.seeds
     optim = _recipe(spec, name, sizes)
-    state, train = _ensemble(spec, sizes, optim, text, seeds, spec.measure_every, key)
+    state, train = _ensemble(spec, sizes, optim, text, seeds, spec.measure_every, key, lab)
 
     def measure(members: Model) -> dict[str, Array]:
         return {"loss": _by_position(members, windows).mean(axis=1)}
@@ -244,6 +244,7 @@ def _ensemble(
     seeds: int,
     chunk: int,
     key: jax.Array,
+    lab: Lab,
 ) -> tuple[TrainState, Callable[[TrainState], tuple[TrainState, Metrics]]]:
     return train_on_text(
         key,
@@ -254,6 +255,7 @@ def _ensemble(
         length=spec.model.n_ctx or 0,
         seeds=seeds,
         chunk=chunk,
+        mesh=lab.mesh,
     )
 
 
@@ -274,7 +276,7 @@ def _ends_by_length(
 
     def begin(steps: int, chunk: int) -> Any:
         optim = replace(_recipe(spec, name, sizes), steps=steps)
-        return _ensemble(spec, sizes, optim, text, n, chunk, key)
+        return _ensemble(spec, sizes, optim, text, n, chunk, key, lab)
 
     def losses(members: Model) -> np.ndarray:
         return np.asarray(_by_position(members, windows)).mean(axis=1)

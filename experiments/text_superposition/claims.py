@@ -32,7 +32,7 @@ COMMON = ClaimSource(
     link="https://arxiv.org/abs/1702.01417",
 )
 OURS = ClaimSource("ours, on real weights", kind="shape", n=8, selection=DRAWS, origin="ours")
-LAYERS = replace(OURS, n=30, selection="the layers of one model, which are no independent units")
+LAYERS = replace(OURS, selection=f"all layers; {DRAWS}")
 FEATURES = replace(
     OURS,
     selection="one text model; all autoencoders that stayed finite, each with its own start and "
@@ -66,6 +66,7 @@ CLAIMS = (
         "Embeddings of tokens share a direction: mean cosine of two tokens of SmolLM2",
         at_least(0.05),
         "far above 0, the value of random directions; the paper finds it in word vectors",
+        printed="word vectors share a direction; SmolLM2 is not among its models",
     ),
     OURS.claim(
         "smollm2-centring",
@@ -128,7 +129,6 @@ CLAIMS = (
         "Our text model's embedding, centred: mean square overlap over that of random directions",
         at_least(1.05),
         "training moves it a little from its random start",
-        explanation="It is 5 % above random, which is the border that was set",
     ),
     OURS.claim(
         "ours-read-above-random",

@@ -65,10 +65,10 @@ def smollm2(data: xr.Dataset) -> dict[str, Estimate]:
         ),
     }
     for kind in ("read", "write"):
-        each = _over_random(_of(data, "smollm2", kind)).mean(axis=1)
-        found[f"smollm2-{kind}-random"] = exact(each.mean(), each.size)
-    tails = _tail(_of(data, "smollm2", "write")).mean(axis=1)
-    return found | {"smollm2-write-tail": exact(tails.mean(), tails.size)}
+        layers = _over_random(_of(data, "smollm2", kind))
+        found[f"smollm2-{kind}-random"] = mean_estimate(layers.mean(axis=0))
+    tails = _tail(_of(data, "smollm2", "write"))
+    return found | {"smollm2-write-tail": mean_estimate(tails.mean(axis=0))}
 
 
 def ours(data: xr.Dataset) -> dict[str, Estimate]:

@@ -17,6 +17,7 @@ PAPER = ClaimSource(
     link=papers.TOY_MODELS,
 )
 BEST = replace(PAPER, selection="lowest loss of the seeds")
+DENSE = replace(PAPER, printed="neurons are monosemantic at densities 1 and 0.3")
 OURS = replace(PAPER, source="ours, on the models of the paper", origin="ours", link="")
 
 CLAIMS = (
@@ -43,13 +44,13 @@ CLAIMS = (
         at_least(0.05),
         "some do; six neurons for six sides leave no spare one",
     ),
-    PAPER.claim(
+    DENSE.claim(
         "abs-mono-p1",
         "p = 1: neurons are monosemantic (share of those that are used)",
         at_least(0.9),
         "nearly all",
     ),
-    PAPER.claim(
+    DENSE.claim(
         "abs-mono-p0.3", "p = 0.3: neurons are monosemantic (share)", at_least(0.9), "nearly all"
     ),
     PAPER.claim(
@@ -57,20 +58,23 @@ CLAIMS = (
         "p = 0.1: slight polysemanticity (share of monosemantic neurons)",
         between(0.5, 0.98),
         "most, not all",
+        printed="slight polysemanticity at density 0.1",
     ),
     PAPER.claim(
         "abs-mono-falls",
         "The share of monosemantic neurons falls from p = 0.1 to p = 0.01 (difference)",
         at_least(0.1),
         "a visible difference",
+        printed="at 0.03 few neurons, of unimportant features, are highly polysemantic; sparser, "
+        "more are",
     ),
     PAPER.claim(
         "abs-mono-p0.001",
         "p = 0.001: all neurons are polysemantic (share of monosemantic ones)",
         at_most(0.1),
         "one or two of twenty may look pure",
-        explanation="Features are so rare that some networks have no neuron in use after 3,000 "
-        "steps of 256 samples.",
+        printed="all neurons are polysemantic at density 0.001",
+        explanation="Features are so rare that some networks have no neuron in use at the end.",
     ),
     OURS.claim(
         "abs-beyond",
@@ -78,8 +82,9 @@ CLAIMS = (
         "unexplained share is below one half, over n_hidden / 2)",
         at_least(1),
         "without superposition it is at most 1",
-        explanation="Importances fall so steeply (0.64^i) that the eleventh feature is worth a "
-        "hundredth of the first: neurons are shared, and what is gained is not counted here.",
+        explanation="Importances fall so steeply that the twenty-first of 100 features (0.8^20) is "
+        "worth a hundredth of the first: neurons are shared, and what is gained is not counted "
+        "here.",
     ),
     PAPER.claim(
         "abs-motif",
@@ -87,8 +92,9 @@ CLAIMS = (
         "trained models (share of seeds)",
         at_least(0.1),
         "it is the paper's example; more than one seed in ten",
+        printed="asymmetric superposition: in 2 and -1/2, out 1/2 and 2, and an inhibiting neuron",
         explanation="None of 64 networks has it at p = 0.5, where neurons have one feature each; "
-        "59 of 64 have it at p = 0.1. The density of 0.5 is that of a later exercise, the paper "
+        "61 of 64 have it at p = 0.1. The density of 0.5 is that of a later exercise, the paper "
         "gives none.",
     ),
     OURS.claim(

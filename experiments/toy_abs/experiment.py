@@ -30,6 +30,7 @@ from circuitax.training.toy import ToyHyper
 from circuitax.training.toy_absolute import AbsoluteToy, absolute_columns
 
 BUDGET_SECONDS = 80
+EVENING_SECONDS = 780  # by its work against quick scale; not run
 PAPER_SECONDS = 40_000  # by its work against quick scale; not run
 # A neuron that does less than this for every feature is not counted.
 LEAST_SERVING = 0.25

@@ -3,9 +3,9 @@
 neurons     Dense features: each neuron serves one feature. The sparser, the more features share a
             neuron, first the unimportant ones. This is refuted if the bars of sparse panels have
             one colour each.
-sweep       The share of neurons with one feature falls as features become sparse, while about as
-            many features are computed as there are pairs of neurons, until features are too rare to
-            be learned. This is refuted if the first curve is flat.
+sweep       The share of neurons with one feature falls as features become sparse, but no more
+            features are computed than there are pairs of neurons. This is refuted if the first
+            curve is flat, or the mean of the second rises above the dotted line.
 motif       Two features share a neuron unequally, with reverse weights in and out. This is refuted
             if the dots lie far from the diagonal, or if there is none.
 """

@@ -30,6 +30,7 @@ CLAIMS = (
         "Vulnerability follows features per dimension (rank correlation over densities)",
         at_least(0.9),
         "two curves that rise together, with noise",
+        printed="vulnerability follows the number of features per dimension",
     ),
     PAPER.claim(
         "adversarial-gradient-fails",
@@ -37,6 +38,7 @@ CLAIMS = (
         "attack, sparsest cell",
         at_most(0.5),
         "failing means less than half of what is possible",
+        printed="gradient attacks fail at extreme sparsity, where gradients are masked; no number",
         explanation="Ascent does 1.1 times the damage of the analytic attack at most "
         "densities: it starts at the input, where features that are on give it a gradient. At "
         "p = 1/40 half of the networks have no gradient at two inputs in five "
@@ -49,6 +51,8 @@ CLAIMS = (
         "input's norm over those without",
         at_most(0.75),
         "a clear reduction",
+        printed="training against the analytic attack reduces superposition; 80 % of the input "
+        "norm removes it",
     ),
     PAPER.claim(
         "adversarial-training-removes",
@@ -64,6 +68,8 @@ CLAIMS = (
         "dimension after training against 80 %",
         at_most(1.1),
         "weights that only shrink lower the sum of squares too",
+        explanation="the value is above the limit and the lower end of its interval on "
+        "it: more seeds may make this a failure",
     ),
     OURS.claim(
         "adversarial-dense",

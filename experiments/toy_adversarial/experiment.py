@@ -38,7 +38,7 @@ from circuitax.training.toy import ToyHyper, ToyProblem
 from circuitax.training.toy_adversarial import AdversarialToy, AttackedHyper
 
 BUDGET_SECONDS = 75
-EVENING_SECONDS = 290  # by its work against quick scale; not run
+EVENING_SECONDS = 290  # 590 were measured beside other programs
 PAPER_SECONDS = 20_000  # by its work against quick scale; not run
 
 

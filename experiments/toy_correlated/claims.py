@@ -38,6 +38,7 @@ CLAIMS = (
         "(greatest miss in degrees)",
         at_most(5),
         "norms and noise; the paper gives no angle",
+        printed="members of a correlated pair are orthogonal; no angle",
     ),
     PAPER.claim(
         "T8-anticorrelated",
@@ -45,18 +46,21 @@ CLAIMS = (
         "(greatest miss in degrees)",
         at_most(5),
         "norms and noise; the paper gives no angle",
+        printed="members of an anticorrelated pair are antipodal; no angle",
     ),
     EVERY.claim(
         "T8-correlated-seeds",
         "Correlated pairs are orthogonal in most runs (share of seeds within 10 degrees)",
         at_least(0.5),
         "the paper says that models prefer it",
+        printed="models prefer to put correlated features at right angles; no share",
     ),
     EVERY.claim(
         "T8-anticorrelated-seeds",
         "Anticorrelated pairs are antipodal in most runs (share of seeds within 10 degrees)",
         at_least(0.5),
         "the paper says that models prefer it",
+        printed="models prefer to make anticorrelated features antipodal; no share",
         explanation=FEW,
     ),
     OPTIMUM.claim(
@@ -101,6 +105,7 @@ CLAIMS = (
         "(mean absolute difference of an entry, mean of seeds)",
         at_most(0.1),
         "the paper says 'approximately'",
+        printed="each 10 by 10 block of W^T W on the diagonal is approximately the identity",
     ),
     EVERY.claim(
         "correlated-across",
@@ -108,5 +113,6 @@ CLAIMS = (
         "(mean square of an entry inside, off the diagonal, over that between sets)",
         at_most(0.5),
         "a relation",
+        printed="each set has a nearly orthogonal basis, so sets interfere; no number",
     ),
 )

@@ -133,6 +133,7 @@ CLAIMS = (
         "half of one",
         kind="shape",
         section="causal importances of TMS 5-2",
+        printed="one rank-one subcomponent for each of 5 features",
     ),
     SPD.claim(
         "spd-alive-large",
@@ -143,6 +144,7 @@ CLAIMS = (
         kind="shape",
         section="causal importances of TMS 40-10",
         n=3,
+        printed="one rank-one subcomponent for each of 40 features",
         explanation=TOO_SHORT,
     ),
     SPD.claim(
@@ -152,6 +154,7 @@ CLAIMS = (
         "half of one",
         kind="shape",
         section="causal importances of TMS 5-2 with identity",
+        printed="2 subcomponents for the identity, as many as dimensions",
     ),
     SPD.claim(
         "spd-alive-identity-large",
@@ -161,6 +164,7 @@ CLAIMS = (
         kind="shape",
         section="causal importances of TMS 40-10 with identity",
         n=3,
+        printed="10 subcomponents for the identity, as many as dimensions",
         explanation=TOO_SHORT,
     ),
     SPD.claim(
@@ -171,6 +175,7 @@ CLAIMS = (
         "all in the paper's figure",
         kind="shape",
         section="causal importances of TMS 5-2",
+        printed="in the figure each of 5 features turns on a subcomponent of its own",
         explanation=MERGED,
     ),
     SPD.claim(
@@ -182,6 +187,7 @@ CLAIMS = (
         kind="shape",
         section="causal importances of TMS 40-10",
         n=3,
+        printed="in the figure each of 40 features turns on a subcomponent of its own",
         explanation=TOO_SHORT,
     ),
     OURS.claim(

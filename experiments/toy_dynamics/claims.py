@@ -24,6 +24,8 @@ REGIMES = replace(
     source="Toy Models of Superposition, superposition and learning dynamics, "
     "learning as geometric transformations",
 )
+PLANE = replace(REGIMES, printed="an early linear, PCA-like phase separates the two sets; no share")
+KINKS = replace(REGIMES, printed="kinks in the loss mark the regimes; no share")
 OURS = replace(LEVELS, source="our measure of levels", origin="ours", link="")
 TOO_COARSE = (
     "The first fall takes most of the range of log loss, so that 2 % of it is more than the kink "
@@ -38,6 +40,7 @@ CLAIMS = (
         "within 0.05 of 0 or 1/2)",
         at_least(0.5),
         MOST,
+        printed="the one model shown ends with every feature in a digon; no share",
     ),
     LEVELS.claim(
         "dynamics-levels",
@@ -45,6 +48,7 @@ CLAIMS = (
         "D_i within 0.1 of 0 or 1/2)",
         at_least(0.9),
         "jumps and noise",
+        printed="dimensionalities sit on discrete levels between jumps; no share",
     ),
     OURS.claim(
         "dynamics-levels-middle",
@@ -61,6 +65,7 @@ CLAIMS = (
         "mean of features)",
         at_least(0.5),
         "half of all change in a twentieth of training; the paper gives no width",
+        printed="features swap dimensionality in jumps; no width",
         explanation="The width of a jump in steps depends on the learning rate, which the paper "
         "does not state, and its share of training on when training stops.",
     ),
@@ -70,6 +75,7 @@ CLAIMS = (
         "of the change of all D_i with the fall of log loss, mean of seeds)",
         at_least(0.5),
         "a strong correlation; the paper shows it by eye",
+        printed="each jump comes with a drop of the loss, tiny first, larger later",
     ),
     REGIMES.claim(
         "dynamics-octahedron",
@@ -77,8 +83,11 @@ CLAIMS = (
         "in different sets (share of seeds)",
         at_least(0.5),
         MOST,
+        printed="the end state is an octahedron, antipodal pairs across the two sets",
         explanation="Sets turn against each other last, and slowly because the loss hardly "
-        "depends on it: networks that are not there yet may arrive later.",
+        "depends on it: networks that are not there yet may arrive later. The "
+        "measured value lies at the limit itself, so that more seeds narrow the interval without "
+        "deciding",
     ),
     REGIMES.claim(
         "dynamics-regimes",
@@ -86,15 +95,19 @@ CLAIMS = (
         "(share of seeds in this order)",
         at_least(0.5),
         MOST,
+        printed="sets separate, open into triangles, which rotate into an antiprism, at last an "
+        "octahedron",
+        explanation="the measured value lies at the limit itself, so that more seeds "
+        "narrow the interval without deciding",
     ),
-    REGIMES.claim(
+    KINKS.claim(
         "dynamics-kinks",
         "The loss has three regimes or more, found as straight pieces of its logarithm "
         "(share of seeds with two kinks at least)",
         at_least(0.5),
         MOST,
     ),
-    REGIMES.claim(
+    PLANE.claim(
         "dynamics-plane",
         "On the flattest piece of the loss before the last one, the model is linear-like: two "
         "separated sets in a plane (share of seeds)",
@@ -102,7 +115,7 @@ CLAIMS = (
         MOST,
         explanation=TOO_COARSE,
     ),
-    REGIMES.claim(
+    PLANE.claim(
         "dynamics-plane-fine",
         "The same with pieces within 0.5 % of the range: two separated sets in a plane on the "
         "flattest piece (share of seeds)",
@@ -117,7 +130,7 @@ CLAIMS = (
         MOST,
         explanation="In some networks sets open and turn at once, and the two later falls are one.",
     ),
-    replace(REGIMES, n=8).claim(
+    replace(KINKS, n=8).claim(
         "dynamics-kink-opening",
         "A kink of the loss marks where sets begin to open (distance to the nearest kink over that "
         "of an arbitrary step, geometric mean of seeds)",
@@ -125,7 +138,7 @@ CLAIMS = (
         "half the distance of chance; a kink is known to some steps only",
         explanation=TOO_COARSE,
     ),
-    replace(REGIMES, n=8).claim(
+    replace(KINKS, n=8).claim(
         "dynamics-kink-opening-fine",
         "The same with kinks of pieces within 0.5 % of the range (distance over that of an "
         "arbitrary step, geometric mean of seeds)",

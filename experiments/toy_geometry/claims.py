@@ -77,6 +77,7 @@ CLAIMS = (
         "T5-decrease",
         "D* decreases after the plateau (greatest step of D* from 1/p = 3.53 on, mean of seeds)",
         at_most(0),
+        printed="beyond the plateau at 1/2 D* falls as features become sparser; no number",
     ),
     NOTEBOOK.claim(
         "T5-values",
@@ -124,6 +125,7 @@ CLAIMS = (
         "On the plateau represented features are digons (share of them that the code labels so)",
         at_least(0.9),
         "the paper names no share",
+        printed="the features at D_i = 1/2 are digons; no share",
     ),
     NOTEBOOK.claim(
         "geometry-mixture",
@@ -138,6 +140,7 @@ CLAIMS = (
             f"geometry-{name.replace(' ', '-')}",
             f"The line at D_i = {line}: {name}s occur (count over all seeds and densities)",
             at_least(1),
+            printed=f"a line of features at D_i = {line}, the {name}",
             explanation=RARE,
         )
         for name, line in (

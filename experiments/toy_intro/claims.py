@@ -38,24 +38,31 @@ CLAIMS = (
         "p = 1: features 0 and 1 have norm about 1",
         near(1, 0.03),
         kind="shape",
+        printed="S = 0: two features are represented, which means a norm of about 1",
     ),
     REACHED.claim(
         "T1-angle",
         "p = 1: features 0 and 1 are at 90 degrees",
         near(90, 2),
         kind="shape",
+        printed="S = 0: two features, at right angles",
     ),
     REACHED.claim(
         "T1-others",
         "p = 1: the other three norms are about 0 (greatest of three)",
         between(0, 0.1),
         kind="shape",
+        printed="S = 0: the other three features have norms of about 0",
+        explanation="the measured value lies at the limit itself, so that more seeds "
+        "narrow the interval without deciding",
     ),
     REACHED.claim(
         "T1-bias",
         "p = 1: the bias of an ignored feature is its mean, 0.5",
         near(0.5, 0.02),
         printed="the expected value of the feature, 0.5",
+        explanation="the measured value lies at the limit itself, so that more seeds "
+        "narrow the interval without deciding",
     ),
     BEST.claim(
         "T2-digons",
@@ -63,12 +70,14 @@ CLAIMS = (
         near(2, 0),
         COUNT,
         kind="shape",
+        printed="S = 0.8: four features as two antipodal pairs",
     ),
     BEST.claim(
         "T2-dropped",
         "p = 0.2: the best network drops one feature (least norm)",
         between(0, 0.1),
         kind="shape",
+        printed="S = 0.8: four of the five features are represented",
     ),
     BEST.claim(
         "T3-represented-p0.1",
@@ -76,6 +85,7 @@ CLAIMS = (
         near(5, 0),
         COUNT,
         kind="shape",
+        printed="S = 0.9: all five features, as a pentagon",
     ),
     BEST.claim(
         "T3-gaps",
@@ -83,6 +93,7 @@ CLAIMS = (
         between(0, 3),
         "the optimum itself has gaps of 70.4 to 73.4",
         kind="shape",
+        printed="a pentagon where features are sparse, shown at S = 0.9",
     ),
     INTRO.claim(
         "notebook-loss",
@@ -166,6 +177,8 @@ CLAIMS = (
         n=10,
         origin="ours",
         link="",
+        explanation="the measured value lies at the limit itself, so that more seeds "
+        "narrow the interval without deciding",
     ),
     BEST.claim(
         "best-reaches",

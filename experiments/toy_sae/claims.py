@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, between
 
 SHARKEY = ClaimSource(
@@ -12,10 +13,10 @@ SHARKEY = ClaimSource(
     origin="published",
     link="https://www.lesswrong.com/posts/z6QQJbtpkEAX3Aojj",
 )
-GATED = replace(
+ARENA = replace(
     SHARKEY,
-    source="Rajamanoharan et al. 2024 (JumpReLU autoencoders)",
-    link="https://arxiv.org/abs/2407.14435",
+    source="ARENA, sparse autoencoder on a toy model of superposition",
+    link=papers.ARENA,
 )
 HEDGING = replace(
     SHARKEY,
@@ -23,6 +24,7 @@ HEDGING = replace(
     link="https://arxiv.org/abs/2505.11756",
 )
 OURS = replace(SHARKEY, source="ours, on the benchmark's targets", origin="ours", link="")
+JUMP = replace(OURS, source="Ours, on autoencoders of Rajamanoharan et al. 2024 (JumpReLU)")
 
 TOO_SHORT = (
     "Some seeds find every direction, and others merge two or lose one: local optima of training, "
@@ -36,8 +38,9 @@ CLAIMS = (
         "(mean max cosine)",
         at_least(0.9),
         "near 1 in a band of penalties",
-        explanation="The penalties of quick scale, 0.01 to 0.1, are below the band: at most 0.69 "
-        "there",
+        printed="mean max cosine near 1 in a band of penalties, 512 features in 256 dimensions",
+        explanation="The penalties of quick scale, 0.01 to 0.1, are below the band, at most 0.69 "
+        "there; those of evening scale reach it",
     ),
     OURS.claim(
         "sae-small-best",
@@ -54,14 +57,15 @@ CLAIMS = (
         "nothing is in superposition",
         explanation=TOO_SHORT,
     ),
-    SHARKEY.claim(
+    ARENA.claim(
         "sae-shrinkage",
         "A penalty on the sum of codes shrinks them: norm ratio of the ReLU autoencoder at the "
         "largest penalty, 40 in 10",
         at_most(0.97),
         "half of the penalty is taken off each code",
+        printed="shrinkage is visible, with five latents for five features; no number",
     ),
-    GATED.claim(
+    JUMP.claim(
         "sae-jump-shrinks-less",
         "JumpReLU shrinks less than ReLU: norm ratio less that of ReLU, 40 in 10, each at its "
         "largest strength",
@@ -70,7 +74,7 @@ CLAIMS = (
         explanation="One number is two penalties: 0.1 for each code that is on is far more than "
         "0.1 times a code of one half. A hypothesis, not tested at equal sparsity",
     ),
-    GATED.claim(
+    JUMP.claim(
         "sae-jump-regret",
         "JumpReLU reconstructs better than ReLU: error of ReLU over that of JumpReLU, 40 in 10, "
         "each at its best strength",
@@ -85,8 +89,9 @@ CLAIMS = (
         "features that occur together less that on independent ones",
         at_least(0.05),
         "a visible difference",
+        printed="autoencoders narrower than the truth merge correlated features; no number at hand",
     ),
-    HEDGING.claim(
+    replace(OURS, source="Ours, beside Chanin et al. 2025 (feature hedging)").claim(
         "sae-hedging-all",
         "The same for every method (least difference of the methods)",
         at_least(0.05),
@@ -105,5 +110,7 @@ CLAIMS = (
         "(mean max cosine of the best method)",
         between(0.95, 1.0001),
         "nothing is in superposition",
+        explanation="the value is nearly 1, and Student's interval does not know that "
+        "no cosine exceeds 1: it ends above",
     ),
 )

@@ -107,6 +107,7 @@ CLAIMS = (
         at_least(0.5),
         "a relation: from about 1 to about m/n, which is 0.08 to 0.21",
         kind="shape",
+        printed="weight decay decides: about all features represented, or about m/n of them",
     ),
     PAPER.claim(
         "scaling-bimodal",
@@ -115,6 +116,7 @@ CLAIMS = (
         at_most(0.1),
         "a uniform norm between 0 and 1.2 would be there a quarter of the time",
         kind="shape",
+        printed="norms of features are bimodal; no share",
         explanation="Norms without decay are spread; with decay of either sign they are not.",
     ),
     PAPER.claim(

@@ -26,13 +26,14 @@ from circuitax.kit.two_layers import circuit_data
 from circuitax.lab.lab import Lab
 from circuitax.models.extract_transformer import model_from_params
 from circuitax.models.transformer import Transformer
-from circuitax.records.head_roles import roles
+from circuitax.records.head_roles import example_member, roles
 from circuitax.records.record import Record
 from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.language import NextToken
 from circuitax.training.optim import OptimSpec
 
 BUDGET_SECONDS = 60
+EVENING_SECONDS = 480  # by its work against quick scale; not run
 PAPER_SECONDS = 4_300  # by its work against quick scale; not run
 # The name by which the models are kept.
 MODEL = "two-layers"
@@ -69,7 +70,8 @@ class Spec:
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     """Train, then read the weights at both ends and the runs at the last."""
     exam = replace(spec.task, batch=spec.texts, distinct=True)(derive(key, "evaluation"))
-    plan = Plan(NextToken(Transformer(spec.model), spec.task), spec.optim, spec.chunk)
+    problem = NextToken(Transformer(spec.model), spec.task)
+    plan = Plan(problem, spec.optim, spec.chunk, mesh=lab.mesh)
     members = new_members(derive(key, "training"), spec.optim.learning_rate, jnp.zeros(spec.seeds))
     as_models = partial(model_from_params, spec=spec.model)
     read = each_member(weight_readings)
@@ -91,13 +93,14 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     late = spec.task.max_period + 1  # the first repeat of the longest period comes unannounced
     examine = each_member(lambda model: text_readings(model, exam, late))
     runs = lab.stage("runs", examine, models)
-    patterns = jax.vmap(lambda model: forward(model, exam[0])[1].patterns)(models)
     data = circuit_data(before, after, runs).assign(
         null=1 / np.sqrt(spec.model.d_model),
         uniform=np.log(spec.model.d_vocab),
-        pattern=(("member", "layer", "head", "dest", "src"), np.asarray(patterns)),
         text=("dest", np.asarray(exam[0])),
         alive=("member", trained.alive),
     )
+    # Of the seed that is drawn alone: those of all would be most of the record.
+    patterns = jax.jit(forward)(models.member(example_member(data)), exam[0])[1].patterns
+    data["pattern"] = (("layer", "head", "dest", "src"), np.asarray(patterns))
     notes = {"divergence": trained.divergence, "late": late, "task": asdict(spec.task)}
     return Record(data=roles(data), notes=notes | notes_of_kept({MODEL: spec.model}, [steps]))

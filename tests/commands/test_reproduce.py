@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from circuitax.lab.against_accepted import against_accepted
 from circuitax.lab.busy import held
 from circuitax.lab.runs import finished_runs, provenance, run_folder
 from circuitax.lab.stop import StopFlag
+from circuitax.lab.times import times_of
 
 
 class Child:
@@ -73,6 +75,17 @@ def test_the_suite(
     assert children[0][0] == sys.executable and "seed=1" in children[0]
     assert "[1/2] house_walk" in out and "[2/2] house_reader" in out
     assert "gallery: " in out and "claims:  " in out
+    (walk,), (reader,) = (finished_runs(name) for name in ("house_walk", "house_reader"))
+    assert set(times_of(walk)) == {"compiling", "drawing"} and set(times_of(reader)) == {
+        "compiling"
+    }
+    parts = [f"{name} {times_of(walk)[name]:.1f} s" for name in ("compiling", "drawing")]
+    said = f"{parts[0]}, computing [\\d.]+ s, {parts[1]}"
+    assert re.search(rf"house_walk +done +[\d.]+ s  {said}\n", out)
+    assert re.search(r"house_reader +done +[\d.]+ s  compiling [\d.]+ s, computing [\d.]+ s\n", out)
+    assert re.search(r"together +[\d.]+ s  compiling [\d.]+ s, computing [\d.]+ s, drawing", out)
+    assert reproduce.main(["only=house_reader", "scale=tiny", "seed=1"]) == 0
+    assert "compiling" not in capsys.readouterr().out, "nothing was computed"
     page = (results / "latest" / "README.md").read_text()
     assert "## house_walk" in page and "## house_reader" in page
     assert (results / "latest" / "CLAIMS.md").is_file()

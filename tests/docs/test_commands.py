@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import circuitax as cx
-from circuitax.commands import accept, collect, explain, generate, reproduce
+from circuitax.commands import accept, collect, events, explain, generate, reproduce
 from circuitax.commands.options import read_options, wanted
 from circuitax.commands.run import help_text
 from circuitax.config.catalogue import discover
@@ -76,6 +76,7 @@ def reads(defaults: dict[str, str]) -> Callable[[list[str]], object]:
 READERS: dict[str, Callable[[list[str]], object]] = {
     "accept": reads(accept.OPTIONS),
     "collect": reads(collect.OPTIONS),
+    "events": reads(events.OPTIONS),
     "explain": explain._options,
     "generate": generate._options,
     "reproduce": reads(reproduce.OPTIONS),

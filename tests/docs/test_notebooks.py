@@ -11,6 +11,8 @@ import matplotlib
 import numpy as np
 import pytest
 
+from circuitax.lab import runs
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -44,9 +46,17 @@ def test_five_features() -> None:
     np.testing.assert_allclose(names["cx"].dimensionality(names["best"].W), 0.4, atol=2e-3)
     (ax, _) = names["axes"]
     assert len(ax.texts) == 5
+    # The accepted networks: the record's own losses, and the best of them lies on ours.
+    said = names["sampled"].loss.values
+    np.testing.assert_allclose(names["accepted"], said, rtol=1e-5)
+    assert len(said) >= 8 and names["optimum"] <= said.min() < 1.01 * names["losses"].min()
+    assert names["apart"].max() < 0.02 < np.abs(names["W"][0] - names["best"].W).max()
+    shown = names["ax"].lines[0].get_xydata()
+    np.testing.assert_allclose(shown, names["turned"].T)
     names["plt"].close("all")
 
 
+@pytest.mark.slow
 def test_skip_trigrams() -> None:
     names = executed("skip_trigrams")
     ids, qk, ov, direct = names["ID"], names["qk"], names["ov"], names["direct"]
@@ -63,6 +73,11 @@ def test_skip_trigrams() -> None:
         assert min(raised[ids[e]] for e in ends) > 3 > -3 > max(raised[ids[e]] for e in others)
         for i, present in enumerate(("in", "at")):
             assert direct[ids[present], ids[ends[i]]] > direct[ids[present], ids[ends[1 - i]]]
+    # A table and a test of each row, of the model of real text: most sources do what it says.
+    lines = names["printed"].splitlines()
+    assert len(lines) >= 24 and "' raise'" in names["printed"] and "'Error'" in names["printed"]
+    assert names["found"].shape == (12, len(names["names"]) - 1)
+    assert np.median(names["above"]) < 10 and (names["above"] < 10).mean() > 0.6
 
 
 @pytest.mark.slow
@@ -78,3 +93,26 @@ def test_an_induction_head() -> None:
     reacting, frozen = names["reacting"], names["frozen"]
     assert reacting[0, 0] < -5 and abs(frozen[0, 0]) < 0.05
     assert reacting[1, 0] < -5 and frozen[1, 0] < -5
+    # Models that learned on repeats have such heads in the second layer; those of plain text not.
+    prefix, previous = (names["learned"][name].max("head") for name in ("prefix", "previous"))
+    assert (prefix.sel(layer=1) > 0.7).all() and (prefix.sel(layer=0) < 0.2).all()
+    assert (previous.sel(layer=0) > 0.4).all() and (previous.sel(layer=1) < 0.2).all()
+    read, scored = names["read"], names["scored"]
+    assert read.prefix.shape == (2, 4) and read.prefix.max() < read.chance < 0.05
+    assert names["first"] == pytest.approx(names["second"], abs=0.5) and names["first"] > 6
+    assert scored.sizes == {"member": 8, "head": 4} and float(scored.max()) < 0.05
+
+
+def test_without_accepted_runs_one_line_says_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert runs.accepted_run("toy_intro").parts[-2:] == ("toy_intro", "accepted")
+    monkeypatch.setenv(runs.VARIABLE, str(tmp_path))
+    assert runs.accepted_run("toy_intro").is_relative_to(ROOT), "results are kept elsewhere"
+    here = tmp_path / "toy_intro/accepted"
+    here.mkdir(parents=True)
+    (here / runs.PROVENANCE).write_text("{}")
+    assert runs.accepted_run("toy_intro") == here
+    monkeypatch.setattr(runs, "checkout", lambda: tmp_path / "elsewhere")
+    with pytest.raises(ValueError, match="experiment=kgons must have an accepted run: those of a"):
+        runs.accepted_run("kgons")

@@ -1,5 +1,6 @@
 """What a release carries agrees with the package."""
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -14,7 +15,14 @@ def test_the_citation_is_that_of_the_package() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert citation["version"] == project["version"] and citation["license"] == project["license"]
     assert citation["title"].startswith(project["name"])
-    assert citation["authors"] == [{"name": "circuitax developers"}]
+    assert citation["authors"] == project["authors"] and len(citation["authors"]) == 1
+
+
+def test_the_changelog_begins_with_the_release_or_with_what_is_not_released_yet() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    headings = re.findall(r"^## (.*)", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
+    release = f"{citation['version']} ({citation['date-released']})"
+    assert release in headings[:2] and set(headings[: headings.index(release)]) <= {"Unreleased"}
 
 
 def test_badges_say_what_the_package_says() -> None:

@@ -1,5 +1,6 @@
-"""The documentation builds as a site, without a link that leads nowhere."""
+"""The documentation builds as a site, without a link that leads nowhere; notebooks are run."""
 
+import importlib.util
 import os
 import re
 import subprocess
@@ -7,19 +8,104 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import copytree, ignore_patterns
+from types import ModuleType
 
+import matplotlib.image
 import pytest
 
 import circuitax
 
 ROOT = Path(__file__).parents[2]
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        find_spec("material") is None or find_spec("mkdocstrings") is None,
-        reason="make docs installs mkdocs-material and mkdocstrings",
-    ),
-]
+needs_mkdocs = pytest.mark.skipif(
+    find_spec("material") is None or find_spec("mkdocstrings") is None,
+    reason="make docs installs mkdocs-material and mkdocstrings",
+)
+NOTEBOOK = """\
+# Of the file, not of the page.
+# %% [markdown]
+# # Squares
+#
+# Their *sum*, `n² / 3` and so on.
+
+# %%
+total = sum(i * i for i in range(4))
+print("total:", total)
+
+# %% [markdown]
+# Drawn:
+
+# %%
+import matplotlib.pyplot as plt
+
+for count in (2, 3):
+    figure, ax = plt.subplots(figsize=(2, 1))
+    ax.plot([total] * count)
+    figure.set_label(f"A line of {count} points.")
+"""
+PAGE = """\
+# Squares
+
+Their *sum*, `n² / 3` and so on.
+
+```python
+total = sum(i * i for i in range(4))
+print("total:", total)
+```
+
+```text
+total: 14
+```
+
+Drawn:
+
+```python
+import matplotlib.pyplot as plt
+
+for count in (2, 3):
+    figure, ax = plt.subplots(figsize=(2, 1))
+    ax.plot([total] * count)
+    figure.set_label(f"A line of {count} points.")
+```
+
+![A line of 2 points.](squares-1.png)
+
+![A line of 3 points.](squares-2.png)
+"""
+
+
+@pytest.fixture(scope="module")
+def notebook_page() -> ModuleType:
+    """The program that makes pages of notebooks, which is in no package."""
+    spec = importlib.util.spec_from_file_location("notebook_page", ROOT / ".ci/notebook_page.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_notebook_becomes_its_text_its_code_and_what_that_prints_and_draws(
+    notebook_page: ModuleType, tmp_path: Path
+) -> None:
+    source = tmp_path / "squares.py"
+    source.write_text(NOTEBOOK, encoding="utf-8")
+    notebook_page.main(source, tmp_path)
+    assert (tmp_path / "squares.md").read_text(encoding="utf-8") == PAGE
+    picture = matplotlib.image.imread(tmp_path / "squares-1.png")
+    assert picture.shape[:2] == (notebook_page.DPI, 2 * notebook_page.DPI)
+    assert picture[..., :3].min() < 0.5 < picture[..., :3].max()
+    assert (tmp_path / "squares-2.png").read_bytes() != (tmp_path / "squares-1.png").read_bytes()
+
+
+def test_a_figure_without_alt_text_and_code_that_fails_are_named(
+    notebook_page: ModuleType, tmp_path: Path
+) -> None:
+    silent = NOTEBOOK.replace("figure.set_label", "str")
+    with pytest.raises(ValueError, match=r"squares-1\.png must have a label"):
+        notebook_page.page(silent, "squares", tmp_path)
+    wrong = NOTEBOOK.replace("range(4)", "range(nothing)")
+    with pytest.raises(NameError, match="nothing") as caught:
+        notebook_page.page(wrong, "squares", tmp_path)
+    assert caught.traceback[-1].lineno == NOTEBOOK.splitlines().index("# %%") + 1
 
 
 def build(root: Path, site: Path) -> subprocess.CompletedProcess[str]:
@@ -30,6 +116,8 @@ def build(root: Path, site: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
+@needs_mkdocs
 def test_the_site_is_whole_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     done = build(ROOT, tmp_path / "site")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -39,6 +127,9 @@ def test_the_site_is_whole_and_loads_nothing_from_elsewhere(tmp_path: Path) -> N
     assert (site / "results/toy_phase/accepted/figures/phase.png").is_file()
     notebook = (site / "notebooks/skip_trigrams.html").read_text(encoding="utf-8")
     assert "<h2" in notebook and "The bug" in notebook and "# %%" not in notebook
+    pentagon = (site / "notebooks/five_features.html").read_text(encoding="utf-8")
+    assert re.search(r'<img alt="[^"]*pentagon[^"]*" src="five_features-1\.png"', pentagon)
+    assert "dimensionality:" in pentagon and (site / "notebooks/five_features-1.png").is_file()
     api = (site / "api.html").read_text(encoding="utf-8")
     headings = re.findall(r"<h3[^>]*>\s*(?:<[^>]*>\s*)*cx\.(\w+)", api)
     floors = {"circuits", "superposition", "projection", "train"}
@@ -48,11 +139,15 @@ def test_the_site_is_whole_and_loads_nothing_from_elsewhere(tmp_path: Path) -> N
     assert not loaded
 
 
+@pytest.mark.slow
+@needs_mkdocs
 def test_a_link_that_leads_nowhere_fails_the_build(tmp_path: Path) -> None:
     for name in ("docs", ".ci", "src"):
         copytree(ROOT / name, tmp_path / name, ignore=ignore_patterns("__pycache__"))
     copytree(ROOT / "results", tmp_path / "results", ignore=ignore_patterns("*_*", ".*", "*.pdf"))
     (tmp_path / "mkdocs.yml").write_text((ROOT / "mkdocs.yml").read_text())
+    for notebook in (tmp_path / "docs/notebooks").glob("*.py"):
+        notebook.write_text("# %% [markdown]\n# # Its title\n")  # they need not run for this
     page = tmp_path / "docs/checks.md"
     page.write_text(page.read_text() + "\n[gone](nowhere.md)\n")
     done = build(tmp_path, tmp_path / "site")

@@ -12,7 +12,7 @@ from circuitax.kernel.model import Model
 from circuitax.kernel.run import run
 from circuitax.models.pretrained import load_pretrained
 from experiments.benchmarks.export_llama import hub_folder, lens_weights, smollm2_spec
-from experiments.benchmarks.real_model import random_model, require_close
+from experiments.benchmarks.real_model import patching_flops, random_model, require_close
 
 TOKENS = jnp.array([3, 17, 5, 39, 3, 17])
 
@@ -46,6 +46,16 @@ def test_a_model_with_tied_embeddings_is_written_as_one(model: Model, tmp_path: 
     assert config["tie_word_embeddings"] is True
     opened = load_pretrained(tmp_path)
     np.testing.assert_array_equal(opened.W_U, model.W_E.T)
+
+
+def test_operations_of_patching_are_those_behind_each_head(model: Model) -> None:
+    gated = 3 * 24 * 20  # W_gate, W_in, W_out
+    attention = 24 * 8 * (6 + 2 + 2 + 6)
+    norms = 2 * 24
+    # Heads of layer 0 move both MLPs and the attention of layer 1, those of layer 1 its own MLP.
+    behind = (gated + attention + gated + norms) + gated
+    runs = 2 * 2 * (gated + attention + norms)
+    assert patching_flops(model, 5) == 2 * 5 * (6 * behind + runs)
 
 
 def test_unequal_answers_are_refused() -> None:

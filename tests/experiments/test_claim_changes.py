@@ -9,10 +9,11 @@ import pytest
 
 from circuitax.commands import changes
 from circuitax.config.catalogue import discover
-from circuitax.records.claim_changes import read_changes
+from circuitax.records.claim_changes import read_changes, read_pilots
 
 ROOT = Path(__file__).parents[2]
 SINCE, ROWS = read_changes(ROOT / "docs" / "claim_changes.toml")
+PILOTS = read_pilots(ROOT / "docs" / "claim_changes.toml")
 
 
 def in_git(commit: str) -> bool:
@@ -53,7 +54,19 @@ def test_a_claim_that_its_run_had_not_seen_is_said_to_be_added_on_accepted_data(
 
 @pytest.mark.skipif(not in_git(SINCE), reason="git does not have the last release here")
 def test_every_row_names_a_commit_of_this_history() -> None:
-    assert [row.commit for row in ROWS if not in_git(row.commit)] == []
+    assert [row.commit for row in (*ROWS, *PILOTS) if not in_git(row.commit)] == []
+    assert [pilot.experiment for pilot in PILOTS if pilot.experiment not in discover()] == []
+
+
+@pytest.mark.skipif(not in_git(SINCE), reason="git does not have the last release here")
+def test_an_experiment_that_the_release_lacked_is_held_against_its_first_acceptance(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(changes, "read_changes", lambda path: (SINCE, []))
+    missing = changes.missing_rows()
+    assert ("text_superposition", ("features-error", "added")) in missing
+    assert ("text_induction_circuits", ("primed-alone", "removed")) in missing
+    assert not any(experiment == "planted_heads" for experiment, _ in missing)
 
 
 def test_a_release_that_git_does_not_have_is_refused(

@@ -6,8 +6,9 @@ import pytest
 import xarray as xr
 
 from circuitax.records.record import Record
+from experiments.cost_of_size.claims import CLAIMS
 from experiments.cost_of_size.experiment import Spec
-from experiments.cost_of_size.figure import draw
+from experiments.cost_of_size.figure import PANELS, draw
 from experiments.cost_of_size.measures import (
     MEGABYTES,
     SECONDS,
@@ -71,6 +72,36 @@ def test_every_panel_states_its_exponents_and_its_end() -> None:
         assert title.endswith("\nends near 8.2k, by memory")
         assert [tick.get_text() for tick in ax.get_xticklabels()] == ["10", "100", "200", "400"]
         assert ax.get_xlabel() and ax.get_xscale() == ax.get_yscale() == "log"
+
+
+def test_dotted_lines_have_the_slopes_that_claims_allow() -> None:
+    (figure,) = draw(known()).values()
+    allowed = {claim.quantity: claim.expected.high for claim in CLAIMS}
+    for name, ax in zip(PANELS, figure.axes, strict=True):
+        dotted = [line for line in ax.lines if line.get_linestyle() == ":"]
+        wanted = [allowed[f"cost-{name}{end}"] for end in ("", "-memory")[: len(dotted)]]
+        assert len(dotted) == (1 if name == "paths" else 2)
+        for line, slope, solid in zip(dotted, wanted, (2, 1), strict=False):
+            x, y = line.get_data()
+            assert np.polyfit(np.log(x), np.log(y), 1)[0] == pytest.approx(slope)
+            # From the first size that exponents are measured at, where the curve is.
+            start = 3e-5 * 100**2 if solid == 2 else 2 * 100
+            assert (x[0], x[-1]) == (100, 400) and y[0] == pytest.approx(start)
+    assert allowed["cost-vocabulary"] == 2.2 and allowed["cost-members"] == 1.1
+
+
+def test_the_headline_counts_what_is_drawn() -> None:
+    record = known()
+    record.data["seconds"] = record.data.seconds**0.95  # exponents of 1.9, and of 1 in memory
+    record.data["seconds"][{"grows": 1, "step": -1, "round": 0}] *= 1.5
+    (figure,) = draw(record).values()
+    said = figure.get_suptitle().replace("\n", " ")
+    assert said == (
+        "7 of 11 exponents of cost are as claimed; undecided: time over vocabulary; "
+        "fails: time over paths, time over members, time over dimensions"
+    )
+    (note,) = [legend.get_title().get_text() for legend in figure.legends]
+    assert note == "2 rounds; bars from least to greatest; exponents at the 3 largest sizes"
 
 
 def test_no_line_is_continued_without_end() -> None:

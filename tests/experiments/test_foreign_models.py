@@ -15,7 +15,7 @@ from circuitax.records.record import Record
 from experiments.foreign_models import experiment, figure, tasks
 from experiments.foreign_models.claims import CLAIMS
 from experiments.foreign_models.experiment import Spec
-from experiments.foreign_models.measures import measure
+from experiments.foreign_models.measures import measure, share_of_texts
 from experiments.foreign_models.sources import MODELS, SIZES
 from experiments.foreign_models.torch_draws import TorchDraws
 
@@ -131,6 +131,25 @@ def test_one_model_alone_is_read(tmp_path: Path) -> None:
     assert set(record.notes["models"]) == {"sign"}
     assert all(name.startswith("sign-") for name in found.estimates)
     assert "arena_brackets.npz" in found.not_run["bracket-wrong"]
+
+
+def test_shares_of_fresh_texts_have_an_interval_and_given_texts_none() -> None:
+    p, n, z = 0.99222, 5000, 1.959963984540054
+    middle, half = p + z**2 / (2 * n), z * np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2))
+    found = share_of_texts(p, n)
+    assert found.value == p and found.n == n
+    # Counts are whole: p is that of 4,961.1 texts.
+    assert found.low == pytest.approx((middle - half) / (1 + z**2 / n), abs=5e-5)
+    assert found.high == pytest.approx((middle + half) / (1 + z**2 / n), abs=5e-5)
+    accepted = Path(__file__).parents[2] / "results" / "foreign_models" / "accepted"
+    measured = measure(Record.load(accepted)).estimates
+    for name in ("palindrome-accuracy", "unique-accuracy", "sign-accuracy", "palindrome-sighted"):
+        assert measured[name].low < measured[name].value and measured[name].n in (
+            1000,
+            5000,
+            10_000,
+        )
+    assert measured["copies-accuracy"].method == measured["unique-loss"].method == "exact"
 
 
 def test_what_is_no_folder_of_models_is_refused(tmp_path: Path) -> None:

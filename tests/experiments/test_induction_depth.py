@@ -11,6 +11,7 @@ from circuitax.data.repeated import RepeatedSource
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.records.record import Record
 from experiments.induction_depth.experiment import Spec, broken, read_heads
+from experiments.induction_depth.figure import draw
 from experiments.induction_depth.measures import measure, slopes
 
 
@@ -74,6 +75,7 @@ def record() -> Record:
             "jump_start": (each, np.full((arms, seeds), 200.0)),
             "jump_end": (each, np.full((arms, seeds), 300.0)),
             "alive": (each, np.ones((arms, seeds), bool)),
+            "uniform": 3.5,
             **scores,
         },
         coords={
@@ -87,7 +89,7 @@ def record() -> Record:
 
 
 def test_claims_are_settled_by_the_numbers_that_they_name() -> None:
-    found, absent, _ = measure(record())
+    found, absent, not_run = measure(record())
     value = {name: estimate.value for name, estimate in found.items()}
     assert value["depth-last-3"] == 0.5 and value["depth-change"] == 1
     assert value["depth-gain"] == pytest.approx(-2) and value["depth-loss"] == pytest.approx(4)
@@ -96,7 +98,55 @@ def test_claims_are_settled_by_the_numbers_that_they_name() -> None:
     assert value["depth-before-after-others"] == pytest.approx(value["depth-before-after"] + 0.15)
     assert value["depth-corner-alone"] == pytest.approx(1.5 * ((0.9 + 0.925) / 2 - 0.05))
     assert value["depth-score-together"] == pytest.approx(1)
-    assert set(absent) == {"depth-last-4"}
+    assert value["depth-share-3"] == 1
+    sizes = {"last-4", "last-5", "last-6", "change-deeper", "mlp-change", "mlp-share"}
+    assert not absent and set(not_run) == {f"depth-{x}" for x in (*sizes, "mlp-matching")}
+
+
+def larger() -> Record:
+    """The same, with an arm of six layers whose second seed died, and one of MLPs."""
+    data = record().data.pad(layer=(0, 3))
+    six = data.isel(arm=[3]).assign_coords(arm=["six"], n_layers=("arm", [6]))
+    six.prefix[0, 0, 5, 1] = 0.99
+    six.alive[0, 1] = False
+    mlps = data.isel(arm=[1]).assign_coords(arm=["mlps"])
+    mlps.jump[0], mlps.in_context[0, -1] = [0.5, 1.5], -4.0
+    mlps.prefix[0, 0] = 0.1
+    parts = [part.assign_coords(d_mlp=("arm", [0] * part.sizes["arm"])) for part in (data, six)]
+    parts.append(mlps.assign_coords(d_mlp=("arm", [128])))
+    return Record(data=xr.concat(parts, "arm", data_vars="minimal"))
+
+
+def test_deeper_models_and_mlps_have_claims_of_their_own_and_leave_the_others_alone() -> None:
+    before, (found, absent, not_run) = measure(record()).estimates, measure(larger())
+    value = {name: estimate.value for name, estimate in found.items()}
+    assert value["depth-last-6"] == 1 and found["depth-last-6"].n == 1
+    assert value["depth-change-deeper"] == 1 and found["depth-change-deeper"].n == 1
+    assert value["depth-mlp-change"] == 0.5 and value["depth-mlp-matching"] == 0.5
+    assert value["depth-mlp-share"] == pytest.approx((0.5 + 1.5) / 2 / 4)
+    assert set(not_run) == {"depth-last-4", "depth-last-5"} and not absent
+    same = set(before) - {"depth-score-alike"}  # which is of all sizes
+    assert {name: found[name] for name in same} == {name: before[name] for name in same}
+
+
+def test_every_arm_is_drawn_in_a_panel_or_a_row() -> None:
+    drawn = draw(larger())
+    above, below = (drawn["curves"].axes[i].get_legend_handles_labels()[1] for i in (1, 3))
+    assert above == ["a", "b", "c", "mlps", "uniform"]
+    assert below == ["b", "d", "six", "uniform"]
+    titles = [ax.get_title() for ax in drawn["tokens"].axes if ax.get_visible()]
+    assert titles == ["a", "b", "c", "d", "six", "mlps"]
+    titles = [ax.get_title() for ax in drawn["heads"].axes if ax.get_visible()]
+    assert titles == ["d, 2 seeds", "six, 1 seeds"]
+
+
+def test_arms_have_the_sizes_that_their_names_say() -> None:
+    task = RepeatedSource(d_vocab=32, length=20, batch=2, min_period=4, max_period=8)
+    model = TransformerSpec(d_vocab=32, n_ctx=20, n_heads=2)
+    spec = Spec(model, (8, 16), (3, 5), mlp_depths=(2,), task=task)
+    sizes = [(each.n_layers, each.d_model, each.d_mlp) for each in spec.arms().values()]
+    assert sizes == [(2, 8, None), (2, 16, None), (3, 16, None), (5, 16, None), (2, 16, 64)]
+    assert list(spec.arms())[-2:] == ["5 layers, 16 wide", "2 layers, 16 wide, MLPs"]
 
 
 def test_a_width_without_the_change_says_nothing_of_the_order_of_sizes() -> None:

@@ -20,6 +20,7 @@ from circuitax.lab.lab import Lab
 from circuitax.models.transformer import init_model
 from experiments.induction_phase import experiment as induction_phase
 from experiments.induction_phase.experiment import in_context, looking_back, without_heads
+from experiments.induction_phase.figure import mean_slope
 from experiments.induction_phase.measures import pair_jumps, turns
 
 SIZES = TransformerSpec(d_vocab=8, n_ctx=12, n_layers=2, n_heads=2, d_model=8, init_scale=3.0)
@@ -139,3 +140,9 @@ def test_turns_and_falls_of_every_pair_by_hand() -> None:
     falls = pair_jumps(data)
     assert falls.sizes == {"member": 2, "pair": 1}  # positions 0 and 4
     np.testing.assert_allclose(falls.values[:, 0], [2, 0], atol=1e-9)
+
+
+def test_slopes_are_means_over_members_whether_a_record_has_each_or_the_mean() -> None:
+    each = xr.DataArray([[1.0, 2.0], [4.0, 8.0], [7.0, 20.0]], dims=("member", "position"))
+    for slope in (each, each.mean("member")):
+        np.testing.assert_allclose(mean_slope(xr.Dataset({"slope": slope})), [4.0, 10.0])

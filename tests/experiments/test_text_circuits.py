@@ -126,3 +126,9 @@ def test_claims_about_heads_need_the_heads() -> None:
     reasons = {v.claim.id: v.reason for v in without if v.verdict == ABSENT}
     assert set(reasons) == named
     assert "none of 8 seeds has an induction head: the best score is 0.10" in reasons["text-corner"]
+    one = dataset(0.2, 0.1)
+    one.attention[3, 0, 0, 1] = 0.9
+    (alone,) = (
+        v for v in settle(CLAIMS, *measure(Record(one))) if v.claim.id == "text-k-composition"
+    )
+    assert alone.verdict == ABSENT and alone.reason.startswith("only one of 8 seeds has a previous")

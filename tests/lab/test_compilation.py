@@ -2,13 +2,14 @@
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import pytest
 
-from circuitax.lab.compilation import keep_compiled_code
+from circuitax.lab.compilation import compile_seconds, covered, keep_compiled_code
 
 OPTIONS = (
     "jax_compilation_cache_dir",
@@ -33,6 +34,29 @@ def test_a_quick_compilation_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
         for name, value in before.items():
             jax.config.update(name, value)
         compilation_cache.reset_cache()
+
+
+def test_spans_count_once() -> None:
+    assert covered([]) == 0
+    assert covered([(1.0, 2.0), (0.0, 4.0), (3.0, 5.0), (7.0, 7.5)]) == 5.5
+
+
+def test_seconds_of_compiling_are_those_of_the_block() -> None:
+    def programs(shift: float) -> None:
+        inner = jax.jit(lambda x: jnp.cos(x) * shift)
+        jax.jit(lambda x: inner(x) + inner(2 * x))(jnp.ones(3)).block_until_ready()
+
+    began = time.time()
+    with compile_seconds() as seconds, compile_seconds("backend") as in_xla:
+        assert seconds() == 0
+        programs(17.0)
+        first = seconds()
+        programs(18.0)
+        second = seconds()
+    assert 0 < first < second < time.time() - began
+    assert 0 < in_xla() < second
+    programs(19.0)
+    assert seconds() == second
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the C library of Linux keeps what was freed")

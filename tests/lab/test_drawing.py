@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from PIL import Image
 
 from circuitax.config.catalogue import VARIABLE, Entry
 from circuitax.lab.drawing import draw_figures, up_to_date
+from circuitax.lab.times import COMPILING, DRAWING, keep_time, times_of
 from circuitax.records.record import Record
 
 HOUSE = Path(__file__).parent.parent / "house"
@@ -48,6 +50,17 @@ def test_figures_are_the_same_bytes_again(run: Path) -> None:
     draw_figures(run, module)
     assert {path.name: path.read_bytes() for path in (run / "figures").iterdir()} == first
     assert b"CreationDate" not in first["path.pdf"]
+
+
+def test_the_time_of_drawing_is_kept(run: Path) -> None:
+    assert times_of(run) == {}
+    keep_time(run, COMPILING, 1.234)
+    began = time.monotonic()
+    draw_figures(run, WALK)
+    kept = times_of(run)
+    assert kept[COMPILING] == 1.23 and 0 < kept[DRAWING] <= time.monotonic() - began + 0.01
+    (run / "times.json").write_text("{")
+    assert times_of(run) == {}, "a damaged file is as none"
 
 
 def test_a_changed_module_is_noticed_and_a_failure_keeps_the_old(run: Path, tmp_path: Path) -> None:

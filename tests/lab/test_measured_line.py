@@ -22,8 +22,16 @@ def others():
         "most-copy": 4,
         "copy": 5,
     }
+
+def left(x):
+    return x["read"], x["elsewhere"], x[f"spread-{len(x)}"]
 '''
-BESIDE = 'x = {"elsewhere": 1}\nx["told"] = 2\nx["elsewhere"] = 3\n'
+BESIDE = """x = {"elsewhere": 1}
+x["told"] = 2
+x["elsewhere"] = 3
+trios = {"english": 4, "read": 5}
+x[f"{trios}-one-layer"] = 6
+"""
 
 
 @pytest.mark.parametrize(
@@ -35,7 +43,10 @@ BESIDE = 'x = {"elsewhere": 1}\nx["told"] = 2\nx["elsewhere"] = 3\n'
         ("english-most-copy", 0, 13),
         ("english-copy", 0, 14),
         ("english-other", 0, 8),
-        ("elsewhere", 1, 3),  # the last line that has the name
+        ("english-one-layer", 0, 8),  # a file of less weight may only make its name
+        ("elsewhere", 1, 3),  # the last line that has the name, and does not read it
+        ("read", 1, 4),
+        ("spread-3", 0, 8),
         ("nowhere", 0, 3),
     ],
 )

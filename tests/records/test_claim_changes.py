@@ -7,9 +7,12 @@ import pytest
 from circuitax.records.claim_changes import (
     Change,
     Difference,
+    Pilot,
     changes_table,
     differences,
+    pilots_table,
     read_changes,
+    read_pilots,
     unexplained,
 )
 
@@ -49,14 +52,32 @@ def test_rows_are_read_and_shown(tmp_path: Path) -> None:
     text = (
         'since = "abc"\n[[change]]\nclaims = ["a"]\nwhat = ["added"]\ncommit = "def"\nwhy = "so"\n'
     )
-    path.write_text(text + text.split("\n", 1)[1].replace('["a"]', "[]").replace('["added"]', "[]"))
+    row = text.split("\n", 1)[1]
+    path.write_text(text + row.replace('["a"]', "[]").replace("added", "rule"))
     since, rows = read_changes(path)
     assert since == "abc" and rows[0] == Change(("a",), ("added",), "def", "so")
     first, second = changes_table(rows).splitlines()[2:]
     assert first == "| all | rule | def | so |" and second == "| `a` | added | def | so |"
+    path.write_text(text.replace('"added"', ""))
+    with pytest.raises(ValueError, match=r"what=\[\] of change 0 must be among .*, at least one"):
+        read_changes(path)
     path.write_text(text.replace("added", "widened"))
     with pytest.raises(ValueError, match=r"what=\['widened'\] of change 0 must be among"):
         read_changes(path)
     path.write_text(text.replace("why", "reason"))
     with pytest.raises(ValueError, match=r"change 0 of changes\.toml must have the fields"):
         read_changes(path)
+
+
+def test_pilots_are_read_and_shown_in_their_order(tmp_path: Path) -> None:
+    path = tmp_path / "changes.toml"
+    pilot = '[[pilot]]\nexperiment = "walk"\nkey = "77"\ncommit = "abc"\nseen = """\nit\nfalls"""\n'
+    path.write_text(pilot + pilot.replace("walk", "run"))
+    assert read_pilots(path)[0] == Pilot("walk", "77", "abc", "it\nfalls")
+    first, second = pilots_table(read_pilots(path)).splitlines()[2:]
+    assert first == "| walk | 77 | abc | it falls |" and second.startswith("| run | 77 |")
+    path.write_text('since = "abc"\n')
+    assert read_pilots(path) == []
+    path.write_text(pilot.replace("key", "seed"))
+    with pytest.raises(ValueError, match=r"pilot 0 of changes\.toml must have the fields"):
+        read_pilots(path)

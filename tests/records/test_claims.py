@@ -63,6 +63,7 @@ def test_settle_gives_the_five_verdicts() -> None:
     for name in ("fails", "undecided"):
         claims.append(dataclasses.replace(CLAIM, id=name, quantity=name, explanation="known"))
     claims.append(dataclasses.replace(CLAIM, id="few", n=5))
+    claims.append(dataclasses.replace(CLAIM, id="lost", n=5, explanation="one is lost"))
     measured = {
         "rate": estimate(0.75, 0.74, 0.76),
         "fails": estimate(0.5, 0.4, 0.6),
@@ -76,7 +77,10 @@ def test_settle_gives_the_five_verdicts() -> None:
     assert found["fails"].reason == found["undecided"].reason == "known"
     assert found["absent"].reason == "no head exists" and found["absent"].estimate is not None
     assert found["not run"].reason == "no weights"
-    assert (found["few"].verdict, found["few"].reason) == ("not run", "n = 4 of 5 planned")
+    # Measured, but on too few: that is open, and no lack of weights.
+    assert (found["few"].verdict, found["few"].reason) == ("undecided", "n = 4 of 5 planned")
+    assert found["lost"].verdict == "undecided"
+    assert found["lost"].reason == "n = 4 of 5 planned: one is lost"
 
 
 def test_a_claim_cannot_be_forgotten() -> None:
@@ -105,6 +109,8 @@ def test_json_round_trip(measured: dict[str, Estimate]) -> None:
         ({"origin": "folklore"}, "origin='folklore' of claim 'c' must be one of"),
         ({"origin": "published", "printed": "0.75"}, "link of claim 'c' must not be empty"),
         (OF, "printed of claim 'c' must not be empty"),
+        ({"kind": "shape", **OF}, "printed of claim 'c' must not be empty"),
+        ({"kind": "identity", **OF}, "printed of claim 'c' must not be empty"),
         ({"link": "arXiv 2209.10652"}, "link='arXiv 2209.10652' of claim 'c' must start with"),
     ],
 )
@@ -121,7 +127,8 @@ def test_intervals_check_themselves() -> None:
 
 
 def test_a_source_gives_its_claims_what_they_share() -> None:
-    paper = ClaimSource("a paper", "shape", "all seeds", 8, "a relation", "On text, ", **OF)
+    given = ("shape", "all seeds", 8, "a relation", "On text, ")
+    paper = ClaimSource("a paper", *given, printed="it is so, says the text", **OF)
     assert paper.claim("c", "it is so", at_least(0), section="Fig. 2") == Claim(
         id="c",
         source="a paper, Fig. 2",
@@ -132,6 +139,7 @@ def test_a_source_gives_its_claims_what_they_share() -> None:
         kind="shape",
         selection="all seeds",
         n=8,
+        printed="it is so, says the text",
         **OF,
     )
     own = {"quantity": "q", "kind": "number", "selection": "one", "n": 2, "explanation": "known"}

@@ -1,6 +1,7 @@
 """The claims page counts what could have failed and hides nothing that did."""
 
 import dataclasses
+import re
 
 import pytest
 
@@ -25,17 +26,20 @@ def row(name: str, value: float | Estimate, kind: str = "number", **changes) -> 
 
 ROWS = [
     row("good", 1.0),
-    row("bad", Estimate(2.0, 1.9, 2.1, 8, "mean"), explanation="the paper may round"),
+    row("bad", Estimate(2.0, 1.9, 2.1, 8, "mean"), explanation="the paper may round."),
     row("worse", 3.0, link="https://example.org/other"),
-    row("open", Estimate(1.05, 0.8, 1.3, 8, "mean"), "shape", printed=""),
+    row("open", Estimate(1.05, 0.8, 1.3, 8, "mean"), "shape", printed="it is near"),
     row("lacking", 1.0, unmet="no such head"),
     row("far", 1.0, not_run="no weights"),
     row("further", 1.0, not_run="no weights"),
     row("slip", 1.0, origin="correction", link=""),
     row("algebra", 1.0, "identity", origin="theorem", link=""),
     row("guess", 1.0, origin="ours", link=""),
+    row("seen", 3.0, origin="ours", link="", explanation="Tested: it is 3."),
 ]
-PAGE = render_claims_page(ROWS, "made by", headlines="| results |", changes="| a table |")
+PAGE = render_claims_page(
+    ROWS, "made by", headlines="| results |", changes="| a table |", pilots="| looked at |"
+)
 
 
 def part(title: str) -> str:
@@ -59,7 +63,7 @@ def test_headline_counts_published_numbers_and_relations_apart() -> None:
 def test_the_first_screen_has_a_line_for_each_claim_with_its_figure() -> None:
     line = "- [`bad`](#claim-bad) about bad: 2 [1.9, 2.1], allowed 1 ± 0.1 ([figure](../toy.png))"
     assert line in part("What fails")
-    assert "`open`" in part("What is undecided") and "`lacking`" in part("What did not form")
+    assert "`open`" in part("What is undecided") and "`lacking`" in part("What lacks its prec")
     wrong = part("What we think is wrong")
     # `bad` is sampled: a failure of ours to see it is no slip of the paper.
     assert "`slip`" in wrong and "`worse`" in wrong and "`bad`" not in wrong
@@ -82,11 +86,29 @@ def test_every_claim_is_once_in_the_table_of_its_paper() -> None:
 
 def test_disagreements_are_explained_by_hypotheses() -> None:
     text = part("Where we disagree")
-    assert "Printed: 1.0. Hypothesis: the paper may round." in text
+    assert "Printed: 1.0. Hypothesis: the paper may round.\n" in text
+    # A test is no hypothesis, and says so itself.
+    assert "`seen`" in text and ". Printed: 1.0. Tested: it is 3.\n" in text
     assert "`worse`" in text and "Hypothesis: none yet." in text
     assert "Reason: no such head." in text and "`slip`" in text and "`good`" not in text
     assert "- `far`, `further`: no weights" in part("Why claims were not run")
     assert part("Changes of claims").endswith("| a table |\n")
+    assert part("Pilots").rstrip().endswith("| looked at |")
+
+
+def test_the_page_opens_with_a_digest_whose_links_lead_to_sections() -> None:
+    digest = PAGE[: PAGE.index("| class |")]
+    lines = [line for line in digest.splitlines() if line.startswith("- ")]
+    assert lines[0].startswith("- **Holds**: [1 of 7 published statements](#what-holds-of-what-is")
+    assert lines[1].endswith(", 2 numbers and 0 relations.") and "**Fails**: [2 of 7" in lines[1]
+    assert "[1 of 7 published statements](#what-lacks-its-precondition" in lines[3]
+    assert "1 corrections of ours that hold, and 1 printed statements" in lines[5]
+    assert "(#other-papers) 1 fail" in lines[6] and len(lines) == 7
+    titles = {line[3:] for line in PAGE.splitlines() if line.startswith("## ")}
+    kept = {
+        "".join(c for c in t.lower() if c.isalnum() or c in "- ").replace(" ", "-") for t in titles
+    }
+    assert set(re.findall(r"\]\(#([^)]*)\)", digest)) <= kept
 
 
 def test_equal_ids_are_refused() -> None:

@@ -79,7 +79,7 @@ def composition(
     Differs: the code behind the paper's first diagram cycled the product inside the norm (E15), and
         the scores had no exact null (E16).
     """
-    heads, d = _unit_maps(model, offset), model.d_model
+    heads, d = _maps(model, offset), model.d_model
     circuits = _circuits(heads)
     squared = _squared_scores(circuits, block_entries)
     trace, trace_of_square = circuits.traces()
@@ -109,7 +109,7 @@ def composition_scores(
     Raises:
         ValueError: If the model is an ensemble.
     """
-    return _scores(_unit_maps(model, offset), block_entries)
+    return _scores(_maps(model, offset), block_entries)
 
 
 class RotationNull(NamedTuple):
@@ -134,24 +134,24 @@ def rotation_null(model: Model, key: Key[Array, ""], *, n_samples: int = 100) ->
     """
     if n_samples < 2:
         raise ValueError(f"n_samples={n_samples} must be at least 2")
-    heads = _unit_maps(model)
+    heads = _maps(model)
+    W_O, _ = scaled_to_one(heads.W_O)
 
     def one(key: Key[Array, ""]) -> Array:
-        R = jax.random.orthogonal(key, model.d_model, dtype=heads.W_O.dtype)
-        return _scores(heads._replace(W_O=heads.W_O @ R), BLOCK_ENTRIES) ** 2
+        R = jax.random.orthogonal(key, model.d_model, dtype=W_O.dtype)
+        return _scores(heads._replace(W_O=W_O @ R), BLOCK_ENTRIES) ** 2
 
     squares = jax.lax.map(one, jax.random.split(key, n_samples))
     return RotationNull(squares.mean(axis=0), squares.std(axis=0, ddof=1))
 
 
-def _unit_maps(model: Model, offset: int = 0) -> HeadStack:
-    """The heads' maps, each divided by a power of two: no score depends on their scale."""
+def _maps(model: Model, offset: int = 0) -> HeadStack:
+    """The maps of every query head."""
     check_one_member(model)
     heads = per_head(model)
-    maps = (heads.W_Q, heads.W_K, heads.W_V, heads.W_O)
-    heads = HeadStack(*(scaled_to_one(W)[0] for W in maps))
     if model.spec.positions == Positions.rotary:
-        heads = heads._replace(W_Q=heads.W_Q @ rotation(model.spec, offset, heads.W_Q.dtype))
+        W_Q, _ = scaled_to_one(heads.W_Q)
+        heads = heads._replace(W_Q=W_Q @ rotation(model.spec, offset, W_Q.dtype))
     return heads
 
 
@@ -160,28 +160,41 @@ def _scores(heads: HeadStack, block_entries: int) -> Array:
 
 
 class _Circuits(NamedTuple):
-    """Grams of what heads write and read, ``near G nearᵀ``, layers first; kind Q, K, V."""
+    """Grams of what heads write and read, ``near G nearᵀ``, layers first; write and kind Q, K, V.
 
-    near: tuple[Array, Array, Array, Array]  # write, Q, K, V: [n_layers, n_heads, d, width]
+    Near maps are those of the model. A score does not depend on their scale, so each is divided by
+    its size, a power of two, but only tile by tile: copies of all would double the memory.
+    """
+
+    near: tuple[Array, Array, Array, Array]  # W_O [.., width, d], and W_Q, W_K, W_V [.., d, width]
+    size: tuple[Array, Array, Array, Array]  # [n_layers, n_heads]
+    near_gram: tuple[Array, Array, Array, Array]  # of near maps: [.., width, width]
     far_gram: tuple[Array, Array, Array, Array]  # G: [n_layers, n_heads, width, width]
 
     def traces(self) -> tuple[Array, Array]:
         """Of the Grams, and of their squares: ``[side, n_layers, n_heads]``."""
-        products = [G @ gram(near) for near, G in zip(self.near, self.far_gram, strict=True)]
+        products = [G @ near for near, G in zip(self.near_gram, self.far_gram, strict=True)]
         trace = jnp.stack([jnp.trace(M, axis1=-2, axis2=-1) for M in products])
         return trace, jnp.stack([jnp.einsum("...ij,...ji->...", M, M) for M in products])
 
 
 def _circuits(heads: HeadStack) -> _Circuits:
-    W_O = jnp.matrix_transpose(heads.W_O)
-    width = max(heads.W_Q.shape[-1], W_O.shape[-1])
-    W_Q, W_K, W_V, W_O = (_pad_last(W, width) for W in (heads.W_Q, heads.W_K, heads.W_V, W_O))
-    return _Circuits((W_O, W_Q, W_K, W_V), (gram(W_V), gram(W_K), gram(W_Q), gram(W_O)))
+    near = (heads.W_O, heads.W_Q, heads.W_K, heads.W_V)
+    width = max(heads.W_O.shape[-2], heads.W_Q.shape[-1])
+
+    def of_one_layer(maps: tuple[Array, ...]) -> tuple[list[Array], list[Array]]:
+        unit, size = zip(*map(scaled_to_one, maps), strict=True)
+        columns = (jnp.matrix_transpose(unit[0]), *unit[1:])
+        return [gram(_pad_last(W, width)) for W in columns], list(size)
+
+    (write, Q, K, V), size = jax.lax.map(of_one_layer, near)
+    return _Circuits(near, tuple(size), (write, Q, K, V), (V, K, Q, write))
 
 
 def _squared_scores(circuits: _Circuits, block_entries: int) -> Array:
     """``tr(P Q) / (tr P · tr Q)`` of all pairs; 0 where the reader is not in a later layer."""
-    n_layers, n_heads, d, _ = circuits.near[0].shape
+    n_layers, n_heads, width, _ = circuits.far_gram[0].shape
+    d, dtype = circuits.near[1].shape[2], circuits.far_gram[0].dtype
     # Grams are symmetric. The tiles form a ring, and each is paired with itself and with the half
     # of the ring after it, in steps of equal shape: every pair of tiles occurs once, but for those
     # half an even ring apart, which occur twice.
@@ -192,16 +205,25 @@ def _squared_scores(circuits: _Circuits, block_entries: int) -> Array:
     bounds = [1 + (n_layers - 1) * i // n_groups for i in range(n_groups + 1)]
     groups = [(start, stop) for start, stop in itertools.pairwise(bounds) if start < stop]
 
-    def tile(x: Array, layers: tuple[int, int], i: Array) -> Array:
+    def tile(side: int, layers: tuple[int, int], i: Array) -> Array:
         start = jnp.minimum(i * size, d - size)  # at the end, rows that an earlier tile has are 0
-        rows = jax.lax.dynamic_slice_in_dim(x[slice(*layers)], start, size, axis=2)
+        x, c = circuits.near[side], circuits.size[side][slice(*layers)]
+        # All axes at once: a slice of layers by itself would be copied before the loop.
+        first, n = layers[0], layers[1] - layers[0]
+        if side:
+            shape = (n, n_heads, size, x.shape[3])
+            rows = jax.lax.dynamic_slice(x, (first, 0, start, 0), shape)
+        else:
+            shape = (n, n_heads, x.shape[2], size)
+            rows = jnp.matrix_transpose(jax.lax.dynamic_slice(x, (first, 0, 0, start), shape))
+        rows = _pad_last(rows.astype(dtype) / c[..., None, None], width)
         return jnp.where((start + jnp.arange(size) >= i * size)[:, None], rows, 0)
 
     def written(i: Array) -> Array:
-        return tile(circuits.near[0], (0, n_layers - 1), i)
+        return tile(0, (0, n_layers - 1), i)
 
     def read(layers: tuple[int, int], i: Array) -> Array:
-        return jnp.stack([tile(side, layers, i) for side in circuits.near[1:]], axis=1)
+        return jnp.stack([tile(side, layers, i) for side in (1, 2, 3)], axis=1)
 
     write_G, *read_G = circuits.far_gram
     group_G = [jnp.stack([G[slice(*layers)] for G in read_G], axis=1) for layers in groups]
@@ -229,11 +251,11 @@ def _squared_scores(circuits: _Circuits, block_entries: int) -> Array:
         return jax.lax.scan(step, sums, jnp.arange(n_tiles // 2 + 1))[0], None
 
     zeros = tuple(
-        jnp.zeros(((stop - 1) * n_heads, (stop - start) * 3 * n_heads), circuits.near[0].dtype)
+        jnp.zeros(((stop - 1) * n_heads, (stop - start) * 3 * n_heads), dtype)
         for start, stop in groups
     )
     sums = jax.lax.scan(along, zeros, jnp.arange(n_tiles))[0]
-    whole = jnp.zeros((n_layers, n_heads, n_layers, 3, n_heads), circuits.near[0].dtype)
+    whole = jnp.zeros((n_layers, n_heads, n_layers, 3, n_heads), dtype)
     for (start, stop), products in zip(groups, sums, strict=True):
         products = products.reshape(stop - 1, n_heads, stop - start, 3, n_heads)
         whole = whole.at[: stop - 1, :, start:stop].set(products)
@@ -271,13 +293,9 @@ def _pad_last(x: Array, size: int) -> Array:
 def _maximum(heads: HeadStack) -> Array:
     """``√(Σ_i s_i(A)² s_i(B)²) / (‖A‖ ‖B‖)``, singular values in falling order."""
     width = max(heads.W_Q.shape[-1], heads.W_V.shape[-1])
-    first, second = (
-        jnp.stack([_pad_last(side, width) for side in sides])
-        for sides in (
-            (heads.W_V, heads.W_Q),
-            (jnp.matrix_transpose(heads.W_O), heads.W_K),
-        )
-    )
+    maps = (heads.W_V, heads.W_Q, jnp.matrix_transpose(heads.W_O), heads.W_K)
+    unit = [_pad_last(scaled_to_one(W)[0], width) for W in maps]
+    first, second = jnp.stack(unit[:2]), jnp.stack(unit[2:])
     squared = gram_singular_values(chain_of(first, jnp.matrix_transpose(second))) ** 2
     shares = safe_divide(squared, jnp.sum(squared, axis=-1, keepdims=True))
     ov, qk = shares.reshape(2, -1, width)

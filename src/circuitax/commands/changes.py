@@ -1,4 +1,4 @@
-"""Which claims are not as the last release had them: ``python -m experiments.changes``."""
+"""Which claims are not as they were first accepted: ``python -m experiments.changes``."""
 
 import json
 import subprocess
@@ -11,12 +11,14 @@ from circuitax.lab.pages import CHANGES
 from circuitax.records.claim_changes import Difference, differences, read_changes, unexplained
 from circuitax.records.claims import Verdict, verdict_to_json
 
+_ACCEPTED = "results/{}/accepted/claims.json"
+
 HELP = """\
 usage: python -m experiments.changes
 
-Compares the claims of the source with those that the last release accepted, as git has them, and
-names every difference that has no row in docs/claim_changes.toml. An experiment that the last
-release had not accepted is new, and needs no row.
+Compares the claims of the source with those of each experiment's first acceptance and with those
+that the last release accepted, as git has them, and names every difference that has no row in
+docs/claim_changes.toml.
 """
 
 
@@ -42,22 +44,37 @@ def missing_rows() -> list[tuple[str, Difference]]:
         ValueError: If git does not have the commit of the last release.
     """
     since, rows = read_changes(checkout() / CHANGES)
-    return [
+    missing = [
         (experiment, difference)
         for experiment, found in _found(since)
         for difference in unexplained(found, rows)
     ]
+    return sorted(set(missing))
 
 
 def _found(since: str) -> Iterator[tuple[str, list[Difference]]]:
     if _git("cat-file", "-e", f"{since}^{{commit}}") is None:
         raise ValueError(f"since={since} must be a commit of this repository, which git has not")
+    first = _first_accepted()
     for name, entry in sorted(discover().items()):
-        accepted = _git("show", f"{since}:results/{name}/accepted/claims.json")
-        if accepted is None:
-            continue
-        claims = [Verdict(claim, "", None, "") for claim in entry.load_claims()]
-        yield name, differences(json.loads(accepted), map(verdict_to_json, claims))
+        claims = [verdict_to_json(Verdict(claim, "", None, "")) for claim in entry.load_claims()]
+        for commit in filter(None, (first.get(name), since)):
+            accepted = _git("show", f"{commit}:{_ACCEPTED.format(name)}")
+            if accepted is not None:
+                yield name, differences(json.loads(accepted), claims)
+
+
+def _first_accepted() -> dict[str, str]:
+    """The commit that first accepted a run of each experiment, the oldest that git has."""
+    pattern = _ACCEPTED.format("*")
+    log = _git("log", "--diff-filter=A", "--format=%H", "--name-only", "--", f":(glob){pattern}")
+    first, commit = {}, ""
+    for line in (log or "").split():  # the newest commit first, its files behind it
+        if "/" in line:
+            first[line.split("/")[1]] = commit
+        else:
+            commit = line
+    return first
 
 
 def _git(*arguments: str) -> str | None:

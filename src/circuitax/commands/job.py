@@ -15,7 +15,7 @@ from circuitax.config.cells import Cell, from_config
 from circuitax.data.cache import CacheError
 from circuitax.data.corpus import TextError
 from circuitax.lab.busy import Busy
-from circuitax.lab.compilation import keep_compiled_code
+from circuitax.lab.compilation import compile_seconds, keep_compiled_code
 from circuitax.lab.conduct import WAIT_SECONDS, Outcome, conduct
 from circuitax.lab.loop import Diverged
 from circuitax.lab.pages import verdict_counts
@@ -23,6 +23,7 @@ from circuitax.lab.places import about_the_place
 from circuitax.lab.reuse import reasons
 from circuitax.lab.runs import shown, verdicts
 from circuitax.lab.stop import StopFlag, Stopped
+from circuitax.lab.times import COMPILING, keep_time
 from circuitax.records.provenance import typed_command
 from circuitax.records.store import write_text
 
@@ -59,7 +60,10 @@ def compute(config: DictConfig, stop: StopFlag | None = None, *, alone: bool = F
             _say(line)
         with ExitStack() as stack:
             flag = stack.enter_context(StopFlag()) if stop is None else stop
+            compiled = stack.enter_context(compile_seconds())
             outcome = _conduct(cell, command, flag, wait=not launches)
+        if not outcome.reused:
+            keep_time(outcome.folder, COMPILING, compiled())
         _say(_summary(cell, outcome))
     except Busy as error:
         _say(f"error: {error}")

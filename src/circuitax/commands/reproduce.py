@@ -15,8 +15,16 @@ from circuitax.lab.abandoned import WORK_DAYS, remove_abandoned
 from circuitax.lab.against_accepted import against_accepted
 from circuitax.lab.pages import write_pages
 from circuitax.lab.places import require_results
-from circuitax.lab.runs import finished_runs, results_folder, run_folder, shown, work_folder
+from circuitax.lab.runs import (
+    finished_runs,
+    provenance,
+    results_folder,
+    run_folder,
+    shown,
+    work_folder,
+)
 from circuitax.lab.stop import StopFlag
+from circuitax.lab.times import COMPILING, DRAWING, times_of
 from circuitax.records.store import write_json
 
 HELP = """\
@@ -26,7 +34,8 @@ usage: python -m experiments.reproduce [only=a,b] [scale=tiny|quick|evening|pape
 Runs every experiment in increasing expected time, reuses what is finished and resumes what was
 stopped. The gallery, the claims page and the report in results/latest/ are written anew after each;
 they keep the runs of experiments that were reproduced before and are not named now. At the end it
-says how the numbers differ from those of the accepted runs: equal as printed, within noise, more.
+says how long each took, with compiling, computing and drawing apart, and how the numbers differ
+from those of the accepted runs: equal as printed, within noise, more.
 Without seed=, each experiment has the seed of its own configuration: 0, or another where claims
 were worded after a look at seed 0. again=yes computes the experiments named again, although they
 are finished. jobs=N computes N experiments side by side; one that measures time is computed alone.
@@ -152,13 +161,38 @@ def _shown_now(
 
 def _report(results: list[Result], entries: dict[str, Entry], scale: str) -> None:
     width = max(len(item.name) for item in results)
+    together: dict[str, float] = {}
     for item in results:
         budget = entries[item.name].seconds(scale) if scale in ("quick", "evening") else None
         slow = budget is not None and item.seconds > TOLERATED * budget
         note = f"over its budget of {budget:.0f} s" if slow else ""
         word = item.left if item.left in (BUSY, "stopped") else "FAILED"
         word = "done" if item.status == 0 else word
-        _say(f"  {item.name:{width}}  {word:7}  {item.seconds:7.1f} s  {note}".rstrip())
+        parts = _parts(item)
+        for name, seconds in parts.items():
+            together[name] = together.get(name, 0.0) + seconds
+        said = "; ".join(filter(None, [_in_words(parts), note]))
+        _say(f"  {item.name:{width}}  {word:7}  {item.seconds:7.1f} s  {said}".rstrip())
+    if len(results) > 1 and together:
+        whole = sum(item.seconds for item in results)
+        _say(f"  {'together':{width}}  {'':7}  {whole:7.1f} s  {_in_words(together)}")
+
+
+def _parts(item: Result) -> dict[str, float]:
+    """Seconds of a run that was computed now; its process took more, to start and to import."""
+    if item.run is None or item.left != "done":
+        return {}
+    known = times_of(item.run)
+    if COMPILING not in known:
+        return {}
+    whole = float(provenance(item.run)["seconds"])
+    computing = max(0.0, whole - known[COMPILING])
+    found = {COMPILING: known[COMPILING], "computing": computing}
+    return found | ({DRAWING: known[DRAWING]} if DRAWING in known else {})
+
+
+def _in_words(parts: dict[str, float]) -> str:
+    return ", ".join(f"{name} {seconds:.1f} s" for name, seconds in parts.items())
 
 
 def _say(text: str) -> None:

@@ -11,6 +11,7 @@ from circuitax.figures.arcs import arcs, clearest, lettered
 from circuitax.figures.marks import spread, zero_line
 from circuitax.figures.palette import BLACK, GREY, LAYER_COLOURS, ORANGE, SEQUENTIAL
 from circuitax.figures.style import PAGE, letter_panels, new_figure, sample_note
+from circuitax.records.head_roles import example_member
 from circuitax.records.members import members_where
 
 REPEATS = {
@@ -25,7 +26,7 @@ CORNER = 0.9
 
 def composition(data: xr.Dataset) -> Figure:
     """Composition z of every pair in one seed, by kind, and of one marked pair in all seeds."""
-    member = _example(data)
+    member = example_member(data)
     one = data.isel(member=member)
     figure, axes = new_figure(1, 4, height=2.1, width_ratios=(1, 1, 1, 1.25))
     top = float(np.abs(one.composition_z).max())
@@ -51,7 +52,7 @@ def composition(data: xr.Dataset) -> Figure:
 
 def patterns(data: xr.Dataset) -> Figure:
     """What two heads attend to on one text of repeated random tokens, as arcs and as squares."""
-    one = data.isel(member=_example(data))
+    one = data.isel(member=example_member(data))
     text = one.text.values
     repeat = int(np.argmax(text[1:] == text[0])) + 1
     named = {
@@ -162,11 +163,6 @@ def _token_ticks(ax: Axes, letters: list[str]) -> None:
     ax.set_xticks(places, shown, fontsize=6)
     ax.set_yticks(places, shown, fontsize=6)
     ax.tick_params(length=1.5, pad=1)
-
-
-def _example(data: xr.Dataset) -> int:
-    """The seed shown as an example: the one with the largest prefix score."""
-    return int(data.prefix.isel(layer=1).max("head").where(data.alive, -1).argmax("member"))
 
 
 def _strip(ax: Axes, members: xr.Dataset) -> None:

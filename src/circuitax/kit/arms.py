@@ -92,7 +92,7 @@ def crossed_training(
     """
     hyper = in_every_seed(cells, seeds)
     members = crossed_members(key, optim.learning_rate, hyper, seeds)
-    plan = Plan(problem, optim, chunk, mapping, common=n_members(cells))
+    plan = Plan(problem, optim, chunk, mapping, common=n_members(cells), mesh=lab.mesh)
     state = ensemble.init(plan, members)
     advance = ensemble.advance(plan, members)
     return measured_training(lab, name, state, advance, steps=optim.steps, every=chunk)

@@ -44,7 +44,7 @@ def language_arm(
     Raises:
         ValueError: If ``seeds`` is less than 1, or ``every`` does not divide ``optim.steps``.
     """
-    plan = Plan(NextToken(Transformer(sizes), source), optim, every)
+    plan = Plan(NextToken(Transformer(sizes), source), optim, every, mesh=lab.mesh)
     members = new_members(key, optim.learning_rate, jnp.zeros(seeds))
     return measured_training(
         lab,

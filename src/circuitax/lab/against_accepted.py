@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from circuitax.config.catalogue import checkout
-from circuitax.lab.runs import ACCEPTED, PROVENANCE, provenance, results_folder, verdicts
+from circuitax.lab.runs import accepted_run, provenance, verdicts
 from circuitax.records.agreement import Difference, agreement_text, compare
 
 
@@ -20,8 +19,9 @@ def against_accepted(runs: Mapping[str, Path]) -> str:
     found: dict[str, list[Difference]] = {}
     apart: dict[str, str] = {}
     for name, run in runs.items():
-        accepted = _accepted(name)
-        if accepted is None:
+        try:
+            accepted = accepted_run(name)
+        except ValueError:
             apart[name] = "no accepted run"
             continue
         here, there = provenance(run), provenance(accepted)
@@ -30,14 +30,6 @@ def against_accepted(runs: Mapping[str, Path]) -> str:
         else:
             apart[name] = _apart(here, there)
     return agreement_text(found, apart)
-
-
-def _accepted(name: str) -> Path | None:
-    # Results may be kept elsewhere; what was accepted is in the checkout all the same.
-    for folder in (results_folder(), checkout() / "results"):
-        if (folder / name / ACCEPTED / PROVENANCE).is_file():
-            return folder / name / ACCEPTED
-    return None
 
 
 def _apart(here: Mapping[str, Any], there: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Compiled code: kept on disk between processes, and released in processes that live long."""
+"""Compiled code: how long it takes, kept on disk, and released in processes that live long."""
 
 import ctypes
 import gc
@@ -6,6 +6,8 @@ import hashlib
 import platform
 import resource
 import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +16,8 @@ import jax
 from circuitax.lab.leftovers import CODE_BYTES, remove_beyond
 
 _PROCESS = Path("/proc/self")
+# What JAX reports of a program: tracing, lowering, and compilation or reading from the cache.
+_COMPILE = "/jax/core/compile/"
 
 
 class Footprint(NamedTuple):
@@ -38,6 +42,39 @@ def footprint() -> Footprint:
         most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return Footprint(0, most / (2**20 if sys.platform == "darwin" else 2**10))
     return Footprint(maps, pages * resource.getpagesize() / 2**20)
+
+
+@contextmanager
+def compile_seconds(part: str = "") -> Iterator[Callable[[], float]]:
+    """Within the block, the seconds in which this process traced, lowered or compiled programs.
+
+    Code that is read from the cache on disk counts with the time to read it. What happened at once,
+    in several threads or while one program traced another, counts once.
+
+    Args:
+        part: How the names of JAX's events begin that count, behind ``/jax/core/compile/``; all of
+            them where empty, and XLA's own work where ``backend_compile``.
+    """
+    spans: list[tuple[float, float]] = []
+
+    def listen(event: str, start_time: float, end_time: float, **_: str | int) -> None:
+        if event.startswith(_COMPILE + part):
+            spans.append((start_time, end_time))
+
+    jax.monitoring.register_event_time_span_listener(listen)
+    try:
+        yield lambda: covered(spans)
+    finally:
+        jax.monitoring.unregister_event_time_span_listener(listen)
+
+
+def covered(spans: Iterable[tuple[float, float]]) -> float:
+    """Length of the union of intervals, each from its start to its end."""
+    total, until = 0.0, float("-inf")
+    for start, end in sorted(spans):
+        total += max(0.0, end - max(start, until))
+        until = max(until, end)
+    return total
 
 
 def release_compiled_code() -> None:

@@ -2,12 +2,14 @@
 
 import json
 import re
+import time
 from pathlib import Path
 
 from circuitax.config.catalogue import FIGURE, Entry
 from circuitax.config.showcase import read_showcase
 from circuitax.lab.runs import FIGURES
 from circuitax.lab.source import source_hash
+from circuitax.lab.times import DRAWING, keep_time
 from circuitax.records.manifest import checksums
 from circuitax.records.record import Record
 from circuitax.records.store import whole_folder, write_json
@@ -22,7 +24,8 @@ _SOURCE = ".source"
 def draw_figures(run: Path, entry: Entry, function: str = "draw") -> list[Path]:
     """Draw every figure of a run anew, as PNG and PDF; the old ones stay if drawing fails.
 
-    Each has its message as title: what the docstring of ``figure.py`` says about it first.
+    Beside them the run keeps how long this took. Each has its message as title: what the docstring
+    of ``figure.py`` says about it first.
 
     Args:
         run: Folder of the run.
@@ -36,6 +39,7 @@ def draw_figures(run: Path, entry: Entry, function: str = "draw") -> list[Path]:
     """
     if not entry.file(FIGURE).is_file():
         return []
+    began = time.monotonic()
     # These import Matplotlib, see `_hash`.
     from circuitax.figures import title_strip
     from circuitax.figures.picture import save_picture
@@ -53,6 +57,7 @@ def draw_figures(run: Path, entry: Entry, function: str = "draw") -> list[Path]:
             pdf = folder / f"{name}.pdf"
             figure.savefig(pdf, metadata=_METADATA, dpi=_PIXELS, bbox_inches=whole)
         write_json(folder / _SOURCE, {"source": _hash(entry), "sha256": _files(folder)})
+    keep_time(run, DRAWING, time.monotonic() - began)
     return [run / FIGURES / f"{name}.png" for name in figures]
 
 

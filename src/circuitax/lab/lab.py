@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import jax
 import numpy as np
+from jax.sharding import Mesh
 
 from circuitax.lab.arrays import Damaged, load_tree, save_tree
 from circuitax.lab.loop import Advance, ChunkLoop, State
@@ -19,6 +20,7 @@ from circuitax.lab.stages import load_stage, save_stage
 from circuitax.lab.stop import StopFlag
 from circuitax.records.record import Record
 from circuitax.records.store import write_text
+from circuitax.training.sharding import device_mesh
 
 Item = TypeVar("Item")
 LOG = logging.getLogger("circuitax")
@@ -51,6 +53,15 @@ class Lab:
         self._stream = stream
         self._names: set[str] = set()
         folder.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def mesh(self) -> Mesh | None:
+        """Devices to spread an ensemble over, as `ensemble.Plan` takes them; None for one alone.
+
+        The cores of a CPU are devices only where `cores.one_device_a_core` made them so.
+        """
+        split = jax.default_backend() != "cpu" or jax.config.values["jax_num_cpu_devices"] > 1
+        return device_mesh() if split and len(jax.devices()) > 1 else None
 
     def loop(
         self,

@@ -30,9 +30,10 @@ def line_that_measures(quantity: str, files: Sequence[Path]) -> Line:
     """The line that gives a quantity its value.
 
     It is the last one of the first file that has the name as a string. A name may be put together:
-    ``f"T4-{source}-below"`` stands for ``T4-trained-below``, the one with most fixed letters wins,
-    and of ``f"{language}-{name}"`` the line that names the part is taken. Where no line names the
-    quantity it is the function ``measure``, or the first line.
+    ``f"T4-{source}-below"`` stands for ``T4-trained-below``, and the one with most fixed letters
+    wins. Of ``f"{language}-{name}"`` the line of the same file that names the last part is taken:
+    the first part says of which data, and a line that names it may only hand them on. Where no
+    line names the quantity it is the function ``measure``, or the first line.
 
     Args:
         quantity: As a claim names it.
@@ -43,20 +44,18 @@ def line_that_measures(quantity: str, files: Sequence[Path]) -> Line:
         found = [name.line for name in of_file if name.fixed == quantity and not name.pattern]
         if found:
             return found[-1]
-    matches = [
-        (len(name.fixed), match.groups(), name)
-        for of_file in names
-        for name in of_file
-        if name.pattern and (match := name.pattern.fullmatch(quantity))
-    ]
-    if matches:
-        letters, parts, best = max(matches, key=lambda found: found[0])
-        if letters >= _TELLING:
-            return best.line
-        ends = [n for of_file in names for n in of_file if _ends(n, quantity, parts)]
-        if ends:
-            return max(ends, key=lambda name: len(name.fixed)).line
-        return best.line
+    for of_file in names:
+        matches = [
+            (len(name.fixed), match.groups(), name)
+            for name in of_file
+            if name.pattern and (match := name.pattern.fullmatch(quantity))
+        ]
+        if matches:
+            letters, parts, best = max(matches, key=lambda found: found[0])
+            ends = [name for name in of_file if _ends(name, quantity, parts)]
+            if letters >= _TELLING or not ends:
+                return best.line
+            return max(ends, key=lambda name: _fit(name, quantity)).line
     return _function(files[0], "measure")
 
 
@@ -65,6 +64,11 @@ def _ends(name: _Name, quantity: str, parts: Sequence[str]) -> bool:
     return name.pattern is None and (
         name.fixed in parts or ("-" in name.fixed and quantity.endswith(f"-{name.fixed}"))
     )
+
+
+def _fit(name: _Name, quantity: str) -> tuple[bool, int]:
+    """How well one of those names the quantity: its end better than its beginning, long names."""
+    return quantity.endswith(f"-{name.fixed}"), len(name.fixed)
 
 
 @lru_cache(maxsize=1024)  # every claim of an experiment asks
@@ -77,11 +81,17 @@ def _names(path: Path, text: str) -> tuple[_Name, ...]:
         if isinstance(node, ast.JoinedStr)
         for part in node.values
     }
+    # ``table["name"]`` reads what another line has measured.
+    inside |= {
+        id(node.slice)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load)
+    }
     found = []
     for node in ast.walk(tree):
-        if isinstance(node, ast.JoinedStr):
+        if isinstance(node, ast.JoinedStr) and id(node) not in inside:
             texts = [str(p.value) if isinstance(p, ast.Constant) else None for p in node.values]
-            pattern = "".join("(.+)" if text is None else re.escape(text) for text in texts)
+            pattern = "".join("(.*)" if text is None else re.escape(text) for text in texts)
             fixed = "".join(text for text in texts if text)
             found.append(_Name(Line(path, node.lineno), fixed, re.compile(pattern)))
         elif (

@@ -10,7 +10,7 @@ from circuitax.lab.settle import settle_run
 from circuitax.lab.showing import claim_rows, gallery_item
 from circuitax.lab.viewing import Views, views
 from circuitax.records.acceptance import outcome_table
-from circuitax.records.claim_changes import changes_table, read_changes
+from circuitax.records.claim_changes import changes_table, pilots_table, read_changes, read_pilots
 from circuitax.records.claims import Verdict
 from circuitax.records.claims_page import counts_text, render_claims_page
 from circuitax.records.gallery import GalleryItem, render_gallery
@@ -56,6 +56,7 @@ def write_pages(
         command,
         headlines=outcome_table(listed.read_text(encoding="utf-8"), found),
         changes=changes_table(read_changes(kept)[1]),
+        pilots=pilots_table(read_pilots(kept)),
     )
     write_text(claims, page)
     report = folder / "report.html"

@@ -20,8 +20,10 @@ SCALARS = "scalars.json"
 SETTLED = "settled.json"
 FIGURES = "figures"
 FIGURES_FAILED = "figures_failed.txt"
-# What is made again from the data of a run, when it is damaged or its source has changed.
-DERIVED = (CLAIMS, SCALARS, SETTLED, FIGURES, FIGURES_FAILED)
+TIMES = "times.json"
+# What is made again from the data of a run, when it is damaged or its source has changed, and how
+# long that took.
+DERIVED = (CLAIMS, SCALARS, SETTLED, FIGURES, FIGURES_FAILED, TIMES)
 ACCEPTED = "accepted"
 # The folder of a run's arrays. Of them git keeps small copies of weights, whose names begin with
 # PUBLISHED, and beside them the tokenizer.
@@ -48,6 +50,23 @@ def work_folder() -> Path:
 def run_folder(experiment: str, run: str) -> Path:
     """Where a finished run of this identity is, or will be."""
     return results_folder() / experiment / run
+
+
+def accepted_run(experiment: str) -> Path:
+    """The accepted run of an experiment, below the results or else in the checkout.
+
+    Raises:
+        ValueError: If there is none, or no checkout: the wheel holds the library only.
+    """
+    # Results may be kept elsewhere; what was accepted is in the checkout all the same.
+    places = (results_folder(), checkout() / "results")
+    for folder in (place / experiment / ACCEPTED for place in places):
+        if (folder / PROVENANCE).is_file():
+            return folder
+    raise ValueError(
+        f"experiment={experiment} must have an accepted run: those of a clone of the repository "
+        f"are in {places[-1]}"
+    )
 
 
 def finished_runs(experiment: str) -> list[Path]:

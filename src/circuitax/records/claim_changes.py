@@ -1,4 +1,4 @@
-"""Changes of claims after the last release: what differs, and the table that gives reasons."""
+"""Changes of claims since they were first accepted, with reasons, and the pilots before them."""
 
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +13,10 @@ _FIELDS = {
     "quantity": "quantity",
     "kind": "kind",
 }
-WORDS = ("added", "removed", "allowed", *_FIELDS)
+# What no comparison of claims finds: a number is measured otherwise or on other data, a claim is
+# put down to another source, or all claims are judged by another rule.
+_BESIDE = ("measure", "data", "source", "rule")
+WORDS = ("added", "removed", "allowed", *_FIELDS, *_BESIDE)
 
 
 class Difference(NamedTuple):
@@ -28,7 +31,7 @@ class Change(NamedTuple):
 
     Attributes:
         claims: Ids of the claims changed; empty for a change of the rule itself.
-        what: What changed, each one of `WORDS`.
+        what: What changed, at least one of `WORDS`.
         commit: Commit that changed it.
         why: Why, and on what it is judged since.
     """
@@ -37,6 +40,22 @@ class Change(NamedTuple):
     what: tuple[str, ...]
     commit: str
     why: str
+
+
+class Pilot(NamedTuple):
+    """Runs that were looked at before the claims of an experiment were fixed.
+
+    Attributes:
+        experiment: Whose claims or settings they shaped.
+        key: Root key of the runs, as far as it was recorded.
+        commit: Commit that carried what was seen into claims or settings.
+        seen: What was seen, and what was fixed by it.
+    """
+
+    experiment: str
+    key: str
+    commit: str
+    seen: str
 
 
 def differences(
@@ -68,17 +87,35 @@ def read_changes(path: Path) -> tuple[str, list[Change]]:
     Raises:
         ValueError: If a row lacks a field, or says of a change what is none of `WORDS`.
     """
-    with path.open("rb") as file:
-        kept = tomllib.load(file)
+    kept = _read(path)
     rows = []
     for i, row in enumerate(kept["change"]):
         if set(row) != set(Change._fields):
             raise ValueError(f"change {i} of {path.name} must have the fields {Change._fields}")
         unknown = sorted(set(row["what"]) - set(WORDS))
-        if unknown:
-            raise ValueError(f"what={unknown} of change {i} must be among {WORDS}")
+        if unknown or not row["what"]:
+            raise ValueError(f"what={unknown} of change {i} must be among {WORDS}, at least one")
         rows.append(Change(tuple(row["claims"]), tuple(row["what"]), row["commit"], row["why"]))
     return kept["since"], rows
+
+
+def read_pilots(path: Path) -> list[Pilot]:
+    """The pilots on record, from the same file.
+
+    Raises:
+        ValueError: If one lacks a field.
+    """
+    pilots = []
+    for i, row in enumerate(_read(path).get("pilot", [])):
+        if set(row) != set(Pilot._fields):
+            raise ValueError(f"pilot {i} of {path.name} must have the fields {Pilot._fields}")
+        pilots.append(Pilot(**row))
+    return pilots
+
+
+def _read(path: Path) -> dict[str, Any]:
+    with path.open("rb") as file:
+        return tomllib.load(file)
 
 
 def unexplained(found: Iterable[Difference], rows: Sequence[Change]) -> list[Difference]:
@@ -92,6 +129,16 @@ def changes_table(rows: Sequence[Change]) -> str:
     lines = ["| claims | what changed | commit | why |", "|" + " --- |" * 4]
     for row in reversed(rows):
         claims = ", ".join(f"`{name}`" for name in row.claims) or "all"
-        what = ", ".join(row.what) or "rule"
-        lines.append(f"| {claims} | {what} | {row.commit} | {' '.join(row.why.split())} |")
+        lines.append(
+            f"| {claims} | {', '.join(row.what)} | {row.commit} | {' '.join(row.why.split())} |"
+        )
+    return "\n".join(lines)
+
+
+def pilots_table(pilots: Sequence[Pilot]) -> str:
+    """The pilots as Markdown, in their order."""
+    lines = ["| experiment | root key | commit | what was seen |", "|" + " --- |" * 4]
+    for pilot in pilots:
+        seen = " ".join(pilot.seen.split())
+        lines.append(f"| {pilot.experiment} | {pilot.key} | {pilot.commit} | {seen} |")
     return "\n".join(lines)

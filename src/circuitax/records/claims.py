@@ -93,8 +93,8 @@ class Claim:
             the source slips, and this is the corrected statement. ``"theorem"``: true by proof,
             such as closed forms, identities and union bounds. ``"ours"``: we say it, and so do
             reference numbers that we computed.
-        printed: The number or the sentence that the source prints, in our words. A relation may
-            leave it empty, a published number may not.
+        printed: The number or the sentence that the source prints, in our words. A published
+            claim has one, and says so where the source prints no number.
         link: Address of the source. A published claim has one.
 
     Raises:
@@ -123,7 +123,7 @@ class Claim:
                 raise ValueError(f"{given} of claim {self.id!r} must be one of {allowed}")
         needed = ["id", "source", "statement", "quantity", "why"]
         if self.origin == PUBLISHED:
-            needed += ["link", "printed"] if self.kind == "number" else ["link"]
+            needed += ["link", "printed"]
         for name in needed:
             if not getattr(self, name):
                 raise ValueError(f"{name} of claim {self.id!r} must not be empty")
@@ -138,8 +138,9 @@ class ClaimSource:
     """Where claims come from, and what those of one experiment have in common.
 
     ``paper = ClaimSource("induction-heads paper", kind="shape", n=16, origin="published",
-    link=papers.INDUCTION)``; then ``paper.claim("prefix-one-layer", "Share of ...", at_most(0.25),
-    "a relation")``. A variant with other defaults is ``dataclasses.replace(paper, n=5)``.
+    link=papers.INDUCTION, printed="no such head in one layer")``; then
+    ``paper.claim("prefix-one-layer", "Share of ...", at_most(0.25), "a relation")``. A variant
+    with other defaults is ``dataclasses.replace(paper, n=5)``.
 
     Attributes:
         source: As in `Claim`; a section may follow in each claim.
@@ -149,6 +150,7 @@ class ClaimSource:
         why: Reason for the tolerance of claims that give none of their own.
         opening: What every statement begins with, such as ``"On real text, "``.
         origin: As in `Claim`.
+        printed: As in `Claim`, for claims that share what the source prints.
         link: As in `Claim`.
     """
 
@@ -159,6 +161,7 @@ class ClaimSource:
     why: str = ""
     opening: str = ""
     origin: str = field(kw_only=True)
+    printed: str = field(default="", kw_only=True)
     link: str = field(default="", kw_only=True)
 
     def claim(
@@ -175,7 +178,7 @@ class ClaimSource:
         n: int | None = None,
         explanation: str = "",
         origin: str | None = None,
-        printed: str = "",
+        printed: str | None = None,
         link: str | None = None,
     ) -> Claim:
         """One claim of this source, with the source's values for what is not given.
@@ -192,7 +195,7 @@ class ClaimSource:
             n: As in `Claim`; the source's when None.
             explanation: As in `Claim`.
             origin: As in `Claim`; the source's when None.
-            printed: As in `Claim`.
+            printed: As in `Claim`; the source's when None.
             link: As in `Claim`; the source's when None.
 
         Raises:
@@ -210,7 +213,7 @@ class ClaimSource:
             n=self.n if n is None else n,
             explanation=explanation,
             origin=self.origin if origin is None else origin,
-            printed=printed,
+            printed=self.printed if printed is None else printed,
             link=self.link if link is None else link,
         )
 
@@ -228,9 +231,10 @@ class Verdict(NamedTuple):
     Attributes:
         claim: The claim.
         verdict: ``"holds"``, ``"fails"`` or ``"undecided"``, as `Expected.verdict` has it. Or
-            ``"absent"``: what the claim speaks of did not form in training, so that it does not
-            hold here. Or ``"not run"``: what would settle it was not at hand, such as external
-            weights, or there were fewer replicates than planned.
+            ``"absent"``: its precondition is not met by the trained models, such as an induction
+            head that did not form, or a head that is none where all of them are. Or ``"not run"``:
+            what would settle it was not at hand, such as external weights. Fewer replicates than
+            planned leave a claim undecided, whatever its interval.
         estimate: What was measured, if anything.
         reason: Why there is no other verdict; the claim's explanation where it fails.
     """
@@ -252,9 +256,9 @@ def settle(
     Args:
         claims: All claims of the experiment.
         measured: Estimates, by the names that the claims use.
-        unmet: Why the precondition of a claim did not form, by the claim's id: it is absent.
+        unmet: Why the precondition of a claim is not met, by the claim's id: it is absent.
         not_run: Why a claim could not be settled at all, by its id: it was not run. A claim that
-            was measured on fewer replicates than planned was not run either.
+            was measured on fewer replicates than planned is undecided.
 
     Raises:
         ValueError: If a claim's quantity was neither measured nor named in ``unmet`` or
@@ -283,7 +287,9 @@ def _settle_one(
             f"not_run[{claim.id!r}]; measured has {sorted(measured)}"
         )
     if estimate.n < claim.n:
-        return Verdict(claim, NOT_RUN, estimate, f"n = {estimate.n} of {claim.n} planned")
+        few = f"n = {estimate.n} of {claim.n} planned"
+        why = f"{few}: {claim.explanation}" if claim.explanation else few
+        return Verdict(claim, UNDECIDED, estimate, why)
     verdict = claim.expected.verdict(estimate)
     return Verdict(claim, verdict, estimate, "" if verdict == HOLDS else claim.explanation)
 

@@ -1,5 +1,6 @@
 """The claims page: what holds, fails and is undecided, then every claim in its paper's table."""
 
+import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -23,17 +24,37 @@ _HEAD = """\
 
 Made from the runs by `{command}`. A claim **holds** when the whole interval of
 what was measured lies inside what it allows, **fails** when the whole interval lies outside, and is
-**undecided** in between. It is **absent** when what it speaks of did not form in training, and
-**not run** when what would settle it is not at hand. What is allowed, n and the selection rule were
-committed before the run that is judged, but where a row or the
-[last table](#changes-of-claims) says otherwise. n counts independent units. E1 to E39 are rows of
+**undecided** in between, or when it has fewer replicates than planned. It is **absent** when its
+precondition is not met, and **not run** when what would settle it is not at hand. What is allowed,
+n and the selection rule were committed before the run that is judged, but where a row or the table
+of [changes](#changes-of-claims) says otherwise. n counts independent units. E1 to E39 are rows of
 the [errata](../docs/errata.md); F1, O1, T1, S0.1 and so on are rows of the
 [acceptance tables](../docs/acceptance.md).
 
 {headline}
 
+{digest}
+
 {counts}
 """
+_PUBLISHED = "of what is published"
+# How the first screen tells each verdict, and the section that lists what is published of it.
+_LISTS = {
+    HOLDS: ("Holds", f"What holds, {_PUBLISHED}"),
+    FAILS: ("Fails", f"What fails, {_PUBLISHED}"),
+    UNDECIDED: ("Undecided", f"What is undecided, {_PUBLISHED}"),
+    ABSENT: ("Precondition absent", f"What lacks its precondition, {_PUBLISHED}"),
+    NOT_RUN: ("Not run", "Why claims were not run"),
+}
+# Below the title of a list, what its claims have in common.
+_ABOUT = {
+    ABSENT: "What the claim speaks of is not there in the trained models: it did not form, or "
+    'it formed everywhere and left nothing to hold it against. "Where we disagree" has the reason '
+    "of each.\n\n",
+}
+_WRONG = "What we think is wrong in the papers"
+_DISAGREE = "Where we disagree"
+_CHANGES = "Changes of claims"
 
 
 class _Class(NamedTuple):
@@ -61,7 +82,12 @@ _CLASSES = (
 
 
 def render_claims_page(
-    rows: Sequence[ClaimRow], command: str, *, headlines: str = "", changes: str = ""
+    rows: Sequence[ClaimRow],
+    command: str,
+    *,
+    headlines: str = "",
+    changes: str = "",
+    pilots: str = "",
 ) -> str:
     """The page as Markdown.
 
@@ -70,6 +96,7 @@ def render_claims_page(
         command: Command that makes the page.
         headlines: Table of the papers' headline statements and how each fared, as Markdown.
         changes: Table of changes that were made to claims, as Markdown.
+        pilots: Table of what was seen before claims were fixed, as Markdown.
 
     Raises:
         ValueError: If two experiments make a claim of one id.
@@ -78,27 +105,27 @@ def render_claims_page(
     twice = sorted({name for name in ids if ids.count(name) > 1})
     if twice:
         raise ValueError(f"claim ids {twice} are used twice, each must be unique")
-    parts = [_HEAD.format(command=command, headline=headline(rows), counts=_counts(rows))]
+    top = _HEAD.format(
+        command=command, headline=headline(rows), digest=_digest(rows), counts=_counts(rows)
+    )
+    parts = [top]
     published = [row for row in rows if row.verdict.claim.origin == PUBLISHED]
-    for title, verdict in (
-        ("What fails", FAILS),
-        ("What is undecided", UNDECIDED),
-        ("What did not form", ABSENT),
-    ):
+    for verdict in (FAILS, UNDECIDED, ABSENT):
         chosen = [row for row in published if row.verdict.verdict == verdict]
         if chosen:
-            parts.append(f"## {title}, of what is published\n\n{claims_table.lines(chosen)}\n")
+            about = f"{_ABOUT.get(verdict, '')}{claims_table.lines(chosen)}"
+            parts.append(f"## {_LISTS[verdict][1]}\n\n{about}\n")
     wrong = [row for row in rows if _wrong_in_papers(row)]
     if wrong:
         parts.append(
-            "## What we think is wrong in the papers\n\nA statement is either a correction of ours "
+            f"## {_WRONG}\n\nA statement is either a correction of ours "
             f"that holds, or a printed one that fails.\n\n{claims_table.lines(wrong)}\n"
         )
     holding = [row for row in published if row.verdict.verdict == HOLDS]
     if holding:
         title = f"{len(holding)} published statements, a line each"
         parts.append(
-            f"## What holds, of what is published\n\n<details><summary>{title}</summary>\n\n"
+            f"## {_LISTS[HOLDS][1]}\n\n<details><summary>{title}</summary>\n\n"
             f"{claims_table.lines(holding)}\n\n</details>\n"
         )
     if headlines:
@@ -106,12 +133,17 @@ def render_claims_page(
     parts += [f"## {title}\n\n{claims_table.table(part)}\n" for title, part in _sections(rows)]
     disagreed = [row for row in rows if _disagrees(row)]
     if disagreed:
-        parts.append(f"## Where we disagree\n\n{claims_table.explanations(disagreed)}\n")
+        parts.append(f"## {_DISAGREE}\n\n{claims_table.explanations(disagreed)}\n")
     unreached = [row for row in rows if row.verdict.verdict == NOT_RUN]
     if unreached:
-        parts.append(f"## Why claims were not run\n\n{claims_table.grouped(unreached)}\n")
+        parts.append(f"## {_LISTS[NOT_RUN][1]}\n\n{claims_table.grouped(unreached)}\n")
     if changes:
-        parts.append(f"## Changes of claims\n\n{changes}\n")
+        parts.append(f"## {_CHANGES}\n\n{changes}\n")
+    if pilots:
+        parts.append(
+            "## Pilots\n\nRuns that were looked at before claims were fixed. Root key and commit "
+            f"are given as far as they were recorded.\n\n{pilots}\n"
+        )
     return "\n".join(parts)
 
 
@@ -135,6 +167,40 @@ def counts_text(verdicts: Sequence[str]) -> str:
     return ", ".join(
         f"{verdicts.count(name)} {words.get(name, name)}" for name in VERDICTS if name in verdicts
     )
+
+
+def _digest(rows: Sequence[ClaimRow]) -> str:
+    """A line for each verdict on what is published, for slips of papers and for each paper."""
+    published = [row for row in rows if row.verdict.claim.origin == PUBLISHED]
+    items = []
+    for verdict, (word, title) in _LISTS.items():
+        found = [row for row in published if row.verdict.verdict == verdict]
+        if not found:
+            continue
+        numbers = sum(row.verdict.claim.kind == "number" for row in found)
+        count = _linked(f"{len(found)} of {len(published)} published statements", title)
+        items.append(f"**{word}**: {count}, {numbers} numbers and {len(found) - numbers} relations")
+    wrong = [row for row in rows if _wrong_in_papers(row)]
+    if wrong:
+        corrections = sum(row.verdict.claim.origin == CORRECTION for row in wrong)
+        items.append(
+            f"**{_linked('Wrong in the papers, we think', _WRONG)}**: {corrections} corrections of "
+            f"ours that hold, and {len(wrong) - corrections} printed statements that fail without "
+            "any sampling"
+        )
+    papers_told = [
+        f"{_linked(title, title)} {counts_text([row.verdict.verdict for row in part])}"
+        for title, part in _sections(published)
+    ]
+    if papers_told:
+        items.append(f"**By paper**: {'; '.join(papers_told)}")
+    return "\n".join(f"- {item}." for item in items)
+
+
+def _linked(text: str, title: str) -> str:
+    """A text that leads to the section of a title, by the name that the page gives it."""
+    slug = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+    return f"[{text}](#{slug})"
 
 
 def _counts(rows: Sequence[ClaimRow]) -> str:

@@ -82,10 +82,12 @@ def explanations(rows: Sequence[ClaimRow]) -> str:
         if verdict == HOLDS:
             items.append(f"- {_short(row)} ({cell(claim.source)})")
             continue
-        said = f" Printed: {cell(claim.printed)}." if claim.printed else ""
-        cause = cell(reason) if reason else "none yet"
-        word = "Hypothesis" if verdict == FAILS or claim.explanation == reason else "Reason"
-        items.append(f"- **{verdict}**: {_short(row)}.{said} {word}: {cause}.")
+        said = f" Printed: {_sentence(claim.printed)}" if claim.printed else ""
+        cause = _sentence(reason or "none yet")
+        if not cause.lower().startswith("tested"):  # a test is no hypothesis, and says so itself
+            guess = verdict == FAILS or claim.explanation == reason
+            cause = f"{'Hypothesis' if guess else 'Reason'}: {cause}"
+        items.append(f"- **{verdict}**: {_short(row)}.{said} {cause}")
     return "\n".join(items)
 
 
@@ -95,6 +97,11 @@ def grouped(rows: Sequence[ClaimRow]) -> str:
     for row in rows:
         reasons.setdefault(cell(row.verdict.reason), []).append(f"`{row.verdict.claim.id}`")
     return "\n".join(f"- {', '.join(ids)}: {reason}" for reason, ids in reasons.items())
+
+
+def _sentence(text: str) -> str:
+    """A text on one line that ends with one dot."""
+    return f"{cell(text).removesuffix('.')}."
 
 
 def _short(row: ClaimRow) -> str:

@@ -25,6 +25,11 @@ def roles(data: xr.Dataset) -> xr.Dataset:
     )
 
 
+def example_member(data: xr.Dataset) -> int:
+    """The seed shown as an example: the one with the largest prefix score."""
+    return int(data.prefix.isel(layer=1).max("head").where(data.alive, -1).argmax("member"))
+
+
 def role_of_each(data: xr.Dataset) -> xr.DataArray:
     """The role of every head: `PREVIOUS` in the first layer, `INDUCTION` in the second, or none."""
     role = xr.where((data.layer == 0) & (data.previous > PREVIOUS_SCORE), PREVIOUS, NEITHER)

@@ -12,10 +12,10 @@ class Measured(NamedTuple):
 
     Attributes:
         estimates: Numbers with their intervals, by the names that the claims use.
-        unmet: Claims whose precondition did not form, by id, with the reason: no seed has an
-            induction head, say. Their verdict is ``"absent"``.
+        unmet: Claims whose precondition is not met, by id, with the reason: no seed has an
+            induction head, say, or every head is one. Their verdict is ``"absent"``.
         not_run: Claims that nothing could settle, by id, with the reason: weights are not at hand,
-            a precision is too low, a run was too small. Their verdict is ``"not run"``.
+            a precision is too low, texts are others. Their verdict is ``"not run"``.
     """
 
     estimates: dict[str, Estimate]

@@ -7,7 +7,8 @@ INDUCTION = (
 TOY_MODELS = "https://transformer-circuits.pub/2022/toy_model/index.html"
 TOY_MODELS_CODE = "https://github.com/anthropics/toy-models-of-superposition"
 TOY_MODELS_JAX = "https://github.com/adonath/toy-models-of-superposition-jax"
-STRUCTURES = "https://drp.elte.hu/"  # S0, "Some Structures in Transformer Architectures"
+# S0; the page of the programme it was written in is https://drp.elte.hu/.
+STRUCTURES = "https://vmenon04.github.io/projects/some-structures-in-transformer-architectures"
 ATTENTION = "https://arxiv.org/abs/1706.03762"
 KEY_VALUES = "https://arxiv.org/abs/2012.14913"
 PHASES = "https://arxiv.org/abs/2310.06301"
@@ -17,7 +18,6 @@ CONSTRUCTIVE = "https://arxiv.org/abs/2603.09972"
 SKIP_TRIGRAMS = "https://www.lesswrong.com/posts/b5HNYh9ne5vEkX5ag"
 ARENA = "https://github.com/callummcdougall/ARENA_3.0"
 CODES = "https://doi.org/10.1002/j.1538-7305.1952.tb01393.x"
-SPARSE_PROJECTIONS = "https://doi.org/10.1145/1150402.1150436"
 
 # In the order of the claims page; a claim belongs to the paper that its link leads to.
 TITLES = {

@@ -22,6 +22,7 @@ CLAIMS = (
         "a square",
         "shape",
         origin="published",
+        printed="it spreads",
         link="https://example.org/walk",
     ),
 )

@@ -1,0 +1,8 @@
+"""Metrics of a run as TensorBoard event files: ``python -m experiments.events run=NAME/RUN``."""
+
+import sys
+
+from circuitax.commands.events import main
+
+if __name__ == "__main__":
+    sys.exit(main())

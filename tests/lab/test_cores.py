@@ -1,0 +1,43 @@
+"""Each core of a CPU as a device: in a run's own process, where nothing says otherwise."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROBE = """
+import sys
+from pathlib import Path
+from circuitax.lab.cores import one_device_a_core
+from circuitax.lab.lab import Lab
+import os
+os.sched_getaffinity = lambda process: {0, 1, 2}
+one_device_a_core()
+mesh = Lab(Path(sys.argv[1])).mesh
+print(None if mesh is None else dict(mesh.shape), os.environ.get("JAX_NUM_CPU_DEVICES"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "printed"),
+    [
+        ({}, "{'member': 3, 'data': 1} 3"),
+        ({"JAX_NUM_CPU_DEVICES": "1"}, "None 1"),
+        # Devices that are only simulated, as in these tests, are not for training.
+        ({"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}, "None None"),
+    ],
+)
+def test_a_run_sees_each_core_as_a_device(
+    tmp_path: Path, given: dict[str, str], printed: str
+) -> None:
+    kept = {k: v for k, v in os.environ.items() if k not in ("XLA_FLAGS", "JAX_NUM_CPU_DEVICES")}
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE, str(tmp_path)],
+        env={**kept, **given, "JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == printed
