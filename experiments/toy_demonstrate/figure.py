@@ -90,7 +90,13 @@ def scaled(data: xr.Dataset) -> Figure:
         axes[0, column].set(xticks=[], yticks=[])
         axes[0, column].set_title(f"$p$ = {data.density.values[column]:g}", fontsize=7)
         ax = axes[1, column]
-        ax.plot(data.scaled_norm.values[:, column].T, color=BLUE, linewidth=0.4, alpha=0.4)
+        ax.plot(
+            data.scaled_norm.values[:, column].T,
+            color=BLUE,
+            linewidth=0.4,
+            alpha=0.4,
+            rasterized=True,
+        )
         ax.set(ylim=(0, 1.3), yticks=[0, 1] if column == 0 else [], xticks=[0, gram.shape[0] - 1])
         ax.tick_params(labelsize=6)
     axes[0, 0].set_ylabel("$W^\\top W$", fontsize=7)

@@ -54,7 +54,7 @@ def levels(record: Record) -> Figure:
     p = record.notes["density"]
     top.set(ylabel="dimensionality $D_i$", ylim=(-0.03, 0.75))
     top.set_title(f"seed {SHOWN}: {n} equal features in {m}, $p$ = {p:.2g}", fontsize=7)
-    bottom.plot(steps, data.loss.values, color=GREY, linewidth=0.5, alpha=0.5)
+    bottom.plot(steps, data.loss.values, color=GREY, linewidth=0.5, alpha=0.5, rasterized=True)
     bottom.plot(steps, data.loss.values[:, SHOWN], color=BLUE, label=f"seed {SHOWN}")
     bottom.plot([], [], color=GREY, linewidth=0.5, label=f"each of {seeds} seeds")
     end = data.loss.values[-1].mean()
@@ -88,7 +88,7 @@ def octahedron(data: xr.Dataset) -> Figure:
     figure, axes = new_figure(1, 3, width=PAGE, height=2.6, width_ratios=[1, 1, 1.3])
     left, middle, right = axes[0]
     found, when, begins = loss_kinks(data), regimes(data), onset(data)
-    left.plot(steps, data.set_loss.values, color=GREY, linewidth=0.5, alpha=0.5)
+    left.plot(steps, data.set_loss.values, color=GREY, linewidth=0.5, alpha=0.5, rasterized=True)
     left.plot(steps, data.set_loss.values[:, SHOWN], color=BLUE, label=f"seed {SHOWN}")
     row = data.set_loss.values[:, SHOWN]
     left.plot(

@@ -16,6 +16,7 @@ from circuitax.lab.runs import (
     FIGURES_FAILED,
     PROVENANCE,
     PUBLISHED,
+    TIMES,
     TOKENIZER,
     finished_runs,
     provenance,
@@ -97,7 +98,7 @@ def promote(run: Path, target: Path) -> None:
 
 def _left_behind(folder: str, names: list[str]) -> set[str]:
     """Which files of a folder are not copied."""
-    left = shutil.ignore_patterns(ARRAYS, "log.txt", "metrics.jsonl", ".*")(folder, names)
+    left = shutil.ignore_patterns(ARRAYS, "log.txt", "metrics.jsonl", TIMES, ".*")(folder, names)
     if Path(folder).name == TABLES:
         left |= {n for n in names if (Path(folder) / n).stat().st_size > LONGEST_TABLE}
     return left
