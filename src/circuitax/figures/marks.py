@@ -45,7 +45,7 @@ def mean_curve(
     """
     places, values = np.asarray(x), np.asarray(rows, float)
     if each:
-        ax.plot(places, values, color=colour, linewidth=0.3, alpha=0.25, rasterized=True)
+        ax.plot(places, values, color=colour, linewidth=0.3, alpha=0.25)
     found = [mean_estimate(row[np.isfinite(row)]) for row in values]
     (curve,) = ax.plot(places, [e.value for e in found], color=colour, label=label, **line)
     low, high = (np.array([getattr(e, end) for e in found]) for end in ("low", "high"))
