@@ -370,8 +370,8 @@ MUTANTS = (
     Mutant(
         "query_and_key_composition_swapped",
         "circuits/composition.py",
-        "(W_O, W_Q, W_K, W_V), (gram(W_V), gram(W_K), gram(W_Q), gram(W_O))",
-        "(W_O, W_K, W_Q, W_V), (gram(W_V), gram(W_Q), gram(W_K), gram(W_O))",
+        "near = (heads.W_O, heads.W_Q, heads.W_K, heads.W_V)",
+        "near = (heads.W_O, heads.W_K, heads.W_Q, heads.W_V)",
         ("tests/circuits/test_composition.py::test_scores_are_dense_norms",),
     ),
     Mutant(
