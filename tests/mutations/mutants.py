@@ -545,8 +545,8 @@ MUTANTS = (
     Mutant(
         "rotary_heads_composed_at_the_opposite_offset",
         "circuits/composition.py",
-        "rotation(model.spec, offset, heads.W_Q.dtype)",
-        "rotation(model.spec, -offset, heads.W_Q.dtype)",
+        "rotation(model.spec, offset, W_Q.dtype)",
+        "rotation(model.spec, -offset, W_Q.dtype)",
         (
             "tests/circuits/test_composition.py::"
             "test_grouped_rotary_heads_compose_at_an_offset_as_dense_maps_do",
