@@ -8,6 +8,7 @@ prints the latter, in MB: what every row of memory holds at least, beside its da
 import resource
 import subprocess
 import sys
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -24,6 +25,12 @@ def peak_mb() -> float:
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) / 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def forget_peak() -> None:
+    """Let the peak begin anew with what this process holds now, where the kernel can do so."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
 
 
 @cache  # the same in every round

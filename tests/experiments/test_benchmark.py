@@ -499,3 +499,20 @@ def test_the_large_cloud_is_measured_over_every_pair(monkeypatch: pytest.MonkeyP
     assert kept[0].n_used == 40 * 39 // 2
     # Squared lengths of Gaussian maps have a relative variance of 2 / m.
     assert kept[0].std == pytest.approx((2 / 12) ** 0.5, rel=0.4)
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self/clear_refs").exists(), reason="needs Linux to forget a peak"
+)
+def test_a_peak_that_is_forgotten_does_not_count() -> None:
+    probe = (
+        "from experiments.benchmarks.memory import forget_peak, peak_mb\n"
+        "held = bytearray(200 * 2**20)\n"
+        "del held\n"
+        "before = peak_mb()\n"
+        "forget_peak()\n"
+        "print(before, peak_mb())"
+    )
+    done = subprocess.run([sys.executable, "-c", probe], check=True, capture_output=True, text=True)
+    before, after = map(float, done.stdout.split())
+    assert before > 200 > 100 > after
