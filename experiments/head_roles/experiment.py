@@ -44,7 +44,7 @@ AXES: dict[str, tuple[str, ...]] = {
     "direct": ("member", "component"),
 }
 # Of what is one number for each full transformer.
-ALONE = (
+OF_ONE_MODEL = (
     "loss",
     "norm_constant",
     "norm_price",
@@ -134,7 +134,7 @@ def full(spec: Spec, lab: Lab) -> xr.Dataset:
     members, each = "full_member", ("full_member", "cell")
     alive = upstream.data.alive.sel(model="full").values[: len(found["loss"])]
     return xr.Dataset(
-        {name: (members, found[name]) for name in ALONE}
+        {name: (members, found[name]) for name in OF_ONE_MODEL}
         | {
             "alignment_full": (each, after),
             "alignment_full_at_init": (each, before),

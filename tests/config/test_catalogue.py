@@ -38,6 +38,10 @@ def test_built_in_experiments_are_of_the_package() -> None:
     assert not {"run", "job", "collect", "reproduce"} & set(discover())
 
 
+def test_only_what_measures_time_is_computed_alone() -> None:
+    assert [name for name, entry in discover().items() if entry.alone] == ["cost_of_size"]
+
+
 def test_upstream_comes_first(entries: dict[str, Entry]) -> None:
     assert upstream_order("house_reader", entries) == ["house_walk", "house_reader"]
     walk = entries["house_walk"]

@@ -36,8 +36,8 @@ class Suite:
     """Experiments in the order given, as many side by side as there are jobs.
 
     One that reads another's results waits until that one has ended, well or not. One that measures
-    time (``ALONE`` of its ``experiment.py``) waits until nothing else runs, and everything waits
-    for it. After a signal nothing is started, and what runs is told to stop.
+    time (``ALONE`` of its ``experiment.py``) lets others pass until nothing else runs, and then
+    everything waits for it. After a signal nothing is started, and what runs is told to stop.
 
     Args:
         names: Experiments, each after those that it requires.
@@ -98,9 +98,11 @@ class Suite:
             return None
         running = {child.name for child in self._running}
         unfinished = running | set(self.waiting)
+        if any(self._entries[name].alone for name in running):
+            return None
         for name in self.waiting:
-            if self._entries[name].alone or any(self._entries[item].alone for item in running):
-                return None if running else name
+            if self._entries[name].alone and running:
+                continue
             upstream = set(upstream_order(name, self._entries)) - {name}
             if not upstream & unfinished:
                 return name

@@ -169,7 +169,7 @@ def _read(text: str) -> tuple[str, tuple[str, ...], float, float, float | None, 
         quick,
         quick if evening is None else float(evening),
         None if paper is None else float(paper),
-        bool(constant(tree, "ALONE")),
+        constant(tree, "ALONE") is True,
     )
 
 
