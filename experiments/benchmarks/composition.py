@@ -185,7 +185,7 @@ def memory_case(size: Size, peer: Peer | None = None, *, wanted: str = "") -> Ca
 
 
 if __name__ == "__main__":
-    drawn = random_model(Size(*map(int, sys.argv[1:])))
-    forget_peak()  # drawing weights on the host holds some of them twice
+    drawn = jax.block_until_ready(random_model(Size(*map(int, sys.argv[1:]))))
+    forget_peak()  # drawing weights on the host holds some of them twice until they are ready
     jax.block_until_ready(jax.jit(composition_scores)(drawn))
     print(peak_mb())

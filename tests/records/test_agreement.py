@@ -5,7 +5,7 @@ import math
 import pytest
 
 from circuitax.records.agreement import MORE, NOISE, SAME, agreement_text, compare, tolerance
-from circuitax.records.claims import ClaimSource, Verdict, near
+from circuitax.records.claims import ClaimSource, Verdict, at_most, near
 from circuitax.records.estimate import Estimate, exact
 
 OURS = ClaimSource("our number", origin="ours")
@@ -49,6 +49,13 @@ def test_another_verdict_is_more_than_noise_and_new_claims_are_not_compared() ->
 def test_tolerance_is_that_of_a_difference_of_independent_means() -> None:
     assert tolerance(mean(1.0, 0.3), mean(1.0, 0.4)) == pytest.approx(0.5)
     assert tolerance(exact(-20.0), exact(3.0)) == pytest.approx(0.02)
+
+
+@pytest.mark.parametrize(("kind", "found"), [("identity", NOISE), ("number", MORE)])
+def test_rounding_that_an_identity_leaves_may_move_within_its_limit(kind: str, found: str) -> None:
+    claim = OURS.claim("a", "s", at_most(1e-4), "why", kind=kind)
+    here, there = (Verdict(claim, "holds", exact(left), "") for left in (2.9e-7, 3.4e-7))
+    assert compare([here], [there])[0].kind == found
 
 
 def test_the_text_counts_and_names_what_differs_more() -> None:

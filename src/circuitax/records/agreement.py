@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from circuitax.records.claims import Verdict
+from circuitax.records.claims import Claim, Verdict
 from circuitax.records.claims_table import measured_text
 from circuitax.records.estimate import Estimate
 
@@ -34,14 +34,26 @@ class Difference(NamedTuple):
     text: str
 
 
-def tolerance(here: Estimate, there: Estimate) -> float:
+def tolerance(here: Estimate, there: Estimate, least_size: float = 0.0) -> float:
     """How far apart noise may put two estimates of one quantity.
 
     ``sqrt(h₁² + h₂²)`` of the halves of the intervals; ``ROUNDING`` times the size for numbers
     without an interval. It is infinite where an estimate has no finite interval.
+
+    Args:
+        here: One estimate.
+        there: The other one.
+        least_size: What the size is at least.
     """
     halves = [(estimate.high - estimate.low) / 2 for estimate in (here, there)]
-    return max(math.hypot(*halves), ROUNDING * max(abs(here.value), abs(there.value)))
+    size = max(abs(here.value), abs(there.value), least_size)
+    return max(math.hypot(*halves), ROUNDING * size)
+
+
+def _least_size(claim: Claim) -> float:
+    """What is left of an identity is rounding itself; its size is the limit that is allowed."""
+    bounds = [abs(bound) for bound in claim.expected[:2] if math.isfinite(bound)]
+    return max(bounds, default=0.0) if claim.kind == "identity" else 0.0
 
 
 def compare(here: Sequence[Verdict], there: Sequence[Verdict]) -> list[Difference]:
@@ -70,7 +82,7 @@ def _difference(here: Verdict, there: Verdict) -> Difference:
     if here.estimate is None or there.estimate is None:
         return Difference(name, MORE, told)
     apart = abs(here.estimate.value - there.estimate.value)
-    allowed = tolerance(here.estimate, there.estimate)
+    allowed = tolerance(here.estimate, there.estimate, _least_size(here.claim))
     if apart <= allowed:
         return Difference(name, NOISE, told)
     times = f"{apart / allowed:.3g} times" if allowed > 0 else "not"
