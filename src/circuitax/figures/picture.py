@@ -1,4 +1,4 @@
-"""A figure as a PNG file of at most 256 colours, a third of the size of one with all colours."""
+"""A figure as a PNG file of at most 128 colours, a quarter of the size of one with all colours."""
 
 import io
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from PIL import Image
 
-_COLOURS = 256
+_COLOURS = 128
 
 
 def save_picture(figure: Figure, path: Path, *, dpi: int, **how: Any) -> None:
