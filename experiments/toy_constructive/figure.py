@@ -58,12 +58,16 @@ def loss(data: xr.Dataset) -> Figure:
     mean = data.isel(decay=0).mean("seed")
     cost = mean.loss / mean.loss.sel(kind="independent")
     moved = mean.permuted_loss / mean.loss
-    parts = [
-        f"{kind} ones {100 * float(cost.sel(kind=kind)):.0f} %, but "
-        f"{float(moved.sel(kind=kind)):.1f} times that when exchanged"
+    circular, clustered = (
+        f"{100 * float(cost.sel(kind=kind)):.0f} % "
+        f"({float(moved.sel(kind=kind)):.1f} times that with directions exchanged)"
         for kind in ("circular", "clustered")
-    ]
-    headline(figure, f"Of what independent features lose, {'; '.join(parts)}")
+    )
+    headline(
+        figure,
+        f"Circular features lose {circular} of what independent ones do, clustered ones "
+        f"{clustered}",
+    )
     letter_panels(axes[0])
     return figure
 

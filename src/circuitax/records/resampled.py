@@ -66,8 +66,9 @@ def best_estimate(
 
     With several cells, each has a best replicate of its own, and replicates are drawn for all cells
     together: those of one number share their data. A replicate that diverged is never the best, and
-    does not count: n is that of the cell in which the fewest have a finite loss. With one left there
-    is no interval, and its ends are infinite; with none there is no best, and the value is nan.
+    does not count: n is that of the cell in which the fewest have a finite loss. With one of them
+    there is no interval, and its ends are infinite; with none there is no best, and the value is
+    nan.
 
     Args:
         losses: ``[replicate, *cells]``; resamples without a finite one in a cell are left out.
