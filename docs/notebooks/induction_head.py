@@ -89,16 +89,17 @@ print("with patterns held:\n", rounded(frozen))
 #
 # ## And in models that learned?
 #
-# A clone of the repository keeps accepted runs. In `two_layer_circuits`, ten models of two layers
+# A clone of the repository keeps accepted runs. In `two_layer_circuits`, many models of two layers
 # learned from random texts that repeat themselves; each found what we wrote by hand. What stays of
-# them are the same scores as above.
+# them are the same scores as above. We take the best head of each layer in every model, and print
+# the least, the median and the greatest of these.
 
 # %%
 learned = cx.Record.load(accepted_run("two_layer_circuits")).data
-print("prefix matching of each model's best head, by layer, after training on repeats:")
-print(rounded(learned.prefix.max("head").values.T))
-print("previous-token score, likewise:")
-print(rounded(learned.previous.max("head").values.T))
+print(learned.sizes["member"], "models, after training on repeats:")
+for name, score in (("prefix matching", learned.prefix), ("previous token", learned.previous)):
+    for layer, best in enumerate(score.max("head").transpose("layer", "member").values):
+        print(f"{name}, layer {layer}:", rounded(np.quantile(best, [0, 0.5, 1])))
 
 # %% [markdown]
 # Plain text is another matter. The run of `text_models` keeps one of its models of two layers,
@@ -117,7 +118,7 @@ first, second = read.loss_by_position[: half - 1].mean(), read.loss_by_position[
 print(f"loss {first:.2f} nats at first, {second:.2f} in the repeat")
 
 # %% [markdown]
-# It is not this model alone. `text_circuits` scored all eight that were trained in this way, and a
+# It is not this model alone. `text_circuits` scored all that were trained in this way, and a
 # head counts as an induction head from 0.4 on.
 
 # %%

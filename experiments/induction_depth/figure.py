@@ -9,6 +9,8 @@ tokens   Through the change a token that continues a repeat becomes cheaper, and
          dearer. Refuted if both fall.
 """
 
+from itertools import cycle
+
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
@@ -20,7 +22,7 @@ from circuitax.figures.style import letter_panels, new_figure, sample_note, styl
 from circuitax.records.head_roles import PREFIX_SCORE
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
-from experiments.induction_depth.measures import has_no_mlps
+from experiments.induction_depth.measures import has_no_mlps, widths_of
 
 MARKS = "os^DvPX"
 # Panels of one row; five fit if they are all.
@@ -31,16 +33,18 @@ COLUMNS = 4
 def draw(record: Record) -> dict[str, Figure]:
     """The three figures of the experiment."""
     data = record.data.isel(arm=record.data.alive.any("member").values)
-    return {"curves": curves(data), "heads": heads(data), "tokens": tokens(data)}
+    # The width of all depths is the second one, whether models of two layers lived or not.
+    width = int(record.data.d_model.sel(arm=widths_of(record.data)[1]))
+    return {"curves": curves(data, width), "heads": heads(data), "tokens": tokens(data)}
 
 
-def curves(data: xr.Dataset) -> Figure:
+def curves(data: xr.Dataset, width: int) -> Figure:
     """In-context score and loss of every size: of two layers, and of the width of all depths."""
     figure, axes = new_figure(2, 2, height=4.6, sharex=True, sharey="col")
-    two, second = data.n_layers.values == 2, data.d_model.values == data.d_model.values[1]
+    two, deep = data.n_layers.values == 2, data.d_model.values == width
     for row, title, chosen, colours in (
         (axes[0], "widths, two layers", two, COLOURS),
-        (axes[1], "depths, one width", second & has_no_mlps(data), DEPTH_COLOURS[2:]),
+        (axes[1], "depths, one width", deep & (has_no_mlps(data) | ~two), DEPTH_COLOURS[2:]),
     ):
         for ax, name in zip(row, ("in_context", "loss"), strict=True):
             _of_arms(ax, data.isel(arm=chosen), name, colours)
@@ -59,7 +63,7 @@ def curves(data: xr.Dataset) -> Figure:
 
 def _of_arms(ax: Axes, data: xr.Dataset, name: str, colours: tuple[str, ...]) -> None:
     """One quantity of several arms along training."""
-    for arm, colour, mark in zip(data.arm.values, colours, MARKS, strict=False):
+    for arm, colour, mark in zip(data.arm.values, cycle(colours), cycle(MARKS), strict=False):
         part = members_where(data.sel(arm=arm))[name].transpose("step", "member")
         line = mean_curve(ax, part.step, part.values, colour, label=str(arm), marker=mark)
         line.set(markevery=5, markersize=3.5)
@@ -76,8 +80,8 @@ def heads(data: xr.Dataset) -> Figure:
             ax.plot(
                 dots.copying.values.ravel(),
                 dots.prefix.values.ravel(),
-                MARKS[layer],
-                color=COLOURS[layer],
+                MARKS[layer % len(MARKS)],
+                color=COLOURS[layer % len(COLOURS)],
                 markersize=3,
                 linestyle="none",
                 label=f"layer {layer}",

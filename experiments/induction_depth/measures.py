@@ -29,7 +29,9 @@ def measure(record: Record) -> Measured:
         for chosen in (bare, ~bare)
     )
     by_layers = {n: [part for part in arms if int(part.n_layers) == n] for n in range(2, 7)}
-    two, deep = by_layers[2], [*by_layers[3], *by_layers[4]]
+    by_width = {str(part.arm.item()): part for part in by_layers[2]}
+    narrow, second, wide = (by_width.get(widths_of(data)[i]) for i in (0, 1, -1))
+    deep = [*by_layers[3], *by_layers[4]]
     deeper, with_mlps = [*by_layers[5], *by_layers[6]], [p for p in mlps if int(p.n_layers) == 2]
     found: dict[str, Estimate] = {}
     for part in (*deep, *deeper):
@@ -46,8 +48,15 @@ def measure(record: Record) -> Measured:
             found[name] = share_estimate(jumps >= JUMP_NATS)
     for part in by_layers[3]:
         found["depth-share-3"] = mean_estimate(jump_share(part))
-    found |= _of_tokens(two[1]) | _of_sizes([*arms, *mlps], two)
+    found |= _of_sizes([*arms, *mlps])
+    if second is not None:
+        found |= _of_tokens(second)
+    if narrow is not None and wide is not None:
+        found |= _of_rates(narrow, wide)
     sizes = {
+        "depth-change": deep,
+        **dict.fromkeys(("depth-gain", "depth-loss"), second is not None),
+        **dict.fromkeys(("depth-order-before", "depth-order-after"), bool(narrow and wide)),
         "depth-change-deeper": deeper,
         "depth-share-3": by_layers[3],
         **{f"depth-last-{n}": parts for n, parts in by_layers.items()},
@@ -62,6 +71,11 @@ def measure(record: Record) -> Measured:
 def has_no_mlps(data: xr.Dataset) -> np.ndarray:
     """Which arms are attention alone; all of a record that does not say."""
     return np.asarray(data.get("d_mlp", 0 * data.n_layers)) == 0
+
+
+def widths_of(data: xr.Dataset) -> list[str]:
+    """Names of the arms of two layers without MLPs, from the narrowest to the widest."""
+    return [str(arm) for arm in data.arm.values[(data.n_layers.values == 2) & has_no_mlps(data)]]
 
 
 def jump_share(part: xr.Dataset) -> xr.DataArray:
@@ -122,19 +136,23 @@ def _of_tokens(part: xr.Dataset) -> dict[str, Estimate]:
     }
 
 
-def _of_sizes(arms: list[xr.Dataset], two: list[xr.Dataset]) -> dict[str, Estimate]:
-    """How sizes compare: their last in-context scores, and how fast their losses fall."""
+def _of_sizes(arms: list[xr.Dataset]) -> dict[str, Estimate]:
+    """How the last in-context scores of all sizes compare."""
     scores = [part.in_context.isel(step=-1).values for part in arms]
 
     def alike(*chosen: np.ndarray) -> float:
         means = [-score[i].mean() for score, i in zip(scores, chosen, strict=True)]
         return float(min(means) / max(means))
 
-    found = {"depth-score-alike": resampled_estimate(alike, *(len(score) for score in scores))}
-    changed = [part.isel(member=part.jump.values >= JUMP_NATS) for part in (two[0], two[-1])]
+    return {"depth-score-alike": resampled_estimate(alike, *(len(score) for score in scores))}
+
+
+def _of_rates(narrow: xr.Dataset, wide: xr.Dataset) -> dict[str, Estimate]:
+    """How fast losses of the narrowest and of the widest models fall, by members that changed."""
+    changed = [part.isel(member=part.jump.values >= JUMP_NATS) for part in (narrow, wide)]
     if min(part.sizes["member"] for part in changed) < 2:
-        return found
-    rates = [slopes(part) for part in changed]
+        return {}
+    found, rates = dict[str, Estimate](), [slopes(part) for part in changed]
     for when in ("before", "after"):
         small, large = (rate[when][np.isfinite(rate[when])] for rate in rates)
         if min(len(small), len(large)) > 1:

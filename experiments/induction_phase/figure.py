@@ -99,7 +99,7 @@ def _looking_back(ax: Axes, two: xr.Dataset) -> None:
     """The previous-token head of two layers, where tokens are new to their text and where not."""
     for name, label, line, height in (
         ("best_previous_new", "2 layers: new tokens", "dotted", 0.88),
-        ("best_previous_again", "2 layers: repeated tokens", "dashdot", 0.14),
+        ("best_previous_again", "2 layers: repeated tokens", "dashdot", 0.1),
     ):
         curve = two[name].transpose("step", "member")
         mean_curve(ax, curve.step, curve, BLACK, label=label, linestyle=line, opacity=0.15)

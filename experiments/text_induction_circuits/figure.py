@@ -1,7 +1,7 @@
 """The induction circuit on real text: the framework paper's two-layer figures, over seeds.
 
 composition   The previous-token head feeds the keys of the induction head, as on random texts.
-              Refuted if the marked pair is not the brightest of its K panel.
+              Refuted if the marked pair does not have the largest z of its K panel.
 patterns      Trained on text, two heads find the earlier copy of random tokens too. Each token is
               named by a letter; arcs are as thick as the attention. Refuted without two stripes:
               one beside the diagonal, one a period away.

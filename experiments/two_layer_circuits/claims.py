@@ -102,7 +102,7 @@ CLAIMS = (
         "before",
         at_least(0),
         "a relation (F18, the corrected diagram)",
-        explanation="K-composition rises by 2.5 and Q- and V-composition fall by 1.4 and 2.0: "
+        explanation="K-composition rises by 2.6 and Q- and V-composition fall by 1.2 and 1.8: "
         "these models may need no more than one kind",
         section="corrected composition diagram (F18)",
         printed="the corrected diagram has more composition overall; no number",

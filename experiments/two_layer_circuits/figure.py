@@ -1,8 +1,8 @@
 """Two layers: previous-token heads feed induction heads, by K-composition.
 
 composition   One head stands out: the previous-token head feeds the keys of layer 1.
-              The z-scores of all pairs of heads; the pair with the induction head is marked.
-              Refuted if the mark is not the brightest of its K panel.
+              The z-scores of all pairs of heads; the pair with the best induction head is marked.
+              Refuted if the largest z of the K panel is outside the previous-token head's column.
 patterns      One head looks one token back; the other at what followed the earlier copy. Both on
               random tokens, repeated, each named by a letter; arcs are as thick as the attention.
               Refuted without two stripes: one beside the diagonal, one a period away.

@@ -59,11 +59,12 @@ def read_back(folder: Path) -> list[tuple[str, int, float, float]]:
 def test_event_files_hold_them(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("tensorboardX", reason="the extra tensorboard is not installed")
     a_run(results / "toy" / "abc")
-    a_run(results / ".work" / "def")
+    a_run(results / ".work" / "unfinished")
     for _ in "12":  # a second time takes the place of the first
         assert events.main(["run=toy/abc"]) == 0
-    assert events.main([f"run={results / '.work' / 'def'}"]) == 0
-    folders = [results / "events/toy/abc", results / "events/work/def"]
+    assert events.main([f"run={results / '.work' / 'unfinished'}"]) == 0
+    written = results / "events"
+    folders = [written / "toy" / "abc", written / "work" / "unfinished"]
     assert capsys.readouterr().out.split() == [str(folders[0]), *map(str, folders)]
     for folder in folders:
         found = read_back(folder)

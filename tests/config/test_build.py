@@ -156,7 +156,7 @@ def plain_types(hint: Any) -> set[type]:
     return {hint} & WRONG.keys() | {t for part in typing.get_args(hint) for t in plain_types(part)}
 
 
-FILES = ("/no/such/file", "no-such-name", "/etc/passwd")
+FILES = ("/no/such/file", "no-such-name", __file__)
 WRONG: dict[Any, list[object]] = {
     int: [-1, 0, 2**31, 2**63, 1.5, "many"],
     float: [-1.0, 0.0, math.inf, math.nan, "much"],
@@ -172,7 +172,7 @@ MEANT: dict[str, tuple[object, ...]] = {
     "OptimSpec.end_fraction": (0.0,),
     "OptimSpec.warmup_steps": (0,),
     "SparseTask.sparsity": (0.0,),  # every feature is always active
-    "TextSpec.path": ("/etc/passwd",),  # a text
+    "TextSpec.path": (__file__,),  # a text
     "TextSpec.column": FILES,  # read with a data set alone, whose columns it is held against
     "TextSpec.cache": FILES[:2],  # a folder that is made
     "ToySpec.init_std": (0.0,),

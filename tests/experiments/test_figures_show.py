@@ -135,11 +135,16 @@ def test_orders_are_a_waterfall_of_nats_saved() -> None:
 
 
 def test_dots_that_cover_each_other_in_the_corner_are_counted() -> None:
-    after = drawn("two_layer_circuits", "eigenvalues").axes[1]
-    (dots,) = after.collections
-    places = np.asarray(dots.get_offsets())
-    n = int((places > 0.9).all(axis=1).sum())
-    assert n > 1 and after.texts[0].get_text() == f"{n} of {len(places)} heads"
+    figure = drawn("two_layer_circuits", "eigenvalues")
+    (note,) = [legend.get_title().get_text() for legend in figure.legends]
+    assert note == "dots: heads of layer 1 of 96 seeds; corner: both above 0.9"
+    for ax, when in zip(figure.axes[:2], ("before training", "after"), strict=True):
+        (dots,) = ax.collections
+        places = np.asarray(dots.get_offsets())
+        n = int((places > 0.9).all(axis=1).sum())
+        assert ax.get_title() == f"{when}: {n} of {len(places)} dots in the corner"
+        assert len(places) == 4 * 96 and (n > 300) == (when == "after")
+        assert all(dots.get_zorder() > line.get_zorder() for line in ax.lines), "none is covered"
 
 
 @styled

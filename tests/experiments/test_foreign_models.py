@@ -153,7 +153,7 @@ def test_shares_of_fresh_texts_have_an_interval_and_given_texts_none() -> None:
 
 
 def test_what_is_no_folder_of_models_is_refused(tmp_path: Path) -> None:
-    for source in ("/etc/passwd", str(tmp_path), str(tmp_path / "typo")):
+    for source in (__file__, str(tmp_path), str(tmp_path / "typo")):
         with pytest.raises(ValueError, match="must be a folder with at least one of arena_july"):
             Spec(source=source)
     with pytest.raises(ValueError, match="texts=4"):

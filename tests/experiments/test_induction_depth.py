@@ -11,7 +11,7 @@ from circuitax.data.repeated import RepeatedSource
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.records.record import Record
 from experiments.induction_depth.experiment import Spec, broken, read_heads
-from experiments.induction_depth.figure import draw
+from experiments.induction_depth.figure import curves, draw
 from experiments.induction_depth.measures import measure, slopes
 
 
@@ -138,6 +138,29 @@ def test_every_arm_is_drawn_in_a_panel_or_a_row() -> None:
     assert titles == ["a", "b", "c", "d", "six", "mlps"]
     titles = [ax.get_title() for ax in drawn["heads"].axes if ax.get_visible()]
     assert titles == ["d, 2 seeds", "six, 1 seeds"]
+
+
+def test_a_width_that_died_takes_no_other_in_its_place() -> None:
+    whole, dead = record(), record()
+    for each in (whole, dead):
+        each.data.on_repeat[2] *= 3  # the widest differs from the second
+    dead.data.alive[0] = False
+    found, absent, not_run = measure(dead)
+    assert not absent and {"depth-order-before", "depth-order-after"} <= set(not_run)
+    gain, same = found["depth-gain"], measure(whole).estimates["depth-gain"]
+    assert gain == same, "of the second width, and not of the second that lives"
+    below = draw(dead)["curves"].axes[3].get_legend_handles_labels()[1]
+    assert below == ["b", "d", "uniform"], "the width of all depths"
+    dead.data.alive[1] = False
+    assert {"depth-gain", "depth-loss"} <= set(measure(dead).not_run)
+
+
+def test_every_arm_is_drawn_however_many_there_are() -> None:
+    data = larger().data
+    deep = [data.isel(arm=[3]).assign_coords(arm=[f"deep {n}"]) for n in range(9)]
+    figure = curves(xr.concat([data, *deep], "arm", data_vars="minimal"), int(data.d_model[1]))
+    below = figure.axes[3].get_legend_handles_labels()[1]
+    assert below == ["b", "d", "six", *(f"deep {n}" for n in range(9)), "uniform"]
 
 
 def test_arms_have_the_sizes_that_their_names_say() -> None:

@@ -237,7 +237,7 @@ def test_an_8_head_shortformer_model_and_a_neox_tokenizer_in_one_run(
 
 @pytest.mark.parametrize("field", ["source", "one_layer"])
 def test_a_name_without_a_model_is_refused(field: str, tmp_path: Path) -> None:
-    for place in ("/etc/passwd", str(tmp_path), str(tmp_path / "typo"), "nobody/typo"):
+    for place in (__file__, str(tmp_path), str(tmp_path / "typo"), "nobody/typo"):
         with pytest.raises(ValueError, match=field):
             Spec(**{field: place})
 

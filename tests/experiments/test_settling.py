@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from circuitax.config.catalogue import discover
-from circuitax.records.claims import Claim, Verdict, settle, verdict_to_json
+from circuitax.records.claims import Claim, Verdict, settle
 from circuitax.records.estimate import estimate_from_json
 from circuitax.records.measured import Measured
 from circuitax.records.record import Record
+from circuitax.records.verdict_json import verdict_to_json
 
 RESULTS = Path(__file__).parents[2] / "results"
 ACCEPTED = {

@@ -14,7 +14,13 @@ import pytest
 from circuitax.lab.lab import Lab
 from circuitax.lab.loop import Diverged
 from circuitax.lab.stop import StopFlag, Stopped
+from circuitax.models.toy import ToySpec
+from circuitax.training import ensemble
+from circuitax.training.ensemble import Plan, new_members
+from circuitax.training.optim import OptimSpec
 from circuitax.training.problem import TrainState
+from circuitax.training.sharding import device_mesh
+from circuitax.training.toy import ToyHyper, ToyProblem
 
 
 class State(NamedTuple):
@@ -87,6 +93,35 @@ def test_stopping_and_resuming_changes_no_number(tmp_path: Path) -> None:
     told = [{k: v for k, v in row.items() if k != "seconds"} for row in lines(tmp_path / "b")]
     again = [{k: v for k, v in row.items() if k != "seconds"} for row in lines(tmp_path / "a")]
     assert told == again
+
+
+@pytest.mark.parametrize("n_members", [6, 5])
+def test_an_ensemble_over_devices_resumes_on_as_many_with_the_same_bits(
+    n_members: int, tmp_path: Path
+) -> None:
+    """Six members divide over three devices; five are copied to each, and padded inside."""
+    problem = ToyProblem(ToySpec(n_features=4, n_hidden=2), 16)
+    hyper = ToyHyper(jnp.full((n_members, 4), 0.3), jnp.ones((n_members, 4)))
+    members = new_members(jax.random.key(0), 1e-2, hyper)
+    plan = Plan(problem, OptimSpec(learning_rate=1e-2, steps=12), chunk=3, mesh=device_mesh(3))
+    advance = ensemble.advance(plan, members)
+    straight = lab(tmp_path / "a").loop("toys", ensemble.init(plan, members), advance, 4)
+    stop, calls = StopFlag(), []
+
+    def interrupted(state: TrainState) -> tuple[TrainState, dict[str, jax.Array]]:
+        calls.append(len(state.params.W.devices()))
+        stop.number = 15 if len(calls) == 2 else None
+        return advance(state)
+
+    with pytest.raises(Stopped):
+        begun = lab(tmp_path / "b", stop=stop)
+        begun.loop("toys", ensemble.init(plan, members), interrupted, 4)
+    stop.number = None
+    resumed = lab(tmp_path / "b").loop("toys", ensemble.init(plan, members), interrupted, 4)
+    assert len(calls) == 4 and calls[1] == 3, "spread over devices"
+    jax.tree.map(np.testing.assert_array_equal, resumed[0].params, straight[0].params)
+    jax.tree.map(np.testing.assert_array_equal, resumed[1], straight[1])
+    assert np.ptp(resumed[1]["loss"]) > 0
 
 
 def test_a_crash_falls_back_to_the_last_checkpoint(tmp_path: Path) -> None:

@@ -17,10 +17,9 @@ from circuitax.records.claims import (
     near,
     settle,
     unmet_rest,
-    verdict_from_json,
-    verdict_to_json,
 )
 from circuitax.records.estimate import Estimate, exact
+from circuitax.records.verdict_json import verdict_from_json, verdict_to_json
 
 OF = {"origin": "published", "link": "https://example.org/paper"}
 CLAIM = Claim(

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from circuitax.records.claims import FAILS, at_most
 from circuitax.records.estimate import mean_estimate
 from circuitax.records.resampled import best_estimate, resampled_estimate
 
@@ -46,9 +47,22 @@ def test_the_best_of_each_cell_is_drawn_with_all_its_cells() -> None:
 
 
 def test_a_cell_in_which_every_replicate_diverged_has_no_best() -> None:
-    losses = np.array([[1.0, np.nan], [2.0, np.inf]])
-    with pytest.raises(ValueError, match="losses has a cell without a finite loss"):
-        best_estimate(losses, np.ones((2, 2)))
+    losses = np.array([[1.0, np.nan, 3.0], [2.0, np.inf, 4.0]])
+    for over in (np.mean, np.max):
+        found = best_estimate(losses, np.ones((2, 3)), over)
+        assert np.isnan(found.value) and (found.low, found.high, found.n) == (-np.inf, np.inf, 0)
+        assert found.method == "no best: no finite loss in 1 of 3 cells"
+    assert at_most(5.0).verdict(found) == FAILS, "as every value that is not a number"
+
+
+def test_replicates_that_diverged_do_not_count() -> None:
+    losses = np.array([[2.0, 1.0], [1.0, np.nan], [3.0, np.nan], [4.0, np.nan]])
+    values = np.array([[7.0, 5.0], [8.0, 0.0], [9.0, 0.0], [9.0, 0.0]])
+    alone = best_estimate(losses, values)
+    # Every resample with a best in the second cell has the same one there: that is no certainty.
+    assert (alone.value, alone.low, alone.high, alone.n) == (6.5, -np.inf, np.inf, 1)
+    both = best_estimate(losses[:, :1], values[:, :1])
+    assert both.n == 4 and (both.low, both.high) == (7, 9)
 
 
 def test_losses_and_values_have_one_shape() -> None:

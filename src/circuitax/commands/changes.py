@@ -9,7 +9,8 @@ from circuitax.commands.options import refuse
 from circuitax.config.catalogue import checkout, discover
 from circuitax.lab.pages import CHANGES
 from circuitax.records.claim_changes import Difference, differences, read_changes, unexplained
-from circuitax.records.claims import Verdict, verdict_to_json
+from circuitax.records.claims import Verdict
+from circuitax.records.verdict_json import verdict_to_json
 
 _ACCEPTED = "results/{}/accepted/claims.json"
 

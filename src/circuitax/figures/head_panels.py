@@ -20,7 +20,7 @@ REPEATS = {
     "raises": ("added to the right logit", "logits over the mean token"),
 }
 
-# Beyond this, copying and matching count as the corner of induction heads.
+# Above this in both, copying and matching are the corner of induction heads.
 CORNER = 0.9
 
 
@@ -110,20 +110,20 @@ def eigenvalues(data: xr.Dataset) -> Figure:
             s=16,
             edgecolors=BLACK,
             linewidths=0.3,
+            zorder=3,  # above the crosses
         )
+        # Dots of the corner cover each other: their number is said.
         corner = (matching.values > CORNER) & (copying.values > CORNER)
-        if (n := int(corner.sum())) > 1:  # the dots cover each other
-            arrow = {"arrowstyle": "-", "color": BLACK, "linewidth": 0.6}
-            words = f"{n} of {corner.size} heads"
-            ax.annotate(words, (0.99, 0.97), (0.45, 0.6), fontsize=7, arrowprops=arrow)
         zero_line(ax)
         zero_line(ax, vertical=True)
-        ax.set(title=title, xlabel="same-matching, composed QK")
+        ax.set_title(f"{title}: {corner.sum()} of {corner.size} dots in the corner")
+        ax.set_xlabel("same-matching, composed QK")
         ax.set(xlim=(-1.05, 1.05), ylim=(-1.05, 1.05))
     axes[0, 0].set_ylabel("copying, OV")
     figure.colorbar(dots, ax=axes[0].tolist(), label="prefix score after training", shrink=0.9)
     letter_panels(axes[0])
-    sample_note(figure, f"dots: heads of layer 1 of {alive.sizes['member']} seeds")
+    seeds = alive.sizes["member"]
+    sample_note(figure, f"dots: heads of layer 1 of {seeds} seeds; corner: both above {CORNER}")
     return figure
 
 

@@ -15,7 +15,8 @@ from circuitax.kernel.attention import cap
 from circuitax.kernel.cache import Cache
 from circuitax.kernel.interventions import Interventions, Trace, check_interventions
 from circuitax.kernel.layer import Layer, Place, apply_layer, edited
-from circuitax.kernel.model import Model, check_one_member, check_options
+from circuitax.kernel.model import Model, check_one_member
+from circuitax.kernel.model_fields import check_options
 from circuitax.kernel.norm import Norm, apply_norm
 from circuitax.kernel.positions import sinusoidal
 from circuitax.kernel.tokens import Tokens, token_ids
@@ -87,7 +88,7 @@ def final_stream(
         ValueError: As `forward`.
     """
     check_one_member(model)
-    check_options(model)
+    check_options(model.spec, model.fields)
     spec, n_layers = model.spec, model.n_layers
     ids = token_ids(tokens, model.d_vocab)
     n_ctx = ids.shape[0]

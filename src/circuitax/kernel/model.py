@@ -6,21 +6,21 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from circuitax.kernel.norm import Norm
+from circuitax.kernel.model_fields import (
+    FIELDS,
+    Fields,
+    as_arrays,
+    check_fields,
+    named_fields,
+    refitted,
+)
 from circuitax.kernel.positions import Positions
-from circuitax.kernel.shapes import AXES, implied_options, weight_shape
+from circuitax.kernel.shapes import implied_options
 from circuitax.kernel.spec import TransformerSpec, read_options
 from circuitax.kernel.weights import Blocks, HeadStack, MLPWeights, NormWeights
-
-_NORMS = (
-    *("blocks.attention_norm", "blocks.mlp_norm", "final_norm"),
-    *("blocks.attention_post_norm", "blocks.mlp_post_norm"),
-)
-_FIELDS = ("W_E", "W_U", "blocks", "W_pos", "b_U", "final_norm")
 
 
 class Model:
@@ -66,9 +66,9 @@ class Model:
         b_U: Any = None,
         final_norm: NormWeights | None = None,
     ) -> None:
-        fields = _as_arrays((W_E, W_U, blocks, W_pos, b_U, final_norm))
+        fields = as_arrays((W_E, W_U, blocks, W_pos, b_U, final_norm))
+        check_fields(spec, fields)
         self._set(spec, fields)
-        _check(self)
 
     @classmethod
     def of(
@@ -115,8 +115,8 @@ class Model:
         """
         norms = (attention_post_norm, mlp_post_norm)
         weights = (W_E, W_U, Blocks(attention, attention_norm, mlp, mlp_norm, *norms), W_pos, b_U)
-        fields = _as_arrays((*weights, final_norm))
-        shapes = {name: leaf.shape for name, leaf in _named(fields).items()}
+        fields = as_arrays((*weights, final_norm))
+        shapes = {name: leaf.shape for name, leaf in named_fields(fields).items()}
         decided = implied_options(shapes, has_table=True)
         for name in decided:
             if name in options:
@@ -126,7 +126,7 @@ class Model:
 
     def _set(self, spec: TransformerSpec, fields: tuple[Any, ...]) -> None:
         object.__setattr__(self, "spec", spec)
-        for name, value in zip(_FIELDS, fields, strict=True):
+        for name, value in zip(FIELDS, fields, strict=True):
             object.__setattr__(self, name, value)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -146,12 +146,12 @@ class Model:
             ValueError: If a name is no field, or a weight does not fit.
         """
         for name in changes:
-            if name != "spec" and name not in _FIELDS:
-                raise ValueError(f"{name!r} must be a field of Model: spec, {', '.join(_FIELDS)}")
+            if name != "spec" and name not in FIELDS:
+                raise ValueError(f"{name!r} must be a field of Model: spec, {', '.join(FIELDS)}")
         spec = changes.pop("spec", None)
-        fields = tuple(changes.get(name, getattr(self, name)) for name in _FIELDS)
-        fields = _as_arrays(fields)
-        return Model(_refitted(self.spec, fields) if spec is None else spec, *fields)
+        fields = tuple(changes.get(name, getattr(self, name)) for name in FIELDS)
+        fields = as_arrays(fields)
+        return Model(refitted(self.spec, fields) if spec is None else spec, *fields)
 
     def with_options(self, **options: Any) -> "Model":
         """The same weights under a spec with some fields changed, such as ``causal=False``."""
@@ -172,7 +172,12 @@ class Model:
 
     def named(self) -> dict[str, Array]:
         """The weights by name, such as ``blocks.attention.W_Q``."""
-        return _named(tuple(getattr(self, name) for name in _FIELDS))
+        return named_fields(self.fields)
+
+    @property
+    def fields(self) -> Fields:
+        """The weights in the order of `model_fields.FIELDS`."""
+        return tuple(getattr(self, name) for name in FIELDS)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write ``config.json`` and ``model.safetensors`` as TransformerLens has them.
@@ -255,11 +260,11 @@ def check_one_member(model: Model) -> None:
 
 
 def _flatten(model: Model) -> tuple[tuple[Any, ...], TransformerSpec]:
-    return tuple(getattr(model, name) for name in _FIELDS), model.spec
+    return model.fields, model.spec
 
 
 def _flatten_with_keys(model: Model) -> tuple[tuple[tuple[Any, Any], ...], TransformerSpec]:
-    keys = (jax.tree_util.GetAttrKey(name) for name in _FIELDS)
+    keys = (jax.tree_util.GetAttrKey(name) for name in FIELDS)
     fields, spec = _flatten(model)
     return tuple(zip(keys, fields, strict=True)), spec
 
@@ -271,88 +276,3 @@ def _unflatten(spec: TransformerSpec, fields: Iterable[Any]) -> Model:
 
 
 jax.tree_util.register_pytree_with_keys(Model, _flatten_with_keys, _unflatten, _flatten)
-
-
-def _named(fields: tuple[Any, ...]) -> dict[str, Any]:
-    tree = dict(zip(_FIELDS, fields, strict=True))
-    leaves = jax.tree_util.tree_flatten_with_path(tree)[0]
-    return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
-
-
-def _as_arrays(fields: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The weights as JAX arrays of one floating-point type."""
-    containers = (Blocks, NormWeights, type(None))
-    leaves = [value if isinstance(value, containers) else jnp.asarray(value) for value in fields]
-    arrays = jax.tree.map(jnp.asarray, tuple(leaves))
-    for name, array in _named(arrays).items():
-        if not jnp.issubdtype(array.dtype, jnp.floating):
-            raise ValueError(f"{name} has type {array.dtype}, must be floating-point numbers")
-    dtype = jnp.result_type(*(array.dtype for array in jax.tree.leaves(arrays)))
-    return jax.tree.map(lambda array: array.astype(dtype), arrays)
-
-
-def _refitted(spec: TransformerSpec, fields: tuple[Any, ...]) -> TransformerSpec:
-    """The spec with the sizes of the weights; the same object when it has them already."""
-    shapes = {name: leaf.shape for name, leaf in _named(fields).items()}
-    decided = implied_options(shapes, has_table=spec.positions.needs_table)
-    resolved: dict[str, Any] = {"d_head": spec.head_width, "d_value": spec.value_width}
-    resolved["n_kv_heads"] = None if spec.kv_heads == spec.n_heads else spec.kv_heads
-    resolved["d_vocab_out"] = None if spec.vocab_out == spec.d_vocab else spec.d_vocab_out
-    if all(resolved.get(name, getattr(spec, name)) == value for name, value in decided.items()):
-        return spec
-    scale = spec.score_scale if decided["d_head"] == spec.head_width else spec.scale
-    return spec.replace(**decided, score_scale=scale)
-
-
-def _check(model: Model) -> None:
-    check_options(model)
-    leading = model.member_axes
-    for name, leaf in model.named().items():
-        want = weight_shape(name, model.spec)
-        if leaf.shape != (*leading, *want):
-            behind = f" behind the leading axes {leading} of W_E" if leading else ""
-            axes = ", ".join(AXES[name])
-            raise ValueError(f"{name} has shape {leaf.shape}, must be [{axes}] = {want}{behind}")
-
-
-def check_options(model: Model) -> None:
-    """Refuse weights that the spec would ignore, and options whose weights are missing.
-
-    Raises:
-        ValueError: If norm weights stand beside a norm that has none, a position table beside a
-            scheme that has none, or a table or an MLP is missing.
-    """
-    spec, blocks = model.spec, model.blocks
-    if spec.norm in (Norm.none, Norm.layernorm_pre):
-        norms = (
-            *(blocks.attention_norm, blocks.mlp_norm, model.final_norm),
-            *(blocks.attention_post_norm, blocks.mlp_post_norm),
-        )
-        for name, weights in zip(_NORMS, norms, strict=True):
-            if weights is not None:
-                raise ValueError(f"{name} is given, but norm={spec.norm.value} has no gain")
-    if model.final_norm is not None and not spec.final_norm:
-        raise ValueError("final_norm is given as weights, but final_norm=False in the spec")
-    if spec.positions.needs_table and model.W_pos is None:
-        raise ValueError(f"positions={spec.positions.value} needs W_pos, which is None")
-    if model.W_pos is not None and not spec.positions.needs_table:
-        raise ValueError(f"W_pos is given, but positions={spec.positions.value} has no table")
-    heads = blocks.attention
-    if not spec.qk_norm == (heads.q_gain is not None) == (heads.k_gain is not None):
-        raise ValueError(
-            f"qk_norm={spec.qk_norm} needs both or none of blocks.attention.q_gain and k_gain"
-        )
-    if not spec.post_norm == (blocks.attention_post_norm is not None):
-        raise ValueError(
-            f"post_norm={spec.post_norm} needs blocks.attention_post_norm, or lacks it"
-        )
-    if not (spec.post_norm and blocks.mlp is not None) == (blocks.mlp_post_norm is not None):
-        raise ValueError(f"post_norm={spec.post_norm} needs blocks.mlp_post_norm, or lacks it")
-    if spec.post_norm and heads.b_O is not None:
-        raise ValueError(
-            "blocks.attention.b_O must be None beside post_norm=True, whose divisor "
-            "would make it differ between positions"
-        )
-    if (spec.d_mlp is None) != (blocks.mlp is None):
-        given = "None" if blocks.mlp is None else "given"
-        raise ValueError(f"blocks.mlp is {given}, but d_mlp={spec.d_mlp} in the spec")

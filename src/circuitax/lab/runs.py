@@ -8,9 +8,10 @@ from typing import Any
 
 from circuitax.config.catalogue import checkout
 from circuitax.config.schema import nearest
-from circuitax.records.claims import Verdict, verdict_from_json
+from circuitax.records.claims import Verdict
 from circuitax.records.estimate import Estimate, estimate_from_json
 from circuitax.records.manifest import damage
+from circuitax.records.verdict_json import verdict_from_json
 
 # Another place for results, such as a scratch disk.
 VARIABLE = "CIRCUITAX_RESULTS"

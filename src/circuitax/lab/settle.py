@@ -7,10 +7,11 @@ from circuitax.config.catalogue import CLAIMS as CLAIMS_MODULE
 from circuitax.config.catalogue import MEASURES, Entry
 from circuitax.lab.runs import CLAIMS, SCALARS, SETTLED, verdicts
 from circuitax.lab.source import source_hash
-from circuitax.records.claims import Verdict, settle, verdict_to_json
+from circuitax.records.claims import Verdict, settle
 from circuitax.records.manifest import checksums
 from circuitax.records.record import DATA, Record
 from circuitax.records.store import write_json
+from circuitax.records.verdict_json import verdict_to_json
 
 
 def settle_run(folder: Path, entry: Entry) -> list[Verdict]:

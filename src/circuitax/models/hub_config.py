@@ -8,8 +8,18 @@ from circuitax.kernel.activations import Activation
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
-
-Config = Mapping[str, Any]
+from circuitax.models.config_fields import (
+    DEEPEST,
+    LONGEST,
+    Config,
+    bound,
+    cut,
+    flag,
+    group,
+    integer,
+    number,
+    optional,
+)
 
 _ACTIVATIONS = {
     "relu": Activation.relu,
@@ -20,11 +30,6 @@ _ACTIVATIONS = {
     "silu": Activation.silu,
     "swish": Activation.silu,
 }
-# Sizes beyond which a setting is a mistake, before lists of as many entries are made: of one axis
-# of a weight, of layers, and of texts, for which there need be no weight.
-_LARGEST, _DEEPEST, _LONGEST = 2**24, 10_000, 2**31 - 1
-# A number from here on is a mistake; Python's integers have no end, its floats do.
-_MOST = 1e300
 # Options that change what a model computes and that no family here has, with the value for "off".
 _ABSENT: dict[str, Any] = {
     "add_cross_attention": False,
@@ -52,49 +57,49 @@ def spec_from_hub(config: Config) -> TransformerSpec:
     family = config.get("model_type")
     if not isinstance(family, str) or family not in FAMILIES:
         raise ValueError(
-            f"config key 'model_type' is {_cut(family)}, must be one of "
+            f"config key 'model_type' is {cut(family)}, must be one of "
             f"{', '.join(sorted(FAMILIES))}"
         )
     for key, absent in _ABSENT.items():
         if config.get(key) not in (None, absent):
-            raise ValueError(f"config key {key!r} is {_cut(config[key])}, must be {absent!r}")
+            raise ValueError(f"config key {key!r} is {cut(config[key])}, must be {absent!r}")
     return FAMILIES[family](config)
 
 
 def _gpt2(config: Config) -> TransformerSpec:
-    d_model, n_heads = _integer(config, "n_embd"), _integer(config, "n_head", 1)
+    d_model, n_heads = integer(config, "n_embd"), integer(config, "n_head", 1)
     return TransformerSpec(
-        d_vocab=_integer(config, "vocab_size"),
-        n_ctx=_integer(config, "n_positions", most=_LONGEST),
-        n_layers=_integer(config, "n_layer", most=_DEEPEST),
+        d_vocab=integer(config, "vocab_size"),
+        n_ctx=integer(config, "n_positions", most=LONGEST),
+        n_layers=integer(config, "n_layer", most=DEEPEST),
         n_heads=n_heads,
         d_model=d_model,
-        d_mlp=_optional(config, "n_inner") or 4 * d_model,
+        d_mlp=optional(config, "n_inner") or 4 * d_model,
         activation=_activation(config, "activation_function", "gelu_new"),
         positions=Positions.learned,
         norm=Norm.layernorm,
-        norm_eps=_number(config, "layer_norm_epsilon", 1e-5),
-        score_scale=None if _flag(config, "scale_attn_weights") else 1.0,
+        norm_eps=number(config, "layer_norm_epsilon", 1e-5),
+        score_scale=None if flag(config, "scale_attn_weights") else 1.0,
         biases=True,
     )
 
 
 def _gpt_neox(config: Config) -> TransformerSpec:
-    d_model = _integer(config, "hidden_size")
-    n_heads = _integer(config, "num_attention_heads", 1)
+    d_model = integer(config, "hidden_size")
+    n_heads = integer(config, "num_attention_heads", 1)
     d_head = d_model // n_heads
     rope = _rope(config)
-    part = _number(rope, "partial_rotary_factor", config.get("rotary_pct", 0.25))
+    part = number(rope, "partial_rotary_factor", config.get("rotary_pct", 0.25))
     if part > 1:
         raise ValueError(f"config key 'partial_rotary_factor' is {part}, must be at most 1")
     turned = int(d_head * part)
     return TransformerSpec(
         **_sizes(config),
-        d_mlp=_integer(config, "intermediate_size"),
+        d_mlp=integer(config, "intermediate_size"),
         activation=_activation(config, "hidden_act", "gelu"),
         norm=Norm.layernorm,
-        norm_eps=_number(config, "layer_norm_eps", 1e-5),
-        parallel=_flag(config, "use_parallel_residual"),
+        norm_eps=number(config, "layer_norm_eps", 1e-5),
+        parallel=flag(config, "use_parallel_residual"),
         biases=True,
         rotary_dim=turned,
         **_rotary(rope, config.get("rotary_emb_base"), turned),
@@ -106,11 +111,11 @@ def _llama(config: Config) -> TransformerSpec:
     turned = sizes["d_head"]
     return TransformerSpec(
         **sizes,
-        d_mlp=_integer(config, "intermediate_size"),
+        d_mlp=integer(config, "intermediate_size"),
         gated=True,
         activation=_activation(config, "hidden_act", "silu"),
         norm=Norm.rmsnorm,
-        norm_eps=_number(config, "rms_norm_eps", 1e-6),
+        norm_eps=number(config, "rms_norm_eps", 1e-6),
         **_rotary(_rope(config), config.get("rope_theta"), turned),
         **_windows(config, sizes["n_layers"]),
     )
@@ -127,37 +132,37 @@ def _gemma3(config: Config) -> TransformerSpec:
     width, n_layers = sizes["d_head"], sizes["n_layers"]
     rope = _rope(config)
     if "full_attention" in rope:
-        far, near = _object(rope, "full_attention"), _object(rope, "sliding_attention")
+        far, near = group(rope, "full_attention"), group(rope, "sliding_attention")
     else:
         far = {"rope_theta": 1e6, **rope}
         near = {"rope_theta": config.get("rope_local_base_freq", 10_000.0)}
     if near.get("rope_type", "default") != "default":
         raise ValueError(
             "config key 'rope_type' of sliding layers is "
-            f"{_cut(near['rope_type'])}, must be 'default'"
+            f"{cut(near['rope_type'])}, must be 'default'"
         )
     kinds = config.get("layer_types")
     if kinds is None:
         older = config.get("_sliding_window_pattern", 6)
-        every = _number(config, "sliding_window_pattern", older, whole=True)
+        every = number(config, "sliding_window_pattern", older, whole=True)
         kinds = [
             "sliding_attention" if (layer + 1) % every else "full_attention"
             for layer in range(n_layers)
         ]
     return TransformerSpec(
         **sizes,
-        d_mlp=_integer(config, "intermediate_size"),
+        d_mlp=integer(config, "intermediate_size"),
         gated=True,
         activation=_activation(config, "hidden_activation", "gelu_pytorch_tanh"),
         norm=Norm.rmsnorm,
-        norm_eps=_number(config, "rms_norm_eps", 1e-6),
-        score_scale=_number(config, "query_pre_attn_scalar", 256) ** -0.5,
-        score_cap=_bound(config, "attn_logit_softcapping"),
-        logit_cap=_bound(config, "final_logit_softcapping"),
+        norm_eps=number(config, "rms_norm_eps", 1e-6),
+        score_scale=number(config, "query_pre_attn_scalar", 256) ** -0.5,
+        score_cap=bound(config, "attn_logit_softcapping"),
+        logit_cap=bound(config, "final_logit_softcapping"),
         qk_norm=True,
         post_norm=True,
-        local_rotary_base=_number(near, "rope_theta", 10_000.0),
-        window=_number(config, "sliding_window", 4096, whole=True),
+        local_rotary_base=number(near, "rope_theta", 10_000.0),
+        window=number(config, "sliding_window", 4096, whole=True),
         local_layers=_sliding(kinds, n_layers),
         **_rotary(far, config.get("rope_theta"), width),
     )
@@ -174,17 +179,17 @@ FAMILIES: dict[str, Callable[[Config], TransformerSpec]] = {
 
 
 def _sizes(config: Config) -> dict[str, Any]:
-    d_model = _integer(config, "hidden_size")
-    n_heads = _integer(config, "num_attention_heads", 1)
-    shared = _optional(config, "num_key_value_heads")
+    d_model = integer(config, "hidden_size")
+    n_heads = integer(config, "num_attention_heads", 1)
+    shared = optional(config, "num_key_value_heads")
     return {
-        "d_vocab": _integer(config, "vocab_size"),
-        "n_ctx": _optional(config, "max_position_embeddings", _LONGEST),
-        "n_layers": _integer(config, "num_hidden_layers", most=_DEEPEST),
+        "d_vocab": integer(config, "vocab_size"),
+        "n_ctx": optional(config, "max_position_embeddings", LONGEST),
+        "n_layers": integer(config, "num_hidden_layers", most=DEEPEST),
         "n_heads": n_heads,
         "n_kv_heads": None if shared in (None, n_heads) else shared,
         "d_model": d_model,
-        "d_head": _optional(config, "head_dim") or d_model // n_heads,
+        "d_head": optional(config, "head_dim") or d_model // n_heads,
         "positions": Positions.rotary,
     }
 
@@ -192,31 +197,23 @@ def _sizes(config: Config) -> dict[str, Any]:
 def _rope(config: Config) -> Mapping[str, Any]:
     """Settings of rotary positions: ``rope_parameters``, or ``rope_scaling`` of older files."""
     older = "rope_parameters" if config.get("rope_parameters") else "rope_scaling"
-    return _object(config, older)
-
-
-def _object(config: Config, key: str) -> Mapping[str, Any]:
-    """A group of settings; empty where it is absent."""
-    given = config.get(key) or {}
-    if not isinstance(given, Mapping):
-        raise ValueError(f"config key {key!r} is {_cut(given)}, must be a JSON object")
-    return given
+    return group(config, older)
 
 
 def _rotary(rope: Mapping[str, Any], base: Any, width: int) -> dict[str, Any]:
     """``rotary_base`` and, where they are scaled, ``rotary_frequencies``."""
-    base = _number(rope, "rope_theta", 10_000.0 if base is None else base)
+    base = number(rope, "rope_theta", 10_000.0 if base is None else base)
     kind = rope.get("rope_type", rope.get("type", "default"))
     if kind == "default":
         return {"rotary_base": base}
     plain = [base ** (-2 * i / width) for i in range(width // 2)]
     if kind == "linear":
-        scaled = [value / _number(rope, "factor", None) for value in plain]
+        scaled = [value / number(rope, "factor", None) for value in plain]
     elif kind == "llama3":
         scaled = [_llama3(value, rope) for value in plain]
     else:
         raise ValueError(
-            f"config key 'rope_type' is {_cut(kind)}, must be one of default, linear, llama3"
+            f"config key 'rope_type' is {cut(kind)}, must be one of default, linear, llama3"
         )
     return {"rotary_base": base, "rotary_frequencies": tuple(scaled)}
 
@@ -224,9 +221,9 @@ def _rotary(rope: Mapping[str, Any], base: Any, width: int) -> dict[str, Any]:
 def _llama3(frequency: float, rope: Mapping[str, Any]) -> float:
     """Long wavelengths are stretched, short ones stay, those between are mixed."""
     factor, low, high = (
-        _number(rope, key, None) for key in ("factor", "low_freq_factor", "high_freq_factor")
+        number(rope, key, None) for key in ("factor", "low_freq_factor", "high_freq_factor")
     )
-    length = _number(rope, "original_max_position_embeddings", None)
+    length = number(rope, "original_max_position_embeddings", None)
     turns = length * frequency / (2 * math.pi)
     if turns < low:
         return frequency / factor
@@ -240,23 +237,23 @@ def _windows(config: Config, n_layers: int) -> dict[str, Any]:
     kinds = config.get("layer_types")
     if kinds is None and config.get("use_sliding_window"):
         full = config.get("max_window_layers")
-        full = n_layers if full is None else _integer(config, "max_window_layers")
+        full = n_layers if full is None else integer(config, "max_window_layers")
         kinds = ["full_attention" if i < full else "sliding_attention" for i in range(n_layers)]
     local = () if kinds is None else _sliding(kinds, n_layers)
     if not local:
         return {}
-    return {"window": _integer(config, "sliding_window"), "local_layers": local}
+    return {"window": integer(config, "sliding_window"), "local_layers": local}
 
 
 def _sliding(kinds: Any, n_layers: int) -> tuple[int, ...]:
     if not isinstance(kinds, list):
-        raise ValueError(f"config key 'layer_types' is {_cut(kinds)}, must be a list of names")
+        raise ValueError(f"config key 'layer_types' is {cut(kinds)}, must be a list of names")
     if len(kinds) != n_layers:
         raise ValueError(f"config key 'layer_types' has {len(kinds)} entries, must have {n_layers}")
     for kind in kinds:
         if kind not in ("full_attention", "sliding_attention"):
             raise ValueError(
-                f"config key 'layer_types' has {_cut(kind)}, must be full_attention or "
+                f"config key 'layer_types' has {cut(kind)}, must be full_attention or "
                 "sliding_attention"
             )
     return tuple(i for i, kind in enumerate(kinds) if kind == "sliding_attention")
@@ -266,46 +263,6 @@ def _activation(config: Config, key: str, default: str) -> Activation:
     name = config.get(key, default)
     if not isinstance(name, str) or name not in _ACTIVATIONS:
         raise ValueError(
-            f"config key {key!r} is {_cut(name)}, must be one of {sorted(_ACTIVATIONS)}"
+            f"config key {key!r} is {cut(name)}, must be one of {sorted(_ACTIVATIONS)}"
         )
     return _ACTIVATIONS[name]
-
-
-def _integer(config: Config, key: str, least: int = 0, most: int = _LARGEST) -> int:
-    value = config.get(key)
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ValueError(f"config key {key!r} is {_cut(value)}, must be an integer")
-    if not least <= value <= most:
-        raise ValueError(f"config key {key!r} is {_cut(value)}, must be from {least} to {most}")
-    return value
-
-
-def _optional(config: Config, key: str, most: int = _LARGEST) -> int | None:
-    return None if config.get(key) is None else _integer(config, key, most=most)
-
-
-def _flag(config: Config, key: str) -> bool:
-    value = config.get(key, True)
-    if not isinstance(value, bool):
-        raise ValueError(f"config key {key!r} is {_cut(value)}, must be true or false")
-    return value
-
-
-def _bound(config: Config, key: str) -> float | None:
-    return None if config.get(key) is None else float(_number(config, key, None))
-
-
-def _number(config: Config, key: str, default: Any, whole: bool = False) -> Any:
-    value = config.get(key, default)
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not 0 < value < _MOST:
-        raise ValueError(f"config key {key!r} is {_cut(value)}, must be a positive number")
-    if whole and value != int(value):
-        raise ValueError(f"config key {key!r} is {_cut(value)}, must be a whole number")
-    return int(value) if whole else float(value)
-
-
-def _cut(value: Any) -> str:
-    """What was found, as much of it as fits into a message."""
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:40]}..."

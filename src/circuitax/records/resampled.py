@@ -65,25 +65,30 @@ def best_estimate(
     """A number of the replicate with the least loss, and how it varies with the replicates tried.
 
     With several cells, each has a best replicate of its own, and replicates are drawn for all cells
-    together: those of one number share their data.
+    together: those of one number share their data. A replicate that diverged is never the best, and
+    does not count: n is that of the cell in which the fewest have a finite loss. With one of them
+    there is no interval, and its ends are infinite; with none there is no best, and the value is
+    nan.
 
     Args:
-        losses: ``[replicate, *cells]``, a finite one in each cell; others are never the least, and
-            resamples with none in a cell are left out.
+        losses: ``[replicate, *cells]``; resamples without a finite one in a cell are left out.
         values: A number of each replicate in each cell, of the same shape.
-        over: Function of the numbers of the best in all cells.
+        over: Function of the numbers of the best in all cells, nan where one of them is.
 
     Raises:
-        ValueError: If the shapes differ, there is no replicate, or none of a cell is finite.
+        ValueError: If the shapes differ or there is no replicate.
 
     Source: toy-models paper, which looks at the model of the lowest loss of several restarts.
     """
     loss, numbers = np.asarray(losses, float), np.asarray(values, float)
     if loss.shape != numbers.shape or not loss.size:
         raise ValueError(f"values has shape {numbers.shape}, must have that of losses {loss.shape}")
-    loss = np.where(np.isfinite(loss), loss, np.inf)
-    if np.isinf(loss).all(axis=0).any():
-        raise ValueError("losses has a cell without a finite loss, must have a best in each")
+    finite = np.isfinite(loss)
+    loss, fewest = np.where(finite, loss, np.inf), int(finite.sum(axis=0).min())
+    if not fewest:
+        bare = int((~finite).all(axis=0).sum())
+        method = f"no best: no finite loss in {bare} of {loss[0].size} cells"
+        return Estimate(np.nan, -np.inf, np.inf, 0, method)
 
     def of(chosen: np.ndarray) -> float:
         if np.isinf(loss[chosen]).all(axis=0).any():
@@ -91,4 +96,5 @@ def best_estimate(
         best = loss[chosen].argmin(axis=0)[None]
         return float(over(np.take_along_axis(numbers[chosen], best, axis=0)[0]))
 
-    return resampled_estimate(of, len(loss))
+    found = resampled_estimate(of, len(loss), n=fewest)
+    return found if fewest > 1 else found._replace(low=-np.inf, high=np.inf)

@@ -1,0 +1,68 @@
+"""Single settings of a ``config.json``: read with a type and bounds, or refused in one line.
+
+Each function takes the settings and a key, and raises a ValueError that names key and value.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+Config = Mapping[str, Any]
+
+# Sizes beyond which a setting is a mistake, before lists of as many entries are made: of one axis
+# of a weight, of layers, and of texts, for which there need be no weight.
+LARGEST, DEEPEST, LONGEST = 2**24, 10_000, 2**31 - 1
+# A number from here on is a mistake; Python's integers have no end, its floats do.
+_MOST = 1e300
+
+
+def integer(config: Config, key: str, least: int = 0, most: int = LARGEST) -> int:
+    """A whole number between two bounds, which must be there."""
+    value = config.get(key)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(f"config key {key!r} is {cut(value)}, must be an integer")
+    if not least <= value <= most:
+        raise ValueError(f"config key {key!r} is {cut(value)}, must be from {least} to {most}")
+    return value
+
+
+def optional(config: Config, key: str, most: int = LARGEST) -> int | None:
+    """A whole number from 0 on, or None where it is absent."""
+    return None if config.get(key) is None else integer(config, key, most=most)
+
+
+def flag(config: Config, key: str) -> bool:
+    """True or false; true where it is absent."""
+    value = config.get(key, True)
+    if not isinstance(value, bool):
+        raise ValueError(f"config key {key!r} is {cut(value)}, must be true or false")
+    return value
+
+
+def bound(config: Config, key: str) -> float | None:
+    """A positive number, or None where it is absent."""
+    return None if config.get(key) is None else float(number(config, key, None))
+
+
+def number(config: Config, key: str, default: Any, whole: bool = False) -> Any:
+    """A positive number, or the default where it is absent; None as default asks for one."""
+    value = config.get(key, default)
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not 0 < value < _MOST:
+        raise ValueError(f"config key {key!r} is {cut(value)}, must be a positive number")
+    if whole and value != int(value):
+        raise ValueError(f"config key {key!r} is {cut(value)}, must be a whole number")
+    return int(value) if whole else float(value)
+
+
+def cut(value: Any) -> str:
+    """What was found, as much of it as fits into a message."""
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:40]}..."
+
+
+def group(config: Config, key: str) -> Mapping[str, Any]:
+    """A group of settings; empty where it is absent."""
+    given = config.get(key) or {}
+    if not isinstance(given, Mapping):
+        raise ValueError(f"config key {key!r} is {cut(given)}, must be a JSON object")
+    return given

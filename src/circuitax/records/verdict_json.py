@@ -1,0 +1,34 @@
+"""Verdicts as plain values, as ``claims.json`` of a run has them."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from circuitax.records.claims import Claim, Expected, Verdict
+from circuitax.records.estimate import estimate_from_json, finite_or_none
+
+
+def verdict_to_json(verdict: Verdict) -> dict[str, Any]:
+    """A verdict as plain values for ``claims.json``; infinite ends become ``None``."""
+    claim = verdict.claim
+    fields = {name: getattr(claim, name) for name in _PLAIN}
+    fields["expected"] = finite_or_none(claim.expected._asdict())
+    fields["verdict"] = verdict.verdict
+    fields["reason"] = verdict.reason
+    estimate = verdict.estimate
+    fields["measured"] = None if estimate is None else finite_or_none(estimate._asdict())
+    return fields
+
+
+def verdict_from_json(fields: Mapping[str, Any]) -> Verdict:
+    """The inverse of ``verdict_to_json``."""
+    bounds = dict(fields["expected"])
+    bounds["low"] = -math.inf if bounds["low"] is None else bounds["low"]
+    bounds["high"] = math.inf if bounds["high"] is None else bounds["high"]
+    claim = Claim(expected=Expected(**bounds), **{name: fields[name] for name in _PLAIN})
+    measured = fields["measured"]
+    estimate = None if measured is None else estimate_from_json(measured)
+    return Verdict(claim, fields["verdict"], estimate, fields["reason"])
+
+
+_PLAIN = tuple(name for name in Claim.__dataclass_fields__ if name != "expected")
