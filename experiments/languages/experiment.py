@@ -228,7 +228,7 @@ def _english(spec: Spec, text: Any, key: jax.Array, lab: Lab) -> Trio:
 
 def _readings(
     spec: Spec, language: str, trio: Trio, exam: Array, read: "Readers", lab: Lab
-) -> tuple[xr.Dataset, dict[str, Any]]:
+) -> "tuple[xr.Dataset, dict[str, Any]]":
     """All that is read of one language, and the words of its table of skip-trigrams."""
     windows, two = trio.windows, trio.after["layers-2"]
     untrained, trained = (
