@@ -51,8 +51,8 @@ def lazy_modules(package: str) -> tuple[Getter, Lister]:
 def import_later(name: str) -> None:
     """Let every later ``import name`` of this process wait until something of it is asked for.
 
-    An annotation asks for it when its function is defined, unless it is quoted. (The standard
-    library's ``LazyLoader`` loads at the second ``import`` statement already.)
+    An annotation asks for it when its function is defined, unless it is quoted. (With the standard
+    library's ``LazyLoader``, which loads at any attribute, the first ``import`` statement does.)
 
     Args:
         name: A package at the top; one that was imported before stays as it is.

@@ -28,8 +28,8 @@ sys.exit(start())
 """
 EVERY_EXPERIMENT = """
 import sys
-from circuitax.lazy import import_later
-import_later("xarray")
+from circuitax.commands.start import put_off
+put_off()
 from circuitax.config.catalogue import discover
 for entry in discover().values():
     entry.load()
