@@ -2,9 +2,7 @@
 
 import sys
 
-from circuitax.commands.run import main
-from circuitax.lab.cores import one_device_a_core
+from circuitax.commands.start import start
 
 if __name__ == "__main__":
-    one_device_a_core()
-    sys.exit(main())
+    sys.exit(start())

@@ -94,7 +94,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
 
 def _fit(
     spec: Spec, train: np.ndarray, held_out: np.ndarray, table: np.ndarray, key: jax.Array, lab: Lab
-) -> tuple[xr.Dataset, dict[str, Any]]:
+) -> "tuple[xr.Dataset, dict[str, Any]]":
     """Fit zero-layer models of every width, and compare their predictions with the table."""
     d_vocab = len(train)
     weight = train.sum(axis=1).astype(float)
@@ -154,7 +154,7 @@ def _low_rank(table: np.ndarray, rank: int) -> np.ndarray:
     return cut - top - np.log(np.exp(cut - top).sum(axis=1, keepdims=True))
 
 
-def _paths(upstream: Record, table: np.ndarray, lab: Lab) -> xr.Dataset:
+def _paths(upstream: Record, table: np.ndarray, lab: Lab) -> "xr.Dataset":
     """How far three predictions of the trained text models are from the table, by KL divergence.
 
     They are that of the model without layers, the direct path of the one-layer model, and the mean

@@ -105,7 +105,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     return Record(data=data, notes=notes)
 
 
-def _variable(name: str, value: Any) -> xr.Variable:
+def _variable(name: str, value: Any) -> "xr.Variable":
     """A labelled array; axes that no other variable has are named after it."""
     array = np.asarray(value)
     if name == "palindrome-paths":

@@ -81,7 +81,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     return Record(data=xr.merge([induction(spec, key, lab), full(spec, lab)]))
 
 
-def induction(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
+def induction(spec: Spec, key: jax.Array, lab: Lab) -> "xr.Dataset":
     """Two layers, many seeds: scores with their nulls, patches between pairs of texts."""
     upstream, kept = lab.input("two_layer_circuits"), KeptModels.of_input(lab, "two_layer_circuits")
     models, task = kept.members("two-layers"), RepeatedSource(**upstream.notes["task"])
@@ -112,7 +112,7 @@ def induction(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     return roles(data).assign(role=role_of_each(data))
 
 
-def full(spec: Spec, lab: Lab) -> xr.Dataset:
+def full(spec: Spec, lab: Lab) -> "xr.Dataset":
     """Pre-LN with MLPs, a few seeds: direct effects, ablations, norms and bandwidth.
 
     Raises:

@@ -228,7 +228,7 @@ def _composed(model: Model, previous: Array) -> tuple[Array, Array]:
     return jnp.stack(matching), jnp.stack(weighted)
 
 
-def _dataset(spec: Spec, steps: np.ndarray, found: dict[str, dict[str, Any]]) -> xr.Dataset:
+def _dataset(spec: Spec, steps: np.ndarray, found: dict[str, dict[str, Any]]) -> "xr.Dataset":
     # One array of all arms; those with fewer layers get NaN for the layers they lack.
     stack = partial(stack_named, found.values())
     each_arm = ("arm", "member")

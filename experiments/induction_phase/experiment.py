@@ -185,7 +185,7 @@ def without_heads(model: Model, texts: Array, task: RepeatedSource) -> dict[str,
     return {"each": left[:, :n].reshape(-1, *each.shape[1:]), "groups": left[:, n:]}
 
 
-def _dataset(spec: Spec, steps: np.ndarray, found: dict[str, dict[str, Any]]) -> xr.Dataset:
+def _dataset(spec: Spec, steps: np.ndarray, found: dict[str, dict[str, Any]]) -> "xr.Dataset":
     # One array of all arms; those with fewer layers get NaN for the layers they lack.
     stack = partial(stack_named, found.values())
     over, each_arm = ("arm", "step", "member"), ("arm", "member")

@@ -103,7 +103,7 @@ class Readers(NamedTuple):
 
 def readings(
     language: str, trio: Trio, exam: Array, read: Readers, lab: Lab
-) -> tuple[xr.Dataset, dict[str, Any]]:
+) -> "tuple[xr.Dataset, dict[str, Any]]":
     """All that is read of one language, and the words of its table of skip-trigrams.
 
     Args:

@@ -127,7 +127,7 @@ def of_layers(model: Model, mlp: MLPWeights, k: int) -> NeuronTable:
     return jax.lax.map(lambda layer: neuron_tables(layer, tokens, W_U, k), layers)
 
 
-def _dataset(before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -> xr.Dataset:
+def _dataset(before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -> "xr.Dataset":
     units, listed = ("member", "layer", "unit"), ("member", "layer", "place")
     measures = ("fired", "everywhere", "shared", "moved")
     return xr.Dataset(

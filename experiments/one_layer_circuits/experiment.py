@@ -127,7 +127,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
 
 def _dataset(
     before: Arrays, after: Arrays, table: Arrays, bugs: Arrays, sums: Arrays, gap: Arrays
-) -> xr.Dataset:
+) -> "xr.Dataset":
     heads = ("member", "head")
     axes: dict[str, tuple[str, ...]] = {
         "copying": heads,

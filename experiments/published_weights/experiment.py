@@ -192,7 +192,7 @@ def _foldable(model: Model) -> Model:
     return fold_norms(model)
 
 
-def _two_layers(spec: Spec, model: Model, key: jax.Array) -> xr.Dataset:
+def _two_layers(spec: Spec, model: Model, key: jax.Array) -> "xr.Dataset":
     texts = repeated_texts(
         derive(key, "repeats"), spec.texts, spec.period, model.n_ctx or 1024, model.d_vocab
     )
@@ -212,7 +212,7 @@ def _two_layers(spec: Spec, model: Model, key: jax.Array) -> xr.Dataset:
     )
 
 
-def _text(spec: Spec, model: Model) -> xr.Dataset:
+def _text(spec: Spec, model: Model) -> "xr.Dataset":
     try:
         windows = np.load(Path(spec.tokens).expanduser(), allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
@@ -234,12 +234,12 @@ def _text(spec: Spec, model: Model) -> xr.Dataset:
     )
 
 
-def _one_layer(model: Model) -> xr.Dataset:
+def _one_layer(model: Model) -> "xr.Dataset":
     found = of_one_layer(model)
     return xr.Dataset({name: ("one_layer_head", values) for name, values in found.items()})
 
 
-def _words(spec: Spec, model: Model) -> xr.Dataset:
+def _words(spec: Spec, model: Model) -> "xr.Dataset":
     tokenizer = _tokenizer(spec.tokenizer)
     triples = _ids(tokenizer, SKIP_TRIGRAMS, model.d_vocab)
     bugs = {which: _ids(tokenizer, pairs, model.d_vocab) for which, pairs in BUG.items()}

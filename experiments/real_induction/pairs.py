@@ -6,7 +6,7 @@ import xarray as xr
 READINGS = ("Q", "K", "V")
 
 
-def places(data: xr.Dataset) -> xr.DataArray:
+def places(data: "xr.Dataset") -> "xr.DataArray":
     """Share of the other pairs of the same two layers that compose less, from 0 to 1.
 
     Args:
@@ -32,7 +32,7 @@ def places(data: xr.Dataset) -> xr.DataArray:
     )
 
 
-def of_pairs(data: xr.Dataset, values: xr.DataArray) -> np.ndarray:
+def of_pairs(data: "xr.Dataset", values: "xr.DataArray") -> np.ndarray:
     """The values of the same pairs, ``[reader, writer]``, NaN in the same places.
 
     Args:
@@ -52,7 +52,7 @@ def of_pairs(data: xr.Dataset, values: xr.DataArray) -> np.ndarray:
     )
 
 
-def heads_of(data: xr.Dataset, name: str) -> list[tuple[int, int]]:
+def heads_of(data: "xr.Dataset", name: str) -> list[tuple[int, int]]:
     """Layer and head of the best heads of a kind, ``induction`` or ``previous``, the best first."""
     best = data.sel(without=name)
     layers, heads = best.removed_layer.values.tolist(), best.removed_head.values.tolist()

@@ -125,7 +125,7 @@ def measure(model: Model, texts: Array) -> dict[str, Array]:
     }
 
 
-def _dataset(spec: Spec, cells: list[dict[str, np.ndarray]], steps: np.ndarray) -> xr.Dataset:
+def _dataset(spec: Spec, cells: list[dict[str, np.ndarray]], steps: np.ndarray) -> "xr.Dataset":
     def grid(name: str) -> np.ndarray:
         stacked = stack_named(cells, name)
         return stacked.reshape(len(SCALES), len(spec.widths), *stacked.shape[1:])

@@ -221,7 +221,7 @@ def _losses(losses: Array, seen: Array) -> dict[str, Array]:
     }
 
 
-def _dataset(spec: Spec, found: dict[str, dict[str, np.ndarray]], seen: np.ndarray) -> xr.Dataset:
+def _dataset(spec: Spec, found: dict[str, dict[str, np.ndarray]], seen: np.ndarray) -> "xr.Dataset":
     def stack(name: str, axis: int | None = None) -> np.ndarray:
         """Arms one above the other; arms with fewer layers get NaN for those they lack."""
         return stack_named(found.values(), name, axis)

@@ -21,7 +21,7 @@ def dataset(
     batch: int,
     steps: np.ndarray,
     lengths: Sequence[int],
-) -> xr.Dataset:
+) -> "xr.Dataset":
     """What was found of each model, and the losses of the unigram, bigram and trigram tables.
 
     Args:

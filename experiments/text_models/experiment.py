@@ -154,7 +154,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     repeated = RepeatedSource(
         64, length, spec.task.d_vocab, length // 4, length // 2, distinct=True
     )
-    exam = behind_start(repeated(derive(key, "repeats")), spec.model.start_token)
+    exam = behind_start(jax.jit(repeated)(derive(key, "repeats")), spec.model.start_token)
     found, samples, divergences, published = {}, {}, {}, {}
     for name, sizes in models(spec):
         trained = _train(spec, name, sizes, text, held_out[0], derive(key, name), lab)

@@ -172,7 +172,7 @@ def _motifs(weights: MLPWeights) -> dict[str, Array]:
     return jax.jit(find)(jnp.asarray(weights.W_in), jnp.asarray(weights.W_out))
 
 
-def _listed(motif: dict[str, np.ndarray]) -> xr.Dataset:
+def _listed(motif: dict[str, np.ndarray]) -> "xr.Dataset":
     """The motifs that were found: of which seed and neuron, and how unequal."""
     density, seed, neuron, strong, weak = np.nonzero(motif["found"])
     at = (density, seed, neuron, strong, weak)
@@ -181,7 +181,7 @@ def _listed(motif: dict[str, np.ndarray]) -> xr.Dataset:
     return xr.Dataset({f"case_{k}": ("case", v) for k, v in arrays.items()})
 
 
-def _labelled(name: str, arm: Arm, found: dict[str, Any], alive: np.ndarray) -> xr.Dataset:
+def _labelled(name: str, arm: Arm, found: dict[str, Any], alive: np.ndarray) -> "xr.Dataset":
     """The arrays of one arm, whose axes have names of their own.
 
     Small networks keep the weights of every seed, those of the sweep what the best seed reads.

@@ -1,11 +1,13 @@
-"""Names of a package that are imported when they are first asked for (PEP 562).
+"""Names and modules that are imported when they are first asked for (PEP 562).
 
 ``import circuitax`` takes no time, and ``cx.ledger`` imports what the ledger needs and no more.
 """
 
 import importlib
 import pkgutil
+import sys
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
 
 Getter = Callable[[str], Any]
@@ -44,3 +46,24 @@ def lazy_modules(package: str) -> tuple[Getter, Lister]:
         return importlib.import_module(f"{package}.{name}")
 
     return get, names
+
+
+def import_later(name: str) -> None:
+    """Let every later ``import name`` of this process wait until something of it is asked for.
+
+    An annotation asks for it when its function is defined, unless it is quoted. (With the standard
+    library's ``LazyLoader``, which loads at any attribute, the first ``import`` statement does.)
+
+    Args:
+        name: A package at the top; one that was imported before stays as it is.
+    """
+    sys.modules.setdefault(name, _Later(name))
+
+
+class _Later(ModuleType):
+    """In the place of a package until it is used; who has imported this one asks through it."""
+
+    def __getattr__(self, attribute: str) -> Any:
+        if sys.modules.get(self.__name__) is self:
+            del sys.modules[self.__name__]
+        return getattr(importlib.import_module(self.__name__), attribute)

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from circuitax.kernel.keys import at_index, derive, member_keys
+from circuitax.kernel.keys import at_index, derive, in_a_row, member_keys
 
 
 def bits(key: jax.Array) -> np.ndarray:
@@ -22,6 +22,12 @@ def test_members_differ_and_do_not_depend_on_their_number() -> None:
     five, three = bits(member_keys(key, 5)), bits(member_keys(key, 3))
     assert len({tuple(row) for row in five}) == 5
     np.testing.assert_array_equal(five[:3], three)
+
+
+def test_members_that_share_a_key_stand_side_by_side() -> None:
+    keys = member_keys(jax.random.key(2), 2)
+    np.testing.assert_array_equal(bits(in_a_row(keys, 3)), bits(keys)[[0, 0, 0, 1, 1, 1]])
+    np.testing.assert_array_equal(bits(in_a_row(keys, 1)), bits(keys))
 
 
 def test_a_batch_of_keys_is_derived_elementwise() -> None:

@@ -52,13 +52,17 @@ def test_imports_are_followed(tmp_path: Path) -> None:
         "start.py": "import os\nimport pack.sub.b\nfrom pack import a\n",
         "pack/__init__.py": "NAMES = {'late': 'circuitax.never'}\n",
         "pack/a.py": "def late():\n    from pack.c import thing\n",
-        "pack/c.py": "thing = 1\n",
+        "pack/c.py": "try:\n    import pack.h\nexcept ImportError:\n    import pack.i\n",
         "pack/d.py": "unused = 1\n",
         "pack/sub/__init__.py": "",
         "pack/sub/b.py": "import pack.a\nfrom .e import x\nfrom . import f\nfrom ..g import y\n",
         "pack/sub/e.py": "x = 1\n",
         "pack/sub/f.py": "",
         "pack/g.py": "y = 1\n",
+        "pack/h.py": "match 1:\n    case 1:\n        import pack.j\n",
+        "pack/i.py": "if 1:\n    pass\nelse:\n    import pack.k\n",
+        "pack/j.py": "",
+        "pack/k.py": "",
     }
     write(tmp_path, texts)
     start, roots = tmp_path / "start.py", {"pack": tmp_path / "pack"}
@@ -68,7 +72,8 @@ def test_imports_are_followed(tmp_path: Path) -> None:
         return {path.relative_to(tmp_path).as_posix() for path in files}
 
     assert names() == set(texts) - {"pack/d.py"}
-    assert names("pack.sub") == {"start.py", "pack/__init__.py", "pack/a.py", "pack/c.py"}
+    kept = {f"pack/{name}.py" for name in ("__init__", "a", "c", "h", "i", "j", "k")}
+    assert names("pack.sub") == {"start.py", *kept}
     assert "pack/sub/b.py" in names("pack.su")
 
 

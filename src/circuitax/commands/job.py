@@ -18,7 +18,6 @@ from circuitax.lab.busy import Busy
 from circuitax.lab.compilation import compile_seconds, keep_compiled_code
 from circuitax.lab.conduct import WAIT_SECONDS, Outcome, conduct
 from circuitax.lab.loop import Diverged
-from circuitax.lab.pages import verdict_counts
 from circuitax.lab.places import about_the_place
 from circuitax.lab.reuse import reasons
 from circuitax.lab.runs import shown, verdicts
@@ -129,6 +128,9 @@ def _obey(stopped: Stopped, marker: Path, *, alone: bool) -> None:
 def _summary(cell: Cell, outcome: Outcome) -> str:
     same = "is there already, made with the same settings, code, libraries and inputs"
     how = same if outcome.reused else f"done in {outcome.seconds:.1f} s"
+    # Pages import pictures, which the first steps of a run should not wait for.
+    from circuitax.lab.pages import verdict_counts
+
     claims = verdict_counts(verdicts(outcome.folder))
     parts = [f"{cell.entry.name} {cell.id} {how}: {shown(outcome.folder)}"]
     return "; ".join([*parts, *([f"claims: {claims}"] if claims else [])])

@@ -94,6 +94,7 @@ def _run(typed: list[str], entries: dict[str, Entry]) -> int:
         through_hydra,
         write_manifests,
     )
+    from circuitax.commands.start import resume_collection
     from circuitax.commands.status import forget_statuses, statuses, stopped_by
     from circuitax.config.cells import plan
     from circuitax.config.command_line import parse, quoted, split
@@ -123,6 +124,7 @@ def _run(typed: list[str], entries: dict[str, Entry]) -> int:
     if line.multirun:
         write_manifests(folder.name, cells)
         print(f"{len(cells)} jobs, every one checked", file=sys.stderr)
+    resume_collection()
     try:
         with stopping_in_one_line():
             status = through_hydra(compute, [*line.flags, *checked, *named])

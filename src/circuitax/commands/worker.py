@@ -1,5 +1,6 @@
 """A worker process: it computes one job of a sweep after another, and leaves when it has grown."""
 
+import gc
 import math
 import os
 import signal
@@ -75,6 +76,7 @@ def serve(jobs: Connection) -> None:
                 error = f"{type(raised).__name__}: {raised}"
             if first is None:
                 release_compiled_code()
+                gc.freeze()  # what is left stays, and no later release need look through it
                 first = footprint()
             leaves = stop.number is not None or not _small_again(first)
             jobs.send(Answer(error, stop.number, leaves))

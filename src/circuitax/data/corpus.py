@@ -7,6 +7,7 @@ English prose is in ``english.py``.
 """
 
 import hashlib
+import os
 import platform
 import sysconfig
 import tokenize
@@ -57,12 +58,7 @@ def python_corpus(validation_fraction: float = 0.1) -> Corpus:
         ValueError: If ``validation_fraction`` is not in (0, 1).
     """
     root = Path(sysconfig.get_path("stdlib"))
-    files = {
-        f"lib/{path.relative_to(root).as_posix()}": path
-        for path in root.rglob("*.py")
-        if not (_LEFT_OUT | _TESTS).intersection(path.relative_to(root).parts)
-        and not path.name.startswith("_sysconfigdata")
-    }
+    files = {f"lib/{path.relative_to(root).as_posix()}": path for path in _library_files(root)}
     if not files:
         raise TextError(
             "this Python has no standard-library source beside it; give path= a folder of text"
@@ -72,6 +68,15 @@ def python_corpus(validation_fraction: float = 0.1) -> Corpus:
     return build_corpus(
         f"python-{platform.python_version()}", documents, validation_fraction=validation_fraction
     )
+
+
+def _library_files(root: Path) -> Iterator[Path]:
+    """The sources below a folder; what is left out is not walked through, and holds the most."""
+    for folder, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if name not in _LEFT_OUT | _TESTS]
+        for name in names:
+            if name.endswith(".py") and not name.startswith("_sysconfigdata"):
+                yield Path(folder, name)
 
 
 def path_corpus(path: str | Path, validation_fraction: float = 0.1) -> Corpus:

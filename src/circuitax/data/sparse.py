@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 
@@ -49,16 +50,21 @@ class SparseTask:
     @property
     def density(self) -> Float[Array, " density"]:
         """p = 1 − S for every sparsity of the sweep."""
-        return 1 - jnp.asarray(self.sparsity)
+        return jax.device_put(1 - _on_host(self.sparsity))
 
     def importance(self, n_features: int) -> Float[Array, "importance_base n_features"]:
         """``base ** i`` for every base of the sweep."""
-        return _powers(jnp.asarray(self.importance_base), n_features)
+        return _powers(_on_host(self.importance_base), n_features)
 
 
 @partial(jax.jit, static_argnums=1)  # one program for each size, where eager steps take four
 def _powers(base: Float[Array, " base"], count: int) -> Float[Array, "base count"]:
     return base[:, None] ** jnp.arange(count)[None, :]
+
+
+def _on_host(numbers: tuple[float, ...]) -> np.ndarray:
+    # JAX would compile a program to convert them, for each length.
+    return np.asarray(numbers, jnp.result_type(float))
 
 
 def _numbers(name: str, value: Any) -> tuple[float, ...]:

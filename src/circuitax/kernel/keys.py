@@ -1,6 +1,7 @@
 """Random keys, derived by purpose, step and member; no key is used twice or stored in a module."""
 
 import zlib
+from functools import partial
 
 import jax
 from jaxtyping import Array, Int, Key
@@ -33,6 +34,8 @@ def at_index(key: Key[Array, "*batch"], index: int | Int[Array, "*#batch"]) -> K
     return fold_in(key, index)
 
 
+# One program for each number, where eager steps take three.
+@partial(jax.jit, static_argnums=1, inline=True)
 def member_keys(key: Key[Array, ""], n_members: int) -> Key[Array, " member"]:
     """One key for each member of an ensemble; member ``i`` does not depend on ``n_members``.
 
@@ -43,3 +46,14 @@ def member_keys(key: Key[Array, ""], n_members: int) -> Key[Array, " member"]:
         raise ValueError(f"n_members={n_members} must be at least 1")
     indices = jax.numpy.arange(n_members)
     return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, indices)
+
+
+@partial(jax.jit, static_argnums=1, inline=True)
+def in_a_row(keys: Key[Array, " key"], times: int) -> Key[Array, " repeated"]:
+    """Every key as often as asked, one after the other, for members that share it.
+
+    Args:
+        keys: Any number of them.
+        times: How often each, at least 0.
+    """
+    return jax.numpy.repeat(keys, times)

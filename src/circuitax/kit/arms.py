@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key, PyTree
 
-from circuitax.kernel.keys import derive, member_keys
+from circuitax.kernel.keys import derive, in_a_row, member_keys
 from circuitax.kit.measured_training import Trained, measured_training
 from circuitax.kit.members import n_members
 from circuitax.lab.lab import Lab
@@ -37,10 +37,12 @@ def crossed_members(key: Key[Array, ""], learning_rate: float, hyper: PyTree, se
     if seeds < 1 or total % seeds:
         raise ValueError(f"seeds={seeds} must divide the number of members, {total}")
     init_key, data_key = (
-        jnp.repeat(member_keys(derive(key, purpose), seeds), total // seeds)
+        in_a_row(member_keys(derive(key, purpose), seeds), total // seeds)
         for purpose in ("init", "data")
     )
-    return Member(init_key, data_key, jnp.full(total, learning_rate), hyper)
+    # On the host, as the numbers of `in_every_seed`.
+    rates = jax.device_put(np.full(total, learning_rate, jnp.result_type(float)))
+    return Member(init_key, data_key, rates, hyper)
 
 
 def in_every_seed(cells: PyTree, seeds: int) -> PyTree:

@@ -82,7 +82,7 @@ def measured_training(
     """
     if every < 1 or steps < 1 or steps % every:
         raise ValueError(f"every={every} must divide steps={steps}, both at least 1")
-    began = int(np.max(state.step))
+    began = _step(state)
     after = began + every * np.arange(1, steps // every + 1)
     seen = np.concatenate([[began], after]) if at_start else after
     if missed := sorted(set(keep_at) - set(seen.tolist())):
@@ -95,7 +95,7 @@ def measured_training(
 
     def advance(state: TrainState) -> tuple[TrainState, dict[str, Array]]:
         state, metrics = train(state)
-        step = int(np.max(state.step))
+        step = _step(state)
         models = as_models(state.params)
         if step in keep_at:
             keep_model(lab, model, step, models)
@@ -110,6 +110,11 @@ def measured_training(
         for key, later in rows.items()
     }
     return Trained(state, as_models(state.params), seen, curves, training_loss)
+
+
+def _step(state: TrainState) -> int:
+    # On the host: JAX would compile the maximum for every number of members.
+    return int(np.max(np.asarray(state.step)))
 
 
 def joined(first: Trained, second: Trained) -> Trained:

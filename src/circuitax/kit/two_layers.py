@@ -78,7 +78,7 @@ def circuit_data(
     before: Mapping[str, np.ndarray],
     after: Mapping[str, np.ndarray],
     runs: Mapping[str, np.ndarray],
-) -> xr.Dataset:
+) -> "xr.Dataset":
     """What was read of all members, with named axes.
 
     Args:

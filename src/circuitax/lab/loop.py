@@ -89,7 +89,7 @@ class ChunkLoop:
         return state, self._stacked()
 
     def _require_alive(self, state: Any) -> None:
-        if not isinstance(state, TrainState) or np.any(state.alive):
+        if not isinstance(state, TrainState) or np.any(np.asarray(state.alive)):
             return
         steps = np.asarray(state.step).ravel()
         raise Diverged(

@@ -93,33 +93,49 @@ def source_files(
         if path in seen:
             continue
         seen.add(path)
-        parsed = _parsed(path.read_text(encoding="utf-8"))
-        for name in (*parsed.imports, *(parsed.named if path.name == "__init__.py" else ())):
+        text = path.read_text(encoding="utf-8")
+        named = _named(text) if path.name == "__init__.py" else ()
+        for name in (*_parsed(text).imports, *named):
             if not any(name == item or name.startswith(f"{item}.") for item in left_out):
                 waiting.extend(_files(name, path, roots))
     return sorted(seen)
 
 
 class _Parsed(NamedTuple):
-    """What counts of one file: its digest, the names it imports, and texts that may be names."""
+    """What counts of one file: its digest, and the names it imports."""
 
     digest: str
     imports: tuple[str, ...]
-    named: tuple[str, ...]
 
 
 @lru_cache(maxsize=1024)
 def _parsed(text: str) -> _Parsed:
     tree = ast.parse(text)
     imports = tuple(dict.fromkeys(_imported(tree)))
-    texts = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
-    named = tuple(dict.fromkeys(n for t in texts if isinstance(t, str) for n in _as_names(t)))
     _strip(tree)
-    return _Parsed(hashlib.sha256(ast.dump(tree).encode()).hexdigest(), imports, named)
+    return _Parsed(hashlib.sha256(ast.dump(tree).encode()).hexdigest(), imports)
+
+
+@lru_cache(maxsize=64)
+def _named(text: str) -> tuple[str, ...]:
+    """Texts in a source that may be names of modules."""
+    nodes = ast.walk(ast.parse(text))
+    texts = (node.value for node in nodes if isinstance(node, ast.Constant))
+    return tuple(dict.fromkeys(n for t in texts if isinstance(t, str) for n in _as_names(t)))
+
+
+def _blocks(tree: ast.Module) -> Iterator[ast.AST]:
+    """All statements, and all else that holds them; expressions, the most of it, hold none."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+            waiting.extend(getattr(node, field, ()))
 
 
 def _imported(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
+    for node in _blocks(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -137,7 +153,7 @@ def _as_names(text: str) -> Iterator[str]:
 
 def _strip(tree: ast.Module) -> None:
     """Take out docstrings and the constants that only say how long a run takes."""
-    for node in ast.walk(tree):
+    for node in _blocks(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0] if node.body else None
             if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):

@@ -16,7 +16,7 @@ MOST = "95 % interval of a proportion; 8 of 8 give a lower end of 0.68"
 NEITHER, PREVIOUS, INDUCTION = range(3)
 
 
-def roles(data: xr.Dataset) -> xr.Dataset:
+def roles(data: "xr.Dataset") -> "xr.Dataset":
     """Per member: the first layer's previous-token head, the second layer's induction head."""
     return data.assign(
         previous_head=data.previous.isel(layer=0).argmax("head"),
@@ -25,19 +25,19 @@ def roles(data: xr.Dataset) -> xr.Dataset:
     )
 
 
-def example_member(data: xr.Dataset) -> int:
+def example_member(data: "xr.Dataset") -> int:
     """The seed shown as an example: the one with the largest prefix score."""
     return int(data.prefix.isel(layer=1).max("head").where(data.alive, -1).argmax("member"))
 
 
-def role_of_each(data: xr.Dataset) -> xr.DataArray:
+def role_of_each(data: "xr.Dataset") -> "xr.DataArray":
     """The role of every head: `PREVIOUS` in the first layer, `INDUCTION` in the second, or none."""
     role = xr.where((data.layer == 0) & (data.previous > PREVIOUS_SCORE), PREVIOUS, NEITHER)
     role = xr.where((data.layer == 1) & (data.prefix > PREFIX_SCORE), INDUCTION, role)
     return role.transpose(*data.prefix.dims)
 
 
-def aligned_by(values: xr.DataArray, score: xr.DataArray, axis: str) -> xr.DataArray:
+def aligned_by(values: "xr.DataArray", score: "xr.DataArray", axis: str) -> "xr.DataArray":
     """Components with the heads of each layer in the order of a score, the largest first.
 
     Args:
@@ -64,7 +64,7 @@ def aligned_by(values: xr.DataArray, score: xr.DataArray, axis: str) -> xr.DataA
     return found.assign_coords({axis: values[axis]}).transpose(*values.dims)
 
 
-def composition_rise(members: xr.Dataset) -> dict[str, xr.DataArray]:
+def composition_rise(members: "xr.Dataset") -> "dict[str, xr.DataArray]":
     """What training does to composition overall, per member, after minus before.
 
     ``mean`` is the mean z over all pairs and kinds, ``above`` the share of them with z over 3, and

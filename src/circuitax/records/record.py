@@ -24,7 +24,8 @@ class Record:
         notes: Plain JSON values worth keeping (sizes, diverged members, conventions).
     """
 
-    data: xr.Dataset = field(default_factory=xr.Dataset)
+    # Asked for by name, and annotated in quotes: a run starts without xarray (`commands/start.py`).
+    data: "xr.Dataset" = field(default_factory=lambda: xr.Dataset())
     notes: dict[str, Any] = field(default_factory=dict)
 
     def save(self, folder: Path) -> None:
@@ -44,7 +45,7 @@ class Record:
         return cls(data, attributes["notes"])
 
 
-def tidy_tables(data: xr.Dataset) -> Iterator[tuple[str, str]]:
+def tidy_tables(data: "xr.Dataset") -> Iterator[tuple[str, str]]:
     """One CSV text for each set of dimensions: one row per cell, one column per variable.
 
     Tables of more than ``LONGEST_TABLE`` rows are left out.

@@ -115,7 +115,7 @@ def _flush(path: Path) -> None:
         os.close(descriptor)
 
 
-def write_dataset(path: Path, data: xr.Dataset, attributes: Mapping[str, Any]) -> None:
+def write_dataset(path: Path, data: "xr.Dataset", attributes: Mapping[str, Any]) -> None:
     """Write labelled arrays and plain attributes to one NetCDF file, whole; no digit is lost.
 
     Arrays read from another file lose its packing, which may round.
@@ -149,7 +149,7 @@ def write_dataset(path: Path, data: xr.Dataset, attributes: Mapping[str, Any]) -
     temporary.replace(path)
 
 
-def read_dataset(path: Path) -> tuple[xr.Dataset, dict[str, Any]]:
+def read_dataset(path: Path) -> "tuple[xr.Dataset, dict[str, Any]]":
     """The labelled arrays and the attributes that ``write_dataset`` wrote, in memory.
 
     Raises:
@@ -173,7 +173,7 @@ def read_dataset(path: Path) -> tuple[xr.Dataset, dict[str, Any]]:
     return data, packed["attributes"]
 
 
-def _strip(data: xr.Dataset) -> None:
+def _strip(data: "xr.Dataset") -> None:
     """Forget all attributes, and how another file packed the numbers, in place.
 
     ``drop_attrs`` and ``drop_encoding`` make new datasets, the first one for each variable: a
@@ -184,7 +184,7 @@ def _strip(data: xr.Dataset) -> None:
         variable.attrs, variable.encoding = {}, {}
 
 
-def _check_type(name: str, variable: xr.Variable) -> None:
+def _check_type(name: str, variable: "xr.Variable") -> None:
     kind = variable.dtype.kind
     if kind in "biufcUM":
         return

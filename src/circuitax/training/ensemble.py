@@ -7,10 +7,11 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Key, PyTree
 
-from circuitax.kernel.keys import derive, member_keys
+from circuitax.kernel.keys import derive, in_a_row, member_keys
 from circuitax.training import step as solo
 from circuitax.training.loop import Metrics, scan_steps
 from circuitax.training.optim import OptimSpec
@@ -95,7 +96,7 @@ def new_members(
     ((n_members,),) = lengths
     _check_common(common, n_members)
     groups = member_keys(derive(key, "data"), n_members // common)
-    data_keys = jnp.repeat(groups if impl is None else _of_impl(groups, impl), common)
+    data_keys = in_a_row(groups if impl is None else _of_impl(groups, impl), common)
     rates = jnp.broadcast_to(jnp.asarray(learning_rate, float), (n_members,))
     return Member(member_keys(derive(key, "init"), n_members), data_keys, rates, hyper)
 
@@ -118,7 +119,8 @@ def advance(plan: Plan, members: Member) -> Callable[[TrainState], tuple[TrainSt
     """
     n_members = members.init_key.shape[0]
     _check_common(plan.common, n_members)
-    keys = jax.random.key_data(members.data_key)
+    # Compared on the host: JAX would compile a program for each of these steps and shapes.
+    keys = np.asarray(jax.random.key_data(members.data_key))
     groups = keys.reshape(-1, plan.common, keys.shape[-1])
     if (groups != groups[:, :1]).any():
         raise ValueError(f"common={plan.common} consecutive members must share one data key")

@@ -1,0 +1,55 @@
+"""Modules that are imported when something of them is asked for."""
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from circuitax.lazy import import_later
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The name of a package that can be imported, and was not."""
+    name = "imported_later"
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "__init__.py").write_text("from imported_later.part import number\n")
+    (tmp_path / name / "part.py").write_text("number = 3\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield name
+    for module in (name, f"{name}.part"):
+        sys.modules.pop(module, None)
+
+
+def test_a_package_waits_until_something_of_it_is_asked_for(package: str) -> None:
+    import_later(package)
+    first, second = importlib.import_module(package), importlib.import_module(package)
+    assert first is second and f"{package}.part" not in sys.modules
+    assert first.number == 3
+    whole = sys.modules[package]
+    assert whole is importlib.import_module(package) is not first
+    whole.number = 4
+    assert second.number == 4  # who imported it early sees what it is now
+    with pytest.raises(AttributeError, match="nothing"):
+        second.nothing  # noqa: B018
+
+
+def test_names_and_parts_can_be_imported_from_it(package: str) -> None:
+    import_later(package)
+    scope: dict[str, int] = {}
+    exec(f"from {package} import number\nimport {package}.part as part", scope)
+    assert scope["number"] == scope["part"].number == 3
+
+
+def test_a_part_may_be_asked_for_first(package: str) -> None:
+    import_later(package)
+    assert importlib.import_module(f"{package}.part").number == 3
+    assert sys.modules[package].number == 3
+
+
+def test_what_is_imported_already_stays(package: str) -> None:
+    before = importlib.import_module(package)
+    import_later(package)
+    assert sys.modules[package] is before
