@@ -13,6 +13,9 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parent.parent
 PAGES = ("README.md", "CLAIMS.md", "benchmarks.md")
+STYLE = "site.css"
+# Pages with tables that need the room of the list of headings.
+WIDE = ("results/CLAIMS.md", "results/benchmarks.md", "coverage.md")
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -30,14 +33,19 @@ def on_files(files: Files, config: Any) -> Files:
                 files.append(File.generated(config, f"notebooks/{name}", content=content))
     face = (ROOT / "src/circuitax/__init__.py").read_text(encoding="utf-8")
     files.append(File.generated(config, "api.md", content=api_page(face)))
+    style = Path(__file__).with_name(STYLE)
+    files.append(File.generated(config, STYLE, abs_src_path=str(style)))
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Links to results lead to the pages added; links of those to other files become plain text."""
     here = page.file.src_uri
+    if here in WIDE:
+        page.meta["hide"] = ["toc"]
     if here.startswith("results/"):
         markdown = markdown.replace("](../docs/", "](../")
+        markdown = re.sub(r" · \[run\]\([^)]*\)$", "", markdown, flags=re.MULTILINE)
         kept = r"https?://|#|[^)]*\.(?:md|png|pdf)(?:#[^)]*)?\)"
         return re.sub(rf"(?<!!)\[([^\]]*)\]\((?!{kept})[^)]*\)", r"\1", markdown)
     up = "../" * here.count("/")

@@ -33,7 +33,7 @@ def draw(record: Record) -> dict[str, Figure]:
 
 
 def kgons(data: xr.Dataset) -> Figure:
-    """Optima of k-gons, and which potential is lowest."""
+    """Norm and bias of k-gons over k, and by how much potentials exceed the lowest, over c."""
     ks, cs = data.k.values, data.n_features.values
     colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.85, len(ks)))
     figure, axes = new_figure(1, 2, height=2.4, width_ratios=[1, 1.5])

@@ -48,7 +48,7 @@ def draw(record: Record) -> dict[str, Figure]:
 
 
 def readings(data: xr.Dataset) -> Figure:
-    """Four panels, the two languages side by side."""
+    """Four panels, Python beside English in each: losses, orders of paths, layers, and heads."""
     figure, axes = new_figure(2, 2, height=5.0)
     loss, orders, layers, heads = axes.flat
     shown_of = {}

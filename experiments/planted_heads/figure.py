@@ -77,7 +77,7 @@ def erasing(record: Record) -> Figure:
 
 
 def offsets(record: Record) -> Figure:
-    """Where heads look that ask for an offset."""
+    """A grid of the offset asked for against the offset looked at, brighter with attention."""
     mean = record.data.at_offset.mean("member").values
     figure, axes = new_figure(1, 1, width=COLUMN, height=2.8)
     ax = axes[0, 0]

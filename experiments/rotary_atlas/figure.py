@@ -43,7 +43,7 @@ def draw(record: Record) -> dict[str, Figure]:
 
 
 def atlas(data: xr.Dataset, what: str) -> Figure:
-    """Three maps, heads by offsets, in the same order."""
+    """Three maps of heads by offsets: from weights, from mean streams, and measured on prose."""
     figure, axes = new_figure(1, 3, height=3.2, sharey=True)
     order = np.argsort(-by_name(data, "previous", "untouched").ravel(), kind="stable")
     maps = (

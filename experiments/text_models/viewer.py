@@ -19,6 +19,7 @@ def view(run: Path) -> list[Viewer]:
     import jax.numpy as jnp
 
     from circuitax.circuits.explanation import explain
+    from circuitax.data.byte_names import token_text
     from circuitax.kernel.run import run as run_model
     from circuitax.kit.kept_models import KeptModels
     from circuitax.lab.language_model import open_language_model, read_prompt
@@ -31,7 +32,7 @@ def view(run: Path) -> list[Viewer]:
         jax.jit(run_model, static_argnames="outputs")(
             language.model, jnp.asarray(ids), outputs=True
         ),
-        name=lambda i: str(language.tokenizer.decode([i], skip_special_tokens=False)),
+        name=lambda i: token_text(language.tokenizer, i),
     )
     viewer = explanation_viewer(found, f"Two layers of attention, seed {member}, trained on Python")
     return [viewer._replace(title=f"One prediction taken apart: {viewer.title}")]

@@ -5,6 +5,9 @@ tails       How often two directions overlap by more than a threshold, as they a
             chance where the dashed curves leave the grey one.
 layers      Mean square overlap over that of random directions, by layer of SmolLM2, and how many
             dimensions features have, beside random ones.
+features    Features that autoencoders find in our text model interfere more than random directions,
+            and have fewer dimensions. Their overlaps beside those of tokens and neurons, and the
+            sums of their dimensionalities. This is refuted if pink dots lie on the dotted lines.
 """
 
 from typing import Any
@@ -46,7 +49,7 @@ def draw(record: Record) -> dict[str, Figure]:
 
 
 def tails(record: Record) -> Figure:
-    """One panel for each model."""
+    """One panel a model: shares of pairs, on a logarithmic axis, that fall as thresholds rise."""
     models = record.notes["models"]
     figure, axes = new_figure(1, 2, width=PAGE, height=3.0, sharey=True)
     for ax, name in zip(axes[0], models, strict=False):

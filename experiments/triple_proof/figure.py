@@ -28,7 +28,7 @@ def draw(record: Record) -> dict[str, Figure]:
 
 
 def levels(data: xr.Dataset) -> Figure:
-    """One panel a point."""
+    """One panel a point: for each class of solutions a line that rises with the boxes bounded."""
     n = data.sizes["point"]
     rows = -(-n // COLUMNS)
     figure, axes = new_figure(rows, COLUMNS, height=0.6 + 2.2 * rows, sharey=True)

@@ -130,7 +130,7 @@ def test_the_page_needs_nothing_else_and_holds_the_numbers() -> None:
     facts = json.loads(data)
     assert facts == page_facts(found)
     assert "a &lt;model&gt; &amp; more. Hover" in page
-    assert facts["tokens"] == ["</script>", "·cat", "·<b>", "·cat", "·dog"]
+    assert facts["tokens"] == ["</script>", "␣cat", "␣<b>", "␣cat", "␣dog"]
     total = sum(e["value"] for e in facts["effects"]) + facts["bias"]
     np.testing.assert_allclose(total, facts["logit"], atol=5e-3)
     assert {h for row in facts["paths"]["rows"] for h in row["heads"]} <= set(facts["heads"])

@@ -39,6 +39,17 @@ def test_flags_and_overrides_are_told_apart() -> None:
         split(["--config-dir"])
 
 
+def test_what_hydra_does_not_know_is_no_flag() -> None:
+    assert split(["--cfg=job", "--resolve", "--run"]).flags == ("--cfg=job", "--resolve", "--run")
+    for typed, message in (
+        ("--experiment=toy", "--experiment is no option.*; a field .*, as experiment=toy$"),
+        ("--mutlirun", r"--mutlirun is no option \(did you mean '--multirun'\?\)"),
+        ("-x", "-x is no option"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            split([typed])
+
+
 @pytest.mark.parametrize(
     ("typed", "checked"),
     [
@@ -78,6 +89,12 @@ def test_what_is_wrong_is_named(typed: str, message: str) -> None:
 def test_what_cannot_be_read_is_quoted() -> None:
     with pytest.raises(ConfigError, match=r"'seed=\[' cannot be read"):
         parse(["seed=["])
+
+
+@pytest.mark.parametrize("typed", ["toy_intro", "", "scale:tiny"])
+def test_what_has_no_value_is_told_how_to_write_it(typed: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{typed!r} has no value: write .*experiment=NAME$"):
+        parse([typed])
 
 
 def test_jobs_unfold_as_hydra_does() -> None:

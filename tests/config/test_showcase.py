@@ -1,5 +1,6 @@
 """What an experiment says about its pages is read without importing it."""
 
+import re
 from pathlib import Path
 
 from circuitax.config.catalogue import Entry, discover
@@ -58,6 +59,53 @@ def test_constants_order_and_texts(tmp_path: Path) -> None:
     assert late.refuted == "This is refuted if all fails. Or if none does."
     assert late.drawn == "Dots over time."
     assert early == ("", "", "Refuted without stripes.", "Bars.")
+
+
+def test_what_is_drawn_is_read_where_the_function_stands(tmp_path: Path) -> None:
+    (tmp_path / "figure.py").write_text(
+        '''"""What it is about.
+
+dots   Dots.
+lines  Lines.
+"""
+
+from circuitax.figures.head_panels import patterns
+from name.panels import wide
+
+
+def draw(record):
+    if not record:
+        return {"dots": nothing(record)}
+    return {"dots": dots(record) if record else wide(record), "lines": wide(record),
+            "patterns": patterns(record)}
+
+
+def nothing(record):
+    """A page that says so."""
+
+
+def dots(record):
+    """Grey dots."""
+'''
+    )
+    (tmp_path / "panels.py").write_text('def wide(record):\n    """Lines from left to right."""\n')
+    shown = read_showcase(entry(tmp_path)).figures
+    assert shown["dots"].drawn == "Grey dots.", "and not what an early return draws"
+    assert shown["lines"].drawn == "Lines from left to right."
+
+
+def test_no_picture_of_the_gallery_lacks_a_message_or_a_description() -> None:
+    gallery = Path(__file__).parents[2] / "results/README.md"
+    alts = re.findall(r"^!\[(\w+), (\w+): (.*?)\]\(", gallery.read_text("utf-8"), re.MULTILINE)
+    assert len(alts) > 100
+    shown = {name: read_showcase(item).figures for name, item in discover().items()}
+    whole = {("cost_of_size", "growth"), ("induction_price", "price")}  # `draw` draws them itself
+    assert not [found[:2] for found in alts if found[1] not in shown[found[0]]], "no caption"
+    for experiment, name, alt in alts:
+        assert len(alt) >= 40, (experiment, name, alt)
+        assert shown[experiment][name].message, (experiment, name)
+        if (experiment, name) not in whole:
+            assert alt == shown[experiment][name].drawn, (experiment, name)
 
 
 def test_a_folder_that_declares_nothing_comes_last(tmp_path: Path) -> None:

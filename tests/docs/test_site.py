@@ -130,6 +130,12 @@ def test_the_site_is_whole_and_loads_nothing_from_elsewhere(tmp_path: Path) -> N
     pentagon = (site / "notebooks/five_features.html").read_text(encoding="utf-8")
     assert re.search(r'<img alt="[^"]*pentagon[^"]*" src="five_features-1\.png"', pentagon)
     assert "dimensionality:" in pentagon and (site / "notebooks/five_features-1.png").is_file()
+    # The tables of claims have the width of the page, and a style that the build leads to.
+    claims = (site / "results/CLAIMS.html").read_text(encoding="utf-8")
+    assert "../site.css" in claims and (site / "site.css").is_file()
+    assert 'data-md-type="toc" hidden' in claims and 'data-md-type="toc" hidden' not in pentagon
+    gallery = (site / "results/index.html").read_text(encoding="utf-8")
+    assert "scale=quick</code> · quick scale" in gallery and "· run" not in gallery
     api = (site / "api.html").read_text(encoding="utf-8")
     headings = re.findall(r"<h3[^>]*>\s*(?:<[^>]*>\s*)*cx\.(\w+)", api)
     floors = {"circuits", "superposition", "projection", "train"}

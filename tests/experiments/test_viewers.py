@@ -1,5 +1,6 @@
 """The viewers of the experiments say what the accepted records say."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -54,9 +55,9 @@ def test_tables_hold_the_strongest_first_by_head() -> None:
 
 def test_a_prediction_of_the_accepted_text_model_is_explained() -> None:
     facts = view("text_models").facts
-    assert (
-        "".join(facts["tokens"]).replace("·", " ").replace("↵", "\n").endswith("self.parent = pare")
-    )
+    assert "".join(facts["tokens"]).replace("␣", " ").endswith("self.parent = pare")
+    assert facts["tokens"][0] == "‹text›" and "⏎␣×7" in facts["tokens"]
+    assert "\ufffd" not in json.dumps(facts, ensure_ascii=False), "parts of characters have names"
     total = sum(effect["value"] for effect in facts["effects"]) + facts["bias"]
     np.testing.assert_allclose(total, facts["logit"], atol=5e-3)
     patterns = np.array(facts["patterns"])

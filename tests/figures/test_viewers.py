@@ -180,7 +180,7 @@ def test_a_browser_draws_moves_and_tells(tmp_path: Path) -> None:
     )
     assert "at </script> (1)" in found["hovered"]
     assert "75 %" in found["hovered"] and found["hovered"].endswith("it writes ▲ a2 3.0.")
-    assert "at one (0) looks at one (0) 100 %; it writes ▲ a1 3.0  ▼ b1 -2.0." in found["keyed"]
+    assert "at one (0) looks at one (0) 100 %; it writes ▲ a1 3.0  ▼ b1 −2.0." in found["keyed"]
     assert found["lit"] == "1.0,0.0" and found["dim"] == "1.0,0.0"
     assert found["before"] == "1,0,0.1" and found["after"] == "1,-0.5,-0.5"
     assert "keeps 3 of 3 features (0, 1, 2); loss 0.1250" in found["kept"]

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from PIL import Image
+from PIL import Image, ImageDraw
 
 from circuitax.figures.embedding import embedded_picture
 from circuitax.records.claims import ClaimSource, Verdict, at_least, near
@@ -18,7 +18,9 @@ from circuitax.records.gallery import GalleryFigure, GalleryItem
 from circuitax.records.report import Interactive, render_report
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chrome"))), None)
-TOYS = ClaimSource("toy paper, section 2", origin="published", link="https://example.org")
+TOYS = ClaimSource(
+    "toy-models paper, section 2; S4", origin="published", link="https://example.org"
+)
 OURS = ClaimSource("our number", origin="ours", why="rounding <&>")
 
 
@@ -106,8 +108,9 @@ def test_nothing_is_loaded_and_every_link_inside_leads_somewhere(page: str) -> N
 
 def test_claims_and_figures_are_told(page: str) -> None:
     assert page.index('id="claim-two"') < page.index('id="claim-ten"')  # algebra comes first
-    (row,) = re.findall(r'<tr id="claim-ten".*?</tr>', page)
-    assert 'data-paper="toy paper"' in row and 'data-verdict="fails"' in row
+    (row,) = re.findall(r'<tr id="claim-ten".*?</tr>', page, re.DOTALL)
+    assert 'data-paper="Toy-models paper\nS4, the notes on the framework paper"' in row
+    assert 'data-verdict="fails"' in row
     assert "ten is &lt;b&gt;" in row and "✘ fails" in row and "0.5 ± 0.1" in row and ">10<" in row
     assert "<dt>Printed</dt><dd>0.5</dd>" in row
     assert "no weights" in page and "Not run yet: third." in page
@@ -130,17 +133,22 @@ def test_an_embedded_picture_is_the_picture(tmp_path: Path) -> None:
 
 
 def test_a_picture_finer_than_a_screen_is_made_smaller(tmp_path: Path) -> None:
-    def size(dpi: int) -> tuple[int, int]:
+    def shown(picture: Image.Image, dpi: int) -> Image.Image:
         path = tmp_path / f"{dpi}.png"
-        Image.new("RGB", (600, 300), "blue").save(path, dpi=(dpi, dpi))
+        picture.save(path, dpi=(dpi, dpi))
         data = base64.b64decode(embedded_picture(path).split(",")[1])
-        return Image.open(io.BytesIO(data)).size
+        return Image.open(io.BytesIO(data)).convert("RGB")
 
-    assert size(300) == (400, 200)
-    assert size(200) == size(100) == (600, 300)
+    # No two neighbours are alike, as in a photograph: nothing without loss is small.
+    photograph = Image.effect_noise((600, 300), 90).convert("RGB")
+    assert shown(photograph, 300).size == (400, 200)
+    assert shown(photograph, 200).size == shown(photograph, 100).size == (600, 300)
+    plain = Image.new("RGB", (600, 300), "white")
+    ImageDraw.Draw(plain).line((10, 20, 500, 200), "blue")
+    assert shown(plain, 300).tobytes() == plain.tobytes(), "lines are kept as they are"
 
 
-def seen(page: str, actions: str, folder: Path, query: str = "") -> str:
+def seen(page: str, actions: str, folder: Path, query: str = "", size: str = "1280,900") -> str:
     """What a browser makes of the page after these actions; it fails on errors in the console."""
     assert BROWSER is not None
     path = folder / "report.html"
@@ -150,6 +158,7 @@ def seen(page: str, actions: str, folder: Path, query: str = "") -> str:
         [
             BROWSER,
             *options.split(),
+            f"--window-size={size}",
             f"--user-data-dir={folder / 'user'}",
             f"{path.as_uri()}{query}",
         ],
@@ -186,8 +195,36 @@ def test_a_browser_filters_and_sorts(page: str, tmp_path: Path) -> None:
     dom = seen(page, "document.querySelectorAll('thead button')[4].click();", tmp_path)
     assert rows(dom) == ["two", "nine", "ten", "more"]  # by value, not by letter
     assert 'aria-sort="ascending"' in dom
+    falls = "for (const _ of [1, 2]) document.querySelectorAll('thead button')[4].click();"
+    assert rows(seen(page, falls, tmp_path)) == ["ten", "nine", "two", "more"]  # none is last
+    for chosen, left in (
+        ("S4, the notes on the framework paper", ["ten", "nine"]),
+        ("Toy-models paper", ["ten", "nine"]),
+        ("no paper", ["two", "more"]),
+    ):
+        pick = (
+            f"form.elements.paper.value = '{chosen}';"
+            "form.elements.paper.dispatchEvent(new Event('change', {bubbles: true}));"
+        )
+        assert rows(seen(page, pick, tmp_path)) == left
     words = "form.elements.words.value = 'toy TEN'; filter();"
     dom = seen(page, words, tmp_path)
     assert rows(dom) == ["ten"] and 'id="moved">drawn<' in dom
     with pytest.raises(AssertionError, match="Uncaught"):
         seen(page, "missing();", tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(BROWSER is None, reason="no chromium to open the report in")
+def test_the_filters_cover_no_other_section_and_a_small_screen_shows_verdicts(
+    page: str, tmp_path: Path
+) -> None:
+    tall = "document.body.insertAdjacentHTML('beforeend', '<p style=\"height: 300em\">');"
+    place = "const box = query => document.querySelector(query).getBoundingClientRect();"
+    told = "document.title = [box('#filters').bottom <= box('#toys h3').top, innerWidth >= 960];"
+    jump = f"{tall}{place}document.getElementById('toys').scrollIntoView();{told}"
+    assert "<title>true,true</title>" in seen(page, jump, tmp_path)
+    right = "document.title = [box('#claim-ten .verdict').right < innerWidth, innerWidth < 720,"
+    wide = "document.documentElement.scrollWidth <= innerWidth];"
+    dom = seen(page, place + right + wide, tmp_path, size="500,800")
+    assert "<title>true,true,true</title>" in dom

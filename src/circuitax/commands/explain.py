@@ -148,6 +148,7 @@ def _explained(opened: _Opened, options: argparse.Namespace) -> "Explanation":
     import jax.numpy as jnp
 
     from circuitax.circuits.explanation import explain
+    from circuitax.data.byte_names import token_text
     from circuitax.kernel.run import run
 
     token, minus = (_token(opened, name, getattr(options, name)) for name in ("token", "minus"))
@@ -163,7 +164,7 @@ def _explained(opened: _Opened, options: argparse.Namespace) -> "Explanation":
         token=token,
         minus=minus,
         position=options.position,
-        name=lambda i: str(opened.tokenizer.decode([i], skip_special_tokens=False)),
+        name=lambda i: token_text(opened.tokenizer, i),
         n_paths=options.paths,
         n_heads=options.heads,
     )

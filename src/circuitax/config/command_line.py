@@ -37,6 +37,20 @@ _SHOWN = 200
 _CONFIG_DIR = {"--config-dir", "-cd"}
 _AGAIN = "--again"
 _WITH_VALUE = {"--package", "-p", "--cfg", "-c", "--info", "-i"}
+_WITHOUT_VALUE = {
+    "--multirun",
+    "-m",
+    "--run",
+    "-r",
+    "--resolve",
+    "--help",
+    "-h",
+    "--hydra-help",
+    "--version",
+    "--shell-completion",
+    "-sc",
+    "--experimental-rerun",
+}
 # The configuration has one name and place: experiments add to it, and nothing replaces it.
 _REFUSED = {"--config-name", "-cn", "--config-path", "-cp"}
 
@@ -45,7 +59,8 @@ def split(arguments: Sequence[str]) -> CommandLine:
     """Separate Hydra's flags from overrides.
 
     Raises:
-        ConfigError: If ``--config-dir`` has no value, or another configuration is asked for.
+        ConfigError: If ``--config-dir`` has no value, a flag is none of Hydra's, or another
+            configuration is asked for.
     """
     overrides, flags = [], []
     config_dir = None
@@ -63,6 +78,13 @@ def split(arguments: Sequence[str]) -> CommandLine:
         elif item == _AGAIN:
             overrides.append("again=true")
         elif item.startswith("-"):
+            known = sorted(_WITH_VALUE | _WITHOUT_VALUE | {_AGAIN, *_CONFIG_DIR})
+            if name not in known:
+                field = name.lstrip("-")
+                raise ConfigError(
+                    f"{name} is no option{nearest(name, known)}; a field is given without dashes, "
+                    f"as {field}={value or '...'}"
+                )
             flags.append(item)
         else:
             overrides.append(item)
@@ -78,6 +100,11 @@ def parse(overrides: Iterable[str]) -> list[Override]:
     """
     parsed = []
     for text in overrides:
+        if "=" not in text and not text.startswith("~"):
+            raise ConfigError(
+                f"{_cut(text)!r} has no value: write FIELD=VALUE, and an experiment as "
+                "experiment=NAME"
+            )
         try:
             parsed.append(OverridesParser.create().parse_override(text))
         except HydraException as error:

@@ -2,11 +2,14 @@
 
 import ast
 import re
+from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 from circuitax.config.catalogue import FIGURE, Entry, constant
 
 LAST = 1000  # place of an experiment that names none
+_LIBRARY = Path(__file__).parents[1]
 
 
 class FigureText(NamedTuple):
@@ -57,7 +60,7 @@ def read_showcase(entry: Entry) -> Showcase:
     figures: dict[str, FigureText] = {}
     if entry.file(FIGURE).is_file():
         tree = ast.parse(entry.file(FIGURE).read_text(encoding="utf-8"))
-        drawn = _drawn(tree)
+        drawn = _drawn(tree, entry)
         for name, text in _described(ast.get_docstring(tree) or "").items():
             figures[name] = FigureText(*_sentences(text), drawn.get(name, ""))
     return Showcase(chapter, place, flagship, figures)
@@ -88,19 +91,43 @@ def _sentences(text: str) -> tuple[str, str, str]:
     return (told[0] if told else ""), " ".join(told[1:]), " ".join(refuted)
 
 
-def _drawn(tree: ast.Module) -> dict[str, str]:
+def _drawn(tree: ast.Module, entry: Entry) -> dict[str, str]:
     """First lines of the docstrings of the functions that draw, by the name of their figure."""
-    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     first = {
-        name: (ast.get_docstring(node) or "").split("\n\n")[0].replace("\n", " ")
-        for name, node in functions.items()
-        if name != "draw"
+        node.name: (ast.get_docstring(node) or "").split("\n\n")[0].replace("\n", " ")
+        for node in _functions(tree, entry)
     }
-    found = dict(first)
-    for node in ast.walk(functions["draw"]) if "draw" in functions else ():
+    draw = next((n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "draw"), None)
+    # What `draw` returns early, when there is nothing to show, stands deeper and comes later.
+    called_by: dict[str, str] = {}
+    for node in ast.walk(draw) if draw else ():
         if isinstance(node, ast.Dict):
             for key, value in zip(node.keys, node.values, strict=True):
-                called = value.func if isinstance(value, ast.Call) else None
+                call = value.body if isinstance(value, ast.IfExp) else value
+                called = call.func if isinstance(call, ast.Call) else None
                 if isinstance(key, ast.Constant) and isinstance(called, ast.Name):
-                    found[str(key.value)] = first.get(called.id, "")
-    return found
+                    called_by.setdefault(str(key.value), first.get(called.id, ""))
+    return first | called_by
+
+
+def _functions(tree: ast.Module, entry: Entry) -> Iterator[ast.FunctionDef]:
+    """The functions of a module, and those that it imports by name from this project's modules."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.name != "draw":
+            yield node
+        elif isinstance(node, ast.ImportFrom) and (file := _file(node.module or "", entry)):
+            names = {alias.name for alias in node.names}
+            for other in ast.parse(file.read_text(encoding="utf-8")).body:
+                if isinstance(other, ast.FunctionDef) and other.name in names:
+                    yield other
+
+
+def _file(module: str, entry: Entry) -> Path | None:
+    """The file of a module of the library or of the experiment itself."""
+    for package, folder in ((_LIBRARY.name, _LIBRARY), (entry.package, entry.folder)):
+        if module.startswith(f"{package}."):
+            file = folder.joinpath(*module.removeprefix(f"{package}.").split(".")).with_suffix(
+                ".py"
+            )
+            return file if file.is_file() else None
+    return None

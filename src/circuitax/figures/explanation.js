@@ -15,7 +15,7 @@ VIEWERS.explanation = (root, facts) => {
 <p class="paths-note"></p>
 <div class="paths"></div><table><tbody class="path-sums"></tbody></table></div>
 <div><h5>Next token</h5>
-<table><thead><tr><th>token</th><th>probability</th><th></th><th>logit</th></tr></thead><tbody class="next"></tbody></table></div>
+<table><thead><tr><th>token</th><th class="number">probability</th><th></th><th class="number">logit</th></tr></thead><tbody class="next"></tbody></table></div>
 </div>`;
   const at = name => root.querySelector("." + name);
   const state = { token: facts.position, head: facts.heads.length ? facts.heads[0] : null, path: null, all: false };
@@ -29,7 +29,7 @@ VIEWERS.explanation = (root, facts) => {
   }
   function writes(head, from) {
     const told = facts.writes[facts.heads.indexOf(head)][from];
-    const part = (mark, pairs) => mark + " " + pairs.map(([token, value]) => token + " " + value.toFixed(1)).join(", ");
+    const part = (mark, pairs) => mark + " " + pairs.map(([token, value]) => token + " " + minus(value.toFixed(1))).join(", ");
     const up = told.filter(pair => pair[1] > 0), down = told.filter(pair => pair[1] < 0);
     return [up.length ? part("▲", up) : "", down.length ? part("▼", down) : ""].filter(Boolean).join("  ") || "nothing";
   }

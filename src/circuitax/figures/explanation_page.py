@@ -2,16 +2,18 @@
 
 import html
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from circuitax.figures.token_text import shown
 from circuitax.figures.viewers import Viewer, viewer_script, viewer_section, viewer_style
 
 TEMPLATE = "explanation.html"
 DIGITS = 4
+LONGEST = 40  # characters of a token
 HOW = (
     "Hover or focus a token to see where each head looks from there and what it writes; choose a "
     "path to light up its heads."
@@ -139,6 +141,4 @@ def _code(name: str) -> str | None:
 
 
 def _visible(token: str) -> str:
-    """The token with its spaces and line ends shown, as a reader must tell them apart."""
-    marks: Mapping[str, str] = {" ": "·", "\n": "↵", "\t": "⇥"}
-    return "".join(marks.get(c, c if c.isprintable() else "\ufffd") for c in token) or "∅"
+    return shown(token, LONGEST) or "∅"

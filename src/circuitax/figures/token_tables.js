@@ -1,8 +1,8 @@
 // Skip-trigrams of each head: a source token, the tokens that look back at it, and what it raises.
 VIEWERS.tokenTables = (root, facts) => {
   root.innerHTML = `<div class="heads"></div><p class="status" role="status"></p><div class="columns">
-<div><h5>Tokens that look back at it</h5><table><thead><tr><th>token</th><th>score</th><th></th></tr></thead><tbody class="destinations"></tbody></table></div>
-<div><h5>Next tokens that it raises there</h5><table><thead><tr><th>token</th><th>logit</th><th></th></tr></thead><tbody class="outs"></tbody></table></div></div>`;
+<div><h5>Tokens that look back at it</h5><table><thead><tr><th>token</th><th class="number">score</th><th></th></tr></thead><tbody class="destinations"></tbody></table></div>
+<div><h5>Next tokens that it raises there</h5><table><thead><tr><th>token</th><th class="number">logit</th><th></th></tr></thead><tbody class="outs"></tbody></table></div></div>`;
   const at = name => root.querySelector("." + name), all = [];
   facts.heads.forEach(head => {
     const group = make("div");

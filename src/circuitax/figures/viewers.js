@@ -1,5 +1,6 @@
 // What all viewers share. A viewer is a function of a place on the page and of its facts.
 const VIEWERS = {};
+const minus = text => text.replace("-", "−");
 const signed = x => (x < 0 ? "−" : "+") + Math.abs(x).toFixed(4);
 function make(name, className, text) {
   const node = document.createElement(name);

@@ -6,6 +6,7 @@ from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
+from circuitax.records.cited import named, order
 from circuitax.records.claims import ORIGINS, VERDICTS, Verdict
 from circuitax.records.claims_table import anchor, measured_text
 from circuitax.records.gallery import MARKS, GalleryFigure, GalleryItem, badge, by_chapter
@@ -62,7 +63,9 @@ def render_report(
             f"<li><b>{escape(title)}</b>: " + ", ".join(_link(item) for item in group) + "</li>"
             for title, group in chapters.items()
         ),
-        "PAPERS": _options(sorted({paper(verdict) for verdict, _ in rows})),
+        "PAPERS": _options(
+            sorted({name for v, _ in rows for name in named(v.claim.source)}, key=order)
+        ),
         "ORIGINS": _options(
             [name for name in ORIGINS if name in {v.claim.origin for v, _ in rows}]
         ),
@@ -83,11 +86,6 @@ def render_report(
     }
     page = TEMPLATE.read_text(encoding="utf-8")
     return re.sub(r"<!--([A-Z-]+)-->", lambda found: filled[found[1]], page)
-
-
-def paper(verdict: Verdict) -> str:
-    """The source of a claim without its section."""
-    return verdict.claim.source.split(",")[0]
 
 
 def _options(names: Sequence[str]) -> str:
@@ -129,7 +127,7 @@ def _row(verdict: Verdict, item: GalleryItem) -> str:
         f"<dt>{name}</dt><dd>{escape(text)}</dd>" for name, text in facts.items() if text
     )
     kinds = {
-        "paper": paper(verdict),
+        "paper": "\n".join(named(claim.source)),
         "origin": claim.origin,
         "verdict": verdict.verdict,
         "experiment": item.experiment,

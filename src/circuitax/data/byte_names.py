@@ -1,0 +1,34 @@
+"""The text of one token, told apart from others where it is not made of whole characters."""
+
+from functools import cache
+
+from tokenizers import Tokenizer
+
+_UNREADABLE = "\ufffd"
+
+
+def token_text(tokenizer: Tokenizer, token: int) -> str:
+    r"""What the tokenizer decodes a token to, its bytes where those are no whole characters.
+
+    In a byte-level vocabulary a token may be a part of a character, and all of these decode to the
+    same sign. Here the first byte of an arrow is ``\xe2``.
+
+    Args:
+        tokenizer: Any tokenizer; one that is not byte-level has names for such tokens already.
+        token: Its id.
+    """
+    text = str(tokenizer.decode([token], skip_special_tokens=False))
+    if _UNREADABLE not in text:
+        return text
+    name = str(tokenizer.id_to_token(token))
+    if not set(name) <= _bytes().keys():
+        return name
+    return bytes(_bytes()[letter] for letter in name).decode("utf-8", "backslashreplace")
+
+
+@cache
+def _bytes() -> dict[str, int]:
+    """The byte behind each letter of byte-level names: those that print stand for themselves."""
+    shown = {*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), 256)}
+    others = [byte for byte in range(256) if byte not in shown]
+    return {chr(b): b for b in shown} | {chr(256 + i): b for i, b in enumerate(others)}
