@@ -43,7 +43,7 @@ from circuitax.training.optim import OptimSpec
 from circuitax.training.toy import ToyHyper, ToyProblem
 
 BUDGET_SECONDS = 330
-EVENING_SECONDS = 10_000  # by its work against quick scale; not run
+EVENING_SECONDS = 2_100  # by the processor time of a few steps of each target; not run
 PAPER_SECONDS = 100_000  # by its work against quick scale; not run
 # A subcomponent is alive if its importance is above this on any sample, and on for an input if it
 # is above this there.
