@@ -125,9 +125,8 @@ CLAIMS = (
         "18 of 46 digons, the rest near 0.4",
         printed="18 of 46 features at 0.5, the rest near 0.4",
         explanation=(
-            "In two of eight networks all represented features are within 0.03 of 1/2 or 2/5. In "
-            "the others there are more digons and pentagons than 20 dimensions hold at right "
-            "angles, one of them 21 digons, and most digons have D_i from 0.45 to 0.47."
+            "In six of eight seeds k + 1 pairs of opposite features share k dimensions, 11 to 15 "
+            "of 20, at D_i = k / (2 k + 2), 0.46 to 0.47; the other two are as the claim says."
         ),
     ),
     *(

@@ -122,13 +122,16 @@ def features(record: Record) -> Figure:
         share = np.isin(label, numbers).sum(axis=(0, 2)) / np.maximum(total, 1)
         right.bar(places, share, bottom=bottom, color=COLOURS.get(name, "#CCCCCC"), label=name)
         bottom += share
+    for place in places[total == 0]:
+        right.text(place, 0.02, "none represented", rotation=90, ha="center", fontsize=6)
     right.set(ylabel="share of represented features", xlabel="1/p", ylim=(0, 1))
     right.set_xticks(
         places, [f"{v:g}" for v in data.inverse_density.values], rotation=90, fontsize=6
     )
     _log_ticks(left)
     letter_panels(axes[0])
-    legend_above(figure, right, 5)
+    rows = 2 if len(groups) > 5 else 1
+    legend_above(figure, right, -(-len(groups) // rows))
     sample_note(figure, f"every represented feature of {len(label)} seeds")
     return figure
 

@@ -33,10 +33,14 @@ from circuitax.superposition.frequencies import power_law, unlearned_loss
 from circuitax.superposition.geometry import norms
 from circuitax.training.ensemble import Mapping
 from circuitax.training.optim import OptimSpec
+from circuitax.training.selection import divergence
 from circuitax.training.toy_scaling import ScalingHyper, ScalingToy
 
 BUDGET_SECONDS = 120
+EVENING_SECONDS = 1_500  # by the processor time of a few steps of each width; not run
 PAPER_SECONDS = 400_000  # by its work against quick scale; not run
+# Of norms, for each unit of them.
+CELLS = 256
 
 
 @dataclass(frozen=True)
@@ -85,55 +89,73 @@ class Spec:
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
-    """Train every arm at every width with every seed at once; measure losses, norms, overlaps."""
-    n, widest = spec.n_features, spec.widths[-1]
-    shape = (spec.seeds, len(spec.widths), len(spec.alpha))
-    density = np.stack([power_law(n, alpha, spec.active) for alpha in spec.alpha])
-    trained = crossed_training(
-        lab,
-        "train",
-        derive(key, "train"),
-        ScalingToy(n, widest, spec.batch_size),
-        spec.optim,
-        ScalingHyper(
-            jnp.asarray(np.tile(density, (len(spec.widths), 1)), float),
-            jnp.asarray(np.tile(spec.decay, len(spec.widths)), float),
-            jnp.repeat(jnp.asarray(spec.widths, float), len(spec.alpha)),
-        ),
-        seeds=spec.seeds,
-        chunk=spec.chunk,
-        mapping=Mapping.auto,
-    )
-    loss = lab.stage("losses", _losses, spec, derive(key, "exam"), trained.models, density)
-    alive = trained.alive.reshape(shape)
-    grown = np.tile(np.asarray(spec.decay) < 0, spec.seeds * len(spec.widths))
-    overlap = np.full(grown.size, np.nan)
-    overlap[grown] = _mean_square_overlaps(np.asarray(trained.models.W)[grown])
-    tail = np.stack([unlearned_loss(p, np.asarray(spec.widths)) for p in density], axis=1)
+    """Train every arm with every seed, width by width; measure losses, norms, overlaps."""
+    density = np.stack([power_law(spec.n_features, a, spec.active) for a in spec.alpha])
+    widths = np.asarray(spec.widths)
+    parts = [_of_width(spec, key, lab, int(width), density) for width in widths]
+    found = {name: np.stack([part[name] for part in parts], axis=1) for name in parts[0]}
+    tail = np.stack([unlearned_loss(p, widths) for p in density], axis=1)
     dims = ("seed", "width", "arm")
-    norm = np.asarray(jax.vmap(norms)(trained.models.W), np.float32)
     arrays: dict[str, Any] = {
-        "loss": (dims, np.where(alive, loss.reshape(shape), np.nan)),
-        "norm": ((*dims, "feature"), norm.reshape(*shape, n)),
-        "overlap": (dims, overlap.reshape(shape)),
-        "alive": (dims, alive),
-        "welch": ("width", welch_bound(n, np.asarray(spec.widths)) ** 2),
+        "loss": (dims, np.where(found["alive"], found["loss"], np.nan)),
+        "norm": ((*dims, "feature"), cell_middles(found["norm"])),
+        "overlap": (dims, found["overlap"]),
+        "alive": (dims, found["alive"]),
+        "welch": ("width", welch_bound(spec.n_features, widths) ** 2),
         "ignored": (("width", "arm"), tail),
         "density": (("arm", "feature"), density),
         "alpha": ("arm", np.asarray(spec.alpha, float)),
         "decay": ("arm", np.asarray(spec.decay, float)),
     }
-    coords = {"seed": np.arange(spec.seeds), "width": np.asarray(spec.widths)}
     notes = {
-        "members": trained.divergence,
+        "members": divergence(found["alive"].ravel(), found["step"].ravel()),
         "data": "one stream a seed, shared by all widths and arms; seeds are independent",
         "convention": "sum over features",
         "values": "uniform on [0, 2]",
+        "norm": f"the middle of its cell; cells are 1/{CELLS} wide",
         "loss": f"on {spec.exam_size} fresh samples, the same for all widths and arms of a seed",
         "selection": "none: all seeds are shown and count",
         "weight_decay": "decay of the arm, for W; none for b",
     }
-    return Record(data=xr.Dataset(arrays, coords), notes=notes)
+    return Record(xr.Dataset(arrays, {"seed": np.arange(spec.seeds), "width": widths}), notes)
+
+
+def _of_width(
+    spec: Spec, key: jax.Array, lab: Lab, width: int, density: np.ndarray
+) -> dict[str, np.ndarray]:
+    """What was trained at one width, every array ``[seed, arm, ...]``."""
+    problem = ScalingToy(spec.n_features, width, spec.batch_size)
+    p, decay = jnp.asarray(density, float), jnp.asarray(spec.decay, float)
+    trained = crossed_training(
+        lab,
+        f"train-{width}",
+        derive(key, "train"),
+        problem,
+        spec.optim,
+        ScalingHyper(p, decay),
+        seeds=spec.seeds,
+        chunk=spec.chunk,
+        mapping=Mapping.auto,
+    )
+    exam_key = derive(key, "exam")
+    grown = np.tile(np.asarray(spec.decay) < 0, spec.seeds)
+    overlap = np.full(grown.size, np.nan)
+    overlap[grown] = _mean_square_overlaps(np.asarray(trained.models.W)[grown])
+    found = {
+        "loss": lab.stage(f"losses-{width}", _losses, spec, exam_key, trained.models, p),
+        "norm": jax.vmap(norms)(trained.models.W),
+        "overlap": overlap,
+        "alive": trained.alive,
+        "step": trained.state.step,
+    }
+    arrays = {name: np.asarray(value) for name, value in found.items()}
+    shape = (spec.seeds, len(spec.alpha))
+    return {name: value.reshape(*shape, *value.shape[1:]) for name, value in arrays.items()}
+
+
+def cell_middles(norm: np.ndarray) -> np.ndarray:
+    """Norms as middles of cells: most of the record, and 1/2 and 1 remain edges."""
+    return np.asarray((np.floor(norm * CELLS) + 0.5) / CELLS, np.float32)
 
 
 def _mean_square_overlaps(W: Float[np.ndarray, "member n_hidden n_features"]) -> np.ndarray:
@@ -144,26 +166,20 @@ def _mean_square_overlaps(W: Float[np.ndarray, "member n_hidden n_features"]) ->
 
 
 def _losses(
-    spec: Spec, key: Key[Array, ""], models: TiedWeights, density: np.ndarray
+    spec: Spec, key: Key[Array, ""], models: TiedWeights, density: Float[Array, "arm n_features"]
 ) -> np.ndarray:
-    """The loss of every member on the exam of its seed, ``[member]``."""
-    n, widest = spec.n_features, spec.widths[-1]
-    exam = ScalingToy(n, widest, spec.exam_size)
-    arms, cells = len(spec.alpha), len(spec.alpha) * len(spec.widths)
-    p = jnp.asarray(density, float)
+    """The loss of every member of one width on the exam of its seed, ``[member]``."""
+    arms = len(spec.alpha)
+    exam = ScalingToy(spec.n_features, models.W.shape[1], spec.exam_size)
+    hyper = ScalingHyper(density, jnp.zeros(arms))
 
     @jax.jit
-    def of_seed(key: Key[Array, ""], weights: TiedWeights) -> Float[Array, " cell"]:
+    def of_seed(key: Key[Array, ""], weights: TiedWeights) -> Float[Array, " arm"]:
         batch = exam.batch(key, jnp.zeros((), int))
-
-        def one(cell: tuple[Array, TiedWeights]) -> Array:
-            hyper = ScalingHyper(p[cell[0] % arms], jnp.zeros(()), jnp.ones(()))
-            return exam.loss(cell[1], batch, hyper)
-
-        return jax.lax.map(one, (jnp.arange(cells), weights))
+        return jax.lax.map(lambda arm: exam.loss(arm[0], batch, arm[1]), (weights, hyper))
 
     keys = member_keys(key, spec.seeds)
-    split = jax.tree.map(lambda leaf: leaf.reshape(spec.seeds, cells, *leaf.shape[1:]), models)
+    split = jax.tree.map(lambda leaf: leaf.reshape(-1, arms, *leaf.shape[1:]), models)
     rows = [
         of_seed(keys[i], jax.tree.map(lambda leaf, i=i: leaf[i], split)) for i in range(spec.seeds)
     ]

@@ -143,7 +143,7 @@ def geometry(data: xr.Dataset) -> Figure:
     right.set(xscale="log", yscale="log", xlabel="width $m$", ylabel="mean squared overlap")
     right.set_xticks(width, [str(w) for w in width])
     right.set_xticks([], minor=True)
-    right.legend(fontsize=6, loc="upper right")
+    right.legend(fontsize=6, loc="lower left")
     ends = share.mean(["seed", "width"]).values
     gamma = levers.decay.values
     most = float((strong.overlap.mean("seed") / data.welch).max())

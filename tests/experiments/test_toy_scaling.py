@@ -46,6 +46,14 @@ def test_exponents_are_slopes_of_logarithms() -> None:
     np.testing.assert_allclose(scaling_measures.exponent(width, values), [1.3, -0.4], rtol=1e-12)
 
 
+def test_kept_norms_are_middles_of_cells_with_edges_at_one_half_and_one() -> None:
+    norm = np.array([0.0, 0.4999, 0.5, 0.9999, 1.0, np.nan], np.float32)
+    kept = toy_scaling.cell_middles(norm)
+    half = 1 / 512
+    np.testing.assert_allclose(kept, [half, 0.5 - half, 0.5 + half, 1 - half, 1 + half, np.nan])
+    assert kept.dtype == np.float32
+
+
 def test_polygons_and_represented_features_are_told_by_hand() -> None:
     turn = np.radians([0, 70, 150, 215, 290])  # gaps 70, 80, 65, 75, 70 of 72
     near = np.stack([np.cos(turn), np.sin(turn)])

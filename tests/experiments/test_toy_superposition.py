@@ -128,10 +128,16 @@ def test_the_theory_changes_to_digons_and_from_them_where_gains_cross() -> None:
     assert 0 <= beyond - changes["digon"] < np.diff(x).max()
 
 
-def test_shares_of_polytopes_stack_to_one() -> None:
-    right = toy_geometry_figure.features(accepted("toy_geometry")).axes[1]
+def test_shares_of_polytopes_stack_to_one_where_any_feature_is_represented() -> None:
+    record = accepted("toy_geometry")
+    data = record.data.copy(deep=True)
+    data.polytope[:, 0] = -1
+    right = toy_geometry_figure.features(Record(data, record.notes)).axes[1]
     heights = np.array([[bar.get_height() for bar in group] for group in right.containers])
-    np.testing.assert_allclose(heights.sum(axis=0), 1, rtol=1e-9)
+    any_left = (data.polytope >= 0).any(["seed", "feature"])
+    np.testing.assert_allclose(heights.sum(axis=0), any_left, rtol=1e-9)
+    none = [text for text in right.texts if text.get_text() == "none represented"]
+    assert len(none) == int((~any_left).sum()) and none[0].get_position()[0] == 0
 
 
 def test_the_crossing_is_where_the_branches_meet() -> None:

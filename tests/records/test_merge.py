@@ -57,6 +57,17 @@ def test_jobs_and_an_axis_inside_a_run_merge_alike() -> None:
     xr.testing.assert_allclose(found.data.transpose(*again.data["loss"].dims), again.data)
 
 
+def test_lists_without_entries_merge() -> None:
+    # As motifs of which no run found any.
+    parts = [part(f"{w}", {"width": w}, w, [0.1, 0.7]) for w in (2, 3)]
+    parts = [p._replace(data=p.data.assign(case=("found", np.zeros(0, int)))) for p in parts]
+    found = merge(parts)
+    assert found.missing == [] and found.data.sizes["found"] == 0
+    check(found.data, [2, 3], [0.1, 0.7])
+    longer = parts[0]._replace(data=parts[0].data.drop_vars("case").assign(case=("found", [1])))
+    assert merge([longer, parts[1]]).missing == ["width=3"]
+
+
 def test_the_shortest_decimal_names_the_cell() -> None:
     off = float(np.float32(0.7))
     parts = [part("a", {"density": [off]}, 2.0, [off]), part("b", {"density": 0.7}, 2.0, 0.7)]

@@ -233,7 +233,8 @@ def _on(coords: Mapping[str, np.ndarray], data: xr.Dataset) -> xr.Dataset:
     labels = {}
     for dim in map(str, data.dims):
         values = data[dim].values if dim in data.coords else np.arange(data.sizes[dim])
-        labels[dim] = [int(np.argmax(_same(coords[dim], np.asarray(value)))) for value in values]
+        found = [int(np.argmax(_same(coords[dim], np.asarray(value)))) for value in values]
+        labels[dim] = np.asarray(found, int)  # of no value too, which would be of floats
     bare = data.drop_vars(list(data.coords))
     return bare.assign_coords(labels)
 
@@ -277,6 +278,8 @@ def _holes(
     covered: np.ndarray, dims: Sequence[Any], coords: Mapping[str, np.ndarray]
 ) -> Iterator[str]:
     hole, kept = ~covered, list(dims)
+    if not hole.any():  # arrays without entries have none
+        return
     for dim in list(dims):
         axis = kept.index(dim)
         if (hole == hole.all(axis, keepdims=True)).all():  # missing at every value: not the cause

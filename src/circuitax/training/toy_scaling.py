@@ -1,4 +1,4 @@
-"""Toy models of many widths on features of unequal frequency, as studied for scaling laws."""
+"""Toy models of any width on features of unequal frequency, as studied for scaling laws."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -28,21 +28,15 @@ class ScalingHyper(NamedTuple):
     """p_i = P(feature i is on), in [0, 1]."""
     decay: Float[Array, "*member"]
     """γ of `decay.signed_decay`, for W alone."""
-    width: Float[Array, "*member"]
-    """Hidden dimensions in use, from 1 to ``n_hidden``."""
 
 
 @dataclass(frozen=True)
 class ScalingToy:
     """``relu(W^T W x + b)`` that gives back rare features with values in [0, 2]; sum loss.
 
-    Widths share one compilation: a model of width m starts with rows m and following of W at zero.
-    They stay there, because the gradient of the row k of W is ``(W x)_k δ^T + (W δ)_k x^T`` for an
-    error δ at the outputs, and both factors of a row of zeros are zero; so is its decay.
-
     Attributes:
         n_features: n, at least 1.
-        n_hidden: The greatest width, at least 1.
+        n_hidden: The width m, at least 1.
         batch_size: Fresh samples in each step, at least 1.
 
     Raises:
@@ -63,12 +57,10 @@ class ScalingToy:
                 raise ValueError(f"{field}={value} must be at least 1")
 
     def init(self, key: Key[Array, ""], hyper: ScalingHyper) -> TiedWeights:
-        """``W ~ N(0, 1/m)`` in the first m rows, ``b ~ N(0, 1)``."""
+        """``W ~ N(0, 1/m)``, ``b ~ N(0, 1)``."""
         shape = (self.n_hidden, self.n_features)
-        used = jnp.arange(self.n_hidden)[:, None] < hyper.width
-        W = jax.random.normal(derive(key, "W"), shape, float) / jnp.sqrt(hyper.width)
-        b = jax.random.normal(derive(key, "b"), (self.n_features,), float)
-        return TiedWeights(jnp.where(used, W, 0), b)
+        W = jax.random.normal(derive(key, "W"), shape, float) / jnp.sqrt(self.n_hidden)
+        return TiedWeights(W, jax.random.normal(derive(key, "b"), shape[1:], float))
 
     def batch(self, key: Key[Array, ""], step: Int[Array, ""]) -> Float[Array, "n_features batch"]:
         """One uniform for each feature and sample."""
