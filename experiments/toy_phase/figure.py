@@ -133,8 +133,9 @@ def _key(ax: Axes) -> None:
 
 
 def _legend(ax: Axes) -> None:
-    """The colour map itself: presence upwards, sharing to the right."""
-    presence, shared = np.meshgrid(np.linspace(0, 1, 40), np.linspace(0, 1, 40), indexing="ij")
+    """The colour map itself in steps of an eighth: presence upwards, sharing to the right."""
+    steps = np.linspace(0, 1, 9)  # a picture has too few colours for smooth ones in two directions
+    presence, shared = np.meshgrid(steps, steps, indexing="ij")
     ax.pcolormesh(shared[0], presence[:, 0], region_colour(presence, shared), rasterized=True)
     ax.set_xticks([0, 1], ["0\nalone", "1\nshared"])
     ax.set_yticks([0, 1], ["0\nignored", "1\nkept"])
