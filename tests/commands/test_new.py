@@ -72,3 +72,13 @@ def test_nothing_is_written_over(tmp_path: Path, capsys: pytest.CaptureFixture) 
     assert new.main(["mine", "fodler=x"]) == 2
     assert "did you mean" in capsys.readouterr().err
     assert new.main([]) == 2 and new.main(["--help"]) == 0
+
+
+def test_a_folder_that_cannot_be_made_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("")
+    below = tmp_path / "file" / "mine"
+    assert new.main(["mine", f"folder={below}"]) == 2
+    said = capsys.readouterr().err
+    assert said == f"error: folder={below} cannot be written (Not a directory)\n"

@@ -31,8 +31,11 @@ def main(arguments: list[str] | None = None) -> int:
         options = read_options(rest, {"folder": ""})
         folder = Path(options["folder"]).expanduser().resolve() if options["folder"] else None
         written = new_experiment(name, folder)
-    except (ValueError, OSError) as error:
+    except ValueError as error:
         return refuse(error)
+    except OSError as error:
+        where = options["folder"] or "the checkout"
+        return refuse(ValueError(f"folder={where} cannot be written ({error.strerror})"))
     for path in written:
         print(shown(path))
     given = f"{VARIABLE}={shown(folder)} " if folder is not None else ""
