@@ -108,7 +108,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         "decay": ("arm", np.asarray(spec.decay, float)),
     }
     notes = {
-        "members": divergence(found["alive"].ravel(), found["step"].ravel()),
+        "members": divergence(*(jnp.ravel(found[name]) for name in ("alive", "step"))),
         "data": "one stream a seed, shared by all widths and arms; seeds are independent",
         "convention": "sum over features",
         "values": "uniform on [0, 2]",
