@@ -41,6 +41,8 @@ AXES = {
     "width": "width $d_{model}$",
     "init": "factor on initial maps",
 }
+WORDS = {"warmup": "warm-up", "batch": "batch", "width": "width", "init": "initialisation"}
+MARKS = "os^Dv"  # of models of 0, 1, 2, ... layers
 ROOM = 0.08  # nats above the highest of the optima, and between best and frame
 
 
@@ -107,8 +109,8 @@ def sweeps(record: Record) -> Figure:
     data, shown = record.data, _varied(record)
     figure, axes = new_figure(1, len(shown), width=PAGE, height=2.8, sharey=len(shown) > 1)
     for ax, sweep in zip(axes[0], shown, strict=True):
-        for i, name in enumerate(_models(record)):
-            _dial(ax, record, sweep, name, DEPTH_COLOURS[i])
+        for name, colour, mark in zip(_models(record), DEPTH_COLOURS, MARKS, strict=False):
+            _dial(ax, record, sweep, name, colour, mark)
         values, recipe = _values(record, sweep), float(data.recipe_value.sel(sweep=sweep))
         ax.set_xticks(range(len(values)), [f"{value:g}" for value in values])
         ax.set(xlabel=AXES[sweep])
@@ -125,14 +127,14 @@ def sweeps(record: Record) -> Figure:
     return figure
 
 
-def _dial(ax: Axes, record: Record, sweep: str, name: str, colour: str) -> None:
+def _dial(ax: Axes, record: Record, sweep: str, name: str, colour: str, mark: str) -> None:
     """One depth's losses over one dial, at the best rate of each value and at the recipe's."""
     values, losses = sweep_losses(record.data, name, sweep)
     (recipe,) = np.flatnonzero(values == float(record.data.recipe_value.sel(sweep=sweep)))
     places = [_values(record, sweep).index(value) for value in values]
     centre = best_index(losses[recipe])
     own = np.stack([rows[best_index(rows)] for rows in losses]) - losses[recipe, centre]
-    how: dict[str, Any] = {"label": _label(name), "marker": "o", "markersize": 3, "gid": name}
+    how: dict[str, Any] = {"label": _label(name), "marker": mark, "markersize": 3, "gid": name}
     mean_curve(ax, places, own, colour, **how)
     fixed = (losses[:, centre] - losses[recipe, centre]).mean(axis=1)
     ax.plot(places, fixed, color=colour, linestyle="--", linewidth=0.8)
@@ -149,8 +151,8 @@ def sweeps_message(record: Record) -> str:
         }
         if gains:
             (name, value), most = max(gains.items(), key=lambda item: item[1])
-            said = f"{sweep} {value:g} ({_label(name)})"
-            parts.append(f"{said} gains {most:.3f}" if most > 0 else f"no other {sweep} gains")
+            said = f"{WORDS[sweep]} {value:g} ({_label(name)}) gains {most:.3f}"
+            parts.append(said if most > 0 else f"no other {WORDS[sweep]} gains")
     return f"Around the recipe, in nats at equal tokens: {'; '.join(parts)}"
 
 

@@ -226,7 +226,7 @@ def test_figures_mark_the_best_and_the_rate_in_use() -> None:
     assert list(draw(record)) == ["rates", "sweeps"]
     message = rates_message(record)
     assert "lose at most 0.050 nats" in message and "Muon 0.100 below Adam" in message
-    assert "init 0.5 (0 layers) gains 0.030" in sweeps_message(record)
+    assert "initialisation 0.5 (0 layers) gains 0.030" in sweeps_message(record)
     figure = rates(record)
     for ax, used, low in zip(figure.axes, (4e-2, 2e-2), (3.6, 2.8), strict=True):
         stars = [line for line in ax.lines if line.get_marker() == "*" and len(line.get_xdata())]
