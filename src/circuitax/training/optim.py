@@ -10,6 +10,8 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int
 
+from circuitax.training.muon import muon_direction
+
 
 class Optimizer(Enum):
     """How the step's direction is found; names as written in a config."""
@@ -17,6 +19,7 @@ class Optimizer(Enum):
     sgd = "sgd"
     adam = "adam"
     adamw = "adamw"
+    muon = "muon"
 
 
 class Schedule(Enum):
@@ -32,14 +35,15 @@ class OptimSpec:
     """An optimizer with every setting stated, so that no library's default enters a result.
 
     Attributes:
-        name: ``sgd``, ``adam`` or ``adamw``.
+        name: ``sgd``, ``adam``, ``adamw`` or ``muon`` (`muon.muon_direction`).
         learning_rate: Peak rate, positive; an ensemble may sweep it without compiling again.
-        weight_decay: Decoupled for ``adamw``, added to the gradient for the others; the sources
-            decay every parameter by PyTorch's 0.01, biases too (Optax's default is 1e-4, E17).
+        weight_decay: Decoupled for ``adamw`` and ``muon``, added to the gradient for the others;
+            the sources decay every parameter by PyTorch's 0.01, biases too (Optax's default is
+            1e-4, E17).
         b1: Decay of the mean of gradients (Adam), in [0, 1).
         b2: Decay of the mean of their squares (Adam), in [0, 1).
         eps: Added to the root of that mean, positive.
-        momentum: Momentum of ``sgd``, in [0, 1).
+        momentum: Momentum of ``sgd``, or decay of the mean of gradients of ``muon``; in [0, 1).
         schedule: Shape after the warm-up.
         end_fraction: The last rate over the peak rate (linear, cosine), in [0, 1].
         warmup_steps: Steps of linear rise; the first one is at ``learning_rate / warmup_steps``.
@@ -84,7 +88,7 @@ class OptimSpec:
             raise ValueError(
                 f"clip_norm={self.clip_norm} must be positive, or null for no clipping"
             )
-        if self.momentum and self.name is not Optimizer.sgd:
+        if self.momentum and self.name not in (Optimizer.sgd, Optimizer.muon):
             raise ValueError(f"momentum={self.momentum} must be 0 for {self.name.value}; set b1")
 
 
@@ -93,14 +97,23 @@ def direction(spec: OptimSpec) -> optax.GradientTransformation:
 
     The rate is left out so that it can differ between the members of one compiled ensemble.
 
-    Source: PyTorch's SGD, Adam and AdamW; optax.adamw with its rate taken out.
+    Source: PyTorch's SGD, Adam and AdamW; optax.adamw and optax.contrib.muon with their rates taken
+        out.
     """
     decay = optax.add_decayed_weights(spec.weight_decay)
     adam = optax.scale_by_adam(b1=spec.b1, b2=spec.b2, eps=spec.eps)
+    muon = muon_direction(
+        momentum=spec.momentum,
+        b1=spec.b1,
+        b2=spec.b2,
+        eps=spec.eps,
+        weight_decay=spec.weight_decay,
+    )
     parts = {
         Optimizer.sgd: [decay, optax.trace(spec.momentum)],
         Optimizer.adam: [decay, adam],
         Optimizer.adamw: [adam, decay],
+        Optimizer.muon: [muon],
     }[spec.name]
     if spec.clip_norm is not None:
         parts = [optax.clip_by_global_norm(spec.clip_norm), *parts]

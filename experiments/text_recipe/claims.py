@@ -1,0 +1,96 @@
+"""What is expected of the recipe of the text models, at each depth and beside other optimizers.
+
+All are our own statements, on the default corpus and at equal tokens. The rates in use were chosen
+on root key 77 with one seed a rate (`conf/experiment/text_models.yaml`); these claims are judged on
+another key.
+"""
+
+from dataclasses import replace
+
+from circuitax.records.claims import ClaimSource, at_least, at_most, between
+
+OURS = ClaimSource(
+    "our own statement, the recipe of text_models",
+    n=3,
+    selection="all seeds that stayed finite at the rate in question; differences within seeds",
+    origin="ours",
+)
+RELATION = replace(OURS, kind="shape")
+DEPTHS = {0: "no layers", 1: "one layer", 2: "two layers"}
+TRANSFORMERS = {layers: words for layers, words in DEPTHS.items() if layers}
+
+CLAIMS = (
+    *(
+        OURS.claim(
+            f"recipe-rate-{layers}",
+            f"With {words} the rate in use is as good as any tried: held-out loss at it, less that "
+            "at the best of Adam's rates, nats",
+            at_most(0.02),
+            "a twentieth of what a layer is worth; it was best of three or four on one seed",
+        )
+        for layers, words in DEPTHS.items()
+    ),
+    *(
+        OURS.claim(
+            f"recipe-flat-{layers}",
+            f"With {words} the optimum is flat: what a factor of two from Adam's best rate costs, "
+            "by a parabola in its logarithm, nats",
+            at_most(0.06),
+            "0.04 with one and two layers, 0.004 with none, where rates were chosen",
+        )
+        for layers, words in DEPTHS.items()
+    ),
+    *(
+        RELATION.claim(
+            f"recipe-muon-{layers}",
+            f"With {words} Muon at its best is no better than Adam at its best: what it gains, "
+            "nats",
+            at_most(0.02),
+            "at one rate it was 0.09 nats behind; published gains are of wider models with norms",
+        )
+        for layers, words in TRANSFORMERS.items()
+    ),
+    *(
+        RELATION.claim(
+            f"recipe-adamw-{layers}",
+            f"With {words} decay changes little in so short a training: what AdamW gains at its "
+            "best, nats",
+            between(-0.02, 0.02),
+            "as for rates",
+        )
+        for layers, words in TRANSFORMERS.items()
+    ),
+    RELATION.claim(
+        "recipe-sgd-2",
+        "With two layers plain momentum is far behind: what SGD gains on Adam, each at its best, "
+        "nats",
+        at_most(-0.1),
+        "a relation; embeddings of rare tokens have small gradients",
+    ),
+    OURS.claim(
+        "recipe-warmup",
+        "No other warm-up gains much at its own best rate: the most of any value at any depth, "
+        "nats",
+        at_most(0.02),
+        "as for rates",
+    ),
+    OURS.claim(
+        "recipe-init",
+        "Neither half nor twice the initial maps gain much at their own best rate: the most of "
+        "any value at any depth, nats",
+        at_most(0.02),
+        "as for rates",
+    ),
+    RELATION.claim(
+        "recipe-batch",
+        "A smaller batch gains at equal tokens: the most of any value at any depth, nats",
+        at_least(0),
+        "a relation: twice the steps; half the batch gained 0.008 in three times the tokens",
+    ),
+    RELATION.claim(
+        "recipe-width",
+        "Width gains more than any other dial: the most of any value at any depth, nats",
+        at_least(0.05),
+        "more than what the rate loses within a factor of two",
+    ),
+)
