@@ -1,8 +1,10 @@
 """What is expected of the recipe of the text models, at each depth and beside other optimizers.
 
 All are our own statements, on the default corpus and at equal tokens. The rates in use were chosen
-on root key 77 with one seed a rate (`conf/experiment/text_models.yaml`); these claims are judged on
-another key.
+on root key 77 with one seed a rate (`conf/experiment/text_models.yaml`). A pilot on key 79, two
+seeds and 1.0 million tokens, was seen by its lowest training losses before claims on Muon were
+written: 3.15 and 3.08 nats for Adam with one and two layers, 3.10 and 3.01 for Muon. These claims
+are judged on another key.
 """
 
 from dataclasses import replace
@@ -43,10 +45,9 @@ CLAIMS = (
     *(
         RELATION.claim(
             f"recipe-muon-{layers}",
-            f"With {words} Muon at its best is no better than Adam at its best: what it gains, "
-            "nats",
-            at_most(0.02),
-            "at one rate it was 0.09 nats behind; published gains are of wider models with norms",
+            f"With {words} Muon at its best is better than Adam at its best: what it gains, nats",
+            at_least(0.02),
+            "0.05 and 0.07 in a pilot; at one rate, with larger steps, it had been 0.09 behind",
         )
         for layers, words in TRANSFORMERS.items()
     ),

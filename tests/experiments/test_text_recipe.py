@@ -22,6 +22,7 @@ from circuitax.models.transformer import init_model
 from circuitax.records.record import Record
 from circuitax.training.optim import Optimizer, OptimSpec
 from experiments.text_recipe.best import best_index, best_rate, nearest
+from experiments.text_recipe.claims import CLAIMS
 from experiments.text_recipe.ends import Bench, end_losses, scaled_maps
 from experiments.text_recipe.experiment import Setting, Spec, arm_optim, optim_of, settings
 from experiments.text_recipe.figure import draw, rates, rates_message, sweeps, sweeps_message
@@ -163,6 +164,7 @@ def test_the_recipe_is_that_of_the_text_models(scale: str) -> None:
     assert used.recipe_rates == pytest.approx(rates)
     assert recipe.root.seed != models.root.seed
     if scale == "evening":
+        assert used.seeds >= max(claim.n for claim in CLAIMS) and used.sweep_rates == 3
         same = {"learning_rate": 1.0, "steps": 1000}
         assert replace(used.optim, **same) == replace(there.optim, **same)
         assert (used.batch, used.model, used.task) == (there.batch, there.model, there.task)
