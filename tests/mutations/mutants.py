@@ -344,10 +344,27 @@ MUTANTS = (
         ("tests/training/test_optim.py::test_E17_weight_decay_is_the_sources_and_not_optaxs",),
     ),
     Mutant(
+        "jobs_idle_until_a_timed_experiment_is_alone",
+        "commands/suite.py",
+        "alone and running:\n                continue",
+        "alone and running:\n                return None",
+        ("tests/commands/test_reproduce.py::test_side_by_side",),
+    ),
+    Mutant(
+        "what_an_identity_leaves_may_not_move",
+        "records/agreement.py",
+        'if claim.kind == "identity" else 0.0',
+        'if claim.kind == "" else 0.0',
+        (
+            "tests/records/test_agreement.py::"
+            "test_rounding_that_an_identity_leaves_may_move_within_its_limit",
+        ),
+    ),
+    Mutant(
         "members_of_an_ensemble_share_their_data",
         "training/ensemble.py",
-        "jnp.repeat(groups if impl is None else _of_impl(groups, impl), common)",
-        "jnp.repeat(groups[:1], n_members)",
+        "in_a_row(groups if impl is None else _of_impl(groups, impl), common)",
+        "in_a_row(groups[:1], n_members)",
         ("tests/training/test_ensemble.py::test_common_random_numbers_are_the_same_batches",),
     ),
     Mutant(
