@@ -3,8 +3,9 @@
 dimensions  D* stays near 1/2 while digons are the best filling, then falls. Dotted lines are exact
             changes of the best polytope; digons lie between the inner two. This is refuted if there
             is no shelf at 1/2 between these, or if D* rises.
-features    Features of recognised polytopes have the dimensionality of the polytope. This is
-            refuted if labelled dots are away from their lines.
+features    Recognised polytopes lie at their dimensionality, or below where too many share space.
+            This is refuted if labelled dots are above their lines, or if digons on the plateau are
+            not at 1/2.
 polytopes   What the code calls the components of the feature graph. This is refuted if digons do
             not fill the plateau.
 """
