@@ -278,7 +278,7 @@ def _around(
     return stack_ragged(rows, axis=0)
 
 
-def _dataset(spec: Spec, arms: np.ndarray, sweeps: np.ndarray, near: np.ndarray) -> xr.Dataset:
+def _dataset(spec: Spec, arms: np.ndarray, sweeps: np.ndarray, near: np.ndarray) -> "xr.Dataset":
     names = [name for name, _ in models(spec)]
     last = len(spec.recipe_rates) - 1
     longest = sweeps.shape[2]
