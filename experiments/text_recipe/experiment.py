@@ -286,7 +286,10 @@ def _dataset(spec: Spec, arms: np.ndarray, sweeps: np.ndarray, near: np.ndarray)
     return xr.Dataset(
         {
             "loss": (("model", "optimizer", "rate", "seed"), arms),
-            "learning_rate": (("optimizer", "rate"), stack_ragged(spec.rates, 0, dtype=float)),
+            "learning_rate": (
+                ("optimizer", "rate"),
+                stack_ragged([np.asarray(row) for row in spec.rates], 0, dtype=float),
+            ),
             "recipe_rate": ("model", [spec.recipe_rates[min(i, last)] for i in range(len(names))]),
             "sweep_loss": (("model", "sweep", "value", "near", "seed"), sweeps),
             "near_rate": (("model", "near"), near),

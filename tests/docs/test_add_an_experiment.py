@@ -37,7 +37,9 @@ def typed(
         _, _, module, *arguments = shlex.split(command)
         if module == "experiments.new":
             arguments.append("folder=mine")
-        status = import_module(module).main(arguments)
+        # `experiments.run` imports its command when it is started as a program only.
+        command = "circuitax.commands.run" if module == "experiments.run" else module
+        status = import_module(command).main(arguments)
         return 0 if status is None else status
 
     yield call
