@@ -36,7 +36,6 @@ from experiments.text_recipe.ends import Bench, end_losses
 BUDGET_SECONDS = 120
 EVENING_SECONDS = 1_700  # by speeds of a pilot beside other programs
 PAPER_SECONDS = 5_000_000  # by its work against quick scale; not run
-LONGEST_CHUNK = 10  # steps; an ensemble has up to some twenty members
 
 
 class Setting(NamedTuple):
