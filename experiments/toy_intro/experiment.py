@@ -52,7 +52,8 @@ class Spec:
         seeds: Independent initialisations and data streams, at least 1; the same in every cell, so
             that cells are compared in pairs.
         chunk: Steps between two checkpoints of the progress, a divisor of ``optim.steps``.
-        restarts: Random starts of the exact optimum in each cell, at least 1.
+        restarts: Random starts of the exact optimum in each cell; 0 leaves the optimum out, which
+            is most of the time of a small run with many features.
         crossover_points: Densities at which digons and pentagon are followed, at least 2.
     """
 
@@ -66,7 +67,8 @@ class Spec:
     crossover_points: int = 21
 
     def __post_init__(self) -> None:
-        require_at_least(self, 1, "seeds", "chunk", "restarts")
+        require_at_least(self, 1, "seeds", "chunk")
+        require_at_least(self, 0, "restarts")
         require_at_least(self, 2, "crossover_points")
         require_divides(self, "chunk", "optim.steps")
         networks = self.seeds * len(self.task.sparsity) * len(self.task.importance_base)
@@ -98,11 +100,12 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     members = in_every_seed(hyper, spec.seeds)
     if spec.model.kind is ToyKind.tied and spec.model.output is Activation.relu:
         loss = lab.stage("exact", exact_losses, trained.models, *members)
-        optimum = lab.stage("optimum", _optimum, derive(key, "optimum"), spec, hyper)
-        for name, value in optimum.items():
-            shape = value.shape[1:]  # of a loss, of biases, or of weights
-            dims = CELL + WEIGHTS[len(WEIGHTS) - len(shape) :]
-            arrays[name] = (dims, value.reshape(cells + shape))
+        if spec.restarts > 0:
+            optimum = lab.stage("optimum", _optimum, derive(key, "optimum"), spec, hyper)
+            for name, value in optimum.items():
+                shape = value.shape[1:]  # of a loss, of biases, or of weights
+                dims = CELL + WEIGHTS[len(WEIGHTS) - len(shape) :]
+                arrays[name] = (dims, value.reshape(cells + shape))
         if (n, m) == (5, 2):
             coords["crossover_density"] = np.linspace(0.14, 0.26, spec.crossover_points)
             branches = lab.stage("crossover", _branches, spec, coords["crossover_density"])
@@ -130,7 +133,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     notes = {
         "loss": "sum over features of the expected error, whatever convention was trained",
         "selection": RULE,
-        "ragged": ["hidden"],
+        "ragged": ["hidden", "feature"],
         "members": trained.divergence,
         "data": "one stream a seed, shared by all cells; seeds are independent",
         "convention": spec.convention.value,

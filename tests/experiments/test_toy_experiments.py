@@ -36,6 +36,7 @@ INTRO = Path(__file__).parents[2] / "results" / "toy_intro" / "accepted"
         (kgons, {"max_k": 13}, "max_k=13 must be from 6 to 12"),
         (kgons, {"max_features": 7}, "max_features=7 must be at least max_k=8"),
         (toy_intro, {"seeds": 0}, "seeds=0 must be at least 1"),
+        (toy_intro, {"restarts": -1}, "restarts=-1 must be at least 0"),
         (toy_intro, {"crossover_points": 1}, "crossover_points=1 must be at least 2"),
         (toy_intro, {"chunk": 7}, "chunk=7 must divide optim.steps="),
         (toy_phase, {"exact_grid": 1}, "exact_grid=1 must be at least 2"),
@@ -97,12 +98,19 @@ def test_digons_are_counted_by_opposite_directions() -> None:
     assert toy_intro_measures.measure(record).estimates["T2-digons"].value == 1
 
 
-def test_runs_of_other_sizes_say_why_they_settle_nothing() -> None:
-    record = Record.load(INTRO)
-    small = record.data.drop_vars(["digon_loss", "pentagon_loss", "crossover_density"])
-    measured = toy_intro_measures.measure(Record(small))
+@pytest.mark.parametrize(
+    "gone",
+    [
+        ["digon_loss", "pentagon_loss", "crossover_density"],
+        [f"optimum_{name}" for name in ("loss", "error", "reached", "W", "b")],
+    ],
+)
+def test_runs_without_what_the_claims_read_say_why_they_settle_nothing(gone: list[str]) -> None:
+    record = Record(Record.load(INTRO).data.drop_vars(gone))
+    measured = toy_intro_measures.measure(record)
+    assert ("loss" in toy_intro_figure.draw(record)) == ("digon_loss" in gone)
     assert not measured.estimates and set(measured.not_run.values()) == {
-        "this run has other sizes, importances or sparsities"
+        "this run has other sizes, importances or sparsities, or no exact optimum"
     }
 
 
