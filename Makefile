@@ -1,7 +1,7 @@
 # Two commands do everything: `make reproduce` and `make test`. Every target sets up .venv by itself.
 #   JAX=cuda13 or JAX=tpu installs the matching accelerator build.
 #   SCALE=tiny|quick|evening|paper and ONLY=a,b narrow what is reproduced; AGAIN=1 computes it again;
-#   JOBS=2 computes two experiments side by side.
+#   JOBS=1 computes one experiment at a time; two are side by side wherever there are two cores.
 .DEFAULT_GOAL := help
 .PHONY: help reproduce test lint types unit thorough slowlist mutants accept benchmark docs venv constraints clean smollm2 slurm
 PY := .venv/bin/python
@@ -9,7 +9,7 @@ JAX ?=
 SCALE ?= quick
 ONLY ?=
 AGAIN ?=
-JOBS ?= 1
+JOBS ?= $(if $(filter 1,$(shell nproc 2>/dev/null)),1,2)
 comma := ,
 PYTEST = $(PY) -m pytest -n auto --maxprocesses=4 --dist loadfile --no-loadscope-reorder
 EXTRAS := dev$(if $(JAX),$(comma)$(JAX))

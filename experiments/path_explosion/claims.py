@@ -110,7 +110,7 @@ CLAIMS = (
     OWN.claim(
         "ledger-positions",
         "The share in which it proves the same of paths of heads and positions (ten "
-        "thousand million at quick scale)",
+        "thousand million in six layers)",
         at_least(0.6),
         "as ledger-complete; a pilot with another key proved 3 of 3",
     ),

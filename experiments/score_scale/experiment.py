@@ -29,7 +29,7 @@ from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.language import NextToken, text_losses
 from circuitax.training.optim import OptimSpec
 
-BUDGET_SECONDS = 90
+BUDGET_SECONDS = 60
 EVENING_SECONDS = 450  # 880 were measured beside other programs
 PAPER_SECONDS = 8_400  # by its work against quick scale; not run
 SCALES = ("1/sqrt(d_k)", "1")

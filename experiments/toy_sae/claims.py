@@ -39,7 +39,7 @@ CLAIMS = (
         at_least(0.9),
         "near 1 in a band of penalties",
         printed="mean max cosine near 1 in a band of penalties, 512 features in 256 dimensions",
-        explanation="The penalties of quick scale, 0.01 to 0.1, are below the band, at most 0.69 "
+        explanation="Penalties up to 0.1, as at quick scale, are below the band, at most 0.69 "
         "there; those of evening scale reach it",
     ),
     OURS.claim(

@@ -217,7 +217,8 @@ class Slowly:
     running: list[str] = []  # noqa: RUF012
     seen: dict[str, set[str]] = {}  # noqa: RUF012
 
-    def __init__(self, command: list[str], **pipes: int) -> None:
+    def __init__(self, command: list[str], env: dict[str, str], **pipes: int) -> None:
+        assert env["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false" and env["PATH"]
         self.name, self.left = command[3].removeprefix("experiment="), 3
         self.stdout = io.BytesIO(f"working on {self.name}\nhalf a line".encode())
         Slowly.running.append(self.name)

@@ -26,7 +26,7 @@ VALUES = {
     "JAX": ("cuda13", "tpu"),
     "SCALE": ("tiny", "quick", "evening", "paper"),
     "AGAIN": "1",
-    "JOBS": "2",
+    "JOBS": ("1", "2"),
 }
 
 

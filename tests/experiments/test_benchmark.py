@@ -440,14 +440,18 @@ for job in range(4):
 
 def test_growth_is_read_from_the_sweeps_that_were_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     found = iter([sweep.Sweep(3.0, 1.2, 0.3, 10, 1.5), sweep.Sweep(2.0, 1.0, 0.4, 700, 40.0)])
-    monkeypatch.setattr(sweep, "sweep", lambda: next(found))
+    plain = sweep.Sweep(1.0, 0.5, 0.2, 5, 0.5)
+    monkeypatch.setattr(
+        sweep, "sweep", lambda restarts=sweep.RESTARTS: next(found) if restarts else plain
+    )
     monkeypatch.setattr(sweep, "imports_alone", lambda experiment: 2.0)
     with ExitStack() as stack:
-        seconds, maps, megabytes = sweep.cases(stack)
-    assert [seconds.ours(), seconds.ours()] == [3.0, 2.0]
+        seconds, without_optimum, maps, megabytes = sweep.cases(stack)
+    assert [seconds.ours(), seconds.ours(), without_optimum.ours()] == [3.0, 2.0, 1.0]
     assert (maps.ours(), megabytes.ours()) == (700.0, 40.0)
-    (floor,) = seconds.floors.values()
-    assert floor() == pytest.approx(2.0 / sweep.JOBS + 1.0)
+    for case, compiling in ((seconds, 1.0), (without_optimum, 0.5)):
+        (floor,) = case.floors.values()
+        assert floor() == pytest.approx(2.0 / sweep.JOBS + compiling)
     want = {"compiling": 0.45, "drawing": 0.15, "all else, from the start to the checks": 0.4}
     assert seconds.parts() == pytest.approx(want)
 

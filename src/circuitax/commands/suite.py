@@ -1,6 +1,7 @@
 """Experiments one after the other, or side by side: each in a process of its own."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -124,8 +125,11 @@ class _Child:
         # A terminal's Ctrl-C reaches this process alone, which passes every signal on as SIGTERM.
         with withheld([signal.SIGINT]):
             if named:
-                pipe = subprocess.PIPE
-                self.process = subprocess.Popen(command, stdout=pipe, stderr=subprocess.STDOUT)
+                # Two processes on one GPU: none takes most of its memory at the start.
+                shared = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", **os.environ}
+                self.process = subprocess.Popen(
+                    command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=shared
+                )
                 told = self.process.stdout or ()
                 self._copying = threading.Thread(target=_copy_named, args=(told, name), daemon=True)
                 self._copying.start()
