@@ -61,7 +61,8 @@ def scores(record: Record) -> Figure:
         Line2D([], [], marker="+", linestyle="", color=PINK, label="APD, as printed"),
     ]
     small, *_, large = record.data.cosine.count("seed").values
-    title = f"dots: {small} and {large} seeds, each its own target; bars: mean, t interval 95 %"
+    n = f"{small}" if small == large else f"{small} and {large}"
+    title = f"dots: {n} seeds, each its own target; bars: mean, t interval 95 %"
     figure.legend(handles=marks, loc="outside lower center", ncols=5, title=title)
     letter_panels(axes[0])
     ends = record.data.cosine.mean("seed").values
