@@ -41,7 +41,7 @@ from experiments.text_superposition.weights import (
 )
 
 BUDGET_SECONDS = 170
-EVENING_SECONDS = 600
+EVENING_SECONDS = 500
 PAPER_SECONDS = 6_500
 
 

@@ -31,14 +31,16 @@ _WIDE = 10.0  # ratio of largest to smallest number from which an axis is logari
 
 
 def features(data: xr.Dataset, notes: Mapping[str, Any]) -> Figure:
-    """One row a model: pairs of features, and two numbers of them beside tokens and neurons.
+    """Overlaps of features, and two numbers of them beside tokens and neurons.
+
+    Each model has a row of panels.
 
     Args:
         data: Of the record.
         notes: Of the record, which has features of one model at least.
     """
     names = [name for name, stem in FEATURE.items() if f"{stem}s" in notes]
-    figure, axes = new_figure(len(names), 3, width=PAGE, height=0.6 + 2.6 * len(names))
+    figure, axes = new_figure(len(names), 3, width=PAGE, height=0.6 + 2.9 * len(names))
     for row, name in zip(axes, names, strict=True):
         left, middle, right = row
         _tail(left, data, name)
@@ -61,10 +63,13 @@ def _said(data: xr.Dataset, about: Mapping[str, Any], name: str) -> str:
     stem = FEATURE[name]
     dead = float(data[f"{stem}_dead"].mean())
     error = float((data[f"{stem}_error"] / data[f"{stem}_components_error"]).mean())
+    alike, by_chance = (float(data[f"{stem}_{which}agreement"].mean()) for which in ("", "null_"))
     return (
         f"{NAMES[name]}: {about['seeds']} autoencoders of {about['width']} latents in "
         f"{about['dim']} dimensions, {100 * dead:.0f} % dead; {about['active']} on at a time "
-        f"leave {error:.2f} of the error of as many principal components"
+        f"leave {error:.2f} of the error of as many principal components;\n"
+        f"largest cosine with a feature of another autoencoder {alike:.2f} (mean), "
+        f"of random directions {by_chance:.2f}"
     )
 
 
@@ -106,7 +111,7 @@ def _tail(ax: Axes, data: xr.Dataset, name: str) -> None:
     law = data.law.sel(group=f"{name} tokens").values
     shown = np.where(law > 1e-9, law, np.nan)
     ax.plot(data.multiple, shown, color=GREY, linewidth=2.5, alpha=0.6, label="random (law)")
-    ax.set(yscale="log", ylim=(1e-6, 1e4), xlabel="|cosine| · √d")  # room for the legend
+    ax.set(yscale="log", ylim=(1e-6, 1e6), xlabel="|cosine| · √d")  # room for the legend
     ax.set_ylabel(f"{NAMES[name]}\nshare of pairs above")
     ax.legend(fontsize=6, loc="upper right")
 

@@ -192,6 +192,7 @@ def test_features_are_drawn_beside_tokens() -> None:
     said = drawn.get_supxlabel()
     assert "our text model: 8 autoencoders of 256 latents in 64 dimensions, 2 % dead" in said
     assert "SmolLM2-135M: 8 autoencoders" in said and "leave 0.40 of the error" in said
+    assert said.count("another autoencoder 0.80 (mean), of random directions 0.40") == 2
     message = drawn.get_suptitle().replace("\n", " ")
     assert "1.50 times the interference of random directions, and 0.80 of their dim" in message
     assert message.endswith("those of SmolLM2-135M 3.00 and 0.40")
