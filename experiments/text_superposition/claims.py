@@ -39,6 +39,11 @@ FEATURES = replace(
     "batches",
     opening="Features of our text model, as TopK finds them in its stream: ",
 )
+SMOLLM2_FEATURES = replace(
+    FEATURES,
+    selection="one model; all autoencoders that stayed finite, each with its own start and batches",
+    opening="Features of SmolLM2, as TopK finds them in its stream: ",
+)
 
 CLAIMS = (
     BOUND.claim(
@@ -204,5 +209,30 @@ CLAIMS = (
         "that of random directions",
         at_least(0.2),
         "features are of the model, and not of the start",
+    ),
+    BOUND.claim(
+        "smollm2-features-welch",
+        "Features of SmolLM2: no dictionary has a mean square overlap below the square of the "
+        "Welch bound (least ratio)",
+        at_least(1 - 1e-4),
+        selection="all autoencoders, raw and centred",
+    ),
+    SMOLLM2_FEATURES.claim(
+        "smollm2-features-above-random",
+        "mean square overlap, centred, over that of as many random directions",
+        at_least(1.1),
+        "a tenth, as of our text model",
+    ),
+    SMOLLM2_FEATURES.claim(
+        "smollm2-features-tail",
+        "share of pairs that overlap by more than 3/√d, centred, over that of random directions",
+        at_least(1.5),
+        "half as many again, as of our text model",
+    ),
+    SMOLLM2_FEATURES.claim(
+        "smollm2-features-dims",
+        "dimensions in use, the sum of D_i over that of random directions",
+        at_most(1),
+        "a relation, as of our text model",
     ),
 )

@@ -2,7 +2,8 @@
 
 A transformer has more tokens and neurons than dimensions. Their directions are compared with as
 many random ones: how large overlaps are, how heavy their tail is, and how many dimensions each
-feature has. All is measured twice: on the rows as they are, and with their mean taken off.
+feature has. All is measured twice: on the rows as they are, and with their mean taken off. The same
+is measured of features, which sparse autoencoders find in the stream halfway through each model.
 """
 
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from jaxtyping import Array, Float, Key
 
 from circuitax.data.fingerprint import ABSENT, fingerprint
 from circuitax.kernel.keys import derive, member_keys
-from circuitax.kit.checks import require_at_least
+from circuitax.kit.checks import require_at_least, require_equal
 from circuitax.kit.real_model import RANDOM
 from circuitax.lab.lab import Lab
 from circuitax.models.smollm2 import HOW, has_smollm2, smollm2_file
@@ -26,8 +27,9 @@ from circuitax.projection.overlaps import mean_overlaps, overlap_shares
 from circuitax.projection.packing_bounds import welch_bound
 from circuitax.records.record import Record
 from circuitax.superposition.many_features import dimensionality_of_rows
-from experiments.text_superposition.features import FeatureSpec, features, own_text
-from experiments.text_superposition.levels import LEVELS, MULTIPLES, TAIL
+from experiments.text_superposition.features import FeatureSpec, features
+from experiments.text_superposition.levels import FEATURE, LEVELS, MULTIPLES, TAIL
+from experiments.text_superposition.stream_vectors import own_text
 from experiments.text_superposition.weights import (
     OURS,
     REAL,
@@ -38,8 +40,9 @@ from experiments.text_superposition.weights import (
     own_weights,
 )
 
-BUDGET_SECONDS = 130
-PAPER_SECONDS = 130
+BUDGET_SECONDS = 170
+EVENING_SECONDS = 500
+PAPER_SECONDS = 6_500
 
 
 @dataclass(frozen=True)
@@ -53,17 +56,20 @@ class Spec:
             and dimensionalities are always of all rows.
         draws: Random sets of each shape, and random choices of rows; at least 2.
         features: How features of our text model are found.
+        smollm2_features: How those of SmolLM2 are found, by as many autoencoders.
     """
 
     weights: str = REAL
     most: int = 4096
     draws: int = 8
     features: FeatureSpec = field(default_factory=FeatureSpec)
+    smollm2_features: FeatureSpec = field(default_factory=FeatureSpec)
 
     def __post_init__(self) -> None:
         if self.weights not in (REAL, RANDOM):
             raise ValueError(f"weights={self.weights!r} must be {REAL} or {RANDOM}")
         require_at_least(self, 2, "most", "draws")
+        require_equal(self, "features.seeds", "smollm2_features.seeds", why="they share an axis")
 
     def outside_inputs(self) -> dict[str, str]:
         """Checksums of the weights and the text, so that others make another run."""
@@ -162,13 +168,22 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         "pairs": f"of {spec.most} rows, another choice in each draw, where a set has more",
         "ours": "one member of the full transformer of text_models, after training, half precision",
     }
-    if OURS in models:
+    # Each model's part has a key of its own: one that is absent changes no number of the other.
+    specs = {OURS: spec.features, SMOLLM2: spec.smollm2_features}
+    for name, model in models.items():
+        stem = FEATURE[name]
         found_features, about = features(
-            lab, spec.features, models[OURS], derive(key, "features"), spec.weights == RANDOM
+            lab, specs[name], name, model, derive(key, f"{stem}s"), spec.weights == RANDOM
         )
-        arrays |= found_features
-        notes["features"] = about
+        for what, (axes, values) in found_features.items():
+            arrays[f"{stem}_{what}"] = (_own_chunks(axes, name), values)
+        notes[f"{stem}s"] = about
     return Record(data=xr.Dataset(arrays, coords), notes=notes)
+
+
+def _own_chunks(axes: tuple[str, ...], name: str) -> tuple[str, ...]:
+    """Axes whose chunks are those of one model, as models train for different times."""
+    return axes if name == OURS else tuple(f"{name}_{a}" if a == "chunk" else a for a in axes)
 
 
 def _stack(found: list[dict[str, np.ndarray]], name: str) -> np.ndarray:

@@ -5,46 +5,32 @@ tails       How often two directions overlap by more than a threshold, as they a
             chance where the dashed curves leave the grey one.
 layers      Mean square overlap over that of random directions, by layer of SmolLM2, and how many
             dimensions features have, beside random ones.
-features    Features that autoencoders find in our text model interfere more than random directions,
-            and have fewer dimensions. Their overlaps beside those of tokens and neurons, and the
-            sums of their dimensionalities. This is refuted if pink dots lie on the dotted lines.
+features    Features that autoencoders find in each model interfere more than random directions, and
+            have fewer dimensions. Their overlaps beside those of tokens and neurons, and the sums
+            of their dimensionalities. This is refuted if pink dots lie on the dotted lines.
 """
-
-from typing import Any
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from circuitax.figures.marks import (
-    interval_bars,
-    mean_curve,
-    reference_line,
-    seed_dots,
-    tilted_labels,
-)
-from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE, PINK
+from circuitax.figures.marks import reference_line, tilted_labels
+from circuitax.figures.palette import GREY, PINK
 from circuitax.figures.style import PAGE, headline, letter_panels, new_figure, styled
-from circuitax.records.estimate import mean_of_finite
 from circuitax.records.record import Record
+from experiments.text_superposition.figure_features import KINDS, NAMES, features
 
-NAMES = {"ours": "our text model", "smollm2": "SmolLM2-135M"}
 SHORT = {"ours": "ours", "smollm2": "SmolLM2"}
-KINDS = {
-    "tokens": (BLUE, "tokens"),
-    "read": (ORANGE, "neurons read"),
-    "write": (GREEN, "neurons write"),
-}
 GATE = ("gate", PINK, "gates read")
 
 
 @styled
 def draw(record: Record) -> dict[str, Figure]:
-    """Two figures, and a third where features of our model were looked for."""
+    """Two figures, and a third where features were looked for."""
     drawn = {"tails": tails(record), "layers": layers(record)}
     if "features" in record.notes:
-        drawn["features"] = features(record)
+        drawn["features"] = features(record.data, record.notes)
     return drawn
 
 
@@ -196,101 +182,3 @@ def _dims(ax: Axes, data: xr.Dataset, models: list[str]) -> None:
     ax.set(ylabel="$D_i$ · n / d", title="dimensions a feature has")
     shown = "dot: median\nbars: 50 and 90 % of features\nwhite: centred\ngrey: random, median"
     ax.text(0.03, 0.04, shown, transform=ax.transAxes, fontsize=6)
-
-
-def features(record: Record) -> Figure:
-    """Overlaps of features, and two numbers of them beside tokens and neurons."""
-    data, notes = record.data, record.notes["features"]
-    figure, axes = new_figure(1, 3, width=PAGE, height=3.2)
-    left, middle, right = axes[0]
-    _feature_tail(left, data)
-    kinds = {**KINDS, "features": (PINK, "features")}
-    for ax, measured in ((middle, "mean_square"), (right, "dimensionality_sum")):
-        for place, (kind, (colour, _)) in enumerate(kinds.items()):
-            for centred, shift in ((False, -0.18), (True, 0.18)):
-                values = _kind_over_random(data, kind, measured, centred)
-                mark: dict[str, Any] = {"markerfacecolor": "white"} if centred else {}
-                seed_dots(ax, place + shift, values, colour, half_width=0.1, size=5, opacity=0.4)
-                if kind == "features" and np.isfinite(values).any():
-                    found = [mean_of_finite(values)]
-                    interval_bars(
-                        ax, [place + shift], found, colour=colour, fmt="o", markersize=4, **mark
-                    )
-                else:
-                    ax.plot(place + shift, values.mean(), "o", color=colour, markersize=4, **mark)
-        tilted_labels(ax, [label for _, label in kinds.values()])
-        reference_line(ax, y=1, label="random directions")
-        ax.set_xlim(-0.5, len(kinds) - 0.5)
-    dim = notes["dim"]
-    bound = data.feature_welch**2 / data.feature_null_mean_square.sel(centred=False)
-    reference_line(
-        middle,
-        y=float(bound.mean()),
-        label="least possible for features (Welch)",
-        style="dashed",
-        colour=PINK,
-    )
-    middle.set(ylabel="mean square overlap / random", title="interference")
-    right.set(ylabel="Σ $D_i$ / random", title="dimensions in use")
-    most = dim / float(data.feature_null_dimensionality_sum.sel(centred=False).mean())
-    label = "all dimensions, for features"
-    reference_line(right, y=most, label=label, style="dashed", colour=PINK)
-    for ax in (middle, right):
-        ax.set_ylim(0, 1.3 * ax.get_ylim()[1])  # room for the legend
-        ax.legend(fontsize=6, loc="upper left")
-    dead = float(data.feature_dead.mean())
-    said = (
-        f"{notes['width']} latents in {dim} dimensions, {notes['active']} on at a time, "
-        f"{100 * dead:.0f} % dead; {notes['seeds']} autoencoders on one model.\n"
-        "Small dots: autoencoders, or layers; white: centred; bars: t interval 95 %"
-    )
-    figure.supxlabel(said, fontsize=6)
-    letter_panels(axes[0])
-    overlap, used = (
-        float(np.nanmean(_kind_over_random(data, "features", measured, True)))
-        for measured in ("mean_square", "dimensionality_sum")
-    )
-    headline(
-        figure,
-        f"Features of our text model have {overlap:.2f} times the interference of random "
-        f"directions, and {used:.2f} of their dimensions",
-    )
-    return figure
-
-
-def _feature_tail(ax: Axes, data: xr.Dataset) -> None:
-    """Tails of features and tokens of our model, and the law."""
-    for centred, style in ((False, "solid"), (True, "dashed")):
-        how = "centred" if centred else "as they are"
-        tokens = data.above.sel(group="ours tokens", centred=centred).values
-        shown = np.where(tokens > 0, tokens, np.nan)
-        ax.plot(data.multiple, shown, color=BLUE, linestyle=style, label=f"tokens, {how}")
-        rows = data.feature_above.sel(centred=centred).transpose("multiple", "seed").values
-        mean_curve(
-            ax,
-            data.multiple,
-            rows[:, np.isfinite(rows).all(axis=0)],
-            PINK,
-            linestyle=style,
-            label=f"features, {how}",
-            least=1e-6,
-        )
-    law = data.law.sel(group="ours tokens").values
-    shown = np.where(law > 1e-9, law, np.nan)
-    ax.plot(data.multiple, shown, color=GREY, linewidth=2.5, alpha=0.6, label="random (law)")
-    ax.set(yscale="log", ylim=(1e-6, 1.5), xlabel="|cosine| · √d", ylabel="share of pairs above")
-    ax.set_title("pairs")
-    ax.set_ylim(top=1e4)  # room for the legend
-    ax.legend(fontsize=6, loc="upper right")
-
-
-def _kind_over_random(data: xr.Dataset, kind: str, measured: str, centred: bool) -> np.ndarray:
-    """A number over that of random directions: one for each autoencoder, or for each layer."""
-    if kind == "features":
-        null = data[f"feature_null_{measured}"].sel(centred=False)
-        values: Any = data[f"feature_{measured}"].sel(centred=centred) / null
-    else:
-        chosen = (data.model == "ours").values & (data.kind == kind).values
-        sets = data.isel(set=np.flatnonzero(chosen))
-        values = sets[measured].sel(centred=centred) / sets[f"null_{measured}"].mean("draw")
-    return np.asarray(values)

@@ -1,4 +1,4 @@
-"""Quantiles and thresholds that all sets of directions are measured at."""
+"""What records share: quantiles and thresholds of all sets of directions, names of features."""
 
 import numpy as np
 
@@ -7,3 +7,5 @@ LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 # that claims are about, kept for each draw.
 MULTIPLES = np.linspace(0, 8, 33)
 TAIL = 3.0
+# How arrays of each model's features begin; with an s, the key of their notes and random draws.
+FEATURE = {"ours": "feature", "smollm2": "smollm2_feature"}

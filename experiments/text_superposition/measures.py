@@ -8,7 +8,7 @@ from circuitax.records.estimate import Estimate, exact, mean_estimate
 from circuitax.records.measured import Measured
 from circuitax.records.record import Record
 from experiments.text_superposition.claims import CLAIMS
-from experiments.text_superposition.levels import TAIL
+from experiments.text_superposition.levels import FEATURE, TAIL
 
 TOKENS = "smollm2 tokens"
 
@@ -29,10 +29,15 @@ def measure(record: Record) -> Measured:
         found["ours-nearer-random"] = mean_estimate(theirs / own)
     if "features" in notes:
         found |= features(data)
+    if "smollm2_features" in notes:
+        found |= smollm2_features(data)
     not_run = unmet_rest(CLAIMS, found, f"no weights: {notes['missing']}")
     if "features" not in notes:
         of_features = [claim for claim in CLAIMS if claim.id.startswith("features-")]
         not_run |= unmet_rest(of_features, found, "no weights of our text model in this run")
+    if not notes["missing"]:
+        theirs = [claim for claim in CLAIMS if claim.id.startswith("smollm2-features-")]
+        not_run |= unmet_rest(theirs, found, "no features of SmolLM2 in this run")
     return Measured(found, {}, not_run)
 
 
@@ -82,28 +87,54 @@ def ours(data: xr.Dataset) -> dict[str, Estimate]:
 
 def features(data: xr.Dataset) -> dict[str, Estimate]:
     """Features of our text model, dictionary by dictionary."""
-    each = data[[name for name in data.variables if str(name).startswith("feature_")]]
-    each = each.isel(seed=np.flatnonzero(np.isfinite(each.feature_error.values)))
-    centred = each.sel(centred=True)
+    each = _dictionaries(data, "ours")
+    over = _features_over_random(each)
+    tokens = _over_random(_of(data, "ours", "tokens"))[0].mean()
+    dims = data.dim.values[(data.model == "ours").values & (data.kind == "tokens").values][0]
+    used = (each.dimensionality_sum / dims).max()
+    return {
+        **_of_dictionaries(each, "features"),
+        "features-dims-bound": exact(used, each.sizes["seed"]),
+        "features-error": mean_estimate(each.error / each.components_error),
+        "features-dead": mean_estimate(each.dead),
+        "features-above-tokens": mean_estimate(over / tokens),
+        "features-agree": mean_estimate(each.agreement - each.null_agreement),
+    }
+
+
+def smollm2_features(data: xr.Dataset) -> dict[str, Estimate]:
+    """Features of SmolLM2, dictionary by dictionary."""
+    return _of_dictionaries(_dictionaries(data, "smollm2"), "smollm2-features")
+
+
+def _dictionaries(data: xr.Dataset, model: str) -> xr.Dataset:
+    """Arrays of the dictionaries of a model, without the ones that diverged."""
+    stem = f"{FEATURE[model]}_"
+    names = [str(name) for name in data.variables if str(name).startswith(stem)]
+    each = data[names].rename({name: name.removeprefix(stem) for name in names})
+    return each.isel(seed=np.flatnonzero(np.isfinite(each.error.values)))
+
+
+def _of_dictionaries(each: xr.Dataset, name: str) -> dict[str, Estimate]:
+    """What is claimed of the features of every model."""
     # The null as it is: what is taken off a random set is no more than its own error.
     null = each.sel(centred=False)
-    over = (centred.feature_mean_square / null.feature_null_mean_square).values
-    tokens = _over_random(_of(data, "ours", "tokens"))[0].mean()
-    n = each.sizes["seed"]
-    dims = data.dim.values[(data.model == "ours").values & (data.kind == "tokens").values][0]
+    tail = each.sel(centred=True)["tail"] / null.null_tail
+    used = null.dimensionality_sum / null.null_dimensionality_sum
+    welch = (each.mean_square / each.welch**2).min()
     return {
-        "features-welch": exact((each.feature_mean_square / each.feature_welch**2).min(), n),
-        "features-dims-bound": exact((each.feature_dimensionality_sum / dims).max(), n),
-        "features-error": mean_estimate(each.feature_error / each.feature_components_error),
-        "features-dead": mean_estimate(each.feature_dead),
-        "features-above-random": mean_estimate(over),
-        "features-tail": mean_estimate(centred.feature_tail / null.feature_null_tail),
-        "features-dims": mean_estimate(
-            null.feature_dimensionality_sum / null.feature_null_dimensionality_sum
-        ),
-        "features-above-tokens": mean_estimate(over / tokens),
-        "features-agree": mean_estimate(each.feature_agreement - each.feature_null_agreement),
+        f"{name}-welch": exact(welch, each.sizes["seed"]),
+        f"{name}-above-random": mean_estimate(_features_over_random(each)),
+        f"{name}-tail": mean_estimate(tail),
+        f"{name}-dims": mean_estimate(used),
     }
+
+
+def _features_over_random(each: xr.Dataset) -> np.ndarray:
+    """Mean square overlap of each dictionary, centred, over that of a random one."""
+    null = each.null_mean_square.sel(centred=False)
+    ratio: np.ndarray = (each.mean_square.sel(centred=True) / null).values
+    return ratio
 
 
 def _of(data: xr.Dataset, model: str, kind: str, centred: bool = True) -> xr.Dataset:

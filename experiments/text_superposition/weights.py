@@ -10,6 +10,7 @@ from jaxtyping import Array
 
 from circuitax.circuits.folding import fold_read
 from circuitax.config.catalogue import checkout
+from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kit.kept_models import KeptModels
@@ -57,7 +58,10 @@ def open_models(weights: str, key: jax.Array) -> dict[str, Model]:
         key: For random ones.
     """
     if weights == RANDOM:
-        return {OURS: open_weights(RANDOM, key)}
+        return {
+            OURS: open_weights(RANDOM, key),
+            SMOLLM2: open_weights(RANDOM, derive(key, SMOLLM2)),
+        }
     found = {}
     if own_weights().is_file():
         found[OURS] = KeptModels.of_run(accepted_run()).published(FULL)[1]
