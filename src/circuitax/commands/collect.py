@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from omegaconf import OmegaConf
 
-from circuitax.commands.options import one_of, read_options, refuse, wanted
+from circuitax.commands.options import disk_in_one_line, one_of, read_options, refuse, wanted
 from circuitax.config.catalogue import Entry, discover
 from circuitax.config.scale import SCALES
 from circuitax.lab.drawing import draw_figures
@@ -40,6 +40,7 @@ An experiment whose figures define draw_sweep(record) has the sweep drawn.
 OPTIONS = {"experiment": "", "sweep": "latest", "over": "", "scale": "", "missing": "fail"}
 
 
+@disk_in_one_line
 def main(arguments: list[str] | None = None) -> int:
     """Merge and say what came of it; exit status 2 when runs are missing or do not fit."""
     typed = sys.argv[1:] if arguments is None else arguments

@@ -2,7 +2,7 @@
 
 import sys
 
-from circuitax.commands.options import refuse
+from circuitax.commands.options import disk_in_one_line, refuse
 from circuitax.config.catalogue import discover
 from circuitax.lab.drawing import draw_figures
 from circuitax.lab.runs import named_runs, provenance, require_whole, shown
@@ -14,6 +14,7 @@ RUN is a run's folder, NAME/RUN below results/, or an experiment's NAME for all 
 """
 
 
+@disk_in_one_line
 def main(arguments: list[str] | None = None) -> int:
     """Draw each run; exit status 1 when a figure fails, 2 when a run is missing or damaged."""
     typed = sys.argv[1:] if arguments is None else arguments
