@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from circuitax.lab import runs
-from circuitax.lab.places import about_the_place, require_results
+from circuitax.lab.places import about_the_place, in_one_line, require_results
 
 
 def test_the_results_folder_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,3 +66,9 @@ def test_a_name_that_is_too_long_is_cut() -> None:
 
 def test_other_errors_are_none_of_the_disk() -> None:
     assert about_the_place(FileNotFoundError(errno.ENOENT, "no such file", "weights")) == ""
+
+
+def test_any_error_is_one_line_that_says_what_it_is() -> None:
+    place = OSError(errno.EACCES, "Permission denied", "/a/figures")
+    assert in_one_line(place) == about_the_place(place) != ""
+    assert in_one_line(KeyError("position")) == "KeyError: 'position'"

@@ -12,6 +12,7 @@ from circuitax.commands.options import disk_in_one_line, one_of, read_options, r
 from circuitax.config.catalogue import Entry, discover
 from circuitax.config.scale import SCALES
 from circuitax.lab.drawing import draw_figures
+from circuitax.lab.places import in_one_line
 from circuitax.lab.runs import (
     finished_runs,
     provenance,
@@ -70,7 +71,7 @@ def main(arguments: list[str] | None = None) -> int:
         for path in draw_figures(folder, entries[name], "draw_sweep"):
             print(shown(path))
     except Exception as error:  # the data are kept
-        print(f"error: figures failed: {type(error).__name__}: {error}", file=sys.stderr)
+        print(f"error: figures failed: {in_one_line(error)}", file=sys.stderr)
         return 1
     return 0
 

@@ -23,7 +23,7 @@ from circuitax.kernel.keys import derive
 from circuitax.lab.busy import Busy, held
 from circuitax.lab.drawing import draw_figures, up_to_date
 from circuitax.lab.lab import Lab
-from circuitax.lab.places import about_the_place
+from circuitax.lab.places import in_one_line
 from circuitax.lab.runs import (
     ARRAYS,
     DERIVED,
@@ -252,8 +252,7 @@ def _draw(folder: Path, cell: Cell) -> str:
     except Exception as error:
         with suppress(OSError):  # of a full disk
             write_text(folder / FIGURES_FAILED, traceback.format_exc())
-        place = about_the_place(error) if isinstance(error, OSError) else ""
-        return place or f"{type(error).__name__}: {error}"
+        return in_one_line(error)
     (folder / FIGURES_FAILED).unlink(missing_ok=True)
     return ""
 

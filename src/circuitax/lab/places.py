@@ -59,3 +59,9 @@ def about_the_place(error: OSError) -> str:
         f"with {VARIABLE}=FOLDER (results) and CIRCUITAX_CACHE=FOLDER (texts); what was saved is "
         "kept, and the same command resumes"
     )
+
+
+def in_one_line(error: Exception) -> str:
+    """What is wrong: about the disk if it is that, else the kind of the error and what it says."""
+    place = about_the_place(error) if isinstance(error, OSError) else ""
+    return place or f"{type(error).__name__}: {error}"
