@@ -13,7 +13,7 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parent.parent
 PAGES = ("README.md", "CLAIMS.md", "benchmarks.md")
-STYLE = "site.css"
+STYLE, WORKER = "site.css", "iframe-worker.js"
 # Pages with tables that need the room of the list of headings.
 WIDE = ("results/CLAIMS.md", "results/benchmarks.md", "coverage.md")
 
@@ -33,8 +33,9 @@ def on_files(files: Files, config: Any) -> Files:
                 files.append(File.generated(config, f"notebooks/{name}", content=content))
     face = (ROOT / "src/circuitax/__init__.py").read_text(encoding="utf-8")
     files.append(File.generated(config, "api.md", content=api_page(face)))
-    style = Path(__file__).with_name(STYLE)
-    files.append(File.generated(config, STYLE, abs_src_path=str(style)))
+    for name in (STYLE, WORKER):
+        beside = Path(__file__).with_name(name)
+        files.append(File.generated(config, name, abs_src_path=str(beside)))
     return files
 
 

@@ -1,5 +1,6 @@
 """A new experiment runs at once, is found by every command, and writes over nothing."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -82,3 +83,17 @@ def test_a_folder_that_cannot_be_made_is_named(
     assert new.main(["mine", f"folder={below}"]) == 2
     said = capsys.readouterr().err
     assert said == f"error: folder={below} cannot be written (Not a directory)\n"
+
+
+def test_a_checkout_that_cannot_be_written_has_another_way(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    def refuse(path: Path, text: str) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(new, "write_text", refuse)
+    assert new.main(["mine_for_the_test"]) == 2
+    assert capsys.readouterr().err == (
+        "error: the checkout cannot be written (Permission denied): name another place with "
+        "folder=FOLDER\n"
+    )

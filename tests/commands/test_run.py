@@ -12,8 +12,10 @@ import pytest
 
 from circuitax.commands import run
 from circuitax.config import catalogue
-from circuitax.lab import conduct, runs
+from circuitax.lab import arrays, conduct, runs
 from circuitax.lab.runs import finished_runs, provenance
+from circuitax.records import store
+from circuitax.records.manifest import damage
 
 HOUSE = Path(__file__).parent.parent / "house"
 
@@ -203,6 +205,37 @@ def test_a_full_disk_is_one_line_and_loses_nothing(
     assert not list((results / "house_walk").glob("*/provenance.json"))
     assert walk() == 0
     assert "resumed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kept", [0, 1, 2, 4, 11, 13, 16])
+def test_a_disk_that_fills_up_is_one_line_at_whatever_file(
+    walk: Callable[..., int],
+    results: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    kept: int,
+) -> None:
+    written: list[Path] = []
+
+    def filling(path: Path, data: bytes) -> None:
+        written.append(path)
+        if len(written) > kept:
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "write_bytes", filling)
+        patched.setattr(arrays, "write_bytes", filling)
+        assert walk() == 1
+    said = capsys.readouterr().err
+    errors = [line for line in said.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1 and "CIRCUITAX_RESULTS=FOLDER" in errors[0], said
+    assert "Traceback" not in said and "Logging error" not in said
+    assert walk() == 0
+    (run_folder,) = finished_runs("house_walk")
+    assert not damage(run_folder) and (run_folder / "figures" / "path.png").is_file()
+    assert not list((results / ".work").glob("*.lock"))
 
 
 def test_a_results_folder_that_cannot_be_is_refused(

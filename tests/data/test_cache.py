@@ -1,3 +1,4 @@
+import errno
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -81,3 +82,18 @@ def test_a_target_that_cannot_be_made_raises(tmp_path: Path) -> None:
     (tmp_path / "parent").write_text("a file where a folder should be")
     with pytest.raises(CacheError, match=r"parent' cannot be written .*CIRCUITAX_CACHE"):
         write_once(tmp_path / "parent" / "c", writes("text"))
+
+
+def test_a_full_disk_is_said_of_the_cache_and_leaves_nothing(tmp_path: Path) -> None:
+    def full(new: Path) -> None:
+        (new / "half").write_text("half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def unread(new: Path) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "corpus.txt")
+
+    with pytest.raises(CacheError, match=r"' cannot be written \(No space left on device\): make"):
+        write_once(tmp_path / "c", full)
+    with pytest.raises(PermissionError, match=r"corpus\.txt"):
+        write_once(tmp_path / "c", unread)
+    assert not [*tmp_path.iterdir()]

@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -16,6 +17,7 @@ import pytest
 import circuitax
 
 ROOT = Path(__file__).parents[2]
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chrome"))), None)
 needs_mkdocs = pytest.mark.skipif(
     find_spec("material") is None or find_spec("mkdocstrings") is None,
     reason="make docs installs mkdocs-material and mkdocstrings",
@@ -143,6 +145,29 @@ def test_the_site_is_whole_and_loads_nothing_from_elsewhere(tmp_path: Path) -> N
     assert 'id="circuitax.kernel.model.Model.of"' in api
     loaded = re.findall(r"<(?:script|img|link rel=\"stylesheet\")[^>]*(?:src|href)=\"http", start)
     assert not loaded
+    # The search needs no server, on no page.
+    assert '<script src="iframe-worker.js"' in start and (site / "iframe-worker.js").is_file()
+    assert '<script src="../iframe-worker.js"' in claims
+    if BROWSER is not None:
+        assert found(site / "index.html", "pentagon") > 2
+        assert found(site / "results/CLAIMS.html", "pentagon") > 2
+        assert found(site / "index.html", "xylophone") == 0
+
+
+def found(page: Path, word: str) -> int:
+    """Pages that the site's search finds, in a browser that opens the file itself."""
+    command = [str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
+    address = f"{page.as_uri()}?q={word}"
+    done = subprocess.run(
+        [*command, "--virtual-time-budget=30000", address],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    (said,) = re.findall(r'md-search-result__meta">\s*([^<]*?)\s*<', done.stdout)
+    assert said.endswith(("matching documents", "matching document")), said
+    return 0 if said.startswith("No") else int(said.split()[0])
 
 
 @pytest.mark.slow

@@ -1,5 +1,7 @@
 """Weights keep readable names, and come back in any structure that has them."""
 
+import errno
+import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -78,3 +80,12 @@ def test_shapes_and_kinds_are_those_of_like(tmp_path: Path) -> None:
     save_tree(file, {"W": np.zeros((3, 2, 5)), "n": np.zeros((4,), np.int32)})
     with pytest.raises(ValueError, match=r"leading=1 axes must agree, they are \[\(3,\), \(4,\)\]"):
         load_tree(file, like, leading=1)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device here is always full")
+def test_a_full_disk_is_an_error_of_the_disk(tmp_path: Path) -> None:
+    path = tmp_path / "w.safetensors"
+    (tmp_path / f".{path.name}.{os.getpid()}.tmp").symlink_to("/dev/full")
+    with pytest.raises(OSError, match=r"'.*/w\.safetensors'") as caught:
+        save_tree(path, TREE)
+    assert caught.value.errno == errno.ENOSPC and not [*tmp_path.iterdir()]

@@ -79,3 +79,15 @@ def test_a_file_system_without_locks_is_named(
         held(tmp_path / "l", "run a/b"),
     ):
         pass
+
+
+def test_a_disk_that_takes_no_file_is_not_one_without_locks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path, *options: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(OSError, match="No space left") as caught, held(tmp_path / "l", "x"):
+        pass
+    assert caught.value.errno == errno.ENOSPC

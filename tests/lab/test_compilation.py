@@ -1,5 +1,7 @@
 """Compiled code: kept on disk for each kind of processor, and released with its memory."""
 
+import errno
+import shutil
 import subprocess
 import sys
 import time
@@ -8,6 +10,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import pytest
+from jax.experimental.compilation_cache import compilation_cache
 
 from circuitax.lab.compilation import compile_seconds, covered, keep_compiled_code
 
@@ -19,7 +22,6 @@ OPTIONS = (
 
 
 def test_a_quick_compilation_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from jax.experimental.compilation_cache import compilation_cache
 
     before = {name: getattr(jax.config, name) for name in OPTIONS}
     try:
@@ -76,3 +78,37 @@ print(kept - before, footprint().megabytes - before, len(pieces))
     kept, left, pieces = map(float, done.stdout.split())
     assert kept > 80 > 40 > left
     assert pieces == 1
+
+
+def test_a_nearly_full_disk_is_read_and_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = {name: getattr(jax.config, name) for name in OPTIONS}
+    usage = shutil.disk_usage(tmp_path)
+    try:
+        monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=10_000_000))
+        folder = keep_compiled_code(tmp_path)
+        jax.jit(lambda x: jnp.sin(x) + 43.0)(jnp.ones(3)).block_until_ready()
+        assert not any(folder.iterdir())
+    finally:
+        for name, value in before.items():
+            jax.config.update(name, value)
+        compilation_cache.reset_cache()
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_disk_that_fills_up_is_no_warning_of_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    before = {name: getattr(jax.config, name) for name in OPTIONS}
+    try:
+        keep_compiled_code(tmp_path)
+        monkeypatch.setattr(Path, "write_bytes", full)
+        jax.jit(lambda x: jnp.sin(x) + 44.0)(jnp.ones(3)).block_until_ready()
+    finally:
+        for name, value in before.items():
+            jax.config.update(name, value)
+        compilation_cache.reset_cache()

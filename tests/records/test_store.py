@@ -1,5 +1,6 @@
 """Files are whole or absent, and arrays come back as they went."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from circuitax.records.store import (
     read_dataset,
     recover,
     whole_folder,
+    write_bytes,
     write_dataset,
     write_json,
     write_text,
@@ -189,3 +191,25 @@ def test_what_is_published_is_on_the_disk_first(
     publish(tmp_path / "new", tmp_path / "target")
     assert sorted(events[:3]) == ["deep", "file", "new"]
     assert events[3:] == ["rename", tmp_path.name]
+
+
+def full(path: Path) -> Path:
+    """A file to write whose temporary copy stands on a device that is full."""
+    path.with_name(f".{path.name}.{os.getpid()}.tmp").symlink_to("/dev/full")
+    return path
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device here is always full")
+def test_a_full_disk_is_named_and_left_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "data.nc"
+    path.write_text("before")
+    data = xr.Dataset({"loss": ("member", np.arange(20_000.0))})
+    for write in (
+        lambda: write_bytes(full(path), b"after"),
+        lambda: write_text(full(path), "after"),
+        lambda: write_dataset(full(path), data, {}),  # HDF5 itself would end the process
+    ):
+        with pytest.raises(OSError, match=r"No space left on device: '.*/data\.nc'") as caught:
+            write()
+        assert caught.value.errno == errno.ENOSPC
+        assert path.read_text() == "before" and [*tmp_path.iterdir()] == [path]

@@ -4,7 +4,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from circuitax.commands.options import one_of, read_options, refuse, wanted
+from circuitax.commands.options import disk_in_one_line, one_of, read_options, refuse, wanted
 from circuitax.config.catalogue import Entry, discover
 from circuitax.config.scale import SCALES
 from circuitax.lab.drawing import draw_figures, up_to_date
@@ -50,6 +50,7 @@ LONGEST_TABLE = 16_384  # bytes
 _NEUTRAL = {"experiment", "scale", "seed", "dtype"}
 
 
+@disk_in_one_line
 def main(arguments: list[str] | None = None) -> int:
     """Promote runs and write the pages; exit status 2, and nothing done, if a run is refused."""
     typed = sys.argv[1:] if arguments is None else arguments

@@ -8,10 +8,11 @@ from typing import Any, cast
 
 from omegaconf import OmegaConf
 
-from circuitax.commands.options import one_of, read_options, refuse, wanted
+from circuitax.commands.options import disk_in_one_line, one_of, read_options, refuse, wanted
 from circuitax.config.catalogue import Entry, discover
 from circuitax.config.scale import SCALES
 from circuitax.lab.drawing import draw_figures
+from circuitax.lab.places import in_one_line
 from circuitax.lab.runs import (
     finished_runs,
     provenance,
@@ -40,6 +41,7 @@ An experiment whose figures define draw_sweep(record) has the sweep drawn.
 OPTIONS = {"experiment": "", "sweep": "latest", "over": "", "scale": "", "missing": "fail"}
 
 
+@disk_in_one_line
 def main(arguments: list[str] | None = None) -> int:
     """Merge and say what came of it; exit status 2 when runs are missing or do not fit."""
     typed = sys.argv[1:] if arguments is None else arguments
@@ -69,7 +71,7 @@ def main(arguments: list[str] | None = None) -> int:
         for path in draw_figures(folder, entries[name], "draw_sweep"):
             print(shown(path))
     except Exception as error:  # the data are kept
-        print(f"error: figures failed: {type(error).__name__}: {error}", file=sys.stderr)
+        print(f"error: figures failed: {in_one_line(error)}", file=sys.stderr)
         return 1
     return 0
 

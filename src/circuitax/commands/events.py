@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from circuitax.commands.options import read_options, refuse
+from circuitax.commands.options import disk_in_one_line, read_options, refuse
 from circuitax.config.schema import ConfigError
 from circuitax.lab.runs import named_runs, results_folder, shown
 
@@ -33,6 +33,7 @@ class Scalar(NamedTuple):
     seconds: float
 
 
+@disk_in_one_line
 def main(arguments: list[str] | None = None) -> int:
     """Write the event files and say where; exit status 2 when there is nothing to write."""
     typed = sys.argv[1:] if arguments is None else arguments

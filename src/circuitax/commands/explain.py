@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
-from circuitax.commands.options import refuse
+from circuitax.commands.options import disk_in_one_line, refuse
 from circuitax.config.catalogue import checkout
 from circuitax.config.schema import ConfigError, nearest
 from circuitax.lab.runs import ACCEPTED, named_runs, provenance
@@ -70,6 +70,7 @@ class _Opened(NamedTuple):
     name: str
 
 
+@disk_in_one_line
 def main(arguments: list[str] | None = None) -> int:
     """Print the explanation; exit status 2 when the model, the text or an option is wrong."""
     typed = sys.argv[1:] if arguments is None else arguments
@@ -124,6 +125,7 @@ def _explain(options: argparse.Namespace) -> None:
 
     from circuitax.figures.explanation_page import explanation_page
     from circuitax.lab.compilation import keep_compiled_code
+    from circuitax.records.store import write_text
 
     began = time.monotonic()
     keep_compiled_code(checkout() / ".cache")
@@ -134,7 +136,7 @@ def _explain(options: argparse.Namespace) -> None:
     print(_printable(str(found)))
     if options.page is not None:
         page = Path(options.page).expanduser()
-        page.write_text(explanation_page(found, opened.name), encoding="utf-8")
+        write_text(page, explanation_page(found, opened.name))
         print(f"page: {page}", file=sys.stderr)
     print(
         f"{opened.name}: {len(opened.ids)} tokens, {time.monotonic() - began:.1f} s with loading "

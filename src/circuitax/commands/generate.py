@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from circuitax.commands.options import refuse
+from circuitax.commands.options import disk_in_one_line, refuse
 from circuitax.config.catalogue import checkout
 from circuitax.config.schema import ConfigError, nearest
 from circuitax.lab.runs import ACCEPTED, named_runs, provenance
@@ -55,6 +55,7 @@ class _Parser(argparse.ArgumentParser):
         raise ConfigError(f"{message}; see --help")
 
 
+@disk_in_one_line
 def main(arguments: list[str] | None = None) -> int:
     """Print the texts; exit status 2 when the run, the model or an option is wrong."""
     typed = sys.argv[1:] if arguments is None else arguments

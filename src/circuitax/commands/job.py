@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from hydra.core.hydra_config import HydraConfig
@@ -47,7 +47,7 @@ def compute(config: DictConfig, stop: StopFlag | None = None, *, alone: bool = F
     overrides = list(hydra_config.overrides.task)
     marker = status.parent.parent / STOPPED
     if marker.exists():  # a job before this one was told to stop, and meant the sweep
-        leave(status, overrides, "stopped", "before it began")
+        _leave(status, overrides, "stopped", "before it began")
         return
     launches = os.environ.get(LAUNCHER) == str(os.getpid())
     alone = alone or launches
@@ -66,7 +66,7 @@ def compute(config: DictConfig, stop: StopFlag | None = None, *, alone: bool = F
         _say(_summary(cell, outcome))
     except Busy as error:
         _say(f"error: {error}")
-        leave(status, overrides, BUSY, str(error))
+        _leave(status, overrides, BUSY, str(error))
         return
     except (
         TextError,
@@ -74,29 +74,31 @@ def compute(config: DictConfig, stop: StopFlag | None = None, *, alone: bool = F
         CacheError,
     ) as error:  # one line, where an exception would print its traceback
         _say(f"error: {error}")
-        leave(status, overrides, "failed", str(error))
+        _leave(status, overrides, "failed", str(error))
         return
     except Stopped as stopped:
-        leave(status, overrides, "stopped", "by a signal")
+        _leave(status, overrides, "stopped", "by a signal")
         _obey(stopped, marker, alone=alone)
         return
     except OSError as error:
         reason = about_the_place(error)
-        leave(status, overrides, "failed", reason or f"{type(error).__name__}: {error}")
+        if reason:
+            _say(f"error: {reason}")
+        with suppress(OSError):  # of the same disk, which has been said
+            leave(status, overrides, "failed", reason or f"{type(error).__name__}: {error}")
         if not reason:
             raise
-        _say(f"error: {reason}")
         return
     except Exception as error:
-        leave(status, overrides, "failed", f"{type(error).__name__}: {error}")
+        _leave(status, overrides, "failed", f"{type(error).__name__}: {error}")
         raise
     if outcome.figure_error:
         reason = f"the data are kept, but figures failed: {outcome.figure_error}"
         _say(f"error: {reason}")
-        leave(status, overrides, "failed", reason, outcome.folder.name)
+        _leave(status, overrides, "failed", reason, outcome.folder.name)
     else:
         how = "reused" if outcome.reused else "done"
-        leave(status, overrides, how, "", outcome.folder.name)
+        _leave(status, overrides, how, "", outcome.folder.name)
     if flag.number is not None:  # the signal came after the last chunk
         _obey(Stopped(flag.number), marker, alone=alone)
 
@@ -115,6 +117,19 @@ def _conduct(cell: Cell, command: str, stop: StopFlag, *, wait: bool) -> Outcome
                 said = True
             stop.raise_if_set()
             time.sleep(WAIT_SECONDS)
+
+
+def _leave(
+    path: Path, overrides: list[str], status: str, reason: str, run: str | None = None
+) -> None:
+    """Leave word, or say in a line that the disk takes none."""
+    try:
+        leave(path, overrides, status, reason, run)
+    except OSError as error:
+        place = about_the_place(error)
+        if not place:
+            raise
+        _say(f"error: {place}")
 
 
 def _obey(stopped: Stopped, marker: Path, *, alone: bool) -> None:

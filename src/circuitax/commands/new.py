@@ -34,8 +34,9 @@ def main(arguments: list[str] | None = None) -> int:
     except ValueError as error:
         return refuse(error)
     except OSError as error:
-        where = options["folder"] or "the checkout"
-        return refuse(ValueError(f"folder={where} cannot be written ({error.strerror})"))
+        where = f"folder={options['folder']}" if folder else "the checkout"
+        hint = "" if folder else ": name another place with folder=FOLDER"
+        return refuse(ValueError(f"{where} cannot be written ({error.strerror}){hint}"))
     for path in written:
         print(shown(path))
     given = f"{VARIABLE}={shown(folder)} " if folder is not None else ""

@@ -1,10 +1,15 @@
 """``name=value`` options of the entries that have no experiment's configuration."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import ParamSpec
 
 from circuitax.config.catalogue import Entry
 from circuitax.config.schema import ConfigError, nearest
+from circuitax.lab.places import about_the_place
+
+Arguments = ParamSpec("Arguments")
 
 
 def read_options(arguments: Sequence[str], defaults: Mapping[str, str]) -> dict[str, str]:
@@ -54,3 +59,18 @@ def refuse(error: Exception) -> int:
     """Say in one line what is wrong; the exit status of a command that did nothing."""
     print(f"error: {error}", file=sys.stderr)
     return 2
+
+
+def disk_in_one_line(main: Callable[Arguments, int]) -> Callable[Arguments, int]:
+    """A command that says in one line what its disk does not take, with exit status 2."""
+
+    @wraps(main)
+    def command(*arguments: Arguments.args, **options: Arguments.kwargs) -> int:
+        try:
+            return main(*arguments, **options)
+        except OSError as error:
+            if reason := about_the_place(error):
+                return refuse(OSError(reason))
+            raise
+
+    return command

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from circuitax.commands.accept import accepted_runs
-from circuitax.commands.options import read_options, refuse
+from circuitax.commands.options import disk_in_one_line, read_options, refuse
 from circuitax.config.catalogue import FIGURE, Entry, discover
 from circuitax.figures.poster import Panel, poster
 from circuitax.lab.places import require_results
@@ -39,6 +39,7 @@ SHOWN = (
 )
 
 
+@disk_in_one_line
 def main(arguments: list[str] | None = None) -> int:
     """Draw the poster; exit status 2 when there is no accepted run."""
     typed = sys.argv[1:] if arguments is None else arguments

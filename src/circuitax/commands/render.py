@@ -2,9 +2,10 @@
 
 import sys
 
-from circuitax.commands.options import refuse
+from circuitax.commands.options import disk_in_one_line, refuse
 from circuitax.config.catalogue import discover
 from circuitax.lab.drawing import draw_figures
+from circuitax.lab.places import in_one_line
 from circuitax.lab.runs import named_runs, provenance, require_whole, shown
 
 HELP = """\
@@ -14,6 +15,7 @@ RUN is a run's folder, NAME/RUN below results/, or an experiment's NAME for all 
 """
 
 
+@disk_in_one_line
 def main(arguments: list[str] | None = None) -> int:
     """Draw each run; exit status 1 when a figure fails, 2 when a run is missing or damaged."""
     typed = sys.argv[1:] if arguments is None else arguments
@@ -36,6 +38,6 @@ def main(arguments: list[str] | None = None) -> int:
             for path in draw_figures(run, entry):
                 print(shown(path))
         except Exception as error:  # the other runs go on
-            print(f"error: {shown(run)}: {type(error).__name__}: {error}", file=sys.stderr)
+            print(f"error: {shown(run)}: {in_one_line(error)}", file=sys.stderr)
             failed += 1
     return 1 if failed else 0

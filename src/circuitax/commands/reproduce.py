@@ -5,7 +5,7 @@ import os
 import sys
 from pathlib import Path
 
-from circuitax.commands.options import one_of, read_options, refuse, wanted
+from circuitax.commands.options import disk_in_one_line, one_of, read_options, refuse, wanted
 from circuitax.commands.status import BUSY
 from circuitax.commands.suite import Result, Suite
 from circuitax.config.catalogue import Entry, discover, upstream_order
@@ -48,6 +48,7 @@ TOLERATED = 1.5
 RUNS = "runs.json"
 
 
+@disk_in_one_line
 def main(arguments: list[str] | None = None) -> int:
     """Run the suite; exit status 1 when an experiment failed, naming it."""
     typed = sys.argv[1:] if arguments is None else arguments
@@ -105,8 +106,12 @@ def _suite(
                 break
             results += ended
             runs = _shown_now(shown_before, results, entries)
-            gallery, claims, report = write_pages(latest, runs, entries, COMMAND)
-            write_json(latest / RUNS, {name: run.name for name, run in runs.items()})
+            try:
+                gallery, claims, report = write_pages(latest, runs, entries, COMMAND)
+                write_json(latest / RUNS, {name: run.name for name, run in runs.items()})
+            except OSError:  # a full disk: nothing is left to run on behind it
+                suite.end()
+                raise
     # Side by side, an experiment takes longer than it does alone.
     _report(results, entries, scale if jobs == 1 else "")
     done = {item.name: item.run for item in results if item.run is not None}

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from circuitax.commands.options import disk_in_one_line
 from circuitax.config.catalogue import Entry, discover
-from circuitax.lab.places import about_the_place
 
 HELP = """\
 usage: python -m experiments.run experiment=NAME [scale=tiny|quick|evening|paper] [seed=0]
@@ -48,6 +48,7 @@ _QUESTIONS = {
 }
 
 
+@disk_in_one_line
 def main(arguments: list[str] | None = None) -> int:
     """Check the whole command line, hand it to Hydra, and say at the end what came of it.
 
@@ -64,12 +65,6 @@ def main(arguments: list[str] | None = None) -> int:
         return _run(typed, entries)
     except ValueError as error:  # ConfigError is one
         print(f"error: {error}", file=sys.stderr)
-        return 2
-    except OSError as error:
-        reason = about_the_place(error)
-        if not reason:
-            raise
-        print(f"error: {reason}", file=sys.stderr)
         return 2
 
 

@@ -89,6 +89,13 @@ class Suite:
             raise
         return []
 
+    def end(self) -> None:
+        """Tell what runs to stop, and wait until it has saved."""
+        for child in self._running:
+            child.tell()
+        for child in self._running:
+            child.process.wait()
+
     @property
     def _pause(self) -> float:
         return LOOK_SECONDS / len(self._running)

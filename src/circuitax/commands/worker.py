@@ -25,6 +25,7 @@ from circuitax.lab.compilation import (
     release_compiled_code,
     return_freed_memory,
 )
+from circuitax.lab.places import in_one_line
 from circuitax.lab.stop import StopFlag, receive
 
 # Growth since the first job's release at which compiled code is released again; jobs of one shape
@@ -73,7 +74,7 @@ def serve(jobs: Connection) -> None:
             try:
                 compute_job(job, stop)
             except Exception as raised:  # before the job's own code, which leaves word of its own
-                error = f"{type(raised).__name__}: {raised}"
+                error = in_one_line(raised)
             if first is None:
                 release_compiled_code()
                 gc.freeze()  # what is left stays, and no later release need look through it

@@ -6,6 +6,7 @@ import signal
 import sys
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -152,7 +153,8 @@ def failed(folder: Path, job: Job, reason: str) -> None:
     path = folder / str(job.number) / STATUS
     if not path.exists():
         print(f"error: job {job.number}: {reason}", file=sys.stderr, flush=True)
-        leave(path, job.overrides, "failed", reason)
+        with suppress(OSError):  # of a full disk: the summary will miss this word
+            leave(path, job.overrides, "failed", reason)
 
 
 def _cores() -> int:

@@ -1,5 +1,6 @@
 """A user's folder for what is expensive to compute and safe to delete: tokenizers, token arrays."""
 
+import errno
 import logging
 import os
 import shutil
@@ -42,7 +43,7 @@ def write_once(target: Path, write: Callable[[Path], None]) -> Path:
         ``target``.
 
     Raises:
-        CacheError: If nothing can be written beside the target.
+        CacheError: If nothing can be written beside the target, or not all of it.
     """
     if _whole(target):
         return target
@@ -50,10 +51,7 @@ def write_once(target: Path, write: Callable[[Path], None]) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     except OSError as error:
-        raise CacheError(
-            f"cache folder {str(target.parent)!r} cannot be written ({error.strerror}): name "
-            "another with CIRCUITAX_CACHE=FOLDER"
-        ) from error
+        raise _not_written(target, error) from error
     try:
         if target.exists() and not _whole(target):
             _log.warning("%s in the cache is damaged and is made again", target.name)
@@ -63,9 +61,20 @@ def write_once(target: Path, write: Callable[[Path], None]) -> Path:
         write(work / "new")
         (work / "new" / _MARK).write_text(fingerprint(work / "new"))
         _move(work / "new", target)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):  # else it is about what is read
+            raise
+        raise _not_written(target, error) from error
     finally:
         shutil.rmtree(work, ignore_errors=True)
     return target
+
+
+def _not_written(target: Path, error: OSError) -> CacheError:
+    return CacheError(
+        f"cache folder {str(target.parent)!r} cannot be written ({error.strerror}): make room, or "
+        "name another with CIRCUITAX_CACHE=FOLDER"
+    )
 
 
 def _whole(target: Path) -> bool:

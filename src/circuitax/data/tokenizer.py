@@ -36,7 +36,9 @@ def corpus_tokenizer(corpus: Corpus, d_vocab: int, folder: Path | None = None) -
     target = folder / f"{corpus.digest[:20]}-{d_vocab}"
 
     def write(new: Path) -> None:
-        train_tokenizer(corpus, d_vocab).save(str(new / _FILE))
+        # As text: a full disk is an error of its own in Python alone.
+        text = train_tokenizer(corpus, d_vocab).to_str(pretty=True)
+        (new / _FILE).write_text(text, encoding="utf-8")
 
     return load_tokenizer(write_once(target, write) / _FILE)
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import save
+
+from circuitax.records.store import write_bytes
 
 # The only key of the file's metadata: safetensors writes several in an order that varies.
 _ABOUT = "circuitax"
@@ -96,14 +97,11 @@ def write_arrays(
         named: Real numbers and booleans by name.
         about: Texts by name, kept in the file's metadata.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     # `ascontiguousarray` turns a single number into a vector; its shape is restored.
     whole = {name: np.ascontiguousarray(a).reshape(np.shape(a)) for name, a in named.items()}
     texts = dict(about or {})
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     packed = json.dumps({**texts, _CHECKSUM: _checksum(whole, texts)}, sort_keys=True)
-    save_file(whole, temporary, metadata={_ABOUT: packed})
-    temporary.replace(path)
+    write_bytes(path, save(whole, metadata={_ABOUT: packed}))
 
 
 def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:

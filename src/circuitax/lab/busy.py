@@ -2,10 +2,12 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
+
+from circuitax.lab.places import about_the_place
 
 
 class Busy(RuntimeError):
@@ -37,12 +39,15 @@ def held(path: Path, what: str) -> Iterator[None]:
             "same command to resume"
         ) from error
     except OSError as error:
+        if about_the_place(error):  # it takes no file at all
+            raise
         raise OSError(
             f"{what} needs a file system with locks, which {path.parent.name!r} is not on "
             f"({error.strerror}): name another folder with CIRCUITAX_RESULTS"
         ) from error
     try:
-        path.write_text(str(os.getpid()))
+        with suppress(OSError):  # of a full disk, which what is computed will say better
+            path.write_text(str(os.getpid()))
         yield
     finally:
         # Removed while it is held: a process that waits for this file sees that it is gone.

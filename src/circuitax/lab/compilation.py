@@ -3,9 +3,13 @@
 import ctypes
 import gc
 import hashlib
+import math
+import os
 import platform
 import resource
+import shutil
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +22,8 @@ from circuitax.lab.leftovers import CODE_BYTES, remove_beyond
 _PROCESS = Path("/proc/self")
 # What JAX reports of a program: tracing, lowering, and compilation or reading from the cache.
 _COMPILE = "/jax/core/compile/"
+# Bytes that must be free on the disk where compiled code is kept.
+_ROOM = 100_000_000
 
 
 class Footprint(NamedTuple):
@@ -108,17 +114,25 @@ def keep_compiled_code(folder: Path) -> Path:
         folder: Parent of the caches, ignored by git.
 
     Returns:
-        The cache's folder; it is not used where it cannot be made.
+        The cache's folder; it is not used where it cannot be made, and only read where it cannot be
+        written or the disk is nearly full.
     """
     target = folder / "xla" / _processor()
     try:
         target.mkdir(parents=True, exist_ok=True)
     except OSError:  # a checkout that is read-only: everything is compiled anew
         return target
-    remove_beyond(target, CODE_BYTES)
+    takes_more = os.access(target, os.W_OK)
+    if takes_more:
+        remove_beyond(target, CODE_BYTES)
+        # What JAX writes to a full disk is cut short, and stays so.
+        takes_more = shutil.disk_usage(target).free > _ROOM
+    # A disk that fills up meanwhile costs time alone, and is said where results are written.
+    warnings.filterwarnings("ignore", "Error writing persistent compilation cache entry")
     jax.config.update("jax_compilation_cache_dir", str(target))
     # Toy models compile in less than JAX's default threshold of a second, many times over.
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    seconds = 0.0 if takes_more else math.inf
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", seconds)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
     return target
 

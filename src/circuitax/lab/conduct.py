@@ -10,7 +10,7 @@ import shutil
 import time
 import traceback
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,6 +23,7 @@ from circuitax.kernel.keys import derive
 from circuitax.lab.busy import Busy, held
 from circuitax.lab.drawing import draw_figures, up_to_date
 from circuitax.lab.lab import Lab
+from circuitax.lab.places import in_one_line
 from circuitax.lab.runs import (
     ARRAYS,
     DERIVED,
@@ -249,8 +250,9 @@ def _draw(folder: Path, cell: Cell) -> str:
         if not up_to_date(folder, cell.entry):
             draw_figures(folder, cell.entry)
     except Exception as error:
-        write_text(folder / FIGURES_FAILED, traceback.format_exc())
-        return f"{type(error).__name__}: {error}"
+        with suppress(OSError):  # of a full disk
+            write_text(folder / FIGURES_FAILED, traceback.format_exc())
+        return in_one_line(error)
     (folder / FIGURES_FAILED).unlink(missing_ok=True)
     return ""
 

@@ -2,9 +2,10 @@
 
 import hashlib
 import logging
+import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from circuitax.config.cells import Cell
@@ -40,11 +41,30 @@ def _duration(seconds: float) -> str:
     return f"{hours:.1f} h" if hours < 48 else f"{hours / 24:.0f} days"
 
 
+class LogFile(logging.FileHandler):
+    """A log that a full disk cuts short without a word: what is computed says it, in one line."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Say what is wrong with a message, and nothing of the disk."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handleError(record)
+
+    def flush(self) -> None:
+        """Write what the disk takes."""
+        with suppress(OSError):
+            super().flush()
+
+    def close(self) -> None:
+        """Close the file, whatever is left to write."""
+        with suppress(OSError):
+            super().close()
+
+
 @contextmanager
 def log_to(logger: logging.Logger, path: Path) -> Iterator[None]:
     """Within the block, the messages of a logger are written to a file too."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handler = logging.FileHandler(path, encoding="utf-8")
+    handler = LogFile(path, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     level = logger.level
     logger.addHandler(handler)

@@ -23,10 +23,24 @@ _ABANDONED_SECONDS = 24 * 3600.0
 
 def write_text(path: Path, text: str) -> None:
     """Write a text file under a temporary name and rename it when whole."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file under a temporary name and rename it when whole.
+
+    Raises:
+        OSError: Naming the file, of which nothing is left then.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
+    try:
+        temporary.write_bytes(data)
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)  # on a full disk it would take the last room
+        error.filename = str(path)  # which a failed write does not say
+        raise
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -138,15 +152,13 @@ def write_dataset(path: Path, data: "xr.Dataset", attributes: Mapping[str, Any])
     bare = data.copy(deep=False)
     _strip(bare)
     bare.attrs[_ATTRIBUTE] = json.dumps(packed, allow_nan=False)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     packing = {
         name: {"zlib": True, "complevel": 6, "shuffle": True}
         for name, variable in bare.variables.items()
         if variable.dtype.kind in "iufb" and variable.nbytes >= _PACKED_FROM
     }
-    bare.to_netcdf(temporary, engine="h5netcdf", encoding=packing)
-    temporary.replace(path)
+    # In memory, and then as plain bytes: HDF5 ends the process where the disk is full.
+    write_bytes(path, bytes(bare.to_netcdf(engine="h5netcdf", encoding=packing)))
 
 
 def read_dataset(path: Path) -> "tuple[xr.Dataset, dict[str, Any]]":
