@@ -179,7 +179,9 @@ def _losses(
         return jax.lax.map(lambda arm: exam.loss(arm[0], batch, arm[1]), (weights, hyper))
 
     keys = member_keys(key, spec.seeds)
-    split = jax.tree.map(lambda leaf: leaf.reshape(-1, arms, *leaf.shape[1:]), models)
+    # On the host first: members lie on several devices, which would wait for each other at every
+    # seed while one of them computes an exam.
+    split = jax.tree.map(lambda leaf: np.asarray(leaf).reshape(-1, arms, *leaf.shape[1:]), models)
     rows = [
         of_seed(keys[i], jax.tree.map(lambda leaf, i=i: leaf[i], split)) for i in range(spec.seeds)
     ]

@@ -5,6 +5,9 @@ import os
 import jax
 
 VARIABLE = "JAX_NUM_CPU_DEVICES"
+# Where a device waits for another one, XLA ends the process after 40 seconds. On a busy machine, or
+# after a pause (SIGSTOP), the other one is late and not stuck.
+_PATIENCE = "--xla_cpu_collective_call_terminate_timeout_seconds=86400"
 
 
 def one_device_a_core() -> None:
@@ -19,4 +22,5 @@ def one_device_a_core() -> None:
     has_affinity = hasattr(os, "sched_getaffinity")
     cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
     os.environ[VARIABLE] = str(cores)
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_PATIENCE}".strip()
     jax.config.update("jax_num_cpu_devices", cores)
