@@ -1,6 +1,6 @@
 """What is proven of three features in two dimensions, against the work it takes.
 
-levels      At each point of density and importance of the last feature: the loss below which no
+levels      At each point of density p and importance I of the last feature: the loss below which no
             solution of a class lies, over the best loss known, against the boxes that were bounded.
             A star: the class is excluded. This is refuted as a proof if the class that the
             optimiser finds, which is drawn thick, has a star.
@@ -10,15 +10,18 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import NullFormatter
 
 from circuitax.figures.marks import reference_line
-from circuitax.figures.palette import BLACK, BLUE, ORANGE
-from circuitax.figures.style import headline, letter_panels, new_figure, styled
+from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE
+from circuitax.figures.style import PAGE, headline, letter_panels, new_figure, styled
 from circuitax.records.record import Record
 from experiments.triple_proof.measures import last_levels, optimiser_classes
 
 COLOURS = {"ignored": BLACK, "dedicated": BLUE, "superposed": ORANGE}
-COLUMNS = 3
+COLUMNS = 4
+THICK = 2.2
 
 
 @styled
@@ -31,7 +34,7 @@ def levels(data: xr.Dataset) -> Figure:
     """One panel a point: for each class of solutions a line that rises with the boxes bounded."""
     n = data.sizes["point"]
     rows = -(-n // COLUMNS)
-    figure, axes = new_figure(rows, COLUMNS, height=0.6 + 2.2 * rows, sharey=True)
+    figure, axes = new_figure(rows, COLUMNS, width=PAGE, height=0.8 + 1.5 * rows, sharey=True)
     panels = axes.ravel()
     best = optimiser_classes(data).values
     for i, ax in enumerate(panels):
@@ -40,9 +43,16 @@ def levels(data: xr.Dataset) -> Figure:
         else:
             ax.set_axis_off()
     for row in axes:
-        row[0].set_ylabel("proven bound / best loss")
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4)
+        row[0].set_ylabel("proven / best loss")
+    for ax in panels[max(0, n - COLUMNS) : n]:
+        ax.set_xlabel("boxes bounded")
+    handles = [
+        *(Line2D([], [], color=c, label=name) for name, c in COLOURS.items()),
+        Line2D([], [], color=GREY, linewidth=THICK, label="what the optimiser finds"),
+        Line2D([], [], color=GREY, linestyle="", marker="*", label="class excluded"),
+    ]
+    title = "solutions whose last feature is ignored, dedicated or superposed"
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), title=title)
     proven = int((np.isfinite(last_levels(data).values).sum(axis=1) == 1).sum())
     gap = float((data.lower.max("level") / data.upper).min())
     headline(
@@ -62,9 +72,8 @@ def _panel(ax: Axes, data: xr.Dataset, best: str) -> None:
     for name, colour in COLOURS.items():
         bound = data.class_lower.sel({"class": name}).values[reached] / float(data.upper)
         finite = np.isfinite(bound)
-        width = 2.2 if name == best else 1.0
-        label = f"last feature {name}"
-        ax.plot(work[reached][finite], bound[finite], color=colour, linewidth=width, label=label)
+        width = THICK if name == best else 1.0
+        ax.plot(work[reached][finite], bound[finite], color=colour, linewidth=width)
         if not finite.all():
             at = float(work[reached][~finite][0])
             # Classes that are excluded at one level have their stars above each other.
@@ -73,7 +82,7 @@ def _panel(ax: Axes, data: xr.Dataset, best: str) -> None:
             excluded.append(at)
     ax.set(
         xscale="log",
-        xlabel="boxes bounded",
         ylim=(0, 1.15),
-        title=f"p = {float(data.density):g}, importance {float(data.importance):g}",
+        title=f"$p$ = {float(data.density):g}, $I$ = {float(data.importance):g}",
     )
+    ax.xaxis.set_minor_formatter(NullFormatter())
