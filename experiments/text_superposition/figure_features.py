@@ -112,6 +112,7 @@ def _tail(ax: Axes, data: xr.Dataset, name: str) -> None:
     shown = np.where(law > 1e-9, law, np.nan)
     ax.plot(data.multiple, shown, color=GREY, linewidth=2.5, alpha=0.6, label="random (law)")
     ax.set(yscale="log", ylim=(1e-6, 1e6), xlabel="|cosine| · √d")  # room for the legend
+    ax.set_yticks([1e-6, 1e-4, 1e-2, 1])
     ax.set_ylabel(f"{NAMES[name]}\nshare of pairs above")
     ax.legend(fontsize=6, loc="upper right")
 
