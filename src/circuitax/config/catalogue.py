@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -21,6 +22,8 @@ if TYPE_CHECKING:  # --help does not wait for xarray
 VARIABLE = "CIRCUITAX_EXPERIMENTS"
 EXPERIMENT, CLAIMS, MEASURES, FIGURE = "experiment", "claims", "measures", "figure"
 VIEWER = "viewer"
+# What an experiment takes that finds none of what it reads: the start, and figures without data.
+IDLE_SECONDS = 10.0
 
 
 class Entry(NamedTuple):
@@ -37,6 +40,7 @@ class Entry(NamedTuple):
         evening_seconds: Expected seconds at evening scale; those at quick scale when not stated.
         paper_seconds: Expected seconds at paper scale; None when not stated.
         alone: Whether it measures time, so that nothing else may run beside it.
+        needs_packages: Distributions without one of which it has nothing to read.
     """
 
     name: str
@@ -49,15 +53,21 @@ class Entry(NamedTuple):
     evening_seconds: float
     paper_seconds: float | None
     alone: bool = False
+    needs_packages: tuple[str, ...] = ()
 
     def seconds(self, scale: str) -> float | None:
-        """Expected seconds at a scale on two cores; None where no time is stated."""
+        """Expected seconds at a scale on two cores; None where no time is stated.
+
+        Where a package that it needs is not installed, these are `IDLE_SECONDS` at most.
+        """
         stated = {
             "quick": self.budget_seconds,
             "evening": self.evening_seconds,
             "paper": self.paper_seconds,
         }.get(scale)
-        return None if stated == float("inf") else stated
+        if stated is None or stated == float("inf"):
+            return None
+        return stated if all(map(_installed, self.needs_packages)) else min(stated, IDLE_SECONDS)
 
     @property
     def path(self) -> Path:
@@ -153,7 +163,9 @@ def extra_conf(entries: dict[str, Entry]) -> list[Path]:
 
 
 @lru_cache(maxsize=1024)  # every job of a sweep asks
-def _read(text: str) -> tuple[str, tuple[str, ...], float, float, float | None, bool] | None:
+def _read(
+    text: str,
+) -> tuple[str, tuple[str, ...], float, float, float | None, bool, tuple[str, ...]] | None:
     tree = ast.parse(text)
     classes = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
     functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
@@ -170,7 +182,16 @@ def _read(text: str) -> tuple[str, tuple[str, ...], float, float, float | None, 
         quick if evening is None else float(evening),
         None if paper is None else float(paper),
         constant(tree, "ALONE") is True,
+        tuple(constant(tree, "NEEDS_PACKAGES") or ()),
     )
+
+
+def _installed(name: str) -> bool:
+    try:
+        distribution(name)
+    except PackageNotFoundError:
+        return False
+    return True
 
 
 def constant(tree: ast.Module, name: str) -> Any:

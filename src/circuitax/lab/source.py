@@ -23,8 +23,14 @@ NO_NUMBERS = (
     "circuitax.records.claims",
     "circuitax.records.measured",
 )
-# Constants of an experiment that only say how long it takes, and whether beside others.
-_EXPECTED_TIMES = {"BUDGET_SECONDS", "EVENING_SECONDS", "PAPER_SECONDS", "ALONE"}
+# Constants of an experiment that only say how long it takes, where, and whether beside others.
+_EXPECTED_TIMES = {
+    "BUDGET_SECONDS",
+    "EVENING_SECONDS",
+    "PAPER_SECONDS",
+    "NEEDS_PACKAGES",
+    "ALONE",
+}
 
 
 def numbers_hash(experiments: Iterable[Path]) -> str:
