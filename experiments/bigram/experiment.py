@@ -33,7 +33,7 @@ from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.full_batch import FullBatchBigrams, Joint
 from circuitax.training.optim import OptimSpec
 
-BUDGET_SECONDS = 60
+BUDGET_SECONDS = 35
 PAPER_SECONDS = 150_000  # by its work against quick scale; not run
 requires = ("text_models",)
 # Tokens met less often in the held-out windows have no mean prediction worth comparing.

@@ -46,7 +46,7 @@ from circuitax.training.diluted import DilutedRepeats
 from circuitax.training.ensemble import Plan, advance, init
 from circuitax.training.optim import OptimSpec
 
-BUDGET_SECONDS = 200
+BUDGET_SECONDS = 50
 EVENING_SECONDS = 900  # by its work against quick scale; not run
 PAPER_SECONDS = 300_000  # by its work against quick scale; not run
 

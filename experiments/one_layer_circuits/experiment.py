@@ -31,7 +31,7 @@ from experiments.one_layer_circuits.bugs import Search, text_bugs
 from experiments.one_layer_circuits.readings import bug_price, of_weights
 from experiments.one_layer_circuits.unless import UnlessTask, additivity_gap
 
-BUDGET_SECONDS = 80
+BUDGET_SECONDS = 70
 EVENING_SECONDS = 110
 PAPER_SECONDS = 650_000  # by its work against quick scale; not run
 requires = ("text_models",)

@@ -34,8 +34,8 @@ from circuitax.superposition.phase_theory import Configuration, configuration_lo
 from circuitax.superposition.polygon_families import best_member, proven_loss
 from experiments.phase_proof.localised import POINTS, Solved, located, solve
 
-BUDGET_SECONDS = 80
-EVENING_SECONDS = 150
+BUDGET_SECONDS = 45
+EVENING_SECONDS = 75
 PAPER_SECONDS = 2_400  # by its work against quick scale; not run
 RANGES = {"importance": (0.1, 10.0), "density": (0.01, 1.0)}  # as in the paper's figure
 FAMILY_RANGE = (0.02, 0.5)

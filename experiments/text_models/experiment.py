@@ -51,7 +51,7 @@ from circuitax.training.text import train_on_text
 from experiments.text_models.dataset import dataset
 from experiments.text_models.lengths import lengths, shorter_losses
 
-BUDGET_SECONDS = 240
+BUDGET_SECONDS = 210
 EVENING_SECONDS = 3_300  # 5,000 were measured beside other programs
 PAPER_SECONDS = 3_300_000  # by its work against quick scale; not run
 

@@ -33,7 +33,7 @@ from circuitax.training.optim import Optimizer, OptimSpec
 from experiments.text_recipe.best import best_index, nearest
 from experiments.text_recipe.ends import Bench, end_losses
 
-BUDGET_SECONDS = 120
+BUDGET_SECONDS = 60
 EVENING_SECONDS = 1_700  # by speeds of a pilot beside other programs
 PAPER_SECONDS = 5_000_000  # by its work against quick scale; not run
 

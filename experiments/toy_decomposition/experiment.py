@@ -38,7 +38,7 @@ from circuitax.training.optim import OptimSpec
 from circuitax.training.toy import ToyHyper, ToyProblem
 from experiments.toy_decomposition.scores import ALIVE, MAGNITUDE, scores
 
-BUDGET_SECONDS = 170
+BUDGET_SECONDS = 60
 EVENING_SECONDS = 2_100  # 3,360 were measured beside other programs
 PAPER_SECONDS = 100_000  # by its work against quick scale; not run
 PLACES = ("encoder", "identity", "decoder")

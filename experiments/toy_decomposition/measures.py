@@ -19,7 +19,10 @@ def measure(record: Record) -> Measured:
     if any(list(sizes[size][:2]) != wanted for size, wanted in PUBLISHED.items()):
         return Measured({}, {}, unmet_rest(CLAIMS, {}, "this run has other sizes than the papers"))
     data, found = record.data, dict[str, Estimate]()
+    there = set(data.target.values)
     for name, target in NAMES.items():
+        if target not in there:
+            continue
         cell = data.sel(target=target)
         found[f"spd-{name}"] = _mean(cell.cosine)
         found[f"spd-ratio-{name}"] = _mean(cell.norm_ratio)
@@ -27,15 +30,16 @@ def measure(record: Record) -> Measured:
         cell = data.sel(target=size)
         found[f"spd-shrinks-less-{size}"] = _mean(abs(cell.norm_ratio - 1))
         found[f"spd-alive-{size}"] = _mean(cell.alive.sel(place="encoder"))
-        identity = data.alive.sel(target=f"{size} ID", place="identity")
-        found[f"spd-alive-identity-{size}"] = _mean(identity)
+        if f"{size} ID" in there:
+            identity = data.alive.sel(target=f"{size} ID", place="identity")
+            found[f"spd-alive-identity-{size}"] = _mean(identity)
         found[f"spd-one-to-one-{size}"] = _mean(cell.one_to_one)
         found[f"decomposition-null-{size}"] = _mean(cell.start_cosine)
         found[f"decomposition-whole-null-{size}"] = _mean(cell.start_rank_one)
         found[f"decomposition-whole-{size}"] = _mean(cell.rank_one)
     found["decomposition-faithful"] = _worst(data.faithfulness)
     found["decomposition-sufficient"] = _worst(data.masked)
-    return Measured(found, {})
+    return Measured(found, {}, unmet_rest(CLAIMS, found, "this run has no identity between"))
 
 
 def _mean(samples: xr.DataArray) -> Estimate:

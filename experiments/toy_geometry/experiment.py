@@ -27,7 +27,7 @@ from circuitax.superposition.tegum import TEGUM_FACTORS, tegum_gains
 from circuitax.training.optim import OptimSpec
 from circuitax.training.toy import ToyHyper, ToyProblem
 
-BUDGET_SECONDS = 60
+BUDGET_SECONDS = 45
 EVENING_SECONDS = 1_200  # 1,160 were measured beside other programs
 PAPER_SECONDS = 40_000  # by its work against quick scale; not run
 OTHER = "other"

@@ -38,7 +38,7 @@ from circuitax.training.selection import best_of, take
 from circuitax.training.toy import tied_columns
 from circuitax.training.toy_memorization import MemorizingToy, TrainingSet
 
-BUDGET_SECONDS = 90
+BUDGET_SECONDS = 45
 EVENING_SECONDS = 230  # 226 were measured beside other programs
 PAPER_SECONDS = 2_000_000  # by its work against quick scale; not run
 N_HIDDEN = 2

@@ -30,7 +30,7 @@ from circuitax.training.optim import OptimSpec
 from circuitax.training.selection import RULE, best_of, take
 from circuitax.training.toy import ToyHyper, ToyProblem
 
-BUDGET_SECONDS = 50
+BUDGET_SECONDS = 35
 EVENING_SECONDS = 160  # 360 were measured beside other programs
 PAPER_SECONDS = 6_000  # by its work against quick scale; not run
 MODELS = {"n=2, m=1": (2, 1), "n=3, m=2": (3, 2)}

@@ -51,6 +51,17 @@ def test_measures_are_means_over_seeds_of_each_target() -> None:
     assert measures.measure(resized).not_run["spd-small"].startswith("this run has other sizes")
 
 
+def test_a_run_without_the_identity_between_settles_the_other_claims() -> None:
+    whole = Record.load(ACCEPTED)
+    record = Record(whole.data.sel(target=["small", "large"]), whole.notes)
+    all_of_them, found = (measures.measure(item) for item in (whole, record))
+    lost = set(all_of_them.estimates) - set(found.estimates)
+    assert lost == set(found.not_run)
+    assert {name for name in lost if "-id" in name} == lost and len(lost) == 6
+    assert found.not_run["spd-small-id"] == "this run has no identity between"
+    assert found.estimates["spd-large"] == all_of_them.estimates["spd-large"]
+
+
 def test_each_feature_is_drawn_where_it_is_read() -> None:
     record = Record.load(ACCEPTED)
     ax = figure.parts(record).axes[0]
