@@ -180,9 +180,9 @@ def _one_share(
         key, spec.optim.learning_rate, jnp.full(spec.seeds, share), spec.seeds
     )
     plan = Plan(problem, spec.optim, spec.measure_every, mesh=lab.mesh)
-    state, done, parts = init(plan, members), 0, list[Trained]()
+    state, parts = init(plan, members), list[Trained]()
     most = spec.optim.steps if share else spec.plain_steps
-    while done < most:
+    for done in lab.track(range(0, most, spec.stretch), f"share-{at}"):
         part = measured_training(
             lab,
             f"share-{at}-from-{done}",
@@ -196,7 +196,7 @@ def _one_share(
             show="prefix",
         )
         parts.append(part)
-        state, done = part.state, done + spec.stretch
+        state = part.state
         have = np.max([one.curves["prefix"].max(axis=0) for one in parts], axis=0) >= spec.threshold
         if share and (have | ~part.alive).all():
             break

@@ -12,6 +12,9 @@ motif       Two features share a neuron unequally, with reverse weights in and o
 
 import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -43,22 +46,7 @@ def neurons(record: Record) -> Figure:
         W = W / np.maximum(W.max(axis=1, keepdims=True), 1e-12)
         live = data.sweep_live.values[i, int(data.sweep_best[i])]
         order = np.lexsort((W.argmax(axis=1), ~live))
-        bottom = np.zeros(len(W))
-        for feature in range(n):
-            height = W[order, feature]
-            shade = np.where(
-                live[order][:, None], colours[feature], matplotlib.colors.to_rgba(GREY)
-            )
-            ax.bar(
-                np.arange(len(W)),
-                height,
-                0.85,
-                bottom=bottom,
-                color=shade,
-                linewidth=0,
-                rasterized=True,
-            )
-            bottom += height
+        _stacks(ax, W[order], np.where(live[order][:, None, None], colours, to_rgba(GREY)))
         ax.set_title(f"$p$ = {float(data.sweep_density[i]):g}", fontsize=8)
         ax.set_xticks([])
         reference_line(ax, y=1)
@@ -74,6 +62,24 @@ def neurons(record: Record) -> Figure:
     scale = matplotlib.cm.ScalarMappable(matplotlib.colors.Normalize(0, n - 1), "viridis_r")
     figure.colorbar(scale, ax=axes, label="feature, most important first", shrink=0.8)
     return figure
+
+
+def _stacks(ax: Axes, heights: np.ndarray, shades: np.ndarray) -> None:
+    """Row i of heights as a stack of bars at i, in the colours of ``shades[i]``.
+
+    All are one collection: thousands of single bars take Matplotlib half a minute.
+    """
+    tops = np.cumsum(heights, axis=1)
+    left = np.arange(len(heights))[:, None] - 0.425 + 0 * tops
+    x = np.stack([left, left + 0.85, left + 0.85, left], axis=-1)
+    y = np.stack([tops - heights, tops - heights, tops, tops], axis=-1)
+    corners = np.stack([x, y], axis=-1).reshape(-1, 4, 2)
+    colours = shades.reshape(-1, shades.shape[-1])
+    ax.add_collection(
+        PolyCollection(list(corners), facecolors=colours, linewidths=0, rasterized=True)
+    )
+    ax.autoscale_view()
+    ax.set_ylim(bottom=0)
 
 
 def sweep(record: Record) -> Figure:

@@ -110,7 +110,22 @@ def test_neurons_that_are_not_used_are_grey() -> None:
     record = accepted("toy_abs")
     figure = abs_figure.neurons(record)
     sparsest = figure.axes[record.data.sizes["sweep_density"] - 1]
-    bars = sparsest.containers[0]
     live = record.data.sweep_live.values[-1, int(record.data.sweep_best[-1])]
-    grey = [bar.get_facecolor()[:3] == pytest.approx(to_rgb("#8A8A8A"), abs=1e-3) for bar in bars]
+    (bars,) = sparsest.collections
+    # One row of bars a neuron, one bar a feature.
+    colours = bars.get_facecolor().reshape(len(live), -1, 4)[:, 0, :3]
+    grey = [tuple(colour) == pytest.approx(to_rgb("#8A8A8A"), abs=1e-3) for colour in colours]
     assert sum(grey) == int((~live).sum()) > 0
+
+
+def test_a_neuron_is_a_stack_as_high_as_its_weights() -> None:
+    record = accepted("toy_abs")
+    ax = abs_figure.neurons(record).axes[0]
+    W = np.abs(record.data.sweep_W_in.values[0])
+    heights = (W / W.max(axis=0)).sum(axis=0)
+    (bars,) = ax.collections
+    corners = np.array([path.vertices[:4] for path in bars.get_paths()])
+    stacks = corners.reshape(W.shape[1], -1, 4, 2)
+    np.testing.assert_allclose(np.sort(stacks[:, -1, 2, 1]), np.sort(heights), rtol=1e-5)
+    np.testing.assert_allclose(stacks[:, 1:, 0, 1], stacks[:, :-1, 3, 1], rtol=1e-5)
+    np.testing.assert_allclose(stacks[:, :, :, 0].mean(axis=(1, 2)), np.arange(W.shape[1]))

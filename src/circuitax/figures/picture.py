@@ -22,8 +22,9 @@ def save_picture(figure: Figure, path: Path, *, dpi: int, **how: Any) -> None:
     whole = io.BytesIO()
     figure.savefig(whole, format="png", dpi=dpi, **how)
     picture = Image.open(whole).convert("RGB")
-    # Dithered, an even area would become a pattern of dots.
+    # Dithered, an even area would become a pattern of dots. Rounds of k-means would take seconds
+    # and move the palette by a few levels of 255; white and black stay what they are.
     few = picture.quantize(
-        _COLOURS, method=Image.Quantize.MAXCOVERAGE, kmeans=2, dither=Image.Dither.NONE
+        _COLOURS, method=Image.Quantize.MAXCOVERAGE, kmeans=0, dither=Image.Dither.NONE
     )
     few.save(path, "PNG", optimize=True, dpi=(dpi, dpi))
