@@ -127,5 +127,5 @@ def test_a_neuron_is_a_stack_as_high_as_its_weights() -> None:
     corners = np.array([path.vertices[:4] for path in bars.get_paths()])
     stacks = corners.reshape(W.shape[1], -1, 4, 2)
     np.testing.assert_allclose(np.sort(stacks[:, -1, 2, 1]), np.sort(heights), rtol=1e-5)
-    np.testing.assert_allclose(stacks[:, 1:, 0, 1], stacks[:, :-1, 3, 1], rtol=1e-5)
+    np.testing.assert_allclose(stacks[:, 1:, 0, 1], stacks[:, :-1, 3, 1], atol=1e-6)
     np.testing.assert_allclose(stacks[:, :, :, 0].mean(axis=(1, 2)), np.arange(W.shape[1]))
