@@ -1,6 +1,7 @@
 """The suite: cheap first, nothing stops the rest, pages after each."""
 
 import io
+import errno
 import json
 import os
 import re
@@ -290,6 +291,38 @@ def test_a_signal_reaches_all_that_run(results: Path, monkeypatch: pytest.Monkey
         statuses |= {result.name: result.status for result in came}
         assert list(jobs.start()) == []
     assert statuses == {"a": 143, "b": 143} and told == ["a", "b"] and jobs.waiting == ["c"]
+
+
+def test_pages_that_cannot_be_written_end_what_runs_after_it_has_saved(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told, saved = list[str](), list[str]()
+
+    class Patient(Slowly):
+        ends = {"a"}
+
+        def wait(self, timeout: float | None = None) -> int:
+            if self.name in self.ends:
+                return 0
+            if self.name not in told:
+                raise subprocess.TimeoutExpired("run", timeout or 0)
+            saved.append(self.name)
+            return 143
+
+        def terminate(self) -> None:
+            told.append(self.name)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(suite, "subprocess", stand_in(Patient))
+    monkeypatch.setattr(reproduce, "write_pages", full)
+    walk = discover()["house_walk"]
+    entries = {name: walk._replace(name=name) for name in "abc"}
+    options = {"scale": "tiny", "seed": "", "only": "", "again": "no", "jobs": "2"}
+    with pytest.raises(OSError, match="No space left"):
+        reproduce._suite(list("abc"), entries, options, [], 2)
+    assert told == saved == ["b"], "c was not started, and b is not left behind"
 
 
 def test_the_numbers_are_held_against_the_accepted_ones(

@@ -48,7 +48,7 @@ def test_the_time_of_reproducing_everything_is_the_expected_one() -> None:
     assert 5 <= len(needs) <= 8
     without = sum(time for name, time in seconds.items() if name not in needs)
     # Budgets are seconds alone on two cores; two side by side take longer each, not twice as long.
-    assert "(about 40 minutes on 2 cores)" in TEXT and without / 2 < 40 * 60 < without
+    assert "(about 30 minutes on 2 cores)" in TEXT and without / 2 < 30 * 60 < without
     more = sum(time for name, time in seconds.items() if name in needs)
     assert "with all packages it is half an hour more" in TEXT and 0.35 < more / 3600 < 0.65
 
