@@ -99,7 +99,8 @@ def test_the_true_subcomponents_need_no_others() -> None:
         batch = jax.jit(problem.batch)(jax.random.key(1), 0)
         of = jax.jit(problem.terms)
         terms = of(exact, batch, hyper)
-        assert max(map(float, terms[:3])) < 1e-25
+        # The two GELUs reach 1e7 and cancel to 1, so that gates are off by up to 1e7 times 1e-16.
+        assert max(map(float, terms[:3])) < 1e-18
         on = np.asarray(batch.features < hyper.density[:, None]).sum(axis=0).mean()
         assert float(terms.importance) == pytest.approx(on + 3, rel=1e-6)
         wrong = exact | {"maps_0": exact["maps_0"] | {"gate_in": -steep["gate_in"]}}
