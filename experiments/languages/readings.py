@@ -17,7 +17,7 @@ from circuitax.circuits.spectra import copying_score
 from circuitax.circuits.token_tables import copying_accuracy
 from circuitax.circuits.weight_readings import weight_readings
 from circuitax.circuits.window_readings import window_readings
-from circuitax.data.bigrams import cross_entropy, smoothed_bigrams
+from circuitax.data.table_losses import table_losses
 from circuitax.data.words import split_words
 from circuitax.kernel.model import Model
 from circuitax.kit.two_layers import AXES, circuit_data
@@ -138,7 +138,7 @@ def readings(
         uniform=np.log(two.d_vocab),
         chance_5=5 / two.d_vocab,
         n_ctx=two.n_ctx or 0,
-    ).assign(_tables(trio))
+    ).assign(table_losses(trio.counts["train"], np.asarray(windows)))
     frequent = np.argsort(-trio.counts["train"].sum(axis=0))[: read.table_tokens]
     table = lab.stage(
         f"{language}-table",
@@ -153,19 +153,6 @@ def readings(
         for name in ("sources", "destinations", "outs")
     }
     return data.assign_coords(model=list(DEPTHS), row=list(ROWS)), words
-
-
-def _tables(trio: Trio) -> dict[str, float]:
-    """Losses of the bigram and the unigram table on the windows that the models are read on."""
-    windows, train = np.asarray(trio.windows), trio.counts["train"].astype(np.int64)
-    pairs = np.zeros(train.shape, np.int64)
-    np.add.at(pairs, (windows[:, :-1], windows[:, 1:]), 1)
-    unigram = train.sum(axis=0) + 1.0
-    unigrams = np.broadcast_to(unigram / unigram.sum(), train.shape)
-    return {
-        "bigram_loss": cross_entropy(pairs, np.log(smoothed_bigrams(train))),
-        "unigram_loss": cross_entropy(pairs, np.log(unigrams)),
-    }
 
 
 def _halves(pieces: tuple[np.ndarray, np.ndarray]) -> tuple[Any, Any]:

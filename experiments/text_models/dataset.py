@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from circuitax.data.bigrams import cross_entropy, smoothed_bigrams
-from circuitax.data.kneser_ney import kneser_ney, trigram_losses
+from circuitax.data.table_losses import table_losses, trigram_loss
 from circuitax.data.text import Text
 from circuitax.data.tokenizer import token_names
 from circuitax.kit.ragged import stack_named
@@ -38,12 +37,6 @@ def dataset(
         # Members that a model does not have are NaN, and count as not alive.
         return stack_named(found.values(), name, 1 if name == "loss" else 0, dtype=float)
 
-    table = smoothed_bigrams(counts.astype(np.int64))
-    unigram = counts.sum(axis=0) + 1.0
-    unigrams = np.broadcast_to(unigram / unigram.sum(), table.shape)
-    pairs = np.zeros(table.shape, np.int64)
-    np.add.at(pairs, (windows[:, :-1], windows[:, 1:]), 1)
-    trigrams = trigram_losses(kneser_ney(text.tokens.train, len(table)), windows)
     tokens, each = batch * (windows.shape[1] - 1), ("model", "member")
     ends = np.stack([arrays["length_loss"] for arrays in found.values()])
     return xr.Dataset(
@@ -54,10 +47,9 @@ def dataset(
             "best_prefix": (each, stack("best_prefix")),
             "alive": (each, stack("alive") == 1),
             "length_loss": (("model", "length", "seed"), ends),
-            "trigram_loss": trigrams.mean(),
-            "bigram_loss": cross_entropy(pairs, np.log(table)),
-            "unigram_loss": cross_entropy(pairs, np.log(unigrams)),
-        },
+            "trigram_loss": trigram_loss(text.tokens.train, len(counts), windows),
+        }
+        | table_losses(counts, windows),
         coords={
             "model": list(found),
             "step": steps,

@@ -30,6 +30,7 @@ from circuitax.kit.checks import (
     require_readable,
 )
 from circuitax.kit.kept_models import log_spaced_steps, notes_of_kept, publish_model
+from circuitax.kit.lengths import lengths, shorter_losses
 from circuitax.kit.measured_training import Trained, measured_training
 from circuitax.kit.members import each_member
 from circuitax.lab.lab import Lab
@@ -49,7 +50,6 @@ from circuitax.training.optim import OptimSpec
 from circuitax.training.problem import TrainState
 from circuitax.training.text import train_on_text
 from experiments.text_models.dataset import dataset
-from experiments.text_models.lengths import lengths, shorter_losses
 
 BUDGET_SECONDS = 210
 EVENING_SECONDS = 3_300  # 5,000 were measured beside other programs

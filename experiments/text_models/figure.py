@@ -19,8 +19,8 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from circuitax.figures.lengths import ends_by_length, length_axis
 from circuitax.figures.marks import (
-    interval_bars,
     legend_above,
     mean_curve,
     reference_line,
@@ -29,11 +29,10 @@ from circuitax.figures.marks import (
 )
 from circuitax.figures.palette import BLACK, DEPTH_COLOURS, PINK, SKY, YELLOW
 from circuitax.figures.style import PAGE, letter_panels, new_figure, sample_note, styled
-from circuitax.records.estimate import mean_estimate
 from circuitax.records.members import members_where
 from circuitax.records.merge import axis_names
 from circuitax.records.record import Record
-from experiments.text_models.measures import learning_laws, length_losses, measure
+from experiments.text_models.measures import measure
 
 # What twice the tokens may still gain in training that is called converged, nats.
 CONVERGED = 0.02
@@ -60,7 +59,8 @@ def training(record: Record) -> Figure:
         members = members_where(data.sel(model=name))
         tokens = data.tokens.values / 1e6
         mean_curve(left, tokens, members.loss.values, colour, label=_label(name), marker=None)
-        _against_length(middle, record, name, colour)
+        if name != "full":
+            ends_by_length(middle, data, name, colour)
         seed_column(right, i, members.loss_by_position.mean("position").values, colour)
     for ax in (left, middle, right):
         for floor, style in FLOOR_STYLES.items():
@@ -71,12 +71,8 @@ def training(record: Record) -> Figure:
                 line.set_label(f"{floor} table")
     left.set(xlabel="tokens seen, millions", ylabel="held-out loss, nats per token")
     left.set_title("along the longest training")
-    middle.set(xlabel="tokens of a whole training, millions", xscale="log")
     middle.set_title("ends of trainings")
-    lengths = data.length.values / 1e6
-    places = [*lengths[::-1], *(lengths[0] * np.array([2, 4]) if len(lengths) > 2 else [])]
-    middle.set_xticks(places, [f"{place:.2g}" for place in places])
-    middle.minorticks_off()
+    length_axis(middle, data)
     right.set_title("ends of the longest")
     tilted_labels(right, [_label(n) for n, _ in _models(data)])
     right.margins(y=0.12)
@@ -110,22 +106,6 @@ def budget_message(record: Record) -> str:
         f"Bands and bars are 95 % intervals of means over {n} seeds, in b over {n_ends}; "
         "dashed in b: a power law, extrapolated"
     )
-
-
-def _against_length(ax: Axes, record: Record, name: str, colour: str) -> None:
-    """Last losses by the length of training, and the mean of the laws of the seeds."""
-    if name == "full":
-        return
-    lengths, losses = record.data.length.values, length_losses(record, name)
-    if not losses.size:
-        return
-    interval_bars(ax, lengths / 1e6, [mean_estimate(row) for row in losses], colour=colour, fmt="o")
-    if laws := learning_laws(record, name):
-        tokens = np.geomspace(lengths.min(), 4 * lengths.max(), 60)
-        law = np.mean([law.at(tokens) for law in laws], axis=0)
-        inside = tokens <= lengths.max()
-        ax.plot(tokens[inside] / 1e6, law[inside], color=colour)
-        ax.plot(tokens[~inside] / 1e6, law[~inside], color=colour, linestyle="--")
 
 
 def positions(record: Record) -> Figure:

@@ -1,0 +1,42 @@
+"""Losses of tables of frequencies: what a model of text is held against."""
+
+import numpy as np
+from jaxtyping import Integer
+
+from circuitax.data.bigrams import cross_entropy, smoothed_bigrams
+from circuitax.data.kneser_ney import kneser_ney, trigram_losses
+
+
+def table_losses(
+    counts: Integer[np.ndarray, "v v"], windows: Integer[np.ndarray, "window n_ctx"]
+) -> dict[str, float]:
+    """``unigram_loss`` and ``bigram_loss``: mean over all tokens but the first of a window, nats.
+
+    Args:
+        counts: Pairs of neighbours in the training part, from `bigram_counts`.
+        windows: Held-out token ids below v, at least two in a window.
+    """
+    train, ids = np.asarray(counts).astype(np.int64), np.asarray(windows)
+    pairs = np.zeros(train.shape, np.int64)
+    np.add.at(pairs, (ids[:, :-1], ids[:, 1:]), 1)
+    unigram = train.sum(axis=0) + 1.0
+    unigrams = np.broadcast_to(unigram / unigram.sum(), train.shape)
+    return {
+        "unigram_loss": cross_entropy(pairs, np.log(unigrams)),
+        "bigram_loss": cross_entropy(pairs, np.log(smoothed_bigrams(train))),
+    }
+
+
+def trigram_loss(
+    tokens: Integer[np.ndarray, " n_tokens"],
+    d_vocab: int,
+    windows: Integer[np.ndarray, "window n_ctx"],
+) -> float:
+    """The mean loss of the Kneser-Ney table of a training part, nats.
+
+    Args:
+        tokens: Token ids below ``d_vocab``, at least three.
+        d_vocab: Number of tokens.
+        windows: As in `table_losses`.
+    """
+    return float(trigram_losses(kneser_ney(tokens, d_vocab), np.asarray(windows)).mean())
