@@ -1,9 +1,11 @@
 """Repeats diluted with plain text delay the induction head by a law, read at plain text itself.
 
-price   The less of the text repeats, the more tokens it takes until a prefix-matching head forms:
-        score of the best head over training (a), and tokens to onset against the share of windows
-        that repeat, with the law read at plain text's own share (b). Refuted if the dots of b lie
-        on no straight line, or if plain text, in black, forms a head before the law says so.
+price   The less of the text repeats, the more tokens it takes until a prefix-matching head forms,
+        and the fewer seeds form one: score of the best head over training (a), and tokens to onset
+        against the share of windows that repeat, with the law read at plain text's own share (b).
+        Refuted if the dots of b lie on no straight line, or if plain text, in black, forms a head
+        before the law says so. Where triangles stand far above the dots of their share, seeds are
+        of two kinds, which one law does not describe.
 """
 
 import numpy as np
@@ -12,12 +14,16 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter
 
 from circuitax.figures.marks import interval_bars, mean_curve, reference_line, spread
 from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE, SEQUENTIAL
 from circuitax.figures.style import headline, letter_panels, new_figure, styled
 from circuitax.records.record import Record
 from experiments.induction_price.measures import law, measure, onsets, own_shares, seeds_alive
+
+# 89 M for 89 million, 81 T for 81 million million.
+_TOKENS = EngFormatter()
 
 
 @styled
@@ -26,7 +32,7 @@ def draw(record: Record) -> dict[str, Figure]:
     data = seeds_alive(record.data)
     figure, axes = new_figure(1, 2, height=3.1)
     _curves(axes[0, 0], data)
-    message = "Rarer repeats delay the induction head"
+    message = "Rarer repeats delay or prevent the induction head"
     if data.sizes["seed"] > 1:
         found = _price(axes[0, 1], data, record)
         message += f"; by their law plain text would take {found}" if found else ""
@@ -112,5 +118,5 @@ def _price(ax: Axes, data: xr.Dataset, record: Record) -> str:
     if "price-plain-text" not in estimates:
         return ""
     price = estimates["price-plain-text"]
-    low, high = (f"{float(f'{end:.2g}'):,g}" for end in (price.low, price.high))
-    return f"{low} to {high} million tokens"
+    low, high = (_TOKENS(float(f"{1e6 * end:.2g}")) for end in (price.low, price.high))
+    return f"{low} to {high} tokens"

@@ -5,6 +5,7 @@ from functools import cache, partial
 
 import numpy as np
 import xarray as xr
+from scipy.stats import linregress
 
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, exact, share_estimate
@@ -29,6 +30,10 @@ def measure(record: Record) -> Measured:
         "price-all-repeat": share_estimate(np.isfinite(times.isel(share=0))),
         "price-plain-none": share_estimate(np.isfinite(times.isel(share=-1))),
         **{f"rate-{name}": exact(rate) for name, rate in own_shares(data).items()},
+        **{
+            f"formed-{k:g}": share_estimate(np.isfinite(times.sel(share=k)))
+            for k in times.share.values
+        },
     }
     try:
         law(data, times)
@@ -38,7 +43,11 @@ def measure(record: Record) -> Measured:
 
 
 def _law(data: xr.Dataset, times: xr.DataArray) -> dict[str, Estimate]:
-    """The exponent, the price at a share of 1, and that of plain text by each length of stretch."""
+    """The exponent, the price at a share of 1, and that of plain text by each length of stretch.
+
+    ``exponent-formed`` is that of the trainings that formed a head alone: where seeds are of two
+    kinds, some of which never form one, it is theirs, and ``price-exponent`` mixes both.
+    """
     whole, found = law(data, times), {}
 
     @cache
@@ -57,6 +66,8 @@ def _law(data: xr.Dataset, times: xr.DataArray) -> dict[str, Estimate]:
         )
 
     found["price-exponent"] = over_seeds(lambda one: one.exponent)
+    formed = partial(_exponent_formed, times)
+    found["exponent-formed"] = resampled_estimate(formed, data.sizes["seed"], n_resamples=RESAMPLES)
     found["price-all"] = over_seeds(lambda one: one.price / 1e6)
     for length, share in own_shares(data).items():
         if share > 0:
@@ -64,6 +75,16 @@ def _law(data: xr.Dataset, times: xr.DataArray) -> dict[str, Estimate]:
             found[f"price-plain-{length}"] = over_seeds(at)
     primary = f"price-plain-{int(data.min_period)}"
     return found | ({"price-plain-text": found[primary]} if primary in found else {})
+
+
+def _exponent_formed(times: xr.DataArray, seeds: np.ndarray) -> float:
+    """Minus the slope of log tokens to onset against log share; NaN at a single share."""
+    drawn = times.isel(seed=seeds, share=times.share.values > 0)
+    shares, tokens = np.broadcast_to(drawn.share.values, drawn.shape), drawn.values
+    seen = np.isfinite(tokens)
+    if len(np.unique(shares[seen])) < 2:
+        return np.nan
+    return -float(linregress(np.log(shares[seen]), np.log(tokens[seen])).slope)
 
 
 def _millions(one: OnsetLaw, share: float) -> float:

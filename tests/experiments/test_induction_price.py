@@ -56,6 +56,16 @@ def test_the_law_is_read_at_the_rate_of_plain_text() -> None:
     assert estimates["price-plain-2"].value == pytest.approx(1.6, rel=0.01)
 
 
+def test_seeds_that_never_form_a_head_are_told_from_those_that_do() -> None:
+    two_kinds = record().data
+    two_kinds["prefix"][{"seed": [1, 3], "share": 2}] = 0.05
+    estimates = measure(Record(two_kinds)).estimates
+    assert estimates["formed-0.25"].value == pytest.approx(0.6)
+    assert estimates["formed-0.5"].value == 1 and estimates["formed-0"].value == 0
+    assert estimates["exponent-formed"].value == pytest.approx(1.5, abs=1e-3)
+    assert estimates["price-exponent"].value > 1.55, "the law takes them for late ones"
+
+
 def test_a_share_whose_training_ended_with_its_last_head_has_the_same_onsets() -> None:
     whole = record().data
     ended = whole.copy()
