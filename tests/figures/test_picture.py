@@ -30,6 +30,25 @@ def test_a_picture_has_few_colours_near_those_drawn(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found[:, -5:], 255)
 
 
+def test_pale_bands_on_each_other_keep_their_hues(tmp_path: Path) -> None:
+    figure = Figure(figsize=(4, 3))
+    ax, x = figure.add_axes((0, 0, 1, 1)), np.linspace(0, 9, 200)
+    rng = np.random.default_rng(0)
+    for i, colour in enumerate(("#9bd93c", "#22a785", "#2c718e", "#472d7b")):
+        y = np.sin(x - i)
+        ax.fill_between(x, y - 0.6, y + 0.6, color=colour, alpha=0.3, linewidth=0)
+        for shift in np.linspace(-0.5, 0.5, 5):
+            ragged = y + shift + rng.normal(scale=0.05, size=200)
+            ax.plot(x, ragged, color=colour, linewidth=0.7)
+    save_picture(figure, tmp_path / "few.png", dpi=150)
+    figure.savefig(tmp_path / "all.png", dpi=150)
+    few, every = (
+        np.asarray(Image.open(tmp_path / name).convert("RGB"), float)
+        for name in ("few.png", "all.png")
+    )
+    assert np.abs(few - every).max() <= 15
+
+
 def test_the_same_figure_gives_the_same_bytes(tmp_path: Path) -> None:
     for name in ("one.png", "two.png"):
         save_picture(drawn(), tmp_path / name, dpi=80)

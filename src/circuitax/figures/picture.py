@@ -1,4 +1,4 @@
-"""A figure as a PNG file of at most 128 colours, a quarter of the size of one with all colours."""
+"""A figure as a PNG file of at most 256 colours, a third of the size of one with all colours."""
 
 import io
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from PIL import Image
 
-_COLOURS = 128
+_COLOURS = 256
 
 
 def save_picture(figure: Figure, path: Path, *, dpi: int, **how: Any) -> None:
@@ -22,8 +22,9 @@ def save_picture(figure: Figure, path: Path, *, dpi: int, **how: Any) -> None:
     whole = io.BytesIO()
     figure.savefig(whole, format="png", dpi=dpi, **how)
     picture = Image.open(whole).convert("RGB")
-    # Dithered, an even area would become a pattern of dots. Rounds of k-means would take seconds
-    # and move the palette by a few levels of 255; white and black stay what they are.
+    # Dithered, an even area would become a pattern of dots. Rounds of k-means would take up to
+    # seconds and move the palette by a few levels of 255; with half as many colours and no rounds,
+    # pale bands on each other took the hue of a neighbour.
     few = picture.quantize(
         _COLOURS, method=Image.Quantize.MAXCOVERAGE, kmeans=0, dither=Image.Dither.NONE
     )
