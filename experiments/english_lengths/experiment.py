@@ -32,7 +32,7 @@ from circuitax.kit.checks import (
     require_positive,
     require_readable,
 )
-from circuitax.kit.lengths import lengths, shorter_losses
+from circuitax.kit.lengths import lengths, require_halvings, shorter_losses
 from circuitax.kit.measured_training import measured_training
 from circuitax.lab.lab import Lab
 from circuitax.models.extract_transformer import model_from_params
@@ -89,12 +89,7 @@ class Spec:
             )
         require_positive(self, "depth_rates")
         require_divides(self, "measure_every", "optim.steps")
-        shortest = self.optim.steps // 2**self.halvings
-        if self.optim.steps % 2**self.halvings or shortest < self.optim.warmup_steps:
-            raise ValueError(
-                f"halvings={self.halvings} must leave whole steps, at least "
-                f"optim.warmup_steps={self.optim.warmup_steps}: optim.steps={self.optim.steps}"
-            )
+        require_halvings(self.optim, self.halvings)
         require_readable(self.model, d_vocab=self.task.d_vocab)
 
 

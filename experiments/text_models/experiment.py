@@ -30,7 +30,7 @@ from circuitax.kit.checks import (
     require_readable,
 )
 from circuitax.kit.kept_models import log_spaced_steps, notes_of_kept, publish_model
-from circuitax.kit.lengths import lengths, shorter_losses
+from circuitax.kit.lengths import lengths, require_halvings, shorter_losses
 from circuitax.kit.measured_training import Trained, measured_training
 from circuitax.kit.members import each_member
 from circuitax.lab.lab import Lab
@@ -107,12 +107,7 @@ class Spec:
         require_in(self, "[0, seeds]", "full_seeds")
         require_positive(self, "full_learning_rate", "depth_rates")
         require_divides(self, "measure_every", "optim.steps")
-        shortest = self.optim.steps // 2**self.halvings
-        if self.optim.steps % 2**self.halvings or shortest < self.optim.warmup_steps:
-            raise ValueError(
-                f"halvings={self.halvings} must leave whole steps, at least "
-                f"optim.warmup_steps={self.optim.warmup_steps}: optim.steps={self.optim.steps}"
-            )
+        require_halvings(self.optim, self.halvings)
         for name in ("model", "full"):
             model: TransformerSpec = getattr(self, name)
             require_readable(model, d_vocab=self.task.d_vocab, name=name)

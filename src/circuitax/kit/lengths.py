@@ -8,10 +8,25 @@ from circuitax.kernel.model import Model
 from circuitax.kit.measured_training import chunk_size, measured_training
 from circuitax.lab.lab import Lab
 from circuitax.training.loop import Metrics
+from circuitax.training.optim import OptimSpec
 from circuitax.training.problem import TrainState
 
 # From the steps of a training and those of a chunk: the first state, and the function of a chunk.
 Begin = Callable[[int, int], tuple[TrainState, Callable[[TrainState], tuple[TrainState, Metrics]]]]
+
+
+def require_halvings(optim: OptimSpec, halvings: int) -> None:
+    """Refuse settings whose shortest training has no whole steps, or ends in the warm-up.
+
+    Raises:
+        ValueError: Naming ``halvings``, its value and what it must leave.
+    """
+    shortest = optim.steps // 2**halvings
+    if optim.steps % 2**halvings or shortest < optim.warmup_steps:
+        raise ValueError(
+            f"halvings={halvings} must leave whole steps, at least "
+            f"optim.warmup_steps={optim.warmup_steps}: optim.steps={optim.steps}"
+        )
 
 
 def lengths(steps: int, halvings: int) -> list[int]:
