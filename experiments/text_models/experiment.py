@@ -6,16 +6,13 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
 from circuitax.circuits.induction_scores import induction_scores
 from circuitax.data.bigrams import bigram_counts
-from circuitax.data.corpus import TextError
 from circuitax.data.repeated import RepeatedSource
 from circuitax.data.text import Text, TextSpec, open_text
-from circuitax.data.windows import spaced_windows
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.sampling import Sampling
@@ -29,6 +26,7 @@ from circuitax.kit.checks import (
     require_positive,
     require_readable,
 )
+from circuitax.kit.held_out import held_out_windows
 from circuitax.kit.kept_models import log_spaced_steps, notes_of_kept, publish_model
 from circuitax.kit.lengths import lengths, require_halvings, shorter_losses
 from circuitax.kit.measured_training import Trained, measured_training
@@ -133,30 +131,18 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     """Train every model, keep weights on a log-spaced schedule, measure on one held-out text."""
     text = open_text(spec.task)
     length = spec.model.n_ctx or 0
-    most = len(text.tokens.validation) // (4 * length)
-    if spec.windows > most:
-        raise TextError(
-            f"windows={spec.windows} must be at most {most}: four times as many of {length} tokens "
-            f"must fit into the {len(text.tokens.validation)} held out; give more text or "
-            f"windows={max(most, 1)}"
-        )
-    held_out = [
-        behind_start(
-            jnp.asarray(spaced_windows(text.tokens.validation, n, length)), spec.model.start_token
-        )
-        for n in (spec.windows, 4 * spec.windows)
-    ]
+    curve, last = held_out_windows(text, spec.windows, spec.model)
     repeated = RepeatedSource(
         64, length, spec.task.d_vocab, length // 4, length // 2, distinct=True
     )
     exam = behind_start(jax.jit(repeated)(derive(key, "repeats")), spec.model.start_token)
     found, samples, divergences, published = {}, {}, {}, {}
     for name, sizes in models(spec):
-        trained = _train(spec, name, sizes, text, held_out[0], derive(key, name), lab)
-        found[name] = _measured(trained, held_out[1], exam)
+        trained = _train(spec, name, sizes, text, curve, derive(key, name), lab)
+        found[name] = _measured(trained, last, exam)
         divergences[name] = trained.divergence
         found[name]["length_loss"] = _ends_by_length(
-            spec, name, sizes, text, held_out[1], found[name], derive(key, name), lab
+            spec, name, sizes, text, last, found[name], derive(key, name), lab
         )
         # A model without such a member ended the run with an error.
         published[name] = int(np.flatnonzero(trained.alive)[0])
@@ -169,7 +155,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     }
     # What the experiments on these models need of the text.
     lab.save_arrays("bigram-counts", counts)
-    lab.save_arrays("held-out", {"windows": held_out[1]})
+    lab.save_arrays("held-out", {"windows": last})
     lab.save_text(TOKENIZER, text.tokenizer.to_str())
     kept = log_spaced_steps(spec.optim.steps, spec.measure_every)
     notes = {
@@ -185,7 +171,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         text,
         found,
         counts["train"],
-        np.asarray(held_out[1]),
+        np.asarray(last),
         batch=spec.batch,
         steps=np.arange(0, spec.optim.steps + 1, spec.measure_every),
         lengths=lengths(spec.optim.steps, spec.halvings),

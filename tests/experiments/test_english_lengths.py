@@ -9,6 +9,7 @@ import pytest
 import xarray as xr
 
 from circuitax.data.fingerprint import ABSENT
+from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
@@ -20,6 +21,7 @@ from experiments.english_lengths.figure import draw, message
 from experiments.english_lengths.measures import measure
 
 MODEL = TransformerSpec(d_vocab=1024, n_ctx=16, n_layers=2, n_heads=2, d_model=8)
+ENDLESS = TransformerSpec(1024, None, n_heads=2, d_model=8, positions=Positions.none)
 
 
 def record() -> Record:
@@ -72,6 +74,7 @@ def test_the_figure_says_what_the_last_doubling_gained() -> None:
         ({"depth_rates": (1.0, 2.0)}, "must hold one rate a depth, 3"),
         ({"measure_every": 7}, "measure_every=7"),
         ({"seeds": 1}, "seeds=1 must be at least 2"),
+        ({"model": ENDLESS}, "model.n_ctx=None must be set"),
     ],
 )
 def test_settings_that_cannot_be(change: dict[str, Any], message: str) -> None:
