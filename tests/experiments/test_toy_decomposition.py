@@ -41,7 +41,7 @@ def test_measures_are_means_over_seeds_of_each_target() -> None:
     found = measures.measure(record).estimates
     cell = record.data.sel(target="large ID")
     assert found["spd-ratio-large-id"].value == pytest.approx(float(cell.norm_ratio.mean()))
-    assert found["spd-ratio-large-id"].n == 16 and found["spd-ratio-small-id"].n == 8
+    assert found["spd-ratio-large-id"].n == 16 and found["spd-ratio-small-id"].n == 16
     alive = cell.alive.sel(place="identity").values
     assert found["spd-alive-identity-large"].value == pytest.approx(np.nanmean(alive))
     worst = record.data.faithfulness.mean("seed").max()
