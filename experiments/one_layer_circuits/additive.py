@@ -1,163 +1,140 @@
-"""The additivity gap on text: heads with and without a softmax, trained on in the same way."""
+"""The additivity gap on text: the same heads with and without their denominators, each at its best.
+
+Both families have the factors of `circuits.additive_heads`, so that the denominator is all they
+differ by. Members of both start from equal weights and see the same windows.
+"""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key, PyTree
+from jaxtyping import Array, Int, Key, PyTree
 
-from circuitax.circuits.additive_heads import additive_heads_logits, start_from, tables_from
-from circuitax.circuits.additivity import additive_logits
+from circuitax.circuits.additive_heads import (
+    AdditiveHeads,
+    additive_heads_logits,
+    counted,
+    normalised_heads_logits,
+)
 from circuitax.circuits.in_context import token_losses
 from circuitax.data.windows import WindowSource
-from circuitax.kernel.forward import forward
-from circuitax.kernel.keys import at_index, derive
-from circuitax.kernel.model import Model
-from circuitax.kit.checks import require_at_least, require_divides
+from circuitax.kernel.keys import at_index
+from circuitax.kernel.spec import TransformerSpec
+from circuitax.kernel.tokens import behind_start
+from circuitax.kit.checks import require_at_least, require_divides, require_positive
 from circuitax.kit.measured_training import measured_training
-from circuitax.kit.ragged import padded
 from circuitax.lab.lab import Lab
+from circuitax.models.transformer import init_model
 from circuitax.training.ensemble import Plan, advance, init, new_members
-from circuitax.training.optim import Optimizer, OptimSpec, Schedule
-
-LOOK_EVERY = 4  # held-out windows between two that the curves are measured on
+from circuitax.training.optim import OptimSpec
 
 
 @dataclass(frozen=True)
 class AdditiveTask:
-    """How the three arms go on from a trained model: same batches, same recipe, same steps.
+    """How both families are trained from their initialisation.
 
     Attributes:
-        members: Models that go on; the free tables start from the first only.
+        optim: Optimizer of both.
+        sum_rate: Peak rate of sums over that of ``optim``, which the softmax has.
         batch: Windows a step.
-        steps: Steps of each arm.
-        learning_rate: Peak rate of Adam, reached in one chunk; a cosine takes it to 2 %.
-        chunk: Steps between two looks; must divide ``steps``.
-        average: Windows that the denominators are averaged over at the start.
+        seeds: Members of each family, each with its own initialisation and data.
+        chunk: Steps between two looks; must divide ``optim.steps``.
     """
 
-    members: int = 5
-    batch: int = 16
-    steps: int = 480
-    learning_rate: float = 1e-2
-    chunk: int = 40
-    average: int = 256
+    optim: OptimSpec = field(default_factory=OptimSpec)
+    sum_rate: float = 1.0
+    batch: int = 32
+    seeds: int = 8
+    chunk: int = 100
 
     def __post_init__(self) -> None:
-        require_at_least(self, 1, "members", "batch", "steps", "average")
-        require_divides(self, "chunk", "steps")
-        self.optim()  # which refuses a rate that is none
-
-    def optim(self) -> OptimSpec:
-        """Adam without decay; gradients are clipped, since nothing normalises the gates."""
-        return OptimSpec(
-            name=Optimizer.adam,
-            learning_rate=self.learning_rate,
-            weight_decay=0.0,
-            schedule=Schedule.cosine,
-            end_fraction=0.02,
-            warmup_steps=self.chunk,
-            steps=self.steps,
-            clip_norm=1.0,
-        )
+        require_at_least(self, 1, "batch", "seeds", "chunk")
+        require_positive(self, "sum_rate")
+        require_divides(self, "chunk", "optim.steps")
 
 
 @dataclass(frozen=True)
-class Continued:
-    """A `Problem`: next-token loss of any model of one text, from given parameters (``hyper``)."""
+class OneLayer:
+    """A `Problem`: next-token loss of one layer of a family, nats per token.
 
-    arm: str
+    It starts with the weights of a fresh model of the spec. ``hyper`` is not used.
+    """
+
+    family: str
+    spec: TransformerSpec
     source: WindowSource
 
-    def init(self, key: Key[Array, ""], hyper: PyTree) -> PyTree:
-        """Where training goes on from."""
-        return hyper
+    def init(self, key: Key[Array, ""], hyper: PyTree) -> AdditiveHeads:
+        """Fresh weights, with the number of sources in place of each denominator."""
+        return counted(init_model(key, self.spec))
 
-    def batch(self, key: Key[Array, ""], step: Array) -> Array:
+    def batch(self, key: Key[Array, ""], step: Int[Array, ""]) -> Int[Array, "batch n_ctx"]:
         """The texts of one step."""
-        return self.source(at_index(key, step))
+        return behind_start(self.source(at_index(key, step)), self.spec.start_token)
 
-    def loss(self, params: PyTree, batch: Array, hyper: PyTree) -> Array:
+    def loss(self, params: AdditiveHeads, batch: Array, hyper: PyTree) -> Array:
         """The scalar that is minimised."""
-        return jnp.mean(self.losses(params, batch))
-
-    def losses(self, params: PyTree, texts: Array) -> Array:
-        """Every prediction of every text, nats."""
-        logits = jax.vmap(lambda text: LOGITS[self.arm](params, text))(texts)
-        return token_losses(logits, texts)
-
-    def mean_losses(self, members: PyTree, texts: Array) -> Array:
-        """Mean loss of each member over some texts; one text of one member at a time."""
-
-        def of_member(params: PyTree) -> Array:
-            return jax.lax.map(lambda text: self.losses(params, text[None]).mean(), texts)
-
-        return jax.lax.map(of_member, members).mean(axis=1)
+        logits = jax.vmap(partial(LOGITS[self.family], params))(batch)
+        return jnp.mean(token_losses(logits, batch))
 
 
-LOGITS: dict[str, Callable[[PyTree, Array], Array]] = {
-    "softmax": lambda model, text: forward(model, text)[0],
+LOGITS: dict[str, Callable[[AdditiveHeads, Array], Array]] = {
+    "softmax": normalised_heads_logits,
     "sum": additive_heads_logits,
-    "tables": lambda tables, text: additive_logits(
-        tables._replace(gate=jnp.exp(tables.gate)), text
-    ),
 }
 
 
-class Starts(NamedTuple):
-    """Parameters of each arm before its first step, with an axis of members."""
-
-    softmax: PyTree
-    sum: PyTree
-    tables: PyTree
-
-
-def starts(models: Model, task: AdditiveTask, texts: Array) -> Starts:
-    """The trained models, the same without their denominators, and those as free tables."""
-    chosen = jax.tree.map(lambda leaf: leaf[: task.members], models)
-    sums = jax.jit(jax.vmap(start_from, (0, None)))(chosen, texts)
-    first = jax.tree.map(lambda leaf: leaf[:1], chosen)
-    tables = jax.jit(jax.vmap(tables_from, (0, None)))(first, texts)
-    return Starts(chosen, sums, tables)
-
-
 def text_gap(
-    models: Model,
     task: AdditiveTask,
+    spec: TransformerSpec,
     source: WindowSource,
-    held_out: Array,
+    curve: Array,
+    exam: Array,
     key: Key[Array, ""],
     lab: Lab,
 ) -> dict[str, np.ndarray]:
-    """Held-out loss of each arm while it goes on, ``[step, member]``, from the start on."""
-    texts = WindowSource(task.average, source.length, source.tokens)
-    begin = starts(models, task, texts(derive(key, "average")))
+    """Held-out losses of both families: ``[look, pair]`` along training, ``[pair]`` at its end.
+
+    Args:
+        task: Recipe.
+        spec: Sizes of the one-layer models.
+        source: Windows of the training text.
+        curve: Held-out windows that are measured along training.
+        exam: Held-out windows of the last loss; NaN where a member diverged.
+        key: Initialisations and data, the same of both families.
+        lab: Of the experiment.
+    """
     found: dict[str, np.ndarray] = {}
-    for arm, params in begin._asdict().items():
-        problem = Continued(arm, source)
-        # One data key for all arms: the batches of a member are the same in each.
-        members = new_members(derive(key, "batches"), task.learning_rate, params)
-        plan = Plan(problem, task.optim(), task.chunk, mesh=lab.mesh)
-        losses = jax.jit(problem.mean_losses)
-        at_start = losses(params, held_out)
+    for family, factor in (("softmax", 1.0), ("sum", task.sum_rate)):
+        problem = OneLayer(family, spec, source)
+        plan = Plan(problem, task.optim, task.chunk, mesh=lab.mesh)
+        members = new_members(key, factor * task.optim.learning_rate, jnp.zeros(task.seeds))
+        losses = jax.jit(partial(_losses, problem))
         trained = measured_training(
             lab,
-            f"text-{arm}",
+            f"text-{family}",
             init(plan, members),
             advance(plan, members),
-            steps=task.steps,
+            steps=task.optim.steps,
             every=task.chunk,
-            measure=partial(_curve, losses, held_out[::LOOK_EVERY]),
+            measure=partial(_measure, losses, curve),
         )
-        at_end = np.where(trained.alive, losses(trained.models, held_out), np.nan)
-        ends = {"start": at_start, "end": at_end, "curve": trained.curves["loss"]}
-        found |= {f"{arm}_{name}": padded(values, task.members) for name, values in ends.items()}
+        found[f"{family}_curve"] = trained.curves["loss"]
+        ends = np.asarray(losses(trained.models, exam))
+        found[f"{family}_end"] = np.where(trained.alive, ends, np.nan)
     return found
 
 
-def _curve(losses: Callable[..., Array], texts: Array, params: PyTree) -> dict[str, Array]:
-    return {"loss": losses(params, texts)}
+def _measure(losses: Callable[..., Array], texts: Array, members: PyTree) -> dict[str, Array]:
+    return {"loss": losses(members, texts)}
+
+
+def _losses(problem: OneLayer, members: AdditiveHeads, texts: Array) -> Array:
+    # One text of one member at a time: the logits of all would take gigabytes.
+    def of_member(heads: AdditiveHeads) -> Array:
+        return jax.lax.map(lambda text: problem.loss(heads, text[None], ()), texts).mean()
+
+    return jax.lax.map(of_member, members)

@@ -11,10 +11,10 @@ scores       After training heads copy, and prefer what stands near. Copying sco
 bugs         Heads are forced to raise skip-trigrams that the text never has, at a price. The
              strongest of the first seed, what the model says there, and the price for each seed.
 additivity   No sum over sources does what the softmax does on "a unless b", and those trained on
-             text do not either. Refuted if the sum's curve ends below the softmax's, or its bars
-             reach the rule's. Curves are means over every fourth held-out window, dots over all.
-             The free tables may be far worse there: nothing normalises them, and a few windows can
-             cost very much.
+             text do not either. Refuted if the sums' curves end below the softmax's, or their bars
+             reach the rule's. Both families have the same factors beside the weights, so that the
+             denominator is all they differ by, and are trained from equal initialisations on the
+             same windows. Dots are of more held-out windows than curves.
 """
 
 import numpy as np
@@ -29,7 +29,7 @@ from circuitax.figures.marks import (
     seed_dots,
     zero_line,
 )
-from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE
+from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE
 from circuitax.figures.style import headline, letter_panels, new_figure, sample_note, styled
 from circuitax.records.estimate import mean_estimate
 from circuitax.records.members import members_where
@@ -130,65 +130,44 @@ def scores(data: xr.Dataset) -> Figure:
 
 
 def additivity(data: xr.Dataset) -> Figure:
-    """Losses of three arms on text, the gap for each model, and P(out) on "a unless b"."""
-    figure, axes = new_figure(1, 3, height=2.7, width_ratios=[1.5, 0.8, 1.3])
+    """Losses of both families on text, the gap of each pair, and P(out) on "a unless b"."""
+    figure, axes = new_figure(1, 3, height=2.7, width_ratios=[1.5, 0.6, 1.3])
     curves, gaps, unless = axes[0]
-    x = data.look.values
-    arms = (
-        ("softmax", BLUE, "softmax"),
-        ("sum", ORANGE, "sum, same ranks"),
-        ("tables", GREEN, "sum, free tables"),
-    )
-    for arm, colour, label in arms:
-        values = data[f"text_{arm}_curve"].transpose("look", "continued").values
-        whole = np.isfinite(data[f"text_{arm}_end"].values)  # others were lost on the way
-        values = values[:, np.isfinite(values).all(axis=0) & whole]
-        for i, column in enumerate(values.T):
-            curves.plot(x, column, color=colour, linewidth=0.9, label=None if i else label)
+    both = np.isfinite(data.softmax_end) & np.isfinite(data.sum_end)
+    pairs = members_where(data, both)
+    tokens = data.look_tokens.values[1:]
+    for name, colour, label in (("softmax", BLUE, "softmax"), ("sum", ORANGE, "sum over sources")):
+        rows = pairs[f"{name}_curve"].transpose("look", "pair").values[1:]
+        for i, column in enumerate(rows.T):
+            curves.plot(tokens, column, color=colour, linewidth=0.8, label=None if i else label)
     bigram = float(data.bigram_loss)
     reference_line(curves, y=bigram, label="bigram table", style="dashed")
-    ends = np.concatenate([data[f"text_{arm}_curve"].values.ravel() for arm, *_ in arms[:2]])
     curves.set(
-        xlabel="steps from the trained model on",
+        xscale="log",
+        xlabel="tokens seen in training",
         ylabel="held-out loss, nats per token",
-        ylim=(np.nanmin(ends) - 0.05, bigram + 0.25),
+        ylim=(float(np.nanmin(pairs.softmax_curve)) - 0.05, bigram + 0.75),
     )
-    curves.legend(loc="center right", bbox_to_anchor=(1, 0.42), fontsize=6)
-    same = data.text_sum_end.values - data.text_softmax_end.values
-    highest = 2 * max(float(np.nanmax(same, initial=0)), 0.05)
-    for i, (arm, colour) in enumerate((("sum", ORANGE), ("tables", GREEN))):
-        gap = (data[f"text_{arm}_end"] - data.text_softmax_end).values
-        gap = gap[np.isfinite(gap)]
-        seed_dots(gaps, i, np.minimum(gap, highest), colour, size=12, opacity=1)
-        if gap.size and gap.max() > highest:  # far outside what the other arm needs to be seen
-            gaps.annotate(
-                f"{gap.max():.2f} ↑",
-                (i, highest),
-                xytext=(0, -9),
-                textcoords="offset points",
-                ha="center",
-                fontsize=6.5,
-            )
-        if gap.size > 1:
-            interval_bars(gaps, [i + 0.28], [mean_estimate(gap)], fmt="_", linewidth=0.8)
+    curves.legend(loc="upper right", fontsize=6)
+    gap = (pairs.sum_end - pairs.softmax_end).values
+    seed_dots(gaps, 0, gap, ORANGE, size=12, opacity=1)
+    if gap.size > 1:
+        interval_bars(gaps, [0.28], [mean_estimate(gap)], fmt="_", linewidth=0.8)
     zero_line(gaps)
-    gaps.set(xlim=(-0.5, 1.6), ylabel="loss above the softmax's, nats")
-    gaps.set_xticks([0, 1], ["same\nranks", "free\ntables"])
+    gaps.set(xlim=(-0.5, 0.6), ylabel="sum’s loss above the softmax’s, nats", xticks=[])
     _unless(unless, data)
     letter_panels(axes[0])
-    ended = same[np.isfinite(same)]
     runs = _learned(data)
+    on_text = f"{gap.mean():.3f} nats on text" if gap.size else "on text no pair stayed finite"
     headline(
         figure,
-        f"On “a unless b” the best sum over sources loses {float(runs.gap.mean()):.3f} nats to "
-        f"a softmax; on text {(ended > 0).sum()} of {ended.size} sums that stayed finite "
-        "end above it",
+        f"A sum over sources loses {on_text} to a softmax, each trained at its own best rate, and "
+        f"{float(runs.gap.mean()):.3f} on “a unless b”",
     )
-    free = int(np.isfinite(data.text_tables_end.values).sum())
     sample_note(
         figure,
-        f"a, b: {same.size} models, of which {ended.size} sums and {free} with free tables stayed "
-        f"finite; bars: 95 % intervals; c: {runs.sizes['run']} seeds",
+        f"a, b: {gap.size} pairs of models of {data.sizes['pair']}, the others diverged; bar: 95 % "
+        f"interval; c: {runs.sizes['run']} seeds",
     )
     return figure
 

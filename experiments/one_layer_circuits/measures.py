@@ -7,7 +7,6 @@ from circuitax.records.estimate import (
     Estimate,
     geometric_estimate,
     mean_estimate,
-    mean_of_finite,
 )
 from circuitax.records.measured import Measured
 from circuitax.records.members import members_where
@@ -43,7 +42,7 @@ def measure(record: Record) -> Measured:
     measured |= _on_text(data)
     if "text-additivity-gap" not in measured:
         both = ("text-additivity-gap", "text-ensemble")
-        not_run |= dict.fromkeys(both, "no model stayed finite")
+        not_run |= dict.fromkeys(both, "no pair of models stayed finite")
     trained = members_where(data, "gap_alive")
     if trained.sizes["run"]:
         measured["additivity-gap"] = mean_estimate(trained.gap)
@@ -58,21 +57,15 @@ def measure(record: Record) -> Measured:
 
 
 def _on_text(data: xr.Dataset) -> dict[str, Estimate]:
-    """Losses of every arm at both ends, and what they differ by, member by member."""
-    both = np.isfinite(data.text_softmax_end) & np.isfinite(data.text_sum_end)
-    kept = members_where(data, both)
-    if not kept.sizes["continued"]:
+    """Last losses of both families, and what they differ by, seed by seed in their order."""
+    kept = members_where(data, np.isfinite(data.softmax_end) & np.isfinite(data.sum_end))
+    if not kept.sizes["pair"]:
         return {}
-    found = {}
-    for arm in ("softmax", "sum", "tables"):
-        for end in ("start", "end"):
-            losses = kept[f"text_{arm}_{end}"]
-            if np.isfinite(losses).any():
-                found[f"text-{arm}-{end}"] = mean_of_finite(losses)
-    gap = kept.text_sum_end - kept.text_softmax_end
-    share = (kept.bigram_loss - kept.text_sum_end) / (kept.bigram_loss - kept.text_softmax_end)
-    return found | {
-        "text-additivity-gap": mean_estimate(gap),
+    share = (kept.bigram_loss - kept.sum_end) / (kept.bigram_loss - kept.softmax_end)
+    return {
+        "text-softmax-end": mean_estimate(kept.softmax_end),
+        "text-sum-end": mean_estimate(kept.sum_end),
+        "text-additivity-gap": mean_estimate(kept.sum_end - kept.softmax_end),
         "text-ensemble": mean_estimate(share),
     }
 

@@ -1,4 +1,4 @@
-"""Heads without a softmax: sums over sources by hand, and the start from a trained model."""
+"""Heads without a softmax: sums over sources by hand, and where they start."""
 
 import jax
 import jax.numpy as jnp
@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from circuitax.circuits import additive_heads
-from circuitax.circuits.additivity import additive_logits
 from circuitax.kernel.forward import forward
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
@@ -68,79 +67,59 @@ def test_E11_sources_do_not_couple_without_a_softmax(model, rng):
     assert np.abs(A[:, 2] - B[:, 2]).max() > 1e-6, "the softmax is coupled"
 
 
-def test_the_start_matches_the_mean_attention(model, rng):
-    texts = jnp.asarray(rng.integers(0, 7, (50, 5)))
-    start = additive_heads.start_from(model, texts)
-    gates = np.stack([np.exp(_scores(model, np.asarray(t))) for t in texts])
-    patterns = np.tril(gates) / np.tril(gates).sum(axis=-1, keepdims=True)
-    lower = np.tril(np.ones((5, 5))) > 0
-    expected = np.log(patterns.mean(axis=0)[:, lower] / gates.mean(axis=0)[:, lower])
-    np.testing.assert_allclose(np.asarray(start.place)[:, lower], expected, atol=1e-12)
-    mass = (np.tril(gates) * np.exp(np.asarray(start.place))).sum(axis=-1)
-    here = np.asarray(texts)[:, None, :].repeat(2, axis=1) == 4
-    mean = (mass * here).sum(axis=(0, 2)) / here.sum(axis=(0, 2))
-    n = here[:, 0].sum()
-    np.testing.assert_allclose(np.exp(-start.dest[:, 4]), (mean * n + 3) / (n + 3), atol=1e-12)
+def test_the_count_of_sources_is_the_denominator_where_scores_are_0(model, rng):
+    heads = model.blocks.attention
+    even = model.replace(blocks=model.blocks._replace(attention=heads._replace(W_Q=0 * heads.W_Q)))
+    tokens = jnp.asarray(rng.integers(0, 7, 5))
+    found = jax.jit(additive_heads.additive_heads_logits)(additive_heads.counted(even), tokens)
+    np.testing.assert_allclose(found, forward(even, tokens)[0], atol=1e-12)
+    apart = additive_heads.additive_heads_logits(additive_heads.counted(model), tokens)
+    assert np.abs(np.asarray(apart - forward(model, tokens)[0])).max() > 1e-6
 
 
-def test_scores_may_be_larger_than_single_precision_exponentiates(model, rng):
-    """Scores of 100 and more, as trained models have them: e^88 is the last that float32 holds."""
-    texts = jnp.asarray(rng.integers(0, 7, (50, 5)))
-    W_Q = model.blocks.attention.W_Q
-    highest = np.abs([_scores(model, np.asarray(text)) for text in texts]).max()
+def test_with_its_denominators_a_sum_is_the_transformer_again(model, rng):
+    tokens = jnp.asarray(rng.integers(0, 7, 5))
+    counted = additive_heads.counted(model)
+    found = jax.jit(additive_heads.normalised_heads_logits)(
+        counted._replace(dest=jnp.asarray(rng.normal(size=(2, 7)))), tokens
+    )
+    np.testing.assert_allclose(found, forward(model, tokens)[0], atol=1e-12)
+    place = rng.normal(size=(2, 5, 5))
+    moved = additive_heads.normalised_heads_logits(
+        counted._replace(place=jnp.asarray(place)), tokens
+    )
+    gates = np.tril(np.exp(_scores(model, np.asarray(tokens)) + place))
+    gates = gates / gates.sum(axis=-1, keepdims=True)
+    x, W_U = np.asarray(model.W_E)[np.asarray(tokens)], np.asarray(model.W_U)
+    heads = model.blocks.attention
+    writes = [x @ np.asarray(heads.W_V[0, h]) @ np.asarray(heads.W_O[0, h]) for h in range(2)]
+    expected = (x + sum(gates[h] @ writes[h] for h in range(2))) @ W_U
+    np.testing.assert_allclose(moved, expected, atol=1e-12)
+
+
+def test_gates_that_single_precision_does_not_hold_behind_the_mask(model):
+    """Scores of 150: exponentials overflow at sources that are not seen, whose place is 0."""
+    heads = model.blocks.attention
+    tokens = np.array([3, 1, 4, 1, 5])
+    scores = _scores(model, tokens)
+    seen = np.tril(np.ones((5, 5))) > 0
     large = model.replace(
         blocks=model.blocks._replace(
-            attention=model.blocks.attention._replace(W_Q=W_Q * 150 / highest)
+            attention=heads._replace(W_Q=heads.W_Q * 150 / scores[:, ~seen].max())
         )
     )
     single = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), large)
-    wide, narrow = (additive_heads.start_from(m, texts) for m in (large, single))
-    lower = np.tril(np.ones((5, 5))) > 0
-    shown = np.asarray(wide.place)[:, lower] > -60  # below, float32 calls a pattern 0
-    assert shown.mean() > 0.5
-    np.testing.assert_allclose(
-        np.asarray(narrow.place)[:, lower][shown],
-        np.asarray(wide.place)[:, lower][shown],
-        rtol=1e-4,
+    lower = -np.where(seen, 150 * scores / scores[:, ~seen].max(), 0)
+    added = additive_heads.AdditiveHeads(
+        single, jnp.zeros((2, 7), jnp.float32), jnp.asarray(lower, jnp.float32)
     )
-    found, expected = (additive_heads.additive_heads_logits(m, texts[0]) for m in (narrow, wide))
-    assert np.isfinite(expected).all()
-    np.testing.assert_allclose(found, expected, rtol=0.01, atol=0.01)
 
+    def loss(heads):
+        return additive_heads.additive_heads_logits(heads, jnp.asarray(tokens)).std()
 
-def test_tables_start_as_the_same_sum_where_nothing_is_left_out(model, rng):
-    """Without positions and the own position, which tables have no place for (E24)."""
-    plain = model.replace(W_pos=jnp.zeros_like(model.W_pos))
-    texts = jnp.asarray(rng.integers(0, 7, (20, 5)))
-    heads = additive_heads.start_from(plain, texts)
-    own = jnp.where(jnp.eye(5) > 0, -jnp.inf, 0.0)[None]
-    expected = additive_heads.additive_heads_logits(
-        heads._replace(place=heads.place + own), texts[0]
-    )
-    tables = additive_heads.tables_from(plain, texts)
-    found = additive_logits(tables._replace(gate=jnp.exp(tables.gate)), texts[0])
-    difference = np.asarray(found - expected)  # the tables' raises are centred
-    np.testing.assert_allclose(difference - difference[:, :1], 0, atol=1e-12)
-
-
-def test_tables_start_finite_where_their_gates_alone_would_overflow(model, rng):
-    """Gates of e^100 and more beside places as small: float32 holds neither, but their product."""
-    texts = jnp.asarray(rng.integers(0, 7, (20, 5)))
-    plain = model.replace(W_pos=jnp.zeros_like(model.W_pos))
-    heads = plain.blocks.attention
-    highest = np.abs([_scores(plain, np.asarray(text)) for text in texts]).max()
-    large = plain.replace(
-        blocks=plain.blocks._replace(attention=heads._replace(W_Q=heads.W_Q * 300 / highest))
-    )
-    single = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), large)
-    wide, narrow = (additive_heads.tables_from(m, texts) for m in (large, single))
-    assert np.asarray(wide.gate).max() > 100, "float64 exponentiates it, and keeps it as it is"
-    assert np.asarray(narrow.gate).max() < 88
-    found, expected = (
-        np.array([additive_logits(t._replace(gate=jnp.exp(t.gate)), text) for text in texts])
-        for t in (narrow, wide)
-    )
-    np.testing.assert_allclose(found, expected, rtol=0.01, atol=0.01)
+    value, slope = jax.value_and_grad(loss)(added)
+    assert np.isfinite(value)
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(slope))
 
 
 def test_biases_of_queries_and_keys_are_in_the_scores(model, rng):
@@ -148,13 +127,12 @@ def test_biases_of_queries_and_keys_are_in_the_scores(model, rng):
     b_Q, b_K = (jnp.asarray(rng.normal(size=(1, 2, 4))) for _ in range(2))
     heads = plain.blocks.attention._replace(b_Q=b_Q, b_K=b_K)
     biased = plain.replace(blocks=plain.blocks._replace(attention=heads))
-    texts = jnp.asarray(rng.integers(0, 7, (20, 5)))
-    gate = additive_heads.tables_from(biased, texts).gate
-    scores = additive_heads.pair_scores(biased, jnp.arange(5))
-    # What depends on the destination alone is in both, so differences between sources are equal.
-    np.testing.assert_allclose(
-        gate[:, :5, :5] - gate[:, :5, :1], scores - scores[..., :1], atol=1e-12
-    )
+    found = additive_heads.pair_scores(biased, jnp.arange(5))
+    x = np.asarray(plain.W_E)[:5]
+    for h in range(2):
+        q = x @ np.asarray(heads.W_Q[0, h]) + np.asarray(b_Q[0, h])
+        k = x @ np.asarray(heads.W_K[0, h]) + np.asarray(b_K[0, h])
+        np.testing.assert_allclose(found[h], SPEC.scale * q @ k.T, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -169,6 +147,11 @@ def test_models_that_are_no_sum_are_refused(change, message):
     model = init_model(jax.random.key(0), SPEC.replace(**change))
     with pytest.raises(ValueError, match=message):
         additive_heads.pair_scores(model, jnp.zeros(5, int))
-    for start in (additive_heads.start_from, additive_heads.tables_from):
-        with pytest.raises(ValueError, match=message):
-            start(model, jnp.zeros((2, 5), int))
+    with pytest.raises(ValueError, match=message):
+        additive_heads.counted(model)
+
+
+def test_factors_of_positions_need_a_length():
+    model = init_model(jax.random.key(0), SPEC.replace(positions=Positions.none, n_ctx=None))
+    with pytest.raises(ValueError, match=r"spec\.n_ctx=None must be set"):
+        additive_heads.counted(model)

@@ -47,10 +47,9 @@ def test_one_layer_circuits(change: dict[str, object], message: str) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"members": 0}, "members=0"),
+        ({"seeds": 0}, "seeds=0"),
         ({"batch": 0}, "batch=0"),
-        ({"average": 0}, "average=0"),
-        ({"chunk": 7}, "chunk=7 must divide steps=480"),
+        ({"chunk": 7}, "chunk=7 must divide optim.steps=10000"),
     ],
 )
 def test_additive_task(change: dict[str, int], message: str) -> None:
@@ -117,7 +116,7 @@ def test_text_models_without_full_ones_have_no_neuron_tables() -> None:
         ({"gap_alive": False}, {"additivity-gap", "additivity-gap-learned"}),
         ({"p_out": 0.75}, {"additivity-gap-learned"}),
         ({"bug_said": np.nan}, {"bugs-said"}),
-        ({"text_sum_end": np.nan}, {"text-additivity-gap", "text-ensemble"}),
+        ({"sum_end": np.nan}, {"text-additivity-gap", "text-ensemble"}),
     ],
 )
 def test_one_layer_claims_without_their_precondition(

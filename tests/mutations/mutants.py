@@ -658,13 +658,13 @@ MUTANTS = (
         ),
     ),
     Mutant(
-        "what_a_gate_has_too_much_is_lost",
+        "sources_counted_are_those_that_see",
         "circuits/additive_heads.py",
-        "jnp.where(earlier, place + surplus, place)",
-        "jnp.where(earlier, place, place)",
+        "_allowed(model, n_ctx).sum(axis=-1, keepdims=True)",
+        "_allowed(model, n_ctx).sum(axis=-2)[..., None]",
         (
             "tests/circuits/test_additive_heads.py::"
-            "test_tables_start_finite_where_their_gates_alone_would_overflow",
+            "test_the_count_of_sources_is_the_denominator_where_scores_are_0",
         ),
     ),
 )

@@ -5,21 +5,16 @@ module replaces it by one factor that depends on the destination token and one t
 two positions. The model is then a bigram table plus a sum of skip-trigrams, as S0 Theorem 25
 states, of the same ranks and with the same positions.
 
-S0 is "Some Structures in Transformer Architectures" (docs/bibliography.md). E24 is an
-erratum of the sources (docs/errata.md).
+S0 is "Some Structures in Transformer Architectures" (docs/bibliography.md).
 """
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
-from jax.nn import logsumexp
+from jax.nn import softmax
 from jaxtyping import Array, Bool, Float, Int
 
-from circuitax.circuits.additivity import Additive
-from circuitax.circuits.heads import token_ov
 from circuitax.kernel.attention import attention_scores, causal_mask, project
-from circuitax.kernel.chain import materialise
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import Interventions
 from circuitax.kernel.model import Model, check_one_member
@@ -36,57 +31,57 @@ class AdditiveHeads(NamedTuple):
     place: Float[Array, "n_heads n_ctx n_ctx"]
 
 
-def start_from(model: Model, texts: Int[Array, "batch n_ctx"]) -> AdditiveHeads:
-    """A trained model with its denominators averaged over texts.
+def counted(model: Model) -> AdditiveHeads:
+    """The same weights, with the number of sources where the softmax has its denominator.
 
-    ``place`` makes the mean gate at each pair of positions the mean attention there; ``dest`` then
-    makes the mean sum of gates 1 for each destination token.
+    ``dest = 0`` and ``place[i, j] = -log(i + 1)``, one more than ``i`` being the sources that
+    position i sees. Equal to the model where all scores are 0, and near it at an initialisation,
+    where they are small.
 
     Args:
         model: One model, not an ensemble, of one layer without norm and MLP.
-        texts: Texts that the averages are taken over.
 
     Raises:
-        ValueError: If the model is an ensemble, or its scores depend on more than two tokens
-            and two positions.
+        ValueError: If the model is an ensemble, its scores depend on more than two tokens and two
+            positions, or it has no ``n_ctx``, which ``place`` has the size of.
     """
-    scores = jax.vmap(lambda text: pair_scores(model, text))(texts)
-    return AdditiveHeads(model, *_factors(model, scores, texts))
+    _check_sum(model)
+    n_ctx, n_heads = model.spec.n_ctx, model.spec.n_heads
+    if n_ctx is None:
+        raise ValueError("spec.n_ctx=None must be set: each pair of positions has a factor")
+    seen = _allowed(model, n_ctx).sum(axis=-1, keepdims=True)
+    place = jnp.broadcast_to(-jnp.log(seen), (n_heads, n_ctx, n_ctx)).astype(model.W_E.dtype)
+    return AdditiveHeads(model, jnp.zeros((n_heads, model.W_E.shape[0]), place.dtype), place)
 
 
 def additive_heads_logits(
     heads: AdditiveHeads, tokens: Int[Array, " n_ctx"]
 ) -> Float[Array, "n_ctx d_vocab"]:
     """Logits of one text: the forward pass, with gates in place of the patterns."""
-    n_ctx = tokens.shape[0]
-    logs = heads.dest[:, tokens][:, :, None] + heads.place[:, :n_ctx, :n_ctx]
-    # Behind the mask before the exponential, which may overflow there: inf * 0 is nan.
-    shown = jnp.where(
-        _allowed(heads.model, n_ctx), pair_scores(heads.model, tokens) + logs, -jnp.inf
-    )
-    gates = jnp.exp(shown)
+    gates = jnp.exp(_log_gates(heads, tokens))
     return forward(heads.model, tokens, Interventions(patterns=gates[None]))[0]
 
 
-def tables_from(model: Model, texts: Int[Array, "batch n_ctx"]) -> Additive:
-    """Free tables of full rank that start at a trained model, to be fitted further.
+def normalised_heads_logits(
+    heads: AdditiveHeads, tokens: Int[Array, " n_ctx"]
+) -> Float[Array, "n_ctx d_vocab"]:
+    """The same heads with their denominators: ``A_ij = softmax_j(s_ij + place[i, j])``.
 
-    ``gate`` is a logarithm here, which fits faster: exponentiate it before `additive_logits`. It
-    starts as the scores between tokens, with the mean position vector added to each. What depends
-    on token and position together is left out, and so is the own position, which a bigram table
-    cannot hold (E24); so are biases behind the scores. Arguments and errors are those of
-    `start_from`.
+    ``dest`` cancels. What differs from `additive_heads_logits` is the denominator and nothing else.
     """
-    _check_sum(model)
-    x = model.W_E
-    if model.spec.positions == Positions.shortformer and model.W_pos is not None:
-        x = x + model.W_pos.mean(axis=0)[None, :]
-    scores = _scores(model, x)
-    of_pairs = jax.vmap(lambda text: scores[:, text[:, None], text[None, :]])(texts)
-    dest, place = _factors(model, of_pairs, texts)
-    gate, place = _within_range(scores + dest[:, :, None], place)
-    raises = materialise(token_ov(model))[0]
-    return Additive(model.W_E @ model.W_U, gate, raises, place)
+    patterns = softmax(_log_gates(heads, tokens), axis=-1)
+    return forward(heads.model, tokens, Interventions(patterns=patterns[None]))[0]
+
+
+def _log_gates(
+    heads: AdditiveHeads, tokens: Int[Array, " n_ctx"]
+) -> Float[Array, "n_heads n_ctx n_ctx"]:
+    n_ctx = tokens.shape[0]
+    logs = heads.dest[:, tokens][:, :, None] + heads.place[:, :n_ctx, :n_ctx]
+    # Behind the mask before the exponential, which may overflow there: inf * 0 is nan.
+    return jnp.where(
+        _allowed(heads.model, n_ctx), pair_scores(heads.model, tokens) + logs, -jnp.inf
+    )
 
 
 def pair_scores(model: Model, tokens: Int[Array, " n_ctx"]) -> Float[Array, "n_heads n_ctx n_ctx"]:
@@ -125,41 +120,6 @@ def _scores(model: Model, x: Float[Array, "n d_model"]) -> Float[Array, "n_heads
         project(x, heads.W_K[0], None if heads.b_K is None else heads.b_K[0]),
         model.spec.scale,
     )
-
-
-def _within_range(gate: Array, place: Array) -> tuple[Array, Array]:
-    """The same sums of both, with no gate of a head too large to be exponentiated by itself.
-
-    A number for each head goes from ``gate`` to ``place``, where it cancels; none does where all
-    gates can be exponentiated. Trained models have gates of e^50 and places of e^-50.
-    """
-    highest = jnp.log(jnp.finfo(gate.dtype).max)
-    top = gate.max(axis=(1, 2), keepdims=True)
-    surplus = jnp.where(top > highest, top - highest / 2, 0)
-    # Tables count earlier sources only; elsewhere 0 times an overflow would be nan.
-    earlier = jnp.tril(jnp.ones(place.shape[1:], bool), k=-1)[None]
-    return gate - surplus, jnp.where(earlier, place + surplus, place)
-
-
-def _factors(model: Model, scores: Array, texts: Array) -> tuple[Array, Array]:
-    """``dest`` and ``place`` that make the gates match the model's patterns on average.
-
-    All of it in logarithms: a trained model has scores whose exponentials overflow.
-    """
-    d_vocab, n_heads = model.W_E.shape[0], scores.shape[1]
-    allowed = _allowed(model, texts.shape[1])
-    patterns = jax.vmap(lambda text: forward(model, text)[1].patterns[0])(texts)
-    tiny = jnp.finfo(patterns.dtype).tiny
-    mean_pattern = jnp.log(jnp.maximum(patterns.mean(axis=0), tiny))
-    mean_gate = logsumexp(scores, axis=0) - jnp.log(len(texts))
-    place = jnp.where(allowed, mean_pattern - mean_gate, 0)
-    gates = jnp.exp(jnp.where(allowed[None], scores + place[None], -jnp.inf))
-    total = jnp.moveaxis(gates.sum(axis=-1), 1, -1).reshape(-1, n_heads)
-    mass = jax.ops.segment_sum(total, texts.ravel(), d_vocab)
-    seen = jax.ops.segment_sum(jnp.ones(texts.size, total.dtype), texts.ravel(), d_vocab)
-    # A prior, since some tokens are rare: each counts as seen three more times with sum 1.
-    dest = -jnp.log((mass + 3) / (seen + 3)[:, None]).T
-    return dest, place
 
 
 def _allowed(model: Model, n_ctx: int) -> Bool[Array, "1 n_ctx n_ctx"]:
