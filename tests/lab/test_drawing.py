@@ -50,6 +50,7 @@ def test_figures_are_the_same_bytes_again(run: Path) -> None:
     draw_figures(run, module)
     assert {path.name: path.read_bytes() for path in (run / "figures").iterdir()} == first
     assert b"CreationDate" not in first["path.pdf"]
+    assert b"/Type3" not in first["path.pdf"] and b"/CIDFontType2" in first["path.pdf"]
 
 
 def test_the_time_of_drawing_is_kept(run: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from circuitax.commands.accept import accepted_runs
 from circuitax.commands.options import disk_in_one_line, read_options, refuse
 from circuitax.config.catalogue import FIGURE, Entry, discover
+from circuitax.figures.picture import save_pdf
 from circuitax.figures.poster import Panel, poster
 from circuitax.lab.places import require_results
 from circuitax.lab.runs import provenance, shown
@@ -57,10 +58,11 @@ def main(arguments: list[str] | None = None) -> int:
         page = poster(TITLE, _lines(rows, runs), list(_panels(items, runs, entries)))
     except ValueError as error:
         return refuse(error)
-    for suffix in ("pdf", "png"):
-        path = folder / f"poster.{suffix}"
-        page.savefig(path, dpi=SCREEN)
-        print(shown(path))
+    pdf, png = (folder / f"poster.{suffix}" for suffix in ("pdf", "png"))
+    save_pdf(page, pdf, dpi=SCREEN)
+    print(shown(pdf))
+    page.savefig(png, dpi=SCREEN)
+    print(shown(png))
     return 0
 
 

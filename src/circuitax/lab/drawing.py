@@ -14,8 +14,6 @@ from circuitax.records.manifest import checksums
 from circuitax.records.record import Record
 from circuitax.records.store import whole_folder, write_json
 
-# No dates and no program versions, so that drawing again gives the same bytes.
-_METADATA = {"CreationDate": None, "Producer": None, "Creator": None}
 _DPI = 300  # of pictures
 _PIXELS = 200  # an inch, of what is drawn as pixels inside a PDF
 _SOURCE = ".source"
@@ -42,7 +40,7 @@ def draw_figures(run: Path, entry: Entry, function: str = "draw") -> list[Path]:
     began = time.monotonic()
     # These import Matplotlib, see `_hash`.
     from circuitax.figures import title_strip
-    from circuitax.figures.picture import save_picture
+    from circuitax.figures.picture import save_pdf, save_picture
 
     module, record = entry.load(FIGURE), Record.load(run)
     if function == "draw":
@@ -54,8 +52,7 @@ def draw_figures(run: Path, entry: Entry, function: str = "draw") -> list[Path]:
         for name, figure in figures.items():
             whole = title_strip.add_title(figure, titles.get(name, ""))
             save_picture(figure, folder / f"{name}.png", dpi=_DPI, bbox_inches=whole)
-            pdf = folder / f"{name}.pdf"
-            figure.savefig(pdf, metadata=_METADATA, dpi=_PIXELS, bbox_inches=whole)
+            save_pdf(figure, folder / f"{name}.pdf", dpi=_PIXELS, bbox_inches=whole)
         write_json(folder / _SOURCE, {"source": _hash(entry), "sha256": _files(folder)})
     keep_time(run, DRAWING, time.monotonic() - began)
     return [run / FIGURES / f"{name}.png" for name in figures]
