@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
+from tokenizers import Tokenizer
 
 from circuitax.data.corpus import python_corpus
 from circuitax.data.text import TextSpec, open_text
@@ -44,13 +45,10 @@ class StreamVectors(NamedTuple):
     """How many more there were, far longer than the others."""
 
 
-def own_text(d_vocab: int = 512) -> TextSpec:
-    """The text of our text models, in tokens of their accepted tokenizer.
-
-    Args:
-        d_vocab: Of that tokenizer.
-    """
-    return TextSpec(d_vocab, tokenizer=str(own_tokenizer()))
+def own_text() -> TextSpec:
+    """The text of our text models, in tokens of their accepted tokenizer."""
+    tokenizer = str(own_tokenizer())
+    return TextSpec(Tokenizer.from_file(tokenizer).get_vocab_size(), tokenizer=tokenizer)
 
 
 def text_windows(name: str, model: Model, vectors: int) -> Int[np.ndarray, "window n_ctx"]:
@@ -64,7 +62,7 @@ def text_windows(name: str, model: Model, vectors: int) -> Int[np.ndarray, "wind
         vectors: Tokens wanted; fewer where there is less text.
     """
     if name == OURS:
-        held_out = open_text(own_text(model.d_vocab)).tokens.validation
+        held_out = open_text(own_text()).tokens.validation
     else:
         held_out = corpus_tokens(python_corpus(), load_tokenizer(SMOLLM2)).validation
     length = min(model.n_ctx or _LONGEST_WINDOW, _LONGEST_WINDOW)

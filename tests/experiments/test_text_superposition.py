@@ -253,7 +253,7 @@ def test_smollm2_reads_held_out_python_in_its_own_tokens(monkeypatch: pytest.Mon
     tokenizers = {"smollm2": ours}
     place = "experiments.text_superposition.stream_vectors.load_tokenizer"
     monkeypatch.setattr(place, tokenizers.__getitem__)
-    spec = SMALL.replace(d_vocab=512, n_ctx=8192)
+    spec = SMALL.replace(d_vocab=ours.get_vocab_size(), n_ctx=8192)
     windows = text_windows("smollm2", init_model(jax.random.key(0), spec), 1024)
     assert windows.shape == (8, 128)
     held_out = open_text(own_text()).tokens.validation
