@@ -18,8 +18,6 @@ def _logits_by_loop(model, tokens):
                 logits[i] += np.asarray(model.table)[x, tokens[j]]
             else:
                 gates = np.asarray(model.gate)[:, x, tokens[j]]
-                if model.log_place is not None:
-                    gates = gates * np.exp(np.asarray(model.log_place)[:, i, j])
                 logits[i] += gates @ np.asarray(model.raises)[:, tokens[j]]
     return logits
 
@@ -30,10 +28,9 @@ def test_logits_are_sums_over_earlier_sources(rng, x64):
     gated = additivity.Additive(
         *(jnp.asarray(rng.normal(size=s)) for s in ((4, 4), (2, 4, 4), (2, 4, 4)))
     )
-    placed = gated._replace(log_place=jnp.asarray(rng.normal(size=(2, 5, 5))))
     logits = jax.jit(additivity.additive_logits)
     middle = jax.jit(partial(additivity.additive_logits, at=slice(2, 4)))
-    for model in (full, gated, placed):
+    for model in (full, gated):
         expected = _logits_by_loop(model, tokens)
         np.testing.assert_allclose(logits(model, jnp.asarray(tokens)), expected, atol=1e-12)
         found = middle(model, jnp.asarray(tokens))

@@ -19,16 +19,14 @@ EVERY = slice(None)
 
 
 class Additive(NamedTuple):
-    """``bigram[x_i] + Σ_{j<i} Σ_h gate_h[x_i, x_j] place_h[i, j] raises_h[x_j]``: no softmax.
+    """``bigram[x_i] + Σ_{j<i} Σ_h gate_h[x_i, x_j] raises_h[x_j]``: no softmax.
 
-    No term depends on any source but its own. ``place`` is stored as its logarithm; without it, a
-    source counts alike at every position.
+    No term depends on any source but its own, and a source counts alike at every position.
     """
 
     bigram: Float[Array, "d_vocab d_vocab"]
     gate: Float[Array, "n_heads d_vocab d_vocab"]
     raises: Float[Array, "n_heads d_vocab d_vocab"]
-    log_place: Float[Array, "n_heads n_ctx n_ctx"] | None = None
 
 
 class FullTable(NamedTuple):
@@ -74,8 +72,6 @@ def additive_logits(
         added = jnp.einsum("iv,ivo->io", counts, model.table[dest])
     else:
         gates = model.gate[:, dest[:, None], tokens[None, :]] * earlier[None]
-        if model.log_place is not None:
-            gates = gates * jnp.exp(model.log_place[:, :n_ctx, :n_ctx][:, at])
         added = jnp.einsum("hij,hjo->io", gates, model.raises[:, tokens])
     return model.bigram[dest] + added
 
