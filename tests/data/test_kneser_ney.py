@@ -1,12 +1,13 @@
 """Kneser–Ney: against dictionaries that follow the formula, and as a probability."""
 
 from collections import Counter, defaultdict
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from circuitax.data.bigrams import bigram_counts, smoothed_bigrams
-from circuitax.data.kneser_ney import kneser_ney, trigram_losses
+from circuitax.data.kneser_ney import kneser_ney, kneser_ney_bigrams, trigram_losses
 
 V = 6
 
@@ -57,6 +58,29 @@ def test_losses_are_those_of_the_formula() -> None:
             by_hand(known, *three) for three in zip(window, window[1:], window[2:], strict=False)
         ]
         np.testing.assert_allclose(np.exp(-row), expected, rtol=1e-12)
+
+
+def test_a_table_of_pairs_follows_the_formula_with_one_token_of_context_less() -> None:
+    ids = text().tolist()
+    pairs = Counter(pairwise(ids))
+    ends = Counter(b for _, b in pairs)
+
+    def discount(counts: Counter) -> float:
+        sizes = Counter(counts.values())
+        return sizes[1] / (sizes[1] + 2 * sizes[2]) if sizes[1] and sizes[2] else 0.5
+
+    expected = np.empty((V, V))
+    for b in range(V):
+        total = sum(ends.values())
+        p = max(ends[b] - discount(ends), 0) / total + discount(ends) * len(ends) / total / V
+        for a in range(V):
+            row = Counter({z: n for (x, z), n in pairs.items() if x == a})
+            d, seen = discount(pairs), sum(row.values())
+            expected[a, b] = max(row[b] - d, 0) / seen + d * len(row) / seen * p if row else p
+    found = kneser_ney_bigrams(bigram_counts(np.array(ids), V))
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-12)
+    assert found.min() > 0
 
 
 def test_probabilities_of_all_next_tokens_sum_to_one() -> None:

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from circuitax.data.bigrams import bigram_counts, smoothed_bigrams
-from circuitax.data.kneser_ney import kneser_ney, trigram_losses
+from circuitax.data.bigrams import bigram_counts
+from circuitax.data.kneser_ney import kneser_ney, kneser_ney_bigrams, trigram_losses
 from circuitax.data.table_losses import table_losses, trigram_loss
 
 TRAIN = np.random.default_rng(0).integers(0, 5, 400)
@@ -15,7 +15,7 @@ def test_every_token_but_the_first_counts() -> None:
     counts = bigram_counts(TRAIN, 5)
     pairs = [(0, 3), (3, 1), (1, 4), (2, 2), (2, 0), (0, 1)]
     unigram = np.array([(TRAIN[1:] == token).sum() + 1.0 for token in range(5)])
-    table = smoothed_bigrams(counts)
+    table = kneser_ney_bigrams(counts)
     found = table_losses(counts, WINDOWS)
     wanted = np.mean([-np.log(unigram[b] / unigram.sum()) for _, b in pairs])
     assert found["unigram_loss"] == pytest.approx(wanted, rel=1e-12)

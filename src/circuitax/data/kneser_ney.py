@@ -1,4 +1,4 @@
-"""The trigram table of a text with Kneser–Ney smoothing: what two tokens of context are worth."""
+"""Tables of a text with Kneser–Ney smoothing: what one and two tokens of context are worth."""
 
 from typing import NamedTuple
 
@@ -59,6 +59,19 @@ def kneser_ney(tokens: Integer[np.ndarray, " n_tokens"], d_vocab: int) -> Trigra
     before = np.bincount(triples % d_vocab**2, minlength=d_vocab**2).reshape(d_vocab, d_vocab)
     lower = _interpolated(before, _unigram(before))
     return Trigrams(lower, triples, counts, pairs, totals, kinds, _discount(counts))
+
+
+def kneser_ney_bigrams(counts: Integer[np.ndarray, "v v"]) -> Float[np.ndarray, "v v"]:
+    """``P(b | a)`` of the pairs of a text, by `kneser_ney`'s rule with one token of context less.
+
+    ``P(b | a) = max(n(ab) - D, 0) / n(a·) + D N(a·) / n(a·) P(b)``, where ``P(b)`` is from N(·b),
+    after how many different tokens b was seen. Every entry is positive.
+
+    Args:
+        counts: ``n(ab)``, at least one pair, from `bigrams.bigram_counts`.
+    """
+    whole = np.asarray(counts, np.int64)
+    return _interpolated(whole, _unigram(whole))
 
 
 def trigram_losses(

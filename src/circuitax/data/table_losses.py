@@ -3,14 +3,16 @@
 import numpy as np
 from jaxtyping import Integer
 
-from circuitax.data.bigrams import cross_entropy, smoothed_bigrams
-from circuitax.data.kneser_ney import kneser_ney, trigram_losses
+from circuitax.data.bigrams import cross_entropy
+from circuitax.data.kneser_ney import kneser_ney, kneser_ney_bigrams, trigram_losses
 
 
 def table_losses(
     counts: Integer[np.ndarray, "v v"], windows: Integer[np.ndarray, "window n_ctx"]
 ) -> dict[str, float]:
     """``unigram_loss`` and ``bigram_loss``: mean over all tokens but the first of a window, nats.
+
+    The bigram table is that of Kneser and Ney, as `trigram_loss`'s is.
 
     Args:
         counts: Pairs of neighbours in the training part, from `bigram_counts`.
@@ -23,7 +25,7 @@ def table_losses(
     unigrams = np.broadcast_to(unigram / unigram.sum(), train.shape)
     return {
         "unigram_loss": cross_entropy(pairs, np.log(unigrams)),
-        "bigram_loss": cross_entropy(pairs, np.log(smoothed_bigrams(train))),
+        "bigram_loss": cross_entropy(pairs, np.log(kneser_ney_bigrams(train))),
     }
 
 
