@@ -1,7 +1,8 @@
 """The additivity gap on text: the same heads with and without their denominators, each at its best.
 
-Both families have the factors of `circuits.additive_heads`, so that the denominator is all they
-differ by. Members of both start from equal weights and see the same windows.
+Both families have the weights and factors of `circuits.additive_heads`; in the softmax the factor of
+the destination cancels, which stands in the place of its denominator. Members of both start from
+equal weights and see the same windows.
 """
 
 from collections.abc import Callable

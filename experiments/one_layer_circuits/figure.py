@@ -12,9 +12,10 @@ bugs         Heads are forced to raise skip-trigrams that the text never has, at
              strongest of the first seed, what the model says there, and the price for each seed.
 additivity   No sum over sources does what the softmax does on "a unless b", and those trained on
              text do not either. Refuted if the sums' curves end below the softmax's, or their bars
-             reach the rule's. Both families have the same factors beside the weights, so that the
-             denominator is all they differ by, and are trained from equal initialisations on the
-             same windows. Dots are of more held-out windows than curves.
+             reach the rule's. Both families have the same weights and factors of positions; the sum
+             has a factor for each destination token where the softmax has its denominator. Both are
+             trained from equal initialisations on the same windows. Dots are of more held-out
+             windows than curves.
 """
 
 import numpy as np
