@@ -1,7 +1,7 @@
 """The additivity gap on text: the same heads with and without their denominators, each at its best.
 
-Both families have the weights and factors of `circuits.additive_heads`; in the softmax the factor of
-the destination cancels, which stands in the place of its denominator. Members of both start from
+Both families have the weights and factors of `circuits.additive_heads`; that of the destination,
+which stands in the place of the denominator, cancels in the softmax. Members of both start from
 equal weights and see the same windows.
 """
 
