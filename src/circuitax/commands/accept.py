@@ -45,7 +45,7 @@ and draws their figures again.
 OPTIONS = {"only": "", "scale": "", "run": "", "dirty": "no", "settle": "no"}
 COMMAND = "python -m experiments.accept"
 # A table that is longer is of no use on a page, and all its numbers are in the data file.
-LONGEST_TABLE = 8_192  # bytes
+LONGEST_TABLE = 4_096  # bytes
 # Overrides under which a run still counts as one with the experiment's own defaults.
 _NEUTRAL = {"experiment", "scale", "seed", "dtype"}
 

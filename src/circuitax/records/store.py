@@ -17,6 +17,7 @@ import xarray as xr
 _ATTRIBUTE = "circuitax"
 # Bytes of an array from which on it is compressed: below, the chunk index costs more.
 _PACKED_FROM = 16_384
+_ONE_PIECE = 2**28
 # An unfinished folder older than this is abandoned; a younger one may belong to another machine.
 _ABANDONED_SECONDS = 24 * 3600.0
 
@@ -153,12 +154,18 @@ def write_dataset(path: Path, data: "xr.Dataset", attributes: Mapping[str, Any])
     _strip(bare)
     bare.attrs[_ATTRIBUTE] = json.dumps(packed, allow_nan=False)
     packing = {
-        name: {"zlib": True, "complevel": 6, "shuffle": True}
+        name: _packing(variable)
         for name, variable in bare.variables.items()
         if variable.dtype.kind in "iufb" and variable.nbytes >= _PACKED_FROM
     }
     # In memory, and then as plain bytes: HDF5 ends the process where the disk is full.
     write_bytes(path, bytes(bare.to_netcdf(engine="h5netcdf", encoding=packing)))
+
+
+def _packing(variable: "xr.Variable") -> dict[str, Any]:
+    how = {"zlib": True, "complevel": 9, "shuffle": True}
+    # The pieces that HDF5 would choose pack worse; it holds none of 4 GB.
+    return how | {"chunksizes": variable.shape} if variable.nbytes <= _ONE_PIECE else how
 
 
 def read_dataset(path: Path) -> "tuple[xr.Dataset, dict[str, Any]]":
