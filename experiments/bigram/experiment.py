@@ -34,6 +34,7 @@ from circuitax.training.full_batch import FullBatchBigrams, Joint
 from circuitax.training.optim import OptimSpec
 
 BUDGET_SECONDS = 35
+EVENING_SECONDS = 140
 PAPER_SECONDS = 150_000  # by its work against quick scale; not run
 requires = ("text_models",)
 # Tokens met less often in the held-out windows have no mean prediction worth comparing.

@@ -57,7 +57,10 @@ def widths(record: Record) -> Figure:
         ax.set_xticks(x, [f"{w}" for w in x])
         ax.minorticks_off()
         ax.set(xlabel=f"$d_{{model}}$ (vocabulary {x[-1]})")
-        ax.legend()
+    left.legend()
+    low, high = right.get_ylim()
+    right.set_ylim(top=high + 0.3 * (high - low))  # room for the legend above all lines
+    right.legend(ncols=2, loc="upper right", fontsize=6)
     letter_panels(axes[0])
     ends = [float(data.kl.isel(width=i).mean()) for i in (0, -1)]
     headline(
