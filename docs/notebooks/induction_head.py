@@ -104,8 +104,9 @@ for name, score in (("prefix matching", learned.prefix), ("previous token", lear
 # %% [markdown]
 # Plain text is another matter. The run of `text_models` keeps one of its models of two layers,
 # trained on Python's own source, weights and all. We read it as we read the model made by hand. It
-# has **no induction head**: on random tokens that repeat, no head matches prefixes, and the loss
-# does not fall where the text begins to repeat.
+# has **no induction head**: on random tokens that repeat, the best head gives 3 % of its attention
+# to what followed before, where chance gives 2 %, and the loss hardly falls where the text begins
+# to repeat.
 
 # %%
 plain = open_language_model(accepted_run("text_models"), "layers-2").model

@@ -94,6 +94,9 @@ CLAIMS = (
         at_least(0),
         "a relation; -0.008 in a pilot on root key 77, one seed, 1,500 steps",
         selection="pairs of models that both stayed finite",
+        explanation="the sum ends below: without a denominator a source may count more than once, "
+        "and it has a factor for each destination token, 1,024 a head; which of the two pays was "
+        "not tried. What only a softmax can say (a unless b) is worth less than that on this text",
     ),
     ENSEMBLE.claim(
         "text-ensemble",
