@@ -181,6 +181,8 @@ MEANT: dict[str, tuple[object, ...]] = {
     "TransformerSpec.start_token": (0,),
     "TransformerSpec.init_scale": (0.0,),
     "TransformerSpec.init_embed": (0.0,),
+    "english_models.halvings": (0,),
+    "english_models.full_seeds": (0,),
     "published_weights.previous": (0,),  # a head, as are the next
     "published_weights.inducers": (0,),
     "text_induction.repeated_share": (0.0,),
