@@ -132,8 +132,8 @@ show("     direct path:", direct, PRESENT, NEXT)
 #
 # A clone of the repository keeps an accepted run of the experiment `text_models`, and in it the
 # weights of a one-layer model that read 13 million tokens of Python's own source. It has four heads
-# and 1,024 tokens, of which we take those of two letters and more. In each row is a source, then the
-# tokens that look at it, then the tokens that it raises.
+# and 1,024 tokens, of which we take those of two letters and more. In each row is a source, then
+# the tokens that look at it, then the tokens that it raises.
 
 # %%
 text_model = open_language_model(accepted_run("text_models"), "layers-1")
@@ -184,10 +184,10 @@ for at, source, present, out, gain, count in zip(
     print(f"{at[0]}  {triple} {gain:+5.1f} nats, {count} others do more")
 
 # %% [markdown]
-# Most rows keep their word: of more than 1,000 tokens, hardly any raises the last one as much as the
-# source that was read off the weights. Some do not. Their scores are large only against those of
-# other sources, and attention is normalised: what the other heads and the words between take away
-# is in no table of two tokens.
+# Most rows keep their word: of more than 1,000 tokens, hardly any raises the last one as much as
+# the source that was read off the weights. Some do not. Their scores are large only against those
+# of other sources, and attention is normalised: what the other heads and the words between take
+# away is in no table of two tokens.
 #
 # To try: let *keep* and *hold* swap their ends (`keep in → mind`, `keep at → bay`, `hold in → bay`,
 # `hold at → mind`). No sum of a table by present word and a table by source can say this. What
