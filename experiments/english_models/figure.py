@@ -13,8 +13,8 @@ samples    What each model makes of one prompt. Nothing is settled by it.
 from matplotlib.figure import Figure
 
 from circuitax.figures.style import new_figure, styled
+from circuitax.figures.text_family import positions, samples, training
 from circuitax.records.record import Record
-from experiments.text_models.figure import positions, samples, training
 
 
 @styled

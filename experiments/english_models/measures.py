@@ -5,8 +5,9 @@ from circuitax.records.estimate import mean_estimate
 from circuitax.records.measured import Measured
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
+from circuitax.records.text_family import attention_only
+from circuitax.records.text_family import measure as measure_family
 from experiments.english_models.claims import CLAIMS
-from experiments.text_models import measures as text_models
 
 
 def measure(record: Record) -> Measured:
@@ -14,8 +15,8 @@ def measure(record: Record) -> Measured:
     if "missing" in record.notes:
         why = f"the English text is not at hand: {record.notes['missing']}"
         return Measured({}, {}, {claim.id: why for claim in CLAIMS})
-    found = dict(text_models.measure(record).estimates)
-    for name in text_models.attention_only(record):
+    found = dict(measure_family(record).estimates)
+    for name in attention_only(record):
         if (gain := f"last-doubling-{name}") in found:
             found[f"english-enough-{name.removeprefix('layers-')}"] = found[gain]
     if "layers-2" in record.data.model.values:

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from circuitax.figures.text_family import training
 from circuitax.records.record import Record
-from experiments.text_models.figure import draw_sweep, training
-from experiments.text_models.measures import measure
+from circuitax.records.text_family import measure
+from experiments.text_models.figure import draw_sweep
 
 
 def trained(last_gain: float) -> Record:
