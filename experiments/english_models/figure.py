@@ -12,7 +12,8 @@ samples    What each model makes of one prompt. Nothing is settled by it.
 
 from matplotlib.figure import Figure
 
-from circuitax.figures.style import new_figure, styled
+from circuitax.figures.missing_page import missing_page
+from circuitax.figures.style import styled
 from circuitax.figures.text_family import positions, samples, training
 from circuitax.records.record import Record
 
@@ -21,10 +22,7 @@ from circuitax.records.record import Record
 def draw(record: Record) -> dict[str, Figure]:
     """The figures of `text_models`; without the English text, a page that says so."""
     if "missing" in record.notes:
-        figure, axes = new_figure(1, 1, height=1.2)
-        axes[0, 0].text(0.5, 0.5, f"not at hand: {record.notes['missing']}", ha="center")
-        axes[0, 0].set_axis_off()
-        return {"training": figure}
+        return {"training": missing_page(record.notes["missing"])}
     return {
         "training": training(record),
         "positions": positions(record),

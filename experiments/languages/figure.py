@@ -25,6 +25,7 @@ from circuitax.figures.marks import (
     tilted_labels,
     zero_line,
 )
+from circuitax.figures.missing_page import missing_page
 from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE
 from circuitax.figures.style import letter_panels, new_figure, styled
 from circuitax.figures.token_text import shown
@@ -40,10 +41,7 @@ LANGUAGES = {"python": ("Python source", ORANGE), "english": ("English prose", B
 def draw(record: Record) -> dict[str, Figure]:
     """Both figures; without the English text, a page that says so."""
     if "missing" in record.notes:
-        figure, axes = new_figure(1, 1, height=1.2)
-        axes[0, 0].text(0.5, 0.5, f"not at hand: {record.notes['missing']}", ha="center")
-        axes[0, 0].set_axis_off()
-        return {"readings": figure}
+        return {"readings": missing_page(record.notes["missing"])}
     return {"readings": readings(record.data), "trigrams": trigrams(record.notes["tables"])}
 
 

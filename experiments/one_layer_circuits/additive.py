@@ -8,11 +8,12 @@ equal weights and see the same windows.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int, Key, PyTree
+from jaxtyping import Array, Float, Int, Key, PyTree
 
 from circuitax.circuits.additive_heads import (
     AdditiveHeads,
@@ -20,17 +21,14 @@ from circuitax.circuits.additive_heads import (
     counted,
     normalised_heads_logits,
 )
-from circuitax.circuits.in_context import token_losses
-from circuitax.data.windows import WindowSource
-from circuitax.kernel.keys import at_index
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.kernel.tokens import behind_start
 from circuitax.kit.checks import require_at_least, require_divides, require_positive
 from circuitax.kit.measured_training import measured_training
 from circuitax.lab.lab import Lab
 from circuitax.models.transformer import init_model
-from circuitax.training.ensemble import Plan, advance, init, new_members
+from circuitax.training.language import module_losses
 from circuitax.training.optim import OptimSpec
+from circuitax.training.text import train_on_text
 
 
 @dataclass(frozen=True)
@@ -59,27 +57,30 @@ class AdditiveTask:
 
 @dataclass(frozen=True)
 class OneLayer:
-    """A `Problem`: next-token loss of one layer of a family, nats per token.
-
-    It starts with the weights of a fresh model of the spec. ``hyper`` is not used.
-    """
+    """A `LanguageModule`: one layer of a family, which starts with the weights of a fresh model."""
 
     family: str
     spec: TransformerSpec
-    source: WindowSource
 
-    def init(self, key: Key[Array, ""], hyper: PyTree) -> AdditiveHeads:
+    @property
+    def start_token(self) -> int | None:
+        """The id that training puts in front of every text."""
+        return self.spec.start_token
+
+    @property
+    def n_ctx(self) -> int | None:
+        """The longest text that it can read."""
+        return self.spec.n_ctx
+
+    def init(self, rngs: Key[Array, ""], *args: Any) -> dict[str, AdditiveHeads]:
         """Fresh weights, with the number of sources in place of each denominator."""
-        return counted(init_model(key, self.spec))
+        return {"params": counted(init_model(rngs, self.spec))}
 
-    def batch(self, key: Key[Array, ""], step: Int[Array, ""]) -> Int[Array, "batch n_ctx"]:
-        """The texts of one step."""
-        return behind_start(self.source(at_index(key, step)), self.spec.start_token)
-
-    def loss(self, params: AdditiveHeads, batch: Array, hyper: PyTree) -> Array:
-        """The scalar that is minimised."""
-        logits = jax.vmap(partial(LOGITS[self.family], params))(batch)
-        return jnp.mean(token_losses(logits, batch))
+    def apply(
+        self, variables: dict[str, AdditiveHeads], texts: Int[Array, "batch n_ctx"]
+    ) -> Float[Array, "batch n_ctx d_vocab"]:
+        """The logits of a batch of texts."""
+        return jax.vmap(partial(LOGITS[self.family], variables["params"]))(texts)
 
 
 LOGITS: dict[str, Callable[[AdditiveHeads, Array], Array]] = {
@@ -91,7 +92,7 @@ LOGITS: dict[str, Callable[[AdditiveHeads, Array], Array]] = {
 def text_gap(
     task: AdditiveTask,
     spec: TransformerSpec,
-    source: WindowSource,
+    tokens: np.ndarray,
     curve: Array,
     exam: Array,
     key: Key[Array, ""],
@@ -102,7 +103,7 @@ def text_gap(
     Args:
         task: Recipe.
         spec: Sizes of the one-layer models.
-        source: Windows of the training text.
+        tokens: The training text.
         curve: Held-out windows that are measured along training.
         exam: Held-out windows of the last loss; NaN where a member diverged.
         key: Initialisations and data, the same of both families.
@@ -110,15 +111,25 @@ def text_gap(
     """
     found: dict[str, np.ndarray] = {}
     for family, factor in (("softmax", 1.0), ("sum", task.sum_rate)):
-        problem = OneLayer(family, spec, source)
-        plan = Plan(problem, task.optim, task.chunk, mesh=lab.mesh)
-        members = new_members(key, factor * task.optim.learning_rate, jnp.zeros(task.seeds))
-        losses = jax.jit(partial(_losses, problem))
+        module = OneLayer(family, spec)
+        state, train = train_on_text(
+            key,
+            module,
+            task.optim,
+            tokens,
+            batch=task.batch,
+            length=spec.n_ctx or 0,  # set, or there would be no factors of positions
+            seeds=task.seeds,
+            chunk=task.chunk,
+            learning_rate=factor * task.optim.learning_rate,
+            mesh=lab.mesh,
+        )
+        losses = jax.jit(partial(_losses, module))
         trained = measured_training(
             lab,
             f"text-{family}",
-            init(plan, members),
-            advance(plan, members),
+            state,
+            train,
             steps=task.optim.steps,
             every=task.chunk,
             measure=partial(_measure, losses, curve),
@@ -133,9 +144,9 @@ def _measure(losses: Callable[..., Array], texts: Array, members: PyTree) -> dic
     return {"loss": losses(members, texts)}
 
 
-def _losses(problem: OneLayer, members: AdditiveHeads, texts: Array) -> Array:
+def _losses(module: OneLayer, members: AdditiveHeads, texts: Array) -> Array:
     # One text of one member at a time: the logits of all would take gigabytes.
     def of_member(heads: AdditiveHeads) -> Array:
-        return jax.lax.map(lambda text: problem.loss(heads, text[None], ()), texts).mean()
+        return jax.lax.map(lambda text: module_losses(module, heads, text[None]).mean(), texts)
 
-    return jax.lax.map(of_member, members)
+    return jnp.mean(jax.lax.map(of_member, members), axis=1)

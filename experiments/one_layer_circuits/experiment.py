@@ -18,7 +18,7 @@ from circuitax.circuits.head_tables import head_tables
 from circuitax.data.corpus import TextError
 from circuitax.data.text import Text, TextSpec, open_text
 from circuitax.data.triples import MOST_TOKENS, most_frequent
-from circuitax.data.windows import WindowSource, device_tokens, spaced_windows
+from circuitax.data.windows import spaced_windows
 from circuitax.kernel.keys import derive
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.checks import require_at_least, require_at_most, require_divides
@@ -105,8 +105,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
             f"name the text of text_models, {upstream.notes['text']['corpus']!r} at "
             f"d_vocab={upstream.notes['text']['d_vocab']}"
         )
-    tokens = device_tokens(text.tokens.train)
-    train = np.asarray(tokens)
+    train = np.asarray(text.tokens.train)
     tables = jax.jit(partial(head_tables, n=spec.sources, k=spec.entries))
     frequent = jnp.asarray(most_frequent(train, spec.task.d_vocab, spec.table_tokens))
     table = lab.stage("tables", tables, last.member(0), frequent)
@@ -133,8 +132,7 @@ def _families(
     """Held-out losses of one layer with and without denominators, on the text's last windows."""
     task = spec.additive
     curve, _ = held_out_windows(text, len(exam) // MORE, sizes)
-    source = WindowSource(task.batch, sizes.n_ctx or 0, device_tokens(text.tokens.train))
-    found = text_gap(task, sizes, source, curve, exam, key, lab)
+    found = text_gap(task, sizes, text.tokens.train, curve, exam, key, lab)
     looks = np.arange(0, task.optim.steps + 1, task.chunk)
     return xr.Dataset(
         {name: (("look", "pair")[-values.ndim :], values) for name, values in found.items()},

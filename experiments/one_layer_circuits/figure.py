@@ -108,15 +108,9 @@ def scores(data: xr.Dataset) -> Figure:
     for suffix, colour in (("_at_init", GREY), ("", BLUE)):
         rows = alive[f"position_scores{suffix}"].values.reshape(-1, alive.sizes["offset"])
         offsets.plot(rows.T, color=colour, linewidth=0.5, alpha=0.6)
-    offsets.annotate(
-        "before training",
-        (offsets.get_xlim()[1] / 2, 0),
-        xytext=(0, 3),
-        color=GREY,
-        textcoords="offset points",
-        fontsize=6,
-        ha="center",
-    )
+    for colour, label in ((GREY, "before training"), (BLUE, "after")):
+        offsets.plot([], [], color=colour, linewidth=0.8, label=label)
+    offsets.legend(loc="upper right", fontsize=6)
     offsets.set(xlabel="tokens back", ylabel="score from positions alone")
     letter_panels(axes[0])
     trained = alive.copying.values.ravel()
@@ -149,7 +143,7 @@ def additivity(data: xr.Dataset) -> Figure:
         xlabel="tokens seen, millions",
         ylabel="held-out loss, nats per token",
         ylim=(
-            min(float(pairs[f"{n}_curve"].min()) for n in ("softmax", "sum")) - 0.05,
+            min(float(data[f"{n}_curve"].min()) for n in ("softmax", "sum")) - 0.05,
             bigram + 0.75,
         ),
     )

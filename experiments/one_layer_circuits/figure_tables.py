@@ -141,7 +141,8 @@ def _decades(values: np.ndarray) -> tuple[float, np.ndarray]:
     """Where a logarithmic axis shows 0, below all that is drawn, and some ticks above it."""
     lowest = np.floor(np.log10(values[values > 0].min(initial=1e-2)))
     ticks = np.arange(0, lowest - 0.5, -np.ceil(-lowest / 4))[::-1]
-    return float(10 ** (lowest - 1)), 10.0**ticks
+    # The decade beside 0 has no room for a label.
+    return float(10 ** (lowest - 1)), 10.0 ** ticks[ticks > lowest]
 
 
 def _cell(ax: Axes, x: float, row: float, text: str, weight: str = "normal") -> None:

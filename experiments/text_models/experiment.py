@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import jax
 
-from circuitax.kit.text_family import FamilySpec, train_family
+from circuitax.kit.family_spec import FamilySpec
+from circuitax.kit.text_family import train_family
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
 
@@ -15,7 +16,7 @@ PAPER_SECONDS = 3_300_000  # by its work against quick scale; not run
 
 @dataclass(frozen=True)
 class Spec(FamilySpec):
-    """As `kit.text_family.FamilySpec`; the text is Python source and documentation."""
+    """As `kit.family_spec.FamilySpec`; the text is Python source and documentation."""
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:

@@ -6,6 +6,10 @@ import pytest
 
 from circuitax.config.catalogue import discover
 from circuitax.lab.measured_line import Line, line_that_measures
+from circuitax.lab.showing import claim_rows
+from circuitax.records.claims import settle
+
+ROOT = Path(__file__).parents[2]
 
 MEASURES = '''"""Names of "told" quantities."""
 
@@ -66,3 +70,14 @@ def test_claims_of_an_experiment_lead_to_lines_that_name_them() -> None:
         line = path.read_text().splitlines()[line_that_measures(claim.quantity, [path]).number - 1]
         # A number is assigned, alone or as the first of its dict, or an entry of one.
         assert line.lstrip().startswith(('found["T4-', 'found = {"T4-', '"T4-')), claim.id
+
+
+def test_claims_of_a_shared_measure_lead_to_the_library() -> None:
+    entry, results = discover()["text_models"], ROOT / "results"
+    run = results / entry.name / "accepted"
+    unmet = {claim.id: "not measured here" for claim in entry.load_claims()}
+    for row in claim_rows(run, entry, settle(entry.load_claims(), {}, unmet), results):
+        path, number = row.code.split("#L")
+        assert path == "../src/circuitax/records/text_family.py"
+        line = (results / path).read_text().splitlines()[int(number) - 1]
+        assert '"text-' in line, (row.verdict.claim.id, line)

@@ -1,5 +1,6 @@
 """One run of an experiment as the gallery, the claims page and the report show it."""
 
+import inspect
 import os
 import re
 from collections.abc import Sequence
@@ -90,7 +91,9 @@ def _code(entry: Entry, claim: Claim, folder: Path) -> str:
     first = next(entry.file(part) for part in (MEASURES, CLAIMS) if entry.file(part).is_file())
     # Claims name their quantities too, and figures what they draw.
     beside = [path for path in sorted(first.parent.glob("*.py")) if not _SAID.search(path.stem)]
-    path, number = line_that_measures(claim.quantity, [first, *beside])
+    # Where several experiments measure alike, that is a function of the library.
+    shared = Path(inspect.getfile(inspect.unwrap(entry.load_measure())))
+    path, number = line_that_measures(claim.quantity, [first, *beside, shared])
     return f"{relative(path, folder)}#L{number}"
 
 
