@@ -38,9 +38,10 @@ ACCEPTED = Path(__file__).parents[2] / "results" / "one_layer_circuits" / "accep
 
 def summed_loss(model: Model, texts: np.ndarray) -> float:
     """Mean loss of the next token of sums over sources, by SciPy."""
-    logits = np.array([additive_heads_logits(counted(model), text) for text in jnp.asarray(texts)])[:, :-1]
-    right = np.take_along_axis(logits, texts[:, 1:, None], axis=-1)[..., 0]
-    return float((logsumexp(logits, axis=-1) - right).mean())
+    heads = counted(model)
+    logits = np.array([additive_heads_logits(heads, text) for text in jnp.asarray(texts)])
+    right = np.take_along_axis(logits[:, :-1], texts[:, 1:, None], axis=-1)[..., 0]
+    return float((logsumexp(logits[:, :-1], axis=-1) - right).mean())
 
 
 def test_both_families_begin_as_one_model_and_learn(tmp_path: Path) -> None:
