@@ -8,13 +8,13 @@ so that every statement about text is settled twice.
 from dataclasses import dataclass
 
 import jax
-import jax.numpy as jnp
 import xarray as xr
 
 from circuitax.kernel.keys import derive
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.checks import require_at_least, require_at_most
 from circuitax.kit.kept_models import KeptModels
+from circuitax.kit.kept_texts import kept_windows
 from circuitax.kit.two_layers import n_ctx_for, repeated_texts
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
@@ -38,7 +38,8 @@ class Spec:
         repeats: Texts of repeated random tokens, on which induction heads would show.
         sources: Rows of the table of skip-trigrams of a head.
         entries: Destinations and outs in a row.
-        table_tokens: Most frequent tokens, of which the table is made.
+        table_tokens: Most frequent tokens, of which the table is made; another is made of at most
+            as many words.
         words: Most frequent words of two tokens that heads might re-join.
     """
 
@@ -94,12 +95,11 @@ def _trio(spec: Spec, source: str, lab: Lab) -> tuple[Trio, TransformerSpec]:
     kept = KeptModels.of_input(lab, source)
     sizes = kept.spec(DEPTHS[-1])
     n_ctx_for(sizes, spec.offsets)
-    windows = lab.load_arrays("held-out", source=source)["windows"][: spec.windows]
     trio = Trio(
         {name: kept.members(name, kept.steps[0]) for name in DEPTHS},
         {name: kept.members(name) for name in DEPTHS},
         upstream.data.alive.sel(model=list(DEPTHS)).values == 1,
-        jnp.asarray(windows),
+        kept_windows(lab, source, spec.windows),
         lab.load_arrays("bigram-counts", source=source),
         names,
     )

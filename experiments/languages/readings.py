@@ -18,7 +18,7 @@ from circuitax.circuits.token_tables import copying_accuracy
 from circuitax.circuits.weight_readings import weight_readings
 from circuitax.circuits.window_readings import window_readings
 from circuitax.data.table_losses import table_losses
-from circuitax.data.words import split_words
+from circuitax.data.words import split_words, whole_words
 from circuitax.kernel.model import Model
 from circuitax.kit.two_layers import AXES, circuit_data
 from circuitax.lab.lab import Lab
@@ -61,7 +61,9 @@ class Readers(NamedTuple):
     row: Any
     tables: Any
     table_tokens: int
-    """Most frequent tokens, of which a table is made."""
+    """Most frequent tokens, of which a table is made, and most words of another."""
+    fewest_tokens: int
+    """Tokens that a table needs."""
     most_words: int
     """Most frequent words of two tokens that heads might re-join."""
 
@@ -97,6 +99,7 @@ class Readers(NamedTuple):
             over_members(row_percentile, 3),
             jax.jit(partial(head_tables, n=sources, k=entries)),
             table_tokens,
+            max(sources, entries),
             most_words,
         )
 
@@ -104,7 +107,9 @@ class Readers(NamedTuple):
 def readings(
     language: str, trio: Trio, exam: Array, read: Readers, lab: Lab
 ) -> "tuple[xr.Dataset, dict[str, Any]]":
-    """All that is read of one language, and the words of its table of skip-trigrams.
+    """All that is read of one language, and two tables of skip-trigrams.
+
+    One table is of the most frequent tokens, the other of tokens that are words, if enough are.
 
     Args:
         language: Its name, in the names of what the lab keeps.
@@ -140,19 +145,24 @@ def readings(
         n_ctx=two.n_ctx or 0,
     ).assign(table_losses(trio.counts["train"], np.asarray(windows)))
     frequent = np.argsort(-trio.counts["train"].sum(axis=0))[: read.table_tokens]
-    table = lab.stage(
-        f"{language}-table",
-        read.tables,
-        trio.after["layers-1"].member(0),
-        jnp.asarray(frequent),
-    )
-    words = {
-        name: np.vectorize(lambda i: trio.names[i], otypes=[object])(
-            np.asarray(table[name])
-        ).tolist()
-        for name in ("sources", "destinations", "outs")
+    chosen = {
+        "frequent": frequent,
+        "words": whole_words(trio.names, trio.counts["train"], read.table_tokens),
     }
-    return data.assign_coords(model=list(DEPTHS), row=list(ROWS)), words
+    first, tables = trio.after["layers-1"].member(0), {}
+    for name, ids in chosen.items():
+        if len(ids) >= read.fewest_tokens:
+            found = lab.stage(f"{language}-{name}", read.tables, first, jnp.asarray(ids))
+            tables[name] = _table(found, trio.names)
+    return data.assign_coords(model=list(DEPTHS), row=list(ROWS)), tables
+
+
+def _table(found: dict[str, Array], names: Sequence[str]) -> dict[str, Any]:
+    """The words of a table of skip-trigrams."""
+    word = np.vectorize(lambda i: names[i], otypes=[object])
+    return {
+        name: word(np.asarray(found[name])).tolist() for name in ("sources", "destinations", "outs")
+    }
 
 
 def _halves(pieces: tuple[np.ndarray, np.ndarray]) -> tuple[Any, Any]:
