@@ -1,5 +1,6 @@
 """Files and folders written completely or not at all, and labelled arrays in one format."""
 
+import io
 import json
 import os
 import re
@@ -15,8 +16,11 @@ import xarray as xr
 
 # NetCDF attributes hold neither None nor dicts nor booleans, so all are saved as one string.
 _ATTRIBUTE = "circuitax"
-# Bytes of an array from which on it is compressed: below, the chunk index costs more.
-_PACKED_FROM = 16_384
+# HDF5 1.10 of 2016 and later reads it. Its index of an array in one piece takes a few bytes, where
+# that of the default format takes 2 kB and more: 0.8 MB less for 48 accepted runs.
+_HDF5 = ("v110", "v110")
+# Bytes of an array from which on it is compressed.
+_PACKED_FROM = 1024
 _ONE_PIECE = 2**28
 # An unfinished folder older than this is abandoned; a younger one may belong to another machine.
 _ABANDONED_SECONDS = 24 * 3600.0
@@ -158,8 +162,13 @@ def write_dataset(path: Path, data: "xr.Dataset", attributes: Mapping[str, Any])
         for name, variable in bare.variables.items()
         if variable.dtype.kind in "iufb" and variable.nbytes >= _PACKED_FROM
     }
+    import h5netcdf  # not at the start of every command
+
     # In memory, and then as plain bytes: HDF5 ends the process where the disk is full.
-    write_bytes(path, bytes(bare.to_netcdf(engine="h5netcdf", encoding=packing)))
+    whole = io.BytesIO()
+    with h5netcdf.File(whole, "w", libver=_HDF5) as file:
+        bare.dump_to_store(xr.backends.H5NetCDFStore(file), encoding=packing)
+    write_bytes(path, whole.getvalue())
 
 
 def _packing(variable: "xr.Variable") -> dict[str, Any]:
