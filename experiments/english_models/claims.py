@@ -16,6 +16,9 @@ OURS = ClaimSource(
     origin="ours",
 )
 LIMIT = at_most(0.02)
+SHORT = (
+    "an evening holds no longer training; the figure has the law through the ends of five lengths"
+)
 
 CLAIMS = (
     OURS.claim(
@@ -27,11 +30,13 @@ CLAIMS = (
         "english-enough-1",
         "one layer: the last doubling of tokens gains little, in held-out nats",
         LIMIT,
+        explanation=SHORT,
     ),
     OURS.claim(
         "english-enough-2",
         "two layers: the last doubling of tokens gains little, in held-out nats",
         LIMIT,
+        explanation=SHORT,
     ),
     OURS.claim(
         "english-below-trigram",
@@ -40,5 +45,7 @@ CLAIMS = (
         "a relation",
         kind="shape",
         selection="all seeds that stayed finite; each its own data",
+        explanation="they are still falling, and the law of their ends reaches the table with four "
+        "times the tokens; perhaps the text, whose phrases return often, suits a table of counts",
     ),
 )

@@ -1,9 +1,9 @@
 """On English prose, too, each layer lowers the loss; and what more text would give.
 
-training   Held-out loss of models without layers, with one and with two, against the tables of
-           one, two and three tokens: along the longest training (a), at the ends of trainings of
-           several lengths with a law through them (b), and of each seed (c). More text is not
-           needed where b is flat. Refuted if the ends still fall at the right of b.
+training   Zero layers stop at the bigram table of the prose; one and two layers go below it, but
+           not below that of three tokens. Held-out losses along the longest training (a), at the
+           ends of trainings of several lengths with a law through them, dashed beyond the longest
+           (b), and of each seed (c). Refuted if the solid line lies above the layers.
 positions  Layers earn their loss from context: late tokens gain more from them than early ones.
            Refuted if the curves of one and two layers are flat. On repeated random tokens a late
            gain would be an induction head.

@@ -110,3 +110,19 @@ def test_refusals() -> None:
         Spec(table_tokens=4, sources=5)
     with pytest.raises(ValueError, match="table_tokens=320 must be at most d_vocab=3 of text_mod"):
         experiment.run(Spec(), jax.random.key(0), Tokens())
+
+
+def test_a_vocabulary_without_words_has_one_table() -> None:
+    row = {
+        "sources": [[" a", "b"]],
+        "destinations": [[[" c", "d"], [" e", "f"]]],
+        "outs": [[[" g", "h"], [" i", "j"]]],
+    }
+    tables = {"frequent": row, "words": row | {"sources": [[" wife", " her"]]}}
+    record = Record(readings(), {"tables": {"english": tables}})
+    figures = draw(record)
+    assert list(figures) == ["readings", "words", "trigrams"]
+    for name, example in (("words", "␣wife … ␣c ␣g"), ("trigrams", "␣a … ␣c ␣g")):
+        assert example in [text.get_text() for text in figures[name].axes[0].texts]
+    del tables["words"]
+    assert list(draw(record)) == ["readings", "trigrams"]

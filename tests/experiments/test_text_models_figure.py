@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from circuitax.figures.text_family import training
+from circuitax.figures.text_family import samples, training
 from circuitax.records.record import Record
 from circuitax.records.text_family import measure
 from experiments.text_models.figure import draw_sweep
@@ -107,3 +107,16 @@ def test_one_axis_alone() -> None:
 @pytest.mark.parametrize("axes", [["model.n_layers"], ["model.d_model", "seed"]])
 def test_other_sweeps_have_no_figure(axes: list[str]) -> None:
     assert draw_sweep(Record(swept(), notes={"axes": axes})) == {}
+
+
+def test_samples_break_between_words_and_keep_their_indentation() -> None:
+    record = trained(0.02)
+    prose = "word after word " * 12
+    code = "def f(x):\n" + 8 * " " + "return x\n\ny = 1"
+    record.notes["samples"] = {"layers-0": prose, "layers-1": code, "full": prose}
+    first, second, third = samples(record).axes
+    assert first.get_position().y0 == third.get_position().y0, "three stand beside each other"
+    lines = first.texts[0].get_text().split("\n")
+    assert " ".join(lines).split() == prose.split() and {*prose.split()} >= {*lines[0].split()}
+    assert 30 < max(map(len, lines)) <= 36
+    assert second.texts[0].get_text() == code

@@ -3,6 +3,7 @@
 `kit.text_family` trains such a family.
 """
 
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,8 @@ from circuitax.records.text_family import measure
 # What twice the tokens may still gain in training that is called converged, nats.
 CONVERGED = 0.02
 FLOOR_STYLES = {"unigram": "dotted", "bigram": "dashed", "trigram": "solid"}
+# Samples of text: how many stand beside each other, letters of a page's width, lines of a sample.
+_BESIDE, _LETTERS, _LINES = 3, 116, 9
 COLOURS = (*DEPTH_COLOURS[:3], PINK, SKY, YELLOW)  # 0, 1 and 2 layers, then with MLPs
 
 
@@ -112,8 +115,9 @@ def positions(record: Record) -> Figure:
 def samples(record: Record) -> Figure:
     """What the first seed of each model writes after the prompt, at temperature 0.8."""
     texts, losses = record.notes["samples"], measure(record).estimates
-    columns = 2
-    figure, axes = new_figure(-(-len(texts) // columns), columns, width=PAGE, height=2.4)
+    columns = len(texts) if len(texts) <= _BESIDE else 2
+    rows = -(-len(texts) // columns)
+    figure, axes = new_figure(rows, columns, width=PAGE, height=0.6 + 0.9 * rows)
     for ax in axes.flat:
         ax.set_axis_off()
     for ax, (name, text) in zip(axes.flat, texts.items(), strict=False):
@@ -123,7 +127,7 @@ def samples(record: Record) -> Figure:
         ax.text(
             0,
             0.98,
-            _wrapped(text),
+            _wrapped(text, _LETTERS // columns - 2),
             va="top",
             fontsize=6.5,
             family="monospace",
@@ -193,14 +197,14 @@ def _errorbars(
     ax.errorbar(x, y, ends, marker="o", markersize=3, capsize=2, linewidth=1, **how)
 
 
-def _wrapped(text: str, width: int = 56, lines: int = 8) -> str:
+def _wrapped(text: str, width: int) -> str:
     printable = "".join(c if c == "\n" or c.isprintable() else " " for c in text)
+    # Lines of code keep their indentation, and a line of spaces stays a line.
     rows = [
-        row[i : i + width]
+        wrap(row, width, replace_whitespace=False, break_on_hyphens=False) or [""]
         for row in printable.split("\n")
-        for i in range(0, max(len(row), 1), width)
     ]
-    return "\n".join(rows[:lines])
+    return "\n".join([line for row in rows for line in row][:_LINES])
 
 
 def _models(data: xr.Dataset | xr.DataArray) -> list[tuple[str, str]]:
