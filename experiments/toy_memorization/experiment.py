@@ -114,7 +114,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         "W_norm": (dims, arrays["W_norm"]),
         "b_norm": (dims, arrays["b_norm"]),
         "sample_dimension": (dims, arrays["sample_dimension"]),
-        "feature_dimension": ((*dims, "feature"), arrays["feature_dimension"]),
+        "feature_dimension": ((*dims[:2], "feature"), arrays["feature_dimension"]),
         "W": (("dataset", "points", "hidden", "feature"), arrays["W"]),
         "hidden_vectors": (("dataset", "points", "hidden", "sample"), arrays["hidden_vectors"]),
         "least_norm": ("points", tgon_norm(spec.sizes)),
@@ -138,6 +138,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         "init_std": model.weight_std(n, N_HIDDEN),
         "selection": f"lowest training loss of {spec.restarts} restarts, for each dataset",
         "W": "of the first decay",
+        "feature_dimension": "of the first decay",
     }
     return Record(data=xr.Dataset(named, coords), notes=notes)
 
@@ -201,6 +202,7 @@ def _group(
     return found | {
         "alive": trained.alive.reshape(shape),
         "W": found["W"][:, :, 0],
+        "feature_dimension": found["feature_dimension"][:, :, 0],
         "hidden_vectors": kept,
         "shown_vectors": shown,
     }
