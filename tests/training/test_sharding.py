@@ -17,7 +17,7 @@ from circuitax.training import ensemble
 from circuitax.training.ensemble import Mapping, Plan, new_members
 from circuitax.training.language import NextToken
 from circuitax.training.optim import Optimizer, OptimSpec
-from circuitax.training.sharding import device_mesh, split_samples
+from circuitax.training.sharding import device_mesh, shared_batches, split_samples
 from circuitax.training.text import train_on_text
 from circuitax.training.toy import ToyHyper, ToyProblem
 
@@ -94,6 +94,28 @@ def test_toy_models_split_their_columns() -> None:
     expected, _ = run(one, members)
     state, _ = run(replace(one, mesh=device_mesh(8, data=4)), members)
     close(state, expected)
+
+
+@pytest.mark.parametrize(
+    ("n_members", "n_samples", "shape"),
+    [
+        (1, 256, (1, 8)),
+        (1, 32, (4, 2)),  # 16 samples for each device
+        (1, 31, (8, 1)),
+        (1, 48, (4, 2)),  # 3 would not divide the devices
+        (2, 64, (2, 4)),
+        (3, 64, (4, 2)),  # one copy in the place of five
+        (5, 64, (8, 1)),
+        (8, 64, (8, 1)),
+        (9, 64, (8, 1)),
+    ],
+)
+def test_devices_left_over_share_batches(n_members: int, n_samples: int, shape: tuple) -> None:
+    mesh = device_mesh(8)
+    found = shared_batches(mesh, n_members, n_samples)
+    assert found.devices.shape == shape and [*found.devices.flat] == [*mesh.devices.flat]
+    asked = device_mesh(8, data=2)
+    assert shared_batches(asked, n_members, n_samples) is asked
 
 
 def test_errors_name_the_argument() -> None:

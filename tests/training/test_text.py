@@ -6,6 +6,7 @@ import pytest
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.models.transformer import Transformer
 from circuitax.training.optim import Optimizer, OptimSpec
+from circuitax.training.sharding import device_mesh
 from circuitax.training.text import train_on_text
 
 TEXT = np.random.default_rng(0).integers(0, 9, 300).astype(np.uint16)
@@ -45,6 +46,22 @@ def test_one_rate_a_member(limit: int) -> None:
     assert np.abs(usual - slow).max() > 1e-3
     with pytest.raises(ValueError, match=r"learning_rate has shape \(3,\), .* each of seeds=2"):
         train(jnp.ones(3))
+
+
+@pytest.mark.parametrize("limit", [10_000, 100])
+def test_one_member_has_its_batch_split_over_the_devices(limit: int) -> None:
+    model = Transformer(TransformerSpec(d_vocab=9, n_ctx=12, n_layers=1, n_heads=2, d_model=8))
+    sizes, found = SIZES | {"seeds": 1, "batch": 32}, []
+    for mesh in (None, device_mesh(2)):
+        key = jax.random.key(0)
+        state, advance = train_on_text(
+            key, model, OPTIM, TEXT, device_bytes=limit, mesh=mesh, **sizes
+        )
+        jaxpr = str(jax.make_jaxpr(advance)(state)) if limit > 100 else ""
+        state, _ = advance(state)
+        found.append((state.params["W_E"], "sharding_constraint" in jaxpr))
+    np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-4, atol=1e-6)
+    assert [split for _, split in found] == ([False, True] if limit > 100 else [False, False])
 
 
 def test_windows_longer_than_the_context() -> None:

@@ -15,6 +15,8 @@ from jaxtyping import Array, PyTree
 
 _MEMBER = PartitionSpec("member")
 AXES = ("member", "data")
+# Samples that a device must at least have: with fewer, it waits for sums over devices.
+_FEWEST = 16
 
 
 def device_mesh(n_devices: int | None = None, *, data: int = 1) -> Mesh:
@@ -37,6 +39,29 @@ def device_mesh(n_devices: int | None = None, *, data: int = 1) -> Mesh:
     # By default axes would be Explicit, which the functions here are not written for.
     types = (AxisType.Auto,) * 2
     return jax.make_mesh((n // data, data), AXES, axis_types=types, devices=devices[:n])
+
+
+def shared_batches(mesh: Mesh, n_members: int, n_samples: int) -> Mesh:
+    """The same devices, which share batches where there are more of them than members.
+
+    On ``member × 1`` the devices left over would train copies of the last member: with two cores a
+    single member took twice as long as with its batch split.
+
+    Args:
+        mesh: From `device_mesh`; returned as it is where its devices share batches already.
+        n_members: Members of the ensemble, at least 1.
+        n_samples: Samples of one step; each device keeps at least 16 of them.
+    """
+    n_devices, most = mesh.devices.size, max(1, mesh.devices.size // n_members)
+    data = max(
+        d
+        for d in range(1, most + 1)
+        if n_devices % d == 0 and n_samples % d == 0 and (d == 1 or n_samples // d >= _FEWEST)
+    )
+    if data == 1 or mesh.shape["data"] > 1:
+        return mesh
+    devices = mesh.devices.reshape(n_devices // data, data)
+    return Mesh(devices, AXES, axis_types=(AxisType.Auto,) * 2)
 
 
 def over_members(

@@ -14,6 +14,7 @@ from circuitax.training.language import LanguageModule, NextToken, StreamedNextT
 from circuitax.training.loop import Metrics
 from circuitax.training.optim import OptimSpec
 from circuitax.training.problem import TrainState
+from circuitax.training.sharding import shared_batches
 
 
 def train_on_text(
@@ -44,7 +45,8 @@ def train_on_text(
         learning_rate: One peak rate, or one for each member; None for that of ``optim``.
         device_bytes: Texts up to this size are placed on the device and windows drawn there;
             larger ones are read from disk chunk by chunk, with the same windows.
-        mesh: Devices (`sharding.device_mesh`); their axis ``data`` must divide ``batch``.
+        mesh: Devices (`sharding.device_mesh`); their axis ``data`` must divide ``batch``. Devices
+            that members leave over share the batches (`sharding.shared_batches`).
 
     Raises:
         ValueError: If the text is shorter than a window, or longer than the module can read; or if
@@ -60,6 +62,7 @@ def train_on_text(
             f"seeds={seeds}"
         )
     members = ensemble.new_members(key, rates, jnp.zeros(seeds))
+    mesh = None if mesh is None else shared_batches(mesh, seeds, batch)
     if fits_on_device(tokens, device_bytes):
         source = WindowSource(batch, length, jnp.asarray(tokens))
         plan = Plan(NextToken(module, source), optim, chunk, mesh=mesh)
