@@ -4,7 +4,7 @@ All are our own statements, on the default corpus and at equal tokens. The rates
 on root key 77 with one seed a rate (`conf/experiment/text_models.yaml`). A pilot on key 79, two
 seeds and 1.0 million tokens, was seen by its lowest training losses before claims on Muon were
 written: 3.15 and 3.08 nats for Adam with one and two layers, 3.10 and 3.01 for Muon. These claims
-are judged on another key.
+were judged on key 80 with a vocabulary of 512, and are on key 81 with one of 1,024.
 """
 
 from dataclasses import replace
