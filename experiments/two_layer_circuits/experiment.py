@@ -33,7 +33,7 @@ from circuitax.training.language import NextToken
 from circuitax.training.optim import OptimSpec
 
 BUDGET_SECONDS = 60
-EVENING_SECONDS = 480  # by its work against quick scale; not run
+EVENING_SECONDS = 300
 PAPER_SECONDS = 4_300  # by its work against quick scale; not run
 # The name by which the models are kept.
 MODEL = "two-layers"
