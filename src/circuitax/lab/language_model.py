@@ -59,7 +59,7 @@ def open_language_model(
     if not kept_any or not (arrays / TOKENIZER).is_file():
         raise ValueError(
             f"RUN={shown(run)} keeps no language models with their tokenizer: compute a run of "
-            "text_models, and name it"
+            "text_models or english_models, and name it"
         )
     kept = KeptModels.of_run(run)
     name, step = name or kept.names[-1], kept.steps[-1] if step is None else step
