@@ -47,11 +47,13 @@ def draw(record: Record) -> dict[str, Figure]:
     if "missing" in record.notes:
         return {"readings": missing_page(record.notes["missing"])}
     tables = record.notes["tables"]["english"]
-    # The order of the docstring; a small vocabulary may have no words.
-    names = {"words": "words", "trigrams": "frequent"}
-    return {"readings": readings(record.data)} | {
-        figure: trigrams(tables[name]) for figure, name in names.items() if name in tables
+    figures = {
+        "readings": readings(record.data),
+        # A small vocabulary may have no words.
+        "words": trigrams(tables["words"]) if "words" in tables else None,
+        "trigrams": trigrams(tables["frequent"]),
     }
+    return {name: figure for name, figure in figures.items() if figure is not None}
 
 
 def readings(data: xr.Dataset) -> Figure:
