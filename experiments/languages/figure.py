@@ -8,8 +8,8 @@ words      Of tokens that are words, heads pair what is told with what goes with
            drink, wife … her. Table 1 of S0 ("Some Structures in Transformer Architectures") by
            its rule, head by head of one model with one layer, of tokens that are a word in at
            least half of their places. Refuted if outs have nothing to do with their sources.
-trigrams   Of all frequent tokens, most of the strongest skip-trigrams spell words. The same table
-           of the same model, of its most frequent tokens. Refuted if most rows are of whole
+trigrams   Of all frequent tokens, the strongest skip-trigrams are mostly pieces of words. The same
+           table of the same model, of its most frequent tokens. Refuted if most rows are of whole
            words, as the paper's are.
 """
 
