@@ -13,21 +13,11 @@ import shutil
 import sys
 from pathlib import Path
 
-os.environ.setdefault("JAX_PLATFORMS", "cpu")
+from circuitax.lab.cheap_code import use_cheap_code
+
 # The suite compiles much and computes little: eight devices, and no time spent on optimisation.
-_FLAGS = {
-    "xla_force_host_platform_device_count": "8",
-    "xla_backend_optimization_level": "0",
-    "xla_llvm_disable_expensive_passes": "true",
-}
+use_cheap_code()
 _JAXLIB = importlib.metadata.version("jaxlib")
-# These older emitters compile in a third of the time. jaxlib 0.12 has the newer ones only, and a
-# flag it does not know ends the process.
-if tuple(int(part) for part in _JAXLIB.split(".")[:2]) < (0, 11):
-    _FLAGS["xla_cpu_use_fusion_emitters"] = "false"
-_given = os.environ.get("XLA_FLAGS", "")
-_added = [f"--{name}={value}" for name, value in _FLAGS.items() if name not in _given]
-os.environ["XLA_FLAGS"] = " ".join([_given, *_added]).strip()
 
 _CACHE_BYTES = 500_000_000  # beyond this the cache starts anew
 

@@ -14,6 +14,16 @@ from circuitax.records.claims import Verdict
 from circuitax.records.manifest import damage, write_manifest
 
 
+@pytest.fixture(autouse=True)
+def quick_twins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twins in the place of those that a process of its own computes, see test_twins."""
+
+    def made(runs: dict[str, Path]) -> dict[str, dict[str, str]]:
+        return {name: {"experiment": name, "commit": "abc"} for name in runs}
+
+    monkeypatch.setattr(accept, "made", made)
+
+
 def set_dirty(run: Path, dirty: bool) -> None:
     facts = provenance(run)
     (run / "provenance.json").write_text(json.dumps({**facts, "dirty": dirty}))
@@ -39,6 +49,8 @@ def test_the_newest_run_with_its_own_defaults_is_kept(
     assert "data.nc" in names and "figures/path.png" in names
     assert not {name for name in names if name.startswith(("arrays", "log", "metrics", "."))}
     assert not {name for name in names if "/." in name}
+    assert json.loads((kept / "twin.json").read_text())["experiment"] == "house_walk"
+    assert "twin.json" in json.loads((kept / "manifest.json").read_text())["sha256"]
     assert "house_walk/accepted/figures/path.png" in (results / "README.md").read_text()
     assert f"[{plain.name}](house_walk/accepted)" in (results / "CLAIMS.md").read_text()
     assert plain in finished_runs("house_walk") and kept not in finished_runs("house_walk")
@@ -179,3 +191,18 @@ def test_mistakes(
         assert accept.main(arguments) == 2
         assert message in capsys.readouterr().err
     assert accept.main(["--help"]) == 0
+
+
+def test_a_run_by_other_code_is_refused(
+    walk: Callable[..., int], results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert walk() == 0
+    (run,) = finished_runs("house_walk")
+    facts = {**provenance(run), "source": "0" * 12, "commit": "abc"}
+    (run / "provenance.json").write_text(json.dumps(facts))
+    write_manifest(run, left_out=DERIVED)
+    assert accept.main(["dirty=yes"]) == 2
+    assert "was computed by other code, that of commit abc" in capsys.readouterr().err
+    assert not (results / "house_walk" / "accepted").exists()
+    assert accept.main(["dirty=yes", "twin=no"]) == 0
+    assert not (results / "house_walk" / "accepted" / "twin.json").exists()

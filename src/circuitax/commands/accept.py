@@ -2,10 +2,13 @@
 
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from circuitax.commands.options import disk_in_one_line, one_of, read_options, refuse, wanted
-from circuitax.config.catalogue import Entry, discover
+from circuitax.commands.twins import made
+from circuitax.config.catalogue import Entry, discover, upstream_order
 from circuitax.config.scale import SCALES
 from circuitax.lab.drawing import draw_figures, up_to_date
 from circuitax.lab.pages import write_pages
@@ -18,6 +21,7 @@ from circuitax.lab.runs import (
     PUBLISHED,
     TIMES,
     TOKENIZER,
+    TWIN,
     finished_runs,
     provenance,
     require_whole,
@@ -25,24 +29,27 @@ from circuitax.lab.runs import (
     shown,
 )
 from circuitax.lab.settle import settle_run
+from circuitax.lab.source import numbers_hash
 from circuitax.records.manifest import write_manifest
 from circuitax.records.record import TABLES
-from circuitax.records.store import whole_folder
+from circuitax.records.store import whole_folder, write_json
 
 HELP = """\
 usage: python -m experiments.accept [only=a,b] [scale=SCALE] [run=NAME/RUN] [dirty=no|yes]
-                                    [settle=no|yes]
+                                    [settle=no|yes] [twin=yes|no]
 
 Copies the newest finished run of each experiment with its own defaults (or the run named) to
 results/NAME/accepted/, which git tracks, and writes results/README.md and results/CLAIMS.md from
 all accepted runs. Logs, long tables (their numbers are in data.nc) and weights stay behind, but for
 the weights of one member of each model where an experiment keeps them for this. A damaged run is
 refused, and so is one made from changed sources.
+Beside each goes its twin, a small run by the same code, which experiments.twins compares with later
+code; so a run is refused that other code computed than is here. twin=no leaves the twin out.
 The claims of all other accepted runs are settled again, from their data alone, before anything is
 copied. settle=yes accepts no new run: it settles the accepted ones again, all or those of only=,
 and draws their figures again.
 """
-OPTIONS = {"only": "", "scale": "", "run": "", "dirty": "no", "settle": "no"}
+OPTIONS = {"only": "", "scale": "", "run": "", "dirty": "no", "settle": "no", "twin": "yes"}
 COMMAND = "python -m experiments.accept"
 # A table that is longer is of no use on a page, and all its numbers are in the data file.
 LONGEST_TABLE = 4_096  # bytes
@@ -61,6 +68,7 @@ def main(arguments: list[str] | None = None) -> int:
         options = read_options(typed, OPTIONS)
         one_of("dirty", options["dirty"], ("no", "yes"))
         one_of("settle", options["settle"], ("no", "yes"))
+        one_of("twin", options["twin"], ("no", "yes"))
         one_of("scale", options["scale"], ("", *SCALES))
         entries = discover()
         kept = accepted_runs(entries)
@@ -68,6 +76,8 @@ def main(arguments: list[str] | None = None) -> int:
         chosen = _again(kept, options, entries) if settle else _chosen(options, entries)
         if options["settle"] == options["dirty"] == "no":
             _refuse_dirty(chosen)
+        if with_twins := not settle and options["twin"] == "yes":
+            _refuse_other_code(chosen, entries)
         # What may be refused comes first, so that nothing is half done.
         for name, run in {**kept, **chosen}.items():
             require_whole(run)
@@ -75,18 +85,25 @@ def main(arguments: list[str] | None = None) -> int:
         for name, run in chosen.items():
             if not up_to_date(run, entries[name]) and not (run / FIGURES_FAILED).exists():
                 draw_figures(run, entries[name])
+        twins = made(chosen) if with_twins else {}
     except ValueError as error:
         return refuse(error)
     for name, run in chosen.items():
-        promote(run, results_folder() / name / ACCEPTED)
+        promote(run, results_folder() / name / ACCEPTED, twins.get(name))
         print(f"{name}: {run.name} {'settled' if run == kept.get(name) else 'accepted'}")
     for page in write_pages(results_folder(), accepted_runs(entries), entries, COMMAND):
         print(shown(page))
     return 0
 
 
-def promote(run: Path, target: Path) -> None:
-    """Copy what git keeps of a run: no logs, no long tables, and no weights but published ones."""
+def promote(run: Path, target: Path, twin: Mapping[str, Any] | None = None) -> None:
+    """Copy what git keeps of a run: no logs, no long tables, and no weights but published ones.
+
+    Args:
+        run: Folder of a finished run.
+        target: Folder of the accepted run, which is replaced.
+        twin: Its twin, where it has a new one.
+    """
     published = [*(run / ARRAYS).glob(f"{PUBLISHED}*")]
     with whole_folder(target) as folder:
         shutil.copytree(run, folder, dirs_exist_ok=True, ignore=_left_behind)
@@ -94,6 +111,8 @@ def promote(run: Path, target: Path) -> None:
             (folder / ARRAYS).mkdir(exist_ok=True)
             if path.is_file():
                 shutil.copy2(path, folder / ARRAYS)
+        if twin is not None:
+            write_json(folder / TWIN, dict(twin))
         write_manifest(folder, left_out=DERIVED)
 
 
@@ -163,4 +182,14 @@ def _refuse_dirty(chosen: dict[str, Path]) -> None:
             raise ValueError(
                 f"run {name}/{run.name} was made from changed sources; commit and run again, "
                 "or say dirty=yes"
+            )
+
+
+def _refuse_other_code(chosen: dict[str, Path], entries: dict[str, Entry]) -> None:
+    for name, run in chosen.items():
+        facts = provenance(run)
+        if facts["source"] != numbers_hash(entries[n].path for n in upstream_order(name, entries)):
+            raise ValueError(
+                f"run {name}/{run.name} was computed by other code, that of commit "
+                f"{facts['commit']}: accept it there, run it again, or say twin=no"
             )

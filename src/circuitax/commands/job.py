@@ -10,8 +10,10 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from circuitax.commands.status import BUSY, STATUS, STOPPED, leave
+from circuitax.commands.twins import alike
 from circuitax.config.catalogue import checkout, discover
 from circuitax.config.cells import Cell, from_config
+from circuitax.config.scale import Reuse
 from circuitax.data.cache import CacheError
 from circuitax.data.corpus import TextError
 from circuitax.lab.busy import Busy
@@ -55,12 +57,13 @@ def compute(config: DictConfig, stop: StopFlag | None = None, *, alone: bool = F
         cell = from_config(config, overrides, discover())
         keep_compiled_code(checkout() / ".cache")
         command = typed_command("experiments.run", overrides)
-        for line in reasons(cell):
+        same = alike(cell, _say) if cell.root.reuse is Reuse.twin else frozenset()
+        for line in reasons(cell, same):
             _say(line)
         with ExitStack() as stack:
             flag = stack.enter_context(StopFlag()) if stop is None else stop
             compiled = stack.enter_context(compile_seconds())
-            outcome = _conduct(cell, command, flag, wait=not launches)
+            outcome = _conduct(cell, command, flag, same, wait=not launches)
         if not outcome.reused:
             keep_time(outcome.folder, COMPILING, compiled())
         _say(_summary(cell, outcome))
@@ -103,12 +106,14 @@ def compute(config: DictConfig, stop: StopFlag | None = None, *, alone: bool = F
         _obey(Stopped(flag.number), marker, alone=alone)
 
 
-def _conduct(cell: Cell, command: str, stop: StopFlag, *, wait: bool) -> Outcome:
+def _conduct(
+    cell: Cell, command: str, stop: StopFlag, same: frozenset[str], *, wait: bool
+) -> Outcome:
     """The run; a job of a sweep waits for another process that computes the same one."""
     said = False
     while True:
         try:
-            return conduct(cell, command=command, stop=stop, say=_say)
+            return conduct(cell, command=command, stop=stop, say=_say, alike=same)
         except Busy as error:
             if not wait:
                 raise
@@ -141,7 +146,8 @@ def _obey(stopped: Stopped, marker: Path, *, alone: bool) -> None:
 
 
 def _summary(cell: Cell, outcome: Outcome) -> str:
-    same = "is there already, made with the same settings, code, libraries and inputs"
+    code = "code, libraries" if cell.root.reuse is Reuse.code else "numbers of its twin"
+    same = f"is there already, made with the same settings, {code} and inputs"
     how = same if outcome.reused else f"done in {outcome.seconds:.1f} s"
     # Pages import pictures, which the first steps of a run should not wait for.
     from circuitax.lab.pages import verdict_counts

@@ -29,7 +29,8 @@ from circuitax.records.store import write_json
 
 HELP = """\
 usage: python -m experiments.reproduce [only=a,b] [scale=tiny|quick|evening|paper] [seed=N]
-                                       [again=no|yes] [jobs=N]
+                                       [again=no|yes] [reuse=code|twin]
+                                       [jobs=N]
 
 Runs every experiment in increasing expected time, reuses what is finished and resumes what was
 stopped. The gallery, the claims page and the report in results/latest/ are written anew after each;
@@ -38,9 +39,11 @@ says how long each took, with compiling, computing and drawing apart, and how th
 from those of the accepted runs: equal as printed, within noise, more.
 Without seed=, each experiment has the seed of its own configuration: 0, or another where claims
 were worded after a look at seed 0. again=yes computes the experiments named again, although they
-are finished. jobs=N computes N experiments side by side; one that measures time is computed alone.
+are finished; reuse=twin keeps finished runs of older code where the small run of experiments.twins
+is the same bit by bit. jobs=N computes N experiments side by side; one that measures time is
+computed alone.
 """
-OPTIONS = {"only": "", "scale": "quick", "seed": "", "again": "no", "jobs": "1"}
+OPTIONS = {"only": "", "scale": "quick", "seed": "", "again": "no", "reuse": "code", "jobs": "1"}
 COMMAND = "python -m experiments.reproduce"
 # A run that takes this many times its budget is a defect.
 TOLERATED = 1.5
@@ -60,6 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
         options = read_options(typed, OPTIONS)
         one_of("scale", options["scale"], SCALES)
         one_of("again", options["again"], ("no", "yes"))
+        one_of("reuse", options["reuse"], ("code", "twin"))
         jobs = _jobs(options["jobs"])
         asked = wanted(options["only"], entries)
         names = cheap_first(asked, entries)
@@ -91,6 +95,7 @@ def _suite(
     shown_before = _shown_before(latest)
     results: list[Result] = []
     overrides = [f"scale={scale}", *([f"seed={options['seed']}"] if options["seed"] else [])]
+    overrides += [f"reuse={options['reuse']}"] if options["reuse"] != "code" else []
     with StopFlag() as stop:
         suite = Suite(names, entries, overrides, again, jobs, stop)
         started = 0

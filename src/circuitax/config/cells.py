@@ -31,6 +31,9 @@ from circuitax.config.identity import outside_inputs, run_id
 from circuitax.config.scale import Root, register_resolvers
 from circuitax.config.schema import ConfigError, fields, nearest, register, type_name
 
+# Fields that are no part of a run.
+_ASKED = ("again", "reuse")
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -121,9 +124,9 @@ def from_config(config: DictConfig, overrides: Sequence[str], entries: dict[str,
     spec = build(entry.load().Spec, config)
     upstream_order(name, entries)
     inputs = tuple(_upstream(upstream, root, entries, spec) for upstream in entry.requires)
-    # Asking for a run again says nothing about the run.
-    asked = OmegaConf.masked_copy(config, [str(key) for key in config if key != "again"])
-    typed = tuple(text for text in overrides if not text.startswith("again="))
+    # Asking for a run again, or for an old one, says nothing about the run.
+    asked = OmegaConf.masked_copy(config, [str(key) for key in config if key not in _ASKED])
+    typed = tuple(text for text in overrides if text.partition("=")[0] not in _ASKED)
     text = OmegaConf.to_yaml(asked, resolve=True)
     return Cell(entry, root, spec, typed, text, inputs, tuple(outside_inputs(spec).items()))
 

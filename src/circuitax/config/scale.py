@@ -26,6 +26,13 @@ class Precision(enum.Enum):
     float64 = "float64"
 
 
+class Reuse(enum.Enum):
+    """Which finished runs are reused: those of the same code, or of code with the same twin too."""
+
+    code = "code"
+    twin = "twin"
+
+
 @dataclass(frozen=True)
 class Root:
     """The settings that every run has besides those of its experiment.
@@ -36,6 +43,7 @@ class Root:
         seed: Root of all randomness.
         dtype: Floating-point type.
         again: Whether a finished run is computed again; not part of its identity.
+        reuse: Which finished runs are reused; not part of the identity either.
     """
 
     experiment: str
@@ -43,6 +51,7 @@ class Root:
     seed: int = 0
     dtype: Precision = Precision.float32
     again: bool = False
+    reuse: Reuse = Reuse.code
 
     def __post_init__(self) -> None:
         if not 0 <= self.seed < 2**31:

@@ -117,7 +117,7 @@ def keep_compiled_code(folder: Path) -> Path:
         The cache's folder; it is not used where it cannot be made, and only read where it cannot be
         written or the disk is nearly full.
     """
-    target = folder / "xla" / _processor()
+    target = folder / "xla" / processor()
     try:
         target.mkdir(parents=True, exist_ok=True)
     except OSError:  # a checkout that is read-only: everything is compiled anew
@@ -137,7 +137,7 @@ def keep_compiled_code(folder: Path) -> Path:
     return target
 
 
-def _processor() -> str:
+def processor() -> str:
     features = platform.processor()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():

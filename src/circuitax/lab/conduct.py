@@ -82,6 +82,8 @@ def conduct(
     stop: StopFlag,
     say: Callable[[str], None] = LOG.info,
     wait: bool = False,
+    derived: bool = True,
+    alike: frozenset[str] = frozenset(),
 ) -> Outcome:
     """Compute a run, or resume it, or reuse it.
 
@@ -95,30 +97,44 @@ def conduct(
         stop: Flag that a signal sets.
         say: Told what is being done, a line each.
         wait: Wait for another process that computes the same run, as is done for upstream runs.
+        derived: Whether claims are settled and figures drawn, for the run and what it reads.
+        alike: Source hashes of other code that gives the same numbers, so that what it made is
+            reused (`commands.twins.alike`).
 
     Raises:
         Busy: If another process computes the same run, unless told to wait.
         Stopped: When a signal asked for it; the same command resumes.
         ValueError: If the experiment's record does not settle its claims; the data are kept.
     """
-    outcome, unsettled = _conduct(cell, command=command, stop=stop, say=say, wait=wait)
+    outcome, unsettled = _conduct(
+        cell, command=command, stop=stop, say=say, wait=wait, derived=derived, alike=alike
+    )
     if unsettled is not None:
         raise unsettled
     return outcome
 
 
 def _conduct(
-    cell: Cell, *, command: str, stop: StopFlag, say: Callable[[str], None], wait: bool
+    cell: Cell,
+    *,
+    command: str,
+    stop: StopFlag,
+    say: Callable[[str], None],
+    wait: bool,
+    derived: bool,
+    alike: frozenset[str],
 ) -> tuple[Outcome, Exception | None]:
     """A run, and what its claims raised: its data are as good without them."""
-    inputs = {
-        item.entry.name: _conduct(item, command=command, stop=stop, say=say, wait=True)[0].folder
-        for item in cell.inputs
-    }
+    inputs = {}
+    for item in cell.inputs:
+        upstream, _ = _conduct(
+            item, command=command, stop=stop, say=say, wait=True, derived=derived, alike=alike
+        )
+        inputs[item.entry.name] = upstream.folder
     target = run_folder(cell.entry.name, cell.id)
     depends = Depends(source_of(cell), {name: _read_of(run) for name, run in inputs.items()})
-    if not cell.root.again and _finished(target, depends, say):
-        return _derive(target, Outcome(target, True, 0.0, ""), cell)
+    if not cell.root.again and _finished(target, depends, alike, say):
+        return _derive(target, Outcome(target, True, 0.0, ""), cell, derived)
     work = work_folder() / cell.id
     with ExitStack() as stack:
         while True:
@@ -133,8 +149,8 @@ def _conduct(
                 time.sleep(WAIT_SECONDS)
         recover(target)
         # By the process that held the lock before.
-        if not cell.root.again and _finished(target, depends, say):
-            return _derive(target, Outcome(target, True, 0.0, ""), cell)
+        if not cell.root.again and _finished(target, depends, alike, say):
+            return _derive(target, Outcome(target, True, 0.0, ""), cell, derived)
         stated = json.dumps(depends._asdict(), sort_keys=True)
         if not _same_text(work / "depends.json", stated):
             shutil.rmtree(work, ignore_errors=True)
@@ -146,7 +162,7 @@ def _conduct(
         shutil.rmtree(whole, ignore_errors=True)
         _write(whole, cell, record, inputs, command=command, depends=depends, seconds=seconds())
         write_manifest(whole, left_out=DERIVED)
-        outcome, unsettled = _derive(whole, Outcome(target, False, seconds(), ""), cell)
+        outcome, unsettled = _derive(whole, Outcome(target, False, seconds(), ""), cell, derived)
         publish(whole, target)
         shutil.rmtree(work, ignore_errors=True)
     return outcome, unsettled
@@ -166,7 +182,9 @@ def _read_of(run: Path) -> str:
     return contents(run, (DATA, ARRAYS))
 
 
-def _finished(target: Path, depends: Depends, say: Callable[[str], None]) -> bool:
+def _finished(
+    target: Path, depends: Depends, alike: frozenset[str], say: Callable[[str], None]
+) -> bool:
     """Whether a run is there, whole, and made from what it would be made from now."""
     if not target.is_dir():
         return False
@@ -175,11 +193,16 @@ def _finished(target: Path, depends: Depends, say: Callable[[str], None]) -> boo
         say(f"{target.parent.name}/{target.name} is computed again: {wrong}")
         return False
     facts = provenance(target)
-    return bool((facts["source"], facts["input_data"]) == depends)
+    same_code = facts["source"] in {depends.source, *alike}
+    return bool(same_code and facts["input_data"] == depends.input_data)
 
 
-def _derive(folder: Path, outcome: Outcome, cell: Cell) -> tuple[Outcome, Exception | None]:
+def _derive(
+    folder: Path, outcome: Outcome, cell: Cell, derived: bool
+) -> tuple[Outcome, Exception | None]:
     """Settle the claims and draw the figures; neither can lose the data, whatever it raises."""
+    if not derived:
+        return outcome, None
     unsettled: Exception | None = None
     try:
         settle_run(folder, cell.entry)

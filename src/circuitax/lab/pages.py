@@ -7,7 +7,7 @@ from circuitax.config.catalogue import Entry, checkout
 from circuitax.figures.embedding import embedded_picture
 from circuitax.figures.viewers import viewer_script, viewer_section, viewer_style
 from circuitax.lab.settle import settle_run
-from circuitax.lab.showing import claim_rows, gallery_item
+from circuitax.lab.showing import claim_rows, gallery_item, runs_table
 from circuitax.lab.viewing import Views, views
 from circuitax.records.acceptance import outcome_table
 from circuitax.records.claim_changes import changes_table, pilots_table, read_changes, read_pilots
@@ -57,6 +57,7 @@ def write_pages(
         headlines=outcome_table(listed.read_text(encoding="utf-8"), found),
         changes=changes_table(read_changes(kept)[1]),
         pilots=pilots_table(read_pilots(kept)),
+        runs=runs_table(runs, folder),
     )
     write_text(claims, page)
     report = folder / "report.html"

@@ -15,36 +15,40 @@ from circuitax.records.manifest import contents, damage
 from circuitax.records.record import DATA
 
 
-def reasons(cell: Cell) -> Iterator[str]:
+def reasons(cell: Cell, alike: frozenset[str] = frozenset()) -> Iterator[str]:
     """A line for each finished run that is computed again, upstream runs first.
 
     Nothing is said of a run that is not there yet, nor of a damaged one, which `conduct` names.
 
     Args:
         cell: What is asked for.
+        alike: Source hashes of other code whose runs are reused.
     """
     for item in cell.inputs:
-        yield from reasons(item)
+        yield from reasons(item, alike)
     folder = run_folder(cell.entry.name, cell.id)
     if folder.is_dir() and not damage(folder):
-        reason = _reason(cell, folder)
+        reason = _reason(cell, folder, alike)
         if reason:
             yield f"{cell.entry.name} {cell.id} is computed again: {reason}"
 
 
-def _reason(cell: Cell, folder: Path) -> str:
+def _reason(cell: Cell, folder: Path, alike: frozenset[str]) -> str:
     """Why a whole run is not good any more; empty if it is."""
     if cell.root.again:
         return "again=true asks for it"
     facts = provenance(folder)
-    if facts["source"] != source_of(cell):
+    if facts["source"] not in {source_of(cell), *alike}:
         versions = [
             f"{name} {facts['versions'].get(name)} -> {metadata.version(name)}"
             for name in LIBRARIES
             if facts["versions"].get(name) != metadata.version(name)
         ]
-        what = ", ".join(versions) if versions else "code that its numbers depend on"
-        return f"{what} changed"
+        if versions:
+            return f"{', '.join(versions)} changed"
+        return (
+            "code that its numbers depend on changed (reuse=twin keeps it if the twin is the same)"
+        )
     for item in cell.inputs:
         run = run_folder(item.entry.name, item.id)
         if not run.is_dir():

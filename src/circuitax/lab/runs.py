@@ -22,6 +22,8 @@ SETTLED = "settled.json"
 FIGURES = "figures"
 FIGURES_FAILED = "figures_failed.txt"
 TIMES = "times.json"
+# Of an accepted run: digests of a small run by the same code.
+TWIN = "twin.json"
 # What is made again from the data of a run, when it is damaged or its source has changed, and how
 # long that took.
 DERIVED = (CLAIMS, SCALARS, SETTLED, FIGURES, FIGURES_FAILED, TIMES)

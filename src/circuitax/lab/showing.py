@@ -3,20 +3,23 @@
 import inspect
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from circuitax.config.catalogue import CLAIMS, MEASURES, Entry
 from circuitax.config.showcase import FigureText, read_showcase
 from circuitax.lab.measured_line import line_that_measures
 from circuitax.lab.runs import figures, provenance
+from circuitax.lab.twin_files import checked_twin
 from circuitax.records.claims import Claim, Verdict
 from circuitax.records.claims_table import ClaimRow
 from circuitax.records.gallery import GalleryFigure, GalleryItem
+from circuitax.records.twin import DIFFERENT, NOT_COMPUTED, ROUNDED, SAME
 
 # Files of an experiment that say something and measure nothing.
 _SAID = re.compile("claim|figure|viewer|__init__")
 _UNTOLD = FigureText("", "", "", "")
+OUTDATED = "computed by older code whose numbers differ"
 
 
 def gallery_item(run: Path, entry: Entry, verdicts: Sequence[Verdict], folder: Path) -> GalleryItem:
@@ -61,6 +64,7 @@ def gallery_item(run: Path, entry: Entry, verdicts: Sequence[Verdict], folder: P
         link=relative(run, folder),
         figures=tuple(shown),
         verdicts=tuple(verdicts),
+        origin=origin(run),
     )
 
 
@@ -81,9 +85,39 @@ def claim_rows(
             relative(run, folder),
             figure,
             _code(entry, verdict.claim, folder),
+            OUTDATED if checked_twin(run).get("outcome") == DIFFERENT else "",
         )
         for verdict in verdicts
     ]
+
+
+def origin(run: Path) -> str:
+    """Commit that computed a run, and whether the code of a later one gives the same tiny run."""
+    facts, twin = provenance(run), checked_twin(run)
+    commit = str(facts["commit"])[:8] if facts["commit"] else "no commit"
+    told = f"computed by {commit}"
+    if not twin:
+        return told
+    at = f"checked at {str(twin['checked_at'])[:8]}"
+    said = {
+        SAME: f"the present code gives the same tiny run, bit by bit ({at})",
+        ROUNDED: f"the present code gives the same tiny run up to {twin['largest']:.0e} ({at})",
+        DIFFERENT: f"{OUTDATED} ({at}: {', '.join(twin['variables'][:3])})",
+        NOT_COMPUTED: f"not compared with the present code ({at})",
+    }
+    return f"{told}; {said.get(twin['outcome'], 'its twin failed')}"
+
+
+def runs_table(runs: Mapping[str, Path], folder: Path) -> str:
+    """A row for each experiment: its run, how long that took, and the code that computed it."""
+    rows = ["| experiment | run | scale | seconds | code |", "| --- | --- | --- | --- | --- |"]
+    for name, run in sorted(runs.items()):
+        facts = provenance(run)
+        link = f"[{facts['run']}]({relative(run, folder)})"
+        rows.append(
+            f"| {name} | {link} | {facts['scale']} | {facts['seconds']:.0f} | {origin(run)} |"
+        )
+    return "\n".join(rows)
 
 
 def _code(entry: Entry, claim: Claim, folder: Path) -> str:

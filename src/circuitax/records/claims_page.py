@@ -55,6 +55,7 @@ _ABOUT = {
 _WRONG = "What we think is wrong in the papers"
 _DISAGREE = "Where we disagree"
 _CHANGES = "Changes of claims"
+_RUNS = "Which code computed what"
 
 
 class _Class(NamedTuple):
@@ -88,6 +89,7 @@ def render_claims_page(
     headlines: str = "",
     changes: str = "",
     pilots: str = "",
+    runs: str = "",
 ) -> str:
     """The page as Markdown.
 
@@ -97,6 +99,7 @@ def render_claims_page(
         headlines: Table of the papers' headline statements and how each fared, as Markdown.
         changes: Table of changes that were made to claims, as Markdown.
         pilots: Table of what was seen before claims were fixed, as Markdown.
+        runs: Table of the code that computed each run, as Markdown.
 
     Raises:
         ValueError: If two experiments make a claim of one id.
@@ -137,6 +140,8 @@ def render_claims_page(
     unreached = [row for row in rows if row.verdict.verdict == NOT_RUN]
     if unreached:
         parts.append(f"## {_LISTS[NOT_RUN][1]}\n\n{claims_table.grouped(unreached)}\n")
+    if runs:
+        parts.append(f"## {_RUNS}\n\n{runs}\n")
     if changes:
         parts.append(f"## {_CHANGES}\n\n{changes}\n")
     if pilots:

@@ -20,6 +20,7 @@ class ClaimRow(NamedTuple):
         link: Address of the run's folder.
         figure: Address of its figure, or of its figures in the gallery.
         code: Address of the line that measures the claim.
+        outdated: That the present code gives other numbers, in words; empty where it does not.
     """
 
     verdict: Verdict
@@ -29,6 +30,7 @@ class ClaimRow(NamedTuple):
     link: str
     figure: str
     code: str
+    outdated: str = ""
 
 
 def cell(text: str) -> str:
@@ -68,7 +70,7 @@ def table(rows: Sequence[ClaimRow]) -> str:
             "-" if estimate is None else str(estimate.n),
             verdict if verdict == HOLDS else f"**{verdict}**",
             f"[{row.experiment}]({row.figure})",
-            f"[{row.run}]({row.link})",
+            f"[{row.run}]({row.link}){f' **{row.outdated}**' if row.outdated else ''}",
         )
         parts.append(f"| {' | '.join(map(cell, cells))} |")
     return "\n".join(parts)

@@ -82,6 +82,7 @@ class GalleryItem(NamedTuple):
         link: Address of the run's folder, relative to the page.
         figures: Its figures, the main one first.
         verdicts: What became of its claims.
+        origin: Which code computed it, and what the present code gives; may be empty.
     """
 
     experiment: str
@@ -95,6 +96,7 @@ class GalleryItem(NamedTuple):
     link: str
     figures: tuple[GalleryFigure, ...]
     verdicts: tuple[Verdict, ...]
+    origin: str = ""
 
 
 def render_gallery(items: Sequence[GalleryItem], missing: Sequence[str], command: str) -> str:
@@ -168,9 +170,8 @@ def _section(item: GalleryItem) -> str:
     if not item.figures:
         parts.append("No figure.\n")
     parts.append(_beside(item.verdicts))
-    parts.append(
-        f"`{item.command}` · {item.scale} scale · {item.seconds:.0f} s · [run]({item.link})\n"
-    )
+    facts = [f"`{item.command}`", f"{item.scale} scale", f"{item.seconds:.0f} s", item.origin]
+    parts.append(" · ".join([*filter(None, facts), f"[run]({item.link})"]) + "\n")
     return "\n".join(part for part in parts if part)
 
 

@@ -158,7 +158,8 @@ def _section(item: GalleryItem, pictures: Mapping[str, str], viewers: Sequence[s
     parts += [_figure(figure, pictures) for figure in item.figures]
     parts.append(
         f"<p><code>{escape(item.command)}</code> · {escape(item.scale)} scale · "
-        f'{item.seconds:.0f} s · <a href="{escape(item.link)}">run</a></p></section>'
+        f"{item.seconds:.0f} s{' · ' if item.origin else ''}{escape(item.origin)} · "
+        f'<a href="{escape(item.link)}">run</a></p></section>'
     )
     return "\n".join(parts)
 

@@ -1,0 +1,115 @@
+"""Settings of twins: of a new one from ``conf/twins.yaml``, of an old one from its own file."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple, cast
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from circuitax.config.build import build
+from circuitax.config.catalogue import Entry, checkout, upstream_order
+from circuitax.config.cells import Cell, plan
+from circuitax.config.identity import canonical, outside_inputs
+from circuitax.config.scale import Precision, Root, Scale
+from circuitax.config.schema import ConfigError, writable
+
+FILE = "twins.yaml"
+
+
+class Settings(NamedTuple):
+    """All fields of a twin and of the runs that it reads, so that it stays what it was.
+
+    Attributes:
+        seed: Root of all randomness.
+        dtype: Type of the numbers computed with.
+        specs: Fields of each experiment's spec as plain values, the twin's own experiment last.
+    """
+
+    seed: int
+    dtype: str
+    specs: dict[str, dict[str, Any]]
+
+
+def twin_cases(name: str) -> dict[str, dict[str, Any]]:
+    """The fields that differ from tiny scale, by dotted path, in each case of an experiment."""
+    return dict(_declared(name).get("cases", {"small": {}}))
+
+
+def varying(name: str) -> tuple[str, ...]:
+    """The variables of an experiment that are not the same twice."""
+    return tuple(_declared(name).get("varies", ()))
+
+
+def new_settings(
+    name: str, fields: Mapping[str, Any], entries: dict[str, Entry], *, seed: int, dtype: str
+) -> Settings:
+    """The settings of a twin, composed at tiny scale.
+
+    Args:
+        name: Experiment.
+        fields: Values that differ from tiny scale, by dotted path.
+        entries: All experiments.
+        seed: Root of all randomness.
+        dtype: ``float32`` or ``float64``.
+
+    Raises:
+        ConfigError: If a field does not exist or has an impossible value.
+    """
+    typed = [f"{path}={_plain(value)}" for path, value in fields.items()]
+    job = [f"experiment={name}", "scale=tiny", f"seed={seed}", f"dtype={dtype}", *typed]
+    (cell,) = plan(job, entries)[1]
+    return Settings(seed, dtype, _specs(cell))
+
+
+def twin_cell(settings: Settings, entries: dict[str, Entry]) -> Cell:
+    """The run that these settings describe; fields that are new since have their defaults.
+
+    Raises:
+        ConfigError: If an experiment or a field is not there any more, or a value not allowed.
+    """
+    cells: dict[str, Cell] = {}
+    for name in upstream_order(list(settings.specs)[-1], entries):
+        if name not in settings.specs:
+            raise ConfigError(f"twin: {name} is read now and has no settings in it")
+        kind = entries[name].load().Spec
+        root = Root(name, Scale.tiny, settings.seed, Precision[settings.dtype])
+        try:
+            config = OmegaConf.merge(writable(kind), OmegaConf.create(settings.specs[name]))
+        except OmegaConfBaseException as error:
+            raise ConfigError(f"twin of {name}: {str(error).splitlines()[0]}") from error
+        if not isinstance(config, DictConfig):
+            raise ConfigError(f"twin of {name}: its settings must be fields by name")
+        spec = build(kind, config)
+        inputs = tuple(cells[item] for item in entries[name].requires)
+        outside = tuple(outside_inputs(spec).items())
+        text = OmegaConf.to_yaml(config, resolve=True)
+        cells[name] = Cell(entries[name], root, spec, (), text, inputs, outside)
+    return cells[name]
+
+
+def _specs(cell: Cell) -> dict[str, dict[str, Any]]:
+    """Specs of a run and of all that it reads, what is read first."""
+    found: dict[str, dict[str, Any]] = {}
+    for item in cell.inputs:
+        found |= _specs(item)
+    return found | {cell.entry.name: canonical(cell.spec)}
+
+
+def _plain(value: Any) -> str:
+    """A value in Hydra's grammar."""
+    if isinstance(value, list):
+        return f"[{','.join(map(_plain, value))}]"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _declared(name: str) -> dict[str, Any]:
+    return dict(_file().get(name, {}))
+
+
+@lru_cache(maxsize=1)
+def _file() -> dict[str, Any]:
+    path = checkout() / "conf" / FILE
+    if not path.is_file():
+        return {}
+    return cast(dict[str, Any], OmegaConf.to_container(OmegaConf.load(path)))

@@ -1,0 +1,34 @@
+"""Flags with which XLA compiles fast and optimises little: for tests, and for twins.
+
+A twin is compared bit by bit, so that the flags and the number of devices are part of it.
+"""
+
+import os
+from importlib import metadata
+
+N_DEVICES = 8
+
+
+def cheap_flags() -> dict[str, str]:
+    """Flags of XLA by name, for the installed jaxlib."""
+    flags = {
+        "xla_force_host_platform_device_count": str(N_DEVICES),
+        "xla_backend_optimization_level": "0",
+        "xla_llvm_disable_expensive_passes": "true",
+    }
+    # These older emitters compile in a third of the time. jaxlib 0.12 has the newer ones only, and
+    # a flag it does not know ends the process.
+    if tuple(int(part) for part in metadata.version("jaxlib").split(".")[:2]) < (0, 11):
+        flags["xla_cpu_use_fusion_emitters"] = "false"
+    return flags
+
+
+def use_cheap_code() -> None:
+    """Set the flags that XLA_FLAGS does not set yet, on the CPU; to be called before JAX computes.
+
+    Processes that this one starts inherit them.
+    """
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    given = os.environ.get("XLA_FLAGS", "")
+    added = [f"--{name}={value}" for name, value in cheap_flags().items() if name not in given]
+    os.environ["XLA_FLAGS"] = " ".join([given, *added]).strip()

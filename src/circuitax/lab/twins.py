@@ -1,0 +1,175 @@
+"""The twin of an accepted run: computed by the code that is here, kept, and compared."""
+
+import platform
+from collections.abc import Mapping
+from importlib import metadata
+from typing import Any, NamedTuple
+
+from circuitax.config.catalogue import Entry, checkout
+from circuitax.config.cells import Cell
+from circuitax.config.identity import canonical
+from circuitax.config.schema import ConfigError
+from circuitax.config.twins import Settings, new_settings, twin_cases, twin_cell, varying
+from circuitax.data.corpus import TextError
+from circuitax.lab.compilation import processor
+from circuitax.lab.conduct import conduct, source_of
+from circuitax.lab.source import LIBRARIES
+from circuitax.lab.stop import StopFlag
+from circuitax.records.provenance import checkout_state
+from circuitax.records.twin import DIFFERENT, NOT_COMPUTED, ROUNDED, SAME, compare, digest
+
+_LIBRARIES = (*LIBRARIES, "scipy")
+# What has the more weight, where several cases of a twin have several outcomes.
+_WEIGHT = (NOT_COMPUTED, SAME, ROUNDED, DIFFERENT)
+
+
+class Outcome(NamedTuple):
+    """What became of a twin.
+
+    Attributes:
+        outcome: `SAME`, `ROUNDED`, `DIFFERENT` or `NOT_COMPUTED`, the weightiest of its cases.
+        variables: Variables that differ, each behind its case.
+        largest: Largest difference, as `records.twin.Difference` has it.
+        left_out: Cases that were not computed, each with the reason.
+    """
+
+    outcome: str
+    variables: tuple[str, ...]
+    largest: float
+    left_out: dict[str, str]
+
+
+def make_twin(
+    entry: Entry, entries: dict[str, Entry], *, seed: int, dtype: str, stop: StopFlag
+) -> dict[str, Any]:
+    """A new twin of an experiment, by the code that is here: the contents of ``twin.json``.
+
+    Args:
+        entry: The experiment.
+        entries: All experiments.
+        seed: Root of all randomness, that of the accepted run.
+        dtype: Type of the numbers, that of the accepted run.
+        stop: Flag that a signal sets.
+
+    Raises:
+        ValueError: If no case could be computed, for want of a package say.
+    """
+    cases, left_out = {}, {}
+    for case, fields in twin_cases(entry.name).items():
+        settings = new_settings(entry.name, fields, entries, seed=seed, dtype=dtype)
+        try:
+            cases[case] = _case(settings, entries, stop)
+        except TextError as error:
+            left_out[case] = str(error)
+    if not cases:
+        raise ValueError(f"twin of {entry.name} cannot be computed: {left_out}")
+    commit, dirty = checkout_state(checkout())
+    return {
+        "experiment": entry.name,
+        "commit": commit,
+        "dirty": dirty,
+        **_machine(),
+        "cases": cases,
+        "left_out": left_out,
+    }
+
+
+def repeat_twin(
+    kept: Mapping[str, Any], entries: dict[str, Entry], stop: StopFlag
+) -> dict[str, Any]:
+    """A kept twin computed again by the code that is here, with the settings that it has.
+
+    A case whose texts or weights are not here is left out, with the reason; one whose settings this
+    code refuses has the reason in the place of its digest.
+
+    Args:
+        kept: Contents of ``twin.json``.
+        entries: All experiments.
+        stop: Flag that a signal sets.
+    """
+    cases: dict[str, Any] = {}
+    left_out: dict[str, str] = {}
+    for case, about in kept["cases"].items():
+        settings = Settings(**about["settings"])
+        try:
+            cell = twin_cell(settings, entries)
+            if reason := _unlike(about["outside"], _outside(cell)):
+                left_out[case] = reason
+            else:
+                cases[case] = _case(settings, entries, stop)
+        except ConfigError as error:
+            cases[case] = {"settings": about["settings"], "refused": str(error)}
+        except TextError as error:
+            left_out[case] = str(error)
+    commit, dirty = checkout_state(checkout())
+    facts = {"experiment": kept["experiment"], "commit": commit, "dirty": dirty}
+    return {**facts, **_machine(), "cases": cases, "left_out": left_out}
+
+
+def compare_twins(here: Mapping[str, Any], kept: Mapping[str, Any]) -> Outcome:
+    """A twin by the code that is here against the kept one, both as ``twin.json`` has them."""
+    same_machine = all(kept.get(name) == here[name] for name in _machine())
+    varies = set(varying(kept["experiment"]))
+    outcomes, variables, largest = [], [], 0.0
+    for case, about in here["cases"].items():
+        if "refused" in about:
+            outcomes.append(DIFFERENT)
+            variables.append(f"{case}: {about['refused']}")
+            continue
+        there = kept["cases"][case]["digest"]
+        found = compare(
+            about["digest"],
+            {name: mark for name, mark in there.items() if name not in varies},
+            same_machine=same_machine,
+            dtype=about["settings"]["dtype"],
+        )
+        outcomes.append(found.outcome)
+        variables += [f"{case}: {name}" for name in found.variables]
+        largest = max(largest, found.largest)
+    outcome = max(outcomes, key=_WEIGHT.index, default=NOT_COMPUTED)
+    return Outcome(outcome, tuple(variables), largest, dict(here["left_out"]))
+
+
+def _case(settings: Settings, entries: dict[str, Entry], stop: StopFlag) -> dict[str, Any]:
+    """One twin run, as ``twin.json`` keeps it."""
+    cell = twin_cell(settings, entries)
+    folder = conduct(cell, command="python -m experiments.twins", stop=stop, derived=False).folder
+    return {
+        "settings": settings._replace(specs=_specs(cell))._asdict(),
+        "source": source_of(cell),
+        "outside": _outside(cell),
+        "digest": digest(folder, varying(cell.entry.name)),
+    }
+
+
+def _specs(cell: Cell) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for item in cell.inputs:
+        found |= _specs(item)
+    return found | {cell.entry.name: canonical(cell.spec)}
+
+
+def _outside(cell: Cell) -> dict[str, str]:
+    """Checksums of texts and weights that a run and all upstream runs read, by dotted field."""
+    found: dict[str, str] = {}
+    for item in cell.inputs:
+        found |= _outside(item)
+    return found | {f"{cell.entry.name}.{name}": mark for name, mark in cell.outside}
+
+
+def _unlike(there: Mapping[str, str], here: Mapping[str, str]) -> str:
+    """What is read from outside here and is not what the twin read; empty if all is."""
+    names = [name for name in sorted({*here, *there}) if here.get(name) != there.get(name)]
+    if not names:
+        return ""
+    how = "is not here" if names[0] not in here else "is not what the twin read"
+    return f"{names[0]} {how}"
+
+
+def _machine() -> dict[str, Any]:
+    """What may move the last digits: libraries, Python and the kind of processor."""
+    return {
+        "python": platform.python_version(),
+        "versions": {name: metadata.version(name) for name in _LIBRARIES},
+        "processor": processor(),
+    }
