@@ -85,7 +85,26 @@ def test_rounding_is_told_apart_on_another_machine(tmp_path: Path) -> None:
     assert compare(rounded, plain, same_machine=True, dtype="float32").outcome == DIFFERENT
 
 
-def test_a_variable_more_or_less_and_a_nan_are_no_rounding(tmp_path: Path) -> None:
+def test_rounding_may_spare_the_values_that_are_kept_but_an_index_alone_is_no_rounding(
+    tmp_path: Path,
+) -> None:
+    plain = digest(run(tmp_path / "a"))
+    one = digest(run(tmp_path / "b", loss=ONE))
+    assert one["loss"][1] == plain["loss"][1] and one["loss"][0] != plain["loss"][0]
+    assert compare(one, plain, same_machine=False, dtype="float32").outcome == ROUNDED
+    index = digest(run(tmp_path / "c", best=np.array([0, 2, 1, 3])))
+    assert compare(index, plain, same_machine=False, dtype="float32").outcome == DIFFERENT
+
+
+def test_a_variable_that_is_new_moves_no_number(tmp_path: Path) -> None:
+    plain = digest(run(tmp_path / "a"))
+    fewer = {name: mark for name, mark in plain.items() if name != "loss"}
+    assert compare(plain, fewer, same_machine=True, dtype="float32").outcome == SAME
+    found = compare(fewer, plain, same_machine=True, dtype="float32")
+    assert found.outcome == DIFFERENT and found.variables == ("loss",)
+
+
+def test_a_variable_less_and_a_nan_are_no_rounding(tmp_path: Path) -> None:
     plain = digest(run(tmp_path / "a"))
     fewer = {name: mark for name, mark in plain.items() if name != "loss"}
     nan = LOSS.copy()

@@ -40,7 +40,13 @@ class Outcome(NamedTuple):
 
 
 def make_twin(
-    entry: Entry, entries: dict[str, Entry], *, seed: int, dtype: str, stop: StopFlag
+    entry: Entry,
+    entries: dict[str, Entry],
+    *,
+    seed: int,
+    dtype: str,
+    stop: StopFlag,
+    derived: bool = False,
 ) -> dict[str, Any]:
     """A new twin of an experiment, by the code that is here: the contents of ``twin.json``.
 
@@ -50,6 +56,7 @@ def make_twin(
         seed: Root of all randomness, that of the accepted run.
         dtype: Type of the numbers, that of the accepted run.
         stop: Flag that a signal sets.
+        derived: Whether the runs get claims and figures too.
 
     Raises:
         ValueError: If no case could be computed, for want of a package say.
@@ -58,7 +65,7 @@ def make_twin(
     for case, fields in twin_cases(entry.name).items():
         settings = new_settings(entry.name, fields, entries, seed=seed, dtype=dtype)
         try:
-            cases[case] = _case(settings, entries, stop)
+            cases[case] = _case(settings, entries, stop, derived)
         except TextError as error:
             left_out[case] = str(error)
     if not cases:
@@ -75,7 +82,7 @@ def make_twin(
 
 
 def repeat_twin(
-    kept: Mapping[str, Any], entries: dict[str, Entry], stop: StopFlag
+    kept: Mapping[str, Any], entries: dict[str, Entry], stop: StopFlag, *, derived: bool = False
 ) -> dict[str, Any]:
     """A kept twin computed again by the code that is here, with the settings that it has.
 
@@ -86,6 +93,7 @@ def repeat_twin(
         kept: Contents of ``twin.json``.
         entries: All experiments.
         stop: Flag that a signal sets.
+        derived: Whether the runs get claims and figures too.
     """
     cases: dict[str, Any] = {}
     left_out: dict[str, str] = {}
@@ -96,7 +104,7 @@ def repeat_twin(
             if reason := _unlike(about["outside"], _outside(cell)):
                 left_out[case] = reason
             else:
-                cases[case] = _case(settings, entries, stop)
+                cases[case] = _case(settings, entries, stop, derived)
         except ConfigError as error:
             cases[case] = {"settings": about["settings"], "refused": str(error)}
         except TextError as error:
@@ -130,10 +138,13 @@ def compare_twins(here: Mapping[str, Any], kept: Mapping[str, Any]) -> Outcome:
     return Outcome(outcome, tuple(variables), largest, dict(here["left_out"]))
 
 
-def _case(settings: Settings, entries: dict[str, Entry], stop: StopFlag) -> dict[str, Any]:
+def _case(
+    settings: Settings, entries: dict[str, Entry], stop: StopFlag, derived: bool = False
+) -> dict[str, Any]:
     """One twin run, as ``twin.json`` keeps it."""
     cell = twin_cell(settings, entries)
-    folder = conduct(cell, command="python -m experiments.twins", stop=stop, derived=False).folder
+    command = "python -m experiments.twins"
+    folder = conduct(cell, command=command, stop=stop, derived=derived).folder
     return {
         "settings": settings._replace(specs=_specs(cell))._asdict(),
         "source": source_of(cell),
