@@ -36,6 +36,12 @@ def test_from_acceptance_to_the_pages(
     assert "different; largest difference" in (said := capsys.readouterr().out) and name in said
     assert accept.main(["settle=yes"]) == 2, "the manifest knows the twin"
 
+    case["digest"]["gone"] = ["0" * 16, [1.5]]  # a variable that this code does not record
+    kept.write_text(json.dumps(twin))
+    assert twins.main(["only=house_walk", "keep=yes"]) == 1
+    assert "different; not comparable in" in (said := capsys.readouterr().out) and "gone" in said
+    assert json.loads((results / "twins.json").read_text())["house_walk"]["largest"] is None
+
 
 @pytest.mark.slow
 def test_a_run_of_code_with_the_same_twin_is_reused_when_asked(

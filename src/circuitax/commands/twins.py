@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 import multiprocessing
 import os
 import sys
@@ -156,7 +157,10 @@ def repeat(kept: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
     with StopFlag() as stop, _compiled():
         here = repeat_twin(kept, discover(), stop)
-    return {"computed_by": kept["commit"], **compare_twins(here, kept)._asdict()}, here
+    found = compare_twins(here, kept)._asdict()
+    # JSON has no infinity, and a variable that is not there has no size.
+    size = found["largest"] if math.isfinite(found["largest"]) else None
+    return {"computed_by": kept["commit"], **found, "largest": size}, here
 
 
 def make(name: str, seed: int, dtype: str) -> dict[str, Any]:
@@ -210,9 +214,9 @@ def in_words(outcome: dict[str, Any]) -> str:
     if word in (ROUNDED, DIFFERENT):
         variables = outcome["variables"]
         more = f" and {len(variables) - 6} more" if len(variables) > 6 else ""
-        said.append(
-            f"largest difference {outcome['largest']:.1e} in {', '.join(variables[:6])}{more}"
-        )
+        size = outcome["largest"]
+        how = "not comparable" if size is None else f"largest difference {size:.1e}"
+        said.append(f"{how} in {', '.join(variables[:6])}{more}")
     said += [f"{case} not computed: {why}" for case, why in outcome.get("left_out", {}).items()]
     return "; ".join(said)
 

@@ -34,8 +34,9 @@ class Difference(NamedTuple):
     """How two twins differ.
 
     Attributes:
-        outcome: `SAME`: every variable of the kept twin has the same bits. `ROUNDED`: libraries or processor are
-            others, and no number differs by more than rounding. `DIFFERENT`: all else.
+        outcome: `SAME`: every variable of the kept twin has the same bits. `ROUNDED`: libraries or
+            processor are others, and no number differs by more than rounding. `DIFFERENT`: all
+            else.
         variables: The variables that differ; for `DIFFERENT` those that differ by more than
             rounding.
         largest: Largest difference among the values that twins keep, as a share of the largest
