@@ -7,6 +7,7 @@ prints them all; the last test breaks every rule once, to see that it is noticed
 import ast
 import sys
 from collections.abc import Callable, Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -50,6 +51,10 @@ WITHOUT_JAX = {"records", "figures"}
 # Files of an experiment that see nothing but its finished run; figure_*.py counts as figure.py.
 # A viewer may import JAX inside a function, where it runs a model that the run kept.
 READERS = {"claims", "measures", "figure", "viewer"}
+# The folder of a chapter that its experiments may import.
+SHARED = "shared"
+# The folder beside the chapters, which measures time and is no experiment.
+BENCHMARKS = "benchmarks"
 ENTRY_LINES = 30
 
 Sources = dict[PurePosixPath, ast.Module]
@@ -70,8 +75,17 @@ def floor_of(path: PurePosixPath) -> str:
 
 
 def is_reader(path: PurePosixPath) -> bool:
-    parts = path.parts
-    return parts[0] == "experiments" and len(parts) == 3 and path.stem.split("_")[0] in READERS
+    return own_folder(path) is not None and path.stem.split("_")[0] in READERS
+
+
+def own_folder(path: PurePosixPath) -> tuple[str, ...] | None:
+    """The folder of an experiment, or what a chapter shares; None for commands and for chapters."""
+    if path.parts[0] != "experiments" or len(path.parts) < 3:
+        return None
+    if path.parts[1] == BENCHMARKS:
+        return (BENCHMARKS,)
+    deep = len(path.parts) > 3 or (path.name == "__init__.py" and path.parent.name == SHARED)
+    return path.parts[1 : 3 if deep else 2]
 
 
 def imports(tree: ast.AST) -> Iterator[str]:
@@ -160,27 +174,42 @@ def readers_work_without_jax(sources: Sources) -> Iterator[str]:
 
 
 def experiments_stand_alone(sources: Sources) -> Iterator[str]:
+    """An experiment imports itself and what its chapter shares, which imports no experiment."""
+    folders = {own_folder(path) for path in sources if path.name == "experiment.py"}
     for path, tree in sources.items():
-        if path.parts[0] != "experiments" or len(path.parts) < 3:
+        own = own_folder(path)
+        if own is None:
             continue
-        own = path.parts[1]
-        if (
-            PurePosixPath("experiments", own, "experiment.py") not in sources
-            and own != "benchmarks"
-        ):
+        shared = len(own) == 2 and own[1] == SHARED
+        benchmark = own == (BENCHMARKS,)
+        if own not in folders and not shared and not benchmark and path.name != "__init__.py":
             yield f"{path} is in a folder without experiment.py"
         for name in sorted(set(imports(tree))):
             parts = name.split(".")
             if parts[0] != "experiments" or len(parts) < 2:
                 continue
-            if parts[1] != own:
-                yield f"{path} must not import {name}; what two share belongs to the library"
-            elif len(parts) == 3 and parts[2].split("_")[0] in READERS and not is_reader(path):
+            inside = tuple(parts[1 : 1 + len(own)]) == own
+            if not inside and parts[1:3] != [own[0], SHARED]:
+                yield f"{path} must not import {name}; a chapter shares what stands in {SHARED}/"
+            elif parts[-1].split("_")[0] in READERS and not is_reader(path):
                 yield f"{path} computes and must not import {name}, which reads the record"
-        if not is_reader(path) and own != "benchmarks":
+        if not is_reader(path) and not benchmark:
             for name in imports(tree):
                 if name.split(".")[0] == "matplotlib":
                     yield f"{path} must not import {name}; figures are drawn in figure.py"
+
+
+def no_circles(sources: Sources) -> Iterator[str]:
+    """Modules import each other in no circle, late imports included; packages' roots lend names."""
+    files = {path: tree for path, tree in sources.items() if path.name != "__init__.py"}
+    graph = {
+        path: {there for name in imports(tree) if (there := module_file(name, files)) is not None}
+        for path, tree in files.items()
+    }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        yield f"{' -> '.join(map(str, error.args[1]))}: a circle of imports"
 
 
 def entries_are_thin(sources: Sources) -> Iterator[str]:
@@ -216,6 +245,7 @@ RULES: tuple[Rule, ...] = (
     package_roots_import_nothing,
     readers_work_without_jax,
     experiments_stand_alone,
+    no_circles,
     entries_are_thin,
     house_style,
 )
@@ -254,6 +284,11 @@ def test_the_house_keeps_the_rule(rule: Rule, sources: Sources) -> None:
         (experiments_stand_alone, "experiments/toy/a.py", "from experiments.toy import claims"),
         (experiments_stand_alone, "experiments/toy/a.py", "import matplotlib.pyplot"),
         (experiments_stand_alone, "experiments/drafts/a.py", ""),
+        (experiments_stand_alone, "experiments/part/one/a.py", "import experiments.part.two.b"),
+        (experiments_stand_alone, "experiments/part/one/a.py", "import experiments.other.shared.b"),
+        (experiments_stand_alone, "experiments/part/shared/a.py", "import experiments.part.one.b"),
+        (experiments_stand_alone, "experiments/part/drafts/a.py", ""),
+        (no_circles, "src/circuitax/kernel/b.py", "def f():\n    import circuitax.kernel.b"),
         (entries_are_thin, "experiments/run.py", "\n" * 40 + "x = 1"),
         (house_style, "src/circuitax/kernel/a.py", '"""A."""\n' + "\n" * 400 + "x = 1"),
         (house_style, "src/circuitax/kernel/utils.py", '"""Useful."""'),
@@ -272,6 +307,10 @@ def test_a_breach_is_noticed(rule: Rule, path: str, text: str) -> None:
         "experiments/toy/experiment.py": '"""A."""\nimport circuitax.kernel.b',
         "experiments/toy/figure.py": '"""A."""\nimport matplotlib',
         "experiments/walk/experiment.py": '"""A."""',
+        "experiments/part/__init__.py": '"""A."""',
+        "experiments/part/shared/__init__.py": '"""A."""',
+        "experiments/part/shared/b.py": '"""A."""',
+        "experiments/part/one/experiment.py": '"""A."""\nimport experiments.part.shared.b',
     }
     assert not [breach for rule in RULES for breach in rule(parsed(good))]
     breaches = list(rule(parsed({**good, path: text})))

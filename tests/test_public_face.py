@@ -43,9 +43,9 @@ def test_importing_it_imports_nothing_else() -> None:
 def test_floors_are_namespaces_of_their_modules() -> None:
     code = (
         "import circuitax as cx\n"
-        "assert 'heads' in dir(cx.circuits) and 'ensemble' in dir(cx.train)\n"
-        "assert cx.circuits.heads.token_ov is cx.token_ov\n"
-        "assert cx.superposition.geometry.norms and cx.projection.laws.ratio_cdf\n"
+        "assert 'weights' in dir(cx.circuits) and 'ensemble' in dir(cx.train)\n"
+        "assert cx.circuits.weights.heads.token_ov is cx.token_ov\n"
+        "assert cx.superposition.geometry.geometry.norms and cx.projection.laws.ratio_cdf\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
     for namespace in (cx, cx.circuits):
@@ -66,7 +66,7 @@ def test_a_model_is_run_read_and_saved_through_the_face(tmp_path, x64: None) -> 
     np.testing.assert_allclose(book.found + book.remainder + book.bias, lead, atol=1e-12)
     parts = cx.components(run)
     np.testing.assert_allclose(parts.remainder, 0, atol=1e-12)
-    model.save_pretrained(tmp_path / "saved")
+    cx.save_pretrained(model, tmp_path / "saved")
     again = cx.run(cx.load_pretrained(tmp_path / "saved"), run.tokens)
     np.testing.assert_allclose(again.logits, run.logits, atol=1e-5)
     models = jax.vmap(lambda key: cx.init(key, spec))(jax.random.split(jax.random.key(0), 3))

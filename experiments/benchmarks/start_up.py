@@ -71,7 +71,7 @@ def imports_alone(experiment: str) -> float:
     """Seconds of a process that imports what the command and the experiment do, as they do it."""
     modules = ("circuitax.commands.job", "circuitax.commands.launch", "circuitax.config.cells")
     wanted = ", ".join([*modules, f"experiments.{experiment}.experiment"])
-    code = f"from circuitax.commands.start import put_off; put_off(); import {wanted}"
+    code = f"from circuitax.commands.first_steps import put_off; put_off(); import {wanted}"
     began = time.perf_counter()
     subprocess.run([sys.executable, "-c", code], check=True)
     return time.perf_counter() - began

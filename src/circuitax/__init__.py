@@ -14,8 +14,8 @@ Models
     Model             named weights with one static spec; ``Model.of(...)`` makes one from arrays
     TransformerSpec   sizes and options of a model
     init              fresh weights from a key and a spec
-    load_pretrained   a model of the Hub, a GGUF file, ``"smollm2"``, or TransformerLens's format,
-                      which ``model.save_pretrained`` writes
+    load_pretrained   a model of the Hub, a GGUF file, ``"smollm2"``, or TransformerLens's format
+    save_pretrained   a model written in TransformerLens's format
     load_tokenizer    the tokenizer that comes with it
     forward           the forward pass of one text: logits and trace
     run               the same for a text or a batch, kept together as a ``Run``
@@ -76,7 +76,6 @@ if TYPE_CHECKING:
     from circuitax.circuits.explain.explanation import explain
     from circuitax.circuits.interventions.patching import ablate_each, patch
     from circuitax.circuits.ledger.ledger import ledger
-    from circuitax.circuits.losses.in_context import token_losses
     from circuitax.circuits.losses.term_losses import term_losses
     from circuitax.circuits.paths.components import component_logits as components
     from circuitax.circuits.paths.expansion import expand
@@ -89,11 +88,12 @@ if TYPE_CHECKING:
     from circuitax.kernel.generate import generate
     from circuitax.kernel.interventions import Interventions
     from circuitax.kernel.kron import Kron
+    from circuitax.kernel.losses import token_losses
     from circuitax.kernel.model import Model
     from circuitax.kernel.run import Run, run
     from circuitax.kernel.spec import TransformerSpec
     from circuitax.kernel.weights import TiedWeights
-    from circuitax.models.pretrained import load_pretrained
+    from circuitax.models.pretrained import load_pretrained, save_pretrained
     from circuitax.models.text_tokenizer import load_tokenizer
     from circuitax.models.transformer import init_model as init
     from circuitax.projection.distortion import all_pairs
@@ -135,6 +135,7 @@ _PLACES = {
     "init": "circuitax.models.transformer:init_model",
     "ledger": "circuitax.circuits.ledger.ledger",
     "load_pretrained": "circuitax.models.pretrained",
+    "save_pretrained": "circuitax.models.pretrained",
     "load_tokenizer": "circuitax.models.text_tokenizer",
     "patch": "circuitax.circuits.interventions.patching",
     "project": "circuitax.projection.maps",
@@ -142,7 +143,7 @@ _PLACES = {
     "run": "circuitax.kernel.run",
     "superposition": "circuitax.superposition.*",
     "term_losses": "circuitax.circuits.losses.term_losses",
-    "token_losses": "circuitax.circuits.losses.in_context",
+    "token_losses": "circuitax.kernel.losses",
     "token_ov": "circuitax.circuits.weights.heads",
     "token_qk": "circuitax.circuits.weights.heads",
     "train": "circuitax.training.*",
@@ -182,6 +183,7 @@ __all__ = [
     "project",
     "projection",
     "run",
+    "save_pretrained",
     "superposition",
     "term_losses",
     "token_losses",

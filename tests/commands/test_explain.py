@@ -41,7 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         norm=Norm.layernorm,
         biases=True,
     )
-    cx.init(jax.random.key(1), spec).save_pretrained(place)
+    cx.save_pretrained(cx.init(jax.random.key(1), spec), place)
     tokenizer = Tokenizer(WordLevel({word: i for i, word in enumerate(WORDS)}, "<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     tokenizer.save(str(place / "tokenizer.json"))

@@ -54,8 +54,14 @@ def test_in_the_checkout_it_stands_where_experiments_do(
     test = (tmp_path / "tests/experiments/test_my_idea.py").read_text()
     assert "from experiments.my_idea.experiment import Spec, run" in test
 
+    of_a_chapter = new.new_experiment("my_path", chapter="paths")
+    names = {path.relative_to(tmp_path).as_posix() for path in of_a_chapter}
+    assert {"experiments/paths/my_path/claims.py", "conf/experiment/my_path.yaml"} < names
+    test = (tmp_path / "tests/experiments/paths/test_my_path.py").read_text()
+    assert "from experiments.paths.my_path.experiment import Spec, run" in test
 
-@pytest.mark.parametrize("name", ["My_idea", "two words", "9lives", "class", "run", "json", "_x"])
+
+@pytest.mark.parametrize("name", ["My_idea", "two words", "9lives", "class", "run", "paths", "_x"])
 def test_a_name_that_cannot_be_is_refused(name: str, capsys: pytest.CaptureFixture) -> None:
     assert new.main([name]) == 2
     err = capsys.readouterr().err
@@ -72,6 +78,8 @@ def test_nothing_is_written_over(tmp_path: Path, capsys: pytest.CaptureFixture) 
     assert kept.read_text() == "mine: 1\n" and not (tmp_path / "mine").exists()
     assert new.main(["mine", "fodler=x"]) == 2
     assert "did you mean" in capsys.readouterr().err
+    assert new.main(["mine", "chapter=path"]) == 2
+    assert "chapter=path must be one of paths, one_layer" in capsys.readouterr().err
     assert new.main([]) == 2 and new.main(["--help"]) == 0
 
 

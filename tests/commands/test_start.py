@@ -28,7 +28,7 @@ sys.exit(start())
 """
 EVERY_EXPERIMENT = """
 import sys
-from circuitax.commands.start import put_off
+from circuitax.commands.first_steps import put_off
 put_off()
 from circuitax.config.catalogue import discover
 for entry in discover().values():

@@ -1,11 +1,13 @@
 """Experiments are found by their files, without being imported."""
 
 import sys
+from itertools import groupby
 from pathlib import Path
 
 import pytest
 
 from circuitax.config.catalogue import (
+    LAST,
     VARIABLE,
     Entry,
     checkout,
@@ -13,6 +15,7 @@ from circuitax.config.catalogue import (
     extra_conf,
     upstream_order,
 )
+from circuitax.records.chapters import NAMES
 
 HOUSE = Path(__file__).parent.parent / "house"
 
@@ -33,9 +36,35 @@ def test_facts_are_read_without_import(entries: dict[str, Entry]) -> None:
 def test_built_in_experiments_are_of_the_package() -> None:
     assert (checkout() / "pyproject.toml").is_file()
     for name, entry in discover().items():
-        assert entry.package == f"experiments.{name}"
-        assert entry.path == checkout() / "experiments" / name / "experiment.py"
+        assert entry.package == f"experiments.{entry.chapter}.{name}"
+        assert entry.path == checkout() / "experiments" / entry.chapter / name / "experiment.py"
+        assert entry.place < LAST
     assert not {"run", "job", "collect", "reproduce"} & set(discover())
+
+
+def test_experiments_come_in_the_order_of_their_chapters() -> None:
+    entries = list(discover().values())
+    assert list(dict.fromkeys(entry.chapter for entry in entries)) == list(NAMES[:-1])
+    for _, chapter in groupby(entries, lambda entry: entry.chapter):
+        places = [entry.place for entry in chapter]
+        assert places == sorted(set(places)), "each has a place of its own"
+
+
+def test_an_experiment_is_named_by_the_last_part_of_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "paths" / "deep_house"
+    folder.mkdir(parents=True)
+    (folder / "experiment.py").write_text("class Spec: ...\ndef run(): ...\n")
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    found = discover()["deep_house"]
+    assert (found.chapter, found.package, found.conf) == (
+        "paths",
+        "paths.deep_house",
+        tmp_path / "conf",
+    )
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    assert found.load().__name__ == "paths.deep_house.experiment"
 
 
 def test_only_what_measures_time_is_computed_alone() -> None:

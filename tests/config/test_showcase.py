@@ -4,13 +4,10 @@ import re
 from pathlib import Path
 
 from circuitax.config.catalogue import Entry, discover
-from circuitax.config.showcase import LAST, read_showcase
-from circuitax.records.gallery import CHAPTERS
+from circuitax.config.showcase import read_showcase
 
 INIT = '''"""A test."""
 
-CHAPTER = "algebra"
-PLACE = 30
 FLAGSHIP = "late"
 '''
 FIGURE = '''"""What it is about. Not a figure.
@@ -51,7 +48,7 @@ def test_constants_order_and_texts(tmp_path: Path) -> None:
     (tmp_path / "__init__.py").write_text(INIT)
     (tmp_path / "figure.py").write_text(FIGURE)
     shown = read_showcase(entry(tmp_path))
-    assert (shown.chapter, shown.place, shown.flagship) == ("algebra", 30, "late")
+    assert shown.flagship == "late"
     assert list(shown.figures) == ["late", "early"]
     late, early = shown.figures.values()
     assert late.message == "The first sentence, 1.5 times."
@@ -108,18 +105,16 @@ def test_no_picture_of_the_gallery_lacks_a_message_or_a_description() -> None:
             assert alt == shown[experiment][name].drawn, (experiment, name)
 
 
-def test_a_folder_that_declares_nothing_comes_last(tmp_path: Path) -> None:
-    assert read_showcase(entry(tmp_path)) == ("", LAST, "", {})
+def test_a_folder_may_declare_nothing(tmp_path: Path) -> None:
+    assert read_showcase(entry(tmp_path)) == ("", {})
 
 
 def test_every_experiment_of_the_checkout_speaks_of_its_figures() -> None:
-    known = {name for name, _, _ in CHAPTERS}
     entries = [item for item in discover().values() if item.package.startswith("experiments.")]
     assert len(entries) >= 22
     flagships = 0
     for item in entries:
         shown = read_showcase(item)
-        assert shown.chapter in known, item.name
         assert shown.figures, item.name
         assert not shown.flagship or shown.flagship in shown.figures, item.name
         flagships += bool(shown.flagship)

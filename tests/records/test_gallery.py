@@ -1,8 +1,9 @@
 """The gallery tells a story: chapters in order, the main figure first, verdicts and numbers."""
 
+from circuitax.records.chapters import CHAPTERS
 from circuitax.records.claims import ClaimSource, Verdict, at_least, near
 from circuitax.records.estimate import exact
-from circuitax.records.gallery import CHAPTERS, GalleryFigure, GalleryItem, render_gallery
+from circuitax.records.gallery import GalleryFigure, GalleryItem, render_gallery
 
 PAPER = ClaimSource("a paper", origin="published", link="https://example.org")
 NEAR = PAPER.claim("one", "The | ratio", near(0.5, 0.1), "why", printed="0.5")
@@ -29,9 +30,9 @@ def item(name: str, chapter: str, place: int, *figures: str, flagship: str = "")
 def test_chapters_and_places_order_the_page() -> None:
     items = [
         item("z", "", 5),
-        item("a", "two layers", 1, "w"),
-        item("c", "algebra", 20, "y", "x", flagship="x"),
-        item("b", "algebra", 10, "v"),
+        item("a", "induction", 1, "w"),
+        item("c", "paths", 20, "y", "x", flagship="x"),
+        item("b", "paths", 10, "v"),
     ]
     page = render_gallery(items, ["missing"], "make it")
     marks = ["x says", "## Contents", "## The algebra", "### b", "### c", "c/y.png"]
@@ -45,7 +46,7 @@ def test_chapters_and_places_order_the_page() -> None:
 
 
 def test_a_section_says_what_a_visitor_asks() -> None:
-    page = render_gallery([item("b", "algebra", 10, "v")], [], "make it")
+    page = render_gallery([item("b", "paths", 10, "v")], [], "make it")
     assert "<summary>Claims: ✔ 1 holds · ✘ 1 fails</summary>" in page
     assert "✔ [`one`](CLAIMS.md#claim-one) · ✘ [`two`](CLAIMS.md#claim-two)" in page
     assert "![(v)](b/v.png)" in page

@@ -1,4 +1,3 @@
 """How many nearly orthogonal directions fit: random, greedy, optimised, learned, and the bounds."""
 
-CHAPTER = "projection"
 PLACE = 40

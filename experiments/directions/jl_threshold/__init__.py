@@ -1,5 +1,4 @@
 """The smallest m that keeps all pairs, against log N and ε, with its constant and its sharpness."""
 
-CHAPTER = "projection"
 PLACE = 30
 FLAGSHIP = "threshold"

@@ -6,7 +6,6 @@ from jaxtyping import Array, Float
 
 from circuitax.circuits.attention.detectors import detect, previous_mask
 from circuitax.circuits.interventions.patching import ablate, each_component
-from circuitax.circuits.losses.in_context import token_losses
 from circuitax.circuits.paths.attribution import attribute, over_mean_token
 from circuitax.circuits.paths.components import Components, components_of, stacked
 from circuitax.circuits.weights.heads import token_ov
@@ -14,6 +13,7 @@ from circuitax.circuits.weights.roles import memory_management
 from circuitax.circuits.weights.subspaces import bandwidth
 from circuitax.kernel.interventions import Trace
 from circuitax.kernel.linalg import cosine
+from circuitax.kernel.losses import token_losses
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run
 from experiments.induction.head_roles.norm_price import norm_price

@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from circuitax.circuits.losses.in_context import token_losses
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import Interventions, NormScales
+from circuitax.kernel.losses import token_losses
 from circuitax.kernel.model import Model, check_one_member
 
 

@@ -1,4 +1,3 @@
 """Induction in deeper and in wider models: where heads form, what they score, who learns when."""
 
-CHAPTER = "two layers"
-PLACE = 15
+PLACE = 20

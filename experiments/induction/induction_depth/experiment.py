@@ -19,13 +19,13 @@ from jaxtyping import Array
 from circuitax.circuits.attention.copying import copying_test
 from circuitax.circuits.attention.induction_scores import induction_scores
 from circuitax.circuits.interventions.patching import ablate, each_component
-from circuitax.circuits.losses.in_context import token_losses
 from circuitax.circuits.losses.phase_change import steepest_stretch
 from circuitax.circuits.weights.heads import token_ov
 from circuitax.circuits.weights.spectra import composed_keys, copying_score, same_matching
 from circuitax.data.repeated import RepeatedSource
 from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive
+from circuitax.kernel.losses import token_losses
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as forward_run
 from circuitax.kernel.spec import TransformerSpec

@@ -14,7 +14,6 @@ from jaxtyping import Array
 from circuitax.circuits.attention.detectors import duplicate_mask
 from circuitax.circuits.attention.induction_scores import induction_scores
 from circuitax.circuits.interventions.patching import Ablation, ablate, each_component
-from circuitax.circuits.losses.in_context import token_losses
 from circuitax.circuits.losses.loss_slope import loss_slope
 from circuitax.circuits.losses.phase_change import change_window, speed_up, steepest_stretch
 from circuitax.circuits.weights.heads import token_ov
@@ -22,6 +21,7 @@ from circuitax.circuits.weights.spectra import composed_keys, copying_score, sam
 from circuitax.data.repeated import RepeatedSource
 from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive
+from circuitax.kernel.losses import token_losses
 from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.arms import file_name_of

@@ -11,13 +11,14 @@ from jaxtyping import Array
 
 from circuitax.circuits.attention.induction_scores import induction_scores
 from circuitax.circuits.interventions.patching import ablate, each_component
-from circuitax.circuits.losses.in_context import repeated_pairs, token_losses
+from circuitax.circuits.losses.in_context import repeated_pairs
 from circuitax.data.repeated import RepeatedSource
 from circuitax.data.repeated_windows import RepeatedWindowSource
 from circuitax.data.text import TextSpec, open_text
 from circuitax.data.windows import WindowSource, device_tokens, spaced_windows
 from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive
+from circuitax.kernel.losses import token_losses
 from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kernel.tokens import behind_start

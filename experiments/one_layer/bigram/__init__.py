@@ -3,5 +3,4 @@
 A one-layer direct path is not.
 """
 
-CHAPTER = "one layer"
-PLACE = 10
+PLACE = 40

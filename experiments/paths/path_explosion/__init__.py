@@ -1,4 +1,3 @@
 """Paths multiply with depth; the loss comes from the shortest ones: counts, terms, nats, proof."""
 
-CHAPTER = "algebra"
 PLACE = 20

@@ -1,4 +1,3 @@
 """Models that others trained, against the numbers and the paths that they published about them."""
 
-CHAPTER = "real models"
 PLACE = 20

@@ -1,4 +1,3 @@
 """Published models against published numbers, where their weights are at hand; no download."""
 
-CHAPTER = "real models"
 PLACE = 10

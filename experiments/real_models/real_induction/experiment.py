@@ -17,13 +17,13 @@ import xarray as xr
 from jaxtyping import Array, Bool, Float, Int
 
 from circuitax.circuits.attention.detectors import detect
-from circuitax.circuits.losses.in_context import token_losses
 from circuitax.circuits.paths.attribution import attribute, over_mean_token
 from circuitax.circuits.weights.composition import composition
 from circuitax.circuits.weights.folding import fold_norms
 from circuitax.kernel.forward import forward
 from circuitax.kernel.host_draws import host_generator
 from circuitax.kernel.interventions import ablate_heads
+from circuitax.kernel.losses import token_losses
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as forward_run
 from circuitax.kit.checks import require_at_least

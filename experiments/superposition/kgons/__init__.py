@@ -1,4 +1,3 @@
 """One-hot data: the exact potentials of regular k-gons, and which of them is lowest."""
 
-CHAPTER = "superposition"
-PLACE = 30
+PLACE = 90

@@ -1,4 +1,3 @@
 """Computation in superposition: absolute values of more features than there are neurons for."""
 
-CHAPTER = "superposition"
-PLACE = 60
+PLACE = 140

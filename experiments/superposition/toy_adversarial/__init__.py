@@ -1,4 +1,3 @@
 """Superposition makes a toy model easy to attack: vulnerability over features per dimension."""
 
-CHAPTER = "superposition"
-PLACE = 70
+PLACE = 150

@@ -1,4 +1,3 @@
 """Features that occur together lie side by side, where what one adds to the other is right."""
 
-CHAPTER = "superposition"
-PLACE = 33
+PLACE = 100

@@ -1,4 +1,3 @@
 """Correlated features prefer right angles, anticorrelated ones opposite directions."""
 
-CHAPTER = "superposition"
-PLACE = 26
+PLACE = 70

@@ -1,4 +1,3 @@
 """Parameter decomposition without noise: rank-one subcomponents of models whose parts are known."""
 
-CHAPTER = "superposition"
-PLACE = 85
+PLACE = 180

@@ -1,4 +1,3 @@
 """Linear models keep the most important features; ReLU models store more, the sparser they are."""
 
-CHAPTER = "superposition"
-PLACE = 15
+PLACE = 20

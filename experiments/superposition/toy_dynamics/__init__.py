@@ -1,4 +1,3 @@
 """Features move between levels while the loss falls; an octahedron forms in steps."""
 
-CHAPTER = "superposition"
-PLACE = 40
+PLACE = 120

@@ -1,4 +1,3 @@
 """Few samples are memorised as polygons, many give features; the test loss bumps in between."""
 
-CHAPTER = "superposition"
-PLACE = 82
+PLACE = 170

@@ -1,4 +1,3 @@
 """One feature's density is varied: the pentagon bends, then snaps into two digons."""
 
-CHAPTER = "superposition"
-PLACE = 28
+PLACE = 80

@@ -1,5 +1,4 @@
 """The phase diagram: closed forms, exact optimum and trained networks on one scale."""
 
-CHAPTER = "superposition"
-PLACE = 20
+PLACE = 30
 FLAGSHIP = "phase"

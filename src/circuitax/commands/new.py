@@ -5,18 +5,21 @@ import sys
 from importlib.resources import files
 from pathlib import Path
 
-from circuitax.commands.options import read_options, refuse
+from circuitax.commands.options import one_of, read_options, refuse
 from circuitax.config.catalogue import VARIABLE, checkout, discover
 from circuitax.lab.runs import shown
+from circuitax.records.chapters import NAMES
 from circuitax.records.store import write_text
 
 HELP = f"""\
-usage: python -m experiments.new NAME [folder=FOLDER]
+usage: python -m experiments.new NAME [chapter=CHAPTER] [folder=FOLDER]
 
 Writes an experiment that runs at once, to be changed into yours: the folder NAME with
 experiment.py, claims.py, measures.py and figure.py, its configuration, and a test. Without
 folder= they go into this checkout (experiments/, conf/experiment/, tests/experiments/). With it,
 all three go below FOLDER, and {VARIABLE}=FOLDER makes every command find them.
+With chapter= the experiment stands in one of the chapters, which are
+{", ".join(NAMES[:-1])}.
 """
 
 
@@ -28,9 +31,10 @@ def main(arguments: list[str] | None = None) -> int:
         return 0 if typed else 2
     try:
         name, *rest = typed
-        options = read_options(rest, {"folder": ""})
+        options = read_options(rest, {"folder": "", "chapter": ""})
+        chapter = options["chapter"] and one_of("chapter", options["chapter"], NAMES[:-1])
         folder = Path(options["folder"]).expanduser().resolve() if options["folder"] else None
-        written = new_experiment(name, folder)
+        written = new_experiment(name, folder, chapter)
     except ValueError as error:
         return refuse(error)
     except OSError as error:
@@ -44,12 +48,13 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def new_experiment(name: str, folder: Path | None = None) -> list[Path]:
+def new_experiment(name: str, folder: Path | None = None, chapter: str = "") -> list[Path]:
     """Write the files of a new experiment.
 
     Args:
         name: Lower-case letters, digits and underscores; becomes the name of a Python package.
         folder: Where further experiments are kept; None for this checkout.
+        chapter: Name of the chapter that it belongs to; empty for none.
 
     Returns:
         The files, all of them new.
@@ -59,9 +64,9 @@ def new_experiment(name: str, folder: Path | None = None) -> list[Path]:
     """
     _check_name(name)
     root = checkout()
-    package = f"experiments.{name}" if folder is None else name
-    experiments = root / "experiments" if folder is None else folder
-    tests = root / "tests" / "experiments" if folder is None else folder / "tests"
+    package = ".".join(filter(None, ("" if folder else "experiments", chapter, name)))
+    experiments = (root / "experiments" if folder is None else folder) / chapter
+    tests = root / "tests" / "experiments" / chapter if folder is None else folder / "tests"
     conf = (root if folder is None else folder) / "conf" / "experiment"
     texts = {
         experiments / name / "__init__.py": _PACKAGE.format(name=name),
@@ -83,8 +88,7 @@ def new_experiment(name: str, folder: Path | None = None) -> list[Path]:
 _PACKAGE = '''\
 """The experiment {name}."""
 
-# Which chapter of the gallery shows it (circuitax/records/gallery.py), and where in the chapter.
-CHAPTER = ""
+# Where in its chapter the pages show it.
 PLACE = 1000
 '''
 _PARTS = ("experiment", "claims", "measures", "figure")
@@ -102,5 +106,10 @@ def _check_name(name: str) -> None:
         )
     # A folder of this name would hide the module, or be hidden by it.
     commands = {path.stem for path in (checkout() / "experiments").glob("*.py")}
-    if name in commands | set(sys.stdlib_module_names) | {"benchmarks", "circuitax", "conf"}:
+    if name in commands | set(sys.stdlib_module_names) | {
+        "benchmarks",
+        "circuitax",
+        "conf",
+        *NAMES,
+    }:
         raise ValueError(f"NAME={name} must be another: a module has this name already")

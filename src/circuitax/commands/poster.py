@@ -13,9 +13,10 @@ from circuitax.lab.places import require_results
 from circuitax.lab.runs import provenance, shown
 from circuitax.lab.settle import settle_run
 from circuitax.lab.showing import claim_rows, gallery_item
+from circuitax.records.chapters import CHAPTERS
 from circuitax.records.claims_page import headline
 from circuitax.records.claims_table import ClaimRow
-from circuitax.records.gallery import CHAPTERS, GalleryItem, badge
+from circuitax.records.gallery import GalleryItem, badge
 from circuitax.records.record import Record
 
 HELP = """\

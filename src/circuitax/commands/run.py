@@ -2,12 +2,14 @@
 
 import sys
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 
 from tqdm import tqdm
 
 from circuitax.commands.options import disk_in_one_line
 from circuitax.config.catalogue import Entry, discover
+from circuitax.records.chapters import CHAPTERS
 
 HELP = """\
 usage: python -m experiments.run experiment=NAME [scale=tiny|quick|evening|paper] [seed=0]
@@ -71,17 +73,21 @@ def main(arguments: list[str] | None = None) -> int:
 def help_text(entries: dict[str, Entry]) -> str:
     """The text of ``--help``, made without importing any experiment."""
     width = max((len(name) for name in entries), default=0)
+    titles = {chapter.name: chapter.title for chapter in CHAPTERS}
     rows = []
-    for name, entry in sorted(entries.items(), key=lambda item: item[1].budget_seconds):
-        known = entry.budget_seconds < float("inf")
-        seconds = f"{entry.budget_seconds:.0f} s" if known else ""
-        rows.append(f"  {name:{width}} {seconds:>6}  {entry.message}")
-    example = next(iter(sorted(entries)), "NAME")
-    return HELP.format(experiments="\n".join(rows) or "  (none)", example=example)
+    for chapter, group in groupby(entries.items(), lambda item: item[1].chapter):
+        rows.append(f"\n {titles.get(chapter, titles[''])}")
+        for name, entry in group:
+            known = entry.budget_seconds < float("inf")
+            seconds = f"{entry.budget_seconds:.0f} s" if known else ""
+            rows.append(f"  {name:{width}} {seconds:>6}  {entry.message}")
+    example = next(iter(entries), "NAME")
+    return HELP.format(experiments="\n".join(rows).strip("\n") or "  (none)", example=example)
 
 
 def _run(typed: list[str], entries: dict[str, Entry]) -> int:
     # Hydra and the experiment's own imports take seconds: not for --help.
+    from circuitax.commands.first_steps import resume_collection
     from circuitax.commands.job import compute
     from circuitax.commands.launch import (
         job_folder,
@@ -89,7 +95,6 @@ def _run(typed: list[str], entries: dict[str, Entry]) -> int:
         through_hydra,
         write_manifests,
     )
-    from circuitax.commands.start import resume_collection
     from circuitax.commands.status import forget_statuses, statuses, stopped_by
     from circuitax.config.cells import plan
     from circuitax.config.command_line import parse, quoted, split

@@ -12,6 +12,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from circuitax.records import chapters
+
 if TYPE_CHECKING:  # --help does not wait for xarray
     from circuitax.records.claims import Claim
     from circuitax.records.measured import Measured
@@ -22,6 +24,7 @@ if TYPE_CHECKING:  # --help does not wait for xarray
 VARIABLE = "CIRCUITAX_EXPERIMENTS"
 EXPERIMENT, CLAIMS, MEASURES, FIGURE = "experiment", "claims", "measures", "figure"
 VIEWER = "viewer"
+LAST = 1000  # place of an experiment that names none
 # What an experiment takes that finds none of what it reads: the start, and figures without data.
 IDLE_SECONDS = 10.0
 
@@ -39,6 +42,8 @@ class Entry(NamedTuple):
         budget_seconds: Expected seconds at quick scale on two cores; inf when not stated.
         evening_seconds: Expected seconds at evening scale; those at quick scale when not stated.
         paper_seconds: Expected seconds at paper scale; None when not stated.
+        chapter: The folder around the experiment's; empty where it stands in none.
+        place: ``PLACE`` of the folder's ``__init__.py``, which orders a chapter.
         alone: Whether it measures time, so that nothing else may run beside it.
         needs_packages: Distributions without one of which it has nothing to read.
     """
@@ -52,6 +57,8 @@ class Entry(NamedTuple):
     budget_seconds: float
     evening_seconds: float
     paper_seconds: float | None
+    chapter: str = ""
+    place: int = LAST
     alone: bool = False
     needs_packages: tuple[str, ...] = ()
 
@@ -80,8 +87,8 @@ class Entry(NamedTuple):
 
     def load(self, part: str = EXPERIMENT) -> ModuleType:
         """One of the folder's modules, imported."""
-        place = str(self.folder.parent)
-        if "." not in self.package and place not in sys.path:
+        place = str(self.folder.parents[self.package.count(".")])
+        if not self.package.startswith("experiments.") and place not in sys.path:
             sys.path.append(place)
         return importlib.import_module(f"{self.package}.{part}")
 
@@ -116,6 +123,9 @@ def checkout() -> Path:
 def discover() -> dict[str, Entry]:
     """Every experiment by name: folders whose ``experiment.py`` defines ``Spec`` and ``run``.
 
+    They stand in the folders of chapters or beside them, and come in the order of
+    `circuitax.records.chapters`.
+
     Raises:
         ValueError: If two folders have one name.
     """
@@ -127,15 +137,43 @@ def discover() -> dict[str, Entry]:
             places.append((place, "", place / "conf"))
     found: dict[str, Entry] = {}
     for place, prefix, conf in places:
-        for path in sorted(place.glob(f"*/{EXPERIMENT}.py")):
+        for path in (*place.glob(f"*/{EXPERIMENT}.py"), *place.glob(f"*/*/{EXPERIMENT}.py")):
             facts = _read(path.read_text(encoding="utf-8"))
             if facts is None:
                 continue
-            name = path.parent.name
+            *chapter, name = path.parent.relative_to(place).parts
             if name in found:
                 raise ValueError(f"experiment {name!r} is in two folders, it must be in one")
-            found[name] = Entry(name, f"{prefix}{name}", path.parent, conf, *facts)
-    return found
+            package = prefix + ".".join((*chapter, name))
+            *times, alone, packages = facts
+            found[name] = Entry(
+                name,
+                package,
+                path.parent,
+                conf,
+                *times,
+                "".join(chapter),
+                _place(path.with_name("__init__.py")),
+                alone,
+                packages,
+            )
+    return dict(sorted(found.items(), key=lambda item: _order(item[1])))
+
+
+def _order(entry: Entry) -> tuple[int, int, str]:
+    known = entry.chapter in chapters.NAMES
+    chapter = chapters.NAMES.index(entry.chapter) if known else len(chapters.NAMES)
+    return chapter, entry.place, entry.name
+
+
+def _place(package: Path) -> int:
+    text = package.read_text(encoding="utf-8") if package.is_file() else ""
+    return int(constant(_tree(text), "PLACE") or LAST)
+
+
+@lru_cache(maxsize=256)
+def _tree(text: str) -> ast.Module:
+    return ast.parse(text)
 
 
 def upstream_order(name: str, entries: dict[str, Entry], path: tuple[str, ...] = ()) -> list[str]:

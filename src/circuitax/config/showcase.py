@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from circuitax.config.catalogue import FIGURE, Entry, constant
 
-LAST = 1000  # place of an experiment that names none
 _LIBRARY = Path(__file__).parents[1]
 
 
@@ -29,17 +28,14 @@ class FigureText(NamedTuple):
 
 
 class Showcase(NamedTuple):
-    """Where an experiment is shown, and what is said about its figures.
+    """What is said about the figures of an experiment, and which of them opens the gallery.
 
     Attributes:
-        chapter: ``CHAPTER`` of the folder's ``__init__.py``; empty when not stated.
-        place: ``PLACE``, by which the experiments of a chapter are ordered.
-        flagship: ``FLAGSHIP``, a figure that opens the gallery; empty for most.
+        flagship: ``FLAGSHIP`` of the folder's ``__init__.py``, a figure that opens the gallery;
+            empty for most.
         figures: Texts by the name of the figure, the main figure first.
     """
 
-    chapter: str
-    place: int
     flagship: str
     figures: dict[str, FigureText]
 
@@ -47,15 +43,12 @@ class Showcase(NamedTuple):
 def read_showcase(entry: Entry) -> Showcase:
     """What an experiment declares about the way it is shown.
 
-    The constants ``CHAPTER``, ``PLACE`` and ``FLAGSHIP`` stand in ``__init__.py``. The figures and
-    their order stand in the docstring of ``figure.py``: a line for each begins with its name, and
-    its further lines are indented.
+    The figures and their order stand in the docstring of ``figure.py``: a line for each begins
+    with its name, and its further lines are indented.
     """
-    chapter, place, flagship = "", LAST, ""
+    flagship = ""
     if (package := entry.file("__init__")).is_file():
         tree = ast.parse(package.read_text(encoding="utf-8"))
-        chapter = constant(tree, "CHAPTER") or ""
-        place = constant(tree, "PLACE") or LAST
         flagship = constant(tree, "FLAGSHIP") or ""
     figures: dict[str, FigureText] = {}
     if entry.file(FIGURE).is_file():
@@ -63,7 +56,7 @@ def read_showcase(entry: Entry) -> Showcase:
         drawn = _drawn(tree, entry)
         for name, text in _described(ast.get_docstring(tree) or "").items():
             figures[name] = FigureText(*_sentences(text), drawn.get(name, ""))
-    return Showcase(chapter, place, flagship, figures)
+    return Showcase(flagship, figures)
 
 
 def _described(docstring: str) -> dict[str, str]:
@@ -123,8 +116,10 @@ def _functions(tree: ast.Module, entry: Entry) -> Iterator[ast.FunctionDef]:
 
 
 def _file(module: str, entry: Entry) -> Path | None:
-    """The file of a module of the library or of the experiment itself."""
-    for package, folder in ((_LIBRARY.name, _LIBRARY), (entry.package, entry.folder)):
+    """The file of a module of the library, of the experiment itself or of its chapter."""
+    top, *rest = entry.package.split(".")
+    place = entry.folder.parents[len(rest) - 1] if rest else entry.folder
+    for package, folder in ((_LIBRARY.name, _LIBRARY), (top, place)):
         if module.startswith(f"{package}."):
             file = folder.joinpath(*module.removeprefix(f"{package}.").split(".")).with_suffix(
                 ".py"

@@ -1,8 +1,6 @@
 """The model: named weights with one static spec, which every pass and every analysis takes."""
 
-import importlib
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -178,15 +176,6 @@ class Model:
     def fields(self) -> Fields:
         """The weights in the order of `model_fields.FIELDS`."""
         return tuple(getattr(self, name) for name in FIELDS)
-
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write ``config.json`` and ``model.safetensors`` as TransformerLens has them.
-
-        Raises:
-            ValueError: If the model is an ensemble, or has an option that the format lacks.
-        """
-        # The one door from the kernel to files: formats live on a floor above.
-        importlib.import_module("circuitax.models.pretrained").save_pretrained(self, folder)
 
     @property
     def member_axes(self) -> tuple[int, ...]:

@@ -55,8 +55,8 @@ def gallery_item(run: Path, entry: Entry, verdicts: Sequence[Verdict], folder: P
     return GalleryItem(
         experiment=entry.name,
         message=entry.message,
-        chapter=showcase.chapter,
-        place=showcase.place,
+        chapter=entry.chapter,
+        place=entry.place,
         flagship=showcase.flagship,
         scale=facts["scale"],
         seconds=facts["seconds"],

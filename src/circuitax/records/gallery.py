@@ -3,42 +3,10 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from circuitax.records.chapters import CHAPTERS, NAMES
 from circuitax.records.claims import ABSENT, FAILS, HOLDS, NOT_RUN, UNDECIDED, VERDICTS, Verdict
 from circuitax.records.claims_table import anchor, measured_text
 
-# Chapters in the order of the page: name in an experiment's CHAPTER, title, what it is about.
-CHAPTERS = (
-    (
-        "algebra",
-        "The algebra of paths",
-        "An attention-only transformer is a sum of paths. What that identity gives, and how far it "
-        "carries.",
-    ),
-    (
-        "superposition",
-        "Superposition and geometry",
-        "A network keeps more features than it has dimensions when they are rare, and arranges "
-        "them as polytopes.",
-    ),
-    (
-        "projection",
-        "Johnson–Lindenstrauss",
-        "How many nearly orthogonal directions a space has room for: theorems, and what random "
-        "maps do.",
-    ),
-    (
-        "one layer",
-        "No layer and one layer",
-        "Without layers a model is a table of bigrams; one layer adds skip-trigrams.",
-    ),
-    (
-        "two layers",
-        "Two layers and induction",
-        "Heads that read what earlier heads wrote: an earlier text is found and continued.",
-    ),
-    ("real models", "Real models", "The same questions to published weights."),
-    ("", "Further experiments", "Experiments that name no chapter."),
-)
 # A mark for each verdict, so that no reader depends on colour.
 MARKS = {HOLDS: "✔", FAILS: "✘", UNDECIDED: "?", ABSENT: "∅", NOT_RUN: "–"}
 _WORDS = {HOLDS: "hold", FAILS: "fail"}
@@ -128,7 +96,7 @@ def render_gallery(items: Sequence[GalleryItem], missing: Sequence[str], command
         )
     if missing:
         parts.append(f"Not run yet: {', '.join(missing)}.\n")
-    about = {title: text for _, title, text in CHAPTERS}
+    about = {chapter.title: chapter.about for chapter in CHAPTERS}
     for title, group in chapters.items():
         parts.append(f"## {title}\n\n{about[title]}\n")
         parts.extend(_section(item) for item in group)
@@ -137,10 +105,9 @@ def render_gallery(items: Sequence[GalleryItem], missing: Sequence[str], command
 
 def by_chapter(items: Sequence[GalleryItem]) -> dict[str, list[GalleryItem]]:
     """The items by the title of their chapter, both in the order of the page; none is empty."""
-    known = {name for name, _, _ in CHAPTERS}
     ordered = sorted(items, key=lambda item: (item.place, item.experiment))
     groups = {
-        title: [i for i in ordered if (i.chapter if i.chapter in known else "") == name]
+        title: [i for i in ordered if (i.chapter if i.chapter in NAMES else "") == name]
         for name, title, _ in CHAPTERS
     }
     return {title: group for title, group in groups.items() if group}

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from circuitax.circuits.interventions import patching, path_patching
-from circuitax.circuits.losses.in_context import token_losses
 from circuitax.circuits.paths.paths import components, expansion, frozen, paths
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import Interventions, freeze
+from circuitax.kernel.losses import token_losses
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.run import run as run_model

@@ -212,8 +212,8 @@ def test_an_8_head_shortformer_model_and_a_neox_tokenizer_in_one_run(
     neox_tokenizer(tmp_path / "neox.json")
     small = {"d_vocab": 300, "n_ctx": 24, "n_heads": 8, "d_model": 16, "biases": True}
     spec = TransformerSpec(**small, n_layers=2, positions=Positions.shortformer, norm=norm)
-    cx.init(jax.random.key(0), spec).save_pretrained(tmp_path / "two")
-    cx.init(jax.random.key(1), spec.replace(n_layers=1)).save_pretrained(tmp_path / "one")
+    cx.save_pretrained(cx.init(jax.random.key(0), spec), tmp_path / "two")
+    cx.save_pretrained(cx.init(jax.random.key(1), spec.replace(n_layers=1)), tmp_path / "one")
     np.save(tmp_path / "tokens.npy", np.random.default_rng(0).integers(0, 300, (3, 24)))
     found = measured(
         tmp_path,

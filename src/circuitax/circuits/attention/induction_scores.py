@@ -7,9 +7,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from circuitax.circuits.attention.detectors import detect, prefix_mask, previous_mask
-from circuitax.circuits.losses.in_context import token_losses
 from circuitax.kernel.forward import forward
 from circuitax.kernel.linalg import safe_divide
+from circuitax.kernel.losses import token_losses
 from circuitax.kernel.model import Model, check_one_member
 from circuitax.kernel.tokens import token_ids
 

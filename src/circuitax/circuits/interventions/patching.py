@@ -12,10 +12,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from circuitax.circuits.losses.in_context import token_losses
 from circuitax.circuits.paths.components import Components, components_of
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import Interventions, Trace, ablate_heads, freeze
+from circuitax.kernel.losses import token_losses
 from circuitax.kernel.model import Model, check_one_member
 from circuitax.kernel.run import Run, one_text
 

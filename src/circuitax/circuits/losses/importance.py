@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from circuitax.circuits.losses.in_context import token_losses
 from circuitax.circuits.paths.read_out import logits_of, read_out_of
+from circuitax.kernel.losses import token_losses
 from circuitax.kernel.run import Run
 
 

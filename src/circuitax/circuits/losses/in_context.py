@@ -1,37 +1,9 @@
-"""Loss token by token, and how much of it the context takes away."""
+"""How much of the loss the context takes away."""
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from circuitax.kernel.linalg import safe_divide
-
-
-def token_losses(
-    logits: Float[Array, "*batch n_ctx d_vocab"], tokens: Int[Array, "*batch n_ctx"]
-) -> Float[Array, "*batch n_ctx-1"]:
-    """Cross-entropy of each next token, ``-log softmax(logits_t)[x_{t+1}]``, in nats.
-
-    Training and every analysis take their loss from here.
-
-    Args:
-        logits: Predictions at every position; those at the last one are not used.
-        tokens: The text, in [0, d_vocab).
-
-    Returns:
-        One number for each position but the last; entry t is the loss on token t + 1.
-
-    Raises:
-        ValueError: If the text has fewer than two tokens, so nothing is predicted.
-    """
-    if tokens.shape[-1] < 2:
-        raise ValueError(f"n_ctx={tokens.shape[-1]} must be at least 2 to have a next token")
-    # The last position has no target; carrying its logits along is cheaper than copying the rest.
-    targets = jnp.roll(tokens, -1, axis=-1)
-    shift = jax.lax.stop_gradient(jnp.max(logits, axis=-1, keepdims=True))
-    log_total = jnp.log(jnp.sum(jnp.exp(logits - shift), axis=-1))
-    picked = jnp.take_along_axis(logits, targets[..., None], axis=-1) - shift
-    return (log_total - picked[..., 0])[..., :-1]
 
 
 def in_context_score(
@@ -40,7 +12,7 @@ def in_context_score(
     """Loss at a late position minus loss at an early one, in nats; negative where context helps.
 
     Args:
-        losses: From `token_losses`; entry t is the loss on the token of index t + 1.
+        losses: From `kernel.losses.token_losses`; entry t is the loss on the token of index t + 1.
         early: Index of the early token, from 1.
         late: Index of the late token, up to the last.
 
@@ -61,7 +33,7 @@ def repeated_pairs(tokens: Int[Array, "*batch n_ctx"]) -> Bool[Array, "*batch n_
     """Where a pair of neighbours ``(x_t, x_{t+1})`` has occurred earlier in the text.
 
     Those are the next tokens that an induction head can know; entry t belongs to the loss on token
-    t + 1, as in `token_losses`.
+    t + 1, as in `kernel.losses.token_losses`.
     """
     present, coming = tokens[..., :-1], tokens[..., 1:]
     same = (present[..., :, None] == present[..., None, :]) & (

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from circuitax.circuits.attention.score_terms import score_sources, score_terms
-from circuitax.circuits.losses.in_context import token_losses
 from circuitax.kernel.attention import attention_pattern, causal_mask
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import Interventions
+from circuitax.kernel.losses import token_losses
 from circuitax.kernel.run import Run
 
 SELECTIONS = ("all", "without Q", "without K", "without both")

@@ -1,0 +1,1 @@
+"""Almost orthogonal directions: Johnson-Lindenstrauss, capacity, features of models."""

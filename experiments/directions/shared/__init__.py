@@ -1,0 +1,1 @@
+"""What experiments of this chapter share."""

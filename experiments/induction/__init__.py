@@ -1,0 +1,1 @@
+"""Induction heads: two layers, the phase change, composition, and roles of heads."""

@@ -1,0 +1,1 @@
+"""Language models of one layer: bigrams, skip-trigrams, and the text models others read."""

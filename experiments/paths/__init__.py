@@ -1,0 +1,1 @@
+"""Transformers as sums of paths: identities, how many paths matter, and what they cost."""

@@ -1,0 +1,1 @@
+"""Language models that others trained: their induction heads, paths and streams."""

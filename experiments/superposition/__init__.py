@@ -1,0 +1,1 @@
+"""Toy models of superposition: phases, geometry, proofs, and what follows from them."""
