@@ -24,7 +24,7 @@ class Record:
         notes: Plain JSON values worth keeping (sizes, diverged members, conventions).
     """
 
-    # Asked for by name, and annotated in quotes: a run starts without xarray (`commands/first_steps.py`).
+    # Asked for by name, and annotated in quotes: a run starts without xarray, which is slow.
     data: "xr.Dataset" = field(default_factory=lambda: xr.Dataset())
     notes: dict[str, Any] = field(default_factory=dict)
 
