@@ -73,9 +73,8 @@ def test_coverage_points_at_what_exists(row: list[str]) -> None:
 
 def test_errata_has_every_row_and_its_tests() -> None:
     numbers = {row[0]: row for row in rows("errata.md")}
-    assert list(numbers) == [f"E{i}" for i in range(1, len(numbers) + 1)] and len(numbers) >= 39
-    for page in ("docs/errata.md", "results/CLAIMS.md"):
-        assert f"E1 to E{len(numbers)}" in " ".join((ROOT / page).read_text().split())
+    assert list(numbers) == [f"E{i}" for i in range(1, len(numbers) + 1)] and len(numbers) >= 44
+    assert f"E1 to E{len(numbers)}" in (ROOT / "docs/errata.md").read_text()
     for number, row in numbers.items():
         cell = row[-1]
         if PLANNED.fullmatch(cell):
