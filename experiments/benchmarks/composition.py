@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from circuitax.circuits.composition import composition_scores
+from circuitax.circuits.weights.composition import composition_scores
 from circuitax.kernel.model import Model
 from circuitax.kernel.weights import HeadStack
 from experiments.benchmarks.case import Case

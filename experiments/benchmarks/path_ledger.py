@@ -10,13 +10,13 @@ from functools import partial
 import jax
 import numpy as np
 
-from circuitax.circuits.frozen import FrozenModel
-from circuitax.circuits.ledger import Ledger, head_ledger, position_ledger
-from circuitax.circuits.one_thread import one_thread
-from circuitax.circuits.path_bounds import head_path_bounds
-from circuitax.circuits.paths import n_paths
-from circuitax.circuits.second_moments import host_model, position_path_moments
-from circuitax.circuits.unequal_heads import frozen_unequal
+from circuitax.circuits.known.unequal_heads import frozen_unequal
+from circuitax.circuits.ledger.ledger import Ledger, head_ledger, position_ledger
+from circuitax.circuits.ledger.one_thread import one_thread
+from circuitax.circuits.ledger.path_bounds import head_path_bounds
+from circuitax.circuits.ledger.second_moments import host_model, position_path_moments
+from circuitax.circuits.paths.frozen import FrozenModel
+from circuitax.circuits.paths.paths import n_paths
 from circuitax.kernel.keys import derive
 from circuitax.kernel.spec import TransformerSpec
 from experiments.benchmarks.case import Case

@@ -21,8 +21,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from circuitax.circuits.components import components_of
-from circuitax.circuits.patching import ablate, each_head
+from circuitax.circuits.interventions.patching import ablate, each_head
+from circuitax.circuits.paths.components import components_of
 from circuitax.kernel.forward import forward
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as forward_run

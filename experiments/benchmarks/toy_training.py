@@ -12,7 +12,7 @@ import numpy as np
 from circuitax.kernel.keys import derive
 from circuitax.kernel.weights import TiedWeights
 from circuitax.models.toy import ToySpec
-from circuitax.superposition.convention import Convention
+from circuitax.superposition.loss.convention import Convention
 from circuitax.training import ensemble
 from circuitax.training.ensemble import Plan, new_members
 from circuitax.training.evaluation import fresh_losses

@@ -72,23 +72,23 @@ if TYPE_CHECKING:
     import circuitax.projection as projection
     import circuitax.superposition as superposition
     import circuitax.training as train
-    from circuitax.circuits.components import component_logits as components
-    from circuitax.circuits.composition import composition, composition_scores
-    from circuitax.circuits.expansion import expand
-    from circuitax.circuits.explanation import explain
-    from circuitax.circuits.folding import fold_norms
-    from circuitax.circuits.heads import token_ov, token_qk
-    from circuitax.circuits.in_context import token_losses
-    from circuitax.circuits.induction_scores import induction_scores
-    from circuitax.circuits.ledger import ledger
-    from circuitax.circuits.patching import ablate_each, patch
-    from circuitax.circuits.term_losses import term_losses
+    from circuitax.circuits.attention.induction_scores import induction_scores
+    from circuitax.circuits.explain.explanation import explain
+    from circuitax.circuits.interventions.patching import ablate_each, patch
+    from circuitax.circuits.ledger.ledger import ledger
+    from circuitax.circuits.losses.term_losses import term_losses
+    from circuitax.circuits.paths.components import component_logits as components
+    from circuitax.circuits.paths.expansion import expand
+    from circuitax.circuits.weights.composition import composition, composition_scores
+    from circuitax.circuits.weights.folding import fold_norms
+    from circuitax.circuits.weights.heads import token_ov, token_qk
     from circuitax.figures.explanation_page import explanation_page
     from circuitax.kernel.chain import Chain
     from circuitax.kernel.forward import forward
     from circuitax.kernel.generate import generate
     from circuitax.kernel.interventions import Interventions
     from circuitax.kernel.kron import Kron
+    from circuitax.kernel.losses import token_losses
     from circuitax.kernel.model import Model
     from circuitax.kernel.run import Run, run
     from circuitax.kernel.spec import TransformerSpec
@@ -101,9 +101,9 @@ if TYPE_CHECKING:
     from circuitax.records.claims import Claim
     from circuitax.records.estimate import Estimate
     from circuitax.records.record import Record
-    from circuitax.superposition.expected_loss import expected_loss
-    from circuitax.superposition.geometry import dimensionality
-    from circuitax.superposition.optimum import find_optimum
+    from circuitax.superposition.geometry.geometry import dimensionality
+    from circuitax.superposition.loss.expected_loss import expected_loss
+    from circuitax.superposition.optimum.optimum import find_optimum
 
 _PLACES = {
     "Chain": "circuitax.kernel.chain",
@@ -116,35 +116,35 @@ _PLACES = {
     "Run": "circuitax.kernel.run",
     "TiedWeights": "circuitax.kernel.weights",
     "TransformerSpec": "circuitax.kernel.spec",
-    "ablate_each": "circuitax.circuits.patching",
+    "ablate_each": "circuitax.circuits.interventions.patching",
     "all_pairs": "circuitax.projection.distortion",
     "circuits": "circuitax.circuits.*",
-    "components": "circuitax.circuits.components:component_logits",
-    "composition": "circuitax.circuits.composition",
-    "composition_scores": "circuitax.circuits.composition",
-    "dimensionality": "circuitax.superposition.geometry",
-    "expand": "circuitax.circuits.expansion",
-    "explain": "circuitax.circuits.explanation",
+    "components": "circuitax.circuits.paths.components:component_logits",
+    "composition": "circuitax.circuits.weights.composition",
+    "composition_scores": "circuitax.circuits.weights.composition",
+    "dimensionality": "circuitax.superposition.geometry.geometry",
+    "expand": "circuitax.circuits.paths.expansion",
+    "explain": "circuitax.circuits.explain.explanation",
     "explanation_page": "circuitax.figures.explanation_page",
-    "expected_loss": "circuitax.superposition.expected_loss",
-    "find_optimum": "circuitax.superposition.optimum",
-    "fold_norms": "circuitax.circuits.folding",
+    "expected_loss": "circuitax.superposition.loss.expected_loss",
+    "find_optimum": "circuitax.superposition.optimum.optimum",
+    "fold_norms": "circuitax.circuits.weights.folding",
     "forward": "circuitax.kernel.forward",
     "generate": "circuitax.kernel.generate",
-    "induction_scores": "circuitax.circuits.induction_scores",
+    "induction_scores": "circuitax.circuits.attention.induction_scores",
     "init": "circuitax.models.transformer:init_model",
-    "ledger": "circuitax.circuits.ledger",
+    "ledger": "circuitax.circuits.ledger.ledger",
     "load_pretrained": "circuitax.models.pretrained",
     "load_tokenizer": "circuitax.models.text_tokenizer",
-    "patch": "circuitax.circuits.patching",
+    "patch": "circuitax.circuits.interventions.patching",
     "project": "circuitax.projection.maps",
     "projection": "circuitax.projection.*",
     "run": "circuitax.kernel.run",
     "superposition": "circuitax.superposition.*",
-    "term_losses": "circuitax.circuits.term_losses",
-    "token_losses": "circuitax.circuits.in_context",
-    "token_ov": "circuitax.circuits.heads",
-    "token_qk": "circuitax.circuits.heads",
+    "term_losses": "circuitax.circuits.losses.term_losses",
+    "token_losses": "circuitax.circuits.losses.in_context",
+    "token_ov": "circuitax.circuits.weights.heads",
+    "token_qk": "circuitax.circuits.weights.heads",
     "train": "circuitax.training.*",
 }
 __all__ = [

@@ -69,7 +69,7 @@ dots   Dots.
 lines  Lines.
 """
 
-from circuitax.figures.head_panels import patterns
+from experiments.induction.shared.figure_head_panels import patterns
 from name.panels import wide
 
 

@@ -19,12 +19,12 @@ from jax.typing import ArrayLike
 from scipy import integrate, special
 
 import circuitax as cx
-from circuitax.circuits.detectors import detect, prefix_mask, previous_mask
-from circuitax.circuits.frozen import frozen_model
-from circuitax.circuits.heads import token_ov, token_qk
-from circuitax.circuits.order_terms import order_streams
-from circuitax.circuits.path_bounds import head_path_bounds
-from circuitax.circuits.second_moments import host_model, position_path_moments
+from circuitax.circuits.attention.detectors import detect, prefix_mask, previous_mask
+from circuitax.circuits.ledger.path_bounds import head_path_bounds
+from circuitax.circuits.ledger.second_moments import host_model, position_path_moments
+from circuitax.circuits.paths.frozen import frozen_model
+from circuitax.circuits.paths.order_terms import order_streams
+from circuitax.circuits.weights.heads import token_ov, token_qk
 from circuitax.kernel.chain import materialise
 from circuitax.kernel.interventions import ablate_heads
 from circuitax.kernel.norm import Norm
@@ -44,7 +44,7 @@ from circuitax.superposition import (
     pair_loss,
     tegum,
 )
-from circuitax.training.decay import signed_decay
+from experiments.directions.toy_scaling.decay import signed_decay
 
 Both = tuple[ArrayLike, ArrayLike]
 FOLDER = Path(__file__).parents[2] / "docs/methods"

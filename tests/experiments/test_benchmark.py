@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits.expansion import path_streams
+from circuitax.circuits.paths.expansion import path_streams
 from circuitax.kernel.forward import forward
 from circuitax.models.transformer import init_model
 from circuitax.projection.stream import Stream, Summary

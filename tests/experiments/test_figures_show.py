@@ -13,9 +13,9 @@ from circuitax.config.catalogue import discover
 from circuitax.config.showcase import read_showcase
 from circuitax.figures.palette import ORANGE
 from circuitax.figures.style import headline, new_figure, styled
-from circuitax.figures.term_panels import terms
 from circuitax.records.record import Record
-from experiments.one_layer_circuits.figure_tables import bugs
+from experiments.induction.shared.figure_term_panels import terms
+from experiments.one_layer.one_layer_circuits.figure_tables import bugs
 
 ROOT = Path(__file__).parents[2]
 

@@ -12,7 +12,7 @@ import xarray as xr
 from treescope.type_registries import TREESCOPE_HANDLER_REGISTRY
 
 import circuitax as cx
-from circuitax.circuits.ground_truth import induction_model
+from circuitax.circuits.known.ground_truth import induction_model
 from circuitax.kit.notebook import notebook
 from circuitax.records.record import Record
 

@@ -194,19 +194,19 @@ MUTANTS = (
     ),
     Mutant(
         "no_series_is_no_error",  # a loss of five features without its cosine series
-        "superposition/expected_loss.py",
+        "superposition/loss/expected_loss.py",
         "if n_terms < (n_features > 2):",
         "if n_terms < 0:",
         (
-            "tests/superposition/test_expected_loss.py::test_too_few_terms_are_refused_also_under_jit",
+            "tests/superposition/loss/test_expected_loss.py::test_too_few_terms_are_refused_also_under_jit",
         ),
     ),
     Mutant(
         "k_gons_are_polished_from_the_plateau",  # where the gradient is zero
-        "superposition/kgons.py",
+        "superposition/tasks/kgons.py",
         "starts = _grid_minima(k)",
         "starts = [(0.364, -1.0)]",
-        ("tests/superposition/test_kgons.py::test_polygons_that_once_ended_on_the_plateau",),
+        ("tests/superposition/tasks/test_kgons.py::test_polygons_that_once_ended_on_the_plateau",),
     ),
     Mutant(
         "one_key_for_all_members",
@@ -262,24 +262,24 @@ MUTANTS = (
     ),
     Mutant(
         "path_in_the_order_of_writing",  # the last head of a path would act first
-        "circuits/expansion.py",
+        "circuits/paths/expansion.py",
         "term = kron.compose(head_term(frozen, layer, head), term)",
         "term = kron.compose(term, head_term(frozen, layer, head))",
-        ("tests/circuits/test_expansion.py::test_terms_are_dense_kronecker_matrices",),
+        ("tests/circuits/paths/test_expansion.py::test_terms_are_dense_kronecker_matrices",),
     ),
     Mutant(
         "in_context_score_with_the_other_sign",
-        "circuits/in_context.py",
+        "circuits/losses/in_context.py",
         "losses[..., late - 1] - losses[..., early - 1]",
         "losses[..., early - 1] - losses[..., late - 1]",
-        ("tests/circuits/test_in_context.py::test_in_context_score_is_late_minus_early",),
+        ("tests/circuits/losses/test_in_context.py::test_in_context_score_is_late_minus_early",),
     ),
     Mutant(
         "loss_slope_by_the_index_from_0",
-        "circuits/loss_slope.py",
+        "circuits/losses/loss_slope.py",
         "np.log(index + 1.0)",
         "np.log(index + 2.0)",
-        ("tests/circuits/test_loss_slope.py::test_exact_where_the_loss_is_a_logarithm",),
+        ("tests/circuits/losses/test_loss_slope.py::test_exact_where_the_loss_is_a_logarithm",),
     ),
     Mutant(
         "last_token_of_a_text_is_read",
@@ -321,10 +321,12 @@ MUTANTS = (
     ),
     Mutant(
         "the_token_before_is_predicted",
-        "circuits/in_context.py",
+        "circuits/losses/in_context.py",
         "targets = jnp.roll(tokens, -1, axis=-1)",
         "targets = jnp.roll(tokens, 1, axis=-1)",
-        ("tests/circuits/test_in_context.py::test_token_losses_by_hand_and_at_large_logits",),
+        (
+            "tests/circuits/losses/test_in_context.py::test_token_losses_by_hand_and_at_large_logits",
+        ),
     ),
     Mutant(
         "devices_train_on_the_first_share_of_a_batch",
@@ -386,17 +388,19 @@ MUTANTS = (
     ),
     Mutant(
         "query_and_key_composition_swapped",
-        "circuits/composition.py",
+        "circuits/weights/composition.py",
         "near = (heads.W_O, heads.W_Q, heads.W_K, heads.W_V)",
         "near = (heads.W_O, heads.W_K, heads.W_Q, heads.W_V)",
-        ("tests/circuits/test_composition.py::test_scores_are_dense_norms",),
+        ("tests/circuits/weights/test_composition.py::test_scores_are_dense_norms",),
     ),
     Mutant(
         "shapley_with_the_wrong_shares",
-        "circuits/importance.py",
+        "circuits/losses/importance.py",
         "math.factorial(n_players - size - 1)",
         "math.factorial(n_players - size)",
-        ("tests/circuits/test_importance.py::test_shapley_is_the_mean_over_orders_of_arrival",),
+        (
+            "tests/circuits/losses/test_importance.py::test_shapley_is_the_mean_over_orders_of_arrival",
+        ),
     ),
     Mutant(
         "a_diverged_member_keeps_moving",
@@ -407,130 +411,134 @@ MUTANTS = (
     ),
     Mutant(
         "composition_cycled_inside_the_norm",  # E15 in the product that a score is the norm of
-        "circuits/composition.py",
+        "circuits/weights/composition.py",
         "chain_of(heads.W_V[writer], heads.W_O[writer], *read)",
         "chain_of(heads.W_O[writer], *read, heads.W_V[writer])",
-        ("tests/circuits/test_composition.py::test_scores_are_dense_norms[1-2]",),
+        ("tests/circuits/weights/test_composition.py::test_scores_are_dense_norms[1-2]",),
     ),
     Mutant(
         "composition_without_what_lies_inside",  # E15's kind of error where scores are computed
-        "circuits/composition.py",
+        "circuits/weights/composition.py",
         "_turned(write_G[:-1], written(i))",
         "jnp.matrix_transpose(written(i))",
-        ("tests/circuits/test_composition.py::test_scores_are_dense_norms[1-2]",),
+        ("tests/circuits/weights/test_composition.py::test_scores_are_dense_norms[1-2]",),
     ),
     Mutant(
         "score_scale_dropped_from_the_table",
-        "circuits/heads.py",
+        "circuits/weights/heads.py",
         "jnp.matrix_transpose(W_K), rows.T), model.spec.scale)",
         "jnp.matrix_transpose(W_K), rows.T), 1.0)",
-        ("tests/circuits/test_heads.py::test_S0_def_23_full_circuits_E1_E2_E3",),
+        ("tests/circuits/weights/test_heads.py::test_S0_def_23_full_circuits_E1_E2_E3",),
     ),
     Mutant(
         "source_and_destination_swapped",
-        "circuits/token_tables.py",
+        "circuits/weights/token_tables.py",
         "attended = top_k_columns(qk.T, 1",
         "attended = top_k_columns(qk, 1",
-        ("tests/circuits/test_token_tables.py::test_S0_table_1_rows_follow_the_stated_rule",),
+        (
+            "tests/circuits/weights/test_token_tables.py::test_S0_table_1_rows_follow_the_stated_rule",
+        ),
     ),
     Mutant(
         "a_fixed_repeat_period",
-        "circuits/detectors.py",
+        "circuits/attention/detectors.py",
         "jnp.pad(duplicate_mask(tokens)[:, :-1], ((0, 0), (1, 0)))",
         "jnp.eye(tokens.shape[0], k=-4, dtype=bool)",
         (
-            "tests/circuits/test_detectors.py::"
+            "tests/circuits/attention/test_detectors.py::"
             "test_repeats_of_any_period_are_found_and_a_fixed_offset_is_not",
         ),
     ),
     Mutant(
         "prefix_matching_preceded_by",
-        "circuits/detectors.py",
+        "circuits/attention/detectors.py",
         "jnp.pad(duplicate_mask(tokens)[:, :-1], ((0, 0), (1, 0)))",
         "jnp.pad(duplicate_mask(tokens)[:, 1:], ((0, 0), (0, 1)))",
-        ("tests/circuits/test_detectors.py::test_prefix_matching_means_followed_by",),
+        ("tests/circuits/attention/test_detectors.py::test_prefix_matching_means_followed_by",),
     ),
     Mutant(
         "a_head_that_looks_at_itself_looks_at_a_duplicate",
-        "circuits/detectors.py",
+        "circuits/attention/detectors.py",
         "return jnp.tril(_same(tokens), k=-1)",
         "return jnp.tril(_same(tokens))",
         (
-            "tests/circuits/test_ground_truth_heads.py::"
+            "tests/circuits/known/test_ground_truth_heads.py::"
             "test_each_role_is_given_to_its_heads_and_to_no_others",
         ),
     ),
     Mutant(
         "ledger_sources_reversed",
-        "circuits/ledger_steps.py",
+        "circuits/ledger/ledger_steps.py",
         "sources = [hop % (n_ctx + 1) for hop in hops]",
         "sources = [hop % (n_ctx + 1) for hop in hops][::-1]",
         (
-            "tests/circuits/test_ground_truth_heads.py::"
+            "tests/circuits/known/test_ground_truth_heads.py::"
             "test_the_ledger_finds_the_paths_of_known_circuits_and_no_others",
         ),
     ),
     Mutant(
         "position_paths_mixed_by_A",
-        "circuits/second_moments.py",
+        "circuits/ledger/second_moments.py",
         "squared = model.A**2",
         "squared = model.A",
-        ("tests/circuits/test_ledger.py::test_position_moments_are_the_exact_sum_of_squares",),
+        (
+            "tests/circuits/ledger/test_ledger.py::test_position_moments_are_the_exact_sum_of_squares",
+        ),
     ),
     Mutant(
         "ledger_prunes_too_early",
-        "circuits/best_first.py",
+        "circuits/ledger/best_first.py",
         "keep = front.bound > best.kth",
         "keep = front.bound > 3 * best.kth",
-        ("tests/circuits/test_ledger.py::test_head_paths_equal_brute_force[full]",),
+        ("tests/circuits/ledger/test_ledger.py::test_head_paths_equal_brute_force[full]",),
     ),
     Mutant(
         "order_terms_one_order_too_low",
-        "circuits/order_terms.py",
+        "circuits/paths/order_terms.py",
         "streams.at[1:].add(written)",
         "streams.at[:-1].add(written)",
-        ("tests/circuits/test_order_terms.py::test_orders_are_sums_of_paths",),
+        ("tests/circuits/paths/test_order_terms.py::test_orders_are_sums_of_paths",),
     ),
     Mutant(
         "own_position_not_split",
-        "circuits/expansion.py",
+        "circuits/paths/expansion.py",
         "jnp.diag(jnp.diagonal(term.A))",
         "1.0 * term.A",
-        ("tests/circuits/test_expansion.py::test_E24_own_position_terms_are_bigrams",),
+        ("tests/circuits/paths/test_expansion.py::test_E24_own_position_terms_are_bigrams",),
     ),
     Mutant(
         "norm_scale_of_the_destination",
-        "circuits/frozen.py",
+        "circuits/paths/frozen.py",
         "trace.scales.attention[:, None, None, :]",
         "trace.scales.attention[:, None, :, None]",
         (
-            "tests/circuits/test_expansion.py::"
+            "tests/circuits/paths/test_expansion.py::"
             "test_paths_close_with_norms_biases_positions[layernorm]",
         ),
     ),
     Mutant(
         "overlap_null_of_half_the_variance",
-        "circuits/subspaces.py",
+        "circuits/weights/subspaces.py",
         "variance = 2 * a * (d - a)",
         "variance = a * (d - a)",
-        ("tests/circuits/test_subspaces.py::test_overlap_spreads_as_stated[4-2]",),
+        ("tests/circuits/weights/test_subspaces.py::test_overlap_spreads_as_stated[4-2]",),
     ),
     Mutant(
         "ledger_of_the_raw_unembedding",
-        "circuits/ledger.py",
+        "circuits/ledger/ledger.py",
         "W_U, b_U = frozen.read_out.W_U, frozen.read_out.b_U",
         "W_U, b_U = run.model.W_U, run.model.b_U",
         (
-            "tests/circuits/test_ledger.py::"
+            "tests/circuits/ledger/test_ledger.py::"
             "test_paths_through_every_norm_add_up_to_the_models_logits[layernorm-False]",
         ),
     ),
     Mutant(
         "overlap_of_dependent_columns",
-        "circuits/subspaces.py",
+        "circuits/weights/subspaces.py",
         "jnp.finfo(sizes.dtype).eps * sizes[..., 0]",
         "jnp.finfo(sizes.dtype).tiny * sizes[..., 0]",
-        ("tests/circuits/test_subspaces.py::test_maps_of_lower_rank_are_refused[1.0]",),
+        ("tests/circuits/weights/test_subspaces.py::test_maps_of_lower_rank_are_refused[1.0]",),
     ),
     Mutant(
         "a_gated_bias_stays_before_the_product",
@@ -544,28 +552,28 @@ MUTANTS = (
     ),
     Mutant(
         "frozen_gradients_through_norms",
-        "circuits/head_gradients.py",
+        "circuits/interventions/head_gradients.py",
         "held._replace(patterns=trace.patterns, scales=trace.scales)",
         "held._replace(patterns=trace.patterns)",
         (
-            "tests/circuits/test_head_gradients.py::"
+            "tests/circuits/interventions/test_head_gradients.py::"
             "test_frozen_it_is_the_sum_of_all_paths_through_a_head",
         ),
     ),
     Mutant(
         "difference_of_intervals_end_by_end",
-        "superposition/intervals.py",
+        "superposition/proofs/intervals.py",
         "_outwards(self.low - other.high, self.high - other.low)",
         "_outwards(self.low - other.low, self.high - other.high)",
-        ("tests/superposition/test_intervals.py::test_results_of_members_are_members",),
+        ("tests/superposition/proofs/test_intervals.py::test_results_of_members_are_members",),
     ),
     Mutant(
         "rotary_heads_composed_at_the_opposite_offset",
-        "circuits/composition.py",
+        "circuits/weights/composition.py",
         "rotation(model.spec, offset, W_Q.dtype)",
         "rotation(model.spec, -offset, W_Q.dtype)",
         (
-            "tests/circuits/test_composition.py::"
+            "tests/circuits/weights/test_composition.py::"
             "test_grouped_rotary_heads_compose_at_an_offset_as_dense_maps_do",
         ),
     ),
@@ -578,31 +586,31 @@ MUTANTS = (
     ),
     Mutant(
         "both_slopes_by_the_first_coupling",
-        "superposition/triple_loss.py",
+        "superposition/proofs/triple_loss.py",
         "return at[0], at[2], at[1], at[3]",
         "return at[0], at[1], at[2], at[3]",
         (
-            "tests/superposition/test_triple_bounds.py::"
+            "tests/superposition/proofs/test_triple_bounds.py::"
             "test_slopes_are_those_of_the_value_and_work_is_half_of_one",
         ),
     ),
     Mutant(
         "work_at_the_lower_end_of_a_bias",  # least, where the bound needs the greatest
-        "superposition/triple_bounds.py",
+        "superposition/proofs/triple_bounds.py",
         "- twice_work.high[:, left + side]",
         "- twice_work.high[:, left]",
         (
-            "tests/superposition/test_triple_bounds.py::"
+            "tests/superposition/proofs/test_triple_bounds.py::"
             "test_bounds_lie_below_every_member_and_come_closer_with_the_square_of_the_size",
         ),
     ),
     Mutant(
         "shared_cells_in_one_order_of_their_couplings",
-        "superposition/triple_cells.py",
+        "superposition/proofs/triple_cells.py",
         "other_order = least[:, [0, 2, 1, 3]]",
         "other_order = least",
         (
-            "tests/superposition/test_triple_bounds.py::"
+            "tests/superposition/proofs/test_triple_bounds.py::"
             "test_the_bound_of_a_box_lies_below_the_loss_of_its_members",
         ),
     ),
@@ -622,30 +630,32 @@ MUTANTS = (
     ),
     Mutant(
         "cells_all_at_once_whatever_they_hold",
-        "circuits/patching.py",
+        "circuits/interventions/patching.py",
         "size = max(1, BLOCK_ENTRIES // held)",
         "size = max(n_cells, BLOCK_ENTRIES // held)",
         (
-            "tests/circuits/test_patching.py::"
+            "tests/circuits/interventions/test_patching.py::"
             "test_cells_that_do_not_fit_at_once_are_run_block_by_block",
         ),
     ),
     Mutant(
         "planted_heads_share_their_noise",
-        "circuits/planted_heads.py",
+        "circuits/known/planted_heads.py",
         "jax.random.normal(key, (c.shape[0], rows, columns))",
         "jax.random.normal(key, (1, rows, columns))",
         (
-            "tests/circuits/test_planted_heads.py::"
+            "tests/circuits/known/test_planted_heads.py::"
             "test_random_parts_differ_from_head_to_head_and_from_part_to_part",
         ),
     ),
     Mutant(
         "path_bounds_of_starts_alone",  # a certificate that a deeper path breaks
-        "circuits/path_bounds.py",
+        "circuits/ledger/path_bounds.py",
         "squares += deep @ deep",
         "squares += 0 * deep",
-        ("tests/circuits/test_ledger.py::test_path_bounds_hold_for_every_path_and_bite[12]",),
+        (
+            "tests/circuits/ledger/test_ledger.py::test_path_bounds_hold_for_every_path_and_bite[12]",
+        ),
     ),
     Mutant(
         "few_initial_weights_from_the_end_of_a_draw",
@@ -659,11 +669,11 @@ MUTANTS = (
     ),
     Mutant(
         "sources_counted_are_those_that_see",
-        "circuits/additive_heads.py",
+        "circuits/skip_trigrams/additive_heads.py",
         "_allowed(model, n_ctx).sum(axis=-1, keepdims=True)",
         "_allowed(model, n_ctx).sum(axis=-2)[..., None]",
         (
-            "tests/circuits/test_additive_heads.py::"
+            "tests/circuits/skip_trigrams/test_additive_heads.py::"
             "test_the_count_of_sources_is_the_denominator_where_scores_are_0",
         ),
     ),

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 
 from circuitax.projection import capacity, decoding, distortion, entries, laws, packings, tails
-from circuitax.projection.by_dimension import orthonormal_features
-from circuitax.projection.clouds import clustered_cloud
 from circuitax.projection.hadamard import padded_dim
 from circuitax.projection.maps import MapFamily, MapSpec, row_features
 from circuitax.projection.packing_bounds import capacity_bound, welch_bound
@@ -15,6 +13,8 @@ from circuitax.projection.pair_law import pair_products, pair_ratios
 from circuitax.projection.stream import empty_stream
 from circuitax.projection.tails import Tail
 from circuitax.projection.threshold import first_dim
+from experiments.directions.shared.by_dimension import orthonormal_features
+from experiments.directions.shared.clouds import clustered_cloud
 
 KEY = jax.random.key(0)
 POINTS = jnp.eye(4)

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.superposition.convention import Convention
+from circuitax.superposition.loss.convention import Convention
 from circuitax.training.losses import weighted_squared_error
 
 

@@ -11,7 +11,7 @@ from circuitax.kernel.activations import Activation
 from circuitax.kernel.toy import dense_forward, tied_forward
 from circuitax.kernel.weights import TiedWeights
 from circuitax.models.toy import ToyKind, ToySpec
-from circuitax.superposition.convention import Convention
+from circuitax.superposition.loss.convention import Convention
 from circuitax.training import ensemble
 from circuitax.training.ensemble import Plan, new_members
 from circuitax.training.evaluation import fresh_losses

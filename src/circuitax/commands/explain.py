@@ -15,7 +15,7 @@ from circuitax.lab.runs import ACCEPTED, named_runs, provenance
 if TYPE_CHECKING:  # --help does not wait for JAX
     from tokenizers import Tokenizer
 
-    from circuitax.circuits.explanation import Explanation
+    from circuitax.circuits.explain.explanation import Explanation
     from circuitax.kernel.model import Model
 
 HELP = """\
@@ -149,7 +149,7 @@ def _explained(opened: _Opened, options: argparse.Namespace) -> "Explanation":
     import jax
     import jax.numpy as jnp
 
-    from circuitax.circuits.explanation import explain
+    from circuitax.circuits.explain.explanation import explain
     from circuitax.data.byte_names import token_text
     from circuitax.kernel.run import run
 

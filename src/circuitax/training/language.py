@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from circuitax.circuits.in_context import token_losses
 from circuitax.data.windows import read_windows
 from circuitax.kernel.forward import batch_logits
 from circuitax.kernel.keys import at_index
+from circuitax.kernel.losses import token_losses
 from circuitax.kernel.model import Model
 from circuitax.kernel.tokens import behind_start
 from circuitax.training import ensemble

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from circuitax.kernel.checks import check_range
-from circuitax.superposition.convention import Convention
+from circuitax.superposition.loss.convention import Convention
 
 
 def weighted_squared_error(

@@ -15,7 +15,7 @@ from circuitax.kernel.toy import dense_forward
 from circuitax.kernel.uniforms import uniforms
 from circuitax.kernel.weights import DenseWeights, TiedWeights
 from circuitax.models.toy import ToyKind, ToySpec, init_weights
-from circuitax.superposition.convention import Convention
+from circuitax.superposition.loss.convention import Convention
 from circuitax.training.losses import weighted_squared_error
 from circuitax.training.sharding import split_samples
 

@@ -1,0 +1,212 @@
+"""How many nearly orthogonal directions fit: random, greedy, optimised, learned, and the bounds."""
+
+from dataclasses import dataclass, field
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from circuitax.kernel.keys import derive, member_keys
+from circuitax.kit.checks import require_at_least, require_in, require_increasing
+from circuitax.kit.measured_training import chunk_size, measured_training
+from circuitax.kit.memory import require_memory
+from circuitax.lab.lab import Lab
+from circuitax.models.toy import ToySpec
+from circuitax.projection.capacity import greedy_counts, optimised_counts, random_counts
+from circuitax.projection.coherence import coherence, unit_rows
+from circuitax.projection.decoding import crosstalk_failure, guaranteed_sparsity, recovery
+from circuitax.projection.laws import random_capacity
+from circuitax.projection.packing_bounds import (
+    capacity_bound,
+    coherence_bound,
+    greedy_exponent,
+    kabatiansky_levenshtein,
+    random_exponent,
+    welch_bound,
+)
+from circuitax.records.record import Record
+from circuitax.training.ensemble import Plan, advance, init, new_members
+from circuitax.training.optim import OptimSpec
+from circuitax.training.toy import ToyHyper, ToyProblem
+from experiments.directions.jl_capacity.feature_sets import learned_features, other_features
+
+BUDGET_SECONDS = 45
+PAPER_SECONDS = 4_000  # by its work against quick scale; not run
+KINDS = ("random", "learned", "optimised")
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Sizes of the sweep over dimensions, of the models, and of decoding.
+
+    Attributes:
+        epsilon: Largest overlap allowed, in (0, 1).
+        random_dims: Dimensions for random directions, at least five, increasing.
+        greedy_dims: For greedy packings, at least two, increasing.
+        optimised_dims: For optimised packings, at least five, increasing, each with a finite bound.
+        n_trials: Random sequences in each dimension, at least 10.
+        n_seeds: Packings and models of each size, at least 2.
+        n_candidates: Directions that greedy packing tries, at least 100.
+        n_steps: Steps of the packing optimiser, at least 10.
+        widths: Hidden neurons m of the models, each with ``4 m`` features, increasing, within the
+            largest of ``optimised_dims``.
+        density: Of the models' features, in (0, 1].
+        batch_size: Of the models, at least 1.
+        optim: How they are trained.
+        decode_dim: m of the decoding test, at least 2.
+        decode_features: N of it, at least 2.
+        max_active: Largest k, in [1, decode_features].
+        n_decode: Trials for each k and dictionary, at least 10.
+        n_dictionaries: Independent sets of directions to decode with, at least 2.
+    """
+
+    epsilon: float = 0.3
+    random_dims: tuple[int, ...] = (50, 80, 110, 140, 170, 200)
+    greedy_dims: tuple[int, ...] = (8, 12, 14, 20, 32, 48)
+    optimised_dims: tuple[int, ...] = (6, 7, 8, 10, 12, 14)
+    n_trials: int = 40
+    n_seeds: int = 4
+    n_candidates: int = 10_000
+    n_steps: int = 500
+    widths: tuple[int, ...] = (4, 8, 12)
+    density: float = 0.05
+    batch_size: int = 256
+    optim: OptimSpec = field(default_factory=lambda: OptimSpec(learning_rate=5e-3, steps=1500))
+    decode_dim: int = 128
+    decode_features: int = 512
+    max_active: int = 12
+    n_decode: int = 500
+    n_dictionaries: int = 16
+
+    def __post_init__(self) -> None:
+        require_in(self, "(0, 1)", "epsilon")
+        require_increasing(self, "random_dims", "optimised_dims", length=5)
+        require_increasing(self, "greedy_dims", length=2)
+        require_increasing(self, "widths", length=1)
+        require_at_least(self, 2, "random_dims", "greedy_dims", "optimised_dims")
+        largest = self.optimised_dims[-1]
+        if not np.isfinite(capacity_bound(largest, self.epsilon)):
+            raise ValueError(
+                f"optimised_dims={self.optimised_dims} must have a finite bound at "
+                f"epsilon={self.epsilon}: d below 3/epsilon² - 2"
+            )
+        require_in(self, f"[2, {largest}]", "widths", why="packings go no further")
+        require_at_least(self, 1, "batch_size")
+        require_at_least(self, 2, "n_seeds", "decode_dim", "decode_features", "n_dictionaries")
+        require_at_least(self, 10, "n_trials", "n_steps", "n_decode")
+        require_at_least(self, 100, "n_candidates")
+        require_in(self, "(0, 1]", "density")
+        require_in(self, "[1, decode_features]", "max_active")
+        numbers = self.decode_features * self.decode_dim
+        require_memory(self, numbers, "decode_features", "decode_dim")
+
+
+def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+    """Capacity against dimension; coherence of learned features; decoding of sparse features."""
+    eps = spec.epsilon
+    at = {name: derive(key, name) for name in ("random", "greedy", "optimised", "decode")}
+    random = lab.stage("random", random_counts, at["random"], spec.random_dims, eps, spec.n_trials)
+    greedy = lab.stage(
+        "greedy",
+        greedy_counts,
+        at["greedy"],
+        spec.greedy_dims,
+        eps,
+        spec.n_seeds,
+        spec.n_candidates,
+    )
+    optimised = lab.stage(
+        "optimised",
+        optimised_counts,
+        at["optimised"],
+        spec.optimised_dims,
+        eps,
+        spec.n_seeds,
+        spec.n_steps,
+    )
+    decoded = lab.stage("decode", _decode, spec, at["decode"])
+    table, represented = _features(spec, derive(key, "models"), lab)
+    sizes = [(4 * m, m) for m in spec.widths]
+    n_active = np.arange(1, spec.max_active + 1)
+    failure = [crosstalk_failure(spec.decode_features, spec.decode_dim, int(k)) for k in n_active]
+    bound = [capacity_bound(d, eps) for d in spec.optimised_dims]
+    data = xr.Dataset(
+        {
+            "random": (("random_dim", "trial"), random),
+            "random_law": ("random_dim", random_capacity(np.array(spec.random_dims), eps)),
+            "greedy": (("greedy_dim", "seed"), greedy),
+            "optimised": (("optimised_dim", "seed"), optimised),
+            "bound": ("optimised_dim", bound),
+            "coherence": (("kind", "measure", "width", "seed"), table),
+            "n_represented": (("width", "seed"), represented),
+            "coherence_bound": ("width", [float(coherence_bound(n, m)) for n, m in sizes]),
+            "welch": ("width", [float(welch_bound(n, m)) for n, m in sizes]),
+            "decoded": (("dictionary", "n_active"), decoded["exact"] / spec.n_decode),
+            "guaranteed": (
+                "dictionary",
+                [guaranteed_sparsity(float(largest)) for largest in decoded["coherence"]],
+            ),
+            "decoding_law": ("n_active", 1 - np.array(failure)),
+        },
+        coords={
+            "random_dim": list(spec.random_dims),
+            "greedy_dim": list(spec.greedy_dims),
+            "optimised_dim": list(spec.optimised_dims),
+            "width": list(spec.widths),
+            "kind": list(KINDS),
+            "measure": ["absolute", "signed", "mean_square"],
+            "n_active": n_active,
+        },
+        attrs={
+            "epsilon": eps,
+            "random_exponent": float(random_exponent(eps)),
+            "greedy_exponent": float(greedy_exponent(eps)),
+            "kabatiansky_levenshtein": float(kabatiansky_levenshtein(eps)),
+            "decode_dim": spec.decode_dim,
+            "decode_features": spec.decode_features,
+            "n_decode": spec.n_decode,
+        },
+    )
+    return Record(data=data)
+
+
+def _features(spec: Spec, key: jax.Array, lab: Lab) -> tuple[np.ndarray, np.ndarray]:
+    """Coherence [kind, measure, width, seed], and numbers of learned features [width, seed]."""
+    tables, represented = [], []
+    for m in spec.widths:
+        at = derive(key, f"width {m}")
+        learned, count = learned_features(_train(spec, m, derive(at, "train"), lab))
+        keys = member_keys(derive(at, "sets"), spec.n_seeds)
+        sizes = (m, max(spec.widths), 2 * spec.n_steps)
+        others = lab.stage(f"sets-{m}", other_features, keys, *sizes)
+        tables.append(np.array([others["random"], learned, others["optimised"]]))
+        represented.append(count)
+    return np.stack(tables, 2), np.stack(represented)
+
+
+def _train(spec: Spec, m: int, key: jax.Array, lab: Lab) -> jax.Array:
+    """W [seed, m, 4 m] of tied ReLU models with independent initialisation and data."""
+    n, steps = 4 * m, spec.optim.steps
+    every = chunk_size(steps, most=100)
+    plan = Plan(ToyProblem(ToySpec(n, m), batch_size=spec.batch_size), spec.optim, every)
+    hyper = ToyHyper(jnp.full((spec.n_seeds, n), spec.density), jnp.ones((spec.n_seeds, n)))
+    members = new_members(key, spec.optim.learning_rate, hyper)
+    state, train = init(plan, members), advance(plan, members)
+    return measured_training(lab, f"train-{m}", state, train, steps=steps, every=every).models.W
+
+
+def _decode(spec: Spec, key: jax.Array) -> dict[str, jax.Array]:
+    """Trials decoded without an error, ``[dictionary, k]``, for sets of random directions."""
+    k = jnp.arange(1, spec.max_active + 1)
+
+    def one(key: jax.Array) -> dict[str, jax.Array]:
+        normal = jax.random.normal(derive(key, "v"), (spec.decode_features, spec.decode_dim))
+        v = unit_rows(normal)
+        found = jax.lax.map(
+            lambda args: recovery(args[0], v, n_active=args[1], n_trials=spec.n_decode),
+            (member_keys(derive(key, "trials"), spec.max_active), k),
+        )
+        return {"exact": found.exact, "coherence": coherence(v).largest}
+
+    return jax.lax.map(one, member_keys(key, spec.n_dictionaries))

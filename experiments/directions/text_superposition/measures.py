@@ -1,0 +1,154 @@
+"""What a record of directions in real models says of each claim."""
+
+import numpy as np
+import xarray as xr
+
+from circuitax.records.claims import unmet_rest
+from circuitax.records.estimate import Estimate, exact, mean_estimate
+from circuitax.records.measured import Measured
+from circuitax.records.record import Record
+from experiments.directions.text_superposition.claims import CLAIMS
+from experiments.directions.text_superposition.levels import FEATURE, TAIL
+
+TOKENS = "smollm2 tokens"
+
+
+def measure(record: Record) -> Measured:
+    """What each claim names, of the models that were at hand."""
+    data, notes = record.data, record.notes
+    if notes["weights"] != "real":
+        why = f"weights={notes['weights']}: a small random model"
+        return Measured({}, {}, unmet_rest(CLAIMS, {}, why))
+    found = bounds(data)
+    if "ours" in notes["models"]:
+        found |= ours(data)
+    if "smollm2" in notes["models"]:
+        found |= smollm2(data)
+    if {"ours", "smollm2"} <= set(notes["models"]):
+        theirs, own = (_over_random(_of(data, name, "tokens"))[0] for name in ("smollm2", "ours"))
+        found["ours-nearer-random"] = mean_estimate(theirs / own)
+    if "features" in notes:
+        found |= features(data)
+    if "smollm2_features" in notes:
+        found |= smollm2_features(data)
+    not_run = unmet_rest(CLAIMS, found, f"no weights: {notes['missing']}")
+    if "features" not in notes:
+        of_features = [claim for claim in CLAIMS if claim.id.startswith("features-")]
+        not_run |= unmet_rest(of_features, found, "no weights of our text model in this run")
+    if not notes["missing"]:
+        theirs = [claim for claim in CLAIMS if claim.id.startswith("smollm2-features-")]
+        not_run |= unmet_rest(theirs, found, "no features of SmolLM2 in this run")
+    return Measured(found, {}, not_run)
+
+
+def bounds(data: xr.Dataset) -> dict[str, Estimate]:
+    """The two theorems, at the set that comes nearest to breaking them."""
+    return {
+        "real-welch": exact((data.mean_square / data.welch**2).min(), data.sizes["set"]),
+        "real-dims-bound": exact((data.dimensionality_sum / data.dim).max(), data.sizes["set"]),
+    }
+
+
+def smollm2(data: xr.Dataset) -> dict[str, Estimate]:
+    """Tokens and neurons of SmolLM2, and random directions of the shape of its embedding."""
+    tokens, centred = (
+        _of(data, "smollm2", "tokens", False),
+        _of(data, "smollm2", "tokens"),
+    )
+    law = data.law.sel(group=TOKENS, multiple=TAIL).item()
+    random = tokens["null_tail"].values[0] / law
+    found = {
+        "random-tail": mean_estimate(random),
+        "random-mean-square": mean_estimate((tokens.null_mean_square * tokens.dim).values[0]),
+        "smollm2-common": exact(tokens["mean"].values[0]),
+        "smollm2-centring": exact(tokens.mean_square.values[0] / centred.mean_square.values[0]),
+        "smollm2-tokens-above-random": mean_estimate(_over_random(centred)[0]),
+        "smollm2-tokens-tail": mean_estimate(_tail(centred)[0]),
+        "smollm2-tokens-largest": mean_estimate(centred.largest.values[0]),
+        "smollm2-tokens-dims": mean_estimate(
+            (tokens.dimensionality_sum / tokens.null_dimensionality_sum).values[0]
+        ),
+    }
+    for kind in ("read", "write"):
+        layers = _over_random(_of(data, "smollm2", kind))
+        found[f"smollm2-{kind}-random"] = mean_estimate(layers.mean(axis=0))
+    tails = _tail(_of(data, "smollm2", "write"))
+    return found | {"smollm2-write-tail": mean_estimate(tails.mean(axis=0))}
+
+
+def ours(data: xr.Dataset) -> dict[str, Estimate]:
+    """Tokens and neurons of our text model."""
+    read = _over_random(_of(data, "ours", "read"))
+    return {
+        "ours-tokens-above-random": mean_estimate(_over_random(_of(data, "ours", "tokens"))[0]),
+        "ours-read-above-random": mean_estimate(read[read.mean(axis=1).argmin()]),
+    }
+
+
+def features(data: xr.Dataset) -> dict[str, Estimate]:
+    """Features of our text model, dictionary by dictionary."""
+    each = _dictionaries(data, "ours")
+    over = _features_over_random(each)
+    tokens = _over_random(_of(data, "ours", "tokens"))[0].mean()
+    dims = data.dim.values[(data.model == "ours").values & (data.kind == "tokens").values][0]
+    used = (each.dimensionality_sum / dims).max()
+    return {
+        **_of_dictionaries(each, "features"),
+        "features-dims-bound": exact(used, each.sizes["seed"]),
+        "features-error": mean_estimate(each.error / each.components_error),
+        "features-dead": mean_estimate(each.dead),
+        "features-above-tokens": mean_estimate(over / tokens),
+        "features-agree": mean_estimate(each.agreement - each.null_agreement),
+    }
+
+
+def smollm2_features(data: xr.Dataset) -> dict[str, Estimate]:
+    """Features of SmolLM2, dictionary by dictionary."""
+    return _of_dictionaries(_dictionaries(data, "smollm2"), "smollm2-features")
+
+
+def _dictionaries(data: xr.Dataset, model: str) -> xr.Dataset:
+    """Arrays of the dictionaries of a model, without the ones that diverged."""
+    stem = f"{FEATURE[model]}_"
+    names = [str(name) for name in data.variables if str(name).startswith(stem)]
+    each = data[names].rename({name: name.removeprefix(stem) for name in names})
+    return each.isel(seed=np.flatnonzero(np.isfinite(each.error.values)))
+
+
+def _of_dictionaries(each: xr.Dataset, name: str) -> dict[str, Estimate]:
+    """What is claimed of the features of every model."""
+    # The null as it is: what is taken off a random set is no more than its own error.
+    null = each.sel(centred=False)
+    tail = each.sel(centred=True)["tail"] / null.null_tail
+    used = null.dimensionality_sum / null.null_dimensionality_sum
+    welch = (each.mean_square / each.welch**2).min()
+    return {
+        f"{name}-welch": exact(welch, each.sizes["seed"]),
+        f"{name}-above-random": mean_estimate(_features_over_random(each)),
+        f"{name}-tail": mean_estimate(tail),
+        f"{name}-dims": mean_estimate(used),
+    }
+
+
+def _features_over_random(each: xr.Dataset) -> np.ndarray:
+    """Mean square overlap of each dictionary, centred, over that of a random one."""
+    null = each.null_mean_square.sel(centred=False)
+    ratio: np.ndarray = (each.mean_square.sel(centred=True) / null).values
+    return ratio
+
+
+def _of(data: xr.Dataset, model: str, kind: str, centred: bool = True) -> xr.Dataset:
+    chosen = (data.model == model).values & (data.kind == kind).values
+    return data.isel(set=np.flatnonzero(chosen)).sel(centred=centred)
+
+
+def _over_random(sets: xr.Dataset) -> np.ndarray:
+    """Mean square overlap of each set over that of each random one, ``[set, draw]``."""
+    ratio: np.ndarray = (sets.mean_square / sets.null_mean_square).transpose("set", "draw").values
+    return ratio
+
+
+def _tail(sets: xr.Dataset) -> np.ndarray:
+    """Share of pairs above the tail's threshold over that of random directions, ``[set, draw]``."""
+    ratio: np.ndarray = (sets["tail"] / sets["null_tail"]).transpose("set", "draw").values
+    return ratio

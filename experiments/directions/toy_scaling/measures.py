@@ -1,0 +1,86 @@
+"""What a record of scaling with width says of each claim."""
+
+import numpy as np
+import xarray as xr
+
+from circuitax.records.claims import unmet_rest
+from circuitax.records.estimate import Estimate, exact, mean_estimate
+from circuitax.records.measured import Measured
+from circuitax.records.record import Record
+from experiments.directions.toy_scaling.claims import CLAIMS, STRONG, WEAK
+
+REPRESENTED = 0.5
+BETWEEN = (0.3, 0.6)
+ARMS = ((0.0, STRONG), (1.0, STRONG), (2.0, STRONG), (1.0, WEAK), (1.5, WEAK), (2.0, WEAK))
+
+
+def measure(record: Record) -> Measured:
+    """The measured value of every claim that this run can settle, and why it cannot the others."""
+    data = record.data
+    arms = set(zip(data.alpha.values.tolist(), data.decay.values.tolist(), strict=True))
+    found: dict[str, Estimate] = {}
+    if arms.issuperset(ARMS) and data.sizes["width"] > 2 and bool(data.alive.all()):
+        found = _exponents(data) | _norms(data) | _overlaps(data)
+    reason = "this run has other arms or fewer widths, or networks that diverged"
+    return Measured(found, {}, unmet_rest(CLAIMS, found, reason))
+
+
+def arm(data: xr.Dataset, alpha: float, decay: float) -> xr.Dataset:
+    """The runs of one law of frequencies and one decay."""
+    (at,) = np.flatnonzero((data.alpha.values == alpha) & (data.decay.values == decay))
+    return data.isel(arm=int(at))
+
+
+def exponent(width: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """How fast values fall: minus the slope of their log over log width, ``[..., width]``."""
+    at = np.log(width) - np.log(width).mean()
+    return -(np.log(values) @ at) / (at @ at)
+
+
+def represented(data: xr.Dataset) -> xr.DataArray:
+    """How many features have a norm above 1/2."""
+    return (data.norm > REPRESENTED).sum("feature")
+
+
+def _exponents(data: xr.Dataset) -> dict[str, Estimate]:
+    width = data.width.values
+    found = {}
+    for name, alpha in (("flat", 0.0), ("power", 1.0), ("skewed", 2.0)):
+        loss = arm(data, alpha, STRONG).loss.transpose("seed", "width").values
+        found[f"scaling-strong-{name}"] = mean_estimate(exponent(width, loss))
+    for name, alpha in (("1.5", 1.5), ("2", 2.0)):
+        weak = arm(data, alpha, WEAK)
+        fitted = exponent(width, weak.loss.transpose("seed", "width").values)
+        tail = exponent(width, weak.ignored.values)
+        found[f"scaling-weak-tail-{name}"] = mean_estimate(fitted - tail)
+    found["scaling-weak"] = mean_estimate(fitted)
+    unlearned = (weak.density * (weak.norm <= REPRESENTED)).sum("feature")
+    found["scaling-weak-loss"] = mean_estimate((weak.loss / (4 / 3 * unlearned)).mean("width"))
+    return found
+
+
+def _norms(data: xr.Dataset) -> dict[str, Estimate]:
+    strong, weak = (arm(data, 1.0, decay) for decay in (STRONG, WEAK))
+    n, smallest = data.sizes["feature"], int(data.width[0])
+    share = [represented(one).mean("width") / n for one in (strong, weak)]
+    levers = data.isel(arm=np.flatnonzero(data.alpha.values == 1.0))
+    between = (levers.norm > BETWEEN[0]) & (levers.norm < BETWEEN[1])
+    long = (strong.norm.sel(width=smallest) > 1).sum("feature")
+    return {
+        "scaling-represented-strong": mean_estimate(share[0]),
+        "scaling-represented-weak": mean_estimate((represented(weak) / weak.width).mean("width")),
+        "scaling-lever": mean_estimate(share[0] - share[1]),
+        "scaling-bimodal": mean_estimate(between.mean(["width", "arm", "feature"])),
+        "scaling-long": mean_estimate(long / (smallest**2 / 2)),
+    }
+
+
+def _overlaps(data: xr.Dataset) -> dict[str, Estimate]:
+    flat = arm(data, 0.0, STRONG)
+    overlap = flat.overlap.transpose("seed", "width").values
+    bound = (data.welch / data.overlap).max()
+    return {
+        "scaling-overlap": mean_estimate(exponent(data.width.values, overlap)),
+        "scaling-welch": exact(bound, data.sizes["seed"]),
+        "scaling-tight": mean_estimate((flat.overlap / flat.welch).mean("width")),
+    }

@@ -1,0 +1,80 @@
+"""Toy models of any width on features of unequal frequency, as studied for scaling laws."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key
+
+from circuitax.kernel.activations import Activation
+from circuitax.kernel.features import feature_columns
+from circuitax.kernel.keys import at_index, derive
+from circuitax.kernel.uniforms import uniforms
+from circuitax.kernel.weights import TiedWeights
+from circuitax.superposition.loss.convention import Convention
+from circuitax.training.losses import weighted_squared_error
+from circuitax.training.toy import tied_columns
+from experiments.directions.toy_scaling.decay import signed_decay
+
+HIGHEST_VALUE = 2.0
+"""Values are uniform on [0, 2], so that their mean square is 4/3."""
+
+
+class ScalingHyper(NamedTuple):
+    """What may differ between members of one compiled ensemble."""
+
+    density: Float[Array, "*member n_features"]
+    """p_i = P(feature i is on), in [0, 1]."""
+    decay: Float[Array, "*member"]
+    """γ of `decay.signed_decay`, for W alone."""
+
+
+@dataclass(frozen=True)
+class ScalingToy:
+    """``relu(W^T W x + b)`` that gives back rare features with values in [0, 2]; sum loss.
+
+    Attributes:
+        n_features: n, at least 1.
+        n_hidden: The width m, at least 1.
+        batch_size: Fresh samples in each step, at least 1.
+
+    Raises:
+        ValueError: If a field is less than 1.
+
+    Source: Liu, Liu and Gore 2025 (arXiv 2505.10465), toy model.
+    Differs: the published code multiplies the mean over features by 100.
+    """
+
+    n_features: int
+    n_hidden: int
+    batch_size: int = 2048
+
+    def __post_init__(self) -> None:
+        for field in ("n_features", "n_hidden", "batch_size"):
+            value = getattr(self, field)
+            if value < 1:
+                raise ValueError(f"{field}={value} must be at least 1")
+
+    def init(self, key: Key[Array, ""], hyper: ScalingHyper) -> TiedWeights:
+        """``W ~ N(0, 1/m)``, ``b ~ N(0, 1)``."""
+        shape = (self.n_hidden, self.n_features)
+        W = jax.random.normal(derive(key, "W"), shape, float) / jnp.sqrt(self.n_hidden)
+        return TiedWeights(W, jax.random.normal(derive(key, "b"), shape[1:], float))
+
+    def batch(self, key: Key[Array, ""], step: Int[Array, ""]) -> Float[Array, "n_features batch"]:
+        """One uniform for each feature and sample."""
+        return uniforms(at_index(key, step), (self.n_features, self.batch_size))
+
+    def loss(
+        self, params: TiedWeights, batch: Float[Array, "n_features batch"], hyper: ScalingHyper
+    ) -> Float[Array, ""]:
+        """Squared error, summed over features."""
+        x = HIGHEST_VALUE * feature_columns(batch, hyper.density, signed=False)
+        output = tied_columns(params, x, Activation.relu)
+        importance = jnp.ones(self.n_features)
+        return weighted_squared_error(x, output, importance, Convention.sum, feature_axis=0)
+
+    def decay(self, params: TiedWeights, hyper: ScalingHyper) -> TiedWeights:
+        """The decay of W; biases have none."""
+        return TiedWeights(signed_decay(params.W, hyper.decay), jnp.zeros_like(params.b))

@@ -1,0 +1,97 @@
+"""How the record of head roles settles its claims."""
+
+import numpy as np
+import xarray as xr
+
+from circuitax.records.estimate import (
+    Estimate,
+    exact,
+    mean_estimate,
+    mean_estimates,
+    share_estimate,
+)
+from circuitax.records.measured import Measured
+from circuitax.records.members import members_where
+from circuitax.records.record import Record
+from experiments.induction.head_roles.claims import CLAIMS, FULL
+from experiments.induction.shared.head_roles import FOUND, INDUCTION, PREVIOUS
+
+
+def measure(record: Record) -> Measured:
+    """Measured values over the seeds that have the circuit, and over the full transformers."""
+    members = members_where(record.data, "has_induction")
+    full = members_where(record.data, "full_alive")
+    measured: dict[str, Estimate] = {}
+    unmet: dict[str, str] = {}
+    if members.sizes["member"] < 2:
+        why = f"only {members.sizes['member']} seeds have an induction head"
+        unmet |= {claim.id: why for claim in CLAIMS if claim.selection == FOUND}
+    else:
+        measured |= _circuits(members)
+    if not full.sizes["full_member"]:
+        why = "every full transformer has diverged"
+        unmet |= {claim.id: why for claim in CLAIMS if claim.selection == FULL}
+    else:
+        measured |= _components(full)
+    return Measured(measured, unmet)
+
+
+def _circuits(members: xr.Dataset) -> dict[str, Estimate]:
+    """What is measured of seeds with an induction head."""
+    previous, induction = members.previous_head, members.induction_head
+    routes = members.routes.isel(writer=previous)
+    before = members.stream.sel(place="into layer 1")
+    swapped = members.swapped.values
+    at, behind = (before.isel(position=swapped + k).sum("position") for k in (0, 1))
+    z = members.overlap_z.isel(writer=previous, reader=induction)
+    samples = {
+        "previous-through-keys": routes.sel(route="K") / routes.sel(route="all"),
+        "patching-moves": behind / (behind + at),
+        "overlap-keys": z.sel(kind="K"),
+        "overlap-Q": z.sel(kind="Q"),
+        "overlap-V": z.sel(kind="V"),
+        "moves-name": members.moves_name.isel(layer=1, head=induction),
+        "virtual-size": members.virtual.isel(writer=previous, reader=induction),
+    }
+    return mean_estimates(samples) | {
+        "edge-largest": share_estimate(_largest_joins(members)),
+        "direct-largest": share_estimate(_induction_adds_most(members)),
+    }
+
+
+def _components(full: xr.Dataset) -> dict[str, Estimate]:
+    """What is measured of full transformers."""
+    lost = full.nats_lost
+    aligned = full.alignment_full.min("cell") - full.alignment_full_at_init.min("cell")
+    return {
+        "components-close": exact(full.remainder_full.max()),
+        "norm-costs": mean_estimate(full.norm_price),
+        "norm-absorbed": mean_estimate(full.norm_price / (full.full_uniform - full.loss)),
+        "memory-writes-against": mean_estimate(aligned),
+        "bandwidth-reused": mean_estimate(full.bandwidth_reused - full.bandwidth_null),
+        "bandwidth-effective": mean_estimate(full.bandwidth_effective),
+        "zero-above-mean": mean_estimate(
+            (lost.sel(replaced="zero") - lost.sel(replaced="mean")).mean("cell")
+        ),
+    }
+
+
+def _largest_joins(members: xr.Dataset) -> xr.DataArray:
+    """Whether the largest single edge ends at a key of an induction head, from where it should."""
+    role = members.role.drop_vars("head")
+    writes = role.isel(layer=0, drop=True).rename(head="writer") == PREVIOUS
+    reads = role.isel(layer=1, drop=True).rename(head="reader") == INDUCTION
+    joined = members.edges.sel(kind="K").where(writes & reads).max(["writer", "reader"])
+    largest = np.maximum(
+        members.edges.max(["writer", "kind", "reader"]),
+        members.routes.sel(route="direct").max("writer"),
+    )
+    return joined == largest
+
+
+def _induction_adds_most(members: xr.Dataset) -> xr.DataArray:
+    """Whether, of all components, an induction head has the largest direct effect."""
+    heads = [f"head 1.{head}" for head in members["head"].values]
+    inducing = members.role.isel(layer=1, drop=True) == INDUCTION
+    inducing = inducing.rename(head="component").assign_coords(component=heads)
+    return members.direct.where(inducing).max("component") == members.direct.max("component")

@@ -1,0 +1,152 @@
+"""Pairs of texts that differ in what follows what, and what patching one into the other shows."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key
+
+from circuitax.circuits.interventions.patching import ablate, each_component, patch_stream
+from circuitax.circuits.interventions.path_patching import Edges, patch_paths
+from circuitax.circuits.paths.attribution import attribute, attribute_sources
+from circuitax.circuits.paths.components import components_of, stacked
+from circuitax.circuits.paths.frozen import frozen_model, head_writes
+from circuitax.circuits.paths.read_out import logits_of, token_directions
+from circuitax.circuits.paths.virtual_heads import virtual_sizes
+from circuitax.circuits.weights.heads import token_ov
+from circuitax.circuits.weights.roles import name_moving
+from circuitax.kernel.forward import forward
+from circuitax.kernel.linalg import norm, safe_divide
+from circuitax.kernel.model import Model
+from circuitax.kernel.run import Run, run
+from experiments.induction.head_roles.readings import centred
+
+# Readers of a first-layer head taken together: all queries, keys, values; the logits; everything.
+ROUTES = ("Q", "K", "V", "direct", "all")
+
+
+class Pairs(NamedTuple):
+    """``… a b … z d … a`` and ``… z b … a d … a``: induction continues with b, and with d."""
+
+    clean: Int[Array, "pair n_ctx"]
+    corrupted: Int[Array, "pair n_ctx"]
+    answer: Int[Array, " pair"]
+    """b."""
+    wrong: Int[Array, " pair"]
+    """d."""
+
+
+def swapped_places(period: int) -> tuple[int, int]:
+    """Where a and z stand in the first copy; b and d follow.
+
+    Raises:
+        ValueError: If the period leaves no room for them.
+    """
+    if period < 6:
+        raise ValueError(f"period={period} must be at least 6: a b and z d stand apart in it")
+    return period // 3, 2 * period // 3
+
+
+def swapped_pairs(key: Key[Array, ""], n_pairs: int, d_vocab: int, period: int) -> Pairs:
+    """Random distinct tokens, repeated until a comes again; corrupted by a swap of a and z.
+
+    The swap keeps the set of tokens, and the second copy: it changes what a was followed by.
+    """
+    a, z = swapped_places(period)
+    block = jnp.argsort(jax.random.uniform(key, (n_pairs, d_vocab)), axis=1)[:, :period]
+    clean = jnp.concatenate([block, block[:, : a + 1]], axis=1)
+    corrupted = clean.at[:, a].set(block[:, z]).at[:, z].set(block[:, a])
+    return Pairs(clean, corrupted, block[:, a + 1], block[:, z + 1])
+
+
+def of_pairs(model: Model, pairs: Pairs, places: tuple[int, int]) -> dict[str, Array]:
+    """All that is measured on pairs, of a model of two layers; the metric is b's lead over d.
+
+    Patches put parts of the clean run into the corrupted one, ``resampled`` does the reverse; both
+    are means over pairs on the scale where the corrupted run is 0 and the clean one 1. ``direct``
+    and ``sources`` are logits of the clean run.
+    """
+    ov = token_ov(model)
+    cells = each_component(model)
+    names = jnp.zeros(pairs.clean.shape[1], bool).at[jnp.array(places) + 1].set(True)
+
+    def one(pair: Pairs) -> dict[str, Array]:
+        def lead(logits: Array) -> Array:
+            return logits[-1, pair.answer] - logits[-1, pair.wrong]
+
+        clean = run(model, pair.clean, outputs=True)
+        corrupted = run(model, pair.corrupted, outputs=True)
+        other = components_of(corrupted)
+        resampled = ablate(model, pair.clean, cells, lead, replacement=other)
+        single, routes = path_leads(clean, corrupted, pair)
+        return {
+            "clean": lead(clean.logits),
+            "corrupted": lead(corrupted.logits),
+            "stream": patch_stream(model, pair.corrupted, clean.trace, lead),
+            "edges": single,
+            "routes": routes,
+            "resampled": resampled.reshape(cells.heads.shape[1:]),
+            "moves_name": name_moving(clean.trace.patterns, ov, pair.clean, names).score,
+            **_direct(clean, pair),
+        }
+
+    found = jax.tree.map(lambda x: x.mean(axis=0), jax.lax.map(one, pairs))
+    floor = found["corrupted"]
+    for name in ("stream", "edges", "routes", "resampled"):
+        whole = jnp.broadcast_to(found["clean"] - floor, found[name].shape)
+        found[name] = safe_divide(found[name] - floor, whole)
+    return found
+
+
+def edge_cells(n_heads: int) -> Edges:
+    """Readers of the first layer of two: each Q, K and V of each head alone, then `ROUTES`."""
+    kinds, heads = jnp.eye(3), jnp.eye(n_heads)
+    single = jnp.einsum("ck,rh->crkh", kinds, heads).reshape(-1, 3, n_heads)
+    each_kind = jnp.repeat(kinds[:, :, None], n_heads, axis=2)
+    none = jnp.zeros((1, 3, n_heads))
+    second = jnp.concatenate([single, each_kind, none, none + 1])
+    masks = jnp.stack([jnp.zeros_like(second), second], axis=2)
+    logits = jnp.zeros(second.shape[0]).at[-2:].set(1)
+    return Edges(masks[:, 0], masks[:, 1], masks[:, 2], logits)
+
+
+def path_leads(
+    clean: Run, corrupted: Run, pair: Pairs
+) -> tuple[Float[Array, "writer kind reader"], Float[Array, "writer route"]]:
+    """b's lead when one reader (or one `ROUTES` of them) sees a first-layer head as it was clean.
+
+    Raises:
+        ValueError: If the runs were made without ``outputs``.
+    """
+    good, bad = clean.trace.head_outputs, corrupted.trace.head_outputs
+    if good is None or bad is None:
+        raise ValueError("run.trace.head_outputs is None: make the runs with outputs=True")
+    n_heads = good.shape[1]
+
+    def lead(change: Array, edges: Edges) -> Array:
+        logits = forward(corrupted.model, pair.corrupted, patch_paths(corrupted, change, edges))[0]
+        return logits[-1, pair.answer] - logits[-1, pair.wrong]
+
+    change = good[0] - bad[0]
+    found = jax.vmap(jax.vmap(lead, (None, 0)), (0, None))(change, edge_cells(n_heads))
+    single, routes = found[:, : 3 * n_heads], found[:, 3 * n_heads :]
+    return single.reshape(n_heads, 3, n_heads), routes
+
+
+def _direct(clean: Run, pair: Pairs) -> dict[str, Array]:
+    """What adds to the lead without passing another head: by component, head, source, pair."""
+    n_ctx = pair.clean.shape[0]
+    frozen = frozen_model(clean)
+    chosen, against = jnp.full(n_ctx, pair.answer), jnp.full(n_ctx, pair.wrong)
+    split = attribute(clean, chosen, against)
+    directions = token_directions(frozen.read_out, chosen, against)
+    sources = attribute_sources(clean, directions)
+    seen = centred(frozen)
+    alone = norm(logits_of(head_writes(seen, 1, seen.embedding), seen.read_out))[:, -1]
+    virtual = virtual_sizes(seen, 0, 1)[..., -1]
+    return {
+        "direct": stacked(split.parts)[:, -1],
+        "sources": sources[:, :, -1],
+        "virtual": safe_divide(virtual, jnp.broadcast_to(alone, virtual.shape)),
+        "remainder": jnp.abs(split.remainder).max() / jnp.abs(clean.logits).max(),
+    }

@@ -1,0 +1,248 @@
+"""Induction heads of models of several depths and widths, on repeated random tokens.
+
+The induction-heads paper compares models of many sizes. Here are three widths of two layers, more
+depths of one width, and two layers with MLPs: the layer in which heads form, whether the same heads
+copy and match by what weights say and by what they do, what the phase change does to single tokens,
+and whether the smaller models, slower before it, are faster after it.
+"""
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from circuitax.kernel.losses import token_losses
+from jaxtyping import Array
+
+from circuitax.circuits.attention.copying import copying_test
+from circuitax.circuits.attention.induction_scores import induction_scores
+from circuitax.circuits.interventions.patching import ablate, each_component
+from circuitax.circuits.losses.phase_change import steepest_stretch
+from circuitax.circuits.weights.heads import token_ov
+from circuitax.circuits.weights.spectra import composed_keys, copying_score, same_matching
+from circuitax.data.repeated import RepeatedSource
+from circuitax.kernel.forward import forward
+from circuitax.kernel.keys import derive
+from circuitax.kernel.model import Model
+from circuitax.kernel.run import run as forward_run
+from circuitax.kernel.spec import TransformerSpec
+from circuitax.kernel.spectrum import trace
+from circuitax.kit.checks import require_at_least, require_divides, require_readable
+from circuitax.kit.language_arm import language_arm
+from circuitax.kit.measured_training import Trained
+from circuitax.kit.members import each_member
+from circuitax.kit.ragged import stack_named
+from circuitax.lab.lab import Lab
+from circuitax.records.record import Record
+from circuitax.training.language import text_losses
+from circuitax.training.optim import OptimSpec
+
+BUDGET_SECONDS = 60
+EVENING_SECONDS = 720  # by its work against quick scale; not run
+PAPER_SECONDS = 9_000  # by its work against quick scale; not run
+# Units of an MLP for each dimension of the stream.
+MLP_WIDTH = 4
+HEADS = (
+    "prefix",
+    "previous",
+    "copying",
+    "raised",
+    "eigenvalues",
+    "matching",
+    "qk_trace",
+    "before_after",
+)
+CURVES = ("loss", "in_context", "on_repeat", "on_break")
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One recipe for all sizes.
+
+    Attributes:
+        model: Sizes; width and layers are set by each arm.
+        widths: d_model of the arms of two layers, increasing, each a multiple of the heads.
+        depths: Layers of the arms of the second width, above two, increasing.
+        mlp_depths: Layers of the arms with MLPs, of the second width, increasing.
+        task: Texts to train on; those to measure on have the same sizes and distinct symbols.
+        optim: Optimizer.
+        seeds: Members of each arm, each with its own initialisation and data.
+        measure_every: Steps between two measurements; must divide ``optim.steps``.
+        texts: Texts to measure on.
+    """
+
+    model: TransformerSpec = field(default_factory=TransformerSpec)
+    widths: tuple[int, ...] = (16, 32, 64)
+    depths: tuple[int, ...] = (3, 4)
+    mlp_depths: tuple[int, ...] = ()
+    task: RepeatedSource = field(default_factory=RepeatedSource)
+    optim: OptimSpec = field(default_factory=OptimSpec)
+    seeds: int = 8
+    measure_every: int = 20
+    texts: int = 32
+
+    def __post_init__(self) -> None:
+        require_at_least(self, 1, "seeds", "texts", "widths", "mlp_depths")
+        require_at_least(self, 3, "depths")
+        require_divides(self, "measure_every", "optim.steps")
+        require_readable(self.model, d_vocab=self.task.d_vocab, length=self.task.length)
+        if len(self.widths) < 2:
+            raise ValueError(f"widths={self.widths} must be two or more: depths take the second")
+        if self.task.max_period >= self.task.d_vocab:
+            raise ValueError(
+                f"task.max_period={self.task.max_period} must be below d_vocab="
+                f"{self.task.d_vocab}: a symbol must be left that breaks the repeat"
+            )
+        replace(self.task, distinct=True)
+
+    def arms(self) -> dict[str, TransformerSpec]:
+        """Sizes of each arm, by name."""
+        shapes = [(2, width) for width in self.widths]
+        shapes += [(depth, self.widths[1]) for depth in self.depths]
+        bare = {
+            f"{layers} layers, {width} wide": replace(self.model, n_layers=layers, d_model=width)
+            for layers, width in shapes
+        }
+        width = self.widths[1]
+        sizes = replace(self.model, d_model=width, d_mlp=MLP_WIDTH * width)
+        return bare | {
+            f"{layers} layers, {width} wide, MLPs": replace(sizes, n_layers=layers)
+            for layers in self.mlp_depths
+        }
+
+
+def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+    """Train every size, follow its curves, and read its heads at the end."""
+    exam = replace(spec.task, batch=spec.texts, distinct=True)(derive(key, "evaluation"))
+    examine = each_member(partial(measure, task=spec.task), exam)
+    found, divergences = {}, {}
+    for arm, sizes in spec.arms().items():
+        name = f"layers-{sizes.n_layers}-width-{sizes.d_model}" + "-mlp" * (sizes.d_mlp is not None)
+        trained = language_arm(
+            lab,
+            name,
+            derive(key, arm),
+            sizes,
+            spec.task,
+            spec.optim,
+            seeds=spec.seeds,
+            every=spec.measure_every,
+            measure=examine,
+        )
+        change = _change(spec, trained)
+        read = jax.jit(jax.vmap(read_heads, (0, 0, None)))
+        at_end = lab.stage(f"{name}-heads", read, trained.models, change.pop("token_change"), exam)
+        curves = {curve: trained.curves[curve] for curve in CURVES}
+        found[arm] = curves | change | dict(at_end) | {"alive": trained.alive}
+        divergences[arm] = trained.divergence
+    return Record(
+        data=_dataset(spec, trained.steps, found),
+        notes={"divergence": divergences, "period": spec.task.max_period},
+    )
+
+
+def measure(model: Model, texts: Array, task: RepeatedSource) -> dict[str, Array]:
+    """Losses of one member: on average, by context, and on a last token that breaks the repeat."""
+    losses = text_losses(model, texts)
+    by_position = losses.mean(axis=0)
+    early, late = by_position[: task.min_period - 1], by_position[task.max_period :]
+    return {
+        "loss": losses.mean(),
+        "in_context": late.mean() - early.mean(),
+        "token_loss": losses,
+        "on_repeat": losses[:, -1].mean(),
+        "on_break": text_losses(model, broken(texts, model.d_vocab))[:, -1].mean(),
+    }
+
+
+def broken(texts: Array, d_vocab: int) -> Array:
+    """The texts with a symbol in the last place that none of their other places has."""
+    counts = jax.vmap(lambda text: jnp.bincount(text, length=d_vocab))(texts)
+    return texts.at[:, -1].set(jnp.argmin(counts, axis=-1))
+
+
+def _change(spec: Spec, trained: Trained) -> dict[str, np.ndarray]:
+    """Where each member's phase change lies, and what it does to the loss on every token."""
+    steps, stretch = trained.steps, spec.optim.steps / 6
+    curve = np.moveaxis(trained.curves["in_context"], 0, -1)
+    jump = steepest_stretch(jnp.asarray(steps), jnp.asarray(curve), stretch)
+    start = np.asarray(jump.start)
+    losses = trained.curves["token_loss"]
+    at = [np.abs(steps[:, None] - (start + shift)).argmin(axis=0) for shift in (0, stretch)]
+    members = np.arange(len(start))
+    change = losses[at[1], members] - losses[at[0], members]
+    fall = np.asarray(jump.fall)
+    return {"jump": fall, "jump_start": start, "jump_end": start + stretch, "token_change": change}
+
+
+def read_heads(model: Model, token_change: Array, texts: Array) -> dict[str, Array]:
+    """Scores of every head of one member, from runs and from weights, ``[layer, head]``.
+
+    ``before_after`` is the paper's attribution: how far removing a head, with patterns held,
+    changes the losses on single tokens along what the phase change did to them.
+    """
+    scores = induction_scores(model, texts)
+    copying = jax.vmap(lambda text: copying_test(forward_run(model, text, outputs=True)))(texts)
+    matching, weighted = _composed(model, scores.previous)
+    cells = each_component(model)
+
+    def one(text: Array) -> Array:
+        pattern = forward(model, text)[1]
+        return ablate(
+            model, text, cells, lambda logits: token_losses(logits, text), preserved=pattern
+        )
+
+    lost = jax.vmap(one)(texts)[:, : scores.prefix.size] - text_losses(model, texts)[:, None]
+    direction = token_change / jnp.sqrt(jnp.sum(token_change**2))
+    along = jnp.einsum("tcp,tp->c", lost, direction)
+    return {
+        "prefix": scores.prefix,
+        "previous": scores.previous,
+        "copying": copying.cosine.mean(axis=0),
+        "raised": copying.raised.mean(axis=0),
+        "eigenvalues": copying_score(token_ov(model)),
+        "matching": matching,
+        "qk_trace": weighted,
+        "before_after": along.reshape(scores.prefix.shape),
+    }
+
+
+def _composed(model: Model, previous: Array) -> tuple[Array, Array]:
+    """What heads match through the keys of earlier ones, ``[layer, head]``, NaN in the first layer.
+
+    First the eigenvalue score through the earlier head that looks most at the previous token, then
+    the trace of the circuits through all earlier heads, weighted by their previous-token scores.
+    """
+    nothing = jnp.full(model.n_heads, jnp.nan)
+    matching, weighted = [nothing], [nothing]
+    for reader in range(1, model.n_layers):
+        writers = [(layer, head) for layer in range(reader) for head in range(model.n_heads)]
+        found = [same_matching(*composed_keys(model, writer, reader)) for writer in writers]
+        looks = previous[:reader].ravel()
+        traces = jnp.stack([trace(circuit) for circuit, _ in found])
+        matching.append(jnp.stack([score for _, score in found])[jnp.argmax(looks)])
+        weighted.append(looks @ traces)
+    return jnp.stack(matching), jnp.stack(weighted)
+
+
+def _dataset(spec: Spec, steps: np.ndarray, found: dict[str, dict[str, Any]]) -> "xr.Dataset":
+    # One array of all arms; those with fewer layers get NaN for the layers they lack.
+    stack = partial(stack_named, found.values())
+    each_arm = ("arm", "member")
+    sizes = spec.arms().values()
+    return xr.Dataset(
+        {name: (("arm", "step", "member"), stack(name)) for name in CURVES}
+        | {name: ((*each_arm, "layer", "head"), stack(name, -2)) for name in HEADS}
+        | {name: (each_arm, stack(name)) for name in ("jump", "jump_start", "jump_end", "alive")}
+        | {"uniform": np.log(spec.model.d_vocab)},
+        coords={
+            "arm": list(found),
+            "step": steps,
+            "n_layers": ("arm", [each.n_layers for each in sizes]),
+            "d_model": ("arm", [each.d_model for each in sizes]),
+            "d_mlp": ("arm", [each.d_mlp or 0 for each in sizes]),
+        },
+    )

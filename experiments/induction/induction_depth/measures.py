@@ -1,0 +1,188 @@
+"""How the record of several sizes settles its claims."""
+
+import numpy as np
+import xarray as xr
+from scipy import stats
+
+from circuitax.records.claims import unmet_rest
+from circuitax.records.difference import difference_estimate
+from circuitax.records.estimate import Estimate, mean_estimate, share_estimate
+from circuitax.records.measured import Measured
+from circuitax.records.members import members_where
+from circuitax.records.record import Record
+from circuitax.records.resampled import resampled_estimate
+from experiments.induction.induction_depth.claims import CLAIMS
+from experiments.induction.shared.head_roles import PREFIX_SCORE
+
+# A seed has a phase change if context comes to save a nat within a sixth of its training.
+JUMP_NATS = 1.0
+# A head below this matches no prefixes; a dozen tokens back, chance is below a tenth.
+NO_MATCH = 0.2
+
+
+def measure(record: Record) -> Measured:
+    """The measured value of every claim; absent are those whose heads formed in too few seeds."""
+    data = record.data
+    bare, lives = has_no_mlps(data), data.alive.any("member").values
+    arms, mlps = (
+        [members_where(data.sel(arm=arm)) for arm in data.arm.values[chosen & lives]]
+        for chosen in (bare, ~bare)
+    )
+    by_layers = {n: [part for part in arms if int(part.n_layers) == n] for n in range(2, 7)}
+    by_width = {str(part.arm.item()): part for part in by_layers[2]}
+    narrow, second, wide = (by_width.get(widths_of(data)[i]) for i in (0, 1, -1))
+    deep = [*by_layers[3], *by_layers[4]]
+    deeper, with_mlps = [*by_layers[5], *by_layers[6]], [p for p in mlps if int(p.n_layers) == 2]
+    found: dict[str, Estimate] = {}
+    for part in (*deep, *deeper):
+        best = part.prefix.stack(each=("layer", "head")).dropna("each")
+        formed = (best.max("each") >= PREFIX_SCORE).values
+        at = best.layer.values[best.argmax("each").values][formed]
+        if formed.any():
+            last = int(part.n_layers) - 1
+            found[f"depth-last-{last + 1}"] = share_estimate(at == last)
+    found |= _of_heads(deep) | _of_mlps(with_mlps)
+    for name, parts in (("depth-change", deep), ("depth-change-deeper", deeper)):
+        if parts:
+            jumps = np.concatenate([part.jump.values for part in parts])
+            found[name] = share_estimate(jumps >= JUMP_NATS)
+    for part in by_layers[3]:
+        found["depth-share-3"] = mean_estimate(jump_share(part))
+    found |= _of_sizes([*arms, *mlps])
+    if second is not None:
+        found |= _of_tokens(second)
+    if narrow is not None and wide is not None:
+        found |= _of_rates(narrow, wide)
+    sizes = {
+        "depth-change": deep,
+        **dict.fromkeys(("depth-gain", "depth-loss"), second is not None),
+        **dict.fromkeys(("depth-order-before", "depth-order-after"), bool(narrow and wide)),
+        "depth-change-deeper": deeper,
+        "depth-share-3": by_layers[3],
+        **{f"depth-last-{n}": parts for n, parts in by_layers.items()},
+        **dict.fromkeys(("depth-mlp-change", "depth-mlp-share", "depth-mlp-matching"), with_mlps),
+    }
+    rest = unmet_rest(CLAIMS, found, "too few seeds have heads of the kinds named")
+    lacking = [claim for claim in rest if not sizes.get(claim, True)]
+    not_run = dict.fromkeys(lacking, "this run has no finite models of that size")
+    return Measured(found, {k: why for k, why in rest.items() if k not in not_run}, not_run)
+
+
+def has_no_mlps(data: xr.Dataset) -> np.ndarray:
+    """Which arms are attention alone; all of a record that does not say."""
+    return np.asarray(data.get("d_mlp", 0 * data.n_layers)) == 0
+
+
+def widths_of(data: xr.Dataset) -> list[str]:
+    """Names of the arms of two layers without MLPs, from the narrowest to the widest."""
+    return [str(arm) for arm in data.arm.values[(data.n_layers.values == 2) & has_no_mlps(data)]]
+
+
+def jump_share(part: xr.Dataset) -> xr.DataArray:
+    """What each member gains in context within its phase change, over its whole gain."""
+    score = part.in_context
+    return part.jump / (score.isel(step=0) - score.isel(step=-1))
+
+
+def _of_mlps(with_mlps: list[xr.Dataset]) -> dict[str, Estimate]:
+    """The phase change of two layers with MLPs, and whether their heads match prefixes."""
+    found: dict[str, Estimate] = {}
+    for part in with_mlps:
+        found["depth-mlp-change"] = share_estimate(part.jump >= JUMP_NATS)
+        found["depth-mlp-share"] = mean_estimate(jump_share(part))
+        matches = part.prefix.max(["layer", "head"]) >= PREFIX_SCORE
+        found["depth-mlp-matching"] = share_estimate(matches)
+    return found
+
+
+def _of_heads(deep: list[xr.Dataset]) -> dict[str, Estimate]:
+    """What single heads of deep models score, as one number for each seed."""
+    samples: dict[str, list[float]] = {}
+
+    def add(name: str, value: float) -> None:
+        if np.isfinite(value):
+            samples.setdefault(name, []).append(float(value))
+
+    for part in deep:
+        n_layers = int(part.n_layers)
+        for i in range(part.sizes["member"]):
+            model = part.isel(member=i, layer=slice(n_layers))
+            later = {name: model[name].values[1:].ravel() for name in ("prefix", "copying")}
+            matches, idle = later["prefix"] >= PREFIX_SCORE, later["prefix"] < NO_MATCH
+            if not matches.any():
+                continue
+            add("depth-matching-copies", float(np.mean(later["copying"][matches] > 0)))
+            add("depth-score-together", _ranks(later["prefix"], later["copying"]))
+            every = (model[name].values.ravel() for name in ("copying", "eigenvalues"))
+            add("depth-evaluator-copying", _ranks(*every))
+            traces = model.qk_trace.values[1:].ravel()
+            add("depth-evaluator-matching", _ranks(later["prefix"], traces))
+            along = model.before_after.values[1:].ravel()
+            add("depth-before-after", along[matches].mean())
+            if not idle.any():
+                continue
+            add("depth-before-after-others", along[matches].mean() - along[idle].mean())
+            corner = np.minimum(model.eigenvalues.values[1:], model.matching.values[1:]).ravel()
+            add("depth-corner-alone", corner[matches].mean() - corner[idle].mean())
+    return {name: mean_estimate(values) for name, values in samples.items() if len(values) > 1}
+
+
+def _of_tokens(part: xr.Dataset) -> dict[str, Estimate]:
+    """Losses on tokens that continue a repeat and that break it, through the phase change."""
+    kinds = {"depth-gain": "on_repeat", "depth-loss": "on_break"}
+    return {
+        name: mean_estimate(at(part[kind], part.jump_end) - at(part[kind], part.jump_start))
+        for name, kind in kinds.items()
+    }
+
+
+def _of_sizes(arms: list[xr.Dataset]) -> dict[str, Estimate]:
+    """How the last in-context scores of all sizes compare."""
+    scores = [part.in_context.isel(step=-1).values for part in arms]
+
+    def alike(*chosen: np.ndarray) -> float:
+        means = [-score[i].mean() for score, i in zip(scores, chosen, strict=True)]
+        return float(min(means) / max(means))
+
+    return {"depth-score-alike": resampled_estimate(alike, *(len(score) for score in scores))}
+
+
+def _of_rates(narrow: xr.Dataset, wide: xr.Dataset) -> dict[str, Estimate]:
+    """How fast losses of the narrowest and of the widest models fall, by members that changed."""
+    changed = [part.isel(member=part.jump.values >= JUMP_NATS) for part in (narrow, wide)]
+    if min(part.sizes["member"] for part in changed) < 2:
+        return {}
+    found, rates = dict[str, Estimate](), [slopes(part) for part in changed]
+    for when in ("before", "after"):
+        small, large = (rate[when][np.isfinite(rate[when])] for rate in rates)
+        if min(len(small), len(large)) > 1:
+            found[f"depth-order-{when}"] = difference_estimate(small, large)
+    return found
+
+
+def slopes(part: xr.Dataset) -> dict[str, np.ndarray]:
+    """Fall of each member's loss for each factor e of tokens, before its change and after it.
+
+    NaN where the change begins with the first measurement or ends with the last one.
+    """
+    first, last = float(part.step[1]), float(part.step[-1])
+    start, end = part.jump_start, part.jump_end
+
+    def fall(begin: xr.DataArray, stop: xr.DataArray) -> np.ndarray:
+        ratio = (stop / begin.where(begin > 0)).values
+        factor = np.log(np.where(ratio > 1.05, ratio, np.nan))
+        lost = at(part.loss, begin) - at(part.loss, stop)
+        return np.asarray(lost.values / factor)
+
+    always = xr.ones_like(start)
+    return {"before": fall(first * always, start), "after": fall(end, last * always)}
+
+
+def at(curve: xr.DataArray, step: xr.DataArray) -> xr.DataArray:
+    """A curve of every member at a step of its own, interpolated linearly."""
+    return curve.interp(step=step).drop_vars("step")
+
+
+def _ranks(x: np.ndarray, y: np.ndarray) -> float:
+    """Spearman's correlation; NaN where one of the two is constant."""
+    return float(stats.spearmanr(x, y).statistic) if np.ptp(x) * np.ptp(y) > 0 else np.nan

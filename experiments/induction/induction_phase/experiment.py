@@ -1,0 +1,269 @@
+"""Induction heads form in a phase change, with two layers or smeared keys, not with one layer."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from circuitax.kernel.losses import token_losses
+from jaxtyping import Array
+
+from circuitax.circuits.attention.detectors import duplicate_mask
+from circuitax.circuits.attention.induction_scores import induction_scores
+from circuitax.circuits.interventions.patching import Ablation, ablate, each_component
+from circuitax.circuits.losses.loss_slope import loss_slope
+from circuitax.circuits.losses.phase_change import change_window, speed_up, steepest_stretch
+from circuitax.circuits.weights.heads import token_ov
+from circuitax.circuits.weights.spectra import composed_keys, copying_score, same_matching
+from circuitax.data.repeated import RepeatedSource
+from circuitax.kernel.forward import forward
+from circuitax.kernel.keys import derive
+from circuitax.kernel.model import Model
+from circuitax.kernel.spec import TransformerSpec
+from circuitax.kit.arms import file_name_of
+from circuitax.kit.checks import require_at_least, require_divides, require_readable
+from circuitax.kit.language_arm import language_arm
+from circuitax.kit.members import each_member
+from circuitax.kit.ragged import stack_named
+from circuitax.lab.lab import Lab
+from circuitax.records.record import Record
+from circuitax.training.language import text_losses
+from circuitax.training.optim import OptimSpec
+
+BUDGET_SECONDS = 70
+EVENING_SECONDS = 360  # by its work against quick scale; not run
+PAPER_SECONDS = 6_000  # by its work against quick scale; not run
+# Layers, and whether keys are smeared.
+ARMS = {
+    "1 layer": (1, False),
+    "1 layer, smeared": (1, True),
+    "2 layers": (2, False),
+    "2 layers, smeared": (2, True),
+}
+# A head with a prefix-matching score from here on matches prefixes.
+PREFIX_SCORE = 0.4
+# Texts whose single tokens span the space in which trajectories of training are drawn.
+TRAJECTORY_TEXTS = 16
+# How an ablation is done, and which heads are taken together.
+KINDS = ("patterns held", "all reacts")
+GROUPS = ("prefix-matching heads", "all others")
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One recipe for all four arms.
+
+    Attributes:
+        model: Sizes; layers and smeared keys are set by each arm.
+        task: Texts to train on; those to measure on have the same sizes and distinct symbols.
+        optim: Optimizer.
+        seeds: Members of each arm, each with its own initialisation and data.
+        measure_every: Steps between two measurements; must divide ``optim.steps``.
+        texts: Texts to measure on.
+    """
+
+    model: TransformerSpec = field(default_factory=TransformerSpec)
+    task: RepeatedSource = field(default_factory=RepeatedSource)
+    optim: OptimSpec = field(default_factory=OptimSpec)
+    seeds: int = 16
+    measure_every: int = 20
+    texts: int = 64
+
+    def __post_init__(self) -> None:
+        require_at_least(self, 1, "seeds", "texts")
+        require_divides(self, "measure_every", "optim.steps")
+        require_readable(self.model, d_vocab=self.task.d_vocab, length=self.task.length)
+        if self.task.min_period < 2 or self.task.max_period > self.task.length - 2:
+            raise ValueError(
+                f"task.min_period={self.task.min_period} and max_period={self.task.max_period} "
+                "must leave tokens before and after for the in-context score"
+            )
+        replace(self.task, distinct=True)
+
+
+def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+    """Train the four arms and measure every curve of every seed."""
+    exam = replace(spec.task, batch=spec.texts, distinct=True)(derive(key, "evaluation"))
+    examine = each_member(partial(measure, task=spec.task), exam)
+    take_out = each_member(partial(without_heads, task=spec.task), exam)
+    found, divergences = {}, {}
+    for arm, (n_layers, smeared) in ARMS.items():
+        sizes = replace(spec.model, n_layers=n_layers, smeared_keys=smeared)
+        trained = language_arm(
+            lab,
+            file_name_of(arm),
+            derive(key, arm),
+            sizes,
+            spec.task,
+            spec.optim,
+            seeds=spec.seeds,
+            every=spec.measure_every,
+            measure=examine,
+        )
+        found[arm] = trained.curves | take_out(trained.models) | {"alive": trained.alive}
+        divergences[arm] = trained.divergence
+    data = _dataset(spec, trained.steps, found)
+    notes = {"divergence": divergences, "prefix_score": PREFIX_SCORE}
+    return Record(data=data, notes=notes)
+
+
+def measure(model: Model, texts: Array, task: RepeatedSource) -> dict[str, Array]:
+    """Scores of one member; the in-context score is late losses minus early ones, as in the paper.
+
+    Before position ``min_period - 1`` no token can be known, from ``max_period`` on all can.
+    """
+    scores = induction_scores(model, texts)
+    losses = scores.loss_by_position
+    return scores._asdict() | {
+        "loss": losses.mean(),
+        "in_context": in_context(task, losses),
+        "token_loss": text_losses(model, texts[:TRAJECTORY_TEXTS]).ravel(),
+        **looking_back(model, texts),
+        **circuits(model),
+    }
+
+
+def looking_back(model: Model, texts: Array) -> dict[str, Array]:
+    """Attention to the previous token where a token is new to its text, and where it is not."""
+    patterns = jax.vmap(lambda text: forward(model, text)[1].patterns)(texts)
+    back = jnp.diagonal(patterns, offset=-1, axis1=-2, axis2=-1)  # at every token but the first
+    again = jax.vmap(duplicate_mask)(texts).any(axis=-1)[:, 1:]
+
+    def mean_where(chosen: Array) -> Array:
+        return jnp.einsum("blht,bt->lh", back, chosen.astype(back.dtype)) / chosen.sum()
+
+    return {"previous_new": mean_where(~again), "previous_again": mean_where(again)}
+
+
+def circuits(model: Model) -> dict[str, Array]:
+    """What the weights say: copying of every head, and matching through K of every pair of heads.
+
+    Each is a trace over the sum of absolute eigenvalues. Both are NaN for one layer, and for
+    smeared keys, whose circuit is not of one token.
+    """
+    heads = range(model.n_heads)
+    if model.n_layers < 2 or model.blocks.attention.smear is not None:
+        nothing = jnp.full((model.n_layers, model.n_heads), jnp.nan)
+        return {"copying": nothing, "matching": jnp.full((len(heads), len(heads)), jnp.nan)}
+    found = [same_matching(*composed_keys(model, (0, head), 1))[1] for head in heads]
+    return {"copying": copying_score(token_ov(model)), "matching": jnp.stack(found)}
+
+
+def in_context(task: RepeatedSource, losses: Array) -> Array:
+    """Late losses minus early ones, over the last axis."""
+    early, late = losses[..., : task.min_period - 1], losses[..., task.max_period :]
+    return late.mean(axis=-1) - early.mean(axis=-1)
+
+
+def without_heads(model: Model, texts: Array, task: RepeatedSource) -> dict[str, Array]:
+    """In-context score of one member without each head, and without two groups of heads.
+
+    "Patterns held" is the paper's pattern-preserving ablation: attention patterns stay as they
+    were, and only what the head writes is gone.
+    """
+    scores = induction_scores(model, texts)
+    matching = (scores.prefix >= PREFIX_SCORE).astype(float)
+    each = each_component(model).heads
+    cells = Ablation(jnp.concatenate([each, jnp.stack([matching, 1 - matching])]))
+
+    def one(text: Array) -> Array:
+        trace = forward(model, text)[1]
+        found = [
+            ablate(
+                model, text, cells, lambda logits: token_losses(logits, text), preserved=preserved
+            )
+            for preserved in (trace, None)
+        ]
+        return jnp.stack(found)
+
+    left = in_context(task, jax.vmap(one)(texts).mean(axis=0))
+    n = each.shape[0]
+    return {"each": left[:, :n].reshape(-1, *each.shape[1:]), "groups": left[:, n:]}
+
+
+def _dataset(spec: Spec, steps: np.ndarray, found: dict[str, dict[str, Any]]) -> "xr.Dataset":
+    # One array of all arms; those with fewer layers get NaN for the layers they lack.
+    stack = partial(stack_named, found.values())
+    over, each_arm = ("arm", "step", "member"), ("arm", "member")
+    by_position, alive = stack("loss_by_position"), stack("alive")
+    slopes = np.asarray(loss_slope(jnp.asarray(by_position)))
+    falling = xr.DataArray(slopes, dims=(*over, "position"))
+    data = xr.Dataset(
+        {
+            "loss": (over, stack("loss")),
+            "in_context": (over, stack("in_context")),
+            # Most of the record: to 1/1024 nat, and slopes as means over members.
+            "loss_by_position": ((*over, "position"), np.round(by_position * 1024) / 1024),
+            "slope": falling.where(xr.DataArray(alive, dims=each_arm)).mean("member"),
+            "prefix": ((*over, "layer", "head"), stack("prefix", -2)),
+            "previous": ((*over, "layer", "head"), stack("previous", -2)),
+            "copying": ((*over, "layer", "head"), stack("copying", -2)),
+            "matching": ((*over, "writer", "reader"), stack("matching")),
+            "ablated": ((*each_arm, "ablation", "layer", "head"), stack("each", -2)),
+            "ablated_group": ((*each_arm, "ablation", "group"), stack("groups")),
+            "alive": (each_arm, alive),
+            "chance": float(found["2 layers"]["chance"][0, 0]),
+        },
+        coords={
+            "arm": list(found),
+            "step": steps,
+            "ablation": list(KINDS),
+            "group": list(GROUPS),
+            "index": ("position", np.arange(1, by_position.shape[-1] + 1)),
+        },
+    )
+    plane, explained = trajectories(stack("token_loss"))
+    data["trajectory"] = ((*over, "component"), plane)
+    data["explained"] = ("component", explained)
+    data["best_prefix"] = data.prefix.max(["layer", "head"])
+    previous = data.previous.isel(layer=0)
+    data["best_previous"] = previous.max("head")
+    best = previous.fillna(0).argmax("head")
+    for name in ("previous_new", "previous_again"):
+        first = xr.DataArray(stack(name, -2)[..., 0, :], dims=(*over, "head"))
+        data[f"best_{name}"] = first.isel(head=best)
+
+    def each(rule: Callable, name: str, *rest: float) -> Any:
+        curve = data[name].transpose("arm", "member", "step").values
+        return jax.tree.map(np.asarray, rule(jnp.asarray(steps), jnp.asarray(curve), *rest))
+
+    for name in ("in_context", "loss", "best_prefix", "best_previous"):
+        window = each(change_window, name)
+        for part, value in window._asdict().items():
+            data[f"{name}_{part}"] = (each_arm, value)
+    stretch = spec.optim.steps / 6
+    jump = each(steepest_stretch, "in_context", stretch)
+    data["jump"], data["jump_start"] = (each_arm, jump.fall), (each_arm, jump.start)
+    data["jump_end"] = data.jump_start + stretch
+    data["bump"] = (each_arm, each(speed_up, "loss", stretch))
+    # By the longest period every text repeats; before that, a shorter context may do.
+    data["every_text_repeats"] = spec.task.max_period
+    data["first_repeat"] = spec.task.min_period
+    there = falling.isel(position=spec.task.max_period - 1).assign_coords(step=steps)
+    data["slope_before"] = there.interp(step=data.jump_start.drop_vars("arm")).drop_vars("step")
+    data["slope_after"] = there.isel(step=-1, drop=True)
+    return data
+
+
+def trajectories(token_losses: np.ndarray, n_components: int = 2) -> tuple[np.ndarray, np.ndarray]:
+    """Training as paths in the plane of largest variance of the losses on single tokens.
+
+    Args:
+        token_losses: ``[..., token]``, of all models at all steps, finite ones at least three.
+        n_components: Axes wanted.
+
+    Returns:
+        Places on the first principal components of all models together, NaN where a loss is not
+        finite; and the share of the variance that each explains.
+    """
+    flat = token_losses.reshape(-1, token_losses.shape[-1])
+    finite = np.isfinite(flat).all(axis=1)
+    centred = flat - flat[finite].mean(axis=0)
+    _, sizes, axes = np.linalg.svd(centred[finite], full_matrices=False)
+    places = centred @ axes[:n_components].T
+    share = sizes[:n_components] ** 2 / (sizes**2).sum()
+    return places.reshape(*token_losses.shape[:-1], n_components), share

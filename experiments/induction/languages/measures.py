@@ -1,0 +1,71 @@
+"""The same readings of both languages, and those of English by the claim that they settle."""
+
+import numpy as np
+import xarray as xr
+
+from circuitax.records.claims import unmet_rest
+from circuitax.records.estimate import Estimate, exact, mean_estimates
+from circuitax.records.measured import Measured
+from circuitax.records.members import members_where
+from circuitax.records.record import Record
+from experiments.induction.languages.claims import CLAIMS
+from experiments.induction.shared.measures_term_worth import local_attention, term_worth
+
+COPIES = 0.1  # a random circuit of this rank is within 0.1 of 0
+
+
+def measure(record: Record) -> Measured:
+    """English by the names of the claims, Python source by the same names with its own word."""
+    if "missing" in record.notes:
+        why = f"the English text is not at hand: {record.notes['missing']}"
+        return Measured({}, {}, {claim.id: why for claim in CLAIMS})
+    measured: dict[str, Estimate] = {}
+    for language in record.data.language.values:
+        data = record.data.sel(language=language)
+        measured |= {f"{language}-{name}": value for name, value in _estimates(data).items()}
+        for table in ("bigram", "unigram"):
+            measured[f"{language}-{table}-table"] = exact(data[f"{table}_loss"])
+    return Measured(measured, unmet_rest(CLAIMS, measured, "no seed stayed finite"))
+
+
+def _estimates(data: xr.Dataset) -> dict[str, Estimate]:
+    """Means over the seeds all of whose depths stayed finite."""
+    members = members_where(data, (data.alive == 1).all("model"))
+    return mean_estimates(samples(members)) if members.sizes["member"] else {}
+
+
+def samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
+    """One number for each seed of one language, by the claim whose mean it is."""
+    none, one, two = (members.loss_of_depth.isel(model=i) for i in range(3))
+    worth = term_worth(members)
+    found = {
+        "zero-layers": none - members.bigram_loss,
+        "one-layer": none - one,
+        "two-layers": one - two,
+        "most-copy": (members.ov_copying > COPIES).mean("cell"),
+        "copying-rise": (members.ov_copying - members.ov_copying_at_init).mean("cell"),
+        "copying-top-5": members.ov_top_5.max("cell") / members.chance_5,
+        "order-0": worth.direct,
+        "order-1": worth.heads,
+        "order-2": worth.virtual,
+        "order-1-above-0": worth.heads - worth.direct,
+        "order-1-above-2": worth.heads - worth.virtual,
+        "layer-0-redundant": worth.first_alone - worth.first_last,
+        "layer-0-nearly-redundant": worth.first_last / worth.first_alone,
+        "layer-1-above-0": worth.second_last - worth.first_last,
+        "local": local_attention(members),
+        "previous-head": members.attention.isel(layer=0, offset=1).max("head"),
+        "induction-head": members.prefix.max(("layer", "head")),
+    }
+    # Of text that has no such words there is nothing to say.
+    words = {
+        "rejoin": _rejoined(members, "") - _rejoined(members, "_at_init"),
+        "table-rows": (members.table_row - members.table_row_at_init).mean("row"),
+    }
+    return found | {name: x for name, x in words.items() if bool(np.isfinite(x).all())}
+
+
+def _rejoined(members: xr.Dataset, when: str) -> xr.DataArray:
+    """What the head that does best on half of the words does on the other half."""
+    chosen = members[f"rejoin_choice{when}"].fillna(0).argmax("cell")
+    return members[f"rejoin{when}"].isel(cell=chosen)

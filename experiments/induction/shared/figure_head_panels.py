@@ -1,0 +1,177 @@
+"""Figures that experiments on two-layer models share: heads that compose, copy, match, repeat."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from circuitax.figures.marks import spread, zero_line
+from circuitax.figures.palette import BLACK, GREY, LAYER_COLOURS, ORANGE, SEQUENTIAL
+from circuitax.figures.style import PAGE, letter_panels, new_figure, sample_note
+from circuitax.records.members import members_where
+from experiments.induction.shared.figure_arcs import arcs, clearest, lettered
+from experiments.induction.shared.head_roles import example_member
+
+REPEATS = {
+    "top_is_match": ("looks most at the match", "share of repeats"),
+    "stripes": ("value-weighted attention there", "share"),
+    "raises": ("added to the right logit", "logits over the mean token"),
+}
+
+# Above this in both, copying and matching are the corner of induction heads.
+CORNER = 0.9
+
+
+def composition(data: xr.Dataset) -> Figure:
+    """Composition z of every pair in one seed, by kind, and of one marked pair in all seeds."""
+    member = example_member(data)
+    one = data.isel(member=member)
+    figure, axes = new_figure(1, 4, height=2.1, width_ratios=(1, 1, 1, 1.25))
+    top = float(np.abs(one.composition_z).max())
+    for ax, kind in zip(axes[0], data.kind.values, strict=False):
+        z = one.composition_z.sel(kind=kind).transpose("reader", "writer")
+        image = ax.imshow(z, vmin=-top, vmax=top, cmap="RdBu_r", origin="lower")
+        marked = int(one.previous_head), int(one.induction_head)
+        ax.plot(*marked, "s", color=BLACK, fillstyle="none", markersize=11)
+        ax.set(title=f"{kind}-composition", xlabel="head of layer 0")
+        ax.set(xticks=range(z.shape[1]), yticks=range(z.shape[0]))
+    axes[0, 0].set_ylabel("head of layer 1")
+    figure.colorbar(image, ax=axes[0, :3].tolist(), label="z against the exact null", shrink=0.8)
+    shown = members_where(data, "has_induction", otherwise="alive")
+    _strip(axes[0, 3], shown)
+    letter_panels(axes[0])
+    seeds = shown.sizes["member"]
+    sample_note(
+        figure,
+        f"a to c: one of {seeds} seeds, framed: previous-token to induction head; d: all seeds",
+    )
+    return figure
+
+
+def patterns(data: xr.Dataset) -> Figure:
+    """What two heads attend to on one text of repeated random tokens, as arcs and as squares."""
+    one = data.isel(member=example_member(data))
+    text = one.text.values
+    repeat = int(np.argmax(text[1:] == text[0])) + 1
+    named = {
+        "previous-token head": (0, int(one.previous_head)),
+        "induction head": (1, int(one.induction_head)),
+    }
+    previous, induction = (
+        one.pattern.isel(layer=layer, head=head).values for layer, head in named.values()
+    )
+    at = clearest(previous, induction, repeat)
+    letters = lettered(text, at - repeat)
+    figure = Figure(figsize=(PAGE, 4.5))
+    grid = figure.add_gridspec(2, 2, height_ratios=(1.1, 3.3))
+    strip = figure.add_subplot(grid[0, :])
+    arcs(strip, letters, previous, induction, at)
+    axes = [figure.add_subplot(grid[1, column]) for column in range(2)]
+    both = zip(axes, (previous, induction), named.items(), strict=True)
+    for ax, A, (name, (layer, head)) in both:
+        image = ax.imshow(A, vmin=0, vmax=1, cmap=SEQUENTIAL)
+        for start in range(repeat, len(text), repeat):
+            ax.axhline(start - 0.5, color="white", linewidth=0.6)
+            ax.axvline(start - 0.5, color="white", linewidth=0.6)
+        ax.set(title=f"{name} {layer}.{head}", xlabel="source: each letter is a random token")
+        _token_ticks(ax, letters)
+    axes[0].set_ylabel("destination")
+    figure.colorbar(image, ax=axes, label="attention", shrink=0.8)
+    letter_panels([strip, *axes])
+    return figure
+
+
+def eigenvalues(data: xr.Dataset) -> Figure:
+    """Copying of each head of layer 1 against its matching with its seed's previous-token head."""
+    alive = members_where(data)
+    figure, axes = new_figure(1, 2, height=2.8, sharey=True, sharex=True)
+    for ax, suffix, title in zip(
+        axes[0], ("_at_init", ""), ("before training", "after"), strict=True
+    ):
+        copying = alive[f"copying{suffix}"].isel(layer=1)
+        matching = alive[f"matching{suffix}"].isel(writer=alive.previous_head)
+        strength = alive.prefix.isel(layer=1)
+        if not suffix:
+            least = alive.previous.isel(layer=0).argmin("head")
+            other = alive.matching.isel(writer=least)
+            label = "with the head that looks\nleast at the previous token"
+            crosses = other.values.ravel(), copying.values.ravel()
+            ax.plot(*crosses, "x", color=GREY, markersize=4, label=label)
+            ax.legend(loc="lower left", frameon=True, framealpha=1, edgecolor="none")
+        dots = ax.scatter(
+            matching,
+            copying,
+            c=strength,
+            vmin=0,
+            vmax=1,
+            cmap=SEQUENTIAL,
+            s=16,
+            edgecolors=BLACK,
+            linewidths=0.3,
+            zorder=3,  # above the crosses
+        )
+        # Dots of the corner cover each other: their number is said.
+        corner = (matching.values > CORNER) & (copying.values > CORNER)
+        zero_line(ax)
+        zero_line(ax, vertical=True)
+        ax.set_title(f"{title}: {corner.sum()} of {corner.size} dots in the corner")
+        ax.set_xlabel("same-matching, composed QK")
+        ax.set(xlim=(-1.05, 1.05), ylim=(-1.05, 1.05))
+    axes[0, 0].set_ylabel("copying, OV")
+    figure.colorbar(dots, ax=axes[0].tolist(), label="prefix score after training", shrink=0.9)
+    letter_panels(axes[0])
+    seeds = alive.sizes["member"]
+    sample_note(figure, f"dots: heads of layer 1 of {seeds} seeds; corner: both above {CORNER}")
+    return figure
+
+
+def repeats(columns: Mapping[str, xr.Dataset]) -> Figure:
+    """Attention, value-weighted attention and logit effect at repeats, one dot for each head.
+
+    Args:
+        columns: What stands above each place of the x axis, by its label; heads of layer 0 are
+            squares, those of layer 1 dots. Only part of the layers needs to be there, if ``layer``
+            has a coordinate.
+    """
+    figure, axes = new_figure(1, 3, height=2.4)
+    for ax, (name, (title, label)) in zip(axes[0], REPEATS.items(), strict=True):
+        for place, part in enumerate(columns.values()):
+            for layer in part.layer.values:
+                values = part[name].sel(layer=layer).transpose("member", "head").values
+                at = np.broadcast_to(place + spread(len(values), 0.25)[:, None], values.shape)
+                colour, marker = LAYER_COLOURS[layer], "so"[layer]
+                ax.plot(at.ravel(), values.ravel(), marker, color=colour, markersize=3, alpha=0.7)
+        zero_line(ax)
+        ax.set(title=title, ylabel=label, xlim=(-0.5, len(columns) - 0.5))
+        ax.set_xticks(range(len(columns)), list(columns))
+    for ax in axes[0, :2]:
+        ax.set_ylim(-0.03, 1.03)
+    for layer, (colour, marker) in enumerate(zip(LAYER_COLOURS, "so", strict=False)):
+        axes[0, 2].plot([], [], marker, color=colour, markersize=3, label=f"layer {layer}")
+    axes[0, 2].legend()
+    letter_panels(axes[0])
+    seeds = next(iter(columns.values())).sizes["member"]
+    sample_note(figure, f"marks: heads; in a column those of one of {seeds} seeds")
+    return figure
+
+
+def _token_ticks(ax: Axes, letters: list[str]) -> None:
+    places = range(0, len(letters), max(1, len(letters) // 24))
+    shown = [letters[place] for place in places]
+    ax.set_xticks(places, shown, fontsize=6)
+    ax.set_yticks(places, shown, fontsize=6)
+    ax.tick_params(length=1.5, pad=1)
+
+
+def _strip(ax: Axes, members: xr.Dataset) -> None:
+    """z of the marked pair, one dot for each seed."""
+    pair = {"writer": members.previous_head, "reader": members.induction_head}
+    for i, kind in enumerate(members.kind.values):
+        z = members.composition_z.sel(kind=kind).isel(pair).values
+        ax.plot(i + spread(len(z)), z, "o", color=ORANGE, markersize=3, alpha=0.7)
+    zero_line(ax)
+    ax.set_xticks(range(3), list(members.kind.values))
+    ax.set(xlim=(-0.5, 2.5), title="marked pair, all seeds")
+    ax.set_ylabel("z against the exact null")

@@ -1,0 +1,82 @@
+"""Two layers on real text: what paths of each order are worth, what heads look at, who composes."""
+
+from dataclasses import dataclass, field
+from functools import partial
+
+import jax
+import numpy as np
+
+from circuitax.circuits.attention.induction_scores import induction_scores
+from circuitax.data.text import TextSpec
+from circuitax.kernel.keys import derive
+from circuitax.kit.checks import require_at_least
+from circuitax.kit.kept_models import KeptModels
+from circuitax.kit.kept_texts import kept_windows
+from circuitax.kit.members import each_member
+from circuitax.lab.lab import Lab
+from circuitax.records.record import Record
+from experiments.induction.shared.two_layers import AXES, circuit_data, n_ctx_for, repeated_texts
+from experiments.induction.shared.weight_readings import weight_readings
+from experiments.induction.shared.window_readings import order_losses, window_readings
+
+BUDGET_SECONDS = 25
+PAPER_SECONDS = 8_500  # by its work against quick scale; not run
+requires = ("text_models",)
+MODEL = "layers-2"
+
+
+@dataclass(frozen=True)
+class Spec:
+    """How much text is read; the models are the two-layer ones of ``text_models``.
+
+    Attributes:
+        task: The text that those models were trained on.
+        windows: Held-out windows to measure on, at most those that were kept.
+        offsets: Distances at which attention is tabled, from the present token back; at least 2.
+        repeats: Texts of repeated random tokens, on which induction heads would show.
+    """
+
+    task: TextSpec = field(default_factory=TextSpec)
+    windows: int = 128
+    offsets: int = 8
+    repeats: int = 32
+
+    def __post_init__(self) -> None:
+        require_at_least(self, 1, "windows", "repeats")
+        require_at_least(self, 2, "offsets")
+
+    def upstream(self, name: str) -> dict[str, str | int]:
+        """``text_models`` of the same text; see `circuitax.config.cells`."""
+        return self.task.upstream()
+
+
+def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+    """Read the weights at every step kept, and run the last ones on held-out text."""
+    upstream, kept = lab.input("text_models").data, KeptModels.of_input(lab, "text_models")
+    model = kept.spec(MODEL)
+    n_ctx = n_ctx_for(model, spec.offsets)
+    every, last = kept.at_every_step(MODEL), kept.members(MODEL)
+    windows = kept_windows(lab, "text_models", spec.windows)
+    exam = repeated_texts(derive(key, "repeats"), spec.repeats, model)
+    over_training = lab.stage("weights", each_member(jax.vmap(weight_readings)), every)
+    before, after = (jax.tree.map(lambda x, i=i: x[i], over_training) for i in (0, -1))
+    orders = each_member(jax.vmap(lambda model: order_losses(model, windows)))
+    over_training |= {"order_loss": lab.stage("orders", orders, every)}
+    examine = each_member(partial(window_readings, offsets=spec.offsets), windows)
+    runs = lab.stage("runs", examine, last)
+    detect = each_member(lambda model: induction_scores(model, exam)._asdict())
+    found = lab.stage("repeats", detect, last)
+    by_step = {
+        f"{name}_by_step": (("step", *AXES[name]), over_training[name])
+        for name in ("copying", "composition_z", "order_loss")
+    }
+    data = circuit_data(before, after, runs | {"prefix": found["prefix"]}).assign(by_step)
+    data = data.assign(
+        alive=upstream.alive.sel(model=MODEL, drop=True),
+        uniform=np.log(model.d_vocab),
+        n_ctx=n_ctx,
+        null=1 / np.sqrt(model.d_model),
+        bigram_loss=upstream.bigram_loss,
+    )
+    notes = {"prefix_by_chance": float(found["chance"][0])}
+    return Record(data=data.assign_coords(step=kept.steps), notes=notes)

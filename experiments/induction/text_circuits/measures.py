@@ -1,0 +1,71 @@
+"""How the record of two-layer circuits on real text settles its claims."""
+
+import numpy as np
+import xarray as xr
+
+from circuitax.records.estimate import mean_estimate, mean_estimates
+from circuitax.records.measured import Measured
+from circuitax.records.members import members_where
+from circuitax.records.record import Record
+from experiments.induction.shared.head_roles import PREFIX_SCORE, PREVIOUS_SCORE
+from experiments.induction.shared.measures_term_worth import local_attention, term_worth
+
+
+def measure(record: Record) -> Measured:
+    """Means over seeds of what each claim names, and the claims whose precondition fails."""
+    members = members_where(record.data)
+    circuits = _circuits(members)
+    return Measured(mean_estimates(_samples(members)) | circuits.estimates, circuits.unmet)
+
+
+def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
+    """One number for each seed, by the claim whose mean it is."""
+    worth = term_worth(members)
+    z = members.composition_z.sel(kind=["K", "V"])
+    raised = (members.ablated - members.ablated_preserving).isel(layer=0).mean("head")
+    return {
+        "text-order-0": worth.direct,
+        "text-order-0-above-bigram": members.order_loss.isel(order=0) - members.bigram_loss,
+        "text-order-1-above-0": worth.heads - worth.direct,
+        "text-order-1-above-2": worth.heads - worth.virtual,
+        "text-order-2": worth.virtual,
+        "text-layer-0-redundant": worth.first_alone - worth.first_last,
+        "text-layer-0-nearly-redundant": worth.first_last / worth.first_alone,
+        "text-layer-1-above-0": worth.second_last - worth.first_last,
+        "text-composition-below-null": z.mean(["kind", "writer", "reader"]),
+        "text-copying-rises": (members.copying - members.copying_at_init).mean(["layer", "head"]),
+        "text-local": local_attention(members),
+        "text-previous-head": members.attention.isel(layer=0, offset=1).max("head"),
+        "text-positional": members.positional.mean("head"),
+        "text-patterns-react": raised,
+    }
+
+
+def _circuits(members: xr.Dataset) -> Measured:
+    """Claims about heads that a seed may not have."""
+    before = members.attention.isel(layer=0, offset=1)
+    prefix = members.prefix.isel(layer=1)
+    previous, induction = before.argmax("head"), prefix.argmax("head")
+    composed = members.composition_z.sel(kind="K").isel(writer=previous).max("reader")
+    corner = np.minimum(
+        members.copying.isel(layer=1, head=induction),
+        members.matching.isel(writer=previous, reader=induction),
+    )
+    first = "a previous-token head in the first layer"
+    cases = (
+        ("text-k-composition", composed, before, PREVIOUS_SCORE, first),
+        ("text-corner", corner, prefix, PREFIX_SCORE, "an induction head"),
+    )
+    measured, unmet = {}, {}
+    for name, values, score, threshold, what in cases:
+        best = score.max("head").values
+        has = best > threshold
+        if has.sum() >= 2:
+            measured[name] = mean_estimate(values.values[has])
+        else:
+            count = "only one" if has.any() else "none"
+            unmet[name] = (
+                f"{count} of {has.size} seeds has {what}: the best score is {best.max():.2f}, "
+                f"{threshold} is asked for"
+            )
+    return Measured(measured, unmet)

@@ -1,0 +1,63 @@
+"""What induction on real text reached: prefix scores, losses on repeated pairs, ablations."""
+
+import numpy as np
+import xarray as xr
+
+from circuitax.records.difference import difference_estimate
+from circuitax.records.estimate import Estimate, mean_estimate
+from circuitax.records.measured import Measured
+from circuitax.records.record import Record
+from experiments.induction.text_induction.claims import CLAIMS
+
+PRIMED, PLAIN, SINGLE = "2 layers, primed", "2 layers", "1 layer, primed"
+
+
+def measure(record: Record) -> Measured:
+    """What each claim names; nothing is claimed of arms that do not end on plain text."""
+    # Older records were made before the share was noted: all of them end on plain text.
+    share = record.notes.get("repeated_share", 0.0)
+    mixed = f"repeated_share={share}: no arm ends on plain text"
+    not_run = {claim.id: mixed for claim in CLAIMS} if share else {}
+    return Measured(estimates(record.data), {}, not_run)
+
+
+def estimates(data: xr.Dataset) -> dict[str, Estimate]:
+    """Means over seeds of what each claim names, and the price of the primer in held-out nats."""
+    best = data.prefix.max(["layer", "head"])
+    plain, primed, single = (_alive(data, arm) for arm in (PLAIN, PRIMED, SINGLE))
+    last = {"step": -1}
+
+    def score(members: xr.Dataset) -> Estimate:
+        return mean_estimate(best.sel(arm=members.arm).isel(last).isel(member=members.index).values)
+
+    def gap(name: str) -> Estimate:
+        return difference_estimate(plain[name].isel(last).values, primed[name].isel(last).values)
+
+    scores = best.sel(arm=PRIMED).isel(member=primed.index)
+    stays = scores.isel(last) / scores.sel(step=int(data.primer))
+    return {
+        "text-induction-primed": score(primed),
+        "text-induction-plain": score(plain),
+        "text-induction-one-layer": score(single),
+        "text-induction-stays": mean_estimate(stays.values),
+        "text-induction-repeats": gap("loss_repeated"),
+        "text-induction-ablation": mean_estimate(_margin(primed)),
+        "gain-held-out": gap("loss"),
+        "gain-new": gap("loss_new"),
+    }
+
+
+def _margin(members: xr.Dataset) -> np.ndarray:
+    """Cost on repeated pairs minus cost on other tokens, of the best prefix-matching head."""
+    end = members.isel(step=-1)
+    repeated = members.ablated_loss_repeated - end.loss_repeated
+    margin = repeated - (members.ablated_loss_new - end.loss_new)
+    heads = ("layer", "head")
+    best = end.prefix.stack(cell=heads).fillna(-1).argmax("cell")
+    return margin.stack(cell=heads).isel(cell=best).values
+
+
+def _alive(data: xr.Dataset, arm: str) -> xr.Dataset:
+    chosen = data.sel(arm=arm)
+    index = np.flatnonzero(chosen.alive.values)
+    return chosen.isel(member=index).assign(index=("member", index))

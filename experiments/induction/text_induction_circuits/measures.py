@@ -1,0 +1,75 @@
+"""How the record of the induction circuit on text settles its claims."""
+
+import numpy as np
+import xarray as xr
+
+from circuitax.records.claims import unmet_rest
+from circuitax.records.estimate import mean_estimate, mean_estimates
+from circuitax.records.measured import Measured
+from circuitax.records.members import members_where
+from circuitax.records.record import Record
+from experiments.induction.shared.head_roles import PREFIX_SCORE, composition_rise
+from experiments.induction.shared.measures_term_worth import term_worth
+from experiments.induction.text_induction_circuits.claims import CLAIMS, CORNER
+
+
+def measure(record: Record) -> Measured:
+    """Means over the seeds that have the circuit, or why there are none."""
+    members = members_where(record.data, "has_induction")
+    n = members.sizes["member"]
+    if n < 2:
+        why = f"only {n} of {record.data.sizes['member']} primed seeds have an induction head"
+        return Measured({}, unmet_rest(CLAIMS, {}, why))
+    measured = mean_estimates(_samples(members))
+    outside = _outside_corner(members)
+    if len(outside) < 2:
+        why = f"only {len(outside)} of {n} seeds have a second-layer head that is no induction head"
+        return Measured(measured, {"primed-corner-alone": why})
+    return Measured(measured | {"primed-corner-alone": mean_estimate(outside)}, {})
+
+
+def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
+    """One number for each seed, by the claim whose mean it is."""
+    previous, induction = members.previous_head, members.induction_head
+    z = members.composition_z.isel(writer=previous, reader=induction)
+    composed = composition_rise(members)
+    matching = members.matching.isel(reader=induction)
+    through_previous = matching.isel(writer=previous)
+    least = members.previous.isel(layer=0).argmin("head")
+    worth = term_worth(members)
+    first_head = {"layer": 0, "head": previous}
+    raised = (members.ablated - members.ablated_preserving).isel(first_head)
+    on_text, on_random = (members.sel(where=where) for where in ("text", "random"))
+    in_layer_0 = on_random.stripes.isel(layer=0).max("head")
+
+    def of_induction(part: xr.Dataset, name: str) -> xr.DataArray:
+        return part[name].isel(layer=1, head=induction)
+
+    return {
+        "primed-previous": members.attention.isel(first_head).isel(offset=1),
+        "primed-k-composition": z.sel(kind="K"),
+        "primed-k-above-v": z.sel(kind="K") - z.sel(kind="V"),
+        "primed-composition-overall": composed["mean"],
+        "primed-composition-some": composed["above"],
+        "primed-composition-avoided": composed["below"],
+        "primed-copying": of_induction(members, "copying"),
+        "primed-matching": through_previous,
+        "primed-matching-by-writer": through_previous - matching.isel(writer=least),
+        "primed-attends": of_induction(on_text, "top_is_match"),
+        "primed-raises": of_induction(on_text, "raises"),
+        "primed-stripes": of_induction(on_random, "stripes") - in_layer_0,
+        "primed-order-1-above-2": worth.heads - worth.virtual,
+        "primed-layer-0-redundant": worth.first_alone - worth.first_last,
+        "primed-layer-0-nearly-redundant": worth.first_last / worth.first_alone,
+        "primed-layer-1-above-0": worth.second_last - worth.first_last,
+        "primed-previous-through-patterns": raised,
+    }
+
+
+def _outside_corner(members: xr.Dataset) -> np.ndarray:
+    """Share of a seed's other second-layer heads outside the corner, of seeds that have some."""
+    second = members.isel(layer=1)
+    matching = members.matching.isel(writer=members.previous_head).rename(reader="head")
+    outside = np.minimum(second.copying, matching) < CORNER
+    share = outside.where(second.prefix < PREFIX_SCORE).mean("head").values
+    return share[np.isfinite(share)]

@@ -1,0 +1,90 @@
+"""How the record of two-layer circuits settles its claims."""
+
+import numpy as np
+import xarray as xr
+
+from circuitax.records.claims import unmet_rest
+from circuitax.records.estimate import exact, mean_estimate, mean_estimates, share_estimate
+from circuitax.records.measured import Measured
+from circuitax.records.members import members_where
+from circuitax.records.record import Record
+from experiments.induction.shared.head_roles import PREFIX_SCORE, PREVIOUS_SCORE, composition_rise
+from experiments.induction.two_layer_circuits.claims import CLAIMS
+
+
+def measure(record: Record) -> Measured:
+    """Measured values over the seeds that have the circuit, and the claims that lack it."""
+    data = record.data
+    measured = {"ablation-identity": exact(data.identity.where(data.alive).max())}
+    members = members_where(data, "has_induction")
+    n = members.sizes["member"]
+    if n < 2:
+        why = f"only {n} of {data.sizes['member']} seeds have an induction head"
+        return Measured(measured, unmet_rest(CLAIMS, measured, why))
+    measured |= mean_estimates(_samples(members))
+    measured["k-composition-first"] = share_estimate(_largest_joins(members))
+    by_writer = np.sort(members.composition_z.sel(kind="K").max("reader").values, axis=1)
+    measured["k-composition-second"] = share_estimate(by_writer[:, -2] > 3)
+    erases = (members.copying < -0.1).any(["layer", "head"])
+    measured["erasing-heads"] = share_estimate(erases)
+    measured["preserving-induction"] = share_estimate(_induction_costs_most(members))
+    alone = _corner_alone(members)
+    if alone.size < 2:
+        why = f"only {alone.size} of {n} seeds have a second-layer head that is no induction head"
+        return Measured(measured, {"corner-alone": why})
+    return Measured(measured | {"corner-alone": mean_estimate(alone)}, {})
+
+
+def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
+    """One number for each seed, by the claim whose mean it is."""
+    previous, induction = members.previous_head, members.induction_head
+    z = members.composition_z.isel(writer=previous, reader=induction)
+    composed = composition_rise(members)
+    order, first, scores = members.order_loss, members.first_order_loss, members.score_loss
+    direct, layer_0, layer_1, both = (first.isel(selection=i) for i in range(4))
+    raised = (members.ablated - members.ablated_preserving).isel(layer=0, head=previous)
+
+    def of_induction(name: str) -> xr.DataArray:
+        return members[name].isel(layer=1, head=induction)
+
+    return {
+        "k-composition-z": z.sel(kind="K"),
+        "k-above-v": z.sel(kind="K") - z.sel(kind="V"),
+        "copying-corner": of_induction("copying"),
+        "matching-corner": members.matching.isel(writer=previous, reader=induction),
+        "composition-overall": composed["mean"],
+        "composition-some": composed["above"],
+        "composition-avoided": composed["below"],
+        "induction-attends": of_induction("top_is_match"),
+        "induction-raises": of_induction("raises"),
+        "induction-stripes": of_induction("stripes") - members.stripes.isel(layer=0).max("head"),
+        "order-1-above-2": order.isel(order=0) - 2 * order.isel(order=1) + order.isel(order=2),
+        "layer-0-redundant": (layer_1 - both) / (layer_0 - both),
+        "layer-1-alone": (direct - layer_1) / (direct - both),
+        "layer-0-alone": (direct - layer_0) / (direct - both),
+        "k-composition-pays": scores.isel(score_selection=2) - scores.isel(score_selection=1),
+        "previous-through-patterns": raised,
+    }
+
+
+def _largest_joins(members: xr.Dataset) -> xr.DataArray:
+    """Whether the pair of largest K-composition is one of previous-token and induction heads."""
+    z = members.composition_z.sel(kind="K")
+    writes = members.previous.isel(layer=0).rename(head="writer") > PREVIOUS_SCORE
+    reads = members.prefix.isel(layer=1).rename(head="reader") > PREFIX_SCORE
+    return z.where(writes & reads).max(["writer", "reader"]) == z.max(["writer", "reader"])
+
+
+def _induction_costs_most(members: xr.Dataset) -> xr.DataArray:
+    """Whether, of all heads, an induction head costs most when patterns are kept."""
+    cost = members.ablated_preserving - members.loss
+    inductive = cost.isel(layer=1).where(members.prefix.isel(layer=1) > PREFIX_SCORE)
+    return inductive.max("head") == cost.max(["layer", "head"])
+
+
+def _corner_alone(members: xr.Dataset) -> np.ndarray:
+    """Lead of the induction head in the corner, in seeds that have other heads beside it."""
+    matching = members.matching.isel(writer=members.previous_head).rename(reader="head")
+    corner = np.minimum(members.copying.isel(layer=1), matching)
+    others = corner.where(members.prefix.isel(layer=1) <= PREFIX_SCORE).max("head")
+    return (corner.isel(head=members.induction_head) - others).dropna("member").values

@@ -1,0 +1,197 @@
+"""A model without layers learns the bigram table; the direct path of a one-layer model does not.
+
+This is Remark 21 of S0, "Some Structures in Transformer Architectures", the project's source note.
+"""
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jaxtyping import Array
+
+from circuitax.circuits.losses.bigrams import bigram_log_probs, direct_path_log_probs
+from circuitax.data.bigrams import cross_entropy, mean_divergence, smoothed_bigrams
+from circuitax.data.text import TextSpec
+from circuitax.kernel.forward import forward
+from circuitax.kernel.keys import derive
+from circuitax.kernel.model import Model
+from circuitax.kernel.spec import TransformerSpec
+from circuitax.kit.checks import require_at_least, require_in, require_increasing, require_positive
+from circuitax.kit.kept_models import KeptModels
+from circuitax.kit.measured_training import chunk_size, measured_training
+from circuitax.kit.members import split_members
+from circuitax.kit.ragged import stack_named
+from circuitax.lab.lab import Lab
+from circuitax.models.extract_transformer import model_from_params
+from circuitax.models.transformer import Transformer
+from circuitax.records.record import Record
+from circuitax.training.ensemble import Plan, advance, init, new_members
+from circuitax.training.optim import OptimSpec
+from experiments.one_layer.bigram.full_batch import FullBatchBigrams, Joint
+
+BUDGET_SECONDS = 35
+EVENING_SECONDS = 140
+PAPER_SECONDS = 150_000  # by its work against quick scale; not run
+requires = ("text_models",)
+# Tokens met less often in the held-out windows have no mean prediction worth comparing.
+FEWEST = 20
+PAIRS_DRAWN = 4000
+
+
+@dataclass(frozen=True)
+class Spec:
+    """How the zero-layer models are fitted; the text is that of `text_models`.
+
+    Attributes:
+        task: The text that those models were trained on.
+        widths: d_model as shares of the vocabulary, each in (0, 1], increasing, the last one 1.
+        optim: Optimizer, on the whole count matrix.
+        seeds: Members at each width.
+        strength: Pseudo-counts in each row of the smoothed table, positive.
+    """
+
+    task: TextSpec = field(default_factory=TextSpec)
+    widths: Any = (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)  # tuple[float, ...]
+    optim: OptimSpec = field(default_factory=OptimSpec)
+    seeds: int = 5
+    strength: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "widths", tuple(float(width) for width in self.widths))
+        require_increasing(self, "widths", length=1)
+        require_in(self, "(0, 1]", "widths")
+        if self.widths[-1] != 1:
+            raise ValueError(f"widths={self.widths} must end with 1, the whole vocabulary")
+        require_at_least(self, 1, "seeds")
+        require_positive(self, "strength")
+
+    def upstream(self, name: str) -> dict[str, str | int]:
+        """``text_models`` of the same text; see `circuitax.config.cells`."""
+        return self.task.upstream()
+
+
+def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+    """Fit the table at every width; then read the direct paths of the trained text models."""
+    upstream = lab.input("text_models")
+    counts = lab.load_arrays("bigram-counts", source="text_models")
+    train, held_out = (counts[split].astype(np.int64) for split in ("train", "validation"))
+    table = smoothed_bigrams(train, spec.strength)
+    fitted, divergences = _fit(spec, train, held_out, table, derive(key, "widths"), lab)
+    paths = _paths(upstream, table, lab)
+    data = xr.merge([fitted, paths])
+    data["table_train_loss"] = cross_entropy(train, np.log(table))
+    data["table_held_out_loss"] = cross_entropy(held_out, np.log(table))
+    notes = {
+        "text": upstream.notes["text"],
+        "divergence": divergences,
+        "smoothing": f"Dirichlet around the unigram, strength {spec.strength}",
+    }
+    return Record(data=data, notes=notes)
+
+
+def _fit(
+    spec: Spec, train: np.ndarray, held_out: np.ndarray, table: np.ndarray, key: jax.Array, lab: Lab
+) -> "tuple[xr.Dataset, dict[str, Any]]":
+    """Fit zero-layer models of every width, and compare their predictions with the table."""
+    d_vocab = len(train)
+    weight = train.sum(axis=1).astype(float)
+    joint = jnp.broadcast_to(jnp.asarray(train / train.sum(), float), (spec.seeds, *train.shape))
+    widths = sorted({max(1, round(share * d_vocab)) for share in spec.widths})
+    seen = np.flatnonzero(train)
+    drawn = np.random.default_rng(0).choice(seen, min(PAIRS_DRAWN, seen.size), replace=False)
+    chunk = chunk_size(spec.optim.steps, most=20)
+    found: list[dict[str, Any]] = []
+    divergences = {}
+    for d_model in widths:
+        sizes = TransformerSpec.simplified(d_vocab=d_vocab, n_layers=0, n_heads=1, d_model=d_model)
+        plan = Plan(FullBatchBigrams(Transformer(sizes)), spec.optim, chunk)
+        members = new_members(derive(key, str(d_model)), spec.optim.learning_rate, Joint(joint))
+        trained = measured_training(
+            lab,
+            f"width-{d_model}",
+            init(plan, members),
+            advance(plan, members),
+            steps=spec.optim.steps,
+            every=chunk,
+            as_models=partial(model_from_params, spec=sizes),
+        )
+        log_p = np.asarray(jax.vmap(bigram_log_probs)(trained.models), float)
+        found.append(
+            {
+                "kl": [mean_divergence(table, p, weight) for p in log_p],
+                "train": [cross_entropy(train, p) for p in log_p],
+                "held_out": [cross_entropy(held_out, p) for p in log_p],
+                "alive": trained.alive,
+                "pair_model": log_p[0].ravel()[drawn],
+            }
+        )
+        divergences[str(d_model)] = trained.divergence
+    data: dict[str, Any] = {
+        name: (("width", "member"), stack_named(found, name))
+        for name in ("kl", "train", "held_out", "alive")
+    }
+    data |= {
+        "rank_kl": ("width", [mean_divergence(table, _low_rank(table, w), weight) for w in widths]),
+        "pair_model": (("width", "pair"), stack_named(found, "pair_model")),
+        "pair_table": ("pair", np.log(table).ravel()[drawn]),
+        "pair_count": ("pair", train.ravel()[drawn]),
+    }
+    return xr.Dataset(data, coords={"width": widths}), divergences
+
+
+def _low_rank(table: np.ndarray, rank: int) -> np.ndarray:
+    """Log-probabilities of a table whose centred logits have a given rank.
+
+    Of all logits of that rank they are the closest to the table's own in squared error.
+    """
+    logits = np.log(table)
+    u, s, v = np.linalg.svd(logits - logits.mean(axis=1, keepdims=True))
+    cut = (u[:, :rank] * s[:rank]) @ v[:rank]
+    top = cut.max(axis=1, keepdims=True)
+    return cut - top - np.log(np.exp(cut - top).sum(axis=1, keepdims=True))
+
+
+def _paths(upstream: Record, table: np.ndarray, lab: Lab) -> "xr.Dataset":
+    """How far three predictions of the trained text models are from the table, by KL divergence.
+
+    They are that of the model without layers, the direct path of the one-layer model, and the mean
+    prediction of the whole one-layer model.
+    """
+    windows = lab.load_arrays("held-out", source="text_models")["windows"]
+    kept = KeptModels.of_input(lab, "text_models")
+    weight = np.bincount(windows[:, :-1].ravel(), minlength=len(table)).astype(float)
+    weight[weight < FEWEST] = 0
+    if not weight.any():
+        weight[:] = 1
+    none, one = kept.members("layers-0"), kept.members("layers-1")
+    mean, texts = jax.jit(_mean_prediction), jnp.asarray(windows)
+    log_probs = {
+        "zero layers": jax.vmap(direct_path_log_probs)(none),
+        "direct path": jax.vmap(direct_path_log_probs)(one),
+        "whole, mean": [np.log(np.asarray(mean(m, texts), float)) for m in split_members(one)],
+    }
+    numbers = [
+        [mean_divergence(table, p, weight) for p in np.asarray(members, float)]
+        for members in log_probs.values()
+    ]
+    alive = upstream.data.alive.sel(model=["layers-0", "layers-1"]).all("model").values
+    return xr.Dataset(
+        {"path_kl": (("kind", "seed"), numbers), "path_alive": ("seed", alive)},
+        coords={"kind": list(log_probs)},
+    )
+
+
+def _mean_prediction(model: Model, texts: Array) -> Array:
+    """P(next | current token) of the model, averaged over the contexts of held-out text."""
+
+    def add(total: Array, text: Array) -> tuple[Array, None]:
+        probs = jax.nn.softmax(forward(model, text)[0][:-1], axis=-1)
+        return total.at[text[:-1]].add(probs), None
+
+    start = jnp.full((model.d_vocab, model.d_vocab), 1e-9)
+    total, _ = jax.lax.scan(add, start, texts)
+    return total / total.sum(axis=1, keepdims=True)

@@ -1,0 +1,30 @@
+"""On English prose, too, each layer lowers the loss; and what more text would give.
+
+training   Zero layers stop at the bigram table of the prose; one and two layers go below it, but
+           not below that of three tokens. Held-out losses along the longest training (a), at the
+           ends of trainings of several lengths with a law through them, dashed beyond the longest
+           (b), and of each seed (c). Refuted if the solid line lies above the layers.
+positions  Layers earn their loss from context: late tokens gain more from them than early ones.
+           Refuted if the curves of one and two layers are flat. On repeated random tokens a late
+           gain would be an induction head.
+samples    What each model makes of one prompt. Nothing is settled by it.
+"""
+
+from matplotlib.figure import Figure
+
+from circuitax.figures.missing_page import missing_page
+from circuitax.figures.style import styled
+from circuitax.records.record import Record
+from experiments.one_layer.shared.figure_text_family import positions, samples, training
+
+
+@styled
+def draw(record: Record) -> dict[str, Figure]:
+    """The figures of `text_models`; without the English text, a page that says so."""
+    if "missing" in record.notes:
+        return {"training": missing_page(record.notes["missing"])}
+    return {
+        "training": training(record),
+        "positions": positions(record),
+        "samples": samples(record),
+    }

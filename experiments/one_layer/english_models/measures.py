@@ -1,0 +1,26 @@
+"""What models of English reached, and what more text would give."""
+
+from circuitax.records.claims import unmet_rest
+from circuitax.records.estimate import mean_estimate
+from circuitax.records.measured import Measured
+from circuitax.records.members import members_where
+from circuitax.records.record import Record
+from experiments.one_layer.english_models.claims import CLAIMS
+from experiments.one_layer.shared.measures_text_family import attention_only
+from experiments.one_layer.shared.measures_text_family import measure as measure_family
+
+
+def measure(record: Record) -> Measured:
+    """All that `text_models` measures, under its names, and the claims on English."""
+    if "missing" in record.notes:
+        why = f"the English text is not at hand: {record.notes['missing']}"
+        return Measured({}, {}, {claim.id: why for claim in CLAIMS})
+    found = dict(measure_family(record).estimates)
+    for name in attention_only(record):
+        if (gain := f"last-doubling-{name}") in found:
+            found[f"english-enough-{name.removeprefix('layers-')}"] = found[gain]
+    if "layers-2" in record.data.model.values:
+        ends = members_where(record.data.sel(model="layers-2")).loss_by_position.mean("position")
+        if ends.size:
+            found["english-below-trigram"] = mean_estimate(float(record.data.trigram_loss) - ends)
+    return Measured(found, unmet_rest(CLAIMS, found, "no seed stayed finite"))

@@ -1,0 +1,141 @@
+"""Neurons as a memory: which tokens each reads and writes, and whether its values come true.
+
+An MLP is read as a memory of keys and values: a unit's keys are the tokens whose embeddings it
+responds to most, its values the tokens whose logits it raises most. Both are read from the weights
+of the full transformers of ``text_models`` and held against text on which they were not trained.
+"""
+
+from dataclasses import dataclass, field
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jaxtyping import Array
+
+from circuitax.circuits.losses.neurons import mean_by_token, neuron_activations, values_come_true
+from circuitax.circuits.weights.folding import fold_read
+from circuitax.circuits.weights.heads import unembedding
+from circuitax.circuits.weights.token_tables import NeuronTable, neuron_tables
+from circuitax.data.text import TextSpec
+from circuitax.kernel.model import Model
+from circuitax.kernel.norm import norm_scale
+from circuitax.kernel.run import run as run_model
+from circuitax.kernel.weights import MLPWeights
+from circuitax.kit.checks import require_at_least, require_in
+from circuitax.kit.kept_models import KeptModels
+from circuitax.kit.kept_texts import kept_windows
+from circuitax.kit.members import one_by_one
+from circuitax.lab.lab import Lab
+from circuitax.records.record import Record
+
+BUDGET_SECONDS = 20
+PAPER_SECONDS = 60  # by its work against quick scale; not run
+requires = ("text_models",)
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What is read from the full transformers of ``text_models``.
+
+    Attributes:
+        task: The text that those models were trained on.
+        windows: Held-out windows, at most those that were kept.
+        entries: Tokens that count as a unit's keys and values, and are listed.
+        firing: A unit fires at this share of all positions, where it is most active.
+        neurons: Units listed in each layer, those that move the logits most.
+    """
+
+    task: TextSpec = field(default_factory=TextSpec)
+    windows: int = 512
+    entries: int = 10
+    firing: float = 0.01
+    neurons: int = 8
+
+    def __post_init__(self) -> None:
+        require_at_least(self, 1, "windows", "entries", "neurons")
+        require_in(self, "(0, 0.5]", "firing")
+
+    def upstream(self, name: str) -> dict[str, str | int]:
+        """``text_models`` of the same text; see `circuitax.config.cells`."""
+        return self.task.upstream()
+
+
+def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+    """Tables of every unit before and after training, held against a held-out text."""
+    upstream = lab.input("text_models")
+    if "full" not in upstream.data.model.values:
+        raise ValueError("full_seeds=0 of text_models must be at least 1: there are no neurons")
+    windows = kept_windows(lab, "text_models", spec.windows)
+    kept = KeptModels.of_input(lab, "text_models")
+    read = jax.jit(partial(of_member, settings=spec))
+    before, after = (
+        lab.stage(name, one_by_one, read, kept.members("full", step), windows)
+        for name, step in (("before", kept.steps[0]), ("after", kept.steps[-1]))
+    )
+    data = _dataset(before, after)
+    alive = upstream.data.alive.sel(model="full", drop=True).values[: data.sizes["member"]]
+    data["alive"] = ("member", alive == 1)
+    data["chance"] = spec.entries / upstream.data.sizes["token"]
+    data = data.assign_coords(token=upstream.data.token)
+    return Record(data=data)
+
+
+def of_member(model: Model, windows: Array, settings: Spec) -> dict[str, Array]:
+    """Keys, values and firing of every unit of one model; the heaviest units by name."""
+    mlp = model.blocks.mlp
+    if mlp is None:
+        raise ValueError("full.d_mlp=None of text_models must be a number: there are no neurons")
+    d_vocab, k = model.d_vocab, min(settings.entries, model.d_vocab)
+
+    def one(text: Array) -> Array:
+        return neuron_activations(run_model(model, text, outputs=True))[:, :-1]
+
+    active = jax.lax.map(one, windows)  # [window, layer, position, unit]
+    active = jnp.moveaxis(active, 1, 0).reshape(active.shape[1], -1, active.shape[-1])
+    table = of_layers(model, mlp, k)
+    values = jax.nn.one_hot(table.values.columns, d_vocab, dtype=bool).any(axis=-2)
+    n_firing = max(1, round(settings.firing * active.shape[1]))
+    true = values_come_true(active, windows[:, 1:].ravel(), values, n_firing)
+    by_token = mean_by_token(active, windows[:, :-1].ravel(), d_vocab)
+    fires_on = jax.lax.top_k(by_token, k)[1]
+    shared = (table.keys.columns[..., :, None] == fires_on[..., None, :]).any(axis=-1)
+    size = jnp.linalg.norm(mlp.W_out @ unembedding(model), axis=-1)
+    moved = active.std(axis=1) * size / jnp.sqrt(d_vocab)
+    heaviest = jax.lax.top_k(moved, min(settings.neurons, moved.shape[1]))[1]
+    listed = {"keys": table.keys.columns, "fires_on": fires_on, "values": table.values.columns}
+    return {
+        "fired": true.fired,
+        "everywhere": true.everywhere,
+        "shared": shared.mean(axis=-1),
+        "moved": moved,
+        "heaviest": heaviest,
+    } | {
+        f"listed_{name}": jnp.take_along_axis(tokens, heaviest[..., None], axis=1)
+        for name, tokens in listed.items()
+    }
+
+
+def of_layers(model: Model, mlp: MLPWeights, k: int) -> NeuronTable:
+    """`neuron_tables` of every layer, norms folded; keys are read from tokens that stand alone."""
+    spec = model.spec
+    tokens = model.W_E / norm_scale(model.W_E, spec.norm, spec.norm_eps)[:, None]
+    W_U = unembedding(model)
+    W_in, _ = fold_read(mlp.W_in, None, spec.norm, model.blocks.mlp_norm)
+    layers = mlp._replace(W_in=W_in, b_in=None, b_out=None)
+    return jax.lax.map(lambda layer: neuron_tables(layer, tokens, W_U, k), layers)
+
+
+def _dataset(before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -> "xr.Dataset":
+    units, listed = ("member", "layer", "unit"), ("member", "layer", "place")
+    measures = ("fired", "everywhere", "shared", "moved")
+    return xr.Dataset(
+        {name: (units, after[name]) for name in measures}
+        | {f"{name}_at_init": (units, before[name]) for name in measures}
+        | {"heaviest": (listed, after["heaviest"])}
+        | {
+            name: ((*listed, "entry"), after[name])
+            for name in ("listed_keys", "listed_fires_on", "listed_values")
+        }
+    )

@@ -1,0 +1,48 @@
+"""What models of text reached: held-out losses, their gaps, and what more text would give."""
+
+from circuitax.records.difference import difference_estimate
+from circuitax.records.estimate import Estimate, exact, mean_estimate
+from circuitax.records.measured import Measured
+from circuitax.records.members import members_where
+from circuitax.records.record import Record
+from experiments.one_layer.shared.measures_lengths import more_text
+
+GAPS = ((1, "text-one-layer"), (2, "text-two-layers"))
+FLOORS = ("unigram", "bigram", "trigram")
+
+
+def measure(record: Record) -> Measured:
+    """Mean held-out loss over the seeds that stayed finite, by model, and the claimed gaps.
+
+    What more text gives is as `more_text` names it.
+    """
+    samples = {
+        str(name): members_where(record.data.sel(model=name))
+        .loss_by_position.mean("position")
+        .values
+        for name in record.data.model.values
+    }
+    losses = {name: mean_estimate(values) for name, values in samples.items()}
+    gaps: dict[str, Estimate] = {}
+    not_run: dict[str, str] = {}
+    for n, claim in GAPS:
+        if f"layers-{n}" in samples:
+            gaps[claim] = difference_estimate(samples[f"layers-{n - 1}"], samples[f"layers-{n}"])
+        else:
+            not_run[claim] = f"model.n_layers={n - 1} is one layer"
+    above = mean_estimate(samples["layers-0"] - float(record.data.bigram_loss))
+    floors = {name: exact(float(record.data[f"{name}_loss"])) for name in FLOORS}
+    return Measured(
+        {f"loss-{name}": loss for name, loss in losses.items()}
+        | {f"floor-{name}": loss for name, loss in floors.items()}
+        | gaps
+        | {"text-zero-layers": above}
+        | more_text(record.data, attention_only(record)),
+        {},
+        not_run,
+    )
+
+
+def attention_only(record: Record) -> list[str]:
+    """The models that were trained for several lengths too."""
+    return [str(name) for name in record.data.model.values if str(name) != "full"]

@@ -1,0 +1,24 @@
+"""Transformers of zero, one and two layers on real text: what each layer is worth, in nats."""
+
+from dataclasses import dataclass
+
+import jax
+
+from circuitax.lab.lab import Lab
+from circuitax.records.record import Record
+from experiments.one_layer.shared.family_spec import FamilySpec
+from experiments.one_layer.shared.text_family import train_family
+
+BUDGET_SECONDS = 170
+EVENING_SECONDS = 4_100  # 4,620 were measured beside other programs
+PAPER_SECONDS = 3_300_000  # by its work against quick scale; not run
+
+
+@dataclass(frozen=True)
+class Spec(FamilySpec):
+    """As `kit.family_spec.FamilySpec`; the text is Python source and documentation."""
+
+
+def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+    """Train every model, keep weights on a log-spaced schedule, measure on one held-out text."""
+    return train_family(spec, key, lab)

@@ -1,0 +1,165 @@
+"""Identities of circuits on random models, and what scores are before any training.
+
+The framework paper takes a model apart: logits into paths, scores of a head into terms by their
+sources, circuits into low-rank spectra. Each decomposition is an identity, whose greatest error is
+measured. Composition and OV eigenvalue scores of untrained models are the nulls of trained ones.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jaxtyping import Array, DTypeLike
+
+from circuitax.circuits.weights.composition import KINDS, composition_scores
+from circuitax.circuits.weights.heads import token_ov
+from circuitax.circuits.weights.spectra import copying_score
+from circuitax.kernel.keys import derive, member_keys
+from circuitax.kernel.norm import Norm
+from circuitax.kernel.positions import Positions
+from circuitax.kernel.run import Run
+from circuitax.kernel.run import run as run_model
+from circuitax.kernel.spec import TransformerSpec
+from circuitax.kit.checks import require_at_least, require_equal, require_in
+from circuitax.kit.members import one_by_one
+from circuitax.lab.lab import Lab
+from circuitax.models.transformer import init_model
+from circuitax.records.record import Record
+from experiments.paths.circuit_identities.readings import (
+    of_paths,
+    of_scores,
+    of_single_precision,
+    of_spectra,
+)
+
+BUDGET_SECONDS = 30
+PAPER_SECONDS = 60
+CHECKS = ("paths", "orders", "direct", "runs", "kronecker", "ablation")
+SPECTRAL = ("eigenvalues", "trace", "norm", "cycled")
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Small models for identities, one of published width for the nulls.
+
+    Attributes:
+        model: Sizes; layers, norm and positions are set by each arm.
+        max_depth: Depths 0 to this many layers, from 2 to 5.
+        score_heads: Heads in each layer of the model whose scores are taken apart.
+        random: Freshly initialised model for the nulls; two layers.
+        seeds: Models of each kind, each with its own weights and text.
+    """
+
+    model: TransformerSpec = field(default_factory=TransformerSpec)
+    max_depth: int = 4
+    score_heads: int = 12
+    random: TransformerSpec = field(default_factory=TransformerSpec)
+    seeds: int = 8
+
+    def __post_init__(self) -> None:
+        require_in(self, "[2, 5]", "max_depth")
+        require_at_least(self, 1, "seeds", "score_heads")
+        require_equal(self, False, "model.biases", why="paths are compared bare")
+        require_equal(self, None, "model.d_mlp", why="paths are compared bare")
+        require_at_least(self, 1, "model.n_ctx", why="it is the length of the texts")
+        require_equal(self, 2, "random.n_layers")
+
+
+def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+    """Errors of every identity on random models, and scores of random models of real width.
+
+    Models are drawn and taken apart into paths, score terms and spectra; what these add up to is
+    compared with the models' own logits, scores and dense circuits.
+    """
+    double = jnp.result_type(float)
+    named = dict(arms(spec))
+    errors, spectral = {}, []
+    for name, model in lab.track(named.items(), "identities"):
+        errors[name] = _over_seeds(of_paths, model, derive(key, name), spec.seeds, double)
+    two = named["2 layers"]
+    single = _over_seeds(of_single_precision, two, derive(key, "float32"), spec.seeds, jnp.float32)
+    deepest = named[f"{spec.max_depth} layers"]
+    for seed in member_keys(derive(key, "spectra"), spec.seeds):
+        found = of_spectra(init_model(seed, deepest, double))
+        spectral.append([found[check] for check in SPECTRAL])
+    scores = {}
+    for positions in (Positions.none, Positions.shortformer):
+        model = replace(
+            spec.model,
+            n_layers=2,
+            n_heads=spec.score_heads,
+            d_model=spec.score_heads * spec.model.head_width,
+            d_head=None,
+            positions=positions,
+        )
+        scores[positions.value] = _over_seeds(
+            of_scores, model, derive(key, f"scores, {positions.value}"), spec.seeds, double
+        )
+    random = _random_models(spec, derive(key, "random"))
+    data = xr.Dataset(
+        {
+            "path_error": (
+                ("arm", "check", "member"),
+                [[errors[arm][check] for check in CHECKS] for arm in named],
+            ),
+            "path_error_float32": ("member", single["paths"]),
+            "spectral_error": (("member", "check_spectral"), np.array(spectral)),
+            "score_error": (("positions", "member"), [s["scores"] for s in scores.values()]),
+            "score_count": (("positions", "member"), [s["count"] for s in scores.values()]),
+            "random_composition": (("member", "kind", "writer", "reader"), random["composition"]),
+            "random_copying": (("member", "head"), random["copying"]),
+            "random_d_model": spec.random.d_model,
+            "float64": double == jnp.float64,
+        },
+        coords={
+            "arm": list(named),
+            "check": list(CHECKS),
+            "check_spectral": list(SPECTRAL),
+            "positions": list(scores),
+            "kind": list(KINDS),
+        },
+    )
+    notes = {"score_heads": spec.score_heads, "random_d_head": spec.random.head_width}
+    return Record(data=data, notes=notes)
+
+
+def arms(spec: Spec) -> Iterator[tuple[str, TransformerSpec]]:
+    """Every depth without norm, and the deepest with layer norm, whose scales are frozen."""
+    for depth in range(spec.max_depth + 1):
+        yield f"{depth} layers", replace(spec.model, n_layers=depth, norm=Norm.none)
+    name = f"{spec.max_depth} layers, norm"
+    yield name, replace(spec.model, n_layers=spec.max_depth, norm=Norm.layernorm)
+
+
+def _over_seeds(
+    measure: Callable[[Run], dict[str, Array]],
+    model: TransformerSpec,
+    key: jax.Array,
+    seeds: int,
+    dtype: DTypeLike,
+) -> dict[str, np.ndarray]:
+    n_ctx = model.n_ctx or 0
+
+    def one(key: jax.Array) -> dict[str, Array]:
+        drawn = init_model(derive(key, "weights"), model, dtype)
+        tokens = jax.random.randint(derive(key, "text"), (n_ctx,), 0, model.d_vocab)
+        return measure(run_model(drawn, tokens, outputs=True))
+
+    found = jax.jit(jax.vmap(one))(member_keys(key, seeds))
+    return {name: np.asarray(values) for name, values in found.items()}
+
+
+def _random_models(spec: Spec, key: jax.Array) -> dict[str, np.ndarray]:
+    """Composition of all pairs and copying of all heads; float32, one model at a time."""
+
+    @jax.jit
+    def one(key: jax.Array) -> dict[str, Array]:
+        model = init_model(key, spec.random, jnp.float32)
+        found = composition_scores(model)[:, 0, :, 1, :]
+        copying = copying_score(token_ov(model))
+        return {"composition": found, "copying": copying.ravel()}
+
+    return one_by_one(one, member_keys(key, spec.seeds))

@@ -1,0 +1,170 @@
+"""The number of paths multiplies with depth, but the shortest paths explain most of the loss.
+
+The task needs depth: texts ask where one, two and three steps of a map lead that each text draws
+anew (`data.chained_maps`), and one layer can look up one step only.
+"""
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jaxtyping import Array
+
+from circuitax.circuits.losses.importance import cumulative, selection_losses, shapley
+from circuitax.circuits.paths.expansion import expand
+from circuitax.circuits.paths.frozen import frozen_model
+from circuitax.circuits.paths.order_terms import layer_subset_streams, order_streams, over_subsets
+from circuitax.circuits.paths.paths import all_paths, n_paths
+from circuitax.circuits.paths.read_out import logits_of
+from circuitax.data.chained_maps import Chained, ChainedMapSource
+from circuitax.kernel.keys import derive
+from circuitax.kernel.model import Model
+from circuitax.kernel.run import run as run_model
+from circuitax.kernel.spec import TransformerSpec
+from circuitax.kit.checks import (
+    require_at_least,
+    require_at_most,
+    require_divides,
+    require_in,
+    require_readable,
+)
+from circuitax.kit.language_arm import language_arm
+from circuitax.kit.members import each_member
+from circuitax.kit.ragged import stack_named
+from circuitax.lab.lab import Lab
+from circuitax.records.record import Record
+from circuitax.training.optim import OptimSpec
+from experiments.paths.path_explosion.path_ledger import rank, ranks
+
+BUDGET_SECONDS = 60
+EVENING_SECONDS = 270
+PAPER_SECONDS = 22_000  # by its work against quick scale; not run
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One recipe for every depth.
+
+    Attributes:
+        model: Sizes; the number of layers is set by each arm.
+        task: Texts to train on; those to measure on are drawn alike.
+        optim: Optimizer.
+        max_depth: Depths 1 to this many layers, at most 8.
+        seeds: Members of each depth, each with its own initialisation and data.
+        texts: Texts to measure on, on the answers.
+        ledgers: How many of them to rank paths on, for every member.
+        chunk: Steps between two looks; must divide ``optim.steps``.
+    """
+
+    model: TransformerSpec = field(default_factory=TransformerSpec)
+    task: ChainedMapSource = field(default_factory=ChainedMapSource)
+    optim: OptimSpec = field(default_factory=OptimSpec)
+    max_depth: int = 6
+    seeds: int = 8
+    texts: int = 32
+    ledgers: int = 4
+    chunk: int = 100
+
+    def __post_init__(self) -> None:
+        require_in(self, "[2, 8]", "max_depth")
+        require_at_least(self, 1, "seeds", "texts", "ledgers")
+        require_at_most(self, "texts", "ledgers")
+        require_at_least(self, 3, "task.n_steps", why="the claims compare one, two and three")
+        require_divides(self, "chunk", "optim.steps")
+        require_readable(self.model, d_vocab=self.task.d_vocab, length=self.task.length)
+
+
+def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+    """Train models of every depth, expand them into paths, and measure the loss of each order."""
+    exam = replace(spec.task, batch=spec.texts).sample(derive(key, "evaluation"))
+    examine = each_member(partial(measure, spec), exam)
+    arms, divergences = {}, {}
+    for depth in range(1, spec.max_depth + 1):
+        sizes = replace(spec.model, n_layers=depth)
+        trained = language_arm(
+            lab,
+            f"depth-{depth}",
+            derive(key, f"{depth} layers"),
+            sizes,
+            spec.task,
+            spec.optim,
+            seeds=spec.seeds,
+            every=spec.chunk,
+        )
+        models = trained.models
+        found = lab.stage(f"terms-{depth}", examine, models)
+        arms[depth] = found | {"alive": trained.alive}
+        divergences[depth] = trained.divergence
+    found = lab.stage("ledger", rank, models, trained.state.alive, exam.tokens[: spec.ledgers])
+    last = {"top": ("place",), "top_path": ("place",), "all_sizes": ("rank",)}
+    ledgers = {name: (("member", "text", *last.get(name, ())), x) for name, x in found.items()}
+    data = xr.Dataset(
+        _arrays(spec, arms) | ledgers,
+        coords={
+            "depth": list(arms),
+            "rank": ranks(n_paths(models.n_layers, models.n_heads)),
+            "steps": 1 + np.arange(spec.task.n_steps),
+        },
+    )
+    return Record(data=data, notes={"divergence": divergences})
+
+
+def measure(spec: Spec, model: Model, exam: Chained) -> dict[str, Array]:
+    """Losses on answers by order, by layer and by steps, sizes of orders, how well paths close."""
+    questions = spec.task.questions
+
+    def one(text: Array) -> dict[str, Array]:
+        found = run_model(model, text)
+        frozen = frozen_model(found)
+        orders = order_streams(frozen)
+        losses = selection_losses(found, orders, cumulative(model.n_layers + 1))[:, questions]
+        subsets = over_subsets(layer_subset_streams(frozen))
+        by_subset = selection_losses(found, subsets, jnp.eye(len(subsets)))[:, questions]
+        read = logits_of(orders, frozen.read_out)[:, questions]
+        read = read - read.mean(axis=-1, keepdims=True)
+        return {
+            "loss": losses.mean(axis=1),
+            "answer_loss": losses[-1],
+            "size": jnp.mean(read**2, axis=(1, 2)),
+            "shapley": shapley(-by_subset.mean(axis=1)),
+        }
+
+    each = jax.lax.map(one, exam.tokens)
+    answers = each.pop("answer_loss")
+    asked = jax.nn.one_hot(exam.steps - 1, spec.task.n_steps, dtype=answers.dtype)
+    by_steps = jnp.einsum("tq,tqs->s", answers, asked) / asked.sum(axis=(0, 1))
+    found = jax.tree.map(lambda x: x.mean(axis=0), each)
+    first = run_model(model, exam.tokens[0])
+    closing = jnp.abs(expand(first).remainder).max() / jnp.abs(first.logits).max()
+    return found | {
+        "size": jnp.sqrt(found["size"]),
+        "loss_by_steps": by_steps,
+        "remainder": closing,
+    }
+
+
+def _arrays(spec: Spec, arms: dict[int, dict[str, np.ndarray]]) -> dict[str, Any]:
+    """Arrays over depth; a shallower model gets NaN for the orders and layers that it lacks."""
+
+    def stack(name: str, axis: int | None = None) -> np.ndarray:
+        return stack_named(arms.values(), name, axis)
+
+    heads, orders = spec.model.n_heads, range(spec.max_depth + 1)
+    formula = np.array([[n_paths(depth, heads, k) for k in orders] for depth in arms])
+    lengths = [np.array([len(path) for path in all_paths(depth, heads)]) for depth in arms]
+    listed = np.array([[(length == k).sum() for k in orders] for length in lengths])
+    return {
+        "count": (("depth", "order"), formula),
+        "enumerated": (("depth", "order"), listed),
+        "loss": (("depth", "member", "order"), stack("loss", 1)),
+        "loss_by_steps": (("depth", "member", "steps"), stack("loss_by_steps")),
+        "size": (("depth", "member", "order"), stack("size", 1)),
+        "shapley": (("depth", "member", "layer"), stack("shapley", 1)),
+        "remainder": (("depth", "member"), stack("remainder")),
+        "alive": (("depth", "member"), stack("alive")),
+        "guess": ((), np.log(spec.task.n_symbols)),
+    }

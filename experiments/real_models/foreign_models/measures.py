@@ -1,0 +1,129 @@
+"""How the record of foreign models settles its claims, or says which file would settle them."""
+
+import numpy as np
+import xarray as xr
+
+from circuitax.records.claims import Claim
+from circuitax.records.estimate import Estimate, exact, mean_estimate, proportion_estimate
+from circuitax.records.measured import Measured
+from circuitax.records.record import Record
+from experiments.real_models.foreign_models.claims import CLAIMS
+from experiments.real_models.foreign_models.sources import FRESH, MODELS, PRINTED, REFERENCE, SIZES
+from experiments.real_models.foreign_models.tasks import TOWERS
+
+COMMAND = "python -m experiments.run experiment=foreign_models source=FOLDER"
+TABLES = PRINTED | REFERENCE
+SIGHTED = [i for i in range(10) if i not in (6, 8)]  # of positions 11 to 20 without 17 and 19
+
+
+def measure(record: Record) -> Measured:
+    """One number for each claim: of given texts without an interval, of fresh ones with it."""
+    data, notes = record.data, record.notes
+    measured: dict[str, Estimate] = {}
+    not_run: dict[str, str] = {}
+    for task, model in MODELS.items():
+        claims = [claim for claim in CLAIMS if claim.id.partition("-")[0] == task]
+        at_hand = notes["models"].get(task)
+        if at_hand is None:
+            missing = notes["missing"][task]
+            why = f"needs {missing} in a folder of yours: `{COMMAND}`"
+            not_run |= {claim.id: why for claim in claims}
+            continue
+        values = _values(data, task)
+        for claim in claims:
+            if claim.quantity in values:
+                n = _n(claim, at_hand["texts"], notes)
+                estimate = share_of_texts if claim.quantity in FRESH else exact
+                measured[claim.quantity] = estimate(values[claim.quantity], n)
+        if task == "copies":
+            measured["copies-unseen"] = mean_estimate(data["copies-unseen"])
+        if (unlike := {k: at_hand[k] for k, v in SIZES[task].items() if at_hand[k] != v}) != {}:
+            sizes = ", ".join(f"{name}={value}" for name, value in unlike.items())
+            why = f"measured, but the {model} at hand has {sizes}: it is not the published one"
+            not_run |= {claim.id: why for claim in claims}
+        elif notes["dtype"] != "float64":
+            not_run |= {c.id: "needs dtype=float64" for c in claims if c.kind == "identity"}
+    return Measured(measured, {}, not_run)
+
+
+def share_of_texts(share: float, n: int) -> Estimate:
+    """A share of texts, or a mean of their shares of right positions, with Wilson's interval.
+
+    A text's share of right positions varies no more than a yes or no with the same mean, so that
+    the interval over ``n`` texts is wide enough for both.
+    """
+    found = proportion_estimate(round(share * n), n)
+    return found._replace(value=float(share), method="share of texts, Wilson 95%")
+
+
+def _n(claim: Claim, texts: int, notes: dict) -> int:
+    """How many examples a claim was measured on: the run's, unless it says how many of its own."""
+    return int(notes["examples"].get(claim.quantity, min(texts, claim.n)))
+
+
+def _values(data: xr.Dataset, task: str) -> dict[str, float]:
+    """Every quantity of one model's claims."""
+    found: dict[str, float] = {}
+    for name, variable in data.data_vars.items():
+        if not str(name).startswith(f"{task}-"):
+            continue
+        table = TABLES.get(str(name))
+        if table is not None:
+            found[str(name)] = float(np.abs(variable.values - np.array(table)).max())
+        elif variable.ndim == 0:
+            found[str(name)] = float(variable)
+    return found | DERIVED[task](data)
+
+
+def _palindrome(data: xr.Dataset) -> dict[str, float]:
+    called, paths = data["palindrome-called-so"].values, data["palindrome-paths"]
+    own = paths.sel(path="0.0 → 1.0")
+    printed = np.array(PRINTED["palindrome-zero-ablation"])
+    return {
+        "palindrome-blind": called[[6, 8]].min(),
+        "palindrome-sighted": called[SIGHTED].max(),
+        "palindrome-path": float(own - paths.drop_sel(path="0.0 → 1.0").max()),
+        "palindrome-zero-gap": float(np.abs(data["palindrome-zero-unfolded"] - printed).max()),
+    }
+
+
+def _unique(data: xr.Dataset) -> dict[str, float]:
+    copies, letters = data["unique-copies"].values, np.arange(10)
+    own, served = np.isin(letters, (0, 1, 6)), letters > 0
+    return {
+        "unique-adversarial": float(data["unique-adversarial-shares"].min()),
+        "unique-copies-0.1": copies[1, served].min() - copies[1, 0],
+        "unique-copies-0.2": copies[2, own].min() - copies[2, ~own].max(),
+        "unique-misses": float(data["unique-miss-of-each"].max()),
+        "unique-misses-all": float(data["unique-miss-of-each"].min()),
+    }
+
+
+def _sign(data: xr.Dataset) -> dict[str, float]:
+    fit = np.abs(data["sign-fit-centred"] - np.array(PRINTED["sign-fit"]))
+    silenced = np.abs(data["sign-silenced"] - np.array(PRINTED["sign-silenced-centred"]))
+    return {"sign-two-functions": float(min(fit.max(), silenced.max()))}
+
+
+def _bracket(data: xr.Dataset) -> dict[str, float]:
+    towers = dict(zip(TOWERS, data["bracket-each-tower"].values, strict=True))
+    total, suffix = data["bracket-by-failure"].values[:2]
+    return {
+        "bracket-towers": min(towers[i] for i in (24, 26, 28, 30, 32)),
+        "bracket-more-towers": min(towers[i] for i in (2, 4, 6)),
+        "bracket-roles": min(total[0] - total[1], suffix[1] - suffix[0]),
+    }
+
+
+def _copies(data: xr.Dataset) -> dict[str, float]:
+    given = data["copies-successor"].values
+    return {"copies-successors": given[:2, 1:].min(), "copies-second": given[2, 1:].max()}
+
+
+DERIVED = {
+    "palindrome": _palindrome,
+    "unique": _unique,
+    "sign": _sign,
+    "bracket": _bracket,
+    "copies": _copies,
+}

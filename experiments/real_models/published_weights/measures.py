@@ -1,0 +1,173 @@
+"""How the record of published models settles its claims, or says what would settle them.
+
+The record holds the arrays of those parts whose weights, text or tokenizer were at hand.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from circuitax.records.claims import Claim, unmet_rest
+from circuitax.records.estimate import Estimate, exact
+from circuitax.records.measured import Measured
+from circuitax.records.record import Record
+from experiments.real_models.published_weights.claims import (
+    NEVER,
+    ONE_LAYER,
+    TEXT,
+    TWO_LAYERS,
+    WORDS,
+)
+from experiments.real_models.published_weights.sources import NAMES, PLACES
+
+COMMAND = "python -m experiments.run experiment=published_weights"
+UNPUBLISHED = "the weights of the paper's own models were never published"
+MANY_TOKENS = 40_000  # the published models have about 50,000
+PREFIX_SCORE = 0.4
+REMOVALS = {"arena-without-previous", "arena-without-others"}
+
+
+def measure(record: Record) -> Measured:
+    """One number for each claim, without an interval: there is one model of each kind."""
+    parts = (_two_layers(record), _text(record), _one_layer(record), _words(record))
+    measured: dict[str, Estimate] = {}
+    unmet: dict[str, str] = {}
+    not_run = unmet_rest(NEVER, {}, UNPUBLISHED)
+    for part in parts:
+        measured |= part.estimates
+        unmet |= part.unmet
+        not_run |= part.not_run
+    return Measured(measured, {n: why for n, why in unmet.items() if n not in not_run}, not_run)
+
+
+def _two_layers(record: Record) -> Measured:
+    """What is measured of a two-layer model on repeated random tokens."""
+    data, notes = record.data, record.notes
+    if "source" in notes.get("unfit", {}):
+        return Measured({}, {}, unmet_rest(TWO_LAYERS, {}, notes["unfit"]["source"]))
+    if "prefix" not in data:
+        return _absent(TWO_LAYERS, f"weights of {NAMES['source']}", "source")
+    previous, inducers = notes["previous"], notes["inducers"]
+    found = data.prefix.values > PREFIX_SCORE
+    known = np.zeros_like(found)
+    known[1, inducers] = True
+    left = data.prefix_without.isel(head=inducers).values
+    intact = data.prefix.isel(layer=1, head=inducers).values
+    others = np.arange(len(left)) != previous
+    K, V = (data.composition.sel(kind=kind).values for kind in "KV")
+    largest = np.argsort(K, axis=None)[-len(inducers) :]
+    joined = [np.ravel_multi_index((previous, head), K.shape) for head in inducers]
+    corner = np.minimum(data.copying.values[1], data.matching.values)
+    rest = np.delete(corner, inducers)
+    values = {
+        "arena-copying-top-1": data.copied.sel(heads="first", k=1),
+        "arena-copying-top-5": data.copied.sel(heads="first", k=5),
+        "arena-both-top-1": data.copied.sel(heads="all", k=1),
+        "arena-both-top-5": data.copied.sel(heads="all", k=5),
+        "arena-previous": data.previous.isel(layer=0).argmax("head"),
+        "arena-induction": np.sum(found != known),
+        "arena-induction-score": intact[np.argmin(np.abs(intact - 0.68))],
+        "arena-without-previous": left[previous].max(),
+        "arena-without-others": (left[others] / intact[None]).min(),
+        "arena-k-composition": len(set(largest) & set(joined)),
+        "arena-v-composition": V[:, inducers].max() / K[previous, inducers].min(),
+        "published-corner": corner[inducers].min() - rest.max(initial=-1),
+    }
+    if intact.min() < PREFIX_SCORE:  # nothing that a removal could take away
+        values = {name: value for name, value in values.items() if name not in REMOVALS}
+    measured = {name: exact(value) for name, value in values.items()}
+    why = f"heads {inducers} of layer 1 do no induction that could be lost"
+    lacking = unmet_rest(TWO_LAYERS, measured, why)
+    return Measured(measured, lacking, unpublished(TWO_LAYERS, notes["source"], 2))
+
+
+def _text(record: Record) -> Measured:
+    """Nats that orders and layers save, and attention on text."""
+    data, notes = record.data, record.notes
+    if "source" in notes.get("unfit", {}):
+        return Measured({}, {}, unmet_rest(TEXT, {}, notes["unfit"]["source"]))
+    if "order_loss" not in data:
+        return _absent(TEXT, "a two-layer model and a text in its tokens", "source", "tokens")
+    order, first = data.order_loss.values, data.first_order_loss.values
+    inside = np.zeros(data.text_prefix.shape, bool)
+    inside[1, notes["inducers"]] = True
+    prefix = data.text_prefix.values
+    values = {
+        "published-order-0": float(data.uniform) - order[0],
+        "published-order-1": order[0] - order[1],
+        "published-order-2": order[1] - order[2],
+        "published-layer-0": first[2] - first[3],
+        "published-layer-0-alone": first[0] - first[1],
+        "published-layer-1-alone": first[0] - first[2],
+        "published-layer-1": first[1] - first[3],
+        "published-text-induction": prefix[inside].min() - prefix[~inside].max(),
+    }
+    measured = {name: exact(value) for name, value in values.items()}
+    return Measured(measured, {}, unpublished(TEXT, notes["source"], 2))
+
+
+def _one_layer(record: Record) -> Measured:
+    """The share of heads that copy, and the share of copying among strong skip-trigrams."""
+    data = record.data
+    if "one_layer" in record.notes.get("unfit", {}):
+        return Measured({}, {}, unmet_rest(ONE_LAYER, {}, record.notes["unfit"]["one_layer"]))
+    if "one_layer_copying" not in data:
+        return _absent(ONE_LAYER, f"weights of {NAMES['one_layer']}", "one_layer")
+    measured = {
+        "published-most-copy": exact((data.one_layer_copying > 0.1).mean()),
+        "published-copying-pattern": exact(data.one_layer_copies.max()),
+    }
+    return Measured(measured, {}, unpublished(ONE_LAYER, record.notes["one_layer"], 1))
+
+
+def _words(record: Record) -> Measured:
+    """Named skip-trigrams that some head has, and heads whose bug is forced."""
+    data = record.data
+    if "one_layer" in record.notes.get("unfit", {}):
+        return Measured({}, {}, unmet_rest(WORDS, {}, record.notes["unfit"]["one_layer"]))
+    if "words_are_tokens" not in data:
+        return _absent(WORDS, "a one-layer model and its tokenizer", "one_layer", "tokenizer")
+    if not data.words_are_tokens:
+        why = "the named words are not whole tokens of this tokenizer"
+        return Measured({}, {}, unmet_rest(WORDS, {}, why))
+    has = data.skip_trigram.values
+    measured = {"published-skip-trigrams": exact(has.any(axis=1).mean(), len(has))}
+    both = data.bug.sel(which="right").values.all(axis=0)
+    if both.any():
+        forced = data.bug.sel(which="wrong").values.all(axis=0)
+        measured["published-bug"] = exact(forced[both].mean(), both.sum())
+    lacking = unmet_rest(WORDS, measured, "no head has both")
+    return Measured(measured, lacking, unpublished(WORDS, record.notes["one_layer"], 1))
+
+
+def _absent(those: tuple[Claim, ...], what: str, *fields: str) -> Measured:
+    """Reasons why nothing was measured, with the command that would measure it."""
+    typed = " ".join(f"{field}={PLACES[field]}" for field in fields)
+    download = " and ".join(
+        f"`hf download {NAMES[f]} --local-dir {PLACES[f]}`" for f in fields if f in NAMES
+    )
+    why = (
+        f"needs {what}, not at hand: {download} (names from memory; a .pth file needs torch), then "
+        f"`{COMMAND} {typed}`"
+    )
+    return Measured({}, {}, unmet_rest(those, {}, why))
+
+
+def unpublished(
+    those: tuple[Claim, ...], sizes: Mapping[str, int], n_layers: int
+) -> dict[str, str]:
+    """Reasons why a model of other sizes than the published one settles nothing.
+
+    Args:
+        those: The claims on the published model.
+        sizes: Of the model at hand: ``n_layers``, ``n_heads``, ``d_head`` and ``d_vocab``.
+        n_layers: Of the published model.
+    """
+    heads_fit = n_layers == 1 or (sizes["n_heads"], sizes["d_head"]) == (12, 64)
+    if sizes["n_layers"] == n_layers and heads_fit and sizes["d_vocab"] > MANY_TOKENS:
+        return {}
+    why = (
+        f"measured, but the model at hand has {sizes['n_layers']} layers, {sizes['n_heads']} heads "
+        f"of {sizes['d_head']} and {sizes['d_vocab']} tokens: it is not the published one"
+    )
+    return unmet_rest(those, {}, why)

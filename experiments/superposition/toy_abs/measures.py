@@ -1,0 +1,102 @@
+"""What a record of computation in superposition says of each claim."""
+
+import numpy as np
+import xarray as xr
+
+from circuitax.records.claims import unmet_rest
+from circuitax.records.estimate import (
+    Estimate,
+    geometric_estimate,
+    mean_of_finite,
+    share_estimate,
+)
+from circuitax.records.measured import Measured
+from circuitax.records.record import Record
+from circuitax.records.resampled import best_estimate
+from experiments.superposition.toy_abs.claims import CLAIMS
+
+# What one side of one neuron does for a feature counts from here; 1 is all of it.
+SERVES = 0.5
+# A feature is computed when less than this share of its variance is unexplained.
+UNEXPLAINED = 0.5
+RATIOS = ("abs-motif-in", "abs-motif-out")
+
+
+def measure(record: Record) -> Measured:
+    """The measured value of every claim that this run can settle."""
+    data = record.data
+    found = _sanity(data) | _sweep(data) | _motif(data)
+    rest = unmet_rest(CLAIMS, found, "this run has other sizes or densities")
+    absent = {k: "no network has the motif" for k in rest if k in RATIOS and not data.sizes["case"]}
+    return Measured(found, absent, {k: why for k, why in rest.items() if k not in absent})
+
+
+def monosemantic(data: xr.Dataset) -> np.ndarray:
+    """Share of a model's neurons in use that serve one feature, ``[density, seed]``."""
+    live = data.sweep_live.sum("sweep_neuron")
+    return (data.sweep_pure.sum("sweep_neuron") / live.where(live > 0)).values
+
+
+def computed(data: xr.Dataset) -> np.ndarray:
+    """Features that a model computes, over pairs of neurons, ``[density, seed]``."""
+    count = (data.sweep_unexplained < UNEXPLAINED).sum("sweep_feature")
+    return (2 * count / data.sizes["sweep_neuron"]).values
+
+
+def both_sides(W_in: np.ndarray, W_out: np.ndarray) -> np.ndarray:
+    """Whether each feature has one neuron for its positive side and one for its negative side."""
+    does = np.abs(W_in).T * W_out > SERVES
+    up, down = ((does & (sign * W_in.T > 0)).sum(axis=0) for sign in (1, -1))
+    return (up == 1) & (down == 1)
+
+
+def _sanity(data: xr.Dataset) -> dict[str, Estimate]:
+    if (data.sizes["sanity_feature"], data.sizes["sanity_neuron"]) != (3, 6):
+        return {}
+    loss = data.sanity_loss.values[0]
+    every = zip(data.sanity_W_in.values[0], data.sanity_W_out.values[0], strict=True)
+    sides, misses = np.array(
+        [
+            (both_sides(W_in, W_out).sum(), np.abs((np.abs(W_in).T * W_out).max(axis=1) - 1).max())
+            for W_in, W_out in every
+        ]
+    ).T
+    # Six neurons, all pure and in use: a seed that misses a side leaves one without a feature.
+    whole = data.sanity_pure.sum("sanity_neuron").values[0] == 6
+    solved = (data.sanity_unexplained.max("sanity_feature").values[0] < 0.05) & whole
+    return {
+        "T10-neurons": best_estimate(loss, sides),
+        "T10-gain": best_estimate(loss, misses),
+        "T10-seeds": share_estimate(solved),
+    }
+
+
+def _sweep(data: xr.Dataset) -> dict[str, Estimate]:
+    density, share, beyond = data.sweep_density.values, monosemantic(data), computed(data)
+    at = {p: int(i) for p in (1, 0.3, 0.1, 0.03, 0.01, 0.001) for i in _where(density, p)}
+    samples = {f"abs-mono-p{p:g}": share[at[p]] for p in (1, 0.3, 0.1, 0.001) if p in at}
+    if {0.1, 0.01} <= at.keys():
+        samples["abs-mono-falls"] = share[at[0.1]] - share[at[0.01]]
+    if 0.03 in at:
+        samples["abs-beyond"] = beyond[at[0.03]]
+    return {k: mean_of_finite(v) for k, v in samples.items() if np.isfinite(v).any()}
+
+
+def _motif(data: xr.Dataset) -> dict[str, Estimate]:
+    estimates: dict[str, Estimate] = {}
+    for p, name in ((0.5, "abs-motif"), (0.1, "abs-motif-sparse")):
+        for i in _where(data.motif_density.values, p):
+            there = data.case_seed.values[data.case_cell.values == i]
+            estimates[name] = share_estimate(np.isin(data.motif_seed.values, there))
+    seeds = np.unique(data.case_seed.values)
+    if len(seeds) > 1:
+        for end in ("in", "out"):
+            logs = np.log(data[f"case_{end}_ratio"].values)
+            # Motifs of one network are averaged first: the interval counts networks.
+            means = [logs[data.case_seed.values == seed].mean() for seed in seeds]
+            estimates[f"abs-motif-{end}"] = geometric_estimate(means)
+    return estimates
+
+
+def _where(density: np.ndarray, p: float) -> np.ndarray:
+    return np.flatnonzero(np.isclose(density, p))

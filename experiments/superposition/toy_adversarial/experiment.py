@@ -1,0 +1,232 @@
+"""Superposition makes a toy model easy to attack: vulnerability over features per dimension.
+
+Networks of the uniform sweep (all features of one importance) are attacked by a change of the input
+of a tenth of its mean norm, along the direction that the weights name and by gradient ascent. A
+second ensemble is trained against such attacks of growing strength.
+"""
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jaxtyping import Array, Float
+
+from circuitax.kernel.features import feature_columns
+from circuitax.kernel.keys import derive
+from circuitax.kernel.weights import TiedWeights
+from circuitax.kit.arms import crossed_training
+from circuitax.kit.checks import require_at_least, require_divides, require_in
+from circuitax.kit.memory import require_memory, toy_numbers
+from circuitax.lab.lab import Lab
+from circuitax.models.toy import ToySpec
+from circuitax.records.record import Record
+from circuitax.superposition.geometry.geometry import dimensions_per_feature, norms
+from circuitax.superposition.loss.convention import Convention
+from circuitax.superposition.optimum.optimum import find_optimum
+from circuitax.superposition.tasks.adversarial import (
+    analytic_errors,
+    attack_bound,
+    gradient_errors,
+    input_errors,
+)
+from circuitax.training.optim import OptimSpec
+from circuitax.training.toy import ToyHyper, ToyProblem
+from experiments.superposition.toy_adversarial.problem import AdversarialToy, AttackedHyper
+
+BUDGET_SECONDS = 75
+EVENING_SECONDS = 290  # 590 were measured beside other programs
+PAPER_SECONDS = 20_000  # by its work against quick scale; not run
+
+
+@dataclass(frozen=True)
+class Spec:
+    """The uniform sweep, attacked.
+
+    Attributes:
+        n_features: At least 2; the paper has 400.
+        n_hidden: Below ``n_features``; the paper has 30.
+        sparsest: 1/p of the sparsest cell, above 1; densities are evenly spaced in log p from 1.
+        densities: Cells of the sweep, at least 2.
+        attack: Norm of the attack over the mean norm of an input, in (0, 1]; 0.1 in the paper.
+        ascent_steps: Of the attack by gradient, at least 1.
+        samples: Inputs that are attacked, at least 1, the same for all networks of a density.
+        defence: Strengths of the attacks trained against, over the mean norm; 0 is none.
+        defence_density: p of adversarial training, in (0, 1].
+        seeds: Independent initialisations and data streams, at least 1.
+        batch_size: Fresh samples a step, at least 1.
+        optim: The paper does not state it.
+        chunk: Steps between two returns to Python, a divisor of ``optim.steps``.
+        exact_features: Features of the small model whose optimum is exact, at least 2.
+        exact_hidden: Its hidden dimensions, below ``exact_features``.
+        restarts: Random starts of its optimum at each density, at least 1.
+    """
+
+    n_features: int = 64
+    n_hidden: int = 8
+    sparsest: float = 40.0
+    densities: int = 10
+    attack: float = 0.1
+    ascent_steps: int = 5
+    samples: int = 512
+    defence: tuple[float, ...] = (0.0, 0.1, 0.2, 0.4, 0.8)
+    defence_density: float = 0.1
+    seeds: int = 8
+    batch_size: int = 256
+    optim: OptimSpec = field(default_factory=OptimSpec)
+    chunk: int = 100
+    exact_features: int = 5
+    exact_hidden: int = 2
+    restarts: int = 8
+
+    def __post_init__(self) -> None:
+        require_at_least(self, 2, "n_features", "densities", "exact_features")
+        require_at_least(
+            self, 1, "n_hidden", "ascent_steps", "samples", "seeds", "batch_size", "restarts"
+        )
+        require_in(self, "[1, n_features)", "n_hidden")
+        require_in(self, "[1, exact_features)", "exact_hidden")
+        require_in(self, "(1, 1000]", "sparsest")
+        require_in(self, "(0, 1]", "attack", "defence_density")
+        require_in(self, "[0, 1]", "defence")
+        require_divides(self, "chunk", "optim.steps")
+        networks = self.seeds * self.densities
+        numbers = toy_numbers(networks, self.n_features, self.n_hidden, self.batch_size)
+        fields = "n_features", "n_hidden", "batch_size", "densities", "seeds"
+        require_memory(self, numbers, *fields)
+        require_memory(self, self.samples * self.n_features, "samples", "n_features")
+        exact = toy_numbers(self.restarts, self.exact_features, self.exact_hidden, 1)
+        require_memory(self, exact, "exact_features", "exact_hidden", "restarts")
+
+
+def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+    """Train over density, attack; train against attacks; attack the small model's exact optimum."""
+    density = spec.sparsest ** -np.linspace(0, 1, spec.densities)
+    trained, lost = _trained(derive(key, "sweep"), spec, density, lab)
+    attack = partial(_attacked, spec, derive(key, "evaluation"))
+    by_density = lab.stage("attack", attack, trained, density)
+    optimum = lab.stage("optimum", _optimum, derive(key, "optimum"), spec, density)
+    small = lab.stage("attack-optimum", attack, optimum, density)
+    defended, lost_defended = _defended(derive(key, "defence"), spec, lab)
+    once = np.full(len(spec.defence), spec.defence_density)
+    by_defence = lab.stage("attack-defended", attack, defended, once)
+    arrays: dict[str, Any] = {k: (("density", "seed"), v) for k, v in by_density.items()}
+    arrays |= {f"optimum_{k}": ("density", v[:, 0]) for k, v in small.items()}
+    arrays |= {f"defended_{k}": (("defence", "seed"), v) for k, v in by_defence.items()}
+    coords = {
+        "density": density,
+        "defence": np.asarray(spec.defence),
+        "seed": np.arange(spec.seeds),
+    }
+    notes = {
+        "loss": "sum over features, mean over common samples",
+        "attack": "analytic: for each input, the feature and the sign that hurt most; "
+        "feature: one feature and sign for all inputs; inputs are not clipped to [0, 1]",
+        "kept": "features with at least half the greatest norm",
+        "vulnerability": "added loss over that of a model without superposition, strength^2",
+        "selection": "all seeds that stayed finite; none is left out otherwise",
+        "members": {"sweep": lost, "defence": lost_defended},
+        "data": "one stream a seed, shared by all cells; seeds are independent",
+        "weight_decay": spec.optim.weight_decay,
+        "attack_strength": spec.attack,
+        "exact": f"{spec.exact_features} in {spec.exact_hidden}",
+    }
+    return Record(data=xr.Dataset(arrays, coords), notes=notes)
+
+
+def _trained(
+    key: jax.Array, spec: Spec, density: np.ndarray, lab: Lab
+) -> tuple[TiedWeights, dict[str, Any]]:
+    """Every seed at every density, ``[cell, seed, ...]``; not a number where one diverged."""
+    ones = jnp.ones((len(density), spec.n_features))
+    cells = ToyHyper(jnp.asarray(density)[:, None] * ones, ones)
+    problem = ToyProblem(ToySpec(spec.n_features, spec.n_hidden), spec.batch_size, Convention.sum)
+    found = crossed_training(
+        lab, "sweep", key, problem, spec.optim, cells, seeds=spec.seeds, chunk=spec.chunk
+    )
+    return _by_cell(found.models, found.alive, spec.seeds), found.divergence
+
+
+def _defended(key: jax.Array, spec: Spec, lab: Lab) -> tuple[TiedWeights, dict[str, Any]]:
+    """Every seed trained against every strength, ``[cell, seed, ...]``."""
+    ones = jnp.ones((len(spec.defence), spec.n_features))
+    x = _inputs(derive(key, "norm"), spec.defence_density, spec.samples, spec.n_features)
+    strength = jnp.asarray(spec.defence) * _mean_norm(x)
+    cells = AttackedHyper(spec.defence_density * ones, ones, strength)
+    problem = AdversarialToy(ToySpec(spec.n_features, spec.n_hidden), spec.batch_size)
+    found = crossed_training(
+        lab, "defence", key, problem, spec.optim, cells, seeds=spec.seeds, chunk=spec.chunk
+    )
+    return _by_cell(found.models, found.alive, spec.seeds), found.divergence
+
+
+def _by_cell(models: TiedWeights, alive: np.ndarray, seeds: int) -> TiedWeights:
+    def one(leaf: Array) -> Array:
+        masked = jnp.where(alive.reshape(-1, *[1] * (leaf.ndim - 1)), leaf, jnp.nan)
+        return jnp.moveaxis(masked.reshape(seeds, -1, *leaf.shape[1:]), 0, 1)
+
+    return TiedWeights(one(models.W), one(models.b))
+
+
+def _optimum(key: jax.Array, spec: Spec, density: np.ndarray) -> TiedWeights:
+    """The exact optimum of the small model at every density, as one seed."""
+    n, m = spec.exact_features, spec.exact_hidden
+    with jax.enable_x64(True):
+        p = jnp.asarray(np.repeat(density[:, None], n, axis=1))
+        found = find_optimum(key, p, jnp.ones_like(p), n_hidden=m, n_restarts=spec.restarts)
+        return TiedWeights(*(np.asarray(leaf, np.float32)[:, None] for leaf in found.weights))  # type: ignore[arg-type]
+
+
+def _attacked(
+    spec: Spec, key: jax.Array, models: TiedWeights, density: np.ndarray
+) -> dict[str, Array]:
+    """What attacks do to every model ``[cell, seed]``, on common inputs of each cell."""
+    n = models.W.shape[-1]
+
+    def one_cell(cell: tuple[TiedWeights, Array]) -> dict[str, Array]:
+        weights, p = cell
+        x = _inputs(derive(key, "inputs"), p, spec.samples, n)
+        strength = spec.attack * _mean_norm(x)
+        return jax.lax.map(partial(_one_model, spec, x, strength), weights)
+
+    return jax.jit(partial(jax.lax.map, one_cell))((models, jnp.asarray(density, jnp.float32)))
+
+
+def _one_model(
+    spec: Spec, x: Float[Array, "batch n"], strength: Array, weights: TiedWeights
+) -> dict[str, Array]:
+    ones = jnp.ones(x.shape[1])
+    clean = input_errors(weights, x, ones, jnp.zeros(x.shape[1]))
+    analytic = analytic_errors(weights, x, ones, strength)
+    worst = jnp.max(analytic, axis=0)
+    ascent = gradient_errors(weights, x, ones, strength, n_steps=spec.ascent_steps)
+    bound = attack_bound(weights, clean, ones, strength)
+    slope = jax.grad(lambda c: jnp.sum(input_errors(weights, x, ones, c)))(jnp.zeros_like(x))
+    excess = jnp.max(jnp.maximum(worst, ascent) / bound)
+    size = norms(weights.W)
+
+    def vulnerability(loss: Array) -> Array:
+        return (loss - jnp.mean(clean)) / strength**2
+
+    return {
+        "loss": jnp.mean(clean),
+        "analytic": vulnerability(jnp.mean(worst)),
+        "feature": vulnerability(jnp.max(jnp.mean(analytic, axis=1))),
+        "gradient": vulnerability(jnp.mean(ascent)),
+        "masked": jnp.mean(jnp.all(slope == 0, axis=1)),
+        "over_bound": excess,
+        "features_per_dimension": 1 / dimensions_per_feature(weights.W),
+        "kept_per_dimension": jnp.sum(size >= jnp.max(size) / 2) / weights.W.shape[0],
+    }
+
+
+def _inputs(key: jax.Array, density: float | Array, samples: int, n: int) -> Float[Array, "b n"]:
+    u = jax.random.uniform(key, (n, samples), jnp.float32)
+    return feature_columns(u, jnp.full(n, density, jnp.float32), signed=False).T
+
+
+def _mean_norm(x: Float[Array, "batch n"]) -> Float[Array, ""]:
+    return jnp.mean(jnp.sqrt(jnp.sum(x**2, axis=1)))

@@ -1,0 +1,231 @@
+"""Correlated and anticorrelated features: how sets of them arrange, and when pairs collapse.
+
+Four experiments of "Toy Models of Superposition", correlated features: two correlated pairs and two
+anticorrelated pairs in two dimensions; three correlated pairs in two dimensions, which collapse one
+after the other as density rises; and two sets of ten in ten dimensions (local bases).
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jaxtyping import Array, Key
+
+from circuitax.kernel.keys import derive
+from circuitax.kernel.weights import TiedWeights
+from circuitax.kit.arms import crossed_training
+from circuitax.kit.checks import require_at_least, require_divides, require_in
+from circuitax.kit.measured_training import Trained
+from circuitax.lab.lab import Lab
+from circuitax.models.toy import ToySpec
+from circuitax.records.record import Record
+from circuitax.superposition.loss.convention import Convention
+from circuitax.superposition.optimum.set_loss import (
+    SetPatterns,
+    set_loss,
+    set_optimum,
+    set_patterns,
+)
+from circuitax.training.optim import OptimSpec
+from circuitax.training.selection import RULE, best_of
+from circuitax.training.toy import Features, ToyHyper, ToyProblem
+
+BUDGET_SECONDS = 75
+EVENING_SECONDS = 400  # 1,130 were measured beside other programs
+PAPER_SECONDS = 900  # by its work against quick scale; not run
+PAIR = 2
+# Name: number of sets, how members of a set occur together.
+ARMS = {
+    "correlated": (2, Features.correlated),
+    "anticorrelated": (2, Features.anticorrelated),
+    "crowded": (3, Features.correlated),
+}
+N_HIDDEN = 2
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Densities of sets, and sizes of the local bases.
+
+    Attributes:
+        pair_density: P(pair is on) for two pairs, each in (0, 1]; the paper states none.
+        crowded_density: P(pair is on) for three pairs, each in (0, 1].
+        basis_density: P(set is on) for the local bases, each in (0, 1]; the paper states none.
+        basis_size: Features of each of the two sets of local bases, which is the number of hidden
+            dimensions too; at least 1; 10 in the paper.
+        seeds: Independent initialisations and data streams, at least 1; the same at all densities.
+        batch_size: Fresh samples a step, at least 1.
+        optim: The paper does not state it.
+        chunk: Steps between two checkpoints, a divisor of ``optim.steps``.
+        restarts: Random starts of the optimum, beside the best trained networks; 0 or more.
+        log2_points: Logarithm of the number of quadrature points, from 1 to 16.
+    """
+
+    pair_density: Any = (0.02, 0.05)
+    crowded_density: Any = (0.03, 0.1, 0.17, 0.4)
+    basis_density: Any = (0.03,)
+    basis_size: int = 10
+    seeds: int = 8
+    batch_size: int = 256
+    optim: OptimSpec = field(default_factory=OptimSpec)
+    chunk: int = 100
+    restarts: int = 12
+    log2_points: int = 9
+
+    def __post_init__(self) -> None:
+        require_in(self, "(0, 1]", "pair_density", "crowded_density", "basis_density")
+        require_at_least(self, 1, "basis_size", "seeds", "batch_size", "chunk")
+        require_at_least(self, 0, "restarts")
+        require_in(self, "[1, 16]", "log2_points")
+        require_divides(self, "chunk", "optim.steps")
+
+
+def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+    """Train every arm; evaluate and improve the networks in two dimensions on the exact loss."""
+    arrays: dict[str, Any] = {}
+    coords: dict[str, Any] = {"seed": np.arange(spec.seeds)}
+    members = {}
+    for name, (n_sets, features) in ARMS.items():
+        density = spec.crowded_density if name == "crowded" else spec.pair_density
+        found, members[name] = _arm(lab, name, key, spec, np.asarray(density), n_sets, features)
+        axis, feature = f"{name}_density", f"{name}_feature"
+        coords[axis] = np.asarray(density)
+        dims = ("seed", axis)
+        arrays |= {
+            f"{name}_W": ((*dims, "hidden", feature), found["W"]),
+            f"{name}_loss": (dims, found["loss"]),
+            f"{name}_best": (axis, found["best"]),
+            f"{name}_optimum_W": ((axis, "hidden", feature), found["optimum_W"]),
+            f"{name}_optimum_loss": (axis, found["optimum_loss"]),
+        }
+    size = spec.basis_size
+    density = np.asarray(spec.basis_density)
+    trained = _train(lab, "basis", key, spec, (2 * size, size), size, density, Features.correlated)
+    members["basis"] = trained.divergence
+    shape = (spec.seeds, len(density), size, 2 * size)
+    W = np.asarray(trained.models.W).reshape(shape)
+    axes = ("seed", "basis_density", "basis_hidden", "basis_feature")
+    arrays["basis_W"] = (axes, W)
+    arrays["basis_loss"] = (axes[:2], trained.training_loss[-1].reshape(shape[:2]))
+    coords["basis_density"] = density
+    notes = {
+        "loss": "sum over features; exact patterns of sets, quasi-Monte Carlo over values",
+        "selection": RULE,
+        "members": members,
+        "data": "own stream for each seed, the same keys in all cells; seeds are independent",
+        "weight_decay": spec.optim.weight_decay,
+        "points": 2**spec.log2_points,
+    }
+    return Record(data=xr.Dataset(arrays, coords), notes=notes)
+
+
+def _train(
+    lab: Lab,
+    name: str,
+    key: Key[Array, ""],
+    spec: Spec,
+    size: tuple[int, int],
+    set_size: int,
+    density: np.ndarray,
+    features: Features,
+) -> Trained:
+    """Every seed at every density, in one ensemble."""
+    problem = ToyProblem(
+        ToySpec(*size), spec.batch_size, Convention.sum, features=features, set_size=set_size
+    )
+    n_sets = size[0] // set_size
+    p = jnp.asarray(np.repeat(density[:, None], n_sets, axis=1))
+    cells = ToyHyper(p, jnp.ones((len(density), size[0])))
+    return crossed_training(
+        lab,
+        f"train-{name}",
+        derive(key, name),
+        problem,
+        spec.optim,
+        cells,
+        seeds=spec.seeds,
+        chunk=spec.chunk,
+    )
+
+
+def _arm(
+    lab: Lab,
+    name: str,
+    key: Key[Array, ""],
+    spec: Spec,
+    density: np.ndarray,
+    n_sets: int,
+    features: Features,
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Trained networks of pairs in two dimensions, their losses, and the optimum."""
+    size = (PAIR * n_sets, N_HIDDEN)
+    trained = _train(lab, name, key, spec, size, PAIR, density, features)
+    shape = (spec.seeds, len(density))
+    W = np.asarray(trained.models.W).reshape(*shape, N_HIDDEN, size[0])
+    b = np.asarray(trained.models.b).reshape(*shape, size[0])
+    alive = trained.alive.reshape(shape)
+    anticorrelated = features is Features.anticorrelated
+    loss = lab.stage(f"loss-{name}", _losses, spec, W, b, density, n_sets, anticorrelated)
+    loss = np.where(alive, loss, np.nan)
+    best = np.asarray(best_of(jnp.asarray(loss.T), jnp.asarray(alive.T)).restart)
+    chosen = (np.maximum(best, 0), np.arange(len(density)))
+    optimum = lab.stage(
+        f"optimum-{name}",
+        _optimum,
+        derive(key, "optimum"),
+        spec,
+        (W[chosen], b[chosen]),
+        density,
+        n_sets,
+        anticorrelated,
+    )
+    return {"W": W, "loss": loss, "best": best, **optimum}, trained.divergence
+
+
+def _patterns(spec: Spec, n_sets: int, anticorrelated: bool) -> SetPatterns:
+    return set_patterns(n_sets, PAIR, anticorrelated=anticorrelated, log2_points=spec.log2_points)
+
+
+def _losses(
+    spec: Spec,
+    W: np.ndarray,
+    b: np.ndarray,
+    density: np.ndarray,
+    n_sets: int,
+    anticorrelated: bool,
+) -> np.ndarray:
+    """The exact loss of every network, ``[seed, density]``."""
+    with jax.enable_x64(True):
+        patterns = _patterns(spec, n_sets, anticorrelated)
+        weights = TiedWeights(jnp.asarray(W, jnp.float64), jnp.asarray(b, jnp.float64))
+        over_density = jax.vmap(set_loss, (0, 0, None))
+        mapped = jax.jit(jax.vmap(over_density, (0, None, None)))
+        return np.asarray(mapped(weights, jnp.asarray(density), patterns))
+
+
+def _optimum(
+    key: Key[Array, ""],
+    spec: Spec,
+    trained: tuple[np.ndarray, np.ndarray],
+    density: np.ndarray,
+    n_sets: int,
+    anticorrelated: bool,
+) -> dict[str, np.ndarray]:
+    """The optimum at every density, started from the best trained networks too."""
+    with jax.enable_x64(True):
+        starts = TiedWeights(*(jnp.asarray(a, jnp.float64) for a in trained))
+        found = set_optimum(
+            key,
+            jnp.asarray(density, jnp.float64),
+            _patterns(spec, n_sets, anticorrelated),
+            n_hidden=N_HIDDEN,
+            n_restarts=spec.restarts,
+            starts=starts,
+        )
+        return {
+            "optimum_W": np.asarray(found.weights.W),
+            "optimum_loss": np.asarray(found.loss),
+        }

@@ -1,0 +1,90 @@
+"""What a record of correlated and anticorrelated features says of each claim."""
+
+import numpy as np
+import xarray as xr
+
+from circuitax.records.claims import unmet_rest
+from circuitax.records.estimate import Estimate, exact, mean_estimate, share_estimate
+from circuitax.records.measured import Measured
+from circuitax.records.record import Record
+from circuitax.records.resampled import best_estimate
+from circuitax.superposition.geometry.directions import angles, gaps
+from experiments.superposition.toy_correlated.claims import CLAIMS, COLLAPSED
+
+# A pair is collapsed when its members are at most this many degrees apart.
+COLLAPSED_ANGLE = 20.0
+NEAR = 10.0
+SIZES = (4, 6, 20)
+
+
+def measure(record: Record) -> Measured:
+    """The measured value of every claim that this run can settle, and why it cannot the others."""
+    data = record.data
+    sizes = tuple(data.sizes[f"{name}_feature"] for name in ("correlated", "crowded", "basis"))
+    diverged = sum(arm["diverged"] for arm in record.notes["members"].values())
+    found: dict[str, Estimate] = {}
+    if sizes == SIZES and set(COLLAPSED) <= set(data.crowded_density.values) and not diverged:
+        found = _pairs(data) | _crowded(data) | _basis(data)
+    reason = "this run has other sizes or densities, or networks that diverged"
+    return Measured(found, {}, unmet_rest(CLAIMS, found, reason))
+
+
+def pair_angles(W: np.ndarray) -> np.ndarray:
+    """Angle in degrees between the members of every pair, ``[..., pair]``."""
+    first, second = W[..., 0::2], W[..., 1::2]
+    norm = np.linalg.norm(first, axis=-2) * np.linalg.norm(second, axis=-2)
+    cosine = np.sum(first * second, axis=-2) / np.maximum(norm, 1e-12)
+    return np.degrees(np.arccos(np.clip(cosine, -1, 1)))
+
+
+def best_weights(data: xr.Dataset, name: str) -> np.ndarray:
+    """Weights of the network with the lowest exact loss at every density."""
+    best = np.maximum(data[f"{name}_best"].values, 0)
+    return data[f"{name}_W"].values[best, np.arange(best.size)]
+
+
+def collapsed(W: np.ndarray) -> np.ndarray:
+    """How many pairs have one direction, ``[...]``."""
+    return (pair_angles(W) < COLLAPSED_ANGLE).sum(axis=-1)
+
+
+def _pairs(data: xr.Dataset) -> dict[str, Estimate]:
+    """Angles inside two pairs in two dimensions."""
+    found = {}
+    for name, angle in (("correlated", 90), ("anticorrelated", 180)):
+        every = np.abs(pair_angles(data[f"{name}_W"].values) - angle).max(axis=-1)
+        found[f"T8-{name}"] = best_estimate(data[f"{name}_loss"].values, every, np.max)
+        # Cells share their seeds: a seed counts once, where it is near at every density.
+        found[f"T8-{name}-seeds"] = share_estimate((every < NEAR).all(axis=1))
+    return found
+
+
+def _crowded(data: xr.Dataset) -> dict[str, Estimate]:
+    """The hexagon of three pairs, and their collapse."""
+    optimum = data.crowded_optimum_W.sel(crowded_density=0.03).values
+    order = np.argsort(angles(optimum))
+    pair = order // 2
+    found = {
+        "correlated-hexagon": exact(np.abs(gaps(optimum) - 60).max()),
+        "correlated-adjacent": exact((pair == np.roll(pair, 1)).sum()),
+    }
+    for p in COLLAPSED:
+        W = data.crowded_optimum_W.sel(crowded_density=p).values
+        found[f"correlated-collapsed-p{p:g}"] = exact(collapsed(W))
+    agree = collapsed(data.crowded_W.values) == collapsed(data.crowded_optimum_W.values)
+    found["correlated-trained-collapsed"] = best_estimate(data.crowded_loss.values, agree)
+    return found
+
+
+def _basis(data: xr.Dataset) -> dict[str, Estimate]:
+    """Blocks of W^T W inside and between the two sets."""
+    W = data.basis_W.values
+    gram = np.einsum("sdki,sdkj->sdij", W, W)
+    n = data.sizes["basis_feature"] // 2
+    inside = np.stack([gram[..., :n, :n], gram[..., n:, n:]], axis=2)
+    off = inside[..., ~np.eye(n, dtype=bool)]
+    ratio = (off**2).mean(axis=(1, 2, 3)) / (gram[..., :n, n:] ** 2).mean(axis=(1, 2, 3))
+    return {
+        "correlated-local-bases": mean_estimate(np.abs(inside - np.eye(n)).mean(axis=(1, 2, 3, 4))),
+        "correlated-across": mean_estimate(ratio),
+    }

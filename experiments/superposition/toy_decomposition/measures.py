@@ -1,0 +1,52 @@
+"""What a record of parameter decomposition says of each claim."""
+
+import numpy as np
+import xarray as xr
+
+from circuitax.records.claims import unmet_rest
+from circuitax.records.estimate import Estimate, mean_of_finite
+from circuitax.records.measured import Measured
+from circuitax.records.record import Record
+from experiments.superposition.toy_decomposition.claims import CLAIMS
+
+NAMES = {"small": "small", "small-id": "small ID", "large": "large", "large-id": "large ID"}
+PUBLISHED = {"small": [5, 2], "large": [40, 10]}
+
+
+def measure(record: Record) -> Measured:
+    """The measured value of every claim about the published sizes."""
+    sizes = record.notes["sizes"]
+    if any(list(sizes[size][:2]) != wanted for size, wanted in PUBLISHED.items()):
+        return Measured({}, {}, unmet_rest(CLAIMS, {}, "this run has other sizes than the papers"))
+    data, found = record.data, dict[str, Estimate]()
+    there = set(data.target.values)
+    for name, target in NAMES.items():
+        if target not in there:
+            continue
+        cell = data.sel(target=target)
+        found[f"spd-{name}"] = _mean(cell.cosine)
+        found[f"spd-ratio-{name}"] = _mean(cell.norm_ratio)
+    for size in PUBLISHED:
+        cell = data.sel(target=size)
+        found[f"spd-shrinks-less-{size}"] = _mean(abs(cell.norm_ratio - 1))
+        found[f"spd-alive-{size}"] = _mean(cell.alive.sel(place="encoder"))
+        if f"{size} ID" in there:
+            identity = data.alive.sel(target=f"{size} ID", place="identity")
+            found[f"spd-alive-identity-{size}"] = _mean(identity)
+        found[f"spd-one-to-one-{size}"] = _mean(cell.one_to_one)
+        found[f"decomposition-null-{size}"] = _mean(cell.start_cosine)
+        found[f"decomposition-whole-null-{size}"] = _mean(cell.start_rank_one)
+        found[f"decomposition-whole-{size}"] = _mean(cell.rank_one)
+    found["decomposition-faithful"] = _worst(data.faithfulness)
+    found["decomposition-sufficient"] = _worst(data.masked)
+    return Measured(found, {}, unmet_rest(CLAIMS, found, "this run has no identity between"))
+
+
+def _mean(samples: xr.DataArray) -> Estimate:
+    return mean_of_finite(samples.values)
+
+
+def _worst(errors: xr.DataArray) -> Estimate:
+    """The mean over seeds of the target whose mean is largest."""
+    means = [mean_of_finite(row) for row in np.asarray(errors.transpose("target", "seed"))]
+    return max(means, key=lambda estimate: estimate.value)

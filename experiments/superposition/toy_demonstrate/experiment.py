@@ -1,0 +1,239 @@
+"""Superposition demonstrated: linear and ReLU models over sparsity, at three sizes.
+
+This is "Demonstrating Superposition" of the toy-models paper: n = 20 features in m = 5 dimensions
+with importance 0.7^i, its enlarged copy 80 / 20 with 0.9^i, and the 100 / 20 model of the official
+notebook, whose importance falls from 1 to 1/100. The smallest model's exact optimum is found too.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jaxtyping import Array, Key
+
+from circuitax.kernel.activations import Activation
+from circuitax.kernel.keys import derive
+from circuitax.kernel.weights import TiedWeights
+from circuitax.kit.arms import crossed_training, in_every_seed
+from circuitax.kit.checks import require_at_least, require_divides, require_in
+from circuitax.kit.measured_training import Trained
+from circuitax.kit.members import each_member
+from circuitax.lab.lab import Lab
+from circuitax.models.toy import ToySpec
+from circuitax.records.record import Record
+from circuitax.superposition.geometry.geometry import interference_root, interference_sq
+from circuitax.superposition.loss.convention import Convention
+from circuitax.superposition.loss.exact_losses import exact_losses
+from circuitax.superposition.loss.linear_loss import linear_loss
+from circuitax.superposition.optimum.optimum import find_optimum
+from circuitax.training.optim import OptimSpec
+from circuitax.training.selection import RULE, best_of, take
+from circuitax.training.toy import ToyHyper, ToyProblem
+
+BUDGET_SECONDS = 50
+EVENING_SECONDS = 360  # 860 were measured beside other programs
+PAPER_SECONDS = 2_400  # by its work against quick scale; not run
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Three models over sparsity.
+
+    Attributes:
+        small: n and m of the paper's model, whose exact optimum is found; each at least 1.
+        scaled: n and m of its enlarged copy.
+        notebook: n and m of the official notebook's model.
+        density: Densities of the paper's figures, each in (0, 1].
+        notebook_density: Densities of the 100 / 20 model, each in (0, 1].
+        seeds: Independent initialisations and data streams, at least 1; the same in every cell.
+        batch_size: Fresh samples a step of the small model, at least 1; at density 0.001 a feature
+            is on in one sample of a thousand.
+        large_batch_size: Fresh samples a step of the two larger models, at least 1.
+        optim: Of the official notebook except rate and schedule.
+        chunk: Steps between two checkpoints, a divisor of ``optim.steps``.
+        restarts: Random starts of the exact optimum, beside the best trained networks; 0 or more.
+    """
+
+    small: tuple[int, int] = (20, 5)
+    scaled: tuple[int, int] = (80, 20)
+    notebook: tuple[int, int] = (100, 20)
+    density: tuple[float, ...] = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
+    # Four of the notebook's twenty densities, 20^-linspace(0, 1, 20).
+    notebook_density: tuple[float, ...] = (1.0, 0.5322, 0.2066, 0.05855)
+    seeds: int = 8
+    batch_size: int = 512
+    large_batch_size: int = 256
+    optim: OptimSpec = field(default_factory=OptimSpec)
+    chunk: int = 100
+    restarts: int = 0
+
+    def __post_init__(self) -> None:
+        require_at_least(self, 1, "small", "scaled", "notebook")
+        require_at_least(self, 1, "seeds", "batch_size", "large_batch_size", "chunk")
+        require_at_least(self, 0, "restarts")
+        require_in(self, "(0, 1]", "density", "notebook_density")
+        require_divides(self, "chunk", "optim.steps")
+
+
+def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+    """Train all models; then improve the best small ones on the exact loss."""
+    cells = _cells(spec.density, 0.7 ** np.arange(spec.small[0]))
+    arrays: dict[str, Any] = {}
+    members: dict[str, Any] = {}
+    best = {}
+    for name, output in (("relu", Activation.relu), ("linear", Activation.linear)):
+        trained = _train(lab, name, key, spec, spec.small, cells, output)
+        members[name] = trained.divergence
+        loss = _losses(lab, name, trained, cells, spec, output)
+        best[name] = _best(trained, loss, spec)
+        arrays |= _networks(name, trained, loss, spec)
+    scaled_cells = _cells(spec.density, 0.9 ** np.arange(spec.scaled[0]))
+    scaled = _train(lab, "scaled", key, spec, spec.scaled, scaled_cells, Activation.relu)
+    notebook_cells = _cells(spec.notebook_density, 100 ** -np.linspace(0, 1, spec.notebook[0]))
+    notebook = _train(lab, "notebook", key, spec, spec.notebook, notebook_cells, Activation.relu)
+    members |= {"scaled": scaled.divergence, "notebook": notebook.divergence}
+    optimum = lab.stage("optimum", _optimum, derive(key, "optimum"), spec, cells, best["relu"])
+    dims = {"W": ("density", "hidden", "feature"), "b": ("density", "feature")}
+    arrays |= {f"optimum_{k}": (dims.get(k, "density"), v) for k, v in optimum.items()}
+    scaled_loss = lab.stage(
+        "scaled-loss", exact_losses, scaled.models, *in_every_seed(scaled_cells, spec.seeds)
+    )
+    chosen = _best(scaled, scaled_loss, spec)
+    arrays |= {
+        "scaled_gram": (
+            ("density", "scaled_feature", "scaled_other"),
+            np.asarray(jax.vmap(lambda W: W.T @ W)(chosen.W), np.float32),
+        ),
+        "scaled_norm": _norms("scaled", "density", scaled, spec),
+        "notebook_norm": _norms("notebook", "notebook_density", notebook, spec),
+        "notebook_interference": (
+            ("seed", "notebook_density", "notebook_feature"),
+            np.asarray(each_member(interference_root)(notebook.models.W)).reshape(
+                spec.seeds, -1, spec.notebook[0]
+            ),
+        ),
+        "scaled_alive": (("seed", "density"), scaled.alive.reshape(spec.seeds, -1)),
+        "notebook_alive": (("seed", "notebook_density"), notebook.alive.reshape(spec.seeds, -1)),
+    }
+    coords = {
+        "density": np.asarray(spec.density),
+        "notebook_density": np.asarray(spec.notebook_density),
+        "seed": np.arange(spec.seeds),
+        "scaled_hidden": np.arange(spec.scaled[1]),
+        "notebook_hidden": np.arange(spec.notebook[1]),
+    }
+    notes = {
+        "loss": "sum over features, exact expectation, importance-weighted",
+        "selection": RULE,
+        "members": members,
+        "data": "one stream a seed, shared by all cells; seeds are independent",
+        "weight_decay": spec.optim.weight_decay,
+        "init_std": {
+            "small": ToySpec().weight_std(*spec.small),
+            "scaled": ToySpec().weight_std(*spec.scaled),
+            "notebook": ToySpec().weight_std(*spec.notebook),
+        },
+        "optimum": "starts: the best trained network of every density, and random ones",
+    }
+    return Record(data=xr.Dataset(arrays, coords), notes=notes)
+
+
+def _cells(density: tuple[float, ...], importance: np.ndarray) -> ToyHyper:
+    """One cell for each density, ``[cell, n]``."""
+    p = np.repeat(np.asarray(density)[:, None], len(importance), axis=1)
+    return ToyHyper(jnp.asarray(p), jnp.asarray(np.broadcast_to(importance, p.shape)))
+
+
+def _train(
+    lab: Lab,
+    name: str,
+    key: Key[Array, ""],
+    spec: Spec,
+    size: tuple[int, int],
+    cells: ToyHyper,
+    output: Activation,
+) -> Trained:
+    """Every seed at every density, in one ensemble."""
+    batch = spec.batch_size if size == spec.small else spec.large_batch_size
+    problem = ToyProblem(ToySpec(*size, output=output), batch, Convention.sum)
+    return crossed_training(
+        lab,
+        f"train-{name}",
+        derive(key, name),
+        problem,
+        spec.optim,
+        cells,
+        seeds=spec.seeds,
+        chunk=spec.chunk,
+    )
+
+
+def _losses(
+    lab: Lab, name: str, trained: Trained, cells: ToyHyper, spec: Spec, output: Activation
+) -> np.ndarray:
+    """The exact loss of every network."""
+    everywhere = in_every_seed(cells, spec.seeds)
+    if output is Activation.relu:
+        return lab.stage(f"loss-{name}", exact_losses, trained.models, *everywhere)
+    return np.asarray(jax.vmap(linear_loss)(trained.models, *everywhere))
+
+
+def _best(trained: Trained, loss: np.ndarray, spec: Spec) -> TiedWeights:
+    """The best network of every density, by exact loss."""
+
+    def by_cell(members: np.ndarray) -> Array:
+        shape = (spec.seeds, -1, *members.shape[1:])
+        return jnp.moveaxis(jnp.asarray(members).reshape(shape), 0, 1)
+
+    restart = best_of(by_cell(loss), by_cell(trained.alive)).restart
+    return take(jax.tree.map(by_cell, trained.models), restart)
+
+
+def _networks(name: str, trained: Trained, loss: np.ndarray, spec: Spec) -> dict[str, Any]:
+    """All seeds of the small models."""
+    dims, shape = ("seed", "density"), (spec.seeds, len(spec.density))
+    W, b = np.asarray(trained.models.W), np.asarray(trained.models.b)
+    alive = trained.alive.reshape(shape)
+    loss = np.where(alive, loss.reshape(shape), np.nan)
+    overlap = np.asarray(each_member(interference_sq)(trained.models.W))
+    return {
+        f"{name}_W": ((*dims, "hidden", "feature"), W.reshape(*shape, *W.shape[1:])),
+        f"{name}_b": ((*dims, "feature"), b.reshape(*shape, -1)),
+        f"{name}_interference": ((*dims, "feature"), overlap.reshape(*shape, -1)),
+        f"{name}_loss": (dims, loss),
+        f"{name}_alive": (dims, alive),
+        f"{name}_best": (
+            "density",
+            np.asarray(best_of(jnp.asarray(loss.T), jnp.asarray(alive.T)).restart),
+        ),
+    }
+
+
+def _norms(name: str, axis: str, trained: Trained, spec: Spec) -> tuple[tuple[str, ...], Any]:
+    norm = np.linalg.norm(np.asarray(trained.models.W), axis=1)
+    return ("seed", axis, f"{name}_feature"), norm.reshape(spec.seeds, -1, norm.shape[-1])
+
+
+def _optimum(
+    key: Key[Array, ""], spec: Spec, cells: ToyHyper, starts: TiedWeights
+) -> dict[str, np.ndarray]:
+    """The lowest exact loss found at every density: from the best trained ones, and at random."""
+    with jax.enable_x64(True):
+        wide = [jnp.asarray(np.asarray(a), jnp.float64) for a in (*cells, *starts)]
+        found = find_optimum(
+            key,
+            wide[0],
+            wide[1],
+            n_hidden=spec.small[1],
+            n_restarts=spec.restarts,
+            starts=TiedWeights(wide[2], wide[3]),
+        )
+        return {
+            "W": np.asarray(found.weights.W),
+            "b": np.asarray(found.weights.b),
+            "loss": np.asarray(found.loss),
+            "error": np.asarray(found.error),
+        }

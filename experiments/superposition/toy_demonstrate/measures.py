@@ -1,0 +1,128 @@
+"""What a record of linear and ReLU models over sparsity says of each claim."""
+
+import numpy as np
+import xarray as xr
+
+from circuitax.records.claims import unmet_rest
+from circuitax.records.estimate import Estimate, exact, mean_estimate
+from circuitax.records.measured import Measured
+from circuitax.records.record import Record
+from circuitax.records.resampled import best_estimate, resampled_estimate
+from circuitax.superposition.geometry.phases import Phase, phases
+from experiments.superposition.shared.solution_class import polytopes
+from experiments.superposition.toy_demonstrate.claims import CLAIMS, COUNTS, NOTEBOOK_COUNTS
+
+# A feature is represented when its norm is above this.
+REPRESENTED = 0.5
+SIZES = (20, 5, 80, 20, 100, 20)
+
+
+def measure(record: Record) -> Measured:
+    """The measured value of every claim that this run can settle, and why it cannot the others."""
+    data = record.data
+    names = ("feature", "hidden", "scaled_feature", "scaled_hidden", "notebook_feature")
+    sizes = tuple(data.sizes[name] for name in (*names, "notebook_hidden"))
+    alive = [data[f"{name}_alive"].all() for name in ("relu", "linear", "scaled", "notebook")]
+    found: dict[str, Estimate] = {}
+    if sizes == SIZES and all(alive):
+        found = _linear(data) | _relu(data) | _optimum(data) | _large(data)
+    reason = "this run has other sizes, importances or densities, or networks that diverged"
+    return Measured(found, {}, unmet_rest(CLAIMS, found, reason))
+
+
+def best_weights(data: xr.Dataset, name: str = "relu") -> np.ndarray:
+    """Weights of the network with the lowest exact loss at every density."""
+    best = np.maximum(data[f"{name}_best"].values, 0)
+    return data[f"{name}_W"].values[best, np.arange(best.size)]
+
+
+def represented(data: xr.Dataset) -> np.ndarray:
+    """Represented features of every trained small ReLU network, ``[seed, density]``."""
+    return (np.linalg.norm(data.relu_W.values, axis=2) > REPRESENTED).sum(axis=-1)
+
+
+def _linear(data: xr.Dataset) -> dict[str, Estimate]:
+    """The linear model is principal components: the most important features, whatever p is."""
+    n, m = data.sizes["feature"], data.sizes["hidden"]
+    miss = _from_identity(data.linear_W.values, m)
+    ignored = np.arange(n) >= m
+    ratio = data.linear_b.values[..., ignored] / (data.density.values[None, :, None] / 2)
+    found = {
+        "T7-gram": mean_estimate(miss.max(axis=1)),
+        "T7-bias": mean_estimate(ratio.mean(axis=(1, 2))),
+    }
+    dense = np.flatnonzero(data.density.values == 1)
+    if dense.size:
+        at_one = _from_identity(data.relu_W.values[:, dense], m)
+        found["T7-dense-relu"] = mean_estimate(at_one[:, 0])
+    return found
+
+
+def _from_identity(W: np.ndarray, kept: int) -> np.ndarray:
+    """Greatest difference of an entry of W^T W from the identity on the first features."""
+    gram = np.einsum("...ki,...kj->...ij", W, W)
+    wanted = np.diag((np.arange(W.shape[-1]) < kept).astype(float))
+    return np.abs(gram - wanted).max(axis=(-2, -1))
+
+
+def _relu(data: xr.Dataset) -> dict[str, Estimate]:
+    """Counts, shapes and biases of the ReLU model."""
+    found = {}
+    losses, kept = data.relu_loss.values, represented(data)
+    for i, p in enumerate(data.density.values):
+        if p in COUNTS:
+            found[f"demonstrate-count-p{p:g}"] = best_estimate(losses[:, i], kept[:, i])
+    if 0.03 in data.density.values:
+        cell = data.sel(density=0.03)
+        names = [[name for name, _ in polytopes(W)] for W in cell.relu_W.values]
+        digons = [one.count("digon") for one in names]
+        found["demonstrate-digons-p0.03"] = best_estimate(cell.relu_loss.values, digons)
+    if 0.3 in data.density.values:
+        cell = data.sel(density=0.3)
+        norm = np.linalg.norm(cell.relu_W.values, axis=1)
+        shares = phases(norm, cell.relu_interference.values)
+        rank = np.arange(data.sizes["feature"])
+        with np.errstate(invalid="ignore"):
+            later = [rank[s == Phase.superposed].mean() for s in shares]
+            earlier = [rank[s == Phase.dedicated].mean() for s in shares]
+        difference = np.array(later) - np.array(earlier)
+        if np.isfinite(difference).all():
+            found["demonstrate-less-important-first"] = mean_estimate(difference)
+    if 0.001 in data.density.values:
+        cell = data.sel(density=0.001)
+        norm = np.linalg.norm(cell.relu_W.values, axis=1)
+        bias = [
+            b[kept].mean() for b, kept in zip(cell.relu_b.values, norm > REPRESENTED, strict=True)
+        ]
+        found["demonstrate-negative-bias"] = mean_estimate(bias)
+    return found
+
+
+def _optimum(data: xr.Dataset) -> dict[str, Estimate]:
+    """What is reached, and the shape of the optimum where features are sparsest."""
+    ratio = data.relu_loss.values / data.optimum_loss.values
+    found = {"demonstrate-optimum-below": exact(np.nanmin(ratio), data.sizes["seed"])}
+    if 0.001 in data.density.values:
+        norm = np.linalg.norm(data.optimum_W.sel(density=0.001).values, axis=0)
+        found["demonstrate-tail"] = exact(((norm > 0.1) & (norm < REPRESENTED)).sum())
+    return found
+
+
+def _large(data: xr.Dataset) -> dict[str, Estimate]:
+    """Counts of the two larger models."""
+    small = represented(data) / data.sizes["hidden"]
+    large = (data.scaled_norm.values > REPRESENTED).sum(axis=-1) / data.sizes["scaled_hidden"]
+    found = {
+        "demonstrate-rescaled": resampled_estimate(
+            lambda i: float(np.abs(large[i].mean(axis=0) - small[i].mean(axis=0)).max()), len(small)
+        )
+    }
+    norms = data.notebook_norm.values
+    for i, p in enumerate(data.notebook_density.values):
+        for name in NOTEBOOK_COUNTS:
+            if abs(p / name - 1) < 0.02:
+                kept = (norms[:, i] > REPRESENTED).sum(axis=-1)
+                found[f"demonstrate-notebook-count-p{name:g}"] = mean_estimate(kept)
+                squares = (norms[:, i] ** 2).sum(axis=-1)
+                found[f"demonstrate-notebook-frobenius-p{name:g}"] = mean_estimate(squares)
+    return found

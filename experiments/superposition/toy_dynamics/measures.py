@@ -1,0 +1,212 @@
+"""What a record of learning dynamics says of each claim."""
+
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from circuitax.records.claims import unmet_rest
+from circuitax.records.estimate import Estimate, geometric_estimate, mean_estimate, share_estimate
+from circuitax.records.measured import Measured
+from circuitax.records.record import Record
+from experiments.superposition.toy_dynamics.claims import CLAIMS
+from experiments.superposition.toy_dynamics.kinks import kinks
+
+STEPS = (6000, 6000)  # of both trainings at the scale that the claims are about
+SIZE = 3  # features of a set
+LEVELS = (0.0, 0.5)
+LEVEL_WIDTH = 0.1
+DIGON_WIDTH = 0.05
+FIRST = 0.1  # share of training that is left out, in which everything moves
+WINDOW = 0.05  # share of training in which a jump should happen
+SEPARATED, OPENED = 0.8, 0.5  # mean cosine inside a set
+ANTIPODE, UPRIGHT = -0.9, 0.3  # cosines of an octahedron
+COARSE, FINE = 0.02, 0.005  # allowed error of the straight pieces over the range of log loss
+PLANE = 0.25  # third singular value over the first, below which W has two dimensions
+
+
+class Regimes(NamedTuple):
+    """Steps at which each seed first was what is named, in this order; NaN where it never was."""
+
+    separated: np.ndarray
+    opened: np.ndarray
+    octahedron: np.ndarray
+
+
+def measure(record: Record) -> Measured:
+    """The measured value of every claim that this run can settle, and why it cannot the others."""
+    data = record.data
+    found: dict[str, Estimate] = {}
+    last = (int(data.step.values[-1]), int(data.set_step.values[-1]))
+    if last == STEPS and bool(data.alive.all()) and bool(data.set_alive.all()):
+        found = _levels(data) | _octahedron(data)
+        return Measured(found, unmet_rest(CLAIMS, found, "no two losses have a kink"))
+    reason = "this run has another length, or networks that diverged"
+    return Measured(found, {}, unmet_rest(CLAIMS, found, reason))
+
+
+def on_level(dimensionality: np.ndarray, width: float = LEVEL_WIDTH) -> np.ndarray:
+    """Whether each D_i is within ``width`` of that of no direction or of a digon."""
+    return np.min([np.abs(dimensionality - level) for level in LEVELS], axis=0) <= width
+
+
+def largest_jump(steps: np.ndarray, dimensionality: np.ndarray) -> np.ndarray:
+    """Largest change of each D_i in `WINDOW` of training, as a share of its range, ``[seed, i]``.
+
+    Args:
+        steps: Evenly spaced.
+        dimensionality: ``[step, seed, feature]``.
+    """
+    lag = max(1, round(WINDOW * (len(steps) - 1)))
+    change = np.abs(dimensionality[lag:] - dimensionality[:-lag]).max(axis=0)
+    return change / np.maximum(np.ptp(dimensionality, axis=0), 1e-9)
+
+
+def motion_and_fall(data: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
+    """How far all D_i move between two measurements, and how far log loss falls, after `FIRST`."""
+    late = data.isel(step=data.step.values >= FIRST * data.step.values[-1])
+    moved = np.abs(np.diff(late.dimensionality.values, axis=0)).sum(axis=-1)
+    return moved, -np.diff(np.log(late.loss.values), axis=0)
+
+
+def drop_correlation(data: xr.Dataset) -> list[float]:
+    """Correlation over time of `motion_and_fall`, one for each seed."""
+    moved, fell = motion_and_fall(data)
+    return [float(np.corrcoef(a, b)[0, 1]) for a, b in zip(moved.T, fell.T, strict=True)]
+
+
+def cosines(W: np.ndarray) -> np.ndarray:
+    """Cosines between all features, ``[..., feature, feature]``."""
+    unit = W / np.maximum(np.linalg.norm(W, axis=-2, keepdims=True), 1e-12)
+    return np.swapaxes(unit, -1, -2) @ unit
+
+
+def inside(W: np.ndarray) -> np.ndarray:
+    """Mean cosine between two features of one set, ``[...]``: 1 as one direction, 0 at the end."""
+    cosine = cosines(W)
+    pairs = ~np.eye(SIZE, dtype=bool)
+    blocks = (cosine[..., :SIZE, :SIZE], cosine[..., SIZE:, SIZE:])
+    return np.mean([block[..., pairs].mean(axis=-1) for block in blocks], axis=0)
+
+
+def farthest(W: np.ndarray) -> np.ndarray:
+    """Cosine to the farthest feature of the other set, mean of features, ``[...]``."""
+    across = cosines(W)[..., :SIZE, SIZE:]
+    return 0.5 * (across.min(axis=-1).mean(axis=-1) + across.min(axis=-2).mean(axis=-1))
+
+
+def is_octahedron(W: np.ndarray) -> np.ndarray:
+    """Whether each feature has an antipode in the other set and is upright on the rest, ``[...]``.
+
+    The least cosines of rows and of columns below `ANTIPODE` pair the sets off.
+    """
+    cosine = cosines(W)
+    across = cosine[..., :SIZE, SIZE:]
+    antipodes = (across.min(axis=-1) <= ANTIPODE).all(-1) & (across.min(axis=-2) <= ANTIPODE).all(
+        -1
+    )
+    rest = np.where((cosine <= ANTIPODE) | np.eye(2 * SIZE, dtype=bool), 0, np.abs(cosine))
+    return antipodes & (rest.max(axis=(-1, -2)) <= UPRIGHT)
+
+
+def regimes(data: xr.Dataset) -> Regimes:
+    """When sets were first one direction each, then open, then an octahedron."""
+    W, steps = data.set_W.values, data.set_step.values
+    mean = inside(W)
+    across = cosines(W)[..., :SIZE, SIZE:].mean(axis=(-1, -2))
+    separated = _first(steps, (mean >= SEPARATED) & (across <= OPENED))
+    after = steps[:, None] > separated
+    opened = _first(steps, (mean <= OPENED) & after)
+    return Regimes(separated, opened, _first(steps, is_octahedron(W)))
+
+
+def loss_kinks(data: xr.Dataset, tolerance: float = FINE) -> list[np.ndarray]:
+    """Kinks of the logarithm of every seed's loss."""
+    rows = np.log(data.set_loss.values.T)
+    return [kinks(data.set_step.values, row, tolerance=tolerance) for row in rows]
+
+
+def slopes(data: xr.Dataset, seed: int, found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Places at which pieces of a seed's log loss end, and how fast it falls on each piece."""
+    steps, log_loss = data.set_step.values, np.log(data.set_loss.values[:, seed])
+    ends = np.searchsorted(steps, [steps[0], *found, steps[-1]])
+    return ends, -np.diff(log_loss[ends]) / np.diff(steps[ends])
+
+
+def falls(slope: np.ndarray) -> int:
+    """Pieces that are steeper than both of their neighbours."""
+    around = np.concatenate([[-np.inf], slope, [-np.inf]])
+    return int(((slope > around[:-2]) & (slope > around[2:])).sum())
+
+
+def onset(data: xr.Dataset) -> np.ndarray:
+    """When sets begin to open: a tenth of the way from their closest to their last, ``[seed]``."""
+    mean, steps = inside(data.set_W.values), data.set_step.values
+    closest = mean.max(axis=0)
+    after = np.arange(len(steps))[:, None] > mean.argmax(axis=0)
+    return _first(steps, (mean <= closest - 0.1 * (closest - mean[-1])) & after)
+
+
+def _first(steps: np.ndarray, true: np.ndarray) -> np.ndarray:
+    return np.where(true.any(axis=0), steps[true.argmax(axis=0)].astype(float), np.nan)
+
+
+def _levels(data: xr.Dataset) -> dict[str, Estimate]:
+    """Levels of the equal features."""
+    d = data.dimensionality.values
+    late = data.step.values >= 0.5 * data.step.values[-1]
+    middle = (data.step.values >= FIRST * data.step.values[-1]) & ~late
+    return {
+        "dynamics-digons": share_estimate(on_level(d[-1], DIGON_WIDTH).all(axis=-1)),
+        "dynamics-levels": mean_estimate(on_level(d[late]).mean(axis=(0, 2))),
+        "dynamics-levels-middle": mean_estimate(on_level(d[middle]).mean(axis=(0, 2))),
+        "dynamics-sudden": mean_estimate(largest_jump(data.step.values, d).mean(axis=-1)),
+        "dynamics-drops": mean_estimate(drop_correlation(data)),
+    }
+
+
+def _octahedron(data: xr.Dataset) -> dict[str, Estimate]:
+    """Regimes of the two sets."""
+    when = regimes(data)
+    ordered = (when.separated < when.opened) & (when.opened < when.octahedron)
+    coarse, fine = loss_kinks(data, COARSE), loss_kinks(data)
+    count = [falls(slopes(data, seed, row)[1]) for seed, row in enumerate(fine)]
+    estimates = {
+        "dynamics-octahedron": share_estimate(is_octahedron(data.set_W.values[-1])),
+        "dynamics-regimes": share_estimate(ordered),
+        "dynamics-kinks": share_estimate([row.size >= 2 for row in coarse]),
+        "dynamics-falls": share_estimate(np.array(count) >= 3),
+        "dynamics-plane": share_estimate(_in_plane(data, coarse)),
+        "dynamics-plane-fine": share_estimate(_in_plane(data, fine)),
+    }
+    for name, found in (("", coarse), ("-fine", fine)):
+        near = _near_opening(data, found)
+        if len(near) >= 2:
+            estimates[f"dynamics-kink-opening{name}"] = geometric_estimate(near)
+    return estimates
+
+
+def _in_plane(data: xr.Dataset, found: list[np.ndarray]) -> list[bool]:
+    """Whether W is two separated sets in a plane, midway on the flattest piece before the last."""
+    flat = []
+    for seed, row in enumerate(found):
+        ends, slope = slopes(data, seed, row)
+        # The last piece is the end of training and no plateau on the way to it.
+        plateau = int(np.argmin(np.abs(slope[:-1]))) if len(slope) > 1 else 0
+        W = data.set_W.values[(ends[plateau] + ends[plateau + 1]) // 2, seed]
+        singular = np.linalg.svd(W, compute_uv=False)
+        flat.append(bool(singular[2] <= PLANE * singular[0] and inside(W) >= SEPARATED))
+    return flat
+
+
+def _near_opening(data: xr.Dataset, found: list[np.ndarray]) -> list[float]:
+    """Log of the distance from `onset` to a kink over that from an arbitrary step, by seed."""
+    steps = data.set_step.values
+    near = []
+    for row, at in zip(found, onset(data), strict=True):
+        if row.size and np.isfinite(at):
+            anywhere = np.abs(steps[:, None] - row).min(axis=1).mean()
+            # A distance below half a measurement is not known.
+            distance = max(np.abs(row - at).min(), 0.5 * (steps[1] - steps[0]))
+            near.append(float(np.log(distance / anywhere)))
+    return near

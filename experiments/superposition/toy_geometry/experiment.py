@@ -1,0 +1,170 @@
+"""The geometry of uniform superposition: dimensions per feature, and the polytopes behind them.
+
+All features have importance 1 and one density, and there are many more of them than dimensions
+("Toy Models of Superposition", uniform superposition). Beside the trained networks stands the exact
+theory of that limit: which polytope saves most loss for every hidden dimension.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from circuitax.kit.arms import crossed_training
+from circuitax.kit.checks import require_at_least, require_below, require_divides, require_in
+from circuitax.kit.members import each_member
+from circuitax.kit.memory import require_memory, toy_numbers
+from circuitax.lab.lab import Lab
+from circuitax.models.toy import ToySpec
+from circuitax.records.record import Record
+from circuitax.superposition.geometry.geometry import dimensionality, dimensions_per_feature, norms
+from circuitax.superposition.loss.convention import Convention
+from circuitax.superposition.optimum.tegum import TEGUM_FACTORS, tegum_gains
+from circuitax.training.optim import OptimSpec
+from circuitax.training.toy import ToyHyper, ToyProblem
+from experiments.superposition.shared.solution_class import POLYTOPES, polytopes
+
+BUDGET_SECONDS = 45
+EVENING_SECONDS = 1_200  # 1,160 were measured beside other programs
+PAPER_SECONDS = 40_000  # by its work against quick scale; not run
+OTHER = "other"
+LINES = {name: rank / k for (k, rank), name in POLYTOPES.items()}
+NAMES = (*POLYTOPES.values(), OTHER)
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A sweep over density with equal importances.
+
+    Attributes:
+        n_features: n, above ``n_hidden``; the paper has 400, its notebook 200.
+        n_hidden: m, at least 1; the paper has 30, its notebook 20.
+        inverse_density: 1/p, increasing, each at least 1.
+        theory_points: Densities between the first and last one for the exact theory, at least 2.
+        seeds: Independent initialisations and data streams, at least 1; the same at all densities.
+        batch_size: Fresh samples a step, at least 1.
+        optim: Of the official notebook except rate and schedule.
+        chunk: Steps between two checkpoints, a divisor of ``optim.steps``.
+        represented: Norm above which a feature counts as represented, positive.
+        edge: Least absolute cosine that joins two features in the feature graph, in (0, 1).
+        spread: Largest distance of a D_i from that of the named polytope, at least 0.
+    """
+
+    n_features: int = 80
+    n_hidden: int = 8
+    inverse_density: Any = (1.0, 2.0, 4.0)
+    theory_points: int = 81
+    seeds: int = 8
+    batch_size: int = 256
+    optim: OptimSpec = field(default_factory=OptimSpec)
+    chunk: int = 100
+    represented: float = 0.5
+    edge: float = 0.2
+    spread: float = 0.05
+
+    def __post_init__(self) -> None:
+        require_at_least(self, 1, "n_hidden", "inverse_density", "seeds", "batch_size", "chunk")
+        require_at_least(self, 2, "theory_points")
+        require_below(self, "n_features", "n_hidden")
+        require_in(self, "(0, 1)", "edge")
+        require_in(self, "(0, 2]", "represented")
+        require_at_least(self, 0, "spread")
+        require_divides(self, "chunk", "optim.steps")
+        networks = self.seeds * len(self.inverse_density)
+        numbers = toy_numbers(networks, self.n_features, self.n_hidden, self.batch_size)
+        require_memory(self, numbers, "n_features", "n_hidden", "batch_size", "seeds")
+        require_memory(self, 10 * self.theory_points, "theory_points")
+
+
+def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+    """Train every (seed, density) at once; measure geometry; compute the exact theory."""
+    n, m = spec.n_features, spec.n_hidden
+    density = 1 / np.asarray(spec.inverse_density, float)
+    p = jnp.asarray(np.repeat(density[:, None], n, axis=1))
+    problem = ToyProblem(ToySpec(n, m), spec.batch_size, Convention.sum)
+    trained = crossed_training(
+        lab,
+        "train",
+        key,
+        problem,
+        spec.optim,
+        ToyHyper(p, jnp.ones_like(p)),
+        seeds=spec.seeds,
+        chunk=spec.chunk,
+    )
+    W = trained.models.W
+    dims, shape = ("seed", "inverse_density"), (spec.seeds, len(density))
+    norm = np.asarray(each_member(norms)(W))
+    labels = lab.stage("labels", _labels, np.asarray(W), spec)
+    of_features: dict[str, Any] = {
+        "norm": norm,
+        "dimensionality": np.asarray(each_member(dimensionality)(W)),
+        "polytope": labels,
+    }
+    axis = np.geomspace(spec.inverse_density[0], spec.inverse_density[-1], spec.theory_points)
+    theory = lab.stage("theory", _theory, 1 / axis)
+    arrays: dict[str, Any] = {
+        name: ((*dims, "feature"), value.reshape(*shape, n)) for name, value in of_features.items()
+    }
+    arrays |= {
+        "dimensions_per_feature": (
+            dims,
+            np.asarray(each_member(dimensions_per_feature)(W)).reshape(shape),
+        ),
+        "alive": (dims, trained.alive.reshape(shape)),
+        "train_loss": (dims, trained.training_loss[-1].reshape(shape)),
+        "factor_features": ("factor", np.array([k for k, _ in TEGUM_FACTORS.values()])),
+        "factor_dimensions": ("factor", np.array([r for _, r in TEGUM_FACTORS.values()])),
+        **{f"theory_{k}": (("factor", "theory_inverse_density"), v) for k, v in theory.items()},
+    }
+    coords = {
+        "seed": np.arange(spec.seeds),
+        "inverse_density": np.asarray(spec.inverse_density, float),
+        "theory_inverse_density": axis,
+        "factor": list(TEGUM_FACTORS),
+        "name": list(NAMES),
+    }
+    notes = {
+        "n_hidden": m,
+        "polytope": "number of a name; -1: not represented",
+        "members": trained.divergence,
+        "data": "one stream a seed, shared by all cells; seeds are independent",
+        "convention": "sum over features",
+        "weight_decay": spec.optim.weight_decay,
+        "init_std": ToySpec(n, m).weight_std(n, m),
+        "tolerances": {
+            "represented": spec.represented,
+            "edge": spec.edge,
+            "spread": spec.spread,
+        },
+        "selection": "none: all seeds are shown and count",
+    }
+    return Record(data=xr.Dataset(arrays, coords), notes=notes)
+
+
+def _labels(W: np.ndarray, spec: Spec) -> np.ndarray:
+    """The polytope of every feature of every network, as a number of `NAMES`; -1 for none."""
+    number = {name: i for i, name in enumerate(NAMES)}
+    found = np.full((W.shape[0], W.shape[2]), -1, np.int8)
+    for network, row in zip(W, found, strict=True):
+        if not np.isfinite(network).all():
+            continue
+        parts = polytopes(network, edge=spec.edge, least_norm=spec.represented, spread=spec.spread)
+        norm_sq = np.sum(network**2, axis=0)
+        share = norm_sq**2 / np.maximum(np.sum((network.T @ network) ** 2, axis=1), 1e-12)
+        for name, members in parts:
+            at = list(members)
+            # Features that are not represented may still crowd a dimension.
+            whole = np.abs(share[at] - LINES.get(name, np.inf)).max() <= spec.spread
+            row[at] = number[name] if whole else number[OTHER]
+    return found
+
+
+def _theory(density: np.ndarray) -> dict[str, np.ndarray]:
+    """Gain of every polytope for each dimension, and its norm."""
+    with jax.enable_x64(True):
+        found = tegum_gains(jnp.asarray(density, jnp.float64))
+        return {"gain": np.asarray(found.gain), "norm": np.asarray(found.norm)}

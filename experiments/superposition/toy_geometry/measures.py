@@ -1,0 +1,113 @@
+"""What a record of uniform superposition says of each claim."""
+
+import numpy as np
+import xarray as xr
+
+from circuitax.records.claims import unmet_rest
+from circuitax.records.estimate import Estimate, exact, mean_estimate
+from circuitax.records.measured import Measured
+from circuitax.records.record import Record
+from circuitax.records.resampled import resampled_estimate
+from experiments.superposition.shared.transitions import Transition, transitions
+from experiments.superposition.toy_geometry.claims import CLAIMS, NOTEBOOK_STAR
+
+# 1/p of the plateau at which every seed counts, and of the end of the comparison.
+PLATEAU = (2.1, 3.6)
+AFTER = 3.5  # 1/p from which on D* falls: its last density on the plateau and the later ones
+LEAST_DIMENSIONALITY = 0.02  # the notebook's threshold for a feature that has any dimension
+
+
+def measure(record: Record) -> Measured:
+    """The measured value of every claim that this run can settle, and why it cannot the others."""
+    data = record.data
+    found: dict[str, Estimate] = {}
+    wanted = set(NOTEBOOK_STAR) <= set(data.inverse_density.values.tolist())
+    if wanted and bool(data.alive.all()):
+        m = record.notes["n_hidden"]
+        found = _star(data) | _each(data, m) | _labels(data) | _theory(data)
+    reason = "this run has other densities, or networks that diverged"
+    return Measured(found, {}, unmet_rest(CLAIMS, found, reason))
+
+
+def best_factors(data: xr.Dataset) -> list[Transition]:
+    """Where, over log 1/p, one polytope gives way to the next as the best filling."""
+    at = np.log(data.theory_inverse_density.values)
+    # Losses close to straight: the gain over what a dedicated dimension gains.
+    gain = data.theory_gain.values / data.theory_gain.sel(factor="dedicated").values
+    losses = {str(name): -row for name, row in zip(data.factor.values, gain, strict=True)}
+    return [t._replace(at=float(np.exp(t.at))) for t in transitions(at, losses)]
+
+
+def plateau(data: xr.Dataset) -> xr.Dataset:
+    """The densities of the plateau."""
+    x = data.inverse_density.values
+    return data.isel(inverse_density=(x > PLATEAU[0]) & (x < PLATEAU[1]))
+
+
+def _star(data: xr.Dataset) -> dict[str, Estimate]:
+    """D* of all seeds."""
+    star = data.dimensions_per_feature
+    after = star.transpose("seed", ...).values[:, data.inverse_density.values > AFTER]
+    named = [x for x in NOTEBOOK_STAR if x > PLATEAU[0]]
+    notebook = np.array([NOTEBOOK_STAR[x] for x in named])
+    ratio = star.sel(inverse_density=named).transpose("seed", ...).values / notebook
+    n = data.sizes["seed"]
+    return {
+        "T5-dense": mean_estimate(star.sel(inverse_density=1.0)),
+        "T5-plateau": mean_estimate(plateau(data).dimensions_per_feature.mean("inverse_density")),
+        "T5-decrease": resampled_estimate(
+            lambda seeds: float(np.diff(after[seeds].mean(axis=0)).max()), n
+        ),
+        "T5-values": resampled_estimate(
+            lambda seeds: float(np.abs(ratio[seeds].mean(axis=0) - 1).max()), n
+        ),
+    }
+
+
+def _each(data: xr.Dataset, m: int) -> dict[str, Estimate]:
+    """D_i and their sum."""
+    total = data.dimensionality.sum("feature") / m
+    flat = plateau(data).dimensionality
+    kept = flat.where(flat > LEAST_DIMENSIONALITY)
+    return {
+        "T6-bound": exact(total.max(), data.sizes["seed"]),
+        "T6-sum": mean_estimate(total.min("inverse_density")),
+        "T6-half": mean_estimate(kept.mean(["inverse_density", "feature"])),
+    }
+
+
+def _labels(data: xr.Dataset) -> dict[str, Estimate]:
+    """What the code calls the polytopes."""
+    names = [str(name) for name in data.name.values]
+    seeds = data.sizes["seed"]
+    flat = plateau(data).polytope.values
+    kept = (flat >= 0).sum(axis=(1, 2))
+    digons = (flat == names.index("digon")).sum(axis=(1, 2))
+    cell = data.sel(inverse_density=4.13)
+    near = np.minimum(abs(cell.dimensionality - 1 / 2), abs(cell.dimensionality - 2 / 5)) < 0.03
+    represented = cell.polytope >= 0
+    share = (near & represented).sum("feature") / represented.sum("feature")
+    found = {
+        "geometry-digons": mean_estimate(digons / kept),
+        "geometry-mixture": mean_estimate(share),
+    }
+    vertices = {"tetrahedron": 4, "triangle": 3, "pentagon": 5, "square antiprism": 8}
+    for name, k in vertices.items():
+        count = (data.polytope.values == names.index(name)).sum() / k
+        # Of trained networks: no formula has failed where the count is zero.
+        found[f"geometry-{name.replace(' ', '-')}"] = exact(count, seeds)._replace(
+            method="count over all seeds, no interval"
+        )
+    return found
+
+
+def _theory(data: xr.Dataset) -> dict[str, Estimate]:
+    """Where digons begin and end to be the best filling."""
+    changes = best_factors(data)
+    found = {}
+    for change in changes:
+        if change.after == "digon":
+            found["geometry-digon-from"] = exact(change.at)
+        if change.before == "digon":
+            found["geometry-digon-to"] = exact(change.at)
+    return found

@@ -1,0 +1,264 @@
+"""Training sets of T points: from T-gons of samples to a pentagon of features.
+
+Toy models in two hidden dimensions are trained on finite sets of samples, of many sizes, with
+several initialisations of which the lowest training loss counts (Henighan et al. 2023,
+"Superposition, Memorization, and Double Descent").
+"""
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jaxtyping import Array, Bool, Float, Key
+
+from circuitax.kernel.activations import Activation
+from circuitax.kernel.features import unit_columns
+from circuitax.kernel.keys import derive, member_keys
+from circuitax.kernel.weights import TiedWeights
+from circuitax.kit.checks import (
+    require_at_least,
+    require_divides,
+    require_in,
+)
+from circuitax.kit.measured_training import measured_training
+from circuitax.lab.lab import Lab
+from circuitax.models.toy import ToySpec
+from circuitax.records.record import Record
+from circuitax.superposition.geometry.geometry import dimensionality
+from circuitax.training import ensemble
+from circuitax.training.ensemble import Plan
+from circuitax.training.optim import OptimSpec
+from circuitax.training.problem import Member
+from circuitax.training.selection import best_of, take
+from circuitax.training.toy import tied_columns
+from experiments.superposition.toy_memorization.memorization import (
+    reconstruction_loss,
+    tgon_norm,
+    tgon_weights,
+)
+from experiments.superposition.toy_memorization.problem import MemorizingToy, TrainingSet
+
+BUDGET_SECONDS = 45
+EVENING_SECONDS = 230  # 226 were measured beside other programs
+PAPER_SECONDS = 2_000_000  # by its work against quick scale; not run
+N_HIDDEN = 2
+# Sizes of training sets in which all hidden vectors are kept.
+MOST_KEPT = 16
+THEORY_POINTS = (3, 5, 8, 16, 32)
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A sweep over the size of the training set.
+
+    Attributes:
+        n_features: n, at least 5; the paper has 10,000.
+        density: p of every feature, in (0, 1]; the paper has 0.001.
+        points: T in groups, each increasing and from 3; a group is one compilation, at the cost of
+            its greatest T for all of its sizes.
+        decay: Weight decays, 0 or more; the first is the paper's.
+        datasets: Independent training sets, at least 1; a smaller one is the beginning of a larger.
+        restarts: Initialisations of each set, of which the lowest training loss counts; at least 1.
+        optim: Its ``weight_decay`` must be 0: members have their own.
+        chunk: Steps between two checkpoints, a divisor of ``optim.steps``.
+        exam_size: Fresh samples for the test loss of a set, at least 1.
+    """
+
+    n_features: int = 150
+    density: float = 0.03
+    points: Any = ((3, 5, 8), (20, 50))
+    decay: Any = (0.01,)
+    datasets: int = 8
+    restarts: int = 4
+    optim: OptimSpec = field(default_factory=lambda: OptimSpec(weight_decay=0.0))
+    chunk: int = 100
+    exam_size: int = 4096
+
+    def __post_init__(self) -> None:
+        require_at_least(self, 5, "n_features")
+        require_at_least(self, 1, "datasets", "restarts", "chunk", "exam_size")
+        require_at_least(self, 0, "decay")
+        require_in(self, "(0, 1]", "density")
+        require_divides(self, "chunk", "optim.steps")
+        if self.optim.weight_decay:
+            raise ValueError(
+                f"optim.weight_decay={self.optim.weight_decay} must be 0: decay has that of members"
+            )
+        sizes = self.sizes
+        if sorted(set(sizes)) != sizes or min(sizes, default=0) < 3:
+            raise ValueError(f"points={self.points} must increase from 3 or more")
+
+    @property
+    def sizes(self) -> list[int]:
+        """All T, in order."""
+        return [size for group in self.points for size in group]
+
+
+def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+    """Train every size, decay, set and restart; measure the best restart of each."""
+    n, largest = spec.n_features, spec.sizes[-1]
+    model = ToySpec(n, N_HIDDEN)
+    keys = member_keys(derive(key, "data"), spec.datasets)
+    x = np.asarray(_samples(derive(keys, "train"), spec, largest))
+    exam = _samples(derive(keys, "exam"), spec, spec.exam_size)
+    found = [_group(spec, key, lab, model, x, exam, group) for group in spec.points]
+    arrays: dict[str, Any] = {}
+    for name in found[0]:
+        axis = 1 if found[0][name].ndim > 1 else 0
+        arrays[name] = np.concatenate([part[name] for part in found], axis=axis)
+    dims = ("dataset", "points", "decay")
+    named: dict[str, Any] = {
+        "train_loss": ((*dims, "restart"), arrays["train_loss"]),
+        "alive": ((*dims, "restart"), arrays["alive"]),
+        "test_loss": (dims, arrays["test_loss"]),
+        "W_norm": (dims, arrays["W_norm"]),
+        "b_norm": (dims, arrays["b_norm"]),
+        "sample_dimension": (dims, arrays["sample_dimension"]),
+        "feature_dimension": ((*dims[:2], "feature"), arrays["feature_dimension"]),
+        "W": (("dataset", "points", "hidden", "feature"), arrays["W"]),
+        "hidden_vectors": (("dataset", "points", "hidden", "sample"), arrays["hidden_vectors"]),
+        "least_norm": ("points", tgon_norm(spec.sizes)),
+        "theory_loss": (("theory_points", "scale"), _theory()),
+        "shown_vectors": (("points", "hidden", "shown"), arrays["shown_vectors"][0]),
+    }
+    coords = {
+        "dataset": np.arange(spec.datasets),
+        "points": spec.sizes,
+        "decay": np.asarray(spec.decay, float),
+        "theory_points": list(THEORY_POINTS),
+        "scale": [1.0, 0.99],
+    }
+    notes = {
+        "density": spec.density,
+        "n_hidden": N_HIDDEN,
+        "data": "own training set for each dataset; its first T samples for size T",
+        "samples": "scaled to unit norm",
+        "convention": "sum over features",
+        "weight_decay": "decay of the member, for W and b",
+        "init_std": model.weight_std(n, N_HIDDEN),
+        "selection": f"lowest training loss of {spec.restarts} restarts, for each dataset",
+        "W": "of the first decay",
+        "feature_dimension": "of the first decay",
+    }
+    return Record(data=xr.Dataset(named, coords), notes=notes)
+
+
+def _samples(keys: Key[Array, " dataset"], spec: Spec, size: int) -> Float[Array, "dataset n _"]:
+    """Samples of unit norm of every dataset."""
+    density = jnp.full(spec.n_features, spec.density)
+
+    def one(key: Key[Array, ""]) -> Array:
+        return unit_columns(jax.random.uniform(key, (spec.n_features, size), float), density)
+
+    return jax.jit(jax.vmap(one))(keys)
+
+
+def _group(
+    spec: Spec,
+    key: Key[Array, ""],
+    lab: Lab,
+    model: ToySpec,
+    x: np.ndarray,
+    exam: Float[Array, "dataset n exam"],
+    group: list[int],
+) -> dict[str, np.ndarray]:
+    """Train all sizes of a group, and measure them: arrays ``[dataset, points, decay, ...]``."""
+    cells = (spec.datasets, len(group), len(spec.decay))
+    shape = (*cells, spec.restarts)
+    total = int(np.prod(shape))
+    at = np.unravel_index(np.arange(total), shape)
+    sets = TrainingSet(
+        jnp.asarray(x[at[0], :, : group[-1]]),
+        jnp.asarray(np.asarray(group, np.float32)[at[1]]),
+        jnp.asarray(np.asarray(spec.decay, np.float32)[at[2]]),
+    )
+    init_keys = member_keys(derive(key, "init"), spec.datasets * spec.restarts)
+    init_keys = init_keys[at[0] * spec.restarts + at[3]]
+    # Nothing is drawn in training: the data key is not used.
+    members = Member(init_keys, init_keys, jnp.full(total, spec.optim.learning_rate), sets)
+    problem = MemorizingToy(model)
+    plan = Plan(problem, spec.optim, spec.chunk)
+    trained = measured_training(
+        lab,
+        f"train-{group[0]}-{group[-1]}",
+        ensemble.init(plan, members),
+        ensemble.advance(plan, members),
+        steps=spec.optim.steps,
+        every=spec.chunk,
+    )
+    measured = _measure(problem, shape, trained.models, trained.state.alive, sets, exam)
+    found = {name: np.asarray(value) for name, value in measured.items()}
+    found = {
+        name: value if name == "train_loss" else value.reshape(*cells, *value.shape[1:])
+        for name, value in found.items()
+    }
+    vectors = found.pop("vectors")
+    kept = np.full((*cells[:2], N_HIDDEN, MOST_KEPT), np.nan, np.float32)
+    shown = np.full((1, len(group), N_HIDDEN, spec.sizes[-1]), np.nan, np.float32)
+    for i, size in enumerate(group):
+        if size <= MOST_KEPT:
+            kept[:, i, :, :size] = vectors[:, i, 0, :, :size]
+        shown[0, i, :, :size] = vectors[0, i, 0, :, :size]
+    return found | {
+        "alive": trained.alive.reshape(shape),
+        "W": found["W"][:, :, 0],
+        "feature_dimension": found["feature_dimension"][:, :, 0],
+        "hidden_vectors": kept,
+        "shown_vectors": shown,
+    }
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _measure(
+    problem: MemorizingToy,
+    shape: tuple[int, ...],
+    models: TiedWeights,
+    alive: Bool[Array, " member"],
+    sets: TrainingSet,
+    exam: Float[Array, "dataset n exam"],
+) -> dict[str, Array]:
+    """The training losses, and what the restart of the lowest one is like, cell after cell."""
+    loss = jax.vmap(lambda weights, seen: problem.loss(weights, (), seen))(models, sets)
+    loss = loss.reshape(shape)
+    best = best_of(loss, alive.reshape(shape))
+    chosen = take(jax.tree.map(lambda a: a.reshape(*shape, *a.shape[1:]), models), best.restart)
+    n_cells = loss.size // shape[-1]
+    chosen = jax.tree.map(lambda a: a.reshape(n_cells, *a.shape[3:]), chosen)
+    seen = jax.tree.map(lambda a: a[:: shape[-1]], sets)
+    dataset = jnp.arange(n_cells) // (n_cells // shape[0])
+
+    def one(cell: tuple[TiedWeights, TrainingSet, Array]) -> dict[str, Array]:
+        weights, training, number = cell
+        fresh = exam[number]
+        output = tied_columns(weights, fresh, Activation.relu)
+        used = jnp.arange(training.x.shape[1])[None] < training.n_points
+        vectors = jnp.where(used, weights.W @ training.x, 0)
+        return {
+            "test_loss": jnp.mean(jnp.sum((fresh - output) ** 2, axis=0)),
+            "W": weights.W,
+            "W_norm": jnp.linalg.norm(weights.W),
+            "b_norm": jnp.linalg.norm(weights.b),
+            "vectors": vectors,
+            "sample_dimension": jnp.sum(dimensionality(vectors)) / training.n_points,
+            "feature_dimension": dimensionality(weights.W),
+        }
+
+    return {"train_loss": loss} | jax.lax.map(one, (chosen, seen, dataset))
+
+
+def _theory() -> np.ndarray:
+    """The loss of T-gons of the least norm, and of 0.99 of it, on disjoint samples."""
+    rows = []
+    for size in THEORY_POINTS:
+        values = np.random.default_rng(size).uniform(0.1, 1, (size, 4))
+        values /= np.linalg.norm(values, axis=1, keepdims=True)
+        x = np.zeros((4 * size, size))
+        for t in range(size):
+            x[4 * t : 4 * t + 4, t] = values[t]
+        norms = (float(tgon_norm(size)), 0.99 * float(tgon_norm(size)))
+        rows.append([reconstruction_loss(*tgon_weights(x, norm), x) for norm in norms])
+    return np.array(rows)

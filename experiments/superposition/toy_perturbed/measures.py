@@ -1,0 +1,104 @@
+"""What a record of one perturbed feature says of each claim."""
+
+import numpy as np
+import xarray as xr
+
+from circuitax.records.claims import unmet_rest
+from circuitax.records.estimate import Estimate, exact, mean_estimate, share_estimate
+from circuitax.records.measured import Measured
+from circuitax.records.record import Record
+from circuitax.records.resampled import best_estimate
+from circuitax.superposition.geometry.directions import angles
+from experiments.superposition.shared.crossing import crossing
+from experiments.superposition.shared.transitions import transitions
+from experiments.superposition.toy_perturbed.claims import CLAIMS
+
+# The perturbed feature is represented when its norm is above this: then the solution is a pentagon.
+REPRESENTED = 0.5
+DIGONS, PENTAGON = 0, 1
+RATIOS = (0.3, 0.4, 4.0)
+
+
+def measure(record: Record) -> Measured:
+    """The measured value of every claim that this run can settle, and why it cannot the others."""
+    data = record.data
+    found: dict[str, Estimate] = {}
+    complete = set(RATIOS) <= set(data.ratio.values.tolist()) and record.notes["density"] == 0.05
+    at = exact_crossing(data)
+    if complete and np.isfinite(at) and bool(data.alive.all()):
+        found = _exact(data, at) | _trained(data, at)
+    reason = "this run has other ratios or densities, or networks that diverged"
+    return Measured(found, {}, unmet_rest(CLAIMS, found, reason))
+
+
+def exact_crossing(data: xr.Dataset) -> float:
+    """The ratio at which the lower of the exact branches changes; NaN if it does not."""
+    branches = dict(zip(data.branch.values, data.exact_loss.values, strict=True))
+    changes = transitions(np.log(data.exact_ratio.values), branches)
+    return float(np.exp(changes[0].at)) if changes else float("nan")
+
+
+def base_crossings(data: xr.Dataset) -> np.ndarray:
+    """The crossing ratio at every density of the other features; NaN where there is none."""
+    at = np.log(data.base_ratio.values)
+    found = []
+    for losses in data.base_loss.values:
+        with np.errstate(invalid="ignore"):
+            gap = losses[:, PENTAGON] / losses[:, DIGONS] - 1
+        both = np.isfinite(gap)
+        found.append(float(np.exp(crossing(at[both], gap[both]))) if both.sum() > 1 else np.nan)
+    return np.array(found)
+
+
+def is_pentagon(data: xr.Dataset) -> np.ndarray:
+    """Whether a trained network represents all five features, ``[seed, ratio]``."""
+    return (np.linalg.norm(data.W.values, axis=2) > REPRESENTED).all(axis=-1)
+
+
+def own_gaps(W: np.ndarray) -> float:
+    """Mean of the angles from the perturbed feature to its two neighbours, in degrees."""
+    turned = (angles(W) - angles(W)[-1]) % 360
+    others = np.sort(turned[:-1])
+    return float((others[0] + 360 - others[-1]) / 2)
+
+
+def _exact(data: xr.Dataset, at: float) -> dict[str, Estimate]:
+    """The crossing of the exact branches, and whether it is of first order."""
+    x = np.log(data.exact_ratio.values)
+    both = np.isfinite(data.exact_loss.values).all(axis=0)
+    norms = [np.interp(np.log(at), x[both], row[both]) for row in data.exact_norm.values]
+    slopes = [
+        np.interp(np.log(at), x[both], np.gradient(row[both], x[both]))
+        for row in data.exact_loss.values
+    ]
+    base = base_crossings(data)
+    found = {
+        "perturbed-crossing": exact(at),
+        "perturbed-printed": exact(1 / at),
+        "perturbed-first-order": exact(norms[PENTAGON] - norms[DIGONS]),
+        "perturbed-slopes": exact(abs(slopes[DIGONS] / slopes[PENTAGON] - 1)),
+    }
+    if np.isfinite(base).sum() > 1:
+        found["perturbed-base-rises"] = exact(np.diff(base[np.isfinite(base)]).min())
+    return found
+
+
+def _trained(data: xr.Dataset, at: float) -> dict[str, Estimate]:
+    """Which branch trained networks are on, and how the pentagon bends."""
+    pentagon = is_pentagon(data)
+    agree = pentagon == (data.ratio.values > at)
+    ratios = data.ratio.values.tolist()
+    found = {
+        "perturbed-trained": best_estimate(data.loss.transpose("seed", "ratio").values, agree),
+        "perturbed-both": share_estimate(~pentagon[:, ratios.index(0.3)]),
+    }
+    for name, ratio in (("perturbed-denser", 4.0), ("perturbed-sparser", 0.4)):
+        i = ratios.index(ratio)
+        gaps = [
+            own_gaps(W) - 72
+            for W, kept in zip(data.W.values[:, i], pentagon[:, i], strict=True)
+            if kept
+        ]
+        if len(gaps) > 1:
+            found[name] = mean_estimate(gaps)
+    return found

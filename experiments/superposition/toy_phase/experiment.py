@@ -1,0 +1,236 @@
+"""The phase diagram of superposition: closed forms, exact optimum and trained networks.
+
+All features have one density, all but the last one have importance 1. Over density and importance
+of the last feature, the diagram shows what becomes of it: it is ignored, it shares dimensions with
+other features, or it has one of its own ("Toy Models of Superposition", phase change).
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jaxtyping import Array
+
+from circuitax.kernel.keys import derive
+from circuitax.kit.arms import crossed_training, file_name_of, in_every_seed
+from circuitax.kit.checks import require_at_least, require_divides
+from circuitax.kit.memory import require_memory, toy_numbers
+from circuitax.lab.lab import Lab
+from circuitax.models.toy import ToySpec
+from circuitax.records.record import Record
+from circuitax.superposition.geometry.geometry import dimensionality, interference_sq, norms
+from circuitax.superposition.loss.convention import Convention
+from circuitax.superposition.loss.exact_losses import exact_losses
+from circuitax.superposition.optimum.optimum import find_optimum
+from circuitax.superposition.proofs.phase_theory import Configuration, best_configuration
+from circuitax.training.optim import OptimSpec
+from circuitax.training.selection import RULE, best_of, take
+from circuitax.training.toy import ToyHyper, ToyProblem
+
+BUDGET_SECONDS = 35
+EVENING_SECONDS = 160  # 360 were measured beside other programs
+PAPER_SECONDS = 6_000  # by its work against quick scale; not run
+MODELS = {"n=2, m=1": (2, 1), "n=3, m=2": (3, 2)}
+RANGES = {"importance": (0.1, 10.0), "density": (0.01, 1.0)}  # as in the paper's figure
+# (importance of the last feature, density) of the optima that claims name, beside the grid.
+SPOTS = {
+    "n=2, m=1": [
+        *((1.0, p) for p in (1.0, 0.5, 0.3, 0.1)),
+        (0.5, 0.5),
+        (0.2, 0.3),
+        (1.0, 0.65),
+    ],
+    "n=3, m=2": [(1.0, 0.7), (1.0, 0.5)],
+}
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Grids over density (0.01 to 1) and importance of the last feature (0.1 to 10), logarithmic.
+
+    Attributes:
+        theory_grid: Points a side for the closed forms, at least 2.
+        exact_grid: Points a side for the exact optimum, at least 2.
+        trained_grid: Points a side for the trained networks, at least 2.
+        restarts: Random starts of the optimum in each cell, at least 1.
+        seeds: Trained networks in each cell, of which the best counts (the paper has ten).
+        batch_size: Fresh samples a step, at least 1.
+        optim: The paper does not state it.
+        chunk: Steps between two returns to Python, a divisor of ``optim.steps``.
+    """
+
+    theory_grid: int = 128
+    exact_grid: int = 32
+    trained_grid: int = 16
+    restarts: int = 10
+    seeds: int = 10
+    batch_size: int = 256
+    optim: OptimSpec = field(default_factory=OptimSpec)
+    chunk: int = 100
+
+    def __post_init__(self) -> None:
+        require_at_least(self, 2, "theory_grid", "exact_grid", "trained_grid")
+        require_at_least(self, 1, "restarts", "seeds", "batch_size", "chunk")
+        require_divides(self, "chunk", "optim.steps")
+        require_memory(self, 8 * self.theory_grid**2, "theory_grid")
+        require_memory(self, 100 * self.restarts * self.exact_grid**2, "exact_grid", "restarts")
+        networks = self.seeds * self.trained_grid**2
+        fields = "trained_grid", "batch_size", "seeds"
+        require_memory(self, toy_numbers(networks, 2, 1, self.batch_size), *fields)
+
+
+def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+    """Three pictures of the last feature for each of the two published models."""
+    grids = {"theory": spec.theory_grid, "optimum": spec.exact_grid, "trained": spec.trained_grid}
+    parts, members = [], {}
+    for name in MODELS:
+        short = file_name_of(name)
+        theory = lab.stage(f"theory-{short}", _theory, spec, name)
+        optimum, spots = lab.stage(f"optimum-{short}", _optimum, derive(key, "optimum"), spec, name)
+        trained, seeds, members[name] = _trained(derive(key, name), spec, name, lab)
+        arrays: dict[str, Any] = {}
+        for source, found in (("theory", theory), ("optimum", optimum), ("trained", trained)):
+            dims, shape = [f"{axis}_{source}" for axis in RANGES], (grids[source], grids[source])
+            arrays |= {f"{source}_{k}": (dims, v.reshape(shape)) for k, v in found.items()}
+        cell = [f"{axis}_trained" for axis in RANGES]
+        arrays |= {
+            f"seeds_{k}": ([*cell, "seed"], v.reshape(spec.trained_grid, spec.trained_grid, -1))
+            for k, v in seeds.items()
+        }
+        parts.append(xr.Dataset(arrays).merge(_labelled(spots, name)))
+    coords: dict[str, Any] = {"model": list(MODELS), "seed": np.arange(spec.seeds)}
+    for source, size in grids.items():
+        coords |= {f"{axis}_{source}": _axis(axis, size) for axis in RANGES}
+    notes = {
+        "loss": "sum over features, exact expectation, also for the trained networks",
+        "selection": RULE,
+        "members": members,
+        "data": "one stream a seed, shared by all cells; seeds are independent",
+        "weight_decay": spec.optim.weight_decay,
+        "init_std": {k: ToySpec(n, m).weight_std(n, m) for k, (n, m) in MODELS.items()},
+    }
+    data = xr.concat(parts, dim="model", join="outer").assign_coords(coords)
+    return Record(data=data, notes=notes)
+
+
+def _axis(name: str, size: int) -> np.ndarray:
+    return np.geomspace(*RANGES[name], size)
+
+
+def _cells(size: int, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Density and importance of every feature in every cell, ``[cell, n]``, density fastest."""
+    last, density = np.meshgrid(*(_axis(name, size) for name in RANGES), indexing="ij")
+    importance = np.ones((size * size, n))
+    importance[:, -1] = last.ravel()
+    return np.repeat(density.reshape(-1, 1), n, axis=1), importance
+
+
+def _theory(spec: Spec, name: str) -> dict[str, np.ndarray]:
+    """The best of four hand-made configurations in every cell."""
+    n, _ = MODELS[name]
+    density, importance = (jnp.asarray(a[:, -1]) for a in _cells(spec.theory_grid, n))
+    which, loss = best_configuration(density, importance, n)
+    return {
+        "norm": np.where(which == Configuration.ignore_last, 0.0, 1.0),
+        "interference": np.where(which == Configuration.pair_last, 1.0, 0.0),
+        "loss": np.asarray(loss),
+    }
+
+
+def _optimum(
+    key: jax.Array, spec: Spec, name: str
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """The exact optimum on the grid, and at the points that claims name."""
+    n, m = MODELS[name]
+    density, importance = _cells(spec.exact_grid, n)
+    first_spot = len(density)
+    density = np.concatenate([density, [[p] * n for _, p in SPOTS[name]]])
+    importance = np.concatenate([importance, [[*[1.0] * (n - 1), r] for r, _ in SPOTS[name]]])
+    with jax.enable_x64(True):
+        p, weight = jnp.asarray(density), jnp.asarray(importance)
+        found = find_optimum(key, p, weight, n_hidden=m, n_restarts=spec.restarts)
+        W = found.weights.W
+        every: dict[str, Any] = _picture(W, found.loss, density, importance) | {
+            "error": found.error,
+            "reached": np.asarray(found.n_reached) / spec.restarts,
+        }
+        spots = {"W": W, "dimensionality": jax.vmap(dimensionality)(W)} | {
+            name: every[name] for name in ("loss", "interference")
+        }
+        return (
+            {name: np.asarray(value[:first_spot]) for name, value in every.items()},
+            {name: np.asarray(value[first_spot:]) for name, value in spots.items()},
+        )
+
+
+def _labelled(spots: dict[str, np.ndarray], name: str) -> "xr.Dataset":
+    """What was found at the points that claims name; models differ in their number and sizes."""
+    axes = ("spot", "spot_hidden", "spot_feature")
+    importance, density = np.array(SPOTS[name]).T
+    return xr.Dataset(
+        {
+            "spot_importance": ("spot", importance),
+            "spot_density": ("spot", density),
+            "spot_loss": ("spot", spots["loss"]),
+            "spot_interference": ("spot", spots["interference"]),
+            "spot_dimensionality": (("spot", "spot_feature"), spots["dimensionality"]),
+            "spot_W": (axes, spots["W"]),
+        },
+        coords={axis: np.arange(size) for axis, size in zip(axes, spots["W"].shape, strict=True)},
+    )
+
+
+def _trained(
+    key: jax.Array, spec: Spec, name: str, lab: Lab
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], dict[str, Any]]:
+    """All cells and seeds in one ensemble: the best seed of each cell by exact expected loss, and
+    every seed ``[cell, seed]``.
+    """
+    n, m = MODELS[name]
+    density, importance = _cells(spec.trained_grid, n)
+    cells = ToyHyper(jnp.asarray(density, float), jnp.asarray(importance, float))
+    problem = ToyProblem(ToySpec(n, m), spec.batch_size, Convention.sum)
+    trained = crossed_training(
+        lab,
+        f"train-{file_name_of(name)}",
+        key,
+        problem,
+        spec.optim,
+        cells,
+        seeds=spec.seeds,
+        chunk=spec.chunk,
+    )
+    loss = exact_losses(trained.models, *in_every_seed(cells, spec.seeds))
+    with jax.enable_x64(True):
+
+        def by_cell(members: np.ndarray) -> Array:
+            shape = (spec.seeds, -1, *members.shape[1:])
+            return jnp.moveaxis(jnp.asarray(members).reshape(shape), 0, 1)
+
+        losses, alive = by_cell(loss), by_cell(trained.alive)
+        W = by_cell(np.asarray(trained.models.W, np.float64))
+        best = best_of(losses, alive)
+        found = _picture(take(W, best.restart), best.loss, density, importance)
+        seeds = {
+            "loss": np.where(alive, losses, np.nan),
+            "norm": np.asarray(jax.vmap(jax.vmap(norms))(W)[..., -1], np.float32),
+            "interference": np.asarray(jax.vmap(jax.vmap(interference_sq))(W)[..., -1], np.float32),
+        }
+    return found, seeds, trained.divergence
+
+
+def _picture(
+    W: Array, loss: Array, density: np.ndarray, importance: np.ndarray
+) -> dict[str, np.ndarray]:
+    """The last feature in every cell, with the loss of the network and of the best closed form."""
+    p, r = jnp.asarray(density[:, -1]), jnp.asarray(importance[:, -1])
+    _, closed_form = best_configuration(p, r, W.shape[-1])
+    return {
+        "norm": np.asarray(jax.vmap(norms)(W)[:, -1]),
+        "interference": np.asarray(jax.vmap(interference_sq)(W)[:, -1]),
+        "loss": np.asarray(loss),
+        "closed_form": np.asarray(closed_form),
+    }

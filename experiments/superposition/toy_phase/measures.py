@@ -1,0 +1,69 @@
+"""What a record of the phase diagram says of each claim."""
+
+import numpy as np
+import xarray as xr
+
+from circuitax.records.estimate import Estimate, exact
+from circuitax.records.measured import Measured
+from circuitax.records.record import Record
+from circuitax.records.resampled import best_estimate
+from circuitax.superposition.geometry.phases import phases
+from experiments.superposition.shared.crossing import crossing
+from experiments.superposition.toy_phase.claims import TABLE
+
+PAIRED, ALONE = "n=2, m=1", "n=3, m=2"
+
+
+def measure(record: Record) -> Measured:
+    """The measured value of every claim."""
+    data = record.data
+    p = np.linspace(0.5, 0.65, 4001)
+    shared, ignored = p**2 / 3, p / 3 - p**2 / 4
+    found = {"T4-triple-point": exact(crossing(p, shared - ignored))}
+    found["T4-optimum-below"] = exact((data.optimum_loss / data.optimum_closed_form).max())
+    same = _regions(data, "optimum") == _regions_in_theory(data, "optimum")
+    found["T4-regions-optimum"] = exact(same.mean())
+    found |= _trained(data)
+    missed = [_spot(data, PAIRED, *at)["spot_loss"] - loss for at, loss in TABLE.items()]
+    found["T4-table"] = exact(np.abs(missed).max())
+    found["T4-blur"] = exact(_spot(data, PAIRED, 1.0, 0.65)["spot_interference"])
+    dropped = np.linalg.svd(_spot(data, ALONE, 1.0, 0.7)["spot_W"])[2][-1]
+    found["T4-confused"] = exact(abs(dropped.sum()) / np.sqrt(3))
+    dimensionality = np.sort(_spot(data, ALONE, 1.0, 0.5)["spot_dimensionality"])
+    found["T4-digon-dedicated"] = exact(np.abs(dimensionality - [0.5, 0.5, 1]).max())
+    return Measured(found, {})
+
+
+def _trained(data: xr.Dataset) -> dict[str, Estimate]:
+    """The best of all seeds in each cell, and how it varies with the seeds tried."""
+    seeds = data[["seeds_loss", "seeds_norm", "seeds_interference"]].transpose("seed", ...)
+    loss = seeds.seeds_loss.values
+    same = _regions(seeds, "seeds") == _regions_in_theory(data, "trained")
+    ratio = loss / data.trained_closed_form.values
+    return {
+        "T4-trained-below": best_estimate(loss, ratio, np.max),
+        "T4-regions-trained": best_estimate(loss, same),
+    }
+
+
+def _regions(data: xr.Dataset, source: str) -> np.ndarray:
+    """What became of the last feature in every cell of one picture."""
+    return phases(data[f"{source}_norm"], data[f"{source}_interference"])
+
+
+def _regions_in_theory(data: xr.Dataset, source: str) -> np.ndarray:
+    """The same by the closed forms, at the nearest points of their own, finer grid."""
+    axes = ("importance", "density")
+    nearest = data[["theory_norm", "theory_interference"]].sel(
+        {f"{axis}_theory": data[f"{axis}_{source}"] for axis in axes}, method="nearest"
+    )
+    return _regions(nearest.transpose("model", *(f"{axis}_{source}" for axis in axes)), "theory")
+
+
+def _spot(data: xr.Dataset, model: str, importance: float, density: float) -> xr.Dataset:
+    """What was found at one of the points that claims name."""
+    cell = data.sel(model=model)
+    here = np.isclose(cell["spot_importance"], importance) & np.isclose(
+        cell["spot_density"], density
+    )
+    return cell.isel(spot=int(np.flatnonzero(here)[0]))

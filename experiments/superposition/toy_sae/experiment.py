@@ -1,0 +1,258 @@
+"""Dictionary learning without noise: four autoencoders on targets whose true features are known.
+
+Targets are hidden vectors of toy models with five features in two dimensions (at its exact optimum)
+and of forty in ten (the best of several trained ones), and vectors of ten orthogonal features in
+pairs that exclude each other (as the two sides of an absolute value do), are independent, or occur
+together. The true dictionary reconstructs each without error, so that every error is regret.
+"""
+
+import json
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jaxtyping import Array, Float, PyTree
+
+from circuitax.kernel.keys import derive
+from circuitax.kernel.weights import TiedWeights
+from circuitax.kit.arms import crossed_training, in_every_seed
+from circuitax.kit.checks import require_at_least, require_divides, require_in, require_positive
+from circuitax.lab.lab import Lab
+from circuitax.models.autoencoder import Autoencoder, Sparsity
+from circuitax.models.toy import ToySpec
+from circuitax.records.record import Record
+from circuitax.superposition.geometry.dictionary import cosines, hedging, mean_max_cosine
+from circuitax.superposition.loss.convention import Convention
+from circuitax.superposition.loss.exact_losses import exact_losses
+from circuitax.superposition.optimum.optimum import find_optimum
+from circuitax.training.dictionary import (
+    DictionaryHyper,
+    DictionaryLearning,
+    draw_pairs,
+    hidden_vectors,
+)
+from circuitax.training.optim import OptimSpec
+from circuitax.training.toy import ToyHyper, ToyProblem
+
+BUDGET_SECONDS = 75
+EVENING_SECONDS = 900
+PAPER_SECONDS = 10_000  # by its work against quick scale; not run
+# P(a feature is on, given that its partner is); None for independent features.
+TOGETHER = {"exclusive": 0.0, "independent": None, "together": 0.8}
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Targets and methods.
+
+    Attributes:
+        small: Features and dimensions of the model at its exact optimum; 5 and 2 in the papers.
+        large: Features and dimensions of the trained model; 40 and 10 in the papers.
+        pairs: Pairs of the orthogonal targets, at least 1.
+        density: p of every feature, in (0, 0.5]; 0.05 in the papers.
+        penalties: Weights of the penalty, positive; each seed is trained with each.
+        active: Values of k for TopK, as many as penalties, at least 1.
+        seeds: Autoencoders of every cell, at least 2.
+        batch_size: Fresh samples a step, at least 1.
+        samples: Hidden vectors that autoencoders are measured on, at least 1, common to all.
+        optim: Of autoencoders.
+        chunk: Steps between two returns to Python, a divisor of ``optim.steps``.
+        target_optim: Of the large target.
+        target_chunk: Likewise, a divisor of ``target_optim.steps``.
+        target_seeds: Of the large target, of which the one with the lowest exact loss is taken.
+        restarts: Random starts of the small target's exact optimum, at least 1.
+    """
+
+    small: tuple[int, int] = (5, 2)
+    large: tuple[int, int] = (40, 10)
+    pairs: int = 5
+    density: float = 0.05
+    penalties: tuple[float, ...] = (0.01, 0.03, 0.1)
+    active: tuple[int, ...] = (1, 2, 4)
+    seeds: int = 16
+    batch_size: int = 256
+    samples: int = 8192
+    optim: OptimSpec = field(default_factory=OptimSpec)
+    chunk: int = 100
+    target_optim: OptimSpec = field(default_factory=OptimSpec)
+    target_chunk: int = 100
+    target_seeds: int = 8
+    restarts: int = 24
+
+    def __post_init__(self) -> None:
+        require_at_least(self, 1, "small", "large", "pairs", "active", "batch_size", "samples")
+        require_at_least(self, 1, "target_seeds", "restarts")
+        require_at_least(self, 2, "seeds")
+        require_in(self, "(0, 0.5]", "density")
+        require_positive(self, "penalties")
+        require_divides(self, "chunk", "optim.steps")
+        require_divides(self, "target_chunk", "target_optim.steps")
+        if len(self.active) != len(self.penalties):
+            raise ValueError(f"active={self.active} must be as long as penalties={self.penalties}")
+
+
+def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+    """Make the targets, export them, train every method on each, and score the dictionaries."""
+    small = lab.stage("small", _small, derive(key, "small"), spec)
+    large, large_loss = _large(derive(key, "large"), spec, lab)
+    truths = {"small": np.asarray(small["W"]).T, "large": np.asarray(large.W).T}
+    losses = {"small": float(small["loss"]), "large": large_loss}
+    orthogonal = np.eye(2 * spec.pairs)
+    _export(lab, spec, truths, losses, orthogonal)
+    found: dict[str, list[dict[str, np.ndarray]]] = {}
+    for kind in Sparsity:
+        score = partial(_scored, spec, lab, derive(key, "autoencoders"), kind)
+        cells = [score(name, truth[None], [None])[0] for name, truth in truths.items()]
+        laws = list(TOGETHER.values())
+        cells += score("orthogonal", np.repeat(orthogonal[None], len(laws), axis=0), laws)
+        narrow = [TOGETHER["independent"], TOGETHER["together"]]
+        cells += score("narrow", np.repeat(orthogonal[None], 2, axis=0), narrow, spec.pairs)
+        found[kind.value] = cells
+    names = (*truths, *TOGETHER, "narrow independent", "narrow together")
+    axes = ("kind", "target", "strength", "seed")
+    arrays: dict[str, Any] = {
+        name: (axes, np.stack([[cell[name] for cell in cells] for cells in found.values()]))
+        for name in next(iter(found.values()))[0]
+    }
+    coords = {
+        "kind": list(found),
+        "target": list(names),
+        "strength": np.arange(len(spec.penalties)),
+        "penalty": ("strength", np.asarray(spec.penalties)),
+        "k": ("strength", np.asarray(spec.active)),
+        "seed": np.arange(spec.seeds),
+    }
+    notes = {
+        "loss": "squared error over the squared norm of h, on fresh samples common to all",
+        "regret": "the true dictionary has error 0 on every target: the error is the regret",
+        "selection": "for each method and target, the strength with the highest mean cosine over "
+        "seeds; all seeds count",
+        "data": "one stream a seed, shared by all strengths and laws; seeds are independent",
+        "target_loss": losses,
+        "density": spec.density,
+        "weight_decay": spec.optim.weight_decay,
+    }
+    return Record(data=xr.Dataset(arrays, coords), notes=notes)
+
+
+def _small(key: jax.Array, spec: Spec) -> dict[str, Any]:
+    """The exact optimum of the small model, uniform importance."""
+    n, m = spec.small
+    with jax.enable_x64(True):
+        p = jnp.full((1, n), spec.density)
+        best = find_optimum(key, p, jnp.ones_like(p), n_hidden=m, n_restarts=spec.restarts)
+        return {"W": best.weights.W[0], "b": best.weights.b[0], "loss": best.loss[0]}
+
+
+def _large(key: jax.Array, spec: Spec, lab: Lab) -> tuple[TiedWeights, float]:
+    """The trained model with the lowest exact loss."""
+    n, m = spec.large
+    cell = ToyHyper(jnp.full((1, n), spec.density), jnp.ones((1, n)))
+    problem = ToyProblem(ToySpec(n, m), spec.batch_size, Convention.sum)
+    seeds = spec.target_seeds
+    trained = crossed_training(
+        lab, "large", key, problem, spec.target_optim, cell, seeds=seeds, chunk=spec.target_chunk
+    )
+    loss = lab.stage("large-loss", exact_losses, trained.models, *in_every_seed(cell, seeds))
+    best = int(np.argmin(np.where(trained.alive, loss, np.inf)))
+    return TiedWeights(*(np.asarray(leaf)[best] for leaf in trained.models)), float(loss[best])
+
+
+def _export(
+    lab: Lab,
+    spec: Spec,
+    truths: dict[str, np.ndarray],
+    losses: dict[str, float],
+    orthogonal: np.ndarray,
+) -> None:
+    """Every target as a safetensors file with the law of its features in JSON beside it."""
+    laws: dict[str, tuple[np.ndarray, float | None]] = {
+        name: (truth, None) for name, truth in truths.items()
+    }
+    laws |= {name: (orthogonal, together) for name, together in TOGETHER.items()}
+    for name, (truth, together) in laws.items():
+        lab.save_arrays(f"target-{name}", {"directions": np.asarray(truth, np.float32)})
+        facts = {
+            "hidden": "h = x @ directions; rows of directions are the true dictionary",
+            "features": "on with probability density, then uniform on [0, 1); in pairs 2s, 2s + 1",
+            "density": spec.density,
+            "together": spec.density if together is None else together,
+            "optimal_toy_loss": losses.get(name),
+            "least_error": 0.0,
+        }
+        lab.save_text(f"target-{name}.json", json.dumps(facts, indent=1) + "\n")
+
+
+def _scored(
+    spec: Spec,
+    lab: Lab,
+    key: jax.Array,
+    kind: Sparsity,
+    name: str,
+    truths: np.ndarray,
+    laws: list[float | None],
+    width: int | None = None,
+) -> list[dict[str, np.ndarray]]:
+    """One method on targets of one shape: scores ``[strength, seed]`` of each target."""
+    n_laws, n_true, d_in = truths.shape
+    strengths = np.asarray(spec.active if kind is Sparsity.topk else spec.penalties, float)
+    together = [spec.density if law is None else law for law in laws]
+    n_cells = n_laws * len(strengths)
+    cells = DictionaryHyper(
+        jnp.asarray(np.repeat(truths, len(strengths), axis=0), jnp.float32),
+        jnp.full(n_cells, spec.density),
+        jnp.asarray(np.repeat(together, len(strengths)), jnp.float32),
+        jnp.asarray(np.tile(strengths, n_laws), jnp.float32),
+    )
+    module = Autoencoder(kind, n_true if width is None else width, d_in)
+    problem = DictionaryLearning(module, n_true, spec.batch_size)
+    trained = crossed_training(
+        lab,
+        f"{kind.value}-{name}",
+        derive(key, name),
+        problem,
+        spec.optim,
+        cells,
+        seeds=spec.seeds,
+        chunk=spec.chunk,
+    )
+    measure = partial(_measured, spec, problem, derive(key, "evaluation"))
+    hyper = in_every_seed(cells, spec.seeds)
+    scores = lab.stage(f"score-{kind.value}-{name}", measure, trained.models, hyper)
+    shape = (spec.seeds, n_laws, len(strengths))
+    by_cell = {k: np.moveaxis(np.asarray(v).reshape(shape), 0, -1) for k, v in scores.items()}
+    alive = np.moveaxis(trained.alive.reshape(shape), 0, -1)
+    masked = {k: np.where(alive, v, np.nan) for k, v in by_cell.items()}
+    return [{k: v[law] for k, v in masked.items()} for law in range(n_laws)]
+
+
+def _measured(
+    spec: Spec, problem: DictionaryLearning, key: jax.Array, params: PyTree, hyper: DictionaryHyper
+) -> dict[str, Array]:
+    """The scores of every member on common samples."""
+    draws = draw_pairs(key, spec.samples, problem.n_true)
+
+    def one(member: tuple[PyTree, DictionaryHyper]) -> dict[str, Float[Array, ""]]:
+        params, hyper = member
+        module, variables = problem.autoencoder, {"params": params}
+        h = hidden_vectors(draws, hyper)
+        passed: Any = module.apply(variables, h, hyper.strength)
+        coded, back = passed
+        single: Any = module.apply(variables, hyper.directions, hyper.strength)
+        learned = jnp.asarray(module.apply(variables, method="directions"))
+        norm = jnp.sum(hyper.directions**2, axis=1)
+        return {
+            "cosine": mean_max_cosine(hyper.directions, learned),
+            "least_cosine": jnp.min(jnp.max(cosines(hyper.directions, learned), axis=1)),
+            "error": jnp.sum((h - back) ** 2) / jnp.sum(h**2),
+            "norm_ratio": jnp.mean(jnp.sum(single[1] * hyper.directions, axis=1) / norm),
+            "dead": jnp.mean(jnp.max(coded.codes, axis=0) <= 0),
+            "active": jnp.mean(jnp.sum(coded.codes > 0, axis=1)),
+            "hedging": hedging(hyper.directions, learned),
+        }
+
+    return jax.jit(partial(jax.lax.map, one))((params, hyper))

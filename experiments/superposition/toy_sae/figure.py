@@ -1,0 +1,102 @@
+"""Which autoencoder finds the true features, when they are known exactly?
+
+ranking     Methods by mean max cosine, regret, norm ratio and dead latents on each target. This is
+            refuted as a ranking where intervals overlap.
+hedging     A dictionary narrower than the truth merges features that occur together, and does so
+            less with independent ones. This is refuted if the bars of a method do not differ.
+"""
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from circuitax.figures.marks import (
+    interval_bars,
+    reference_line,
+    seed_dots,
+    tilted_labels,
+    zero_line,
+)
+from circuitax.figures.palette import BLUE, COLOURS, ORANGE
+from circuitax.figures.style import COLUMN, PAGE, headline, letter_panels, new_figure, styled
+from circuitax.records.estimate import mean_of_finite
+from circuitax.records.record import Record
+from experiments.superposition.toy_sae.measures import at_best_strength
+
+LABELS = {"relu": "ReLU", "topk": "TopK", "jumprelu": "JumpReLU", "matryoshka": "Matryoshka"}
+NAMES = {
+    "small": "small model",
+    "large": "large model",
+    "exclusive": "exclusive",
+    "independent": "independent",
+    "together": "together",
+}
+SCORES = (
+    ("cosine", "mean max cosine", "features found"),
+    ("error", "error / squared norm", "regret (least: 0)"),
+    ("norm_ratio", "norm ratio", "shrinkage"),
+    ("dead", "dead latents (share)", "latents lost"),
+)
+
+
+@styled
+def draw(record: Record) -> dict[str, Figure]:
+    """The two figures of the experiment."""
+    return {"ranking": ranking(record), "hedging": hedging(record)}
+
+
+def ranking(record: Record) -> Figure:
+    """Four scores of every method on every target with a dictionary as wide as the truth."""
+    best = at_best_strength(record.data)
+    figure, axes = new_figure(2, 2, width=PAGE, height=4.2, sharex=True)
+    for ax, (score, label, title) in zip(axes.flat, SCORES, strict=True):
+        for i, kind in enumerate(LABELS):
+            rows = best[score].sel(kind=kind, target=list(NAMES)).values
+            at = np.arange(len(NAMES)) + 0.18 * (i - 1.5)
+            for place, row in zip(at, rows, strict=True):
+                seed_dots(ax, place, row, COLOURS[i], half_width=0.05, size=4, opacity=0.35)
+            found = [mean_of_finite(row) for row in rows]
+            interval_bars(ax, at, found, colour=COLOURS[i], fmt="o", markersize=3)
+        tilted_labels(ax, list(NAMES.values()))
+        ax.set(ylabel=label, title=title)
+        if score in ("cosine", "norm_ratio"):
+            reference_line(ax, y=1)
+    axes[0, 1].set_yscale("log")
+    marks = [
+        Line2D([], [], marker="o", linestyle="", markersize=3, color=COLOURS[i], label=label)
+        for i, label in enumerate(LABELS.values())
+    ]
+    n = record.data.sizes["seed"]
+    title = f"dots: {n} seeds; bars: mean, t interval 95 %; strength of the highest cosine"
+    figure.legend(handles=marks, loc="outside lower center", ncols=4, title=title)
+    means = best.cosine.sel(kind=list(LABELS), target=list(NAMES)).mean("seed")
+    first = [LABELS[str(kind)] for kind in means.idxmax("kind").values]
+    wins = sorted(((first.count(kind), kind) for kind in set(first)), reverse=True)
+    others = "".join(f", {kind} on {n}" for n, kind in wins[1:])
+    message = f"{wins[0][1]} finds features best on {wins[0][0]} of {len(NAMES)} targets"
+    headline(figure, f"{message}{others}, by the mean of their cosines")
+    letter_panels(axes.flat)
+    return figure
+
+
+def hedging(record: Record) -> Figure:
+    """Merging of other features by a dictionary half as wide as the truth."""
+    best = at_best_strength(record.data)
+    figure, axes = new_figure(1, 1, width=COLUMN, height=2.7)
+    ax = axes[0, 0]
+    arms = (("narrow independent", BLUE, -0.15), ("narrow together", ORANGE, 0.15))
+    for target, colour, shift in arms:
+        rows = best.hedging.sel(target=target, kind=list(LABELS)).values
+        at = np.arange(len(LABELS)) + shift
+        for place, row in zip(at, rows, strict=True):
+            seed_dots(ax, place, row, colour, half_width=0.08, size=5)
+        label = "independent features" if colour == BLUE else "features that occur together"
+        found = [mean_of_finite(row) for row in rows]
+        interval_bars(ax, at, found, colour=colour, fmt="o", label=label)
+    ax.set_xticks(range(len(LABELS)), list(LABELS.values()))
+    ax.set_ylabel("cosine with another feature")
+    ax.set_title("narrow dictionaries merge what occurs together", fontsize=8)
+    zero_line(ax)
+    n = record.data.sizes["seed"]
+    figure.legend(loc="outside lower center", ncols=1, title=f"{n} seeds, t interval 95 %")
+    return figure

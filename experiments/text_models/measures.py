@@ -1,5 +1,0 @@
-"""What models of text reached: held-out losses, their gaps, and what more text would give."""
-
-from circuitax.records.text_family import measure
-
-__all__ = ["measure"]

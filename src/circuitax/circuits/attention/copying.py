@@ -1,0 +1,58 @@
+"""Whether heads copy, seen on a text: what they raise, held against what they attend to.
+
+Eigenvalues of the OV circuit (`spectra.copying_score`) say it from weights. These scores say it
+from a run, whatever the layer and whatever the values were read from.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from circuitax.circuits.weights.heads import unembedding
+from circuitax.kernel.gauge import centre_last
+from circuitax.kernel.linalg import cosine, safe_divide
+from circuitax.kernel.run import Run, one_text
+
+
+class CopyingTest(NamedTuple):
+    """Means over the positions of one text, of every head."""
+
+    raised: Float[Array, "n_layers n_heads"]
+    """Share of all that a head raises which it raises on tokens that it attends to, in [0, 1]."""
+    cosine: Float[Array, "n_layers n_heads"]
+    """Cosine of what a head does to the logits with what it attends to, in [-1, 1]."""
+
+
+def copying_test(run: Run) -> CopyingTest:
+    r"""Do heads raise the tokens that they attend to?
+
+    For a head at position t, let ``r`` be what its output does to the logits, less its mean, and
+    ``a_v`` the attention that it pays to all sources with token v. Then ``raised`` is
+    ``Σ_v max(r_v, 0) a_v / max a`` over ``Σ_v max(r_v, 0)``, and ``cosine`` is that of r with a
+    less its mean. A head that writes what it attends to has 1 and 1, one that takes it back 0
+    and -1, and a random one the share of tokens that it attends to, and 0.
+
+    Args:
+        run: A run on one text, best of random tokens, made with ``outputs=True``.
+
+    Raises:
+        ValueError: If the run is of several texts, or was made without ``outputs``.
+
+    Source: induction-heads paper, evaluator "copying" (25 random tokens, outputs through the direct
+        path, less the mean, through a ReLU).
+    Differs: tokens are weighted by attention and the share is not rescaled to [-1, 1]: the paper's
+        account of its rescaling does not fit its definition. The cosine is ours.
+    """
+    one_text(run)
+    outputs = run.trace.head_outputs
+    if outputs is None:
+        raise ValueError("run must be made with outputs=True")
+    raises = centre_last(outputs @ unembedding(run.model))
+    is_token = jax.nn.one_hot(run.tokens, run.model.d_vocab, dtype=raises.dtype)
+    attended = run.trace.patterns @ is_token
+    up = jnp.maximum(raises, 0)
+    most = attended.max(axis=-1, keepdims=True)
+    share = safe_divide((up * attended / most).sum(axis=-1), up.sum(axis=-1))
+    return CopyingTest(share.mean(axis=-1), cosine(raises, centre_last(attended)).mean(axis=-1))

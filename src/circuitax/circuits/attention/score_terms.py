@@ -1,0 +1,174 @@
+"""A head's scores by source: which earlier component its queries and its keys were built from.
+
+``s_ts = scale · ⟨q_t, k_s⟩`` is bilinear, and with the norm scale frozen both sides are sums over
+whatever wrote to the stream. A second-layer head of a model with H heads per layer has
+``(1 + H)²`` terms without positions and biases. Norms of queries and keys are frozen too. A
+bound on scores (``score_cap``) comes after all this: terms sum to what it bounds.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from circuitax.circuits.paths.components import Components, component_names, components_of
+from circuitax.circuits.weights.folding import fold_read
+from circuitax.circuits.weights.heads import position_vectors
+from circuitax.kernel.attention import attention_scores, smear_keys
+from circuitax.kernel.indices import check_index
+from circuitax.kernel.norm import Norm, norm_scale
+from circuitax.kernel.per_head import spread_groups
+from circuitax.kernel.rotary import turn
+from circuitax.kernel.run import Run, one_text
+from circuitax.kernel.spec import TransformerSpec
+
+
+class ScoreTerms(NamedTuple):
+    """Scores before mask and softmax, split by source of the query and source of the key."""
+
+    terms: Float[Array, "n_sources n_sources dest src"]
+    """``[query source, key source, dest, src]``, in the order of `score_sources`."""
+    remainder: Float[Array, "dest src"]
+    """Scores of the undivided stream minus the terms: rounding."""
+
+
+def score_sources(run: Run, layer: int) -> tuple[str, ...]:
+    """Names of the sources that a layer's queries and keys can be built from.
+
+    Args:
+        run: A run of any transformer on one text, made with ``outputs=True``.
+        layer: Layer of the queries and keys; static.
+
+    Raises:
+        ValueError: If ``layer`` is out of range, or the trace was made without ``outputs``.
+    """
+    blocks = one_text(run).model.blocks
+    check_index("layer", layer, blocks.attention.W_Q.shape[0])
+    names = [
+        name
+        for name in component_names(components_of(run))
+        if name in ("tokens", "positions") or _layer_of(name) < layer
+    ]
+    if run.model.spec.positions.in_queries_and_keys:
+        names.append("positions")
+    norm = blocks.attention_norm
+    if blocks.attention.b_Q is not None or (norm is not None and norm.offset is not None):
+        names.append("bias")
+    return tuple(names)
+
+
+def score_terms(run: Run, layer: int, head: int | Int[Array, ""]) -> ScoreTerms:
+    """The scores of one head, expanded on the query side and on the key side.
+
+    The term (head 0.a, tokens) is Q-composition with head a, (tokens, head 0.a) is K-composition,
+    (head 0.a, head 0.b) is both.
+
+    Args:
+        run: A run of any transformer on one text, made with ``outputs=True``; its norm scale at
+            this layer is kept.
+        layer: Layer of the head, static.
+        head: Which head.
+
+    Raises:
+        ValueError: If ``layer`` or ``head`` is out of range (a traced head is not checked), or the
+            trace was made without ``outputs``.
+
+    Source: framework paper, "QK circuit of the second layer" (terms ``A_q ⊗ A_k ⊗ W``).
+    """
+    _check_head(run, layer, head)
+    sources = _sources(components_of(run), layer)
+    q, k = _queries_and_keys(sources, run, layer, head)
+    terms = run.model.spec.scale * jnp.einsum("atk,bsk->abts", q, k)
+    whole = head_scores(run, layer, head)
+    return ScoreTerms(terms, whole - terms.sum(axis=(0, 1)))
+
+
+def head_scores(run: Run, layer: int, head: int | Int[Array, ""]) -> Float[Array, "dest src"]:
+    """The scores of one head before mask and softmax, undivided.
+
+    Args:
+        run: A run of any transformer on one text.
+        layer: Layer of the head, static.
+        head: Which head.
+
+    Raises:
+        ValueError: If ``layer`` or ``head`` is out of range; a traced head is not checked.
+    """
+    _check_head(run, layer, head)
+    q, k = _queries_and_keys(run.trace.streams[layer][None], run, layer, head)
+    return attention_scores(q.sum(axis=0)[None], k.sum(axis=0)[None], run.model.spec.scale)[0]
+
+
+def _queries_and_keys(
+    sources: Float[Array, "n_parts n_ctx d_model"],
+    run: Run,
+    layer: int,
+    head: int | Int[Array, ""],
+) -> tuple[Float[Array, "n_sources n_ctx d_head"], Float[Array, "n_sources n_ctx d_head"]]:
+    """Queries and keys of each source; smearing and rotation are linear and act on each."""
+    spec = run.model.spec
+    heads = spread_groups(run.model.blocks.attention, spec.n_heads)
+    q = _read(sources, heads.W_Q, heads.b_Q, run, layer, head)
+    k = _read(sources, heads.W_K, heads.b_K, run, layer, head)
+    if heads.q_gain is not None and heads.k_gain is not None:
+        q, k = _divided(q, heads.q_gain[layer], spec), _divided(k, heads.k_gain[layer], spec)
+    if heads.smear is not None:
+        k = smear_keys(k, jnp.broadcast_to(heads.smear[layer, head], k.shape[:1]))
+    index, local = jnp.arange(k.shape[1]), spec.is_local(layer)
+    return turn(q, index, spec, local), turn(k, index, spec, local)
+
+
+def _divided(
+    parts: Float[Array, "n_sources n_ctx d_head"],
+    gain: Float[Array, " d_head"],
+    spec: TransformerSpec,
+) -> Float[Array, "n_sources n_ctx d_head"]:
+    """Parts of queries or keys through the norm of their sum, whose divisor is kept."""
+    scale = norm_scale(parts.sum(axis=0), Norm.rmsnorm, spec.norm_eps)
+    return parts / scale[None, :, None] * gain[None, None, :]
+
+
+def _read(
+    x: Float[Array, "n_parts n_ctx d_model"],
+    W: Float[Array, "n_layers n_heads d_model d_head"],
+    b: Float[Array, "n_layers n_heads d_head"] | None,
+    run: Run,
+    layer: int,
+    head: int | Int[Array, ""],
+) -> Float[Array, "n_sources n_ctx d_head"]:
+    """The parts of the stream through the frozen norm and one map, then positions, then bias."""
+    model, spec = run.model, run.model.spec
+    norm = model.blocks.attention_norm
+    at = jax.tree.map(lambda w: w[layer], norm)
+    folded, constant = fold_read(W[layer, head], None, spec.norm, at)
+    if spec.norm != Norm.none and run.trace.scales.attention is not None:
+        x = x / run.trace.scales.attention[layer][None, :, None]
+    rows = [x @ folded]
+    if spec.positions.in_queries_and_keys:
+        rows.append((position_vectors(model, x.shape[1]) @ W[layer, head])[None])
+    if b is not None:
+        constant = b[layer, head] if constant is None else constant + b[layer, head]
+    if constant is not None:
+        rows.append(jnp.broadcast_to(constant[None, None], (1, x.shape[1], constant.shape[0])))
+    return jnp.concatenate(rows)
+
+
+def _sources(parts: Components, layer: int) -> Float[Array, "n_parts n_ctx d_model"]:
+    """Everything that wrote to the stream before a layer, in the order of `component_names`."""
+    blocks = [parts.tokens[None]]
+    if parts.positions is not None:
+        blocks.append(parts.positions[None])
+    blocks.append(parts.heads[:layer].reshape(-1, *parts.heads.shape[2:]))
+    blocks += [part[:layer] for part in (parts.mlps, parts.b_O) if part is not None]
+    return jnp.concatenate(blocks)
+
+
+def _check_head(run: Run, layer: int, head: int | Int[Array, ""]) -> None:
+    n_layers, n_heads = one_text(run).model.blocks.attention.W_Q.shape[:2]
+    check_index("layer", layer, n_layers)
+    check_index("head", head, n_heads)
+
+
+def _layer_of(name: str) -> int:
+    return int(name.split(" ")[1].split(".")[0])

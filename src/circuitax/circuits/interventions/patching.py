@@ -1,0 +1,252 @@
+"""Ablation and patching: many edited runs of the one forward pass, vmapped over blocks of edits.
+
+What is removed is replaced by zero, by a mean over data, or by another run's value; patterns (and
+norm scales) either react or are held as they were. `ablate_each` and `patch` are the short forms:
+the first removes every head and MLP in turn, the second replaces every entry of the stream in turn.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from circuitax.kernel.losses import token_losses
+from jaxtyping import Array, Float, Int
+
+from circuitax.circuits.paths.components import Components, components_of
+from circuitax.kernel.forward import forward
+from circuitax.kernel.interventions import Interventions, Trace, ablate_heads, freeze
+from circuitax.kernel.model import Model, check_one_member
+from circuitax.kernel.run import Run, one_text
+
+BLOCK_ENTRIES = 2**27  # numbers held at once by edited runs: 512 MiB in float32
+Metric = Callable[[Float[Array, "n_ctx d_vocab"]], Float[Array, "*metric"]]
+
+
+class Ablation(NamedTuple):
+    """How much of each component is replaced: 0 leaves it, 1 replaces it, fractions mix."""
+
+    heads: Float[Array, "*cells n_layers n_heads"]
+    mlps: Float[Array, "*cells n_layers"] | None = None
+
+
+class Effects(NamedTuple):
+    """How much a metric changes when one component is replaced; positive where it grows."""
+
+    heads: Float[Array, "n_layers n_heads *metric"]
+    mlps: Float[Array, "n_layers *metric"] | None = None
+    """None for a model without MLPs."""
+
+
+def ablate_each(
+    run: Run,
+    metric: Metric | None = None,
+    *,
+    donor: Run | None = None,
+    preserve_patterns: bool = False,
+) -> Effects:
+    """What every head and every MLP is worth: the change of a metric when it alone is removed.
+
+    Args:
+        run: A run on one text.
+        metric: From logits to an array; None for the mean next-token loss on the text, in nats.
+        donor: Run of another text of equal length, made with ``outputs=True``, whose outputs take
+            their place (resample ablation); None for zeros.
+        preserve_patterns: Whether attention patterns and norm scales stay as they are in the run;
+            otherwise later layers react.
+
+    Raises:
+        ValueError: If a run is of a batch or an ensemble, or the donor's text has another length.
+
+    Source: framework paper and induction-heads paper, "full" and "pattern-preserving" ablation.
+    """
+    measure = _metric_of(one_text(run), metric)
+    n_layers, n_heads = run.trace.patterns.shape[:2]
+    if donor is not None:
+        _check_donor(one_text(donor).trace, run.tokens)
+    values = ablate(
+        run.model,
+        run.tokens,
+        each_component(run.model),
+        measure,
+        replacement=None if donor is None else components_of(donor),
+        preserved=run.trace if preserve_patterns else None,
+    )
+    values = values - measure(run.logits)[None]
+    split = n_layers * n_heads
+    heads = values[:split].reshape(n_layers, n_heads, *values.shape[1:])
+    return Effects(heads, None if run.model.blocks.mlp is None else values[split:])
+
+
+def patch(
+    run: Run, donor: Run, metric: Metric | None = None
+) -> Float[Array, "place n_ctx *metric"]:
+    """The change of a metric when the stream at one layer and position is the donor run's.
+
+    Entry ``[l, t]`` replaces the stream before layer l, and ``[n_layers, t]`` the final stream.
+
+    Args:
+        run: A run on one text.
+        donor: Run of the same model on another text of equal length.
+        metric: From logits to an array; None for the mean next-token loss on the run's text.
+
+    Raises:
+        ValueError: If a run is of a batch or an ensemble, or the donor's text has another length.
+
+    Source: activation patching (causal tracing), every layer and position.
+    """
+    measure = _metric_of(one_text(run), metric)
+    values = patch_stream(run.model, run.tokens, one_text(donor).trace, measure)
+    return values - measure(run.logits)[None, None]
+
+
+def each_component(model: Model) -> Ablation:
+    """One cell for each head, then one for each MLP, with that component alone replaced."""
+    n_layers, n_heads = model.n_layers, model.n_heads
+    n = n_layers * n_heads
+    if model.blocks.mlp is None:
+        return each_head(model)
+    masks = jnp.eye(n + n_layers)
+    return Ablation(masks[:, :n].reshape(-1, n_layers, n_heads), masks[:, n:])
+
+
+def each_head(model: Model) -> Ablation:
+    """One cell for each head, with that head alone replaced; no MLP."""
+    n = model.n_layers * model.n_heads
+    return Ablation(jnp.eye(n).reshape(n, model.n_layers, model.n_heads))
+
+
+def ablation_edit(
+    ablation: Ablation,
+    replacement: Components | None = None,
+    preserved: Trace | None = None,
+) -> Interventions:
+    """The edit that replaces ``y`` by ``(1 - a) y + a r``.
+
+    Args:
+        ablation: The shares a, for one cell.
+        replacement: r, what to put instead: another run's components (resample), or their mean over
+            data; None for zero.
+        preserved: A trace whose patterns and norm scales are held; None lets them react.
+
+    Source: framework paper and induction-heads paper, "full" and "pattern-preserving" ablation.
+    """
+    edit = Interventions() if preserved is None else freeze(preserved)
+    heads = ablate_heads(ablation.heads, None if replacement is None else replacement.heads)
+    edit = edit._replace(head_keep=heads.head_keep, head_add=heads.head_add)
+    if ablation.mlps is None:
+        return edit
+    mlps = ablation.mlps[:, None]
+    other = None if replacement is None else replacement.mlps
+    added = None if other is None else mlps[..., None] * other
+    return edit._replace(mlp_keep=1 - mlps, mlp_add=added)
+
+
+def ablate(
+    model: Model,
+    tokens: Int[Array, " n_ctx"],
+    ablation: Ablation,
+    metric: Metric,
+    *,
+    replacement: Components | None = None,
+    preserved: Trace | None = None,
+) -> Float[Array, "cell *metric"]:
+    """A metric of the logits under every ablation of a stack, vmapped over blocks of cells.
+
+    Args:
+        model: One model.
+        tokens: One text.
+        ablation: One axis of cells in front, as from `each_component`.
+        metric: From logits to an array, such as a loss; what it returns is all that is kept.
+        replacement: As in `ablation_edit`.
+        preserved: As in `ablation_edit`.
+
+    Raises:
+        ValueError: If the ablation has other heads or MLPs than the model, or the model is an
+            ensemble.
+    """
+    check_one_member(model)
+    n_layers, mlps = model.n_layers, ablation.mlps
+    if ablation.heads.shape[1:] != (n_layers, model.n_heads):
+        raise ValueError(
+            f"ablation.heads has shape {ablation.heads.shape}, must be one cell or more of "
+            f"({n_layers}, {model.n_heads})"
+        )
+    if mlps is not None and model.blocks.mlp is None:
+        raise ValueError("ablation.mlps must be None: the model has no MLPs")
+    if mlps is not None and mlps.shape != (ablation.heads.shape[0], n_layers):
+        raise ValueError(
+            f"ablation.mlps has shape {mlps.shape}, must be {(ablation.heads.shape[0], n_layers)}"
+        )
+
+    def one(cell: Ablation) -> Array:
+        edit = ablation_edit(cell, replacement, preserved)
+        return metric(forward(model, tokens, edit)[0])
+
+    n_ctx = tokens.shape[0]
+    held = n_ctx * (n_layers * model.n_heads * model.d_model + model.d_vocab)
+    return _by_blocks(one, ablation, held)
+
+
+def patch_stream(
+    model: Model,
+    tokens: Int[Array, " n_ctx"],
+    donor: Trace,
+    metric: Metric,
+) -> Float[Array, "place n_ctx *metric"]:
+    """The metric when the stream before one layer, at one position, comes from another run.
+
+    Args:
+        model: One model.
+        tokens: The text that is run.
+        donor: Trace of another text of equal length, whose stream is put in.
+        metric: As in `ablate`.
+
+    Raises:
+        ValueError: If the donor's text has another length, or the model is an ensemble.
+
+    Source: activation patching (causal tracing), every layer and position.
+    """
+    check_one_member(model)
+    _check_donor(donor, tokens)
+    n_places, n_ctx, _ = donor.streams.shape
+
+    def one(cell: tuple[Array, Array]) -> Array:
+        place, position = cell
+        here = jnp.zeros((n_places, n_ctx), donor.streams.dtype).at[place, position].set(1)
+        edit = Interventions(stream_keep=1 - here, stream_add=here[..., None] * donor.streams)
+        return metric(forward(model, tokens, edit)[0])
+
+    cells = jnp.repeat(jnp.arange(n_places), n_ctx), jnp.tile(jnp.arange(n_ctx), n_places)
+    held = n_ctx * (n_places * model.d_model + model.d_vocab)
+    values = _by_blocks(one, cells, held)
+    return values.reshape(n_places, n_ctx, *values.shape[1:])
+
+
+def _by_blocks(one: Callable[[Any], Array], cells: Any, held: int) -> Array:
+    """``one`` of every cell, so many at a time that their edits and logits fit.
+
+    Args:
+        one: The metric of one cell.
+        cells: With an axis of cells in front.
+        held: Numbers that one cell takes.
+    """
+    n_cells = jax.tree.leaves(cells)[0].shape[0]
+    size = max(1, BLOCK_ENTRIES // held)
+    if size >= n_cells:
+        return jax.vmap(one)(cells)
+    return jax.lax.map(one, cells, batch_size=size)
+
+
+def _metric_of(run: Run, metric: Metric | None) -> Metric:
+    if metric is not None:
+        return metric
+    return lambda logits: token_losses(logits, run.tokens).mean()
+
+
+def _check_donor(donor: Trace, tokens: Int[Array, " n_ctx"]) -> None:
+    n_ctx = donor.streams.shape[1]
+    if n_ctx != tokens.shape[0]:
+        raise ValueError(
+            f"donor is of a text of {n_ctx} tokens, must have the {tokens.shape[0]} of the run"
+        )

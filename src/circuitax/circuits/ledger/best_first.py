@@ -1,0 +1,124 @@
+"""Best-first search among partial paths: the k largest values, and a bound on all others.
+
+A partial path comes with a bound on whatever can precede it (`ledger_steps`), so that the search
+drops a branch only when nothing in it can matter.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from circuitax.circuits.ledger.ledger_steps import Batch, HeadSteps, PositionSteps, join, take
+from circuitax.circuits.paths.paths import Path
+
+_LEAST_BATCH = 64
+
+
+class Found(NamedTuple):
+    """What a search found; the fields that a `Ledger` has too mean the same there."""
+
+    paths: tuple[Path, ...]
+    positions: tuple[tuple[int | None, ...], ...]
+    starts: tuple[int | None, ...]
+    values: np.ndarray
+    omitted_bound: float
+    complete: bool
+    n_evaluated: int
+    rounds: tuple[tuple[int, float, float], ...]
+
+
+def best_first(steps: HeadSteps | PositionSteps, n_heads: int, k: int, budget: int) -> Found:
+    """Expand the most promising partial paths, a batch at a time, until none can matter.
+
+    Args:
+        steps: What may precede a partial path.
+        n_heads: Of each layer.
+        k: How many paths, at least 1.
+        budget: Stop after this many evaluations, at least 1.
+
+    Source: ours; the search and its bound are derived in docs/methods/path-ledger.md.
+    """
+    front, ids = steps.root(), np.zeros(1, int)
+    parents, hops = [np.array([-1])], [front.hop]
+    best = _Best(k)
+    best.add(front, ids)
+    n_nodes, dropped = 1, 0.0
+    rounds: list[tuple[int, float, float]] = []
+    while True:
+        keep = front.bound > best.kth
+        dropped = max(dropped, front.bound[~keep].max(initial=0.0))
+        front, ids = take(front, keep), ids[keep]
+        omitted = float(max(best.runner_up, dropped, front.bound.max(initial=0.0)))
+        rounds.append((best.n_evaluated, omitted, best.kth))
+        if not ids.size or best.n_evaluated >= budget:
+            break
+        # Strict best-first would expand one at a time; a batch that grows with the front keeps
+        # the number of NumPy calls logarithmic and wastes little.
+        size = min(max(_LEAST_BATCH, ids.size // 8), ids.size)
+        chosen = np.argpartition(-front.bound, size - 1)[:size]
+        new, parent = steps.children(take(front, chosen).state)
+        new_ids = n_nodes + np.arange(new.hop.size)
+        n_nodes += new.hop.size
+        parents.append(ids[chosen][parent])
+        hops.append(new.hop)
+        best.add(new, new_ids)
+        rest = np.delete(np.arange(ids.size), chosen)
+        # The root's direction is wider than all others; it is expanded first, and alone.
+        front = join([take(front, rest), new]) if rest.size else new
+        ids = np.concatenate([ids[rest], new_ids])
+    parent_of, hop_of = np.concatenate(parents), np.concatenate(hops)
+    paths, positions = [], []
+    for node in best.nodes:
+        trail = []
+        while hop_of[node] >= 0:
+            trail.append(int(hop_of[node]))
+            node = parent_of[node]
+        # The search walks from the logit back, so the last step taken acts first.
+        heads, sources = steps.decode(trail)
+        paths.append(tuple((head // n_heads, head % n_heads) for head in heads))
+        positions.append(sources)
+    return Found(
+        tuple(paths),
+        tuple(positions),
+        tuple(int(source) - 1 if source else None for source in best.sources),
+        best.values,
+        omitted,
+        complete=not ids.size,
+        n_evaluated=best.n_evaluated,
+        rounds=tuple(rounds),
+    )
+
+
+class _Best:
+    """The largest values seen, and the largest of all others."""
+
+    def __init__(self, k: int) -> None:
+        self.k, self.n_evaluated, self.runner_up = k, 0, 0.0
+        self.values = np.zeros(0)
+        self.nodes, self.sources = np.zeros(0, int), np.zeros(0, int)
+
+    @property
+    def kth(self) -> float:
+        return kth_of(self.values, self.k)
+
+    def add(self, batch: Batch, ids: np.ndarray) -> None:
+        """Count the values of a batch."""
+        row, source = np.nonzero(np.arange(batch.value.shape[1]) < batch.n_sources[:, None])
+        value = batch.value[row, source]
+        self.n_evaluated += value.size
+        if len(self.values) == self.k:  # most are too small to be sorted
+            large = np.abs(value) > self.kth
+            self.runner_up = max(self.runner_up, np.abs(value[~large]).max(initial=0.0))
+            row, source, value = row[large], source[large], value[large]
+        values = np.concatenate([self.values, value])
+        order = np.argsort(-np.abs(values), kind="stable")
+        first, rest = order[: self.k], order[self.k :]
+        self.runner_up = max(self.runner_up, np.abs(values[rest]).max(initial=0.0))
+        self.values = values[first]
+        self.nodes = np.concatenate([self.nodes, ids[row]])[first]
+        self.sources = np.concatenate([self.sources, source])[first]
+
+
+def kth_of(best: np.ndarray, k: int) -> float:
+    """The k-th of values sorted by size, without its sign; 0 while there are fewer."""
+    return float(np.abs(best[k - 1])) if len(best) >= k else 0.0

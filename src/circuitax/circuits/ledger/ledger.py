@@ -1,0 +1,277 @@
+"""The path ledger: the largest paths to one logit, and a proven bound on all the others.
+
+`ledger` is the entry. The search (`best_first`) goes from the logit backwards. A partial path is a
+row over positions and a direction; `second_moments` bounds whatever can precede it. The search runs
+on the host in double precision and returns indices; the values at those indices are the
+differentiable `head_path_values`.
+
+A *head path* is a chain of heads, summed over positions; a *position path* is a chain of heads and
+of the positions they read. Paths start at the embedding or at what an MLP wrote, which is taken as
+it is: what an MLP made of its input is not split, since it is not linear.
+"""
+
+from operator import index
+from typing import Any, NamedTuple, SupportsIndex
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from circuitax.circuits.ledger.best_first import Found, best_first, kth_of
+from circuitax.circuits.ledger.ledger_steps import HeadSteps, PositionSteps
+from circuitax.circuits.ledger.one_thread import one_thread
+from circuitax.circuits.ledger.path_bounds import PathBounds, head_path_bounds
+from circuitax.circuits.ledger.second_moments import (
+    HostModel,
+    final_stream,
+    host_model,
+    position_path_moments,
+)
+from circuitax.circuits.paths.expansion import path_stream
+from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
+from circuitax.circuits.paths.paths import Path, path_name
+from circuitax.kernel.indices import check_index
+from circuitax.kernel.run import Run, one_text
+
+
+class Ledger(NamedTuple):
+    """The k largest paths in absolute value, and a proven bound on every other path.
+
+    ``found + remainder + bias`` is the logit. `str` prints a table of the paths by name.
+    """
+
+    paths: tuple[Path, ...]
+    """Heads in the order in which they act."""
+    positions: tuple[tuple[int | None, ...], ...]
+    """For position paths, the position each head reads; None where a path starts from its first
+    head's bias. Empty tuples for head paths."""
+    values: np.ndarray
+    """Contributions to the logit, largest first in absolute value."""
+    found: float
+    """Sum of the values."""
+    remainder: float
+    """The sum of all paths minus ``found``."""
+    omitted_bound: float
+    """No path left out is larger than this in absolute value: proven, up to rounding."""
+    complete: bool
+    """Whether that bound is at most the k-th value, so that these are the k largest paths."""
+    n_evaluated: int
+    """Paths whose value was computed."""
+    bias: float = 0.0
+    """What belongs to no path: ``b_U`` and the final norm's offset. 0 from `head_ledger` and
+    `position_ledger`, which take a direction instead of a token."""
+    starts: tuple[int | None, ...] = ()
+    """Where each path starts: None for the embedding, else the layer of an MLP."""
+    rounds: tuple[tuple[int, float, float], ...] = ()
+    """After each round of the search: evaluations, the bound on every path that is not among the k
+    largest so far, and the k-th value."""
+
+    def __str__(self) -> str:
+        names = [
+            path_name(path, sources or None, start)
+            for path, sources, start in zip(self.paths, self.positions, self.starts, strict=True)
+        ]
+        which = "the largest" if self.complete else "the budget ended the search"
+        sums = {
+            f"sum of these {len(names)} paths ({which})": self.found,
+            f"all other paths, none beyond {self.omitted_bound:.3g}": self.remainder,
+            "bias, which belongs to no path": self.bias,
+            "logit": self.found + self.remainder + self.bias,
+        }
+        width = max(len(name) for name in [*names, *sums])
+        rows = [*zip(names, self.values, strict=True), *sums.items()]
+        return "\n".join(f"{name:<{width}}  {value:+.4f}" for name, value in rows)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def ledger(
+    run: Run,
+    *,
+    token: SupportsIndex,
+    minus: SupportsIndex | None = None,
+    position: SupportsIndex = -1,
+    k: int = 20,
+    by_position: bool = False,
+    budget: int = 2_000_000,
+) -> Ledger:
+    """The k largest paths to the logit of a token, or to its lead over another token.
+
+    The logit is read through the final norm of the run: gain, centring and offset are folded into
+    the unembedding, and the divisor is that of the position.
+
+    Args:
+        run: A run on one text, made with ``outputs=True`` if the model has MLPs. What each MLP
+            wrote is then a source of paths, beside the embedding.
+        token: Id whose logit is explained.
+        minus: Id whose logit is subtracted; None for none.
+        position: Where the logit is read; negative positions count from the end.
+        k: How many paths, at least 1.
+        by_position: Whether a path also says which position each head reads (`position_ledger`);
+            otherwise it is summed over positions (`head_ledger`).
+        budget: Stop after this many evaluations; ``omitted_bound`` then tells what may be missing.
+
+    Raises:
+        ValueError: If the call is inside jit, vmap or grad, the run is of a batch, of an ensemble,
+            of a model whose MLPs were not recorded or whose logits are bounded, or not finite, or
+            another argument is out of range.
+
+    Source: ours; the search and its bound are derived in docs/methods/path-ledger.md.
+    """
+    n_ctx, d_vocab = one_text(run).tokens.shape[0], run.model.spec.vocab_out
+    _check_host("ledger", (run, token, minus, position))
+    token, position = index(token), index(position)
+    check_index("token", token, d_vocab)
+    if minus is not None:
+        minus = index(minus)
+        check_index("minus", minus, d_vocab)
+    if not -n_ctx <= position < n_ctx:
+        raise ValueError(f"position={position} must be from {-n_ctx} to {n_ctx - 1}")
+    frozen = frozen_model(run)
+    _check_host("ledger", frozen)
+    W_U, b_U = frozen.read_out.W_U, frozen.read_out.b_U
+    direction = W_U[:, token] if minus is None else W_U[:, token] - W_U[:, minus]
+    bias = 0.0
+    if b_U is not None:
+        bias = float(b_U[token]) - (0.0 if minus is None else float(b_U[minus]))
+    search = position_ledger if by_position else head_ledger
+    found = search(frozen, position % n_ctx, direction, k=k, budget=budget)
+    return found._replace(bias=bias)
+
+
+def head_ledger(
+    frozen: FrozenModel,
+    position: int,
+    direction: Float[Array, " d_model"],
+    *,
+    k: int = 20,
+    budget: int = 2_000_000,
+    bounds: PathBounds | None = None,
+) -> Ledger:
+    """The k largest head paths along a direction; `ledger` takes a token instead.
+
+    Args:
+        frozen: The frozen model of one text.
+        position: Where the logit is read.
+        direction: A column of the folded unembedding, ``frozen.read_out.W_U[:, token]``, or a
+            difference of two of its columns. Columns of a model's own ``W_U`` lack the gain and the
+            centring of its final norm. The norm's divisor is applied here.
+        k: How many paths, at least 1.
+        budget: Stop after this many evaluations; ``omitted_bound`` then tells what may be missing.
+        bounds: `head_path_bounds` of this model and position, for the search of several directions;
+            None to compute them here.
+
+    Raises:
+        ValueError: If an argument is traced (inside jit, vmap or grad), ``position`` is out of
+            range, k or the budget is less than 1, the direction has another length than the stream,
+            or it or the model is not finite.
+
+    Source: ours; the search and its bound are derived in docs/methods/path-ledger.md.
+    """
+    host, w, whole = _prepare("head_ledger", frozen, position, direction, k, budget)
+    bounds = head_path_bounds(host, position) if bounds is None else bounds
+    steps = HeadSteps(host, bounds, position, w)
+    with one_thread():
+        return _ledger(best_first(steps, frozen.A.shape[1], k, budget), whole)
+
+
+def position_ledger(
+    frozen: FrozenModel,
+    position: int,
+    direction: Float[Array, " d_model"],
+    *,
+    k: int = 20,
+    budget: int = 2_000_000,
+) -> Ledger:
+    """The k largest position paths along a direction; arguments as in `head_ledger`.
+
+    The moments are exact here: the sum of squares of all contributions is known before the search,
+    so ``√(total - Σ found²)`` also bounds what is left out. The output biases ``b_O`` written
+    before a path's first head count to the token it starts from.
+
+    Args:
+        frozen: The frozen model of one text.
+        position: Where the logit is read.
+        direction: As in `head_ledger`.
+        k: How many paths, at least 1.
+        budget: Stop after this many evaluations.
+
+    Raises:
+        ValueError: As in `head_ledger`.
+    """
+    host, w, whole = _prepare("position_ledger", frozen, position, direction, k, budget)
+    moments = position_path_moments(host, position)
+    steps = PositionSteps(host, moments, position, w)
+    found = best_first(steps, frozen.A.shape[1], k, budget)
+    total = w @ moments.at_end @ w + np.sum((host.written()[:, position] @ w) ** 2)
+    # The subtraction may lose all digits; what it can lose is added back.
+    rest = total * (1 + 1e-12) - np.sum(found.values**2)
+    bound = min(found.omitted_bound, float(np.sqrt(max(rest, 0))))
+    complete = found.complete or bound <= kth_of(found.values, k)
+    return _ledger(found._replace(omitted_bound=bound, complete=complete), whole)
+
+
+def head_path_values(
+    frozen: FrozenModel,
+    paths: tuple[Path, ...],
+    position: int,
+    direction: Float[Array, " d_model"],
+    starts: tuple[int | None, ...] | None = None,
+) -> Float[Array, " n_paths"]:
+    """The values of chosen head paths, pure and differentiable.
+
+    Args:
+        frozen: The frozen model of one text.
+        paths: Static, as in `Ledger.paths`.
+        position: Where the logit is read, static.
+        direction: As in `head_ledger`.
+        starts: Static, as in `Ledger.starts`; None for paths from the embedding.
+
+    Raises:
+        ValueError: If ``position`` is out of range, there is no path, or the model lacks
+            one of them.
+    """
+    check_index("position", position, frozen.tokens.shape[0])
+    if not paths:
+        raise ValueError("paths must have at least one path, has none")
+    scale = frozen.read_out.scale
+    w = direction if scale is None else direction / scale[position]
+    from_each = zip(paths, starts or (None,) * len(paths), strict=True)
+    return jnp.stack([path_stream(frozen, path, at)[position] @ w for path, at in from_each])
+
+
+def _ledger(found: Found, whole: float) -> Ledger:
+    """What a search found, beside the sum of all paths."""
+    total = float(found.values.sum())
+    return Ledger(**found._asdict(), found=total, remainder=whole - total)
+
+
+def _prepare(
+    name: str, frozen: FrozenModel, position: int, direction: Array, k: int, budget: int
+) -> tuple[HostModel, np.ndarray, float]:
+    """The model on the host, the direction on the final stream, the sum of all paths along it."""
+    _check_host(name, (frozen, direction))
+    check_index("position", position, frozen.tokens.shape[0])
+    for option, value in (("k", k), ("budget", budget)):
+        if value < 1:
+            raise ValueError(f"{option}={value} must be at least 1")
+    w, d_model = np.asarray(direction, np.float64), frozen.embedding.shape[1]
+    if w.shape != (d_model,):
+        raise ValueError(f"direction has shape {w.shape}, must be ({d_model},), d_model")
+    if not np.isfinite(w).all():
+        raise ValueError("direction must be finite")
+    if frozen.read_out.scale is not None:
+        w = w / float(frozen.read_out.scale[position])
+    host = host_model(frozen)
+    return host, w, float(final_stream(host)[position] @ w)
+
+
+def _check_host(name: str, given: Any) -> None:
+    """Refuse arrays whose values JAX does not know yet."""
+    if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(given)):
+        raise ValueError(
+            f"{name} searches on the host and must be called outside jit, vmap and grad; "
+            "head_path_values of the paths it finds works inside"
+        )

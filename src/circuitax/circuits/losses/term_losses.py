@@ -1,0 +1,90 @@
+"""What the terms of a whole run are worth in nats: losses by order, by layer, and by composition.
+
+`term_losses` keeps the attention patterns of a run, so composition acts through values alone.
+`score_losses` rebuilds the patterns of one layer without its Q- or K-composition.
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from circuitax.circuits.attention.score_terms import score_sources
+from circuitax.circuits.losses.importance import cumulative, selection_losses
+from circuitax.circuits.losses.score_importance import (
+    composition_selections,
+    score_selection_losses,
+)
+from circuitax.circuits.paths.frozen import frozen_model
+from circuitax.circuits.paths.order_terms import layer_subset_streams, order_streams
+from circuitax.kernel.run import Run
+
+
+class TermLosses(NamedTuple):
+    """Next-token losses in nats when only some terms reach the unembedding, patterns frozen."""
+
+    order: Float[Array, "order n_losses"]
+    """Row k: all paths through at most k heads. The last row is the loss of the model."""
+    first_order: Float[Array, "selection n_losses"]
+    """Rows as in `first_order_selections`."""
+
+
+def term_losses(run: Run) -> TermLosses:
+    """Losses of the terms of the path expansion, by order and by the layers of the first order.
+
+    Args:
+        run: A run on one text of a model of at most 8 layers, made with ``outputs=True`` if it has
+            MLPs, whose outputs count to order 0.
+
+    Raises:
+        ValueError: If the run is of several texts, what MLPs wrote was not recorded, or the model
+            has more than 8 layers.
+
+    Source: framework paper, "term importance analysis".
+    """
+    model = frozen_model(run)
+    n_layers = run.model.n_layers
+    return TermLosses(
+        selection_losses(run, order_streams(model), cumulative(n_layers + 1)),
+        selection_losses(
+            run, layer_subset_streams(model), jnp.asarray(first_order_selections(n_layers))
+        ),
+    )
+
+
+def first_order_selections(n_layers: int) -> Bool[np.ndarray, "selection subset"]:
+    """Which layer subsets each row of ``TermLosses.first_order`` keeps.
+
+    The rows are: the direct path alone; the direct path with the first-order paths of layer 0, of
+    layer 1, and so on; the direct path with all first-order paths; all paths. The columns are the
+    subsets of `order_terms.layer_subset_streams`.
+
+    Args:
+        n_layers: At least 0.
+
+    Raises:
+        ValueError: If ``n_layers`` is negative.
+    """
+    if n_layers < 0:
+        raise ValueError(f"n_layers={n_layers} must not be negative")
+    singles = [1 << layer for layer in range(n_layers)]
+    rows = [[0], *([0, single] for single in singles), [0, *singles], range(1 << n_layers)]
+    return np.array([[subset in row for subset in range(1 << n_layers)] for row in rows])
+
+
+def score_losses(run: Run, layer: int = 1) -> Float[Array, "n_selections n_losses"]:
+    """Losses when a layer attends with all terms of its scores, and with some left out.
+
+    Left out are Q-composition, K-composition, and both.
+    Rows are those of `score_importance.SELECTIONS`.
+
+    Args:
+        run: A run of any transformer on one text, made with ``outputs=True``.
+        layer: Layer whose heads attend so; static. In layer 0 nothing composes, and all rows agree.
+
+    Raises:
+        ValueError: If the run is of several texts or was made without ``outputs``, or ``layer`` is
+            out of range.
+    """
+    return score_selection_losses(run, layer, composition_selections(score_sources(run, layer)))

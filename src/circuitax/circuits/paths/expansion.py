@@ -1,0 +1,211 @@
+"""The path expansion: logits as a sum over paths, with patterns and norm scales frozen.
+
+``T = (I ⊗ W_U) Π_l (I + Σ_h A^h ⊗ W_OV^h) (I ⊗ W_E)``, multiplied out. An `Expansion`
+holds the remainder too, which shows whether the paths sum to the logits.
+
+S0 is "Some Structures in Transformer Architectures" (docs/bibliography.md). E24 is an
+erratum of the sources (docs/errata.md).
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from circuitax.circuits.paths.frozen import FrozenModel, frozen_model, head_constants, head_writes
+from circuitax.circuits.paths.paths import Path, check_path, n_paths
+from circuitax.circuits.paths.read_out import logits_of
+from circuitax.kernel import kron
+from circuitax.kernel.chain import chain_of
+from circuitax.kernel.indices import check_index
+from circuitax.kernel.kron import Kron
+from circuitax.kernel.run import Run
+
+PATH_LIMIT = 2**14  # paths that `path_streams` holds at once by default
+
+
+class Expansion(NamedTuple):
+    """Logits split into terms; ``terms.sum(0) + bias + remainder`` are the logits."""
+
+    terms: Float[Array, "n_terms n_ctx d_vocab"]
+    bias: Float[Array, " d_vocab"]
+    """``b_U`` and the final norm's offset, which belong to no path."""
+    remainder: Float[Array, "n_ctx d_vocab"]
+    """Logits minus the terms: rounding where the terms are complete, else what was left out."""
+
+
+def path_streams(
+    frozen: FrozenModel, max_paths: int = PATH_LIMIT
+) -> Float[Array, "n_paths n_ctx d_model"]:
+    """What each path adds to the final stream, in the order of `paths.all_paths`.
+
+    Constants belong to the heads they pass through: a value bias starts a path at its head, and
+    what an MLP wrote starts paths like the embedding, with which it is summed (`frozen.only` splits
+    them).
+
+    Raises:
+        ValueError: If there are more than ``max_paths`` paths; use `ledger` or `order_terms`.
+    """
+    n_layers, n_heads = frozen.A.shape[:2]
+    count = n_paths(n_layers, n_heads)
+    if count > max_paths:
+        raise ValueError(
+            f"the model has {count} paths, more than max_paths={max_paths}; "
+            "rank them with ledger or sum them with order_terms"
+        )
+    streams = frozen.embedding[None]
+    for layer in range(n_layers):
+        written = head_writes(frozen, layer, streams)
+        written = written.at[:, 0].add(head_constants(frozen, layer))
+        if frozen.b_O is not None:
+            streams = streams.at[0].add(frozen.b_O[layer][None, :])
+        if frozen.mlps is not None:
+            streams = streams.at[0].add(frozen.mlps[layer])
+        streams = jnp.concatenate([streams, written.reshape(-1, *streams.shape[1:])])
+    return streams
+
+
+def expand(run: Run, *, max_paths: int = PATH_LIMIT) -> Expansion:
+    """All paths' logits, in the order of `paths.all_paths`, and what they leave unexplained.
+
+    Args:
+        run: A run on one text, made with ``outputs=True`` if the model has MLPs, whose outputs are
+            sources of paths; the remainder is taken against its logits.
+        max_paths: As in `path_streams`.
+
+    Raises:
+        ValueError: If the run is of several texts, what MLPs wrote was not recorded, or there are
+            more than ``max_paths`` paths.
+
+    Source: framework paper, "path expansion trick"; S0 Proposition 22 for one layer.
+    """
+    frozen, logits = frozen_model(run), run.logits
+    terms = logits_of(path_streams(frozen, max_paths), frozen.read_out)
+    b_U = frozen.read_out.b_U
+    bias = jnp.zeros(logits.shape[-1], logits.dtype) if b_U is None else b_U
+    return Expansion(terms, bias, logits - (terms.sum(axis=0) + bias[None, :]))
+
+
+def path_stream(
+    frozen: FrozenModel, path: Path, start: int | str | None = "any"
+) -> Float[Array, "n_ctx d_model"]:
+    """What one path adds to the final stream, constants included.
+
+    Args:
+        frozen: The frozen model of one text.
+        path: Heads in the order in which they act, static.
+        start: Where the path starts, static: a layer for what its MLP wrote, None for the embedding
+            with the biases, "any" for all of these together.
+
+    Raises:
+        ValueError: If the model has no such path.
+    """
+    n_layers, n_heads = frozen.A.shape[:2]
+    check_path(path, n_layers, n_heads)
+    first = path[0][0] if path else n_layers
+    if isinstance(start, int):
+        stream = _mlp_stream(frozen, start, first)
+    else:
+        stream = frozen.embedding
+        if frozen.b_O is not None:
+            stream = stream + frozen.b_O[:first].sum(axis=0)[None, :]
+        if frozen.mlps is not None and start is not None:
+            stream = stream + frozen.mlps[:first].sum(axis=0)
+    for layer, head in path:
+        mixed = frozen.A[layer, head] @ (stream @ frozen.W_V[layer, head])
+        own = frozen.b_V is not None and not isinstance(start, int)
+        if frozen.b_V is not None and own and (layer, head) == path[0]:
+            mixed = mixed + frozen.b_V[layer, head]
+        stream = mixed @ frozen.W_O[layer, head]
+    return stream
+
+
+def _mlp_stream(frozen: FrozenModel, start: int, first: int) -> Float[Array, "n_ctx d_model"]:
+    if frozen.mlps is None:
+        raise ValueError(f"start={start} must be None: the model has no MLP")
+    check_index("start", start, frozen.mlps.shape[0])
+    if start >= first:
+        raise ValueError(f"start={start} must be a layer before the path's first head, {first}")
+    return frozen.mlps[start]
+
+
+def path_term(frozen: FrozenModel, path: Path) -> Kron:
+    """One path from the embedding to the logits: ``(A^{h_k} … A^{h_1}) ⊗ (W_OV^{h_1} … W_U)``.
+
+    The position factors are multiplied, the feature maps stay a chain. The direct path has no
+    position factor. It acts on ``[n_ctx, d_model]`` rows; biases are not part of it.
+
+    Args:
+        frozen: The frozen model of one text.
+        path: Heads in the order in which they act, static.
+
+    Raises:
+        ValueError: If the model has no such path.
+
+    Source: framework paper, "virtual attention heads"; S0 section 6.
+    """
+    n_layers, n_heads = frozen.A.shape[:2]
+    check_path(path, n_layers, n_heads)
+    term = kron.identity()
+    for layer, head in path:
+        term = kron.compose(head_term(frozen, layer, head), term)
+    scale = frozen.read_out.scale
+    last = Kron(None if scale is None else jnp.diag(1 / scale), chain_of(frozen.read_out.W_U))
+    return kron.compose(last, term)
+
+
+def head_term(frozen: FrozenModel, layer: int, head: int) -> Kron:
+    """One head on the stream: ``A^h ⊗ W_OV^h`` (S0 Claim 18).
+
+    Args:
+        frozen: The frozen model of one text.
+        layer: From 0 to ``n_layers - 1``; a traced index is not checked.
+        head: From 0 to ``n_heads - 1``; a traced index is not checked.
+
+    Raises:
+        ValueError: If an index is out of range.
+    """
+    n_layers, n_heads = frozen.A.shape[:2]
+    check_index("layer", layer, n_layers)
+    check_index("head", head, n_heads)
+    chain = chain_of(frozen.W_V[layer, head], frozen.W_O[layer, head])
+    return Kron(frozen.A[layer, head], chain)
+
+
+def bigram_path(frozen: FrozenModel, W_E: Float[Array, "d_vocab d_model"]) -> Kron:
+    """``I ⊗ W_U W_E`` on one-hot tokens (S0 Proposition 22; Rmk. 21 for no layers)."""
+    return kron.compose(path_term(frozen, ()), kron.process(chain_of(W_E)))
+
+
+def skip_trigram_paths(
+    frozen: FrozenModel, W_E: Float[Array, "d_vocab d_model"]
+) -> tuple[Kron, ...]:
+    """``A^h ⊗ W_U W_OV^h W_E`` on one-hot tokens, one for each head of layer 0 (S0 Prop. 22)."""
+    embed = kron.process(chain_of(W_E))
+    return tuple(
+        kron.compose(path_term(frozen, ((0, head),)), embed) for head in range(frozen.A.shape[1])
+    )
+
+
+class OwnSplit(NamedTuple):
+    """A term split by where it reads: ``own + earlier`` is the term."""
+
+    own: Kron
+    """From the destination's own position, ``j = i``: a bigram term, whatever the heads."""
+    earlier: Kron
+    """From all other positions, ``j < i`` in a causal model: true skip-trigrams."""
+
+
+def split_own_position(term: Kron, n_ctx: int) -> OwnSplit:
+    """Separate what a path reads at its own position from what it reads earlier.
+
+    Args:
+        term: Any term, such as a `path_term`.
+        n_ctx: Number of positions, for a term without position factor.
+
+    Source: S0 Theorem 25, whose sum over ``j <= i`` counts bigram terms as skip-trigrams (E24).
+    """
+    if term.A is None:
+        return OwnSplit(term, Kron(jnp.zeros((n_ctx, n_ctx)), term.W))
+    own = jnp.diag(jnp.diagonal(term.A))
+    return OwnSplit(Kron(own, term.W), Kron(term.A - own, term.W))

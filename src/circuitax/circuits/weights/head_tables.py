@@ -1,0 +1,104 @@
+"""Skip-trigrams of every head of a one-layer model: by rule, by given words, and by split words.
+
+F3 is a figure of the framework paper, as docs/acceptance.md numbers them.
+"""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from circuitax.circuits.weights.heads import token_ov, token_qk
+from circuitax.circuits.weights.token_tables import skip_trigrams
+from circuitax.kernel.chain import Chain, columns, materialise, rows
+from circuitax.kernel.linalg import safe_divide
+from circuitax.kernel.model import Model
+
+
+def head_tables(model: Model, tokens: Int[Array, " n_tokens"], n: int, k: int) -> dict[str, Array]:
+    """The skip-trigram table of each head of one model (S0 Table 1, by rule), of some tokens.
+
+    Tokens that training hardly met have entries that nothing has taught, and some of the largest.
+
+    Args:
+        model: One model.
+        tokens: Ids of the tokens that may stand in the table, at least ``n`` and ``k`` of them.
+        n: Rows for each head.
+        k: Destinations and outs in each row.
+
+    Source: S0, "Some Structures in Transformer Architectures", Table 1.
+    """
+    qk, ov = token_qk(model), token_ov(model)
+    heads = []
+    for head in range(model.n_heads):
+        among = [rows(rows(_head(circuit, head), tokens).T, tokens).T for circuit in (qk, ov)]
+        found = skip_trigrams(among[0], among[1], n, k)._asdict()
+        ids = {name: tokens[found[name]] for name in ("sources", "destinations", "outs")}
+        heads.append(found | ids)
+    return jax.tree.map(lambda *columns: jnp.stack(columns), *heads)
+
+
+def row_percentile(
+    model: Model,
+    source: int | Int[Array, ""],
+    destinations: Int[Array, " n_destinations"],
+    outs: Int[Array, " n_outs"],
+) -> Float[Array, " n_heads"]:
+    """How high a given row of a skip-trigram table stands in each head, from 0 to 1.
+
+    The smaller of two mean percentiles: of the destinations' scores for the source among those of
+    all tokens, and of the outs among all that the source raises. 1/2 by chance before heads are
+    compared.
+
+    Args:
+        model: One model; its first layer is read.
+        source: Id of the token that is attended to.
+        destinations: Ids of the tokens that attend to it, at least one.
+        outs: Ids of the tokens that it raises, at least one.
+
+    Source: S0, "Some Structures in Transformer Architectures", Table 1, with the words of the
+        framework paper's F3.
+    """
+    at = jnp.array([source])
+    scores = materialise(rows(_layer(token_qk(model)).T, at))[:, 0]
+    raises = materialise(rows(_layer(token_ov(model)), at))[:, 0]
+
+    def percentile(values: Array, chosen: Array) -> Array:
+        return (values[:, None, :] < values[:, chosen][..., None]).mean(axis=(-2, -1))
+
+    return jnp.minimum(percentile(scores, destinations), percentile(raises, outs))
+
+
+def rejoining(
+    model: Model, first: Int[Array, " n_words"], second: Int[Array, " n_words"]
+) -> Float[Array, " n_heads"]:
+    """Whether heads re-join words that were split over two tokens: ``[b] … [a] → [b]``.
+
+    For each word, by how many standard deviations its first piece, as destination, attends to its
+    own second piece more than to those of other words, and by how many its second piece raises
+    itself more than those of others raise it; the smaller of the two means over words. 0 by chance.
+
+    Args:
+        model: One model; its first layer is read.
+        first: Id of the first piece of each word.
+        second: Id of the second piece, at least three different ones.
+
+    Source: framework paper, one-layer models, F3 ("words split over tokens").
+    """
+    scores = materialise(columns(rows(_layer(token_qk(model)), first), second))
+    raises = materialise(columns(rows(_layer(token_ov(model)), second), second))
+
+    def own_over_others(table: Array) -> Array:
+        own = jnp.diagonal(table, axis1=-2, axis2=-1)
+        return safe_divide(own - table.mean(axis=-1), table.std(axis=-1)).mean(axis=-1)
+
+    # What raises a second piece is compared over sources, which are the rows.
+    return jnp.minimum(own_over_others(scores), own_over_others(jnp.matrix_transpose(raises)))
+
+
+def _layer(circuit: Chain) -> Chain:
+    """The heads of the first layer; factors without heads, such as the embedding, stay."""
+    return jax.tree.map(lambda f: f[0] if f.ndim == 4 else f, circuit)
+
+
+def _head(circuit: Chain, head: int) -> Chain:
+    return jax.tree.map(lambda f: f[0, head] if f.ndim == 4 else f, circuit)

@@ -1,0 +1,182 @@
+"""Exact expected loss of a tied ReLU-output model under independent sparse features.
+
+Output i sees a scalar, ``t = b_i + s`` with ``s = sum_{j != i} G_ij x_j`` and ``G = W^T W``, so
+
+    E loss_i = I_i E[ (1 - p_i) off_i(t) + p_i on_i(t) ]        (`unit_error`)
+
+is one integral against the law of s, whose characteristic function is the product
+``Phi(w) = prod_j (q_j + p_j phi(w G_ij))``. The part of that law with at most one active feature
+is integrated in closed form. The rest has a continuous density, and a cosine series converges on
+it like ``k^-5``. Cost ``O(n_features^2 n_terms)``; a pattern is never enumerated.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+from circuitax.kernel.checks import check_range
+from circuitax.kernel.weights import TiedWeights
+from circuitax.superposition.loss.characteristic import Count
+from circuitax.superposition.loss.convention import Convention
+from circuitax.superposition.loss.output_error import output_error, share
+
+# Outputs are treated together while their characteristic functions fit this many numbers.
+TOGETHER = 2**21
+
+
+class ExpectedLoss(NamedTuple):
+    """An expected loss, and an estimate of its truncation error that is far too large."""
+
+    value: Float[Array, "*batch"]
+    error: Float[Array, "*batch"]
+
+
+def expected_loss(
+    weights: TiedWeights,
+    density: Float[Array, " n_features"],
+    importance: Float[Array, " n_features"],
+    *,
+    n_terms: int = 256,
+    convention: Convention | str = Convention.sum,
+) -> ExpectedLoss:
+    """``E_x sum_i I_i (x_i - relu(W^T W x + b)_i)^2``, with ``x_i`` uniform on [0, 1] or zero.
+
+    The loss is differentiable in weights, density and importance. The function takes one model; use
+    ``jax.vmap`` for several. Call it under ``jax.enable_x64`` with float64 arrays: in float32,
+    rounding limits the accuracy to about 1e-6.
+
+    Args:
+        weights: ``W [n_hidden, n_features]`` and ``b [n_features]``.
+        density: P(feature is on), in [0, 1].
+        importance: I_i, not negative.
+        n_terms: Terms of the cosine series, at least 1; about 64 for three features. Up to two
+            features the closed form is exact and 0 is allowed too.
+        convention: ``sum`` or ``mean`` over the features.
+
+    Returns:
+        The value, and as error the sum of the magnitudes of the last half of the terms: an upper
+        bound of the tail when terms fall at least like ``k^-2``, ten to some thousand times too
+        large from 16 terms on.
+
+    Raises:
+        ValueError: If ``n_terms`` is too small, a density is outside [0, 1], an importance is
+            negative, or ``convention`` is neither ``sum`` nor ``mean``.
+
+    Source: toy-models paper, "Demonstrating Superposition"; erratum E17 of docs/errata.md for the
+        two conventions.
+    """
+    gram = weights.W.T @ weights.W
+    n_features = gram.shape[0]
+    convention = Convention(convention)
+    check_range("density", density, "[0, 1]")
+    check_range("importance", importance, "[0, inf)")
+    if n_terms < (n_features > 2):
+        raise ValueError(
+            f"n_terms={n_terms} must be at least 1 for n_features={n_features}: only up to two "
+            "features (and then from 0) is the closed form exact"
+        )
+
+    def one(row: Array, bias: Array, own: Array) -> tuple[Array, Array]:
+        return output_error(row, bias, own, density, n_terms)
+
+    value, error = _of_outputs(one, gram, weights.b, n_terms)
+    scale = 1 / n_features if convention is Convention.mean else 1.0
+    return ExpectedLoss(scale * (importance @ value), scale * (importance @ error))
+
+
+def converged_loss(
+    weights: TiedWeights,
+    density: Float[Array, " n_features"],
+    importance: Float[Array, " n_features"],
+    *,
+    tolerance: float,
+    convention: Convention | str = Convention.sum,
+    start_terms: int = 64,
+    max_terms: int = 16384,
+) -> tuple[ExpectedLoss, int]:
+    """`expected_loss`, with twice as many terms again and again until its error is small enough.
+
+    The loop runs on the host, so the function cannot be jitted.
+
+    Args:
+        weights: As for `expected_loss`, like density, importance and convention.
+        density: P(feature is on), in [0, 1].
+        importance: I_i, not negative.
+        tolerance: Largest error accepted, positive.
+        convention: ``sum`` or ``mean`` over the features.
+        start_terms: Terms of the first attempt, at least 1.
+        max_terms: Terms that no attempt exceeds.
+
+    Returns:
+        The loss and the number of terms it took.
+
+    Raises:
+        ValueError: If an argument is out of range or ``max_terms`` does not reach the tolerance.
+    """
+    check_range("tolerance", tolerance, "(0, inf)")
+    check_range("start_terms", start_terms, "[1, inf)")
+    check_range("density", density, "[0, 1]")
+    check_range("importance", importance, "[0, inf)")
+    n_terms = start_terms
+    while True:
+        loss = _jitted(weights, density, importance, n_terms=n_terms, convention=convention)
+        if float(loss.error) <= tolerance:
+            return loss, n_terms
+        if 2 * n_terms > max_terms:
+            raise ValueError(
+                f"tolerance={tolerance} is not met by n_terms={n_terms}, whose error is "
+                f"{float(loss.error):.1e}: raise max_terms, or use float64"
+            )
+        n_terms *= 2
+
+
+_jitted = jax.jit(expected_loss, static_argnames=("n_terms", "convention"))
+
+
+def loss_share(
+    weights: TiedWeights,
+    density: Float[Array, " n_features"],
+    importance: Float[Array, " n_features"],
+    *,
+    n_terms: Count,
+    block: int,
+    first: Count,
+) -> Float[Array, ""]:
+    """What some of the cosine terms add to the sum loss, so that one program serves any number.
+
+    The shares with ``first = 0, block, 2 block, ...`` below ``n_terms`` add up to `expected_loss`
+    with ``n_terms``. The first one holds all that is no cosine term.
+
+    Args:
+        weights: As for `expected_loss`, like density and importance; none is checked.
+        density: P(feature is on), in [0, 1].
+        importance: I_i, not negative.
+        n_terms: Cosine terms of the whole, a multiple of ``block``.
+        block: Terms of this share; 0 where the closed form is all.
+        first: Terms of the shares before.
+    """
+    gram = weights.W.T @ weights.W
+
+    def one(row: Array, bias: Array, own: Array) -> Array:
+        return share(row, bias, own, density, n_terms, block, first)[0]
+
+    return importance @ _of_outputs(one, gram, weights.b, block)
+
+
+def _of_outputs(
+    one: Callable[..., PyTree],
+    gram: Float[Array, "n_features n_features"],
+    bias: Float[Array, " n_features"],
+    n_terms: int,
+) -> PyTree:
+    """A function of couplings, bias and place of every output, in chunks that fit into memory."""
+    n_features = gram.shape[0]
+    outputs = (gram, bias, jnp.eye(n_features, dtype=bool))
+    chunk = max(1, TOGETHER // max(1, n_features * n_terms))
+    if chunk >= n_features:
+        return jax.vmap(one)(*outputs)
+    # Recomputed in the backward pass: memory stays that of one chunk.
+    return jax.lax.map(jax.checkpoint(lambda output: one(*output)), outputs, batch_size=chunk)

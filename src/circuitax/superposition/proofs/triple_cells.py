@@ -1,0 +1,181 @@
+"""Boxes of Gram matrices and the cells of their outputs: indices, bounds and sums of bounds.
+
+The error of an output depends on its norm and on two couplings. Many boxes share such a cell, so
+that its bound is computed once, over the biases that are known to hold the best one.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from circuitax.superposition.proofs.pair_proof import BELOW
+from circuitax.superposition.proofs.triple_bounds import Cells, Tiles, bias_range, tile_bounds
+from circuitax.superposition.proofs.triple_boxes import SLACK
+
+# Norm and couplings of each output among ``a_1, a_2, a_3, k_12, k_13, k_23``.
+OUTPUTS = ((0, 3, 4), (1, 3, 5), (2, 4, 5))
+NORMS, COUPLINGS = [0, 1, 2], [3, 4, 5]
+# What a cell's number counts in, and boxes that are added up together.
+BASE, BATCH = 1 << 20, 200_000
+
+
+class Grid(NamedTuple):
+    """Common sizes of all boxes and tiles; the least coupling is ``-reach``."""
+
+    norm: float
+    coupling: float
+    bias: float
+    reach: float
+
+    def ends(self, boxes: Int[np.ndarray, "box 6"]) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper ends: exact, since few bits are in use."""
+        size = np.repeat([self.norm, self.coupling], 3)
+        low = boxes * size - np.repeat([0.0, self.reach], 3)
+        return low, low + size
+
+
+class Known(NamedTuple):
+    """Numbers of cells, in order, and where their best bias may lie."""
+
+    cell: Int[np.ndarray, " cell"]
+    bias: Float[np.ndarray, "cell 2"]
+
+
+class Shared(NamedTuple):
+    """The cells of some boxes, each once; a box and an output have the cell ``inverse`` says."""
+
+    number: Int[np.ndarray, " cell"]
+    cells: Cells
+    inverse: Int[np.ndarray, "3 box"]
+    turned: Bool[np.ndarray, "3 box"]
+    """Whether the output's couplings are in the other order than the cell's."""
+
+
+def halved(
+    grid: Grid, boxes: Int[np.ndarray, "box 6"], which: list[int]
+) -> tuple[Grid, Int[np.ndarray, "smaller 6"]]:
+    """Eight boxes for each one; biases are halved with couplings.
+
+    Args:
+        grid: Sizes.
+        boxes: Indices.
+        which: `NORMS` or `COUPLINGS`.
+    """
+    ends = np.array([[i, j, k] for i in (0, 1) for j in (0, 1) for k in (0, 1)], np.int32)
+    smaller = np.repeat(boxes, 8, axis=0)
+    smaller[:, which] = 2 * smaller[:, which] + np.tile(ends, (boxes.shape[0], 1))
+    if which == NORMS:
+        return grid._replace(norm=grid.norm / 2), smaller
+    return grid._replace(coupling=grid.coupling / 2, bias=grid.bias / 2), smaller
+
+
+def shared_cells(grid: Grid, boxes: Int[np.ndarray, "box 6"]) -> Shared:
+    """The cells of all boxes, the lower coupling first: exchanging both changes no error.
+
+    Args:
+        grid: Sizes.
+        boxes: Indices.
+    """
+    indices = [boxes[:, output].astype(np.int64).T for output in OUTPUTS]
+    codes = [
+        (a * BASE + np.minimum(one, two)) * BASE + np.maximum(one, two) for a, one, two in indices
+    ]
+    turned = np.stack([one > two for _, one, two in indices])
+    number, inverse = np.unique(np.concatenate(codes), return_inverse=True)
+    a, one, two = _indices(number)
+    low = a * grid.norm, one * grid.coupling - grid.reach, two * grid.coupling - grid.reach
+    sizes = grid.norm, grid.coupling, grid.coupling
+    ends = (np.stack([x, x + size], axis=1) for x, size in zip(low, sizes, strict=True))
+    return Shared(number, Cells(*ends), inverse.reshape(3, -1), turned)
+
+
+def _indices(number: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return number // BASE // BASE, number // BASE % BASE, number % BASE
+
+
+def best_tiles(
+    density: float, grid: Grid, shared: Shared, known: Known | None, couplings_halved: bool
+) -> Tiles:
+    """Bounds over all biases that may be best, by what is known of the cell that was halved.
+
+    Args:
+        density: p, in (0, 1].
+        grid: Sizes.
+        shared: Of `shared_cells`.
+        known: Of `still_open` on the level before; None at the first.
+        couplings_halved: Whether couplings were halved since then, and not norms.
+    """
+    number, cells = shared.number, shared.cells
+    bias = bias_range(cells)
+    if known is not None:
+        a, one, two = _indices(number)
+        if couplings_halved:
+            parent = (a * BASE + one // 2) * BASE + two // 2
+        else:
+            parent = (a // 2 * BASE + one) * BASE + two
+        of_parent = known.bias[np.searchsorted(known.cell, parent)]
+        bias[:, 0] = np.maximum(bias[:, 0], of_parent[:, 0])
+        bias[:, 1] = np.minimum(bias[:, 1], of_parent[:, 1])
+    first = np.floor(bias[:, 0] / grid.bias - SLACK).astype(np.int64)
+    last = np.ceil(bias[:, 1] / grid.bias + SLACK).astype(np.int64)
+    return tile_bounds(density, cells, first, np.maximum(last - first, 1), grid.bias)
+
+
+def box_bounds(
+    importance: float, upper: float, tiles: Tiles, shared: Shared
+) -> tuple[Float[np.ndarray, " box"], Float[np.ndarray, "3 box"]]:
+    """The bound of each box, and what it leaves to each output's error below the attained loss.
+
+    The bounds of an output are concave in its cell, so that their sum is least at a corner.
+
+    Args:
+        importance: r of the last output.
+        upper: The attained loss.
+        tiles: Of `best_tiles`.
+        shared: Of `shared_cells`.
+    """
+    inverse, turned = shared.inverse, shared.turned
+    n_cells = shared.number.size
+    least = np.full((n_cells, 4), np.inf)
+    np.minimum.at(least, tiles.cell, tiles.bound)
+    other_order = least[:, [0, 2, 1, 3]]
+    weight = np.array([1.0, 1.0, importance])
+    bounds, rooms = [], []
+    for some in np.array_split(np.arange(inverse.shape[1]), max(1, inverse.shape[1] // BATCH)):
+        one, two, three = (
+            np.where(turned[i, some, None], other_order[at[some]], least[at[some]]).reshape(
+                -1, 2, 2
+            )
+            for i, at in enumerate(inverse)
+        )
+        total = one[:, :, :, None] + two[:, :, None, :] + importance * three[:, None, :, :]
+        bounds.append(total.min(axis=(1, 2, 3)) * BELOW * BELOW)
+        each = np.stack([part.min(axis=(1, 2)) for part in (one, two, three)]) * weight[:, None]
+        rooms.append((upper - each.sum(axis=0) + each) / weight[:, None] + SLACK)
+    return np.concatenate(bounds), np.concatenate(rooms, axis=1)
+
+
+def still_open(
+    tiles: Tiles,
+    shared: Shared,
+    open_: Bool[np.ndarray, " box"],
+    room: Float[np.ndarray, "3 box"],
+) -> Known:
+    """Where the best bias of each cell may lie, for some box that is open.
+
+    Args:
+        tiles: Of `best_tiles`.
+        shared: Of `shared_cells`.
+        open_: Boxes that matter.
+        room: Of `box_bounds`.
+    """
+    number, inverse, room = shared.number, shared.inverse[:, open_], room[:, open_]
+    most = np.full(number.size, -np.inf)
+    np.maximum.at(most, inverse.ravel(), room.ravel())
+    ok = tiles.bound.min(axis=1) <= most[tiles.cell]
+    bias = np.stack([np.full(number.size, np.inf), np.full(number.size, -np.inf)], axis=1)
+    np.minimum.at(bias[:, 0], tiles.cell[ok], tiles.bias[ok, 0])
+    np.maximum.at(bias[:, 1], tiles.cell[ok], tiles.bias[ok, 1])
+    used = bias[:, 0] <= bias[:, 1]
+    return Known(number[used], bias[used])

@@ -1,0 +1,173 @@
+"""How far a proof of the global optimum gets for three features in two dimensions.
+
+With features of equal density p and importances 1, 1 and r the loss is ``F_1 + F_2 + r F_3``. The
+outputs share the Gram matrix of the features, six numbers with determinant 0, and each has a bias
+of its own. The search covers all possible matrices by boxes, and each output's biases by tiles.
+An output depends on three of the six numbers, so that boxes share few cells of three ranges: bounds
+are computed once for each cell. In turns couplings and norms are halved, and boxes dropped where
+the bound of the loss is above a loss that is attained. A box is done when it holds no class but the
+best candidate's and its bound is close to that loss. What is done or left holds every global
+minimiser.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from circuitax.kernel.checks import check_range
+from circuitax.superposition.proofs.intervals import Interval
+from circuitax.superposition.proofs.pair_proof import ABOVE, LEAST_COUPLING
+from circuitax.superposition.proofs.triple_boxes import TripleClass, feasible, triple_classes
+from circuitax.superposition.proofs.triple_cells import (
+    BATCH,
+    COUPLINGS,
+    NORMS,
+    Grid,
+    best_tiles,
+    box_bounds,
+    halved,
+    shared_cells,
+    still_open,
+)
+from circuitax.superposition.proofs.triple_loss import Couplings, triple_error
+
+ENTRIES = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
+SIDE = 8  # boxes a side at the first level
+
+
+class Level(NamedTuple):
+    """What was proven after a level, and what it cost."""
+
+    lower: float
+    """No weights have a lower loss."""
+    class_lower: Float[np.ndarray, " class"]
+    """No weights of a class have a lower loss; infinite where the class is excluded."""
+    n_boxes: int
+    """Boxes whose bound was computed."""
+    n_left: int
+    """Boxes that are neither dropped nor done."""
+    n_tiles: int
+    """Tiles whose bound was computed."""
+
+
+class TripleProof(NamedTuple):
+    """What is proven of the global minimum, level by level."""
+
+    upper: float
+    levels: list[Level]
+
+    @property
+    def possible(self) -> list[TripleClass]:
+        """Classes that may hold a global minimiser; all others are excluded."""
+        return [kind for kind in TripleClass if np.isfinite(self.levels[-1].class_lower[kind])]
+
+
+def prove_triple(
+    density: float,
+    importance: float,
+    W: Float[np.ndarray, "candidate 2 3"],
+    b: Float[np.ndarray, "candidate 3"],
+    *,
+    tolerance: float = 0.05,
+    levels: int = 12,
+    max_boxes: int = 1_000_000,
+) -> TripleProof:
+    """Bound the global minimum of the sum loss from below, and exclude classes of solutions.
+
+    Args:
+        density: p of all features, in (0, 1].
+        importance: r of the last feature, positive; the others have 1.
+        W: Good solutions, such as `optimum.find_optimum` gives; those that ignore a feature are
+            added. They need not be optimal, but the search ends at the best of them.
+        b: Their biases.
+        tolerance: A box that holds no class but the best candidate's is done once its bound is
+            this close below that one's loss, as a share of it.
+        levels: Of the search, at least 1.
+        max_boxes: Boxes of a level after the first beyond which the search is given up.
+
+    Raises:
+        ValueError: If density, importance or levels is out of range.
+
+    Source: exact loss of the toy-models paper; bounds and search are ours.
+    """
+    check_range("density", density, "(0, 1]")
+    check_range("importance", importance, "(0, inf)")
+    check_range("levels", levels, "[1, inf)")
+    upper, target = _attained(density, importance, W, b)
+    grid, boxes = _start(density, importance, upper)
+    known, done = None, []
+    settled = np.full(len(TripleClass), np.inf)
+    for level in range(levels):
+        if level:
+            grid, boxes = halved(grid, boxes, COUPLINGS if level % 2 else NORMS)
+        boxes = np.concatenate([part[feasible(*grid.ends(part))] for part in _parts(boxes)])
+        if level and boxes.shape[0] > max_boxes:
+            break
+        shared = shared_cells(grid, boxes)
+        tiles = best_tiles(density, grid, shared, known, couplings_halved=level % 2 == 1)
+        bound, room = box_bounds(importance, upper, tiles, shared)
+        held = triple_classes(*grid.ends(boxes))
+        kept = ~(bound > upper)
+        near = kept & (bound >= (1 - tolerance) * upper) & ~(held & ~target).any(axis=1)
+        open_ = kept & ~near
+        settled = np.minimum(settled, _least(bound, held, near))
+        lower = np.minimum(settled, _least(bound, held, open_))
+        size = boxes.shape[0], int(open_.sum()), tiles.cell.size
+        done.append(Level(float(lower.min()), lower, *size))
+        if not open_.any():
+            break
+        known = still_open(tiles, shared, open_, room)
+        boxes = boxes[open_]
+    return TripleProof(upper, done)
+
+
+def _least(bound: np.ndarray, held: np.ndarray, which: np.ndarray) -> Float[np.ndarray, " class"]:
+    """The least bound of some boxes that may hold a member of each class."""
+    return np.where(held[which], bound[which, None], np.inf).min(axis=0, initial=np.inf)
+
+
+def _attained(
+    density: float, importance: float, W: np.ndarray, b: np.ndarray
+) -> tuple[float, Bool[np.ndarray, " class"]]:
+    """The least loss of a candidate, rounded upwards, and which class that one has."""
+    p = Interval(density)
+    ignored = float((p / 3 - p * p / 4).high)
+    losses = [ignored, ignored * importance * ABOVE]
+    kinds = list(np.eye(len(TripleClass), dtype=bool)[[TripleClass.dedicated, TripleClass.ignored]])
+    for weights, bias in zip(W, b, strict=True):
+        columns = [(Interval(x), Interval(y)) for x, y in weights.T]
+        gram = [[x * u + y * v for u, v in columns] for x, y in columns]
+        pairs = [(gram[i][i], gram[i][i - 1], gram[i][i - 2]) for i in range(3)]
+        if min(float(abs(k.low)) for _, *ks in pairs for k in ks) < LEAST_COUPLING / 2:
+            continue
+        errors = [
+            float(triple_error(p, a, Couplings(*ks), Interval(at)).high)
+            for (a, *ks), at in zip(pairs, bias, strict=True)
+        ]
+        losses.append((errors[0] + errors[1] + importance * errors[2]) * ABOVE * ABOVE)
+        entries = [gram[i][j] for i, j in ENTRIES]
+        ends = ([[getattr(x, end) for x in entries]] for end in ("low", "high"))
+        kinds.append(triple_classes(*(np.array(end, float) for end in ends))[0])
+    best = int(np.argmin(losses))
+    return losses[best], kinds[best]
+
+
+def _start(density: float, importance: float, upper: float) -> tuple[Grid, np.ndarray]:
+    """Boxes that cover every minimiser, since long features cost too much (`steepness_bound`).
+
+    All ends are whole eighths divided by powers of two, so that halving is exact. Zero lies a third
+    into the range of the couplings, where no division meets it.
+    """
+    share = np.sqrt(np.minimum(3 * upper / (density * np.array([1, 1, importance])), 1 - 1e-9))
+    longest = (1 + share) / (1 - share) * (1 + 1e-6)
+    norm = np.ceil(8 * longest.max()) / 8 / SIDE
+    reach = np.ceil(8 * np.sqrt(longest[0] * longest[1:].max())) / 8
+    counts = [*np.ceil(longest / norm).astype(int), SIDE, SIDE, SIDE]
+    axes = np.meshgrid(*(np.arange(n) for n in counts), indexing="ij")
+    grid = Grid(norm, 3 * reach / SIDE, 3 * reach / SIDE / 4, reach)
+    return grid, np.stack([axis.ravel() for axis in axes], axis=1).astype(np.int32)
+
+
+def _parts(boxes: np.ndarray) -> list[np.ndarray]:
+    return np.array_split(boxes, max(1, boxes.shape[0] // BATCH))

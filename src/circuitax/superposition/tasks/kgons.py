@@ -1,0 +1,210 @@
+"""Potentials of regular k-gons: the toy model in two hidden dimensions on one-hot data.
+
+In each sample exactly one of c features is on, chosen uniformly, with a magnitude uniform on
+[0, 1]. The expected loss of a model is
+
+    L = (1/c) sum_j int_0^1 sum_i (x delta_ij - relu(G_ij x + b_i))^2 dx,
+
+which is piecewise polynomial in norms, biases and cosines. A regular k-gon of the right norm l and
+bias b, with the other c - k features at zero, is a critical point, and its loss is the potential
+``L(k, c) = (h_k + c - k) / (3 c)``.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from scipy import ndimage, optimize
+
+from circuitax.kernel.checks import check_range
+from circuitax.kernel.weights import TiedWeights
+from circuitax.superposition.loss.unit_error import error_on, mean_error_off
+
+# The grid on which `optimal_kgon` looks for basins: squared norms, and biases in squared norms.
+N_GAINS, N_RATIOS = 160, 106
+# The basins that are polished.
+N_POLISHED = 5
+# The loss of a k-gon whose outputs are all off, less what rounding may leave of it.
+PLATEAU = 1 / 3 - 1e-9
+
+
+class KGon(NamedTuple):
+    """The optimal regular k-gon of c = k features: its norm, bias, loss L, and ``h = 3 k L``."""
+
+    norm: float
+    bias: float
+    loss: float
+    h: float
+
+
+def one_hot_loss(weights: TiedWeights) -> Float[Array, ""]:
+    """The exact expected sum loss on one-hot data with a uniform feature and U[0, 1] magnitude.
+
+    Args:
+        weights: ``W [n_hidden, n_features]``, any number of hidden dimensions.
+
+    Source: Chen et al. 2023 (arXiv 2310.06301), the TMS potential ``H / 3c``.
+    """
+    gram = weights.W.T @ weights.W
+    n_features = gram.shape[0]
+    bias = jnp.broadcast_to(weights.b[:, None], gram.shape)
+    own = jnp.eye(n_features, dtype=bool)
+    driven = mean_error_off(bias, bias + gram)
+    on = error_on(weights.b, jnp.diagonal(gram))
+    return (jnp.sum(jnp.where(own, 0, driven)) + jnp.sum(on)) / n_features
+
+
+class CriticalPoint(NamedTuple):
+    """How the loss goes up and down around weights at which it should be level."""
+
+    slope: float
+    """Largest entry of the gradient."""
+    curvatures: Float[np.ndarray, " n_parameters"]
+    """Eigenvalues of the Hessian in W and b, the least first."""
+
+
+def critical_point(weights: TiedWeights) -> CriticalPoint:
+    """Gradient and Hessian spectrum of `one_hot_loss`, in float64 whatever the caller's precision.
+
+    The spectrum means something where no drive is exactly 0, as that of the 4-gon is: the second
+    derivative jumps there.
+
+    Args:
+        weights: Such as `kgon_weights` makes, in float64.
+
+    Source: Chen et al. 2023, critical points; derivatives by JAX.
+    """
+    with jax.enable_x64(True):
+        at, shape = TiedWeights(*(jnp.asarray(leaf, float) for leaf in weights)), weights.W.shape
+        start = jnp.concatenate([at.W.ravel(), at.b])
+
+        def loss(flat: Float[Array, " n_parameters"]) -> Float[Array, ""]:
+            return one_hot_loss(TiedWeights(flat[: at.W.size].reshape(shape), flat[at.W.size :]))
+
+        slope, hessian = jax.jit(lambda at: (jax.grad(loss)(at), jax.hessian(loss)(at)))(start)
+        return CriticalPoint(float(jnp.abs(slope).max()), np.linalg.eigvalsh(np.asarray(hessian)))
+
+
+def kgon_weights(
+    k: int,
+    n_features: int,
+    norm: float | Float[Array, ""],
+    bias: float | Float[Array, ""],
+    *,
+    n_positive: int = 0,
+) -> TiedWeights:
+    """A regular k-gon with ``n_features - k`` features at zero.
+
+    Args:
+        k: Vertices, from 1 to ``n_features``.
+        n_features: c.
+        norm: Norm of a vertex, not negative.
+        bias: Bias of a vertex.
+        n_positive: Features at zero whose bias is ``1/(2c)`` instead of 0; 1 is the paper's "k+".
+
+    Raises:
+        ValueError: If k, ``norm`` or ``n_positive`` is out of range.
+    """
+    _check_counts(k, n_features, n_positive)
+    check_range("norm", norm, "[0, inf)")
+    angle = 2 * jnp.pi * jnp.arange(n_features) / k
+    index = jnp.arange(n_features)
+    alive = index < k
+    dead_bias = jnp.where(index < k + n_positive, 1 / (2 * n_features), 0)
+    W = norm * jnp.where(alive[None, :], jnp.stack([jnp.cos(angle), jnp.sin(angle)]), 0)
+    return TiedWeights(W, jnp.where(alive, bias, dead_bias).astype(W.dtype))
+
+
+def optimal_kgon(k: int) -> KGon:
+    """Norm and bias that minimise the one-hot loss of a regular k-gon on its own k features.
+
+    The loss has several basins, and a plateau of 1/3 on which no feature is put out, so a local
+    search alone may end in the wrong place. A grid over squared norm and bias comes first; its
+    lowest local minima are then polished by BFGS. On the host, in float64 whatever the caller's
+    precision; the time grows like k.
+
+    Args:
+        k: Vertices, at least 3.
+
+    Raises:
+        ValueError: If k is less than 3, or no minimum is found.
+
+    Source: Chen et al. 2023, table of k-gons: k = 5 has norm 1.17046, bias -0.28230.
+    """
+    if k < 3:
+        raise ValueError(f"k={k} must be at least 3")
+    with jax.enable_x64(True):
+        starts = _grid_minima(k)
+        loss = jax.jit(jax.value_and_grad(lambda z: _polygon_loss(k, z[0] ** 2, z[1])))
+        ends = [
+            optimize.minimize(
+                lambda z: tuple(np.asarray(part) for part in loss(jnp.asarray(z))),
+                start,
+                jac=True,
+                method="BFGS",
+                options={"gtol": 1e-12},
+            )
+            for start in starts
+        ]
+    best = min(ends, key=lambda end: end.fun)
+    if not np.abs(best.jac).max() < 1e-7:
+        raise ValueError(f"k={k} has no minimum that BFGS finds: gradient {best.jac}")
+    norm, bias = (float(v) for v in best.x)
+    return KGon(norm=abs(norm), bias=bias, loss=float(best.fun), h=3 * k * float(best.fun))
+
+
+def kgon_potential(h: float, k: int, n_features: int, *, n_positive: int = 0) -> float:
+    """``L(k, c) = (h_k + c - k) / (3 c) - n_positive / (4 c^2)``.
+
+    Args:
+        h: ``h_k`` from `optimal_kgon`, not negative.
+        k: Vertices.
+        n_features: c, at least k.
+        n_positive: Features at zero whose bias is ``1/(2c)``; 1 is the paper's "k+" variant.
+
+    Raises:
+        ValueError: If h, k or ``n_positive`` is out of range.
+
+    Source: Chen et al. 2023.
+    """
+    _check_counts(k, n_features, n_positive)
+    check_range("h", h, "[0, inf)")
+    return (h + n_features - k) / (3 * n_features) - n_positive / (4 * n_features**2)
+
+
+def _polygon_loss(k: int, gain: Float[Array, ""], bias: Float[Array, ""]) -> Float[Array, ""]:
+    """`one_hot_loss` of a regular k-gon of squared norm ``gain``: every vertex loses the same."""
+    cosines = jnp.cos(2 * jnp.pi * jnp.arange(1, k) / k)
+    start = jnp.full(cosines.shape, bias)
+    return jnp.sum(mean_error_off(start, start + gain * cosines)) + error_on(bias, gain)
+
+
+def _grid_minima(k: int) -> list[tuple[float, float]]:
+    """Norm and bias at the lowest local minima of the loss on a grid, lowest first.
+
+    The optimum moves from squared norm 1 and bias 0 at k = 3 through a squared norm of 2.6 at
+    k = 10 down to about ``15.6 / k`` for large k, with the bias between -1 and 0 squared norms; the
+    grid holds all of that with room on every side.
+    """
+    gains = np.geomspace(2 / k, 5, N_GAINS)
+    ratios = np.linspace(-1.25, 0.5, N_RATIOS)
+
+    def row(gain: Float[Array, ""]) -> Float[Array, " n_ratios"]:
+        return jax.vmap(lambda ratio: _polygon_loss(k, gain, gain * ratio))(jnp.asarray(ratios))
+
+    losses = np.asarray(jax.jit(lambda gains: jax.lax.map(row, gains))(jnp.asarray(gains)))
+    lowest_near = ndimage.minimum_filter(losses, size=3, mode="nearest")
+    i, j = np.nonzero((losses == lowest_near) & (losses < PLATEAU))
+    order = np.argsort(losses[i, j])[:N_POLISHED]
+    return [
+        (gains[a] ** 0.5, gains[a] * ratios[b]) for a, b in zip(i[order], j[order], strict=True)
+    ]
+
+
+def _check_counts(k: int, n_features: int, n_positive: int) -> None:
+    if not 1 <= k <= n_features:
+        raise ValueError(f"k={k} must be from 1 to n_features={n_features}")
+    if not 0 <= n_positive <= n_features - k:
+        raise ValueError(f"n_positive={n_positive} must be from 0 to {n_features - k}, the dead")

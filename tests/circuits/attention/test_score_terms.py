@@ -1,0 +1,102 @@
+"""Scores of a later head, split by what its queries and keys were built from."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from circuitax.circuits.attention import score_terms
+from circuitax.kernel.attention import causal_mask
+from circuitax.kernel.model import Model
+from circuitax.kernel.norm import Norm
+from circuitax.kernel.positions import Positions
+from circuitax.kernel.run import run as run_model
+from circuitax.kernel.softmax import masked_softmax
+
+
+def _terms(run, layer, head):
+    names = score_terms.score_sources(run, layer)
+    found = jax.jit(score_terms.score_terms, static_argnums=1)(run, layer, head)
+    assert found.terms.shape[:2] == (len(names), len(names))
+    return names, found
+
+
+def _pattern(scores, run):
+    index = jnp.arange(run.tokens.shape[0])
+    return masked_softmax(scores, causal_mask(index, index, run.model.spec.causal))
+
+
+def test_169_terms_sum_to_the_scores_of_a_second_layer_head(make_run, x64):
+    run = make_run(2, n_heads=12, n_ctx=4)
+    _, found = _terms(run, 1, 5)
+    assert found.terms.shape[0] * found.terms.shape[1] == 169
+    np.testing.assert_allclose(found.remainder, 0, atol=1e-12)
+    x, heads = np.asarray(run.trace.streams[1]), run.model.blocks.attention
+    scores = x @ heads.W_Q[1, 5] @ np.asarray(heads.W_K[1, 5]).T @ x.T * run.model.spec.scale
+    np.testing.assert_allclose(found.terms.sum((0, 1)), scores, atol=1e-12)
+
+
+def test_positions_make_196_terms(make_run, x64):
+    run = make_run(2, n_heads=12, n_ctx=4, positions=Positions.shortformer)
+    names, found = _terms(run, 1, 5)
+    assert len(names) ** 2 == 196 and names[-1] == "positions"
+    np.testing.assert_allclose(_pattern(found.terms.sum((0, 1)), run), run.trace.patterns[1, 5])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"biases": True, "norm": Norm.layernorm, "positions": Positions.learned, "mlp": True},
+        {"norm": Norm.rmsnorm, "positions": Positions.rotary, "d_head": 4},
+        {"positions": Positions.shortformer_sinusoidal, "biases": True},
+    ],
+    ids=["layernorm_mlp", "rotary", "sinusoidal"],
+)
+def test_terms_give_back_the_pattern(options, make_run, x64):
+    run = make_run(3, **options)
+    _, found = _terms(run, 2, 1)
+    pattern = _pattern(found.terms.sum((0, 1)), run)
+    np.testing.assert_allclose(pattern, run.trace.patterns[2, 1], atol=1e-12)
+    np.testing.assert_allclose(found.remainder, 0, atol=1e-12)
+
+
+def test_smeared_keys_are_linear_too(make_run, x64):
+    run = make_run(2)
+    heads = run.model.blocks.attention._replace(smear=jnp.array([[0.3, -1.0], [0.5, 2.0]]))
+    model = Model(
+        run.model.spec.replace(smeared_keys=True),
+        run.model.W_E,
+        run.model.W_U,
+        run.model.blocks._replace(attention=heads),
+    )
+    smeared = run_model(model, run.tokens, outputs=True)
+    _, found = _terms(smeared, 1, 0)
+    pattern = _pattern(found.terms.sum((0, 1)), smeared)
+    np.testing.assert_allclose(pattern, smeared.trace.patterns[1, 0], atol=1e-12)
+
+
+def test_a_single_term_by_hand(make_run, x64):
+    """(tokens, head 0.1) is ``x_E W_Q (A W_OV x_E W_K)ᵀ``: K-composition."""
+    run = make_run(2)
+    names, found = _terms(run, 1, 0)
+    assert names == ("tokens", "head 0.0", "head 0.1")
+    heads = run.model.blocks.attention
+    x = np.asarray(run.trace.streams[0])
+    written = np.asarray(run.trace.patterns[0, 1]) @ x @ heads.W_V[0, 1] @ heads.W_O[0, 1]
+    expected = (x @ heads.W_Q[1, 0]) @ np.asarray(written @ heads.W_K[1, 0]).T
+    np.testing.assert_allclose(found.terms[0, 2], expected * run.model.spec.scale, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("layer", "head", "message"),
+    [(9, 0, "layer=9 must be from 0 to 1"), (-1, 0, "layer=-1 "), (1, 9, "head=9 must be from 0 ")],
+)
+def test_heads_that_the_model_lacks_are_named(layer, head, message, make_run):
+    run = make_run(2, dtype=jnp.float32)
+    with pytest.raises(ValueError, match=message):
+        score_terms.score_terms(run, layer, head)
+    with pytest.raises(ValueError, match=message):
+        score_terms.head_scores(run, layer, head)
+    if layer != 1:
+        with pytest.raises(ValueError, match=message):
+            score_terms.score_sources(run, layer)

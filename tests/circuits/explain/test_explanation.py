@@ -1,0 +1,162 @@
+"""An explained prediction: its parts add up, its paths are the ledger's, its page holds it all."""
+
+import json
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import circuitax as cx
+from circuitax.circuits.explain.explanation import Explanation, explain
+from circuitax.figures.explanation_page import explanation_page, page_facts
+from circuitax.kernel.model import Model
+from circuitax.kernel.norm import Norm
+from circuitax.kernel.positions import Positions
+from circuitax.kernel.run import run
+from circuitax.kernel.spec import TransformerSpec
+
+TEXT = [3, 1, 4, 1, 5]
+WORDS = ["<s>", " cat", "\n", "</script>", " <b>", " dog", "é", '"'] * 2
+
+
+def tiny(**options: object) -> Model:
+    defaults = {"d_vocab": 11, "n_ctx": 8, "n_layers": 2, "n_heads": 3, "d_model": 12}
+    spec = TransformerSpec(
+        **defaults | {"positions": Positions.learned, "norm": Norm.layernorm} | options
+    )
+    model = cx.init(jax.random.key(0), spec, float)
+    return jax.tree.map(
+        lambda leaf: leaf + 0.1 * jax.random.normal(jax.random.key(leaf.size), leaf.shape), model
+    )
+
+
+def explained(model: Model, **options: object) -> Explanation:
+    return explain(run(model, TEXT, outputs=True), name=WORDS.__getitem__, **options)
+
+
+@pytest.mark.parametrize("d_mlp", [None, 10])
+@pytest.mark.parametrize("minus", [None, 7])
+def test_direct_effects_add_up_to_the_logit(d_mlp: int | None, minus: int | None) -> None:
+    with jax.enable_x64(True):
+        model = tiny(d_mlp=d_mlp, biases=True)
+        found = explained(model, token=6, minus=minus, position=2)
+        logits = np.asarray(run(model, TEXT).logits)[2]
+    want = logits[6] - (0 if minus is None else logits[minus])
+    np.testing.assert_allclose(found.effects.sum() + found.bias, want, rtol=1e-9)
+    assert abs(found.remainder) < 1e-12 and found.logit == want
+    assert len(found.names) == len(found.effects) == len(set(found.names))
+    # The effect of one head, multiplied out by hand.
+    with jax.enable_x64(True):
+        seen = run(model, TEXT, outputs=True)
+        written = np.asarray(seen.trace.head_outputs)[1, 2, 2]
+        scale = float(seen.trace.scales.final[2])
+        gain, W_U = np.asarray(model.final_norm.gain), np.asarray(model.W_U)
+    column = W_U[:, 6] - (0 if minus is None else W_U[:, minus])
+    by_hand = (written - written.mean()) / scale * gain @ column
+    np.testing.assert_allclose(found.effects[found.names.index("head 1.2")], by_hand, rtol=1e-9)
+
+
+def test_paths_are_the_ledgers_and_name_heads_with_patterns() -> None:
+    with jax.enable_x64(True):
+        seen = run(tiny(), TEXT, outputs=True)
+        found = explain(seen, n_paths=4, n_heads=2)
+        token = int(np.asarray(seen.logits[-1]).argmax())
+        ledger = cx.ledger(seen, token=token, k=4)
+    assert found.paths is not None and found.paths.complete
+    np.testing.assert_array_equal(found.paths.values, ledger.values)
+    np.testing.assert_allclose(ledger.found + ledger.remainder + ledger.bias, found.logit)
+    on_paths = {head for path in ledger.paths for head in path}
+    assert on_paths <= set(found.heads)
+    assert len(found.heads) <= len(on_paths) + 2
+    for head, pattern in zip(found.heads, found.patterns, strict=True):
+        np.testing.assert_array_equal(pattern, np.asarray(seen.trace.patterns)[head])
+    powers = np.exp(np.asarray(seen.logits)[-1])
+    np.testing.assert_allclose(found.next_probs[0], powers.max() / powers.sum())
+    assert (np.diff(found.next_logits) <= 0).all()
+
+
+def test_the_text_says_what_adds_up() -> None:
+    found = explained(tiny(), n_next=3)
+    text = str(found)
+    assert text.startswith(f"logit of {found.chosen!r} after ' dog': ")
+    effects = text.split("direct effects")[1].split("paths")[0]
+    numbers = [float(x) for x in re.findall(r"[+-]\d+\.\d{4}", effects)]
+    np.testing.assert_allclose(sum(numbers[:-1]), numbers[-1], atol=2e-3)
+    assert text.count("%") >= 3 + len(found.heads)
+    assert "none searched" in str(explained(tiny(), n_paths=0))
+
+
+@pytest.mark.parametrize("norm", [Norm.none, Norm.layernorm])
+def test_what_a_head_writes_is_its_logits_over_the_mean_token(norm: Norm) -> None:
+    with jax.enable_x64(True):
+        model = tiny(norm=norm)
+        seen = run(model, TEXT, outputs=True)
+        found = explain(seen, n_heads=2)
+        outputs, W_U = np.asarray(seen.trace.head_outputs), np.asarray(model.W_U)
+        if norm is not Norm.none:
+            outputs = outputs - outputs.mean(axis=-1, keepdims=True)
+            outputs = outputs / np.asarray(seen.trace.scales.final)[:, None]
+            outputs = outputs * np.asarray(model.final_norm.gain)
+    for (layer, head), places in zip(found.heads, found.written, strict=True):
+        logits = outputs[layer, head] @ (W_U - W_U.mean(axis=1, keepdims=True))
+        for told, row in zip(places, logits, strict=True):
+            order = [*np.argsort(-row)[:3], *np.argsort(row)[:2][::-1]]
+            assert [name for name, _ in told] == [str(i) for i in order]
+            np.testing.assert_allclose([x for _, x in told], row[order], rtol=1e-9)
+
+
+def test_paths_may_start_at_what_an_mlp_wrote() -> None:
+    with jax.enable_x64(True):
+        found = explained(tiny(d_mlp=8, biases=True), n_paths=10_000)
+        assert found.paths.complete
+        np.testing.assert_allclose(
+            found.paths.values.sum() + found.paths.bias, found.logit, rtol=1e-9
+        )
+        names = found.path_names()
+    assert len(set(names)) == len(names)
+    assert {name.split(" → ")[0] for name in names} >= {"direct", "mlp 0", "mlp 1", "0.0"}
+
+
+def test_the_page_needs_nothing_else_and_holds_the_numbers() -> None:
+    found = explained(tiny(), token=3)
+    page = explanation_page(found, "a <model> & more")
+    assert "http://" not in page and "https://" not in page and "src=" not in page
+    assert "@import" not in page and "url(" not in page and "@S" not in page
+    assert page.count("</script>") == 2, "no token ends a script"
+    assert "<title>logit of &#x27;&lt;/script&gt;&#x27;" in page
+    data = page.split('type="application/json">')[1].split("</script>")[0]
+    facts = json.loads(data)
+    assert facts == page_facts(found)
+    assert "a &lt;model&gt; &amp; more. Hover" in page
+    assert facts["tokens"] == ["</script>", "␣cat", "␣<b>", "␣cat", "␣dog"]
+    total = sum(e["value"] for e in facts["effects"]) + facts["bias"]
+    np.testing.assert_allclose(total, facts["logit"], atol=5e-3)
+    assert {h for row in facts["paths"]["rows"] for h in row["heads"]} <= set(facts["heads"])
+    np.testing.assert_allclose(np.sum(facts["patterns"], axis=-1), 1, atol=5e-3)
+    assert cx.explanation_page(found, "a <model> & more") == page
+
+
+def test_refusals() -> None:
+    seen = run(tiny(), TEXT, outputs=True)
+    for options, message in (
+        ({"token": 11}, "token=11"),
+        ({"minus": -1}, "minus=-1"),
+        ({"position": 5}, "position=5 must be from -5 to 4"),
+        ({"n_paths": -1}, "n_paths=-1"),
+        ({"n_heads": 0}, "n_heads=0"),
+        ({"budget": 0}, "budget=0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            explain(seen, **options)
+    with pytest.raises(ValueError, match="outputs=True"):
+        explain(run(tiny(), TEXT))
+    with pytest.raises(ValueError, match="2 texts"):
+        explain(run(tiny(), [TEXT, TEXT], outputs=True))
+    with pytest.raises(ValueError, match="outside jit"):
+        jax.jit(lambda seen: explain(seen).effects)(seen)
+    broken = tiny()
+    broken = broken.replace(W_U=broken.W_U.at[0, 0].set(jnp.nan))
+    with pytest.raises(ValueError, match="finite"):
+        explain(run(broken, TEXT, outputs=True))

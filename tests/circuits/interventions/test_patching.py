@@ -1,0 +1,311 @@
+"""Batched ablations and patches against single edited runs and against path sums."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from circuitax.kernel.losses import token_losses
+
+from circuitax.circuits.interventions import patching, path_patching
+from circuitax.circuits.paths.paths import components, expansion, frozen, paths
+from circuitax.kernel.forward import forward
+from circuitax.kernel.interventions import Interventions, freeze
+from circuitax.kernel.norm import Norm
+from circuitax.kernel.positions import Positions
+from circuitax.kernel.run import run as run_model
+
+FULL = {"biases": True, "norm": Norm.layernorm, "positions": Positions.learned}
+
+
+def _parts(run):
+    return components.components_of(run)
+
+
+def _other(run):
+    """The same model on another text."""
+    tokens = (run.tokens + 3) % 7
+    return run_model(run.model, tokens, outputs=True)
+
+
+def test_pattern_preserving_ablation_of_all_heads_at_once(make_run, x64):
+    """Section 1.6: every head's ablation in one vmap = logits minus its paths."""
+    run = make_run(2, **FULL)
+    cells = patching.each_component(run.model)
+    step = jax.jit(
+        lambda: patching.ablate(
+            run.model, run.tokens, cells, lambda logits: logits, preserved=run.trace
+        )
+    )
+    model = frozen.frozen_model(run)
+    terms = expansion.expand(run).terms
+    for cell, head in enumerate([(0, 0), (0, 1), (1, 0), (1, 1)]):
+        without = np.array([head not in path for path in paths.all_paths(2, 2)])
+        expected = np.asarray(terms)[without].sum(0) + np.asarray(model.read_out.b_U)
+        np.testing.assert_allclose(step()[cell], expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["zero", "mean", "resample"])
+def test_replacements_by_hand(kind, make_run, x64):
+    """Downstream reacts: later layers are recomputed in NumPy from the edited stream."""
+    run = make_run(2)
+    parts, other = _parts(run), _parts(_other(run))
+    mean = jax.tree.map(lambda x, y: (x + y) / 2, parts, other)
+    replacement = {"zero": None, "mean": mean, "resample": other}[kind]
+    cells = patching.each_component(run.model)
+    found = patching.ablate(run.model, run.tokens, cells, lambda z: z, replacement=replacement)
+    new = 0 if replacement is None else np.asarray(replacement.heads[0, 1])
+    x = np.asarray(run.trace.streams[1]) - np.asarray(parts.heads[0, 1]) + new
+    heads = run.model.blocks.attention
+    out = x.copy()
+    for h in range(2):
+        scores = x @ heads.W_Q[1, h] @ np.asarray(heads.W_K[1, h]).T @ x.T * run.model.spec.scale
+        scores = np.where(np.tril(np.ones((5, 5))), scores, -np.inf)
+        A = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
+        out = out + A @ x @ heads.W_V[1, h] @ heads.W_O[1, h]
+    np.testing.assert_allclose(found[1], out @ run.model.W_U, atol=1e-11)
+
+
+def test_mlps_are_ablated_too(make_run, x64):
+    run = make_run(2, mlp=True, norm=Norm.rmsnorm)
+    cells = patching.each_component(run.model)
+    assert cells.heads.shape == (6, 2, 2) and cells.mlps.shape == (6, 2)
+    streams = patching.ablate(run.model, run.tokens, cells, lambda z: z)
+    silent = run.model.blocks.mlp._replace(W_out=run.model.blocks.mlp.W_out.at[1].set(0))
+    model = run.model.replace(blocks=run.model.blocks._replace(mlp=silent))
+    np.testing.assert_allclose(streams[5], forward(model, run.tokens)[0], atol=1e-12)
+    # replacing a component by what it was changes nothing
+    same = patching.ablate(run.model, run.tokens, cells, lambda z: z, replacement=_parts(run))
+    np.testing.assert_allclose(same, np.broadcast_to(run.logits, same.shape), atol=1e-11)
+
+
+def test_gradient_by_the_head_mask_under_jit(make_run, x64):
+    """Attribution patching: the slope of the loss in each head's mask, against differences."""
+    run = make_run(2, **FULL)
+
+    @jax.jit
+    def loss(mask):
+        edit = patching.ablation_edit(patching.Ablation(mask))
+        return token_losses(forward(run.model, run.tokens, edit)[0], run.tokens).mean()
+
+    slope = jax.jit(jax.grad(loss))(jnp.zeros((2, 2)))
+    step = 1e-6
+    for layer, head in np.ndindex(2, 2):
+        mask = jnp.zeros((2, 2)).at[layer, head].set(step)
+        difference = (loss(mask) - loss(-mask)) / (2 * step)
+        np.testing.assert_allclose(slope[layer, head], difference, rtol=1e-6)
+
+
+def test_gradient_by_the_mlp_mask_under_jit(make_run, x64):
+    run = make_run(2, mlp=True, **FULL)
+    heads = jnp.zeros((2, 2))
+
+    @jax.jit
+    def loss(mask):
+        edit = patching.ablation_edit(patching.Ablation(heads, mask))
+        return token_losses(forward(run.model, run.tokens, edit)[0], run.tokens).mean()
+
+    mask, step = jnp.array([0.3, 0.6]), 1e-6
+    numeric = [(loss(mask + step * e) - loss(mask - step * e)) / (2 * step) for e in jnp.eye(2)]
+    np.testing.assert_allclose(jax.grad(loss)(mask), jnp.stack(numeric), atol=1e-7)
+    assert np.abs(jnp.stack(numeric)).min() > 1e-4
+
+
+def test_stream_patches_hand_over_the_donors_future(make_run, x64):
+    """The donor's final stream at a position gives the donor's logits there; layer 0 likewise."""
+    run = make_run(2)
+    donor = _other(run)
+    found = jax.jit(
+        lambda: patching.patch_stream(run.model, run.tokens, donor.trace, lambda z: z)
+    )()
+    assert found.shape == (3, 5, 5, 7)
+    for position in range(5):
+        np.testing.assert_allclose(found[2, position, position], donor.logits[position], atol=1e-12)
+    swapped = run.tokens.at[2].set(donor.tokens[2])
+    np.testing.assert_allclose(found[0, 2], forward(run.model, swapped)[0], atol=1e-12)
+    np.testing.assert_allclose(found[1, 3, :3], run.logits[:3], atol=1e-12)
+
+
+def test_all_edges_of_a_head_are_the_head(make_run, x64):
+    """Path patching into every reader = activation patching, norm scales held."""
+    run = make_run(3, **FULL)
+    change = _parts(_other(run)).heads[0, 1] - run.trace.head_outputs[0, 1]
+    later = jnp.zeros((3, 2)).at[1:].set(1)
+    edges = path_patching.Edges(later, later, later, jnp.asarray(1.0))
+    edit = path_patching.patch_paths(run, change, edges)
+    by_paths, _ = forward(run.model, run.tokens, edit)
+    add = jnp.zeros_like(run.trace.head_outputs).at[0, 1].set(change)
+    held = freeze(run.trace)._replace(patterns=None, head_add=add)
+    by_head, _ = forward(run.model, run.tokens, held)
+    np.testing.assert_allclose(by_paths, by_head, atol=1e-11)
+    assert np.abs(by_head - run.logits).max() > 1e-2
+
+
+def test_one_edge_changes_one_pattern_only(make_run, x64):
+    run = make_run(2)
+    change = -run.trace.head_outputs[0, 0]
+    none = jnp.zeros((2, 2))
+    edges = path_patching.Edges(none, none.at[1, 1].set(1), none, jnp.asarray(0.0))
+    edit = path_patching.patch_paths(run, change, edges)
+    _, trace = forward(run.model, run.tokens, edit)
+    np.testing.assert_allclose(trace.patterns[1, 0], run.trace.patterns[1, 0], atol=1e-12)
+    assert np.abs(trace.patterns[1, 1] - run.trace.patterns[1, 1]).max() > 1e-3
+    x, heads = np.asarray(run.trace.streams[1]), run.model.blocks.attention
+    keys = (x + np.asarray(change)) @ heads.W_K[1, 1]
+    scores = x @ heads.W_Q[1, 1] @ keys.T * run.model.spec.scale
+    scores = np.where(np.tril(np.ones((5, 5))), scores, -np.inf)
+    A = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
+    np.testing.assert_allclose(trace.patterns[1, 1], A, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_extra", [0, 1])
+@pytest.mark.parametrize("sender", ["head", "mlp"])
+def test_all_edges_into_heads_and_mlps_are_the_component(sender, n_extra, make_run, x64):
+    """Also for senders and receivers that are MLPs; a head is read by its own layer's MLP."""
+    run = make_run(3, mlp=True, n_extra=n_extra, **FULL)
+    other, parts = _parts(_other(run)), _parts(run)
+    later = jnp.zeros((3, 2)).at[1:].set(1)
+    add = freeze(run.trace)._replace(patterns=None)
+    if sender == "head":
+        change, mlps = other.heads[0, 1] - parts.heads[0, 1], jnp.ones(3)
+        added = jnp.zeros_like(run.trace.head_outputs).at[0, 1].set(change)
+        by_component = add._replace(head_add=added)
+    else:
+        change, mlps = other.mlps[0] - parts.mlps[0], jnp.ones(3).at[0].set(0)
+        by_component = add._replace(mlp_add=jnp.zeros_like(parts.mlps).at[0].set(change))
+    edges = path_patching.Edges(later, later, later, jnp.asarray(1.0), mlps)
+    edit = path_patching.patch_paths(run, change, edges)
+    by_paths, _ = forward(run.model, run.tokens, edit)
+    want, _ = forward(run.model, run.tokens, by_component)
+    np.testing.assert_allclose(by_paths, want, atol=1e-11)
+    without = path_patching.patch_paths(run, change, edges._replace(mlps=jnp.zeros(3)))
+    elsewhere, _ = forward(run.model, run.tokens, without)
+    assert np.abs(elsewhere - want).max() > 1e-2
+
+
+def test_an_edge_into_an_mlp_by_hand(make_run, x64):
+    """Head 1.0 → MLP 1, rmsnorm: the MLP's new output joins the stream, nothing else moves."""
+    run = make_run(2, mlp=True, norm=Norm.rmsnorm)
+    change = -run.trace.head_outputs[1, 0]
+    none = jnp.zeros((2, 2))
+    edges = path_patching.Edges(none, none, none, jnp.asarray(0.0), jnp.array([0.0, 1.0]))
+    edit = path_patching.patch_paths(run, change, edges)
+    found, trace = forward(run.model, run.tokens, edit, outputs=True)
+    np.testing.assert_allclose(trace.patterns, run.trace.patterns, atol=1e-12)
+    mlp = jax.tree.map(lambda w: np.asarray(w[1]), run.model.blocks.mlp)
+    stream = np.asarray(run.trace.streams[1] + run.trace.head_outputs[1].sum(0))
+    x = (stream + np.asarray(change)) / np.asarray(run.trace.scales.mlp[1])[:, None]
+    gain = run.model.blocks.mlp_norm
+    x = x if gain is None else x * np.asarray(gain.gain[1])
+    hidden = x @ mlp.W_in
+    Phi = np.vectorize(lambda z: 0.5 * (1 + math.erf(z / math.sqrt(2))))
+    new = (hidden * Phi(hidden)) @ mlp.W_out
+    np.testing.assert_allclose(trace.mlp_outputs[1], new, atol=1e-12)
+    final = (stream + new) / np.asarray(run.trace.scales.final)[:, None]
+    np.testing.assert_allclose(found, final @ run.model.W_U, atol=1e-11)
+
+
+def test_bad_arguments_are_named(make_run):
+    run = make_run(1, mlp=True, dtype=jnp.float32)
+    edges = path_patching.Edges(*(jnp.zeros((1, 2)),) * 3, jnp.asarray(0.0))
+    with pytest.raises(ValueError, match=r"edges\.mlps must not be None"):
+        path_patching.patch_paths(run, run.trace.streams[0], edges)
+    bare = make_run(1, dtype=jnp.float32)
+    edges = edges._replace(mlps=jnp.zeros(1))
+    with pytest.raises(ValueError, match=r"edges\.mlps must be None: the model has no MLPs"):
+        path_patching.patch_paths(bare, bare.trace.streams[0], edges)
+    with pytest.raises(ValueError, match=r"change has shape \(4, 6\), must be \(5, 6\)"):
+        path_patching.patch_paths(run, run.trace.streams[0][:4], edges)
+    with pytest.raises(ValueError, match=r"ablation\.mlps must be None: the model has no MLPs"):
+        cells = patching.Ablation(jnp.zeros((3, 1, 2)), jnp.zeros((3, 1)))
+        patching.ablate(bare.model, bare.tokens, cells, lambda z: z)
+    with pytest.raises(
+        ValueError, match=r"ablation\.heads has shape \(3, 2, 2\), must be one cell"
+    ):
+        cells = patching.Ablation(jnp.zeros((3, 2, 2)))
+        patching.ablate(bare.model, bare.tokens, cells, lambda z: z)
+    short = run_model(bare.model, bare.tokens[:3], outputs=True)
+    message = "donor is of a text of 3 tokens, must have the 5 of the run"
+    for face in (patching.ablate_each, patching.patch):
+        with pytest.raises(ValueError, match=message):
+            face(bare, donor=short)
+        batch = run_model(bare.model, jnp.stack([bare.tokens, bare.tokens]), outputs=True)
+        with pytest.raises(ValueError, match="run has 2 texts, must have one"):
+            face(batch, donor=bare)
+        with pytest.raises(ValueError, match="run has 2 texts, must have one"):
+            face(bare, donor=batch)
+
+
+@pytest.mark.parametrize("mlp", [False, True])
+def test_the_effect_of_each_component_by_single_edited_runs(mlp, make_run, x64):
+    """One edit of the forward pass for each component; the loss is written out in NumPy."""
+    run = make_run(2, mlp=mlp, **FULL)
+    other = _other(run)
+
+    def loss(logits):
+        z, text = np.asarray(logits)[:-1], np.asarray(run.tokens)[1:]
+        return np.mean(np.log(np.exp(z).sum(-1)) - z[np.arange(4), text])
+
+    effects = jax.jit(patching.ablate_each)(run)
+    resampled = patching.ablate_each(run, donor=other, preserve_patterns=True)
+    assert (effects.mlps is None) == (not mlp)
+    for layer, head in np.ndindex(2, 2):
+        keep = jnp.ones((2, 2, 1)).at[layer, head].set(0)
+        zero, _ = forward(run.model, run.tokens, Interventions(head_keep=keep))
+        np.testing.assert_allclose(
+            effects.heads[layer, head], loss(zero) - loss(run.logits), atol=1e-12
+        )
+        add = jnp.zeros_like(other.trace.head_outputs)
+        add = add.at[layer, head].set(other.trace.head_outputs[layer, head])
+        held = freeze(run.trace)._replace(head_keep=keep, head_add=add)
+        swapped, _ = forward(run.model, run.tokens, held)
+        np.testing.assert_allclose(
+            resampled.heads[layer, head], loss(swapped) - loss(run.logits), atol=1e-12
+        )
+    for layer in range(2 * mlp):
+        keep = jnp.ones((2, 1)).at[layer].set(0)
+        zero, _ = forward(run.model, run.tokens, Interventions(mlp_keep=keep))
+        np.testing.assert_allclose(effects.mlps[layer], loss(zero) - loss(run.logits), atol=1e-12)
+    assert np.abs(effects.heads).min() > 1e-4
+
+
+def test_cells_that_do_not_fit_at_once_are_run_block_by_block(make_run, x64, monkeypatch):
+    run = make_run(2)
+    donor, cells = _other(run).trace, patching.each_component(run.model)
+
+    def both():
+        return (
+            patching.ablate(run.model, run.tokens, cells, lambda z: z),
+            patching.patch_stream(run.model, run.tokens, donor, lambda z: z),
+        )
+
+    at_once = jax.jit(both)()
+    # What four heads write at five positions and the logits there: three of four cells, then one;
+    # of the 15 cells of the stream, whose three places take less, three at a time as well.
+    monkeypatch.setattr(patching, "BLOCK_ENTRIES", 3 * 5 * (4 * 6 + 7))
+    for found, expected in zip(jax.jit(lambda: both())(), at_once, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    steps = jax.make_jaxpr(
+        lambda: patching.patch_stream(run.model, run.tokens, donor, lambda z: z)
+    )()
+    loops = [step.params["length"] for step in steps.eqns if step.primitive.name == "scan"]
+    assert loops == [5]
+
+
+def test_patches_are_changes_of_the_metric(make_run, x64):
+    run = make_run(2, **FULL)
+    donor = _other(run)
+
+    def lead(logits):
+        return logits[-1, 3] - logits[-1, 1]
+
+    found = jax.jit(patching.patch, static_argnums=2)(run, donor, lead)
+    assert found.shape == (3, 5)
+    np.testing.assert_allclose(found[2, 4], lead(donor.logits) - lead(run.logits), atol=1e-12)
+    np.testing.assert_allclose(found[2, :4], 0, atol=1e-12)
+    assert np.abs(found[0]).min() > 1e-4
+    np.testing.assert_allclose(patching.patch(run, run), 0, atol=1e-12)
+    own = patching.patch(run, donor)
+    want = token_losses(donor.logits, run.tokens)[3] - token_losses(run.logits, run.tokens)[3]
+    np.testing.assert_allclose(own[2, 3], want / 4, atol=1e-12)

@@ -1,0 +1,196 @@
+"""Several sizes: what breaks a repeat, what heads score, and how a record made by hand settles."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray as xr
+
+from circuitax.circuits.known.ground_truth import induction_model
+from circuitax.data.repeated import RepeatedSource
+from circuitax.kernel.spec import TransformerSpec
+from circuitax.records.record import Record
+from experiments.induction.induction_depth.experiment import Spec, broken, read_heads
+from experiments.induction.induction_depth.figure import curves, draw
+from experiments.induction.induction_depth.measures import measure, slopes
+
+
+def test_the_last_token_breaks_the_repeat_and_no_other_changes() -> None:
+    texts = jnp.array([[2, 0, 3, 2, 0], [1, 4, 1, 4, 1]])
+    found = np.asarray(broken(texts, 6))
+    np.testing.assert_array_equal(found[:, :-1], np.asarray(texts)[:, :-1])
+    for before, after in zip(np.asarray(texts), found, strict=True):
+        assert after[-1] not in before
+
+
+def test_the_known_induction_head_matches_copies_and_undoes_the_change() -> None:
+    period = jnp.array([1, 5, 3, 7, 2, 6])
+    text = jnp.concatenate([jnp.array([0]), period, period])[None]
+    model = induction_model(jax.random.key(0), 8, text.shape[1])
+    # What a phase change does: tokens of the second copy become cheaper.
+    change = jnp.where(jnp.arange(text.shape[1] - 1) >= 7, -1.0, 0.0)[None]
+    found = {name: np.asarray(value) for name, value in read_heads(model, change, text).items()}
+    assert found["prefix"][1, 0] > 0.95 and found["copying"][1, 0] > 0.9
+    for name in ("matching", "qk_trace", "eigenvalues"):
+        assert np.nanargmax(found[name][1]) == 0, name
+    assert found["matching"][1, 0] > 0.95 and np.isnan(found["matching"][0]).all()
+    assert found["before_after"][1, 0] < -1
+    assert np.abs(found["before_after"][1, 1:]).max() < 0.2 * -found["before_after"][1, 0]
+
+
+STEPS = np.arange(0, 601, 100)
+
+
+def record() -> Record:
+    """Two widths and one depth of three layers, two seeds each, with numbers chosen by hand."""
+    arms, seeds, layers, heads = 4, 2, 3, 2
+    context = np.where(STEPS > 200, -2.0, 0.0)[None, :, None] + np.zeros((arms, 7, seeds))
+    context[0] /= 2  # the narrowest ends with half of it
+    loss = 4 - np.log(np.maximum(STEPS, 1)) * np.where(STEPS > 300, 0.2, 0.1)
+    losses = np.tile(loss[None, :, None], (arms, 1, seeds))
+    prefix = np.full((arms, seeds, layers, heads), 0.05)
+    prefix[..., 2, 0] = 0.9
+    prefix[3, 1, 1, 1] = 0.95  # one seed has its best head in the layer before
+    scores = {
+        name: (("arm", "member", "layer", "head"), prefix * factor)
+        for name, factor in (
+            ("copying", 1.0),
+            ("raised", 1.0),
+            ("eigenvalues", 2.0),
+            ("matching", 1.5),
+            ("qk_trace", 9.0),
+            ("before_after", -3.0),
+        )
+    }
+    curve = ("arm", "step", "member")
+    each = ("arm", "member")
+    data = xr.Dataset(
+        {
+            "in_context": (curve, context),
+            "loss": (curve, losses),
+            "on_repeat": (curve, 3 + context),
+            "on_break": (curve, 3 - 2 * context),
+            "prefix": (("arm", "member", "layer", "head"), prefix),
+            "jump": (each, np.full((arms, seeds), 2.0)),
+            "jump_start": (each, np.full((arms, seeds), 200.0)),
+            "jump_end": (each, np.full((arms, seeds), 300.0)),
+            "alive": (each, np.ones((arms, seeds), bool)),
+            "uniform": 3.5,
+            **scores,
+        },
+        coords={
+            "arm": ["a", "b", "c", "d"],
+            "step": STEPS,
+            "n_layers": ("arm", [2, 2, 2, 3]),
+            "d_model": ("arm", [16, 32, 64, 32]),
+        },
+    )
+    return Record(data=data)
+
+
+def test_claims_are_settled_by_the_numbers_that_they_name() -> None:
+    found, absent, not_run = measure(record())
+    value = {name: estimate.value for name, estimate in found.items()}
+    assert value["depth-last-3"] == 0.5 and value["depth-change"] == 1
+    assert value["depth-gain"] == pytest.approx(-2) and value["depth-loss"] == pytest.approx(4)
+    assert value["depth-score-alike"] == pytest.approx(0.5)
+    assert value["depth-before-after"] == pytest.approx(-3 * (0.9 + (0.9 + 0.95) / 2) / 2)
+    assert value["depth-before-after-others"] == pytest.approx(value["depth-before-after"] + 0.15)
+    assert value["depth-corner-alone"] == pytest.approx(1.5 * ((0.9 + 0.925) / 2 - 0.05))
+    assert value["depth-score-together"] == pytest.approx(1)
+    assert value["depth-share-3"] == 1
+    sizes = {"last-4", "last-5", "last-6", "change-deeper", "mlp-change", "mlp-share"}
+    assert not absent and set(not_run) == {f"depth-{x}" for x in (*sizes, "mlp-matching")}
+
+
+def larger() -> Record:
+    """The same, with an arm of six layers whose second seed died, and one of MLPs."""
+    data = record().data.pad(layer=(0, 3))
+    six = data.isel(arm=[3]).assign_coords(arm=["six"], n_layers=("arm", [6]))
+    six.prefix[0, 0, 5, 1] = 0.99
+    six.alive[0, 1] = False
+    mlps = data.isel(arm=[1]).assign_coords(arm=["mlps"])
+    mlps.jump[0], mlps.in_context[0, -1] = [0.5, 1.5], -4.0
+    mlps.prefix[0, 0] = 0.1
+    parts = [part.assign_coords(d_mlp=("arm", [0] * part.sizes["arm"])) for part in (data, six)]
+    parts.append(mlps.assign_coords(d_mlp=("arm", [128])))
+    return Record(data=xr.concat(parts, "arm", data_vars="minimal"))
+
+
+def test_deeper_models_and_mlps_have_claims_of_their_own_and_leave_the_others_alone() -> None:
+    before, (found, absent, not_run) = measure(record()).estimates, measure(larger())
+    value = {name: estimate.value for name, estimate in found.items()}
+    assert value["depth-last-6"] == 1 and found["depth-last-6"].n == 1
+    assert value["depth-change-deeper"] == 1 and found["depth-change-deeper"].n == 1
+    assert value["depth-mlp-change"] == 0.5 and value["depth-mlp-matching"] == 0.5
+    assert value["depth-mlp-share"] == pytest.approx((0.5 + 1.5) / 2 / 4)
+    assert set(not_run) == {"depth-last-4", "depth-last-5"} and not absent
+    same = set(before) - {"depth-score-alike"}  # which is of all sizes
+    assert {name: found[name] for name in same} == {name: before[name] for name in same}
+
+
+def test_every_arm_is_drawn_in_a_panel_or_a_row() -> None:
+    drawn = draw(larger())
+    above, below = (drawn["curves"].axes[i].get_legend_handles_labels()[1] for i in (1, 3))
+    assert above == ["a", "b", "c", "mlps", "uniform"]
+    assert below == ["b", "d", "six", "uniform"]
+    titles = [ax.get_title() for ax in drawn["tokens"].axes if ax.get_visible()]
+    assert titles == ["a", "b", "c", "d", "six", "mlps"]
+    titles = [ax.get_title() for ax in drawn["heads"].axes if ax.get_visible()]
+    assert titles == ["d, 2 seeds", "six, 1 seeds"]
+
+
+def test_a_width_that_died_takes_no_other_in_its_place() -> None:
+    whole, dead = record(), record()
+    for each in (whole, dead):
+        each.data.on_repeat[2] *= 3  # the widest differs from the second
+    dead.data.alive[0] = False
+    found, absent, not_run = measure(dead)
+    assert not absent and {"depth-order-before", "depth-order-after"} <= set(not_run)
+    gain, same = found["depth-gain"], measure(whole).estimates["depth-gain"]
+    assert gain == same, "of the second width, and not of the second that lives"
+    below = draw(dead)["curves"].axes[3].get_legend_handles_labels()[1]
+    assert below == ["b", "d", "uniform"], "the width of all depths"
+    dead.data.alive[1] = False
+    assert {"depth-gain", "depth-loss"} <= set(measure(dead).not_run)
+
+
+def test_every_arm_is_drawn_however_many_there_are() -> None:
+    data = larger().data
+    deep = [data.isel(arm=[3]).assign_coords(arm=[f"deep {n}"]) for n in range(9)]
+    figure = curves(xr.concat([data, *deep], "arm", data_vars="minimal"), int(data.d_model[1]))
+    below = figure.axes[3].get_legend_handles_labels()[1]
+    assert below == ["b", "d", "six", *(f"deep {n}" for n in range(9)), "uniform"]
+
+
+def test_arms_have_the_sizes_that_their_names_say() -> None:
+    task = RepeatedSource(d_vocab=32, length=20, batch=2, min_period=4, max_period=8)
+    model = TransformerSpec(d_vocab=32, n_ctx=20, n_heads=2)
+    spec = Spec(model, (8, 16), (3, 5), mlp_depths=(2,), task=task)
+    sizes = [(each.n_layers, each.d_model, each.d_mlp) for each in spec.arms().values()]
+    assert sizes == [(2, 8, None), (2, 16, None), (3, 16, None), (5, 16, None), (2, 16, 64)]
+    assert list(spec.arms())[-2:] == ["5 layers, 16 wide", "2 layers, 16 wide, MLPs"]
+
+
+def test_a_width_without_the_change_says_nothing_of_the_order_of_sizes() -> None:
+    made = record()
+    made.data["jump"][0] = 0.5
+    found, absent, _ = measure(made)
+    assert {"depth-order-before", "depth-order-after"} <= set(absent)
+    assert "depth-score-alike" in found
+
+
+def test_the_fall_for_each_factor_e_of_tokens_is_that_of_a_straight_line() -> None:
+    part = record().data.sel(arm="a")
+    found = slopes(part)
+    np.testing.assert_allclose(found["before"], 0.1)
+    fall = (4 - 0.1 * np.log(300)) - (4 - 0.2 * np.log(600))
+    np.testing.assert_allclose(found["after"], fall / np.log(2))
+    late = part.assign(jump_start=part.jump_start * 0)
+    assert np.isnan(slopes(late)["before"]).all()
+
+
+def test_a_vocabulary_without_a_symbol_left_is_refused() -> None:
+    task = RepeatedSource(d_vocab=8, length=20, batch=2, min_period=4, max_period=8)
+    with pytest.raises(ValueError, match="a symbol must be left"):
+        Spec(TransformerSpec(d_vocab=8), task=task)

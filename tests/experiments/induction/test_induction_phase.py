@@ -1,0 +1,148 @@
+"""What the phase-change experiment measures beside the library's own functions."""
+
+from functools import partial
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+import xarray as xr
+from jaxtyping import Array
+
+from circuitax.circuits.attention.induction_scores import induction_scores
+from circuitax.config.catalogue import discover
+from circuitax.config.cells import plan
+from circuitax.data.repeated import RepeatedSource
+from circuitax.kernel.forward import forward
+from circuitax.kernel.model import Model
+from circuitax.kernel.spec import TransformerSpec
+from circuitax.lab.lab import Lab
+from circuitax.models.transformer import init_model
+from experiments.induction.induction_phase import experiment as induction_phase
+from experiments.induction.induction_phase.experiment import in_context, looking_back, without_heads
+from experiments.induction.induction_phase.figure import mean_slope
+from experiments.induction.induction_phase.measures import pair_jumps, turns
+
+SIZES = TransformerSpec(d_vocab=8, n_ctx=12, n_layers=2, n_heads=2, d_model=8, init_scale=3.0)
+TASK = RepeatedSource(4, 12, 8, min_period=3, max_period=6, distinct=True)
+
+
+def score(model: Model, texts: Array) -> float:
+    losses = induction_scores(model, texts).loss_by_position
+    return float(in_context(TASK, losses))
+
+
+def silenced(model: Model, layer: int, head: int) -> Model:
+    heads = model.blocks.attention
+    silent = heads._replace(W_O=heads.W_O.at[layer, head].set(0))
+    return model.replace(blocks=model.blocks._replace(attention=silent))
+
+
+def test_in_context_is_late_minus_early() -> None:
+    losses = np.arange(11.0)  # predictions of tokens 1 ... 11
+    # early: before a text can repeat, tokens 1 and 2; late: from where all do, tokens 7 ... 11
+    assert in_context(TASK, jax.numpy.asarray(losses)) == 8.0 - 0.5
+
+
+def test_looking_back_is_told_apart_where_tokens_are_new() -> None:
+    model, texts = init_model(jax.random.key(1), SIZES), np.asarray(TASK(jax.random.key(2)))
+    weights: dict[bool, list[np.ndarray]] = {False: [], True: []}
+    for text in texts:
+        patterns = np.asarray(forward(model, jax.numpy.asarray(text))[1].patterns)
+        for t in range(1, len(text)):
+            weights[text[t] in text[:t]].append(patterns[..., t, t - 1])
+    found = jax.jit(looking_back)(model, texts)
+    for name, again in (("previous_new", False), ("previous_again", True)):
+        np.testing.assert_allclose(found[name], np.mean(weights[again], axis=0), rtol=1e-5)
+    # Each mean counts for as many tokens as it is over.
+    n_new, n_again = (len(weights[again]) for again in (False, True))
+    assert n_new > 9 and n_again > 9
+    both = (n_new * found["previous_new"] + n_again * found["previous_again"]) / (n_new + n_again)
+    np.testing.assert_allclose(both, induction_scores(model, texts).previous, rtol=1e-5)
+
+
+def test_heads_are_taken_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, texts = init_model(jax.random.key(1), SIZES), TASK(jax.random.key(2))
+    prefix = induction_scores(model, texts).prefix
+    # Random heads: call the one that matches prefixes best the induction head.
+    monkeypatch.setattr(induction_phase, "PREFIX_SCORE", float(prefix.max()))
+    layer, head = np.unravel_index(int(prefix.argmax()), prefix.shape)
+    found = jax.jit(partial(without_heads, task=TASK))(model, texts)
+    assert found["each"].shape == (2, 2, 2) and found["groups"].shape == (2, 2)
+    held, reacts = found["each"]
+    for i in range(2):
+        for j in range(2):
+            wanted = score(silenced(model, i, j), texts)
+            np.testing.assert_allclose(reacts[i, j], wanted, rtol=1e-4, atol=1e-5)
+    # Nothing reads the last layer's patterns again, and much reads the first one's output.
+    np.testing.assert_allclose(held[1], reacts[1], rtol=1e-4, atol=1e-5)
+    assert np.abs(held[0] - reacts[0]).max() > 1e-3
+    np.testing.assert_allclose(found["groups"][:, 0], found["each"][:, layer, head], rtol=1e-4)
+    everything = model
+    for i, j in [(0, 0), (0, 1), (1, 0), (1, 1)]:
+        if (i, j) != (layer, head):
+            everything = silenced(everything, i, j)
+    np.testing.assert_allclose(found["groups"][1, 1], score(everything, texts), rtol=1e-4)
+
+
+@pytest.mark.slow
+def test_double_precision_reaches_the_curves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the arm with the most to measure; that a run has the precision asked, others test."""
+    monkeypatch.setattr(induction_phase, "ARMS", {"2 layers": (2, False)})
+    spec = plan(["experiment=induction_phase", "scale=tiny"], discover())[1][-1].spec
+    with jax.enable_x64(True):
+        data = induction_phase.run(spec, jax.random.key(0), Lab(tmp_path)).data
+    for name in ("loss", "in_context", "prefix", "previous", "copying", "matching", "ablated"):
+        values = data[name].values
+        # Numbers of single precision would stay as they are.
+        assert (values != values.astype(np.float32)).mean() > 0.9, name
+
+
+def test_trajectories_keep_distances_in_their_plane() -> None:
+    rng = np.random.default_rng(0)
+    plane = rng.normal(size=(3, 4, 2)) * [5, 1]
+    basis = np.linalg.qr(rng.normal(size=(7, 2)))[0].T
+    losses = plane @ basis + 3.0
+    losses[2, 3] = np.nan
+    found, explained = induction_phase.trajectories(losses)
+    assert explained.sum() == pytest.approx(1) and explained[0] > explained[1]
+    assert np.isnan(found[2, 3]).all()
+    kept = np.isfinite(losses).all(-1)
+    between = [np.linalg.norm(x[kept][:, None] - x[kept], axis=-1) for x in (found, plane)]
+    np.testing.assert_allclose(between[0], between[1], atol=1e-9)
+
+
+def members(steps: np.ndarray) -> xr.Dataset:
+    """Two members: one turns by a right angle and learns late tokens at step 40, one does not."""
+    way = np.where(steps <= 40, steps, 40.0)
+    turning = np.stack([way, np.maximum(steps - 40.0, 0)], axis=1)
+    straight = np.stack([steps * 1.0, 2.0 * steps], axis=1)
+    learned = np.where(steps[:, None] > 40, 1.0, 3.0) * np.ones(6)
+    loss = np.stack([np.where(np.arange(6) < 3, 3.0, learned), np.full((len(steps), 6), 3.0)], 1)
+    return xr.Dataset(
+        {
+            "trajectory": (("step", "member", "component"), np.stack([turning, straight], 1)),
+            "loss_by_position": (("step", "member", "position"), loss),
+            "jump_start": ("member", [40.0, 40.0]),
+            "jump_end": ("member", [55.0, 55.0]),
+            "first_repeat": 3,
+            "every_text_repeats": 4,
+        },
+        coords={"step": steps, "index": ("position", np.arange(1, 7))},
+    )
+
+
+def test_turns_and_falls_of_every_pair_by_hand() -> None:
+    data = members(np.arange(0, 121, 5))
+    np.testing.assert_allclose(turns(data), [90, 0], atol=1e-4)
+    falls = pair_jumps(data)
+    assert falls.sizes == {"member": 2, "pair": 1}  # positions 0 and 4
+    np.testing.assert_allclose(falls.values[:, 0], [2, 0], atol=1e-9)
+
+
+def test_slopes_are_means_over_members_whether_a_record_has_each_or_the_mean() -> None:
+    each = xr.DataArray([[1.0, 2.0], [4.0, 8.0], [7.0, 20.0]], dims=("member", "position"))
+    for slope in (each, each.mean("member")):
+        np.testing.assert_allclose(mean_slope(xr.Dataset({"slope": slope})), [4.0, 10.0])

@@ -1,0 +1,38 @@
+"""Worth of orders and layers, and local attention, from losses made up by hand."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from experiments.induction.shared.measures_term_worth import local_attention, term_worth
+
+
+def test_worth_is_what_each_step_takes_off() -> None:
+    # The paper's own numbers, a second member at half of them.
+    order = np.array([[9.0, 3.8, 3.5], [4.5, 1.9, 1.75]])
+    first = np.array([[9.0, 7.7, 3.85, 3.8], [4.5, 3.85, 1.925, 1.9]])
+    members = xr.Dataset(
+        {
+            "uniform": ("member", [10.8, 5.4]),
+            "order_loss": (("member", "order"), order),
+            "first_order_loss": (("member", "selection"), first),
+        }
+    )
+    found = np.array(term_worth(members))
+    wanted = np.array([1.8, 5.2, 0.3, 1.3, 0.05, 3.9])
+    np.testing.assert_allclose(found, np.stack([wanted, wanted / 2], axis=1), rtol=1e-9)
+
+
+def test_even_attention_is_not_local() -> None:
+    n_ctx = 8
+    destinations = np.arange(n_ctx // 2, n_ctx)
+    even = np.mean(1 / (destinations + 1))
+    attention = np.full((1, 2, 3, 4), 0.9)
+    attention[:, 0] = even
+    attention[:, 0, 1, 1] += 0.3
+    members = xr.Dataset(
+        {"attention": (("member", "layer", "head", "offset"), attention), "n_ctx": n_ctx}
+    )
+    np.testing.assert_allclose(local_attention(members), [0.1], rtol=1e-12)
+    with pytest.raises(ValueError, match="attention has 1 offset, must have the present and"):
+        local_attention(members.isel(offset=[0]))

@@ -1,0 +1,240 @@
+"""Induction heads of a real model: texts and masks, claims with planted numbers, and no weights."""
+
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+import xarray as xr
+
+from circuitax.kernel.run import run as forward_run
+from circuitax.kit.real_model import open_weights
+from circuitax.lab.lab import Lab
+from circuitax.models import smollm2
+from circuitax.records.claims import FAILS, HOLDS, NOT_RUN, settle
+from circuitax.records.record import Record
+from experiments.real_models.real_induction import experiment, figure
+from experiments.real_models.real_induction.claims import CLAIMS
+from experiments.real_models.real_induction.experiment import Spec
+from experiments.real_models.real_induction.measures import estimates, measure, rises
+from experiments.real_models.real_induction.pairs import READINGS, places
+from experiments.real_models.real_induction.reference import FIRST, ROWS, SCORES, TURN
+from experiments.real_models.real_induction.repeats import (
+    KINDS,
+    NEW,
+    PAIR,
+    SEEN,
+    repeated_pairs,
+    repeats,
+)
+
+TINY = Spec(weights="random", texts=2, length=8, top=2, draws=2, chapters=2, stretch=24)
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Record:
+    place = tmp_path_factory.mktemp("real")
+    return experiment.run(TINY, jax.random.key(0), Lab(place / "work"))
+
+
+def test_texts_are_those_of_the_reference() -> None:
+    texts = repeats(4, 64, 49_152)
+    assert texts.plain[0, :5].tolist() == [17161, 13102, 10711, 6125, 6848]
+    assert texts.plain[:, :64].sum() == 2_791_137
+    np.testing.assert_array_equal(texts.plain[:, :64], texts.plain[:, 64:])
+    changed = texts.spoilt != texts.plain
+    assert changed[:, 1:64:2].all() and changed.sum() == 4 * 32
+
+
+def test_masks_mark_what_they_say() -> None:
+    length = 6
+    texts = repeats(1, length, 49_152)
+    plain, spoilt = texts.plain[0], texts.spoilt[0]
+    masks = dict(zip(KINDS, texts.masks, strict=True))
+    for dest, src in np.argwhere(masks["prefix"]):
+        assert plain[src - 1] == plain[dest] and plain[src] == plain[dest + 1]
+    for dest, src in np.argwhere(masks["earlier"]):
+        assert spoilt[src - 1] == spoilt[dest] and spoilt[src] != spoilt[dest + 1]
+    for dest, src in np.argwhere(masks["attended"]):
+        assert spoilt[src - 1] != spoilt[dest] and spoilt[src] == spoilt[dest + 1]
+    assert masks["prefix"].sum() == length - 1
+    np.testing.assert_array_equal(masks["prefix"], masks["earlier"] | masks["attended"])
+
+
+def test_removing_heads_does_what_it_says(tiny: Record) -> None:
+    data = tiny.data
+    cells = (4 * data.removed_layer + data.removed_head).to_series().groupby("without").agg(set)
+    assert all(len(chosen) == 2 for chosen in cells)
+    assert not (cells["random 0"] | cells["random 1"]) & cells["induction"]
+    mean = data.scores.sel(twin="plain", kind="prefix").mean("text").values.ravel()
+    assert cells["induction"] == set(np.argsort(mean)[-2:])
+    # Intact losses are those of a forward pass of its own.
+    model = open_weights("random", jax.random.split(jax.random.key(0))[0])
+    texts = repeats(2, 8, 40).plain
+    log_probs = jax.nn.log_softmax(forward_run(model, texts).logits)
+    expected = -np.take_along_axis(np.asarray(log_probs)[:, :-1], texts[:, 1:, None], 2)[..., 0]
+    intact = data.loss.sel(set="intact")
+    by_place = data.loss_by_place.sel(curve="intact")
+    np.testing.assert_allclose(by_place, expected.mean(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(intact.sel(part="first"), expected[:, :7].mean(axis=1), rtol=1e-5)
+    np.testing.assert_allclose(intact.sel(part="second"), expected[:, 8:].mean(axis=1), rtol=1e-5)
+    assert abs(data.loss.sel(set="induction") - intact).max() > 1e-3
+
+
+def test_a_random_model_settles_nothing_and_is_drawn(tiny: Record) -> None:
+    verdicts = settle(CLAIMS, *measure(tiny))
+    assert {v.verdict for v in verdicts} == {NOT_RUN}
+    figures = figure.draw(tiny)
+    assert set(figures) == {"heads", "composition", "ablation", "prose"}
+    crosses = figures["ablation"].axes[1].get_lines()
+    rise = rises(tiny.data)
+    heights = [np.asarray(line.get_ydata()) for line in crosses]
+    drawn = {round(float(y[0]), 6) for y in heights if y.size == 1}
+    assert round(float(rise.sel(set="induction")), 6) in drawn
+
+
+def planted() -> Record:
+    """A record whose numbers are the reference's."""
+    length, layers, heads, sets = 64, 30, 9, ["intact", "induction", "previous"]
+    sets += [f"random {i}" for i in range(10)]
+    scores = np.zeros((4, len(KINDS), layers, heads))
+    for kind, table in SCORES.items():
+        for cell, value in table.items():
+            scores[(slice(None), KINDS.index(kind), *cell)] = value
+    losses = np.empty((len(sets), 4, 3))
+    losses[:] = np.stack([np.full(4, FIRST), np.full(4, TURN), np.array(ROWS)], axis=-1)
+    losses[1, :, 2] += 2.0
+    losses[3:, :, 2] += np.linspace(0, 0.1, 10)[:, None]
+    spoilt = scores.copy()
+    spoilt[:, KINDS.index("earlier")] = 0.5 + np.arange(4)[:, None, None] / 100
+    direct = scores[:, KINDS.index("prefix")] + np.arange(4)[:, None, None] / 100
+    direct[:, 20, 6] = [-1.0, -1.1, -0.9, -1.2]
+    of_rank = list(SCORES["prefix"])[:5]
+    fed = np.full((len(sets), 4, 5), 0.7)
+    fed[2] = 0.1
+    cells, top = ("layer", "head"), np.array([of_rank] * (len(sets) - 1))
+    top[1] = list(SCORES["previous"])[:5]
+    # All pairs alike but those of previous-token heads and induction heads, through keys.
+    composed = np.zeros((3, layers, heads, 2, heads))
+    composed[:, 17:, :, 0], composed[:, 18:, :, 1] = np.nan, np.nan
+    for layer, head in top[1]:
+        for later, reader in top[0]:
+            composed[1, layer, head, later - 17, reader] += 1.0 if (layer, head) == (16, 0) else 0.5
+    pairs = ("reading", *cells, "reader_layer", "reader_head")
+    data = xr.Dataset(
+        {
+            "loss": (("set", "text", "part"), losses),
+            "prefix_of_top": (("set", "text", "rank"), fed),
+            "scores": (("twin", "text", "kind", *cells), np.stack([scores, spoilt])),
+            "direct": (("text", *cells), direct),
+            "removed_layer": (("without", "rank"), top[..., 0]),
+            "removed_head": (("without", "rank"), top[..., 1]),
+            "composition": (pairs, composed),
+            "composition_z": (pairs, 4 * composed),
+            "beyond_rotations": ("reading", [0.1, 0.7, 0.2]),
+        },
+        coords={
+            "set": sets,
+            "without": sets[1:],
+            "part": ["first", "turn", "second"],
+            "twin": ["plain", "spoilt"],
+            "kind": list(KINDS),
+            "reading": list(READINGS),
+            "reader_layer": [17, 18],
+        },
+        attrs={"d_model": 576},
+    )
+    losses = np.full((len(sets), 12, 127), 4.0) - np.linspace(0, 1, 127)
+    kinds = np.tile([PAIR, SEEN, NEW, NEW], (12, 32))[:, :127]
+    rise = np.where(kinds == PAIR, 0.5, 0.1) * (1 + np.arange(12)[:, None] / 100)
+    losses[1] += rise * np.linspace(0.5, 1.5, 127)
+    data["prose_loss"] = (("set", "chapter", "predicted"), losses + np.arange(12)[:, None] / 100)
+    data["prose_kind"] = (("chapter", "predicted"), kinds)
+    notes = {"weights": "smollm2", "missing": "", "no_prose": "", "length": length}
+    return Record(data=data, notes=notes)
+
+
+def test_planted_numbers_settle_the_claims() -> None:
+    record = planted()
+    found = estimates(record.data)
+    assert found["real-loss-second"].value == pytest.approx(2.3954, abs=1e-4)
+    assert found["real-first-half"].value == 0.0
+    assert found["real-anti-copying"].value == pytest.approx(-1.05)
+    assert found["real-ablation"].value == pytest.approx(1.95)
+    assert found["real-previous-feeds"].value == pytest.approx(1 / 7)
+    assert found["real-k-rotation"].value == pytest.approx(4 * (1 + 3 * 0.5) / 4)
+    # Pairs of one model are no replicates: n is 1, and their spread is told in words; 19.3 comes
+    # too late.
+    assert found["real-k-rotation"].n == 1
+    assert found["real-k-rotation"].method.startswith("one model: mean of 20 values from ")
+    verdicts = {v.claim.id: v.verdict for v in settle(CLAIMS, *measure(record))}
+    assert verdicts.pop("real-first-half") == FAILS
+    assert verdicts.pop("real-ablation-previous") == FAILS  # planted: it costs nothing
+    assert set(verdicts.values()) == {HOLDS}
+    record.data.scores[0, :, KINDS.index("prefix"), 23, 2] += 0.01
+    again = {v.claim.id: v.verdict for v in settle(CLAIMS, *measure(record))}
+    assert again["real-prefix"] == FAILS
+
+
+def test_without_prose_its_claims_alone_are_not_run() -> None:
+    record = planted()
+    record.notes["no_prose"] = "get it"
+    verdicts = {v.claim.id: v for v in settle(CLAIMS, *measure(record))}
+    missing = {name for name, v in verdicts.items() if v.verdict == NOT_RUN}
+    assert missing == {name for name in verdicts if name.startswith("real-prose")}
+    assert "get it" in verdicts["real-prose-pairs"].reason
+
+
+def test_tokens_of_prose_are_told_apart() -> None:
+    text = np.array([[1, 2, 3, 1, 2, 1, 3, 4]])
+    expected = [[NEW, NEW, SEEN, PAIR, SEEN, SEEN, NEW]]
+    np.testing.assert_array_equal(repeated_pairs(text), expected)
+
+
+def test_a_pair_stands_among_all_pairs_of_its_two_layers() -> None:
+    data = planted().data
+    drawn = np.random.default_rng(0).uniform(size=data.composition.shape)
+    data["composition"] = (data.composition.dims, drawn)
+    place = places(data)
+    assert place.shape == (3, 5, 5)
+    assert np.isnan(place[:, :, 3]).all()  # 19.3 comes after all induction heads
+    pairs = drawn[1, 11, :, 0, :]  # 11.1 and 17.3, through keys
+    assert place.sel(reading="K")[1, 1] == (pairs < pairs[1, 3]).sum() / 80
+    best = pairs.argmax()
+    data["removed_head"][1, 1], data["removed_head"][0, 1] = best // 9, best % 9
+    assert places(data).sel(reading="K")[1, 1] == 1.0
+
+
+def test_the_composition_of_the_record_is_that_of_dense_maps(tiny: Record) -> None:
+    model = open_weights("random", jax.random.split(jax.random.key(0))[0])
+    heads = model.blocks.attention
+    W_Q, W_K, W_V, W_O = (np.asarray(W, float) for W in heads[:4])
+    angle = (TINY.length - 1) * 10_000.0 ** (-np.arange(0, 4, 2) / 4)
+    q = W_Q[1, 2]
+    turned = np.empty_like(q)
+    turned[:, ::2] = q[:, ::2] * np.cos(angle) - q[:, 1::2] * np.sin(angle)
+    turned[:, 1::2] = q[:, ::2] * np.sin(angle) + q[:, 1::2] * np.cos(angle)
+    ov, read = W_V[0, 0] @ W_O[0, 1], W_K[1, 1] @ turned.T
+    score = np.linalg.norm(ov @ read) / np.linalg.norm(ov) / np.linalg.norm(read)
+    found = tiny.data.composition.sel(reading="K", layer=0, head=1, reader_layer=1, reader_head=2)
+    assert float(found) == pytest.approx(score, rel=1e-5)
+
+
+def test_without_the_package_the_run_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(smollm2, "PACKAGE", "no-such-package-of-weights")
+    record = experiment.run(Spec(), jax.random.key(0), Lab(tmp_path / "work"))
+    assert Spec().outside_inputs()["smollm2"] == "absent"
+    verdicts = settle(CLAIMS, *measure(record))
+    assert {v.verdict for v in verdicts} == {NOT_RUN}
+    assert all("make smollm2" in v.reason for v in verdicts)
+    (drawn,) = figure.draw(record).values()
+    assert "make smollm2" in drawn.axes[0].texts[0].get_text()
+
+
+def test_wrong_settings_are_refused() -> None:
+    with pytest.raises(ValueError, match="weights='gpt2' must be one of smollm2, random"):
+        Spec(weights="gpt2")
+    with pytest.raises(ValueError, match="draws=1 must be at least 2"):
+        Spec(draws=1)

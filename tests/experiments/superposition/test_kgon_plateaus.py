@@ -1,0 +1,36 @@
+"""Plateaus of training at losses of k-gons: where curves rest, and which polygon has that loss."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray as xr
+
+from circuitax.superposition.tasks.kgons import kgon_weights, one_hot_loss, optimal_kgon
+from experiments.superposition.kgons.plateaus import kgon_losses, nearest_kgon, plateaus
+
+
+def test_two_rests_and_a_fall_between() -> None:
+    step = np.arange(0, 10_001, 100)
+    falls = np.interp(step, [0, 1000, 4000, 5000, 10_000], [0.3, 0.1, 0.1, 0.05, 0.05])
+    never = np.geomspace(0.3, 0.001, step.size)
+    found = plateaus(step, np.stack([never, falls], axis=1))
+    assert [one.seed for one in found] == [1, 1]
+    assert [one.level for one in found] == pytest.approx([0.1, 0.05])
+    assert [(one.begin, one.end) for one in found] == [(1000, 4000), (5000, 10_000)]
+
+
+def test_the_losses_of_k_gons_are_the_exact_ones() -> None:
+    gons = {k: optimal_kgon(k) for k in (5, 6)}
+    data = xr.Dataset(
+        {"h": ("vertices", [0.0, 0, 0, 0, 0, gons[5].h, gons[6].h])},
+        coords={"vertices": range(7)},
+    )
+    losses = kgon_losses(data, 6)
+    for k in (3, 4, 5, 6):
+        norm, bias = (gons[k].norm, gons[k].bias) if k in gons else (1.0, 0.0)
+        weights = kgon_weights(k, 6, jnp.asarray(norm), jnp.asarray(bias), n_positive=6 - k)
+        exact = float(one_hot_loss(weights))
+        assert float(losses.sel(vertices=k)) == pytest.approx(exact, rel=1e-4)
+        assert nearest_kgon(exact * 1.015, losses) == k
+    assert nearest_kgon(0.08, losses) == -1
+    assert kgon_losses(data, 5).sizes["vertices"] == 6

@@ -1,0 +1,98 @@
+"""Learning dynamics: refused, read from made-up trajectories, and drawn."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from circuitax.records.record import Record
+from experiments.superposition.toy_dynamics import experiment, figure, measures
+
+OCTAHEDRON = np.concatenate([np.eye(3), -np.eye(3)[:, [1, 2, 0]]], axis=1)
+ONE_EACH = np.array([[1.0, 0.9, 1.1, 0.0, 0.0, 0.1], [0.0, 0.1, 0.0, 1.0, 0.8, 1.0], [0.0] * 6])
+
+
+def made_up() -> Record:
+    """Two seeds that go from one direction each to the octahedron; two features that jump."""
+    steps = 60 * np.arange(101)
+    share = np.clip((steps - 1800) / 1200, 0, 1)[:, None, None]
+    W = (1 - share) * ONE_EACH + share * OCTAHEDRON
+    fall = np.exp(-np.where(steps < 600, steps / 300, 2) - 3 * share[:, 0, 0])
+    d = np.where(steps[:, None] < np.array([1200, 4200]), 0.0, 0.5)
+    loss = np.exp(-d.sum(axis=1) - steps / 1e5)
+    arrays: dict[str, Any] = {
+        "dimensionality": (("step", "seed", "feature"), np.stack([d, d[:, ::-1]], 1)),
+        "loss": (("step", "seed"), np.stack([loss, loss], 1)),
+        "alive": ("seed", [True, True]),
+        "set_W": (("set_step", "seed", "hidden", "set_feature"), np.stack([W, 2 * W], 1)),
+        "set_loss": (("set_step", "seed"), np.stack([fall, 3 * fall], 1)),
+        "set_alive": ("seed", [True, True]),
+    }
+    coords = {"step": steps, "set_step": steps, "seed": [0, 1]}
+    return Record(xr.Dataset(arrays, coords), {"n_hidden": 1, "density": 1 / 3})
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"every": 7}, "every=7 must divide optim.steps="),
+        ({"set_every": 7}, "set_every=7 must divide set_steps="),
+        ({"set_density": 0.0}, "set_density"),
+        ({"set_std": 0.0}, "set_std"),
+        ({"log2_points": 17}, "log2_points=17"),
+    ],
+)
+def test_bad_specs_are_refused(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        experiment.Spec(**fields)
+
+
+def test_an_octahedron_needs_antipodes_across_sets() -> None:
+    turned = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0] @ OCTAHEDRON
+    assert measures.is_octahedron(turned)
+    inside = np.concatenate([np.eye(3)[:, [0, 0, 1]], np.eye(3)[:, [1, 2, 2]]], axis=1)
+    assert not measures.is_octahedron(inside * np.array([1, -1, 1, -1, 1, -1]))
+    assert not measures.is_octahedron(ONE_EACH)
+    assert measures.inside(OCTAHEDRON) == pytest.approx(0)
+    assert measures.farthest(OCTAHEDRON) == pytest.approx(-1)
+
+
+def test_regimes_are_read_in_order() -> None:
+    data = made_up().data
+    when = measures.regimes(data)
+    assert when.separated.tolist() == [0, 0]
+    assert (when.opened > 1800).all() and (when.opened < when.octahedron).all()
+    assert (when.octahedron < 3060).all()
+    begins = measures.onset(data)
+    assert [measures.falls(np.array(row)) for row in ([9, 1, 3, 2, 5, 0], [1, 2], [2])] == [3, 1, 1]
+    assert (begins > 1800).all() and (begins < when.opened).all()
+    for row in measures.loss_kinks(data):
+        assert [np.abs(row - step).min() <= 60 for step in (600, 1800, 3000)] == [True] * 3
+
+
+def test_jumps_and_drops_of_made_up_features() -> None:
+    found = measures.measure(made_up()).estimates
+    assert found["dynamics-sudden"].value == pytest.approx(1)
+    assert found["dynamics-drops"].value == pytest.approx(1, abs=1e-3)
+    assert found["dynamics-levels"].value == found["dynamics-digons"].value == 1
+    assert found["dynamics-kink-opening-fine"].value < 0.5
+    assert found["dynamics-plane-fine"].value == 1
+    assert found["dynamics-regimes"].value == found["dynamics-octahedron"].value == 1
+
+
+def test_a_run_of_other_length_settles_nothing() -> None:
+    record = made_up()
+    short = Record(record.data.isel(step=slice(0, 50)), record.notes)
+    measured = measures.measure(short)
+    assert measured.estimates == {} == measured.unmet
+    assert "another length" in measured.not_run["dynamics-kinks"]
+
+
+def test_kinks_are_drawn_on_the_loss() -> None:
+    data = made_up().data
+    left, _, right = figure.octahedron(data).axes
+    drawn = next(line for line in left.lines if "kinks" in str(line.get_label()))
+    np.testing.assert_array_equal(drawn.get_xdata(), measures.loss_kinks(data)[0])
+    label = [line for line in right.lines if line.get_label() == "octahedron"]
+    np.testing.assert_array_equal(label[0].get_xdata(), measures.regimes(data).octahedron)

@@ -1,0 +1,131 @@
+"""Attacks, privileged bases, absolute values and dictionaries: specs, measures and figures."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_rgb
+
+from circuitax.records.record import Record
+from experiments.superposition.toy_abs import experiment as toy_abs
+from experiments.superposition.toy_abs import figure as abs_figure
+from experiments.superposition.toy_abs import measures as abs_measures
+from experiments.superposition.toy_adversarial import experiment as toy_adversarial
+from experiments.superposition.toy_adversarial import figure as adversarial_figure
+from experiments.superposition.toy_adversarial import measures as adversarial_measures
+from experiments.superposition.toy_privileged import experiment as toy_privileged
+from experiments.superposition.toy_privileged import figure as privileged_figure
+from experiments.superposition.toy_privileged import measures as privileged_measures
+from experiments.superposition.toy_sae import experiment as toy_sae
+
+RESULTS = Path(__file__).parents[3] / "results"
+
+
+def accepted(name: str) -> Record:
+    return Record.load(RESULTS / name / "accepted")
+
+
+@pytest.mark.parametrize(
+    ("module", "fields", "message"),
+    [
+        (toy_adversarial, {"n_hidden": 64}, "n_hidden=64 must be at least 1 and below n_features"),
+        (toy_adversarial, {"defence": (0.0, 1.5)}, "defence=.* must all be from 0 to 1"),
+        (toy_privileged, {"density": (0.5, 0.0)}, "density=.* must all be above 0 and at most 1"),
+        (toy_privileged, {"restarts": 1}, "restarts=1 must be at least 2"),
+        (toy_abs, {"init_scale": 0.0}, "init_scale=0.0 must be positive"),
+        (toy_abs, {"chunk": 7}, "chunk=7 must divide optim.steps"),
+        (toy_sae, {"active": (1, 2)}, "active=.* must be as long as penalties"),
+        (toy_sae, {"density": 0.6}, "density=0.6 must be above 0 and at most 0.5"),
+    ],
+)
+def test_a_spec_refuses(module: Any, fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        module.Spec(**fields)
+
+
+def test_vulnerability_is_read_from_the_densest_and_the_sparsest_cell() -> None:
+    record = accepted("toy_adversarial")
+    data = record.data
+    rise = data.analytic.sel(density=data.density.min()) / data.analytic.sel(density=1.0)
+    found = adversarial_measures.measure(record).estimates
+    assert found["adversarial-rise"].value == pytest.approx(float(rise.mean()), rel=1e-6)
+    assert found["adversarial-bound"].value <= 1
+    turned = Record(data.isel(density=slice(None, None, -1)), record.notes)
+    again = adversarial_measures.measure(turned).estimates
+    assert again["adversarial-rise"].value == pytest.approx(found["adversarial-rise"].value)
+
+
+def test_the_curve_of_vulnerability_is_the_mean_over_seeds() -> None:
+    record = accepted("toy_adversarial")
+    line = adversarial_figure.vulnerability(record).axes[0].lines[0]
+    order = np.argsort(line.get_xdata())
+    wanted = record.data.analytic.transpose("density", "seed").mean("seed").values
+    np.testing.assert_allclose(
+        np.asarray(line.get_ydata())[order], wanted[np.argsort(1 / record.data.density.values)]
+    )
+
+
+def test_claims_about_eighty_per_cent_need_such_attacks() -> None:
+    record = accepted("toy_adversarial")
+    assert not adversarial_measures.measure(record).not_run
+    weaker = Record(record.data.isel(defence=slice(0, -1)), record.notes)
+    found = adversarial_measures.measure(weaker).not_run
+    assert set(found) == {
+        "adversarial-training",
+        "adversarial-training-removes",
+        "adversarial-training-kept",
+    }
+    assert "from 0 to 0.4" in found["adversarial-training"]
+
+
+def test_monosemantic_neurons_come_first_in_the_picture() -> None:
+    record = accepted("toy_privileged")
+    figure = privileged_figure.weights(record.data)
+    shown = np.asarray(figure.axes[1].images[0].get_array())
+    share = (shown**2).max(axis=1) / (shown**2).sum(axis=1)
+    assert (share[:3] > 0.9).all() and (share[3:] < 0.9).all()
+    assert "3 mono, 2 poly" in figure.axes[1].get_title()
+
+
+def test_the_best_restart_decides_and_all_are_counted() -> None:
+    record = accepted("toy_privileged")
+    found = privileged_measures.measure(record).estimates
+    assert found["privileged-mono-p0.35"].value == 3
+    loss = record.data.loss
+    within = (loss <= 1.01 * loss.min("restart")).sel(density=[0.15, 0.12, 0.06, 0.03])
+    assert found["privileged-best-is-rare"].value == pytest.approx(float(within.mean()))
+    assert found["privileged-best-is-rare"].n == loss.sizes["restart"]
+
+
+def test_a_feature_needs_one_neuron_for_either_side() -> None:
+    W_in = np.array([[1.0, -1.0, 0, 0], [0, 0, 1.0, 2.0]])
+    W_out = np.array([[1.0, 0], [0.9, 0], [0, 1.0], [0, 0.5]])
+    assert abs_measures.both_sides(W_in, W_out).tolist() == [True, False]
+    W_in[1, 3] = -2
+    assert abs_measures.both_sides(W_in, W_out).tolist() == [True, True]
+
+
+def test_neurons_that_are_not_used_are_grey() -> None:
+    record = accepted("toy_abs")
+    figure = abs_figure.neurons(record)
+    sparsest = figure.axes[record.data.sizes["sweep_density"] - 1]
+    live = record.data.sweep_live.values[-1, int(record.data.sweep_best[-1])]
+    (bars,) = sparsest.collections
+    # One row of bars a neuron, one bar a feature.
+    colours = bars.get_facecolor().reshape(len(live), -1, 4)[:, 0, :3]
+    grey = [tuple(colour) == pytest.approx(to_rgb("#8A8A8A"), abs=1e-3) for colour in colours]
+    assert sum(grey) == int((~live).sum()) > 0
+
+
+def test_a_neuron_is_a_stack_as_high_as_its_weights() -> None:
+    record = accepted("toy_abs")
+    ax = abs_figure.neurons(record).axes[0]
+    W = np.abs(record.data.sweep_W_in.values[0])
+    heights = (W / W.max(axis=0)).sum(axis=0)
+    (bars,) = ax.collections
+    corners = np.array([path.vertices[:4] for path in bars.get_paths()])
+    stacks = corners.reshape(W.shape[1], -1, 4, 2)
+    np.testing.assert_allclose(np.sort(stacks[:, -1, 2, 1]), np.sort(heights), rtol=1e-5)
+    np.testing.assert_allclose(stacks[:, 1:, 0, 1], stacks[:, :-1, 3, 1], atol=1e-6)
+    np.testing.assert_allclose(stacks[:, :, :, 0].mean(axis=(1, 2)), np.arange(W.shape[1]))

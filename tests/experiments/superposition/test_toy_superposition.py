@@ -1,0 +1,194 @@
+"""Demonstrating superposition, uniform geometry, one perturbed feature: refused, read and drawn."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from circuitax.records.record import Record
+from experiments.superposition.toy_correlated import experiment as toy_correlated
+from experiments.superposition.toy_correlated import measures as toy_correlated_measures
+from experiments.superposition.toy_demonstrate import experiment as toy_demonstrate
+from experiments.superposition.toy_demonstrate import figure as toy_demonstrate_figure
+from experiments.superposition.toy_demonstrate import measures as toy_demonstrate_measures
+from experiments.superposition.toy_geometry import experiment as toy_geometry
+from experiments.superposition.toy_geometry import figure as toy_geometry_figure
+from experiments.superposition.toy_geometry import measures as toy_geometry_measures
+from experiments.superposition.toy_intro import figure as toy_intro_figure
+from experiments.superposition.toy_perturbed import experiment as toy_perturbed
+from experiments.superposition.toy_perturbed import figure as toy_perturbed_figure
+from experiments.superposition.toy_perturbed import measures as toy_perturbed_measures
+
+RESULTS = Path(__file__).parents[3] / "results"
+
+
+def accepted(name: str) -> Record:
+    return Record.load(RESULTS / name / "accepted")
+
+
+@pytest.mark.parametrize(
+    ("module", "fields", "message"),
+    [
+        (toy_correlated, {"pair_density": (0.0,)}, "pair_density"),
+        (toy_correlated, {"log2_points": 17}, "log2_points=17"),
+        (toy_correlated, {"chunk": 7}, "chunk=7 must divide optim.steps="),
+        (toy_demonstrate, {"seeds": 0}, "seeds=0 must be at least 1"),
+        (toy_demonstrate, {"chunk": 7}, "chunk=7 must divide optim.steps="),
+        (toy_demonstrate, {"density": (0.0, 1.0)}, "density"),
+        (toy_demonstrate, {"restarts": -1}, "restarts=-1 must be at least 0"),
+        (toy_geometry, {"n_features": 8}, "n_features=8"),
+        (toy_geometry, {"inverse_density": (0.5, 1.0)}, "inverse_density"),
+        (toy_geometry, {"theory_points": 1}, "theory_points=1 must be at least 2"),
+        (toy_geometry, {"edge": 1.0}, r"edge=1\.0"),
+        (toy_perturbed, {"ratio": (1.0, 0.5)}, "ratio"),
+        (toy_perturbed, {"density": 0.5, "ratio": (0.5, 4.0)}, "a density is at most 1"),
+        (toy_perturbed, {"base": (0.1, 0.3)}, "base"),
+        (toy_perturbed, {"exact_points": 2}, "exact_points=2 must be at least 3"),
+    ],
+)
+def test_a_spec_refuses(module: Any, fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        module.Spec(**fields)
+
+
+def test_a_linear_model_that_keeps_another_feature_is_noticed() -> None:
+    record = accepted("toy_demonstrate")
+    found = toy_demonstrate_measures.measure(record).estimates
+    assert found["T7-gram"].value < 0.1
+    swapped = record.data.linear_W.values[..., [0, 1, 2, 3, 5, 4, *range(6, 20)]]
+    record = Record(record.data.assign(linear_W=(record.data.linear_W.dims, swapped)), record.notes)
+    assert toy_demonstrate_measures.measure(record).estimates["T7-gram"].value > 0.9
+
+
+def test_bars_of_the_demonstration_are_the_norms_of_the_best_networks() -> None:
+    data = accepted("toy_demonstrate").data
+    figure = toy_demonstrate_figure.small(data)
+    columns = data.sizes["density"] + 1
+    bars = figure.axes[2 * columns - 1]  # the sparsest density, below its Gram matrix
+    best = int(data.relu_best[-1])
+    norms = np.linalg.norm(data.relu_W.values[best, -1], axis=0)
+    np.testing.assert_allclose([bar.get_width() for bar in bars.patches], norms, rtol=1e-6)
+
+
+def test_what_hangs_on_one_network_has_an_interval() -> None:
+    record = accepted("toy_correlated")
+    angle = toy_correlated_measures.pair_angles(record.data.anticorrelated_W.values)
+    antipodal = (np.abs(angle - 180) < 10).all(axis=(1, 2))
+    # One seed in which pairs are antipodal among eight, the others at right angles.
+    eight = np.concatenate([np.flatnonzero(antipodal)[:1], np.flatnonzero(~antipodal)[:7]])
+    chosen = Record(record.data.isel(seed=eight), record.notes)
+    correlated = toy_correlated_measures.measure(chosen).estimates
+    found = correlated["T8-anticorrelated"]
+    assert found.value < 1 and found.high == pytest.approx(90, abs=3) and found.n == 8
+    assert correlated["T8-correlated"].high < 1
+    record = accepted("toy_demonstrate")
+    cell = record.data.isel(density=-1)
+    counts = (np.linalg.norm(cell.relu_W.values, axis=1) > 0.5).sum(axis=-1)
+    order = np.argsort(cell.relu_loss.values)
+    count = toy_demonstrate_measures.measure(record).estimates["demonstrate-count-p0.001"]
+    assert count.value == counts[order[0]] and count.high >= counts[order[1]] > count.value
+
+
+@pytest.mark.parametrize(
+    ("name", "measures", "axis"),
+    [
+        ("toy_demonstrate", toy_demonstrate_measures, "scaled_feature"),
+        ("toy_correlated", toy_correlated_measures, "crowded_density"),
+        ("toy_geometry", toy_geometry_measures, "inverse_density"),
+        ("toy_perturbed", toy_perturbed_measures, "ratio"),
+    ],
+)
+def test_claims_about_other_sizes_are_not_run_and_not_absent(
+    name: str, measures: Any, axis: str
+) -> None:
+    record = accepted(name)
+    found = measures.measure(Record(record.data.isel({axis: slice(-1, None)}), record.notes))
+    assert not found.unmet and set(found.not_run.values()) == {
+        why for why in found.not_run.values() if why.startswith("this run has other")
+    }
+    assert found.not_run
+
+
+def test_sums_of_dimensionalities_above_m_are_noticed() -> None:
+    record = accepted("toy_geometry")
+    found = toy_geometry_measures.measure(record).estimates
+    assert found["T6-bound"].value <= 1 + 1e-5
+    more = record.data.assign(dimensionality=1.01 * record.data.dimensionality)
+    changed = toy_geometry_measures.measure(Record(more, record.notes)).estimates
+    assert changed["T6-bound"].value == pytest.approx(1.01 * found["T6-bound"].value, rel=1e-6)
+
+
+def test_the_theory_changes_to_digons_and_from_them_where_gains_cross() -> None:
+    data = accepted("toy_geometry").data
+    changes = {t.before: t.at for t in toy_geometry_measures.best_factors(data)}
+    x = data.theory_inverse_density.values
+    digon, pentagon = (data.theory_gain.sel(factor=f).values for f in ("digon", "pentagon"))
+    beyond = x[(pentagon > digon) & (x > 3)].min()
+    assert 0 <= beyond - changes["digon"] < np.diff(x).max()
+
+
+def test_shares_of_polytopes_stack_to_one_where_any_feature_is_represented() -> None:
+    record = accepted("toy_geometry")
+    data = record.data.copy(deep=True)
+    data.polytope[:, 0] = -1
+    right = toy_geometry_figure.features(Record(data, record.notes)).axes[1]
+    heights = np.array([[bar.get_height() for bar in group] for group in right.containers])
+    any_left = (data.polytope >= 0).any(["seed", "feature"])
+    np.testing.assert_allclose(heights.sum(axis=0), any_left, rtol=1e-9)
+    none = [text for text in right.texts if text.get_text() == "none represented"]
+    assert len(none) == int((~any_left).sum()) and none[0].get_position()[0] == 0
+
+
+def test_the_crossing_is_where_the_branches_meet() -> None:
+    data = accepted("toy_perturbed").data
+    at = toy_perturbed_measures.exact_crossing(data)
+    digons, pentagon = (np.interp(at, data.exact_ratio, row) for row in data.exact_loss.values)
+    assert digons == pytest.approx(pentagon, rel=0.02)
+    lines = toy_perturbed_figure.branches(data, 0.05).axes[0].lines
+    drawn = [line.get_xdata()[0] for line in lines if "crossing" in str(line.get_label())]
+    assert drawn == [pytest.approx(at)]
+
+
+def test_gaps_are_those_of_the_last_feature() -> None:
+    angle = np.radians([100, 170, 250, 350, 30])  # neighbours of 30: 350 and 100
+    W = np.stack([np.cos(angle), np.sin(angle)])
+    assert toy_perturbed_measures.own_gaps(W) == pytest.approx((70 + 40) / 2)
+    turned = toy_perturbed_figure.upright(1.1 * W)
+    np.testing.assert_allclose(turned[:, -1], [0, 1.1], atol=1e-12)
+    np.testing.assert_allclose(turned.T @ turned, 1.21 * W.T @ W, atol=1e-12)
+
+
+def test_angles_inside_pairs_and_collapse_are_counted_by_hand() -> None:
+    degrees = np.radians([0, 90, 30, 45, 200, 20])  # 90, 15 and 180 degrees apart
+    W = np.stack([np.cos(degrees), np.sin(degrees)])
+    np.testing.assert_allclose(toy_correlated_measures.pair_angles(W), [90, 15, 180], atol=1e-6)
+    both = np.stack([W, W[:, [0, 2, 1, 3, 4, 5]]])
+    assert toy_correlated_measures.collapsed(both).tolist() == [1, 0]
+
+
+def test_rows_of_the_introduction_are_rotated_and_not_changed() -> None:
+    rng = np.random.default_rng(0)
+    sparse, dense = rng.normal(size=(2, 2, 5))
+    turn = np.array([[0.6, -0.8], [0.8, 0.6]])
+    rows = [("a", np.stack([turn @ dense, turn @ sparse])), ("b", np.stack([dense, sparse]))]
+    (_, first), (_, second) = toy_intro_figure.rotated_alike(rows, np.array([0.9]))
+    np.testing.assert_allclose(first, second, atol=1e-12)
+    grams = [np.swapaxes(W, 1, 2) @ W for W in (second, rows[1][1])]
+    np.testing.assert_allclose(grams[0], grams[1], atol=1e-12)
+
+
+def test_equal_features_of_the_introduction_change_places() -> None:
+    angle = 2 * np.pi * np.arange(5) / 5
+    pentagon = np.stack([np.cos(angle), np.sin(angle)])
+    other = np.array([[0.6, -0.8], [0.8, 0.6]]) @ pentagon[:, [2, 0, 1, 4, 3]]
+    rows = [("trained", other[None]), ("optimum", pentagon[None])]
+    (_, fixed), (_, _) = toy_intro_figure.rotated_alike(rows, np.array([0.9]))
+    (_, free), (_, below) = toy_intro_figure.rotated_alike(rows, np.array([1.0]))
+    np.testing.assert_allclose(free, below, atol=1e-9)
+    assert np.abs(fixed - pentagon).max() > 0.5
+
+
+def test_densities_that_almost_agree_are_shown_once() -> None:
+    density = np.array([1.0, 0.514, 0.5, 0.2, 0.189, 0.1, 0.0973, 0.0698])
+    assert toy_intro_figure.apart(density) == [0, 1, 3, 5, 7]

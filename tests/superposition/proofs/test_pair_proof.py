@@ -1,0 +1,247 @@
+"""The proof for two features in one dimension: closed form, bounds, search."""
+
+from itertools import product
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import optimize
+
+from circuitax.kernel.weights import TiedWeights
+from circuitax.superposition.geometry.phases import phases
+from circuitax.superposition.loss.expected_loss import expected_loss
+from circuitax.superposition.proofs.intervals import Interval
+from circuitax.superposition.proofs.pair_audit import audit
+from circuitax.superposition.proofs.pair_bounds import (
+    Plane,
+    corner_bounds,
+    raised,
+    squares,
+    steep_bound,
+)
+from circuitax.superposition.proofs.pair_classes import PairClass, lopsided, pair_classes
+from circuitax.superposition.proofs.pair_loss import pair_energy, pair_error
+from circuitax.superposition.proofs.pair_proof import (
+    Candidates,
+    PairProof,
+    _bounds,
+    _Tiles,
+    prove_pair,
+)
+from circuitax.superposition.proofs.stability import ignoring_limit
+
+RNG = np.random.default_rng(5)
+N = 400
+P, TILT, K, B = (
+    RNG.uniform(low, high, N) for low, high in ((0.01, 1), (-1.5, 1.5), (-1.5, 1.5), (-2, 1.5))
+)
+U = np.hypot(TILT, K)
+NOTHING = Candidates(np.zeros((0, 2)), np.zeros((0, 2)))
+
+
+def test_closed_form_is_the_exact_engine(rng: np.random.Generator) -> None:
+    """Against the loss by integrals over the law of the drive, which shares no formula with it."""
+    W = rng.normal(size=(N, 2))
+    b = rng.normal(size=(N, 2)) * 0.7
+    r = rng.uniform(0.1, 10, N)
+    k = W[:, 0] * W[:, 1]
+    one, two = (pair_error(P, W[:, i] ** 2, k, b[:, i]) for i in (0, 1))
+    with jax.enable_x64(True):
+        engine = jax.jit(
+            jax.vmap(
+                lambda W, b, p, r: (
+                    expected_loss(
+                        TiedWeights(W[None], b), jnp.stack([p, p]), jnp.stack([1.0, r]), n_terms=0
+                    ).value
+                )
+            )
+        )
+        expected = engine(*(jnp.asarray(v) for v in (W, b, P, r)))
+    np.testing.assert_allclose(one + r * two, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_slopes_are_those_of_the_value() -> None:
+    a, step = U + TILT, 1e-6
+    found = pair_energy(P, a, K, B)
+    for i, slope in enumerate(found[1:]):
+        at = np.array([a, K, B])
+        shift = step * np.eye(3)[i][:, None]
+        up, down = (pair_energy(P, *(at + sign * shift)).value for sign in (1, -1))
+        np.testing.assert_allclose(slope, (up - down) / (2 * step), atol=3e-8)
+
+
+def boxes(size):
+    return [(centre - size / 2, centre + size / 2) for centre in (TILT, K, B)]
+
+
+def random_boxes(size):
+    """Boxes around random points, as ends of tilt, coupling and bias."""
+    return [(centre - size / 2, centre + size / 2) for centre in (TILT, K, B)]
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_corner_bounds_lie_below_the_loss_by_the_square_of_the_size(
+    sign, rng: np.random.Generator
+) -> None:
+    missed = []
+    for size in (0.2, 0.02):
+        ends = random_boxes(size)
+        corners = corner_bounds(0.3, np.full(N, sign), *ends)
+        bound = np.min([end.low for pair in corners for end in pair], axis=0)
+        at_ends = [np.array(at) for at in product(*ends)]
+        inside = [np.array([rng.uniform(*end) for end in ends]) for _ in range(40)]
+        seen = [
+            pair_error(0.3, np.hypot(tilt, k) + sign * tilt, k, b)
+            for tilt, k, b in [*at_ends, *inside]
+        ]
+        assert np.all(bound <= np.min(seen, axis=0))
+        missed.append(np.median(np.min(seen, axis=0) - bound))
+    assert missed[1] / missed[0] < 0.02  # a tenth of the size, a hundredth of the gap
+    assert missed[0] < 0.02
+
+
+def test_the_better_bound_is_chosen_for_a_whole_tile() -> None:
+    """Two bounds that rise in opposite directions: halfway both are 5, with a floor of 4."""
+    one, two = np.array([[0.0, 0, 10, 10]]), np.array([[10.0, 10, 0, 0]])
+    floor = np.array([4.0])
+    assert (raised(one, floor) + raised(two, floor)).min() <= 5 + 5
+    np.testing.assert_array_equal(raised(one, floor - 4), one)
+    np.testing.assert_array_equal(raised(one, floor), np.full((1, 4), 4.0))
+
+
+def test_bounds_of_both_outputs_may_be_added_corner_by_corner(rng: np.random.Generator) -> None:
+    """On boxes so large that a bound of 0, or that of steep gains, takes over at some corners."""
+    size, r, p = 1.5, 0.7, 0.6
+    centre = {"tilt": 3 * TILT, "coupling": 3 * K}
+    plane = Plane(*(at - size / 2 for at in centre.values()), size, size)
+    bias = {output: 2 * rng.uniform(-2, 1.5, N) - size / 2 for output in (0, 1)}
+    tiles = _Tiles(
+        np.tile(np.arange(N), 2), np.repeat([0, 1], N), np.concatenate([bias[0], bias[1]])
+    )
+    bounds, _ = _bounds(p, plane, squares(plane), tiles, size, 2)
+    added = (bounds[:N] + r * bounds[N:]).min(axis=1)
+    assert (added > 0).mean() > 0.3
+    for _ in range(200):
+        tilt, k = (at + size * rng.uniform(-0.5, 0.5, N) for at in centre.values())
+        b = [bias[output] + size * rng.uniform(0, 1, N) for output in (0, 1)]
+        u = np.hypot(tilt, k)
+        loss = pair_error(p, u + tilt, k, b[0]) + r * pair_error(p, u - tilt, k, b[1])
+        assert np.all(added <= loss)
+
+
+def test_classes_and_squares_of_a_box_hold_those_of_its_members(rng: np.random.Generator) -> None:
+    size = 0.25
+    plane = Plane(TILT - size / 2, K - size / 2, size, size)
+    ranges, held, sides = squares(plane), pair_classes(plane), lopsided(plane, 0.2)
+    for _ in range(30):
+        tilt, k = (centre + size * rng.uniform(-0.5, 0.5, N) for centre in (TILT, K))
+        first, second = np.hypot(tilt, k) + tilt, np.hypot(tilt, k) - tilt
+        assert np.all((ranges.first.low <= first) & (first <= ranges.first.high))
+        assert np.all((ranges.second.low <= second) & (second <= ranges.second.high))
+        names = phases(np.sqrt(second), first)  # interference is w_1^2 in one dimension
+        superposed = np.where(k < 0, PairClass.antipodal, PairClass.aligned)
+        number = np.where(names == "ignored", PairClass.ignored, PairClass.dedicated)
+        number = np.where(names == "superposed", superposed, number)
+        assert held[np.arange(N), number].all()
+        assert sides[np.arange(N), (np.abs(tilt) > 0.2).astype(int)].all()
+    assert held.sum(axis=1).mean() < 2.5  # not merely everything
+
+
+def test_steep_gains_cost_what_the_bound_says(rng: np.random.Generator) -> None:
+    gain = rng.uniform(4, 60, N)
+    bound = steep_bound(0.3, Interval(gain))
+    for offset in (-1.2, -0.9, -0.6, -0.3, 0.0, 0.1):
+        assert np.all(pair_error(0.3, gain, K, offset * gain) >= bound)
+    assert bound.min() > 0 and bound.max() > 0.09
+
+
+# Optima to five digits; where a feature is ignored the proof has its own candidate.
+OPTIMA = Candidates(
+    np.array([[1.0104, -1.0104], [0.969, -0.969], [1.0353, -0.9184], [0.9184, -1.0353]]),
+    np.array([[0.0178, 0.0178], [0.0977, 0.0977], [0.0106, 0.0455], [0.0455, 0.0106]]),
+)
+# At density 0.3, together, since they share the bounds.
+TOGETHER = np.array([1.0, 0.2, 0.35, 1 / 0.35])
+
+
+@pytest.fixture(scope="module")
+def rare() -> PairProof:
+    return prove_pair(0.3, TOGETHER, OPTIMA)
+
+
+def test_the_proof_encloses_the_tabulated_optimum_and_names_its_class(rare: PairProof) -> None:
+    """Losses of the reference page, to its last digit (docs/acceptance.md, T4)."""
+    dense = prove_pair(0.5, np.array([1.0, 0.5]), OPTIMA)
+    for found, expected in ((rare, [0.02931, 0.01550]), (dense, [0.07628, 0.05208])):
+        assert np.all(found.upper - found.lower <= 1e-6)
+        np.testing.assert_allclose(found.upper[:2], expected, atol=6e-6)
+        assert found.possible[0].tolist() == [False, False, True, False]
+        assert found.possible[1].tolist() == [True, False, False, False]
+        assert found.second[1, 1] < 0.2
+    # At r = 1 and p = 0.5 the weights are +-(0.969, -0.969).
+    np.testing.assert_allclose(np.sqrt([dense.first[0], dense.second[0]]), 0.969, atol=0.03)
+
+
+def test_swapping_the_features_inverts_the_importance(rare: PairProof) -> None:
+    np.testing.assert_allclose(rare.upper[3], rare.upper[2] / 0.35, rtol=1e-6)
+    assert rare.first[3, 0] <= rare.second[2, 1] and rare.second[2, 0] <= rare.first[3, 1]
+
+
+def test_balls_repeat_the_bounds_of_the_search(rare: PairProof) -> None:
+    again = audit(0.3, rare.sample)
+    assert again.n_repeated == rare.sample.bound.size > 20
+    assert again.n_wrong == 0 and 0 < again.greatest_loss < 1e-9
+    raised_bounds = rare.sample._replace(bound=rare.sample.bound + 1e-9)
+    assert audit(0.3, raised_bounds).n_wrong == again.n_repeated
+
+
+def test_a_search_that_is_cut_short_proves_less_and_nothing_wrong(rare: PairProof) -> None:
+    importance = TOGETHER[1:2]
+    for limit in ({"levels": 4}, {"max_tiles": 500}):
+        cut = prove_pair(0.3, importance, OPTIMA, **limit)
+        assert cut.lower[0] < rare.lower[1] <= rare.upper[1] <= cut.upper[0] * (1 + 1e-12)
+        assert cut.possible[0].sum() > 1
+        assert cut.second[0, 0] <= rare.second[1, 0] and cut.second[0, 1] >= rare.second[1, 1]
+
+
+def test_a_candidate_that_is_no_optimum_is_found_out() -> None:
+    poor = Candidates(np.array([[1.1, -1.1]]), np.array([[0.0, 0.0]]))
+    found = prove_pair(0.3, np.array([1.0]), poor, levels=6)
+    assert found.upper[0] > 0.0294 and found.lower[0] < 0.029312
+
+
+@pytest.mark.parametrize("p", [0.2, 0.6, 0.9, 1.0])
+def test_ignoring_limit_is_where_a_small_antipodal_feature_begins_to_pay(p) -> None:
+    kappa, ignored = 0.01, p / 3 - p**2 / 4
+
+    def gain(r):
+        """What is gained over ignoring, by the best gain and biases at a small norm, in kappa^2."""
+
+        def loss(z):
+            w = 1 + kappa * z[0]
+            one = pair_error(p, w**2, -kappa * w, kappa * z[1])
+            two = pair_error(p, kappa**2, -kappa * w, p / 2 + kappa * z[2])
+            return float(one + r * (two - ignored)) / kappa**2
+
+        bounds = [(-1, 1), (0, 1), (-1, 1)]
+        options = {"xatol": 1e-7, "fatol": 1e-10, "maxiter": 2000}
+        start = [0.0, 0.3, 0.5 * p]
+        found = optimize.minimize(loss, start, method="Nelder-Mead", bounds=bounds, options=options)
+        return -found.fun
+
+    limit = float(ignoring_limit(np.array(p)))
+    assert gain(1.03 * limit) > 0 > gain(0.97 * limit)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: ignoring_limit(np.array(0.0)), r"density=0.0 must be in \(0, 1\]"),
+        (lambda: prove_pair(1.5, np.ones(1), NOTHING), r"density=1.5 must be in \(0, 1\]"),
+        (lambda: prove_pair(0.5, -np.ones(1), NOTHING), r"importance\[0\]=-1.0 must be"),
+    ],
+)
+def test_arguments_out_of_range_are_refused(call, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
