@@ -13,13 +13,15 @@ PAGES = {
     for path in sorted(FOLDER.glob("*.md"))
     if path.stem != "README"
 }
-PARTS = ("Question", "Formula", "Code", "Cost", "Exactness", "Example", "Source")
+PARTS = ("Question", "Layout", "Formula", "Code", "Cost", "Exactness", "Example", "Source")
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_has_every_part_once(name: str) -> None:
     parts = re.findall(r"^\*\*(\w+)\.\*\* \S", PAGES[name], flags=re.MULTILINE)
     assert {part: parts.count(part) for part in PARTS} == dict.fromkeys(PARTS, 1)
+    order = [part for part in parts if part in ("Question", "Layout", "Formula")]
+    assert order == ["Question", "Layout", "Formula"], "rows and columns stand at the head"
     assert "**See** `" in PAGES[name], "the experiment that shows the method at work"
 
 

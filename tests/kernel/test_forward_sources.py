@@ -1,5 +1,7 @@
 """The forward pass against S0 to S3, each item by an independent NumPy oracle."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -149,8 +151,10 @@ def test_S0_def_12_simplified_transformer_in_columns(x64: None, make_transformer
     assert np.abs(np.asarray(masked - logits)).max() > 0.1, "E12: causal or not is stated"
 
 
-def pre_ln_oracle(model: Model, parallel: bool, mlp_residual: bool) -> np.ndarray:
-    """S0 section 2.2 in NumPy, pre-LN with a final norm (S2), GELU, biases, 1/sqrt(d_k)."""
+def pre_ln_oracle(
+    model: Model, parallel: bool, mlp_residual: bool, final_norm: bool = True
+) -> np.ndarray:
+    """S0 section 2.2 in NumPy, pre-LN, GELU, biases, 1/sqrt(d_k); S2 adds a final norm."""
     gelu = np.vectorize(lambda z: 0.5 * z * (1 + float(jax.lax.erf(z / np.sqrt(2)))))
     W = jax.tree.map(np.asarray, model)
 
@@ -174,7 +178,8 @@ def pre_ln_oracle(model: Model, parallel: bool, mlp_residual: bool) -> np.ndarra
         source = ln(x if parallel else x + update, b.mlp_norm.gain[i], b.mlp_norm.offset[i])
         mlp = gelu(source @ b.mlp.W_in[i] + b.mlp.b_in[i]) @ b.mlp.W_out[i] + b.mlp.b_out[i]
         x = x + update + mlp if mlp_residual else mlp
-    return ln(x, W.final_norm.gain, W.final_norm.offset) @ W.W_U + W.b_U
+    read = ln(x, W.final_norm.gain, W.final_norm.offset) if final_norm else x
+    return read @ W.W_U + W.b_U
 
 
 @pytest.fixture
@@ -189,6 +194,31 @@ def test_S0_section_2_2_pre_ln_and_E5_residual_around_the_mlp(x64: None, full: M
     np.testing.assert_allclose(logits, want, rtol=1e-9, atol=1e-11)
     printed = pre_ln_oracle(full, parallel=False, mlp_residual=False)
     assert np.abs(printed - want).max() > 0.1, "S3 section 2 prints MLP(Attn(X))"
+
+
+def test_E40_with_a_final_norm_as_S2_has_it_and_without_as_S0_prints(
+    x64: None, full: Model
+) -> None:
+    """Logits of S0 grow with the stream that it does not normalise; those of S2 do not."""
+    plain = Model(
+        replace(full.spec, final_norm=False), full.W_E, full.W_U, full.blocks, full.W_pos, full.b_U
+    )
+    printed = pre_ln_oracle(full, parallel=False, mlp_residual=True, final_norm=False)
+    np.testing.assert_allclose(run(plain, TOKENS)[0], printed, rtol=1e-9, atol=1e-11)
+    assert np.abs(printed - np.asarray(run(full, TOKENS)[0])).max() > 0.1
+
+
+def test_E41_an_embedding_stays_a_term_of_the_sum_and_may_leave_the_stream(x64: None) -> None:
+    """Printed: "always preserved; attention only adds to it". What it adds may be its negative."""
+    eye = np.eye(4)[None, None]
+    heads = HeadStack(eye, eye, eye, -eye)
+    rows = np.random.default_rng(0).normal(size=(4, 4))
+    model = Model.of(W_E=rows, W_U=np.eye(4), attention=heads)
+    for token in range(4):
+        logits, trace = run(model, jnp.array([token]), outputs=True)
+        np.testing.assert_allclose(trace.streams[0] + trace.head_outputs[0, 0], trace.streams[1])
+        assert np.abs(np.asarray(trace.streams[0])).max() > 0.1
+        np.testing.assert_allclose(logits, 0, atol=1e-15, err_msg="no token can be told")
 
 
 def test_E29_sequential_unless_built_parallel(x64: None, full: Model) -> None:

@@ -3,9 +3,12 @@
 import re
 from pathlib import Path
 
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from circuitax.kernel import norm, weights
+from circuitax.kernel.attention import project
 from circuitax.kernel.interventions import Trace
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.shapes import AXES, implied_options, weight_shape
@@ -57,8 +60,8 @@ def test_shapes_and_sizes_invert_each_other() -> None:
         weight_shape("blocks.mlp.W_in", TransformerSpec())
 
 
-def test_S2_notation_table() -> None:
-    """Every symbol of the table has one name here, among the weights or in what a pass records."""
+def test_S2_notation_table(x64: None, rng: np.random.Generator) -> None:
+    """Every symbol of the table has one name here: a weight, an axis, or what a pass computes."""
     known = {axis for axes in AXES.values() for axis in axes}
     sizes = {"d_model": "d_model", "d_k": "d_head", "H": "n_heads"}
     maps = {f"W_{letter}": f"blocks.attention.W_{letter}" for letter in "QKVO"}
@@ -67,4 +70,9 @@ def test_S2_notation_table() -> None:
     assert set(sizes.values()) <= known
     assert set(maps.values()) <= set(AXES)
     assert set(recorded.values()) <= set(Trace._fields)
-    assert callable(norm.apply_norm)  # LN
+    x, W = rng.normal(size=(3, 4)), rng.normal(size=(2, 4, 2))
+    q = project(jnp.asarray(x), jnp.asarray(W))  # and k and v, of each head and token by itself
+    np.testing.assert_allclose(q[1, 2], x[2] @ W[1], rtol=1e-12)
+    read = norm.apply_norm(jnp.asarray(x), Norm.layernorm, 1e-12, None)[0]  # LN
+    np.testing.assert_allclose(read.mean(axis=1), 0, atol=1e-12)
+    np.testing.assert_allclose(read.var(axis=1), 1, rtol=1e-6)

@@ -121,6 +121,16 @@ def test_S0_example_26_non_adjacent_pair_is_erased(x64: None) -> None:
     assert float(z[0, 0]) == pytest.approx(-0.21, abs=0.005)
 
 
+def test_E44_five_directions_in_a_plane_are_not_almost_orthogonal(x64: None) -> None:
+    """Printed: "almost orthogonal". Overlaps are 0.309 and -0.809; only the positive ones hurt."""
+    v = np.asarray(pentagon_weights().layers[0].W)  # a feature in each row
+    overlap = (v @ v.T)[~np.eye(5, dtype=bool)]
+    np.testing.assert_allclose(np.unique(overlap.round(9)), np.cos([0.8 * np.pi, 0.4 * np.pi]))
+    # By Welch, no five unit vectors of a plane have all overlaps below 0.61 in size.
+    assert np.abs(overlap).max() > (5 - 2) ** 0.5 / (2 * (5 - 1)) ** 0.5 > 0.6
+    assert 1.5 * overlap.max() - 0.5 < 0 < 1.5 * np.abs(overlap).max() - 0.5
+
+
 def test_E6_conservation_holds_at_magnitude_one_only(x64: None) -> None:
     a = np.linspace(0, 3, 61)
     for k in FEATURES:

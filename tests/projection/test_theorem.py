@@ -79,6 +79,26 @@ def test_S0_section_7_random_initial_weights_suffice(name: str) -> None:
     assert np.abs(ratios(enough // 16) - 1).max() > epsilon, "a layer too narrow does not"
 
 
+@pytest.mark.parametrize(
+    ("name", "gain"),
+    [("lecun", 280 / 1024), ("orthogonal", 280 / 1024), ("he", 560 / 1024), ("glorot", 560 / 1304)],
+    ids=["lecun", "orthogonal", "he", "glorot"],
+)
+def test_E43_initial_weights_keep_distances_up_to_a_factor_only(name: str, gain: float) -> None:
+    """S0 takes the maps of initialisation for those of the theorem: they shrink every distance."""
+    points = jax.random.normal(jax.random.key(1), (12, 1024))
+
+    def ratios(unit_gain: bool) -> np.ndarray:
+        spec = MapSpec(MapFamily[name], 1024, 280, unit_gain=unit_gain)
+        images = project(jax.random.key(4), points, spec)
+        return distance_ratios(np.asarray(points), np.asarray(images))
+
+    epsilon = 0.3
+    assert ratios(unit_gain=False).max() < 1 - epsilon, "as printed, no pair keeps the bound"
+    assert np.abs(ratios(unit_gain=True) - 1).max() <= epsilon
+    np.testing.assert_allclose(ratios(False).mean(), gain, rtol=0.05)
+
+
 def test_E8_the_proofs_map_breaks_the_statement_for_half_of_the_pairs() -> None:
     n_maps, dim_out, epsilon = 4000, 200, 0.3
     z = jax.random.normal(jax.random.key(0), (32,))

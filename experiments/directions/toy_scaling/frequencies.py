@@ -9,16 +9,16 @@ from numpy.typing import ArrayLike
 from circuitax.kernel.checks import check_range
 
 MEAN_SQUARE = 4 / 3
-"""``E v^2`` of a value that is uniform on [0, 2]."""
+"""Mean of ``v^2`` for a value v that is uniform on [0, 2]."""
 
 
 def power_law(n_features: int, exponent: float | int, active: float | int = 1.0) -> np.ndarray:
-    """``p_i = E i^-α / sum_j j^-α`` for i = 1..n: E features are on in a sample, on average.
+    """``p_i = c i^-α / sum_j j^-α`` for i = 1..n: c features are on in a sample, on average.
 
     Args:
         n_features: n, at least 1.
         exponent: α, 0 or more; 0 makes all features equally frequent.
-        active: E, positive, and so small that every p_i is at most 1.
+        active: c, positive, and so small that every p_i is at most 1.
 
     Raises:
         ValueError: If an argument is out of range or the most frequent feature has p above 1.
@@ -41,15 +41,15 @@ def power_law(n_features: int, exponent: float | int, active: float | int = 1.0)
 def unlearned_loss(
     density: ArrayLike, n_learned: ArrayLike | int, mean_square: float | int = MEAN_SQUARE
 ) -> np.ndarray:
-    """``E v^2 sum_{i > k} p_i``: the first k features are perfect, and all others give 0.
+    """``<v^2> sum_{i > k} p_i``: the first k features are perfect, and all others give 0.
 
     It is the loss of a model without superposition, whose k is its width. The bias of a feature
-    that is given back as 0 could still save ``(E v)^2 p_i^2``, which is second order in p.
+    that is given back as 0 could still save ``<v>^2 p_i^2``, which is second order in p.
 
     Args:
         density: p_i in [0, 1], features in the order in which they are learned.
         n_learned: k, from 0 to n; several at once are allowed.
-        mean_square: ``E v^2`` of a feature that is on, not negative.
+        mean_square: ``<v^2>``, the mean square of a feature that is on, not negative.
 
     Raises:
         ValueError: If an argument is out of range.

@@ -1,6 +1,6 @@
 """One layer on real text: what heads copy, where they look, and which skip-trigrams they hold.
 
-trigrams     One layer is a table of skip-trigrams: a source, who looks back at it, what it raises.
+trigrams     Heads of one layer hold skip-trigrams: a source, who looks back at it, what it raises.
              Table 1 of S0 ("Some Structures in Transformer Architectures") for every head of the
              first seed. The entries are the largest by a stated rule.
 eigenvalues  Training turns OV eigenvalues towards the positive side: heads learn to copy. All heads

@@ -1,7 +1,8 @@
 """The pentagon network: one feature at magnitude one is recovered exactly, everything else is not.
 
-pipeline   One feature passes through two neurons unchanged; two features come out as a third. This
-           is refuted if the first row's output is not its input, or the second row's is.
+pipeline   One feature passes through two neurons unchanged; two that are not neighbours come out
+           as a third. This is refuted if the first row's output is not its input, or the second
+           row's is.
 response   Only magnitude one is kept: weak features are erased; strong ones clip a hidden neuron
            and make neighbouring features appear. This is refuted if a solid curve meets the dotted
            line anywhere but at 0 and 1.

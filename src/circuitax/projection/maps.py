@@ -100,7 +100,7 @@ def gain(spec: MapSpec) -> float:
 
     1 for maps with entries of variance 1/m and for Hadamard; 1 + ε for the proof's map; of Flax's
     initialisers m/n (lecun, orthogonal), 2m/n (he), 2m/(n + m) (glorot). So a freshly initialised
-    layer keeps distances only up to a known constant, which S0 section 7 does not mention.
+    layer keeps distances only up to a known constant, which S0 section 7 does not mention (E43).
     """
     n, m = spec.dim_in, spec.dim_out
     factors = {

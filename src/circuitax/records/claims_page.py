@@ -27,8 +27,8 @@ what was measured lies inside what it allows, **fails** when the whole interval 
 **undecided** in between, or when it has fewer replicates than planned. It is **absent** when its
 precondition is not met, and **not run** when what would settle it is not at hand. What is allowed,
 n and the selection rule were committed before the run that is judged, but where a row or the table
-of [changes](#changes-of-claims) says otherwise. n counts independent units. E1 to E39 are rows of
-the [errata](../docs/errata.md); F1, O1, T1, S0.1 and so on are rows of the
+of [changes](#changes-of-claims) says otherwise. n counts independent units. E1, E2 and so on are
+rows of the [errata](../docs/errata.md); F1, O1, T1, S0.1 and so on are rows of the
 [acceptance tables](../docs/acceptance.md).
 
 {headline}

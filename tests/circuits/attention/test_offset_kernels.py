@@ -10,7 +10,7 @@ from circuitax.circuits.attention.offset_kernels import measured_kernel, score_k
 from circuitax.circuits.weights.rotary import offset_scores
 from circuitax.models.pretrained import load_pretrained
 
-LLAMA = Path(__file__).parents[1] / "fixtures" / "families" / "llama"
+LLAMA = Path(__file__).parents[2] / "fixtures" / "families" / "llama"
 
 
 def test_measured_kernels_are_loops_over_positions(x64: None, rng: np.random.Generator) -> None:

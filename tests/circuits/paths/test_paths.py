@@ -31,6 +31,13 @@ def test_the_framework_papers_two_layer_model():
     assert paths.n_paths(2, 12) == 169
 
 
+def test_E42_one_layer_has_no_virtual_heads():
+    """S4 speaks of virtual heads "for our 1/2 layer examples": they are paths of two layers."""
+    assert paths.n_paths(1, 12, order=2) == 0
+    assert {len(path) for path in paths.all_paths(1, 12)} == {0, 1}
+    assert max(len(path) for path in paths.all_paths(2, 3)) == 2
+
+
 def test_index_is_the_place_in_the_enumeration():
     for i, path in enumerate(paths.all_paths(3, 2)):
         assert paths.path_index(path, 2) == i

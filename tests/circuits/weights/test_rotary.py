@@ -11,7 +11,7 @@ from circuitax.circuits.weights import rotary
 from circuitax.kernel.run import run
 from circuitax.models.pretrained import load_pretrained
 
-HERE = Path(__file__).parents[1] / "fixtures" / "families"
+HERE = Path(__file__).parents[2] / "fixtures" / "families"
 NAMES = ["gpt_neox", "llama", "llama_biased", "qwen2"]
 
 

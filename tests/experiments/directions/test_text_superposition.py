@@ -35,7 +35,7 @@ from experiments.directions.text_superposition.stream_vectors import (
 )
 from experiments.directions.text_superposition.weights import directions, own_tokenizer
 
-ACCEPTED = Path(__file__).parents[2] / "results" / "text_superposition" / "accepted"
+ACCEPTED = Path(__file__).parents[3] / "results" / "text_superposition" / "accepted"
 
 
 def test_a_spec_refuses() -> None:

@@ -97,7 +97,7 @@ def test_circles_and_clusters_are_found_in_directions() -> None:
 
 
 def accepted(name: str) -> Record:
-    return Record.load(Path(__file__).parents[2] / "results" / name / "accepted")
+    return Record.load(Path(__file__).parents[3] / "results" / name / "accepted")
 
 
 def test_loss_is_drawn_over_width_beside_the_ignored_tail() -> None:

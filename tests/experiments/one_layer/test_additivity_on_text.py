@@ -33,7 +33,7 @@ SPEC = TransformerSpec(
 )
 TASK = AdditiveTask(optim=OptimSpec(learning_rate=0.05, steps=40), batch=8, seeds=2, chunk=20)
 KEY = jax.random.key(5)
-ACCEPTED = Path(__file__).parents[2] / "results" / "one_layer_circuits" / "accepted"
+ACCEPTED = Path(__file__).parents[3] / "results" / "one_layer_circuits" / "accepted"
 
 
 def summed_loss(model: Model, texts: np.ndarray) -> float:

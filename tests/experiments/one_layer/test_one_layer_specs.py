@@ -19,7 +19,7 @@ from experiments.one_layer.one_layer_circuits.additive import AdditiveTask
 from experiments.one_layer.one_layer_circuits.measures import measure
 from experiments.one_layer.one_layer_circuits.unless import UnlessTask
 
-RESULTS = Path(__file__).parents[2] / "results"
+RESULTS = Path(__file__).parents[3] / "results"
 
 
 @pytest.mark.parametrize(

@@ -141,7 +141,7 @@ def test_shares_of_fresh_texts_have_an_interval_and_given_texts_none() -> None:
     # Counts are whole: p is that of 4,961.1 texts.
     assert found.low == pytest.approx((middle - half) / (1 + z**2 / n), abs=5e-5)
     assert found.high == pytest.approx((middle + half) / (1 + z**2 / n), abs=5e-5)
-    accepted = Path(__file__).parents[2] / "results" / "foreign_models" / "accepted"
+    accepted = Path(__file__).parents[3] / "results" / "foreign_models" / "accepted"
     measured = measure(Record.load(accepted)).estimates
     for name in ("palindrome-accuracy", "unique-accuracy", "sign-accuracy", "palindrome-sighted"):
         assert measured[name].low < measured[name].value and measured[name].n in (

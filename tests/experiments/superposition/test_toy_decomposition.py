@@ -10,7 +10,7 @@ from circuitax.records.record import Record
 from experiments.superposition.toy_decomposition import figure, measures
 from experiments.superposition.toy_decomposition.experiment import Spec, Target
 
-ACCEPTED = Path(__file__).parents[2] / "results" / "toy_decomposition" / "accepted"
+ACCEPTED = Path(__file__).parents[3] / "results" / "toy_decomposition" / "accepted"
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from experiments.superposition.toy_phase import experiment as toy_phase
 from experiments.superposition.toy_phase import measures as toy_phase_measures
 from experiments.superposition.toy_phase.claims import TABLE
 
-INTRO = Path(__file__).parents[2] / "results" / "toy_intro" / "accepted"
+INTRO = Path(__file__).parents[3] / "results" / "toy_intro" / "accepted"
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from experiments.superposition.toy_privileged import figure as privileged_figure
 from experiments.superposition.toy_privileged import measures as privileged_measures
 from experiments.superposition.toy_sae import experiment as toy_sae
 
-RESULTS = Path(__file__).parents[2] / "results"
+RESULTS = Path(__file__).parents[3] / "results"
 
 
 def accepted(name: str) -> Record:

@@ -20,7 +20,7 @@ from experiments.superposition.toy_perturbed import experiment as toy_perturbed
 from experiments.superposition.toy_perturbed import figure as toy_perturbed_figure
 from experiments.superposition.toy_perturbed import measures as toy_perturbed_measures
 
-RESULTS = Path(__file__).parents[2] / "results"
+RESULTS = Path(__file__).parents[3] / "results"
 
 
 def accepted(name: str) -> Record:

@@ -49,12 +49,19 @@ def test_series_agrees_with_enumeration(x64, rng, name):
     assert abs(float(loss.value) - exact) <= float(loss.error) + 1e-12
 
 
-def test_error_estimate_bounds_the_error_at_few_terms(x64, rng):
-    model = random_model(rng)
+@pytest.mark.parametrize("name", ["random", "pentagon"])
+def test_error_estimate_bounds_the_error_and_is_far_too_large(x64, rng, name):
+    angle = 2 * np.pi * np.arange(5) / 5
+    regular = 1.135 * np.stack([np.cos(angle), np.sin(angle)])
+    pentagon = regular, np.full(5, -0.246), np.full(5, 0.05), np.ones(5)
+    model = pentagon if name == "pentagon" else random_model(rng)
     exact = enumerated_loss(*model)
     for n_terms in (8, 32):
         loss = LOSS(*as_arguments(*model), n_terms=n_terms)
-        assert 1e-12 < abs(float(loss.value) - exact) <= float(loss.error) < 1e-3
+        error = abs(float(loss.value) - exact)
+        assert 1e-12 < error <= float(loss.error) < 1e-3
+    assert error < 1e-6, "of 32 terms"
+    assert 10 < float(loss.error) / error < 5000
 
 
 def test_two_features_need_no_series(x64, rng):

@@ -2,7 +2,8 @@
 
 ``N_l(s) = Σ_q y_q(s) y_q(s)ᵀ`` over the paths q that end at position s and use at least one head,
 all in layers below l. For a direction w, ``wᵀ N_l(s) w`` is then the sum of squares of everything
-that can follow. Products of norms would bound it far more loosely.
+that can precede, which is what the search, going backwards, has still to choose. Products of norms
+would bound it far more loosely.
 """
 
 from collections.abc import Callable

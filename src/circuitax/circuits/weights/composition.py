@@ -59,10 +59,11 @@ def composition(
 ) -> Composition:
     """Q-, K- and V-composition of every head with every later one, with nulls and maxima.
 
-    With Grams ``P = W_OVᵀ W_OV`` and ``Q = R Rᵀ`` of trace 1, ``score² = tr(P Q)``. Under a Haar
-    rotation between them its mean is 1/d and its variance ``2 f(P) f(Q) / ((d - 1)(d + 2))``,
-    ``f(M) = tr M² - 1/d``. All pairs are one product of Gram entries, taken tile by tile, upper
-    halves only: ``N² d²`` operations at most, instead of ``N² d_head² d``.
+    With Grams ``P = W_OVᵀ W_OV`` of what is written and ``G = R Rᵀ`` of what is read, at trace 1,
+    ``score² = tr(P G)``. Under a Haar rotation between them the square has the mean 1/d and the
+    variance ``2 f(P) f(G) / ((d - 1)(d + 2))``, ``f(M) = tr M² - 1/d``. All pairs are one product
+    of Gram entries, taken tile by tile, upper halves only: ``N² d²`` operations at most, instead of
+    ``N² d_head² d``.
 
     Args:
         model: One model, not an ensemble; fold norms first (`folding.fold_norms`). Maps may have

@@ -28,7 +28,7 @@ TOGETHER = 2**21
 
 
 class ExpectedLoss(NamedTuple):
-    """An expected loss, and an estimate of its truncation error that is usually too large."""
+    """An expected loss, and an estimate of its truncation error that is far too large."""
 
     value: Float[Array, "*batch"]
     error: Float[Array, "*batch"]
@@ -58,7 +58,8 @@ def expected_loss(
 
     Returns:
         The value, and as error the sum of the magnitudes of the last half of the terms: an upper
-        bound of the tail when terms fall at least like ``k^-2``, usually ten times too large.
+        bound of the tail when terms fall at least like ``k^-2``, ten to some thousand times too
+        large from 16 terms on.
 
     Raises:
         ValueError: If ``n_terms`` is too small, a density is outside [0, 1], an importance is

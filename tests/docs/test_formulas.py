@@ -1,0 +1,583 @@
+"""Every displayed formula of the methods pages, against the function that it describes.
+
+A formula is what a page displays, indented by four spaces. Each has one row here, at one random
+input: what the library computes, and the formula written out in NumPy.
+"""
+
+import functools
+import itertools
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.typing import ArrayLike
+from scipy import integrate, special
+
+import circuitax as cx
+from circuitax.circuits.attention.detectors import detect, prefix_mask, previous_mask
+from circuitax.circuits.ledger.path_bounds import head_path_bounds
+from circuitax.circuits.ledger.second_moments import host_model, position_path_moments
+from circuitax.circuits.paths.frozen import frozen_model
+from circuitax.circuits.paths.order_terms import order_streams
+from circuitax.circuits.weights.heads import token_ov, token_qk
+from circuitax.kernel.chain import materialise
+from circuitax.kernel.interventions import ablate_heads
+from circuitax.kernel.norm import Norm
+from circuitax.kernel.weights import HeadStack
+from circuitax.models.subcomponents import Subcomponents
+from circuitax.projection import laws, overlaps, packing_bounds, tails
+from circuitax.superposition import (
+    absolute,
+    adversarial,
+    decomposition,
+    dictionary,
+    frequencies,
+    geometry,
+    many_features,
+    memorization,
+    neuron_classes,
+    pair_loss,
+    tegum,
+)
+from experiments.directions.toy_scaling.decay import signed_decay
+
+Both = tuple[ArrayLike, ArrayLike]
+FOLDER = Path(__file__).parents[2] / "docs/methods"
+FORMULAS: dict[tuple[str, str], Callable[[np.random.Generator], Both]] = {}
+TOKENS = [3, 1, 4, 1, 5, 3]
+
+
+def formula(
+    page: str, text: str
+) -> Callable[[Callable[[np.random.Generator], Both]], Callable[[np.random.Generator], Both]]:
+    """Register a row: the page, what it displays, and both sides of it."""
+
+    def row(both: Callable[[np.random.Generator], Both]) -> Callable[[np.random.Generator], Both]:
+        assert (page, text) not in FORMULAS
+        FORMULAS[page, text] = both
+        return both
+
+    return row
+
+
+def displayed() -> list[tuple[str, str]]:
+    """What the pages display, code of their examples left out."""
+    found = []
+    for path in sorted(FOLDER.glob("*.md")):
+        text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.M | re.S)
+        found += [(path.stem, line) for line in re.findall(r"^ {4,}(\S.*)$", text, flags=re.M)]
+    return found
+
+
+def numbered() -> list[str]:
+    """Names of the rows: the page and a number."""
+    pages = [page for page, _ in displayed()]
+    return [f"{page}-{pages[:i].count(page)}" for i, page in enumerate(pages)]
+
+
+def test_every_displayed_formula_has_a_row_and_every_page_a_formula() -> None:
+    assert sorted(displayed()) == sorted(FORMULAS)
+    assert {page for page, _ in FORMULAS} == {p.stem for p in FOLDER.glob("*.md")} - {"README"}
+
+
+@pytest.mark.parametrize("row", displayed(), ids=numbered())
+def test_a_formula_is_what_its_function_computes(
+    row: tuple[str, str], x64: None, rng: np.random.Generator
+) -> None:
+    ours, written = FORMULAS[row](rng)
+    ours, written = np.asarray(ours), np.asarray(written)
+    assert ours.shape == written.shape and np.abs(written).max() > 1e-3
+    assert np.isfinite(written).all()
+    np.testing.assert_allclose(ours, written, rtol=1e-9, atol=1e-12)
+
+
+def at_most(small: ArrayLike, large: ArrayLike) -> Both:
+    """The two sides of a bound; equal where the bound holds."""
+    return small, np.minimum(small, large)
+
+
+def model_of(rng: np.random.Generator, **options: Any) -> cx.Model:
+    """Two layers of two heads with random weights."""
+    shapes = {"W_Q": (6, 3), "W_K": (6, 3), "W_V": (6, 3), "W_O": (3, 6)}
+    heads = {name: rng.normal(size=(2, 2, *shape)) / 2 for name, shape in shapes.items()}
+    W_E, W_U = rng.normal(size=(7, 6)), rng.normal(size=(6, 7))
+    return cx.Model.of(W_E=W_E, W_U=W_U, attention=HeadStack(**heads), **options)
+
+
+def maps_of(model: cx.Model, layer: int, head: int) -> tuple[np.ndarray, np.ndarray]:
+    """``W_QK`` without the score scale, and ``W_OV``, of one head."""
+    W_Q, W_K, W_V, W_O = (np.asarray(w)[layer, head] for w in model.blocks.attention[:4])
+    return W_Q @ W_K.T, W_V @ W_O
+
+
+def cosine(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Of each row of one with each row of the other."""
+    unit = [x / np.linalg.norm(x, axis=-1, keepdims=True) for x in (a, b)]
+    return unit[0] @ unit[1].T
+
+
+# Composition: K from head 0.0 to head 1.1.
+
+
+@functools.cache
+def pair() -> tuple[Any, ...]:
+    """Scores of a model, and of one pair what is written, what reads it, P and G."""
+    model = model_of(np.random.default_rng(5))
+    W, R = maps_of(model, 0, 0)[1], maps_of(model, 1, 1)[0].T
+    P, G = W.T @ W, R @ R.T
+    return cx.composition(model), W, R, P / np.trace(P), G / np.trace(G)
+
+
+PAIR = (1, 0, 0, 1, 1)
+
+
+@formula("composition", "score = ‖W_OV R‖ / (‖W_OV‖ ‖R‖)")
+def _(rng: np.random.Generator) -> Both:
+    found, W, R, _, _ = pair()
+    norm = np.linalg.norm
+    return found.score[PAIR], norm(W @ R) / (norm(W) * norm(R))
+
+
+@formula("composition", "score² = tr(P G)")
+def _(rng: np.random.Generator) -> Both:
+    found, _, _, P, G = pair()
+    return found.score[PAIR] ** 2, np.trace(P @ G)
+
+
+@formula("composition", "null_std = √(2 f(P) f(G) / ((d − 1) (d + 2)))")
+def _(rng: np.random.Generator) -> Both:
+    found, _, _, P, G = pair()
+    d = len(P)
+    f = [np.trace(M @ M) - 1 / d for M in (P, G)]
+    return found.null_std[PAIR], np.sqrt(2 * f[0] * f[1] / ((d - 1) * (d + 2)))
+
+
+@formula("composition", "z = (score² − 1/d) / null_std")
+def _(rng: np.random.Generator) -> Both:
+    found, _, _, P, _ = pair()
+    return found.z[PAIR], (found.score[PAIR] ** 2 - 1 / len(P)) / found.null_std[PAIR]
+
+
+@formula("composition", "maximum = √(Σ_i a_i² b_i²) / (‖W_OV‖ ‖R‖)")
+def _(rng: np.random.Generator) -> Both:
+    found, W, R, _, _ = pair()
+    a, b = (np.linalg.svd(M, compute_uv=False) for M in (W, R))
+    return found.maximum[PAIR], np.sqrt(np.sum(a**2 * b**2) / (np.sum(a**2) * np.sum(b**2)))
+
+
+@formula("dictionaries", "mean max cosine = (1/n) Σ_i max_c cos(d_i, D_c)")
+def _(rng: np.random.Generator) -> Both:
+    d, D = rng.normal(size=(5, 4)), rng.normal(size=(3, 4))
+    return dictionary.mean_max_cosine(jnp.asarray(d), jnp.asarray(D)), cosine(d, D).max(
+        axis=1
+    ).mean()
+
+
+@formula(
+    "dictionaries",
+    "hedging = (1/width) Σ_c max_{i ≠ o} (cos(D_c, d_i) − cos(D_c, d_o) cos(d_o, d_i))",
+)
+def _(rng: np.random.Generator) -> Both:
+    d, D = rng.normal(size=(5, 4)), rng.normal(size=(3, 4))
+    found, between = cosine(D, d), cosine(d, d)
+    total = 0.0
+    for row in found:
+        o = int(row.argmax())
+        total += max(row[i] - row[o] * between[o, i] for i in range(5) if i != o)
+    return dictionary.hedging(jnp.asarray(d), jnp.asarray(D)), total / 3
+
+
+@formula("directions", "mean_{i ≠ j} ⟨u_i, u_j⟩² = (‖Uᵀ U‖² − N) / (N (N − 1))")
+def _(rng: np.random.Generator) -> Both:
+    rows = rng.normal(size=(6, 4))
+    U = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    right = (np.sum((U.T @ U) ** 2) - 6) / 30
+    left = np.mean([(U[i] @ U[j]) ** 2 for i, j in itertools.permutations(range(6), 2)])
+    return np.array([overlaps.mean_overlaps(jnp.asarray(rows)).mean_square, left]), [right, right]
+
+
+def welch(rng: np.random.Generator) -> Both:
+    """The bound, and that random directions keep it."""
+    n, d = 9, 4
+    square = (n - d) / (d * (n - 1))
+    mean = overlaps.mean_overlaps(jnp.asarray(rng.normal(size=(n, d)))).mean_square
+    return np.array([packing_bounds.welch_bound(n, d) ** 2, square]), [square, min(square, mean)]
+
+
+formula("directions", "welch² = (N − d) / (d (N − 1))")(welch)
+formula("scaling", "welch² = (n − m) / (m (n − 1))")(welch)
+
+
+@formula("directions", "P(|⟨u, v⟩| > ε) = I_{1 − ε²}((d − 1)/2, 1/2)")
+def _(rng: np.random.Generator) -> Both:
+    d, eps = 5, rng.uniform(0.2, 0.6)
+
+    def density(c: float) -> float:  # of a cosine: that of a band of the sphere
+        return float((1 - c**2) ** ((d - 3) / 2))
+
+    above, whole = (integrate.quad(density, low, 1)[0] for low in (eps, 0))
+    return np.array([laws.overlap_tail(d, eps)] * 2), [
+        special.betainc((d - 1) / 2, 1 / 2, 1 - eps**2),
+        above / whole,
+    ]
+
+
+def share_of_a_dimension(W: np.ndarray) -> list[float]:
+    """D_i of features in columns, one by one."""
+    norm = np.linalg.norm(W, axis=0)
+    return [norm[i] ** 2 / np.sum((W[:, i] / norm[i] @ W) ** 2) for i in range(W.shape[1])]
+
+
+@formula("directions", "D_i = |w_i|² / Σ_j (ŵ_i · w_j)²")
+def _(rng: np.random.Generator) -> Both:
+    rows = rng.normal(size=(6, 4))
+    return many_features.dimensionality_of_rows(jnp.asarray(rows)), share_of_a_dimension(rows.T)
+
+
+@formula("polytopes", "D_i = |W_i|² / Σ_j (Ŵ_i · W_j)²")
+def _(rng: np.random.Generator) -> Both:
+    W = rng.normal(size=(3, 6))
+    return cx.dimensionality(jnp.asarray(W)), share_of_a_dimension(W)
+
+
+@formula("polytopes", "D* = m / ‖W‖²")
+def _(rng: np.random.Generator) -> Both:
+    W = rng.normal(size=(3, 6))
+    return geometry.dimensions_per_feature(jnp.asarray(W)), 3 / sum(w**2 for w in W.ravel())
+
+
+@formula("polytopes", "gain = (k (p/3 − p²/4) − L_polytope) / r")
+def _(rng: np.random.Generator) -> Both:
+    p, place = rng.uniform(0.05, 0.3), list(tegum.TEGUM_FACTORS).index("digon")
+    found = tegum.tegum_gains(jnp.array([p]))
+    k, r = tegum.TEGUM_FACTORS["digon"]
+    norm, bias = float(found.norm[place, 0]), float(found.bias[place, 0])
+    loss = 2 * one_output(p, norm**2, -(norm**2), bias)
+    return found.gain[place, 0], (k * (p / 3 - p**2 / 4) - loss) / r
+
+
+def one_output(p: float, a: float, k: float, b: float) -> float:
+    """``E (x − relu(a x + k y + b))²``, x and y on with probability p and then uniform on [0, 1].
+
+    Each of the four cases is a polynomial between kinks, integrated along x for Gauss points of y.
+    """
+    node, weight = np.polynomial.legendre.leggauss(12)
+
+    def pieces(kinks: list[float]) -> tuple[np.ndarray, np.ndarray]:
+        ends = np.unique(np.clip([0, *kinks, 1], 0, 1))
+        x = [(low + high) / 2 + (high - low) / 2 * node for low, high in itertools.pairwise(ends)]
+        w = [(high - low) / 2 * weight for low, high in itertools.pairwise(ends)]
+        return np.concatenate(x), np.concatenate(w)
+
+    def given(y: float) -> float:
+        alone = max(k * y + b, 0) ** 2
+        x, w = pieces([-(k * y + b) / a])
+        return (1 - p) * alone + p * float(w @ (x - np.maximum(a * x + k * y + b, 0)) ** 2)
+
+    y, w = pieces([-b / k, -(a + b) / k])
+    return (1 - p) * given(0) + p * float(w @ [given(value) for value in y])
+
+
+@formula("phase-proof", "F(a, k, b) = p/3 − 2 E[x relu(z)] + E[relu(z)²]")
+def _(rng: np.random.Generator) -> Both:
+    p, a, k, b = rng.uniform(0.1, 0.9), rng.uniform(0.5, 1.5), -rng.uniform(0.3, 1), 0.2
+    return pair_loss.pair_error(p, a, k, b), one_output(p, a, k, b)
+
+
+@formula("phase-proof", "loss = F(a, k, b₁) + r F(c, k, b₂)")
+def _(rng: np.random.Generator) -> Both:
+    p, r, b, w = 0.3, rng.uniform(0.2, 3), rng.normal(size=2) / 4, np.array([1.1, -0.7])
+    model = cx.TiedWeights(jnp.asarray(w[None]), jnp.asarray(b))
+    loss = cx.expected_loss(model, jnp.full(2, p), jnp.array([1, r]), n_terms=0).value
+    a, k, c = w[0] ** 2, w[0] * w[1], w[1] ** 2
+    return loss, one_output(p, a, k, b[0]) + r * one_output(p, c, k, b[1])
+
+
+@formula("exact-loss", "L = Σ_i I_i E (x_i − relu(Σ_j G_ij x_j + b_i))²")
+def _(rng: np.random.Generator) -> Both:
+    W, b, importance = rng.normal(size=(1, 2)), rng.normal(size=2) / 4, rng.uniform(0.5, 2, 2)
+    model = cx.TiedWeights(jnp.asarray(W), jnp.asarray(b))
+    loss = cx.expected_loss(model, jnp.full(2, 0.4), jnp.asarray(importance), n_terms=0).value
+    G = W.T @ W
+    own, other = np.diag(G), G[0, 1]
+    return loss, sum(importance[i] * one_output(0.4, own[i], other, b[i]) for i in (0, 1))
+
+
+@formula("distortion", "distortion(x, y) = ‖f(x) − f(y)‖² / ‖x − y‖² − 1")
+def _(rng: np.random.Generator) -> Both:
+    x, P = rng.normal(size=(5, 8)), rng.normal(size=(8, 3))
+    found = cx.all_pairs(jnp.asarray(x), jnp.asarray(x @ P), jnp.array([[-0.3, 0.3]]))
+    every = [
+        np.sum(((a - b) @ P) ** 2) / np.sum((a - b) ** 2) - 1
+        for a, b in itertools.combinations(x, 2)
+    ]
+    return np.array([found.low, found.high]), [min(every), max(every)]
+
+
+@formula("distortion", "P(1 + distortion ≤ r) = γ(m/2, m r/2) / Γ(m/2)")
+def _(rng: np.random.Generator) -> Both:
+    m, r = 7, rng.uniform(0.6, 1.4)
+    lower = integrate.quad(lambda t: t ** (m / 2 - 1) * np.exp(-t), 0, m * r / 2)[0]
+    return laws.ratio_cdf(r, m), lower / special.gamma(m / 2)
+
+
+@formula("distortion", "m ≥ 2 ln N / (ε² (1/4 − ε/6))")
+def _(rng: np.random.Generator) -> Both:
+    n, eps = 100, rng.uniform(0.2, 0.6)
+    m = 2 * np.log(n) / (eps**2 * (1 / 4 - eps / 6))
+    failure = n * (n - 1) / 2 * tails.tail_bound(tails.Tail.cubic, m, eps)
+    assert 0.98 < failure < 1, "the union bound is met, and with a smaller m it would not be"
+    return tails.statement_constant(eps) * np.log(n) / eps**2, m
+
+
+@formula("distortion", "m ≥ 8 ln N / (ε² (1/4 − ε/12))")
+def _(rng: np.random.Generator) -> Both:
+    n, eps = 100, rng.uniform(0.2, 0.6)
+    m = 8 * np.log(n) / (eps**2 * (1 / 4 - eps / 12))
+    failure = n * (n - 1) / 2 * tails.tail_bound(tails.Tail.cubic, m, eps / 2)
+    assert 0.98 < failure < 1
+    return tails.proof_constant(eps) * np.log(n) / eps**2, m
+
+
+def patterns(rng: np.random.Generator) -> np.ndarray:
+    """One causal pattern over the positions of `TOKENS`."""
+    A = np.tril(rng.uniform(size=(6, 6)))
+    return A / A.sum(axis=1, keepdims=True)
+
+
+@formula("induction", "prefix matching = mean_t Σ_{s ≤ t : x_{s−1} = x_t} A_ts")
+def _(rng: np.random.Generator) -> Both:
+    A, x = patterns(rng), TOKENS
+    sums = []
+    for t in range(6):
+        after = [s for s in range(1, t + 1) if x[s - 1] == x[t]]
+        sums += [sum(A[t, s] for s in after)] if after else []
+    return detect(jnp.asarray(A), prefix_mask(jnp.array(x))).score, np.mean(sums)
+
+
+@formula("induction", "previous token = mean_{t ≥ 1} A_{t, t−1}")
+def _(rng: np.random.Generator) -> Both:
+    A = patterns(rng)
+    found = detect(jnp.asarray(A), previous_mask(jnp.array(TOKENS))).score
+    return found, np.mean([A[t, t - 1] for t in range(1, 6)])
+
+
+@formula("neurons", "purity_k = max_i W_ki² / Σ_i W_ki²")
+def _(rng: np.random.Generator) -> Both:
+    W = rng.normal(size=(3, 5))
+    return neuron_classes.purity(jnp.asarray(W)), [max(row**2) / sum(row**2) for row in W]
+
+
+@formula("neurons", "slope_kij = ReLU(±W_in[i, k]) W_out[k, j]")
+def _(rng: np.random.Generator) -> Both:
+    W_in, W_out = rng.normal(size=(3, 4)), rng.normal(size=(4, 3))
+    slope = [
+        [[[max(sign * W_in[i, k], 0) * W_out[k, j] for j in range(3)] for i in range(3)]]
+        for sign in (1, -1)
+        for k in range(4)
+    ]
+    found = absolute.gains(jnp.asarray(W_in), jnp.asarray(W_out))
+    return found, np.reshape(slope, (2, 4, 3, 3))
+
+
+@formula("neurons", "attack_i = ±ε (Wᵀ W)_i / |(Wᵀ W)_i|")
+def _(rng: np.random.Generator) -> Both:
+    W, x, eps = rng.normal(size=(2, 4)), rng.uniform(size=(1, 4)), 0.3
+    G = W.T @ W
+    attacks = [sign * eps * row / np.linalg.norm(row) for sign in (1, -1) for row in G]
+    errors = [np.sum((np.maximum((x[0] + a) @ G, 0) - x[0]) ** 2) for a in attacks]
+    model = cx.TiedWeights(jnp.asarray(W), jnp.zeros(4))
+    return adversarial.analytic_errors(model, jnp.asarray(x), jnp.ones(4), eps)[:, 0], errors
+
+
+@formula("neurons", "bound = (√error + ε √(max_i I_i) |Wᵀ W|₂)²")
+def _(rng: np.random.Generator) -> Both:
+    W, eps, importance = rng.normal(size=(2, 4)), 0.3, np.array([4, 1, 2, 0.5])
+    error = rng.uniform(size=3)
+    stretch = np.sqrt(importance.max()) * np.linalg.norm(W.T @ W, ord=2)
+    model = cx.TiedWeights(jnp.asarray(W), jnp.zeros(4))
+    bound = adversarial.attack_bound(model, jnp.asarray(error), jnp.asarray(importance), eps)
+    return bound, (np.sqrt(error) + eps * stretch) ** 2
+
+
+def test_the_bound_on_attacks_needs_the_greatest_importance(x64: None) -> None:
+    """A model without superposition, I = (4, 1): the attack on feature 0 loses I_0 ε², and the
+    bound is tight; without the importance it would be ε², and false."""
+    plain, importance, eps = cx.TiedWeights(jnp.eye(2), jnp.zeros(2)), jnp.array([4.0, 1.0]), 0.1
+    x = jnp.array([[0.5, 0.5]])
+    lost = adversarial.analytic_errors(plain, x, importance, eps)[:2, 0]
+    np.testing.assert_allclose(lost, [0.04, 0.01], rtol=1e-12)
+    bound = adversarial.attack_bound(plain, jnp.zeros(1), importance, eps)
+    np.testing.assert_allclose(bound, 0.04, rtol=1e-12)
+
+
+@formula("order-terms", "c_k ← c_k + Σ_h A^h c_{k−1} W_OV^h")
+def _(rng: np.random.Generator) -> Both:
+    model = model_of(rng)
+    run = cx.run(model, TOKENS)
+    streams = [np.asarray(model.W_E)[TOKENS], *np.zeros((2, 6, 6))]
+    for layer in range(2):
+        A = np.asarray(run.trace.patterns[layer])
+        W = [maps_of(model, layer, head)[1] for head in range(2)]
+        before = [c.copy() for c in streams]
+        for k in (1, 2):
+            streams[k] = before[k] + sum(A[h] @ before[k - 1] @ W[h] for h in range(2))
+    return order_streams(frozen_model(run)), streams
+
+
+@formula("parameter-decomposition", "W ≈ Σ_c V_cᵀ U_c")
+def _(rng: np.random.Generator) -> Both:
+    V, U = rng.normal(size=(4, 3)), rng.normal(size=(4, 2))
+    module = Subcomponents(4, 3, 2)
+    start = module.init(jax.random.key(0), method="matrix")["params"]
+    found = module.apply(
+        {"params": start | {"V": jnp.asarray(V), "U": jnp.asarray(U)}}, method="matrix"
+    )
+    return found, sum(np.outer(v, u) for v, u in zip(V, U, strict=True))
+
+
+@formula("parameter-decomposition", "row score_i = max_c cos(V_ci U_c, W_i)")
+def _(rng: np.random.Generator) -> Both:
+    W, V, U = rng.normal(size=(3, 2)), rng.normal(size=(4, 3)), rng.normal(size=(4, 2))
+    found = decomposition.row_match(jnp.asarray(W), jnp.asarray(V), jnp.asarray(U)).cosine
+    return found, [cosine(V[:, i : i + 1] * U, W[i : i + 1]).max() for i in range(3)]
+
+
+@formula("parameter-decomposition", "whole score_ic = (V_ci / |V_c|) cos(U_c, W_i)")
+def _(rng: np.random.Generator) -> Both:
+    W, V, U = rng.normal(size=(3, 2)), rng.normal(size=(4, 3)), rng.normal(size=(4, 2))
+    found = decomposition.rank_one_cosines(jnp.asarray(W), jnp.asarray(V), jnp.asarray(U))
+    score = np.empty((3, 4))
+    for i, c in np.ndindex(3, 4):
+        score[i, c] = V[c, i] / np.linalg.norm(V[c]) * cosine(U[c][None], W[i][None])[0, 0]
+        true, part = np.zeros((3, 2)), np.outer(V[c], U[c])
+        true[i] = W[i]
+        assert score[i, c] == pytest.approx(cosine(true.ravel()[None], part.ravel()[None])[0, 0])
+    return found, score
+
+
+@formula("patching", "y ← (1 − a) y + a r")
+def _(rng: np.random.Generator) -> Both:
+    model, a, r = model_of(rng), 0.3, rng.normal(size=(6, 6))
+    edit = ablate_heads(jnp.zeros((2, 2)).at[0, 1].set(a), jnp.zeros((2, 2, 6, 6)).at[0, 1].set(r))
+    x = np.asarray(model.W_E)[TOKENS]
+    A = np.asarray(cx.run(model, TOKENS).trace.patterns[0])
+    other, y = (A[h] @ x @ maps_of(model, 0, h)[1] for h in range(2))
+    edited = cx.run(model, TOKENS, interventions=edit).trace.streams[1]
+    return edited, x + other + (1 - a) * y + a * r
+
+
+@formula(
+    "path-expansion",
+    "logits = D Σ_paths (A^{h_k} … A^{h_1}) t (W_E W_OV^{h_1} … W_OV^{h_k} W_U) + b_U",
+)
+def _(rng: np.random.Generator) -> Both:
+    model = model_of(rng, norm=Norm.rmsnorm, b_U=rng.normal(size=7))
+    run = cx.run(model, TOKENS)
+    t, scales = np.eye(7)[TOKENS], run.trace.scales
+    D = np.diag(1 / np.asarray(scales.final))
+    total = np.tile(model.b_U, (6, 1))
+    for path in itertools.product((None, 0, 1), repeat=2):
+        moved, written = t, np.asarray(model.W_E)
+        for layer, head in enumerate(path):
+            if head is None:
+                continue
+            A = np.asarray(run.trace.patterns[layer, head]) / np.asarray(scales.attention[layer])
+            moved, written = A @ moved, written @ maps_of(model, layer, head)[1]
+        total += D @ moved @ written @ np.asarray(model.W_U)
+    paths = cx.expand(run)
+    return np.stack([run.logits, paths.terms.sum(axis=0) + paths.bias[None, :]]), np.stack(
+        [total, total]
+    )
+
+
+@formula("path-ledger", "value² ≤ (Σ_s |a_s|) Σ_s |a_s| wᵀ M_l(s) w")
+def _(rng: np.random.Generator) -> Both:
+    model = model_of(rng)
+    run = cx.run(model, TOKENS)
+    M = head_path_bounds(host_model(frozen_model(run)), 5).at_head
+    x, A = np.asarray(model.W_E)[TOKENS], np.asarray(run.trace.patterns)
+    values, bounds = [], []
+    for before, head in itertools.product(range(2), range(2)):
+        # The path of one head before, read by a head of layer 1 along u, from position 5.
+        u, a = rng.normal(size=3), A[1, head, 5]
+        W_V = np.asarray(model.blocks.attention.W_V)[1, head]
+        y = A[0, before] @ x @ maps_of(model, 0, before)[1]
+        values.append((a @ y @ W_V @ u) ** 2)
+        bounds.append(a.sum() * sum(a[s] * u @ M[2 + head, s] @ u for s in range(6)))
+    return at_most(values, bounds)
+
+
+@formula(
+    "path-ledger",
+    "G_{l+1}(s) = G_l(s) + Σ_h W_OV^hᵀ (Σ_{s'} (A^h_{ss'})² G_l(s')) W_OV^h",
+)
+def _(rng: np.random.Generator) -> Both:
+    model = model_of(rng)
+    run = cx.run(model, TOKENS)
+    x, A = np.asarray(model.W_E)[TOKENS], np.asarray(run.trace.patterns)
+    start = G = np.einsum("si,sj->sij", x, x)
+    for layer in range(2):
+        G = G + sum(
+            np.einsum("ia,st,tij,jb->sab", W, A[layer, h] ** 2, G, W)
+            for h, W in enumerate(maps_of(model, layer, h)[1] for h in range(2))
+        )
+    found = position_path_moments(host_model(frozen_model(run)), 5).at_end
+    return found, (G - start)[5]  # the direct path is kept apart
+
+
+@formula("scaling", "p_i = c i^−α / Σ_j j^−α")
+def _(rng: np.random.Generator) -> Both:
+    c, alpha = rng.uniform(0.5, 1), rng.uniform(0.5, 1.5)
+    total = sum(j**-alpha for j in range(1, 9))
+    return frequencies.power_law(8, alpha, c), [c * i**-alpha / total for i in range(1, 9)]
+
+
+@formula("scaling", "tail = (4/3) Σ_{i > m} p_i")
+def _(rng: np.random.Generator) -> Both:
+    p, m = rng.uniform(size=8) / 8, 3
+    square = integrate.quad(lambda v: v**2 / 2, 0, 2)[0]  # v is uniform on [0, 2]
+    return np.array([frequencies.unlearned_loss(p, m)] * 2), [
+        4 / 3 * sum(p[m:]),
+        square * sum(p[m:]),
+    ]
+
+
+@formula("scaling", "decay = W_i for γ ≥ 0, W_i (1/|W_i| − 1) for γ < 0")
+def _(rng: np.random.Generator) -> Both:
+    W = rng.normal(size=(2, 4))
+    found = [signed_decay(jnp.asarray(W), gamma) / gamma for gamma in (0.3, -0.3)]
+    return np.stack(found), np.stack([W, W / np.linalg.norm(W, axis=0) - W])
+
+
+@formula("scaling", "l = 1 / (√2 sin(π/T))")
+def _(rng: np.random.Generator) -> Both:
+    T = int(rng.integers(5, 12))
+    least = 1 / (np.sqrt(2) * np.sin(np.pi / T))
+    x = np.diag(np.ones(T))
+    lost = [
+        memorization.reconstruction_loss(*memorization.tgon_weights(x, factor * least), x)
+        for factor in (1.0, 0.99)
+    ]
+    assert lost[0] < 1e-20 < 1e-4 < lost[1], "the least norm without error"
+    return memorization.tgon_norm(T), least
+
+
+@formula("token-tables", "score[u, s] = (W_E W_QK W_Eᵀ)[u, s] − mean_s (W_E W_QK W_Eᵀ)[u, s]")
+def _(rng: np.random.Generator) -> Both:
+    model = model_of(rng, score_scale=1.0)
+    W_E = np.asarray(model.W_E)
+    table = W_E @ maps_of(model, 1, 0)[0] @ W_E.T
+    return materialise(token_qk(model))[1, 0], table - table.mean(axis=1, keepdims=True)
+
+
+@formula("token-tables", "raise[s, v] = (W_E W_OV W_U)[s, v] − mean_v (W_E W_OV W_U)[s, v]")
+def _(rng: np.random.Generator) -> Both:
+    model = model_of(rng)
+    table = np.asarray(model.W_E) @ maps_of(model, 1, 0)[1] @ np.asarray(model.W_U)
+    return materialise(token_ov(model))[1, 0], table - table.mean(axis=1, keepdims=True)
