@@ -2,7 +2,6 @@
 
 import jax
 import jax.numpy as jnp
-from circuitax.kernel.losses import token_losses
 from jaxtyping import Array, Float
 
 from circuitax.circuits.attention.detectors import detect, previous_mask

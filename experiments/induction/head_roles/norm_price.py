@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from circuitax.kernel.losses import token_losses
 from jaxtyping import Array, Float, Int
 
 from circuitax.kernel.forward import forward

@@ -14,7 +14,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from circuitax.kernel.losses import token_losses
 from jaxtyping import Array
 
 from circuitax.circuits.attention.copying import copying_test

@@ -2,12 +2,12 @@
 
 import jax
 import jax.numpy as jnp
-from circuitax.kernel.losses import token_losses
 from jaxtyping import Array, Float, Int
 
 from circuitax.circuits.interventions.patching import ablate, each_component
 from circuitax.circuits.losses.term_losses import term_losses
 from circuitax.circuits.weights.heads import position_blocks, positional_share
+from circuitax.kernel.losses import token_losses
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run
 

@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from circuitax.kernel.losses import token_losses
 from jaxtyping import Array
 
 from circuitax.circuits.attention.induction_scores import induction_scores

@@ -2,7 +2,6 @@
 
 import jax
 import jax.numpy as jnp
-from circuitax.kernel.losses import token_losses
 from jaxtyping import Array, Int
 
 from circuitax.circuits.attention.induction_scores import induction_scores
@@ -10,6 +9,7 @@ from circuitax.circuits.attention.repeats import shares_at_repeats, sums_at_repe
 from circuitax.circuits.interventions.identities import ablation_error
 from circuitax.circuits.interventions.patching import ablate, each_component
 from circuitax.circuits.losses.term_losses import score_losses, term_losses
+from circuitax.kernel.losses import token_losses
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run
 

@@ -5,7 +5,6 @@ from itertools import islice
 import jax
 import jax.numpy as jnp
 import numpy as np
-from circuitax.kernel.losses import token_losses
 from jaxtyping import Array, Float
 
 from circuitax.circuits.ledger.ledger import ledger

@@ -14,7 +14,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from circuitax.kernel.losses import token_losses
 from jaxtyping import Array, Bool, Float, Int
 
 from circuitax.circuits.attention.detectors import detect

@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from circuitax.kernel.losses import token_losses
 
 from circuitax.circuits.interventions import patching, path_patching
 from circuitax.circuits.paths.paths import components, expansion, frozen, paths

@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from circuitax.kernel.losses import token_losses
 
 from circuitax.circuits.losses import importance
 from circuitax.circuits.paths.paths import frozen, order_terms
+from circuitax.kernel.losses import token_losses
 from circuitax.kernel.norm import Norm
 
 

@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from circuitax.kernel.losses import token_losses
 
 from circuitax.circuits.losses import score_importance
+from circuitax.kernel.losses import token_losses
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 

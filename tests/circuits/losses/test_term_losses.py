@@ -4,10 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from circuitax.kernel.losses import token_losses
 
 from circuitax.circuits.losses import score_importance, term_losses
 from circuitax.circuits.paths.paths import expansion, paths
+from circuitax.kernel.losses import token_losses
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.run import run as run_model

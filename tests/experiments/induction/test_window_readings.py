@@ -4,11 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from circuitax.kernel.losses import token_losses
 
 from circuitax.circuits.interventions.patching import ablate_each
 from circuitax.circuits.losses.term_losses import term_losses
 from circuitax.circuits.weights.heads import position_blocks, positional_share
+from circuitax.kernel.losses import token_losses
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.run import run as run_model
 from experiments.induction.shared.window_readings import order_losses, window_readings

@@ -4,7 +4,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from circuitax.kernel.losses import token_losses
 from jaxtyping import Array, Float
 
 from circuitax.circuits.attention.detectors import detect, prefix_mask, previous_mask

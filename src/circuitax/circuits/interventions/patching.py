@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from circuitax.kernel.losses import token_losses
 from jaxtyping import Array, Float, Int
 
 from circuitax.circuits.paths.components import Components, components_of

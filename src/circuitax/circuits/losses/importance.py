@@ -9,10 +9,10 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
-from circuitax.kernel.losses import token_losses
 from jaxtyping import Array, Bool, Float
 
 from circuitax.circuits.paths.read_out import logits_of, read_out_of
+from circuitax.kernel.losses import token_losses
 from circuitax.kernel.run import Run
 
 

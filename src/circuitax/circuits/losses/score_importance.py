@@ -7,7 +7,6 @@ applies the softmax to them again.
 
 import jax
 import jax.numpy as jnp
-from circuitax.kernel.losses import token_losses
 from jaxtyping import Array, Bool, Float
 
 from circuitax.circuits.attention.score_terms import score_sources, score_terms
