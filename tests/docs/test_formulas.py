@@ -31,19 +31,16 @@ from circuitax.kernel.norm import Norm
 from circuitax.kernel.weights import HeadStack
 from circuitax.models.subcomponents import Subcomponents
 from circuitax.projection import laws, overlaps, packing_bounds, tails
-from circuitax.superposition import (
-    absolute,
-    adversarial,
+from circuitax.superposition.geometry import (
     decomposition,
     dictionary,
-    frequencies,
     geometry,
     many_features,
-    memorization,
     neuron_classes,
-    pair_loss,
-    tegum,
 )
+from circuitax.superposition.optimum import tegum
+from circuitax.superposition.proofs import pair_loss
+from circuitax.superposition.tasks import absolute, adversarial, frequencies, memorization
 from experiments.directions.toy_scaling.decay import signed_decay
 
 Both = tuple[ArrayLike, ArrayLike]

@@ -23,6 +23,12 @@ def in_git(commit: str) -> bool:
     return subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode == 0
 
 
+def in_commit(commit: str, file: Path | str) -> str:
+    """A file as a commit has it; empty if it has none."""
+    command = ["git", "show", f"{commit}:{file}"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, check=False).stdout.decode()
+
+
 @pytest.mark.skipif(not in_git(SINCE), reason="git does not have the last release here")
 def test_no_difference_lacks_a_row() -> None:
     assert changes.missing_rows() == [], "python -m experiments.changes lists them"
@@ -34,15 +40,17 @@ def test_a_claim_that_its_run_had_not_seen_is_said_to_be_added_on_accepted_data(
     accepted = ROOT / "results" / name / "accepted"
     if not accepted.exists():
         pytest.skip("it has no accepted run")
-    file = f"experiments/{name}/claims.py"
+    now = discover()[name].file("claims")
     ran = json.loads((accepted / "provenance.json").read_text())["commit"]
-    shown = subprocess.run(["git", "show", f"{ran}:{file}"], cwd=ROOT, capture_output=True)
-    if shown.returncode:
+    # Before there were chapters, experiments stood side by side.
+    before = in_commit(ran, now.relative_to(ROOT)) or in_commit(
+        ran, f"experiments/{name}/{now.name}"
+    )
+    if not before:
         pytest.skip(f"git does not have {ran} here")
-    before, now = shown.stdout.decode(), (ROOT / file).read_text()
     # Names that the source puts together from parts stand in neither text.
     settled = [row["id"] for row in json.loads((accepted / "claims.json").read_text())]
-    ids = [claim for claim in settled if f'"{claim}"' in now]
+    ids = [claim for claim in settled if f'"{claim}"' in now.read_text()]
     said = {
         claim
         for row in ROWS

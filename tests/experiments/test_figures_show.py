@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def drawn(experiment: str, figure: str) -> Figure:
-    module = import_module(f"experiments.{experiment}.figure")
+    module = import_module(f"{discover()[experiment].package}.figure")
     return module.draw(Record.load(ROOT / "results" / experiment / "accepted"))[figure]
 
 

@@ -16,9 +16,10 @@ from circuitax.records.record import Record
 from circuitax.records.verdict_json import verdict_to_json
 
 RESULTS = Path(__file__).parents[2] / "results"
+ENTRIES = discover()
 ACCEPTED = {
     name: RESULTS / name / "accepted"
-    for name in sorted(discover())
+    for name in sorted(ENTRIES)
     if (RESULTS / name / "accepted" / "scalars.json").exists()
 }
 # What may differ where a small number is the difference of two that are below one.
@@ -28,9 +29,9 @@ ROUNDING = 1e-17
 def module_of(name: str, kind: str) -> ModuleType:
     """``measures.py`` of an experiment, or ``claims.py`` where that settles its own claims."""
     try:
-        return importlib.import_module(f"experiments.{name}.{kind}")
+        return importlib.import_module(f"{ENTRIES[name].package}.{kind}")
     except ModuleNotFoundError:
-        return importlib.import_module(f"experiments.{name}.claims")
+        return importlib.import_module(f"{ENTRIES[name].package}.claims")
 
 
 def measured_again(name: str) -> Measured:

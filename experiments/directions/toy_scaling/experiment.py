@@ -30,10 +30,10 @@ from circuitax.projection.overlaps import mean_overlaps
 from circuitax.projection.packing_bounds import welch_bound
 from circuitax.records.record import Record
 from circuitax.superposition.geometry.geometry import norms
+from circuitax.superposition.tasks.frequencies import power_law, unlearned_loss
 from circuitax.training.ensemble import Mapping
 from circuitax.training.optim import OptimSpec
 from circuitax.training.selection import divergence
-from experiments.directions.toy_scaling.frequencies import power_law, unlearned_loss
 from experiments.directions.toy_scaling.problem import ScalingHyper, ScalingToy
 
 BUDGET_SECONDS = 120

@@ -22,11 +22,11 @@ from circuitax.kit.arms import crossed_training
 from circuitax.kit.checks import require_at_least, require_divides, require_in, require_positive
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
+from circuitax.superposition.geometry.neuron_classes import purity
+from circuitax.superposition.tasks.absolute import asymmetric_motif, serving
 from circuitax.training.optim import OptimSpec
 from circuitax.training.selection import RULE
 from circuitax.training.toy import ToyHyper
-from experiments.superposition.shared.neuron_classes import purity
-from experiments.superposition.toy_abs.absolute import asymmetric_motif, serving
 from experiments.superposition.toy_abs.problem import AbsoluteToy, absolute_columns
 
 BUDGET_SECONDS = 80

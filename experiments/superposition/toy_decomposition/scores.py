@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, PyTree
 
 from circuitax.kernel.features import feature_columns
 from circuitax.models.subcomponents import DecomposedMaps
-from experiments.superposition.toy_decomposition.decomposition import (
+from circuitax.superposition.geometry.decomposition import (
     one_to_one,
     rank_one_cosines,
     row_match,

@@ -9,7 +9,7 @@ from circuitax.records.measured import Measured
 from circuitax.records.record import Record
 from circuitax.records.resampled import best_estimate, resampled_estimate
 from circuitax.superposition.geometry.phases import Phase, phases
-from experiments.superposition.shared.solution_class import polytopes
+from circuitax.superposition.geometry.solution_class import polytopes
 from experiments.superposition.toy_demonstrate.claims import CLAIMS, COUNTS, NOTEBOOK_COUNTS
 
 # A feature is represented when its norm is above this.

@@ -21,11 +21,11 @@ from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
 from circuitax.records.record import Record
 from circuitax.superposition.geometry.geometry import dimensionality, dimensions_per_feature, norms
+from circuitax.superposition.geometry.solution_class import POLYTOPES, polytopes
 from circuitax.superposition.loss.convention import Convention
 from circuitax.superposition.optimum.tegum import TEGUM_FACTORS, tegum_gains
 from circuitax.training.optim import OptimSpec
 from circuitax.training.toy import ToyHyper, ToyProblem
-from experiments.superposition.shared.solution_class import POLYTOPES, polytopes
 
 BUDGET_SECONDS = 45
 EVENING_SECONDS = 1_200  # 1,160 were measured beside other programs

@@ -21,16 +21,16 @@ from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToyKind, ToySpec
 from circuitax.records.record import Record
 from circuitax.superposition.geometry.geometry import norms
+from circuitax.superposition.geometry.neuron_classes import (
+    NeuronClass,
+    neuron_classes,
+    neurons_per_feature,
+)
 from circuitax.superposition.loss.convention import Convention
 from circuitax.training.evaluation import fresh_losses
 from circuitax.training.optim import OptimSpec
 from circuitax.training.selection import RULE, best_of
 from circuitax.training.toy import ToyHyper, ToyProblem
-from experiments.superposition.shared.neuron_classes import (
-    NeuronClass,
-    neuron_classes,
-    neurons_per_feature,
-)
 
 BUDGET_SECONDS = 30
 EVENING_SECONDS = 300  # 660 were measured beside other programs

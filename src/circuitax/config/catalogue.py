@@ -42,10 +42,10 @@ class Entry(NamedTuple):
         budget_seconds: Expected seconds at quick scale on two cores; inf when not stated.
         evening_seconds: Expected seconds at evening scale; those at quick scale when not stated.
         paper_seconds: Expected seconds at paper scale; None when not stated.
-        chapter: The folder around the experiment's; empty where it stands in none.
-        place: ``PLACE`` of the folder's ``__init__.py``, which orders a chapter.
         alone: Whether it measures time, so that nothing else may run beside it.
         needs_packages: Distributions without one of which it has nothing to read.
+        chapter: The folder around the experiment's; empty where it stands in none.
+        place: ``PLACE`` of the folder's ``__init__.py``, which orders a chapter.
     """
 
     name: str
@@ -57,10 +57,10 @@ class Entry(NamedTuple):
     budget_seconds: float
     evening_seconds: float
     paper_seconds: float | None
-    chapter: str = ""
-    place: int = LAST
     alone: bool = False
     needs_packages: tuple[str, ...] = ()
+    chapter: str = ""
+    place: int = LAST
 
     def seconds(self, scale: str) -> float | None:
         """Expected seconds at a scale on two cores; None where no time is stated.
@@ -145,17 +145,9 @@ def discover() -> dict[str, Entry]:
             if name in found:
                 raise ValueError(f"experiment {name!r} is in two folders, it must be in one")
             package = prefix + ".".join((*chapter, name))
-            *times, alone, packages = facts
+            place_in_chapter = _place(path.with_name("__init__.py"))
             found[name] = Entry(
-                name,
-                package,
-                path.parent,
-                conf,
-                *times,
-                "".join(chapter),
-                _place(path.with_name("__init__.py")),
-                alone,
-                packages,
+                name, package, path.parent, conf, *facts, "".join(chapter), place_in_chapter
             )
     return dict(sorted(found.items(), key=lambda item: _order(item[1])))
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from circuitax.circuits.interventions.head_gradients import head_gradients
+from circuitax.circuits.paths import expansion, paths
 from circuitax.circuits.paths.frozen import frozen_model
-from circuitax.circuits.paths.paths import expansion, paths
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import ablate_heads
 from circuitax.kernel.norm import Norm

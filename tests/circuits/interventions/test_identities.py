@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from circuitax.circuits.interventions import identities
-from circuitax.circuits.paths.paths import expansion
+from circuitax.circuits.paths import expansion
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from circuitax.circuits.interventions import patching, path_patching
-from circuitax.circuits.paths.paths import components, expansion, frozen, paths
+from circuitax.circuits.paths import components, expansion, frozen, paths
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import Interventions, freeze
 from circuitax.kernel.losses import token_losses

@@ -5,16 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits import (
-    composition,
-    detectors,
-    ground_truth,
-    heads,
-    ledger,
-    roles,
-    spectra,
-    token_tables,
-)
+from circuitax.circuits.attention import detectors
+from circuitax.circuits.known import ground_truth
+from circuitax.circuits.ledger.ledger import ledger
+from circuitax.circuits.weights import composition, heads, roles, spectra, token_tables
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as run_model
 from circuitax.kernel.weights import HeadStack

@@ -13,16 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits import (
-    composition,
-    detectors,
-    frozen,
-    ground_truth,
-    heads,
-    ledger,
-    roles,
-    score_terms,
-)
+from circuitax.circuits.attention import detectors, score_terms
+from circuitax.circuits.known import ground_truth
+from circuitax.circuits.ledger.ledger import ledger
+from circuitax.circuits.paths import frozen
+from circuitax.circuits.weights import composition, heads, roles
 from circuitax.kernel.run import Run
 from circuitax.kernel.run import run as run_model
 from circuitax.kernel.weights import Blocks, HeadStack

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits.ledger.ledger import ledger, path_bounds, second_moments
-from circuitax.circuits.paths.paths import expansion, frozen, paths
+from circuitax.circuits.ledger import ledger, path_bounds, second_moments
+from circuitax.circuits.paths import expansion, frozen, paths
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import freeze
 from circuitax.kernel.norm import Norm

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from circuitax.circuits.losses import importance
-from circuitax.circuits.paths.paths import frozen, order_terms
+from circuitax.circuits.paths import frozen, order_terms
 from circuitax.kernel.losses import token_losses
 from circuitax.kernel.norm import Norm
 

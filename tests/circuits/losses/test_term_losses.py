@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from circuitax.circuits.losses import score_importance, term_losses
-from circuitax.circuits.paths.paths import expansion, paths
+from circuitax.circuits.paths import expansion, paths
 from circuitax.kernel.losses import token_losses
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits.paths.paths import attribution, components
+from circuitax.circuits.paths import attribution, components
 from circuitax.circuits.paths.read_out import read_out_of, token_directions
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions

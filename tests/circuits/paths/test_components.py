@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits.paths.paths import components
+from circuitax.circuits.paths import components
 from circuitax.kernel.activations import Activation
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions

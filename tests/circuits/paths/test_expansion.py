@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits.paths.paths import expansion, frozen, paths
+from circuitax.circuits.paths import expansion, frozen, paths
 from circuitax.kernel import kron
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import ablate_heads, freeze

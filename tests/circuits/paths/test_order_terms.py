@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits.paths.paths import expansion, frozen, order_terms, paths
+from circuitax.circuits.paths import expansion, frozen, order_terms, paths
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import freeze
 from circuitax.kernel.norm import Norm

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from circuitax.circuits.paths.paths import paths
+from circuitax.circuits.paths import paths
 
 
 @pytest.mark.parametrize(("n_layers", "n_heads"), [(0, 3), (1, 2), (3, 2), (4, 3)])

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits.paths.paths import expansion, frozen, paths, virtual_heads
+from circuitax.circuits.paths import expansion, frozen, paths, virtual_heads
 from circuitax.kernel.chain import materialise
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from circuitax.circuits.attention import score_terms as terms
 from circuitax.circuits.ledger.ledger import ledger
+from circuitax.circuits.paths import attribution, components, expansion, frozen, paths
 from circuitax.circuits.paths.order_terms import order_streams
-from circuitax.circuits.paths.paths import attribution, components, expansion, frozen, paths
 from circuitax.circuits.paths.read_out import logits_of, token_directions
 from circuitax.circuits.paths.virtual_heads import virtual_ov
 from circuitax.circuits.weights import heads

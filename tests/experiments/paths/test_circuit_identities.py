@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from circuitax.circuits.paths.paths import expansion
+from circuitax.circuits.paths import expansion
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.run import run as run_model
 from circuitax.kernel.spec import TransformerSpec

@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.superposition.geometry.geometry import geometry
+from circuitax.superposition.geometry import geometry
 
 
 def polygon(k, norm=1.0):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from circuitax.superposition.geometry.phases import phases
-from experiments.superposition.shared.solution_class import phase
+from circuitax.superposition.geometry.solution_class import phase
 
 
 def test_the_corners_of_the_phase_diagram() -> None:

@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import minimize
 
 from circuitax.kernel.weights import TiedWeights
-from circuitax.superposition.geometry.geometry import geometry
+from circuitax.superposition.geometry import geometry
 from circuitax.superposition.loss.expected_loss import expected_loss
 from circuitax.superposition.optimum.crossover import digon_starts, pentagon_starts
 from circuitax.superposition.optimum.enumeration import enumerated_loss

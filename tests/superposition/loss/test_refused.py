@@ -11,13 +11,14 @@ from circuitax.kernel.toy import pentagon_weights
 from circuitax.kernel.weights import DenseLayer, DenseWeights, TiedWeights
 from circuitax.superposition.geometry.directions import angles
 from circuitax.superposition.geometry.feature_graph import components
+from circuitax.superposition.geometry.solution_class import phase, polytopes
 from circuitax.superposition.loss import characteristic, unit_error
+from circuitax.superposition.optimum import enumeration
 from circuitax.superposition.optimum.crossover import branch_losses
-from circuitax.superposition.optimum.optimum import enumeration, find_optimum
+from circuitax.superposition.optimum.optimum import find_optimum
 from circuitax.superposition.proofs import phase_theory as theory
 from circuitax.superposition.tasks import kgons
 from circuitax.superposition.tasks.response import onsets
-from experiments.superposition.shared.solution_class import phase, polytopes
 
 W = np.array([[1.0, -1.0, 0.2]])
 HALF, ONE = jnp.array(0.5), jnp.array(1.0)

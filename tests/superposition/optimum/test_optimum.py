@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from circuitax.kernel.weights import TiedWeights
+from circuitax.superposition.geometry import geometry
 from circuitax.superposition.geometry.directions import gaps
-from circuitax.superposition.geometry.geometry import geometry
 from circuitax.superposition.geometry.phases import Phase
+from circuitax.superposition.geometry.solution_class import phase, solution_class
 from circuitax.superposition.optimum.crossover import digon_starts, pentagon_starts
 from circuitax.superposition.optimum.enumeration import enumerated_loss
 from circuitax.superposition.optimum.optimum import find_optimum
 from circuitax.superposition.proofs.phase_theory import best_configuration
 from experiments.superposition.shared.crossing import crossing
-from experiments.superposition.shared.solution_class import phase, solution_class
 
 DECAYING = 0.9 ** np.arange(5)
 # Density: optimal loss per feature, importance 0.9^i.

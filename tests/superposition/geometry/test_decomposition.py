@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.superposition.toy_decomposition.decomposition import (
+from circuitax.superposition.geometry.decomposition import (
     one_to_one,
     rank_one_cosines,
     row_match,

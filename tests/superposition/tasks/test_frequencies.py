@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from experiments.directions.toy_scaling.frequencies import power_law, unlearned_loss
+from circuitax.superposition.tasks.frequencies import power_law, unlearned_loss
 
 
 def test_frequencies_of_a_power_law() -> None:

@@ -8,7 +8,7 @@ import pytest
 from circuitax.kernel.features import unit_columns
 from circuitax.models.toy import ToySpec
 from circuitax.superposition.geometry.geometry import dimensionality
-from experiments.superposition.toy_memorization.memorization import (
+from circuitax.superposition.tasks.memorization import (
     reconstruction_loss,
     tgon_norm,
     tgon_weights,

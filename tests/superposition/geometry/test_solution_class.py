@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from circuitax.superposition.geometry.phases import Phase
-from experiments.superposition.shared.solution_class import phase, polytopes, solution_class
+from circuitax.superposition.geometry.solution_class import phase, polytopes, solution_class
 
 
 def polygon(k):
