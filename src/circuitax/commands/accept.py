@@ -97,7 +97,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def promote(run: Path, target: Path, twin: Mapping[str, Any] | None = None) -> None:
-    """Copy what git keeps of a run: no logs, no long tables, and no weights but published ones.
+    """Copy what git keeps of a run: no logs, no long tables, no weights but published ones, no PDF.
+
+    ``experiments.render NAME/accepted`` draws the PDFs beside the pictures.
 
     Args:
         run: Folder of a finished run.
@@ -118,7 +120,8 @@ def promote(run: Path, target: Path, twin: Mapping[str, Any] | None = None) -> N
 
 def _left_behind(folder: str, names: list[str]) -> set[str]:
     """Which files of a folder are not copied."""
-    left = shutil.ignore_patterns(ARRAYS, "log.txt", "metrics.jsonl", TIMES, ".*")(folder, names)
+    patterns = (ARRAYS, "log.txt", "metrics.jsonl", TIMES, "*.pdf", ".*")
+    left = shutil.ignore_patterns(*patterns)(folder, names)
     if Path(folder).name == TABLES:
         left |= {n for n in names if (Path(folder) / n).stat().st_size > LONGEST_TABLE}
     return left

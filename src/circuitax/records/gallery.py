@@ -80,7 +80,8 @@ def render_gallery(items: Sequence[GalleryItem], missing: Sequence[str], command
         "# Results\n",
         f"Figures of {len(items)} experiments, made from the runs by `{command}`. What they settle "
         "is on the [claims page](CLAIMS.md); `report.html`, which the same command writes beside "
-        "this page, has both in one file that can be searched and filtered.\n",
+        "this page, has both in one file that can be searched and filtered. "
+        "`python -m experiments.render NAME/accepted` draws the figures of an experiment as PDF.\n",
         "Verdicts of claims: " + ", ".join(f"{MARKS[name]} {name}" for name in VERDICTS) + ".\n",
     ]
     for item in (item for group in chapters.values() for item in group):
