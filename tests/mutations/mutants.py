@@ -677,4 +677,64 @@ MUTANTS = (
             "test_the_count_of_sources_is_the_denominator_where_scores_are_0",
         ),
     ),
+    Mutant(
+        "twins_see_the_models_floor",  # a number moved a little, one floor after the other
+        "models/parameters.py",
+        "rows = spec.init_embed / math.sqrt(spec.d_model)",
+        "rows = 1.01 * spec.init_embed / math.sqrt(spec.d_model)",
+        (
+            "tests/experiments/test_tiny.py::"
+            "test_experiment_gives_the_numbers_of_its_accepted_code[bigram]",
+        ),
+    ),
+    Mutant(
+        "twins_see_the_data_floor",  # less smoothing of the table that a model is held against
+        "data/bigrams.py",
+        "return (counts + strength * unigram[None, :]) / (rows + strength)",
+        "return (counts + 0.98 * strength * unigram[None, :]) / (rows + 0.98 * strength)",
+        (
+            "tests/experiments/test_tiny.py::"
+            "test_experiment_gives_the_numbers_of_its_accepted_code[bigram]",
+        ),
+    ),
+    Mutant(
+        "twins_see_the_training_floor",  # Adam with a little less momentum
+        "training/optim.py",
+        "adam = optax.scale_by_adam(b1=spec.b1, b2=spec.b2, eps=spec.eps)",
+        "adam = optax.scale_by_adam(b1=0.99 * spec.b1, b2=spec.b2, eps=spec.eps)",
+        (
+            "tests/experiments/test_tiny.py::"
+            "test_experiment_gives_the_numbers_of_its_accepted_code[bigram]",
+        ),
+    ),
+    Mutant(
+        "twins_see_the_circuits_floor",  # noise of planted heads a little too strong
+        "circuits/known/planted_heads.py",
+        "c * planted[None] + jnp.sqrt(1 - c**2) * noise",
+        "c * planted[None] + jnp.sqrt(1 - 0.99 * c**2) * noise",
+        (
+            "tests/experiments/test_tiny.py::"
+            "test_experiment_gives_the_numbers_of_its_accepted_code[planted_heads]",
+        ),
+    ),
+    Mutant(
+        "twins_see_the_superposition_floor",  # loss of a k-gon's other features
+        "superposition/tasks/kgons.py",
+        "(h + n_features - k) / (3 * n_features)",
+        "(h + n_features - k) / (3.01 * n_features)",
+        (
+            "tests/experiments/test_tiny.py::"
+            "test_experiment_gives_the_numbers_of_its_accepted_code[kgons]",
+        ),
+    ),
+    Mutant(
+        "twins_see_the_kernel",  # scores a little too sharp
+        "kernel/attention.py",
+        'return jnp.einsum("htk,hsk->hts", score_scale * q, k)',
+        'return jnp.einsum("htk,hsk->hts", 1.01 * score_scale * q, k)',
+        (
+            "tests/experiments/test_tiny.py::"
+            "test_experiment_gives_the_numbers_of_its_accepted_code[planted_heads]",
+        ),
+    ),
 )
