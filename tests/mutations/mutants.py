@@ -593,8 +593,8 @@ MUTANTS = (
     Mutant(
         "frozen_gradients_through_norms",
         "circuits/interventions/head_gradients.py",
-        "held._replace(patterns=trace.patterns, scales=trace.scales)",
-        "held._replace(patterns=trace.patterns)",
+        "held._replace(all_patterns=trace.patterns, scales=trace.scales)",
+        "held._replace(all_patterns=trace.patterns)",
         (
             "tests/circuits/interventions/test_head_gradients.py::"
             "test_frozen_it_is_the_sum_of_all_paths_through_a_head",

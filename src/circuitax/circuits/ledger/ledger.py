@@ -45,36 +45,39 @@ class Ledger(NamedTuple):
     """The k largest paths in absolute value, and a proven bound on every other path.
 
     ``found + remainder + bias`` is the logit. `str` prints a table of the paths by name.
+
+    Attributes:
+        paths: Heads in the order in which they act.
+        positions: For position paths, the position each head reads; None where a path starts from
+            its first head's bias. Empty tuples for head paths.
+        values: Contributions to the logit, largest first in absolute value.
+        errors: How far rounding may have moved each of them: proven, as is the bound.
+        found: Sum of the values.
+        remainder: The sum of all paths minus ``found``.
+        omitted_bound: No path left out is larger than this in absolute value: proven, rounding
+            included.
+        complete: Whether that bound is at most every value less its error, so that these are the k
+            largest paths. Paths that differ by less than rounding leave it open.
+        n_evaluated: Paths whose value was computed.
+        bias: What belongs to no path: ``b_U`` and the final norm's offset. 0 from `head_ledger` and
+            `position_ledger`, which take a direction instead of a token.
+        starts: Where each path starts: None for the embedding, else the layer of an MLP.
+        rounds: After each round of the search: evaluations, the bound on every path that is not
+            among the k largest so far, and the k-th value.
     """
 
     paths: tuple[Path, ...]
-    """Heads in the order in which they act."""
     positions: tuple[tuple[int | None, ...], ...]
-    """For position paths, the position each head reads; None where a path starts from its first
-    head's bias. Empty tuples for head paths."""
     values: np.ndarray
-    """Contributions to the logit, largest first in absolute value."""
     errors: np.ndarray
-    """How far rounding may have moved each of them: proven, as is the bound."""
     found: float
-    """Sum of the values."""
     remainder: float
-    """The sum of all paths minus ``found``."""
     omitted_bound: float
-    """No path left out is larger than this in absolute value: proven, rounding included."""
     complete: bool
-    """Whether that bound is at most every value less its error, so that these are the k largest
-    paths. Paths that differ by less than rounding leave it open."""
     n_evaluated: int
-    """Paths whose value was computed."""
     bias: float = 0.0
-    """What belongs to no path: ``b_U`` and the final norm's offset. 0 from `head_ledger` and
-    `position_ledger`, which take a direction instead of a token."""
     starts: tuple[int | None, ...] = ()
-    """Where each path starts: None for the embedding, else the layer of an MLP."""
     rounds: tuple[tuple[int, float, float], ...] = ()
-    """After each round of the search: evaluations, the bound on every path that is not among the k
-    largest so far, and the k-th value."""
 
     def __str__(self) -> str:
         names = [
