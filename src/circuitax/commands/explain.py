@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 from circuitax.commands.options import disk_in_one_line, refuse
 from circuitax.config.catalogue import checkout
 from circuitax.config.schema import ConfigError, nearest
-from circuitax.lab.runs import ACCEPTED, named_runs, provenance
+from circuitax.lab.runs import ACCEPTED, WholeRun, named_runs, provenance, whole
 
 if TYPE_CHECKING:  # --help does not wait for JAX
     from tokenizers import Tokenizer
@@ -172,17 +172,17 @@ def _explained(opened: _Opened, options: argparse.Namespace) -> "Explanation":
     )
 
 
-def _run_folder(item: str) -> Path | None:
+def _run_folder(item: str) -> WholeRun | None:
     """The finished run that the item names; None where it names something else."""
     try:
         runs = named_runs(item)
     except ValueError:
         return None
     computed = [run for run in runs if run.name != ACCEPTED]
-    return (computed or runs)[-1]
+    return whole((computed or runs)[-1])
 
 
-def _of_run(folder: Path, options: argparse.Namespace) -> _Opened:
+def _of_run(folder: WholeRun, options: argparse.Namespace) -> _Opened:
     from circuitax.lab.language_model import open_language_model, read_prompt
 
     facts = provenance(folder)

@@ -2,18 +2,21 @@
 
 import dataclasses
 import math
+import re
 import typing
 from typing import Any
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from circuitax.config.scale import BY_SCALE
 from circuitax.config.schema import ConfigError, nearest, type_name
 
 # Integers from here on are no longer those of the arrays; a size or a count of as many things as
 # the second would not fit into any machine, and JAX ends the process when it tries.
 LARGEST = 2**63
 LARGEST_COUNT = 2**31
+_RESOLVER = re.compile(r"\$\{\s*([\w.]+)\s*:")
 
 
 def build(spec: type, config: DictConfig, prefix: str = "") -> Any:
@@ -67,11 +70,24 @@ def _value(config: DictConfig, name: str, path: str, hint: Any) -> Any:
     try:
         if OmegaConf.is_missing(config, name):
             raise ConfigError(f"{path} is missing, it must be {type_name(hint)}: give {path}=...")
+        _refuse_resolvers(config._get_node(name), path, hint)
         value = config[name]
     except OmegaConfBaseException as error:
         node = config._get_node(name)
         raise ConfigError(f"{path}={node} must be {type_name(hint)}") from error
     return _plain(value, path)
+
+
+def _refuse_resolvers(node: Any, path: str, hint: Any) -> None:
+    """A number must not be another tomorrow, as ``${now:%S}`` is; a text may name a place."""
+    if str in (hint, *typing.get_args(hint)) or isinstance(node, DictConfig):
+        return
+    items = node._content if isinstance(node, ListConfig) else [node]
+    for item in items if isinstance(items, list) else ():
+        raw = None if item is None else item._value()
+        asked = _RESOLVER.findall(raw) if isinstance(raw, str) else []
+        if other := next((name for name in asked if name != BY_SCALE), ""):
+            raise ConfigError(f"{path}={raw} must be {type_name(hint)}, and not what {other} says")
 
 
 def _plain(value: Any, path: str) -> Any:

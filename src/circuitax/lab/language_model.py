@@ -1,7 +1,6 @@
 """A language model that a run kept: weights, spec and tokenizer, enough to continue a text."""
 
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 import jax
@@ -15,7 +14,7 @@ from circuitax.kernel.keys import member_keys
 from circuitax.kernel.model import Model
 from circuitax.kernel.sampling import Sampling
 from circuitax.kit.kept_models import MODELS, KeptModels
-from circuitax.lab.runs import ARRAYS, TOKENIZER, shown
+from circuitax.lab.runs import ARRAYS, TOKENIZER, WholeRun, shown
 from circuitax.models.extract_transformer import params_from_model
 from circuitax.models.transformer import Transformer
 from circuitax.records.record import Record
@@ -32,7 +31,7 @@ class LanguageModel(NamedTuple):
 
 
 def open_language_model(
-    run: Path, name: str = "", member: int = 0, step: int | None = None
+    run: WholeRun, name: str = "", member: int = 0, step: int | None = None
 ) -> LanguageModel:
     """Read a model from the folder of a finished run, or of an accepted one.
 

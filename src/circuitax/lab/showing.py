@@ -9,7 +9,7 @@ from pathlib import Path
 from circuitax.config.catalogue import CLAIMS, MEASURES, Entry
 from circuitax.config.showcase import FigureText, read_showcase
 from circuitax.lab.measured_line import line_that_measures
-from circuitax.lab.runs import figures, provenance
+from circuitax.lab.runs import WholeRun, figures, provenance
 from circuitax.lab.twin_files import checked_twin
 from circuitax.records.claims import Claim, Verdict
 from circuitax.records.claims_table import ClaimRow
@@ -22,7 +22,9 @@ _UNTOLD = FigureText("", "", "", "")
 OUTDATED = "computed by older code whose numbers differ"
 
 
-def gallery_item(run: Path, entry: Entry, verdicts: Sequence[Verdict], folder: Path) -> GalleryItem:
+def gallery_item(
+    run: WholeRun, entry: Entry, verdicts: Sequence[Verdict], folder: Path
+) -> GalleryItem:
     """Everything the pages say about a run.
 
     Args:
@@ -69,7 +71,7 @@ def gallery_item(run: Path, entry: Entry, verdicts: Sequence[Verdict], folder: P
 
 
 def claim_rows(
-    run: Path, entry: Entry, verdicts: Sequence[Verdict], folder: Path
+    run: WholeRun, entry: Entry, verdicts: Sequence[Verdict], folder: Path
 ) -> list[ClaimRow]:
     """What the claims page says about a run; arguments as for `gallery_item`."""
     facts = provenance(run)
@@ -91,7 +93,7 @@ def claim_rows(
     ]
 
 
-def origin(run: Path) -> str:
+def origin(run: WholeRun) -> str:
     """Commit that computed a run, and whether the code of a later one gives the same tiny run."""
     facts, twin = provenance(run), checked_twin(run)
     commit = str(facts["commit"])[:8] if facts["commit"] else "no commit"
@@ -108,7 +110,7 @@ def origin(run: Path) -> str:
     return f"{told}; {said.get(twin['outcome'], 'its twin failed')}"
 
 
-def runs_table(runs: Mapping[str, Path], folder: Path) -> str:
+def runs_table(runs: Mapping[str, WholeRun], folder: Path) -> str:
     """A row for each experiment: its run, how long that took, and the code that computed it."""
     rows = ["| experiment | run | scale | seconds | code |", "| --- | --- | --- | --- | --- |"]
     for name, run in sorted(runs.items()):
