@@ -97,15 +97,10 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-<<<<<<< HEAD
-def promote(run: Path, target: Path, twin: Mapping[str, Any] | None = None) -> None:
+def promote(run: WholeRun, target: Path, twin: Mapping[str, Any] | None = None) -> None:
     """Copy what git keeps of a run: no logs, no long tables, no weights but published ones, no PDF.
 
     ``experiments.render NAME/accepted`` draws the PDFs beside the pictures.
-=======
-def promote(run: WholeRun, target: Path, twin: Mapping[str, Any] | None = None) -> None:
-    """Copy what git keeps of a run: no logs, no long tables, and no weights but published ones.
->>>>>>> 76ec63f8 (h-lab)
 
     Args:
         run: Folder of a finished run.

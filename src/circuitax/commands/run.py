@@ -2,11 +2,7 @@
 
 import sys
 from functools import partial
-<<<<<<< HEAD
 from itertools import groupby
-from pathlib import Path
-=======
->>>>>>> 76ec63f8 (h-lab)
 
 from tqdm import tqdm
 

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Int, Key
 from tokenizers import Tokenizer
 
-from circuitax.data.tokenizer import boundary_id, load_tokenizer
+from circuitax.data.tokenizer import boundary_id, encode_prompt, load_tokenizer
 from circuitax.kernel.keys import member_keys
 from circuitax.kernel.model import Model
 from circuitax.kernel.sampling import Sampling
@@ -98,7 +98,7 @@ def read_prompt(language: LanguageModel, prompt: str) -> list[int]:
     except UnicodeEncodeError:  # bytes of another encoding, as the command line hands them on
         raise ValueError(f"PROMPT={prompt!r} must be UTF-8 text") from None
     # As training reads texts: without what a tokenizer's file puts around them.
-    ids = language.tokenizer.encode(prompt, add_special_tokens=False).ids
+    ids = encode_prompt(language.tokenizer, prompt, special=False).ids
     spec, boundary = language.model.spec, boundary_id(language.tokenizer)
     n_ctx, start = spec.n_ctx, spec.start_token
     front = [boundary] if start in (None, boundary) else [start, boundary]

@@ -18,6 +18,7 @@ from circuitax.kernel.checks import check_range
 from circuitax.kernel.keys import derive
 from circuitax.kernel.shown import known, shapes, shortened
 from circuitax.kernel.weights import TiedWeights
+from circuitax.memory import machine_bytes
 from circuitax.superposition.loss.batches import batch_size
 from circuitax.superposition.loss.exact_losses import N_TERMS, losses_with_errors
 from circuitax.superposition.loss.padding import Padding
@@ -103,7 +104,8 @@ def find_optimum(
             better one that none has reached.
 
     Raises:
-        ValueError: If an argument is out of range, the shapes do not fit, or there is no start.
+        ValueError: If an argument is out of range, the shapes do not fit, there is no start, or the
+            starts take more than this machine's memory.
 
     Source: toy-models paper, "The Geometry of Superposition" (best of several fits).
     """
@@ -123,6 +125,15 @@ def find_optimum(
     if starts is not None and starts.W.shape[1:] != (n_hidden, n_features):
         raise ValueError(
             f"starts.W has shape {starts.W.shape}, must have (start, {n_hidden}, {n_features})"
+        )
+    given = 0 if starts is None else starts.W.shape[0]
+    # In double precision, as starts and as what they come to.
+    needed = 16 * n_cells * (n_restarts + given) * n_features * (n_hidden + 1)
+    memory = machine_bytes()
+    if memory is not None and needed > memory:
+        raise ValueError(
+            f"n_restarts={n_restarts} must be smaller: in {n_cells} cells they take {needed:.1e} "
+            f"bytes, this machine has {memory:.1e}"
         )
     first = _starts(key, n_hidden, n_features, n_restarts, starts, init_scale, density.dtype)
     n_starts = first.W.shape[0]
