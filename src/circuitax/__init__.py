@@ -152,7 +152,7 @@ _PLACES = {
     "run": "circuitax.kernel.run",
     "superposition": "circuitax.superposition.*",
     "term_losses": "circuitax.circuits.losses.term_losses",
-    "token_losses": "circuitax.circuits.losses.in_context",
+    "token_losses": "circuitax.kernel.losses",
     "token_ov": "circuitax.circuits.weights.heads",
     "token_qk": "circuitax.circuits.weights.heads",
     "train": "circuitax.training.*",

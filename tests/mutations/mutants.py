@@ -321,7 +321,7 @@ MUTANTS = (
     ),
     Mutant(
         "the_token_before_is_predicted",
-        "circuits/losses/in_context.py",
+        "kernel/losses.py",
         "targets = jnp.roll(tokens, -1, axis=-1)",
         "targets = jnp.roll(tokens, 1, axis=-1)",
         (
@@ -691,8 +691,8 @@ MUTANTS = (
     Mutant(
         "path_bounds_of_starts_alone",  # a certificate that a deeper path breaks
         "circuits/ledger/path_bounds.py",
-        "squares += deep @ deep",
-        "squares += 0 * deep",
+        "squares = np.swapaxes(scaled, 1, 2) @ scaled + deep @ deep",
+        "squares = np.swapaxes(scaled, 1, 2) @ scaled",
         (
             "tests/circuits/ledger/test_ledger.py::test_path_bounds_hold_for_every_path_and_bite[12]",
         ),
