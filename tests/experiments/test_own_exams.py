@@ -1,7 +1,6 @@
 """Each seed sits an exam of its own: an interval over seeds holds the noise of the exam."""
 
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 
 import jax
@@ -25,7 +24,7 @@ OWN = ("induction_depth", "induction_phase", "path_explosion", "two_layer_circui
 def test_two_seeds_are_asked_different_texts(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    experiment = import_module(f"experiments.{name}.experiment")
+    experiment = discover()[name].load()
     spec = plan([f"experiment={name}", "scale=tiny", "seeds=3"], discover())[1][-1].spec
 
     def given(measure: Callable, *own: PyTree) -> None:
