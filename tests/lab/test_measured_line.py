@@ -72,12 +72,12 @@ def test_claims_of_an_experiment_lead_to_lines_that_name_them() -> None:
         assert line.lstrip().startswith(('found["T4-', 'found = {"T4-', '"T4-')), claim.id
 
 
-def test_claims_of_a_shared_measure_lead_to_the_library() -> None:
+def test_claims_of_a_shared_measure_lead_to_its_chapter() -> None:
     entry, results = discover()["text_models"], ROOT / "results"
     run = results / entry.name / "accepted"
     unmet = {claim.id: "not measured here" for claim in entry.load_claims()}
     for row in claim_rows(run, entry, settle(entry.load_claims(), {}, unmet), results):
         path, number = row.code.split("#L")
-        assert path == "../src/circuitax/records/text_family.py"
+        assert path == "../experiments/one_layer/shared/measures_text_family.py"
         line = (results / path).read_text().splitlines()[int(number) - 1]
         assert '"text-' in line, (row.verdict.claim.id, line)

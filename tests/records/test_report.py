@@ -62,7 +62,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
         GalleryItem(
             "paths",
             "About paths",
-            "algebra",
+            "paths",
             10,
             figures=(),
             verdicts=verdicts(OURS, ("two", "holds", 2.5)),
