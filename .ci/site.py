@@ -12,16 +12,16 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parent.parent
-PAGES = ("README.md", "CLAIMS.md", "benchmarks.md")
+PAGES = ("*.md", "claims/*.md", "gallery/*.md")
 STYLE, WORKER = "site.css", "iframe-worker.js"
 # Pages with tables that need the room of the list of headings.
-WIDE = ("results/CLAIMS.md", "results/benchmarks.md", "coverage.md")
+WIDE = ("results/CLAIMS.md", "results/claims/", "results/benchmarks.md", "coverage.md")
 
 
 def on_files(files: Files, config: Any) -> Files:
     """Add pages and pictures that are not below docs/; leave out the notebooks' sources."""
     results = ROOT / "results"
-    found = [results / name for name in PAGES if (results / name).is_file()]
+    found = [path for names in PAGES for path in sorted(results.glob(names))]
     found += sorted(results.glob("*/accepted/figures/*.p[nd][gf]"))
     for path in found:
         name = path.relative_to(ROOT).as_posix()
@@ -42,14 +42,14 @@ def on_files(files: Files, config: Any) -> Files:
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Links to results lead to the pages added; links of those to other files become plain text."""
     here = page.file.src_uri
-    if here in WIDE:
+    up = "../" * here.count("/")
+    if here.startswith(WIDE):
         page.meta["hide"] = ["toc"]
     if here.startswith("results/"):
-        markdown = markdown.replace("](../docs/", "](../")
-        markdown = re.sub(r" · \[run\]\([^)]*\)$", "", markdown, flags=re.MULTILINE)
+        markdown = markdown.replace(f"]({up}docs/", f"]({up}")
+        markdown = re.sub(r" · \[(?:run|code)\]\([^)]*\)", "", markdown)
         kept = r"https?://|#|[^)]*\.(?:md|png|pdf)(?:#[^)]*)?\)"
         return re.sub(rf"(?<!!)\[([^\]]*)\]\((?!{kept})[^)]*\)", r"\1", markdown)
-    up = "../" * here.count("/")
     return markdown.replace(f"]({up}../results/", f"]({up}results/")
 
 

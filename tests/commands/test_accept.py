@@ -52,7 +52,8 @@ def test_the_newest_run_with_its_own_defaults_is_kept(
     assert not {name for name in names if "/." in name or name.endswith(".pdf")}
     assert json.loads((kept / "twin.json").read_text())["experiment"] == "house_walk"
     assert "twin.json" in json.loads((kept / "manifest.json").read_text())["sha256"]
-    assert "house_walk/accepted/figures/path.png" in (results / "README.md").read_text()
+    chapter = (results / "gallery" / "further.md").read_text()
+    assert "../house_walk/accepted/figures/path.png" in chapter
     assert f"[{plain.name}](house_walk/accepted)" in (results / "CLAIMS.md").read_text()
     assert plain in finished_runs("house_walk") and kept not in finished_runs("house_walk")
 

@@ -61,7 +61,10 @@ def test_in_the_checkout_it_stands_where_experiments_do(
     assert "from experiments.paths.my_path.experiment import Spec, run" in test
 
 
-@pytest.mark.parametrize("name", ["My_idea", "two words", "9lives", "class", "run", "paths", "_x"])
+@pytest.mark.parametrize(
+    "name",
+    ["My_idea", "two words", "9lives", "class", "run", "paths", "_x", "claims", "gallery"],
+)
 def test_a_name_that_cannot_be_is_refused(name: str, capsys: pytest.CaptureFixture) -> None:
     assert new.main([name]) == 2
     err = capsys.readouterr().err

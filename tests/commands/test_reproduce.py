@@ -62,7 +62,7 @@ def test_the_suite(
     assert re.search(r"together +[\d.]+ s  compiling [\d.]+ s, computing [\d.]+ s, drawing", out)
     assert reproduce.main(["only=house_reader", "scale=tiny", "seed=1"]) == 0
     assert "compiling" not in capsys.readouterr().out, "nothing was computed"
-    page = (results / "latest" / "README.md").read_text()
+    page = (results / "latest" / "gallery" / "further.md").read_text()
     assert "## house_walk" in page and "## house_reader" in page
     assert (results / "latest" / "CLAIMS.md").is_file()
 
@@ -78,7 +78,7 @@ def test_again_is_for_the_experiments_named(
 def test_pages_keep_what_was_reproduced_before(children: list[list[str]], results: Path) -> None:
     assert reproduce.main(["only=house_reader", "scale=tiny"]) == 0
     assert reproduce.main(["only=house_walk", "scale=tiny", "seed=5"]) == 0
-    page = (results / "latest" / "README.md").read_text()
+    page = (results / "latest" / "gallery" / "further.md").read_text()
     assert "## house_walk" in page and "## house_reader" in page
     shown = json.loads((results / "latest" / reproduce.RUNS).read_text())
     seeds = {name: provenance(run_folder(name, run))["seed"] for name, run in shown.items()}
@@ -87,7 +87,7 @@ def test_pages_keep_what_was_reproduced_before(children: list[list[str]], result
     for damaged in ("{", "[]", "[7]", '{"house_walk": [1]}'):  # only the pages suffer
         (results / "latest" / reproduce.RUNS).write_text(damaged)
         assert reproduce.main(["only=house_walk", "scale=tiny"]) == 0
-    assert "## house_reader" not in (results / "latest" / "README.md").read_text()
+    assert "## house_reader" not in (results / "latest" / "gallery" / "further.md").read_text()
 
 
 def test_busy_is_not_failed(

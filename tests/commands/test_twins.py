@@ -26,7 +26,7 @@ def test_from_acceptance_to_the_pages(
     assert capsys.readouterr().out.splitlines()[-2:] == ["house_walk: same", "1 same"]
     assert accept.main(["settle=yes"]) == 0
     said = "the present code gives the same tiny run, bit by bit (checked at"
-    assert said in (results / "README.md").read_text()
+    assert said in (results / "gallery" / "further.md").read_text()
     assert said in (results / "CLAIMS.md").read_text()
 
     name = next(name for name, (_, values) in case["digest"].items() if values)

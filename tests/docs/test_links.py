@@ -26,8 +26,8 @@ def addresses(text: str) -> set[str]:
 
 def pages() -> Iterator[Path]:
     yield from ROOT.glob("*.md")
-    yield ROOT / "results/CLAIMS.md"
-    yield ROOT / "results/README.md"
+    for folder in ("", "claims", "gallery"):
+        yield from (ROOT / "results" / folder).glob("*.md")
     for folder, kind in (("docs", "md"), ("src", "py"), ("experiments", "py")):
         yield from (ROOT / folder).rglob(f"*.{kind}")
 

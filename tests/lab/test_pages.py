@@ -22,27 +22,37 @@ def test_pages(entries: dict[str, Entry], results: Path) -> None:
     gallery, claims, report = write_pages(
         results / "latest", {"house_walk": run}, entries, "made by"
     )
-    text = gallery.read_text()
+    index = gallery.read_text()
+    assert '- <a id="house_walk"></a>[house_walk](gallery/further.md#house_walk)' in index
+    assert "Not run yet:" in index and "house_reader" in index
+    chapter = gallery.parent / "gallery" / "further.md"
+    text = chapter.read_text()
     links = re.findall(r"\]\(([^)#]+)\)", text)
     assert len(links) >= 3
     for link in links:
-        assert (gallery.parent / link).exists(), link
-    assert f"../house_walk/{cell.id}/figures/path.png" in links
-    assert "Not run yet:" in text and "house_reader" in text
+        assert (chapter.parent / link).exists(), link
+    assert f"../../house_walk/{cell.id}/figures/path.png" in links
     assert "<summary>Claims: ✔ 1 holds · ∅ 1 absent</summary>" in text
-    assert "## Further experiments" in text
+    assert "# Further experiments" in text
     assert verdict_counts(verdicts(run)) == "1 hold, 1 absent"
     assert verdict_counts([]) == ""
     html = report.read_text()
     assert "claim-walk-spreads" in html and 'src="data:image/webp;base64,' in html
     page = claims.read_text()
-    rows = re.findall(r"\(CLAIMS\.md#([^)]+)\)", text)
-    assert set(rows) == {"claim-walk-spreads", "claim-walk-starts"}
-    assert all(page.count(f'<a id="{row}"></a>') == 1 for row in rows)
+    rows = re.findall(r"\(\.\./claims/([\w-]+\.md)#([^)]+)\)", text)
+    assert {name for _, name in rows} == {"claim-walk-spreads", "claim-walk-starts"}
+    for name, row in rows:
+        detail = (claims.parent / "claims" / name).read_text()
+        assert page.count(f'<a id="{row}"></a>') == detail.count(f'<a id="{row}"></a>') == 1
+        (code,) = re.findall(rf'<a id="{row}".*\[code\]\(([^#]+measures\.py)#L\d+\)', detail)
+        assert (claims.parent / "claims" / code).is_file()
     assert "Of 1 published relations: 1 absent" in page
-    assert "Reason: too few members" in page
-    codes = re.findall(r'href="([^"#]+measures\.py)#L\d+"', page)
-    assert len(codes) == 2 and all((claims.parent / code).is_file() for code in codes)
+    every = "".join(found.read_text() for found in (claims.parent / "claims").glob("*.md"))
+    assert "Reason: too few members" in every and "# Changes of claims" in every
+    stale = claims.parent / "claims" / "framework.md"
+    stale.write_text("of a run that is gone")
+    write_pages(results / "latest", {"house_walk": run}, entries, "made by")
+    assert not stale.exists() and chapter.read_text() == text
 
 
 def test_a_record_that_no_longer_settles_its_claims_is_refused(

@@ -56,8 +56,8 @@ def test_rows_are_read_and_shown(tmp_path: Path) -> None:
     path.write_text(text + row.replace('["a"]', "[]").replace("added", "rule"))
     since, rows = read_changes(path)
     assert since == "abc" and rows[0] == Change(("a",), ("added",), "def", "so")
-    first, second = changes_table(rows).splitlines()[2:]
-    assert first == "| all | rule | def | so |" and second == "| `a` | added | def | so |"
+    first, second = changes_table(rows, {"b": "b.md"}).splitlines()[2:]
+    assert first == "| def | rule | all | so |" and second == "| def | added | `a` | so |"
     path.write_text(text.replace('"added"', ""))
     with pytest.raises(ValueError, match=r"what=\[\] of change 0 must be among .*, at least one"):
         read_changes(path)
@@ -67,6 +67,21 @@ def test_rows_are_read_and_shown(tmp_path: Path) -> None:
     path.write_text(text.replace("why", "reason"))
     with pytest.raises(ValueError, match=r"change 0 of changes\.toml must have the fields"):
         read_changes(path)
+
+
+def test_long_cells_are_folded_behind_their_first_words() -> None:
+    why = "One\ntwo `three` " + "four " * 7 + "`five | six` seven"
+    (line,) = changes_table(
+        [Change(("a", "b", "c"), ("n",), "def", why)], {"b": "b.md#b"}
+    ).splitlines()[2:]
+    commit, what, claims, reason = line.replace("\\|", "").strip("| ").split(" | ")
+    assert (commit, what) == ("def", "n")
+    folded = "<details><summary>3 claims</summary>`a`, [`b`](b.md#b), `c`</details>"
+    assert claims == folded
+    opening, whole = reason.removeprefix("<details><summary>").split("</summary>")
+    assert opening.startswith("One two `three` four") and len(opening) <= 60
+    assert opening.count("`") == 2, "a name is shown whole or not at all"
+    assert whole.startswith("One two") and whole.endswith("six` seven</details>")
 
 
 def test_pilots_are_read_and_shown_in_their_order(tmp_path: Path) -> None:

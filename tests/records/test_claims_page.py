@@ -1,4 +1,4 @@
-"""The claims page counts what could have failed and hides nothing that did."""
+"""The pages of claims count what could have failed and hide nothing that did."""
 
 import dataclasses
 import re
@@ -7,6 +7,7 @@ import pytest
 
 from circuitax.records import papers
 from circuitax.records.claims import Claim, at_least, near, settle
+from circuitax.records.claims_details import render_changes, render_details
 from circuitax.records.claims_page import headline, render_claims_page
 from circuitax.records.claims_table import ClaimRow, measured_text
 from circuitax.records.estimate import Estimate, exact
@@ -34,16 +35,15 @@ ROWS = [
     row("further", 1.0, not_run="no weights"),
     row("slip", 1.0, origin="correction", link=""),
     row("algebra", 1.0, "identity", origin="theorem", link=""),
-    row("guess", 1.0, origin="ours", link=""),
+    row("guess", 1.0, "shape", origin="ours", link=""),
     row("seen", 3.0, origin="ours", link="", explanation="Tested: it is 3."),
 ]
-PAGE = render_claims_page(
-    ROWS, "made by", headlines="| results |", changes="| a table |", pilots="| looked at |"
-)
+PAGE = render_claims_page(ROWS, "made by", headlines="| results |", runs="| commits |")
+DETAILS = render_details(ROWS)
 
 
-def part(title: str) -> str:
-    (found,) = [text for text in PAGE.split("\n## ") if text.startswith(title)]
+def part(title: str, page: str = PAGE) -> str:
+    (found,) = [text for text in page.split("\n## ") if text.startswith(title)]
     return found
 
 
@@ -55,60 +55,105 @@ def test_headline_counts_published_numbers_and_relations_apart() -> None:
     )
     sign = row("sign", Estimate(0.3, 0.1, 0.5, 8, "mean"), expected=at_least(0))
     assert "1 of those that hold, hold on a bare sign." in headline([*ROWS, sign])
-    assert "| results |" in part("Figures and results")
+    assert "| results |" in part("Figures and results") and "| commits |" in part("Which code")
     assert "| our corrections of sources | 1 | 1 | 0 | 0 | 0 | 0 |" in PAGE
     assert "| theorems and identities, true by proof | 1 | 1 | 0 | 0 | 0 | 0 |" in PAGE
 
 
-def test_the_first_screen_has_a_line_for_each_claim_with_its_figure() -> None:
-    line = "- [`bad`](#claim-bad) about bad: 2 [1.9, 2.1], allowed 1 ± 0.1 ([figure](../toy.png))"
-    assert line in part("What fails")
+def test_lists_have_a_line_for_each_claim_with_its_row_and_its_figure() -> None:
+    line = (
+        '- <a id="claim-bad"></a>[`bad`](claims/toy-models.md#claim-bad) about bad: 2 [1.9, 2.1], '
+        "allowed 1 ± 0.1 ([figure](../toy.png))"
+    )
+    assert line in part("What fails").splitlines()
     assert "`open`" in part("What is undecided") and "`lacking`" in part("What lacks its prec")
     wrong = part("What we think is wrong")
     # `bad` is sampled: a failure of ours to see it is no slip of the paper.
     assert "`slip`" in wrong and "`worse`" in wrong and "`bad`" not in wrong
     assert "`good`" in part("What holds") and "`guess`" not in part("What holds")
+    assert "- [`far`](#claim-far), [`further`](#claim-further): no weights" in part("Why claims")
+    rest = part("All other claims")
+    assert "<summary>5 claims</summary>" in rest, "guess, seen, algebra, far and further"
+    assert "claims/ours-numbers.md#claim-seen) **fails**: 3\n" in rest
+    assert "claims/toy-models.md#claim-far) **not run**: 1\n" in rest
+
+
+def test_every_claim_has_its_place_on_the_summary_once() -> None:
+    places = re.findall('<a id="claim-([^"]+)"></a>', PAGE)
+    assert sorted(places) == sorted(item.verdict.claim.id for item in ROWS)
 
 
 def test_every_claim_is_once_in_the_table_of_its_paper() -> None:
-    rows = [line for line in PAGE.splitlines() if line.startswith("| <a ")]
+    every = "\n".join(DETAILS.values())
+    rows = [line for line in every.splitlines() if line.startswith("| <a ")]
+    assert len(rows) == len(ROWS)
     for item in ROWS:
         name = item.verdict.claim.id
         (line,) = [line for line in rows if f'"></a>`{name}` ' in line]
         assert line.startswith(f'| <a id="claim-{name}"></a>')
-        assert "why so" in line and "../toy.py#L7" in line and "[abc](../toy/abc)" in line
+        assert "[toy](../toy.png) · [abc](../toy/abc) · [code](../toy.py#L7)" in line
+        assert "why so" in line
         assert "S0 \\| 2" in line, "a bar in a text must not end the cell"
-        assert line.replace("\\|", "").count("|") == 8
-    assert "`good`" in part("Toy Models of Superposition") and "| 1.0 | 1 |" in PAGE
-    assert "`worse`" in part("Other papers") and "**fails**" in part("Other papers")
-    assert "`slip`" in part("Our corrections") and "`algebra`" in part("Theorems")
+        assert line.replace("\\|", "").count("|") == 7
+        # The summary leads to the page that has the row.
+        assert re.search(rf"\(claims/([\w-]+)\.md#claim-{name}\)", PAGE)[1] in {
+            page for page, text in DETAILS.items() if line in text
+        }
+    assert "`good`" in part("Toy Models of Superposition", DETAILS["toy-models"])
+    other = part("Other papers", DETAILS["sources"])
+    assert "`worse`" in other and "**fails**" in other
+    shared = DETAILS["corrections-and-theorems"]
+    assert "`slip`" in part("Our corrections", shared) and "`algebra`" in part("Theorems", shared)
+    assert "`guess`" in part("Our own statements", DETAILS["ours"])
+    assert "`seen`" in part("Our own reference numbers", DETAILS["ours-numbers"])
+    assert set(DETAILS) == {
+        *("toy-models", "sources", "corrections-and-theorems", "ours", "ours-numbers")
+    }, "no page without a claim"
+    assert all("[summary](../CLAIMS.md)" in page for page in DETAILS.values())
 
 
 def test_disagreements_are_explained_by_hypotheses() -> None:
-    text = part("Where we disagree")
-    assert "Printed: 1.0. Hypothesis: the paper may round.\n" in text
+    text = part("Where we disagree", DETAILS["toy-models"])
+    assert (
+        "[`bad`](#claim-bad)" in text and "Printed: 1.0. Hypothesis: the paper may round." in text
+    )
+    assert "Reason: no such head." in text and "`good`" not in text
     # A test is no hypothesis, and says so itself.
-    assert "`seen`" in text and ". Printed: 1.0. Tested: it is 3.\n" in text
-    assert "`worse`" in text and "Hypothesis: none yet." in text
-    assert "Reason: no such head." in text and "`slip`" in text and "`good`" not in text
-    assert "- `far`, `further`: no weights" in part("Why claims were not run")
-    assert part("Changes of claims").endswith("| a table |\n")
-    assert part("Pilots").rstrip().endswith("| looked at |")
+    numbers = part("Where we disagree", DETAILS["ours-numbers"])
+    assert "`seen`" in numbers and ". Printed: 1.0. Tested: it is 3.\n" in numbers
+    assert "Hypothesis: none yet." in part("Where we disagree", DETAILS["sources"])
+    assert "`slip`" in part("Where we disagree", DETAILS["corrections-and-theorems"])
+    assert "Where we disagree" not in DETAILS["ours"], "what holds needs no explanation"
 
 
-def test_the_page_opens_with_a_digest_whose_links_lead_to_sections() -> None:
+def test_changes_and_pilots_have_a_page() -> None:
+    page = render_changes("| a table |", "| looked at |")
+    assert part("Changes", page).endswith("| a table |\n")
+    assert part("Pilots", page).endswith("| looked at |\n") and "(../CLAIMS.md)" in page
+
+
+def test_the_page_opens_with_a_digest_whose_links_lead_to_sections_and_tables() -> None:
     digest = PAGE[: PAGE.index("| class |")]
-    lines = [line for line in digest.splitlines() if line.startswith("- ")]
+    lines = [line for line in digest.splitlines() if line.lstrip().startswith("- ")]
     assert lines[0].startswith("- **Holds**: [1 of 7 published statements](#what-holds-of-what-is")
     assert lines[1].endswith(", 2 numbers and 0 relations.") and "**Fails**: [2 of 7" in lines[1]
     assert "[1 of 7 published statements](#what-lacks-its-precondition" in lines[3]
     assert "1 corrections of ours that hold, and 1 printed statements" in lines[5]
-    assert "(#other-papers) 1 fail" in lines[6] and len(lines) == 7
-    titles = {line[3:] for line in PAGE.splitlines() if line.startswith("## ")}
-    kept = {
+    assert "(claims/sources.md#other-papers): 1 fail;" in lines[8] and len(lines) == 14
+    assert slugs(PAGE) >= set(re.findall(r"\]\(#([^)]*)\)", digest))
+    tables = re.findall(r"\]\(claims/([\w-]+)\.md#([^)]*)\)", digest)
+    assert len(tables) == 6
+    for page, name in tables:
+        assert name in slugs(DETAILS[page])
+        # The names of the tables when all of them stood on one page.
+        assert f'<a id="{name}"></a>' in digest
+
+
+def slugs(page: str) -> set[str]:
+    titles = [line[3:] for line in page.splitlines() if line.startswith("## ")]
+    return {
         "".join(c for c in t.lower() if c.isalnum() or c in "- ").replace(" ", "-") for t in titles
     }
-    assert set(re.findall(r"\]\(#([^)]*)\)", digest)) <= kept
 
 
 def test_equal_ids_are_refused() -> None:

@@ -40,10 +40,11 @@ usage: python -m experiments.accept [only=a,b] [scale=SCALE] [run=NAME/RUN] [dir
                                     [settle=no|yes] [twin=yes|no]
 
 Copies the newest finished run of each experiment with its own defaults (or the run named) to
-results/NAME/accepted/, which git tracks, and writes results/README.md and results/CLAIMS.md from
-all accepted runs. Logs, long tables (their numbers are in data.nc) and weights stay behind, but for
-the weights of one member of each model where an experiment keeps them for this. A damaged run is
-refused, and so is one made from changed sources.
+results/NAME/accepted/, which git tracks, and writes from all accepted runs the gallery
+(results/README.md, and a page for each chapter in results/gallery/) and the claims
+(results/CLAIMS.md, and a page for each paper in results/claims/). Logs, long tables (their numbers
+are in data.nc) and weights stay behind, but for the weights of one member of each model where an
+experiment keeps them for this. A damaged run is refused, and so is one made from changed sources.
 Beside each goes its twin, a small run by the same code, which experiments.twins compares with later
 code; so a run is refused that other code computed than is here. twin=no leaves the twin out.
 The claims of all other accepted runs are settled again, from their data alone, before anything is

@@ -8,7 +8,7 @@ from pathlib import Path
 from circuitax.commands.options import one_of, read_options, refuse
 from circuitax.config.catalogue import VARIABLE, checkout, discover
 from circuitax.lab.runs import shown
-from circuitax.records.chapters import NAMES
+from circuitax.records.chapters import CLAIMS, GALLERY, NAMES
 from circuitax.records.store import write_text
 
 HELP = f"""\
@@ -113,3 +113,5 @@ def _check_name(name: str) -> None:
         *NAMES,
     }:
         raise ValueError(f"NAME={name} must be another: a module has this name already")
+    if name in {CLAIMS, GALLERY}:
+        raise ValueError(f"NAME={name} must be another: results/{name}/ holds pages")

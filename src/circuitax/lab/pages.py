@@ -11,10 +11,14 @@ from circuitax.lab.settle import settle_run
 from circuitax.lab.showing import claim_rows, gallery_item, runs_table
 from circuitax.lab.viewing import Views, views
 from circuitax.records.acceptance import outcome_table
+from circuitax.records.chapters import CLAIMS, GALLERY
 from circuitax.records.claim_changes import changes_table, pilots_table, read_changes, read_pilots
+from circuitax.records.claim_sections import address
 from circuitax.records.claims import Verdict
+from circuitax.records.claims_details import render_changes, render_details
 from circuitax.records.claims_page import counts_text, render_claims_page
-from circuitax.records.gallery import GalleryItem, render_gallery
+from circuitax.records.claims_table import ClaimRow
+from circuitax.records.gallery import GalleryItem, render_chapters, render_index
 from circuitax.records.report import Interactive, render_report
 from circuitax.records.store import write_text
 
@@ -28,44 +32,64 @@ CHANGES = "docs/claim_changes.toml"
 def write_pages(
     folder: Path, runs: Mapping[str, WholeRun], entries: Mapping[str, Entry], command: str
 ) -> tuple[Path, Path, Path]:
-    """Write ``README.md``, ``CLAIMS.md`` and ``report.html`` about one run of each experiment.
+    """Write the gallery, the pages of claims and ``report.html`` about one run of each experiment.
+
+    The gallery is ``README.md`` with a page for each chapter in ``gallery/``; of claims
+    ``CLAIMS.md`` is the summary, and ``claims/`` has a page for each paper. What else is written
+    as Markdown in these two folders is removed.
 
     Args:
-        folder: Where the pages go; links are relative to it.
+        folder: Where the pages go.
         runs: Folder of a finished run, by experiment, in the order shown.
         entries: All experiments.
         command: What makes the pages.
 
     Returns:
-        The gallery, the claims page and the report, which has both in one file.
+        The gallery's index, the summary of claims and the report, which has all in one file.
 
     Raises:
         ValueError: If the record of a run does not settle the claims of its experiment.
     """
-    items, rows = [], []
-    for name, run in runs.items():
-        settled = settle_run(run, entries[name])
-        rows += claim_rows(run, entries[name], settled, folder)
-        items.append(gallery_item(run, entries[name], settled, folder))
+    settled = {name: settle_run(run, entries[name]) for name, run in runs.items()}
     missing = [name for name in sorted(entries) if name not in runs]
-    gallery, claims = folder / "README.md", folder / "CLAIMS.md"
-    write_text(gallery, render_gallery(items, missing, command))
+
+    def items(page: Path) -> list[GalleryItem]:
+        return [gallery_item(run, entries[n], settled[n], page) for n, run in runs.items()]
+
+    def rows(page: Path) -> list[ClaimRow]:
+        every = (claim_rows(run, entries[n], settled[n], folder, page) for n, run in runs.items())
+        return [row for found in every for row in found]
+
+    shown, verdicts = items(folder), {v.claim.id: v for found in settled.values() for v in found}
     listed, kept = checkout() / ACCEPTANCE, checkout() / CHANGES
-    found = {row.verdict.claim.id: row.verdict for row in rows}
-    page = render_claims_page(
-        rows,
+    places = {name: address(verdict.claim) for name, verdict in verdicts.items()}
+    gallery, claims, report = (folder / name for name in ("README.md", "CLAIMS.md", "report.html"))
+    write_text(gallery, render_index(shown, missing, command))
+    _write_all(folder / GALLERY, render_chapters(items(folder / GALLERY)))
+    summary = render_claims_page(
+        rows(folder),
         command,
-        headlines=outcome_table(listed.read_text(encoding="utf-8"), found),
-        changes=changes_table(read_changes(kept)[1]),
-        pilots=pilots_table(read_pilots(kept)),
+        headlines=outcome_table(listed.read_text(encoding="utf-8"), verdicts),
         runs=runs_table(runs, folder),
     )
-    write_text(claims, page)
-    report = folder / "report.html"
+    write_text(claims, summary)
+    changes = changes_table(read_changes(kept)[1], places)
+    details = render_details(rows(folder / CLAIMS))
+    details["changes"] = render_changes(changes, pilots_table(read_pilots(kept)))
+    _write_all(folder / CLAIMS, {f"{name}.md": page for name, page in details.items()})
     interactive = _interactive(views(runs, entries))
-    pictures = _pictures(items, folder)
-    write_text(report, render_report(items, pictures, missing, command, interactive))
+    pictures = _pictures(shown, folder)
+    write_text(report, render_report(shown, pictures, missing, command, interactive))
     return gallery, claims, report
+
+
+def _write_all(folder: Path, pages: Mapping[str, str]) -> None:
+    """Write pages by file name, and remove those of a chapter or a paper that has none now."""
+    for name, text in pages.items():
+        write_text(folder / name, text)
+    for path in folder.glob("*.md"):
+        if path.name not in pages:
+            path.unlink()
 
 
 def _interactive(found: Views) -> Interactive:
@@ -84,10 +108,10 @@ def _pictures(items: Sequence[GalleryItem], folder: Path) -> dict[str, str]:
     ranked = [(i, figure.png) for item in items for i, figure in enumerate(item.figures)]
     found: dict[str, str] = {}
     left = REPORT_BYTES
-    for _, address in sorted(ranked, key=lambda pair: pair[0]):
-        picture = embedded_picture(folder / address)
+    for _, png in sorted(ranked, key=lambda pair: pair[0]):
+        picture = embedded_picture(folder / png)
         if len(picture) <= left:
-            found[address] = picture
+            found[png] = picture
             left -= len(picture)
     return found
 

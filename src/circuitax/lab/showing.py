@@ -11,6 +11,7 @@ from circuitax.config.showcase import FigureText, read_showcase
 from circuitax.lab.measured_line import line_that_measures
 from circuitax.lab.runs import WholeRun, figures, provenance
 from circuitax.lab.twin_files import checked_twin
+from circuitax.records.chapters import GALLERY, chapter_of
 from circuitax.records.claims import Claim, Verdict
 from circuitax.records.claims_table import ClaimRow
 from circuitax.records.gallery import GalleryFigure, GalleryItem
@@ -31,7 +32,7 @@ def gallery_item(
         run: Folder of a finished run.
         entry: Its experiment.
         verdicts: What became of its claims.
-        folder: Folder of the pages; addresses are relative to it.
+        folder: Folder of the page; addresses are relative to it.
     """
     facts, showcase = provenance(run), read_showcase(entry)
     order = list(showcase.figures)
@@ -71,13 +72,23 @@ def gallery_item(
 
 
 def claim_rows(
-    run: WholeRun, entry: Entry, verdicts: Sequence[Verdict], folder: Path
+    run: WholeRun, entry: Entry, verdicts: Sequence[Verdict], top: Path, folder: Path | None = None
 ) -> list[ClaimRow]:
-    """What the claims page says about a run; arguments as for `gallery_item`."""
+    """What the pages of claims say about a run.
+
+    Args:
+        run: As in `gallery_item`.
+        entry: Likewise.
+        verdicts: Likewise.
+        top: Folder of the summary and of the gallery's index.
+        folder: Folder of the page, to which addresses are relative; None for ``top``.
+    """
+    folder = top if folder is None else folder
     facts = provenance(run)
     pictures = [relative(path, folder) for path in figures(run)]
     # A single figure is shown itself, several in the gallery.
-    figure = pictures[0] if len(pictures) == 1 else f"README.md#{entry.name}"
+    chapter = relative(top / GALLERY / chapter_of(entry.chapter).page, folder)
+    figure = pictures[0] if len(pictures) == 1 else f"{chapter}#{entry.name}"
     return [
         ClaimRow(
             verdict,

@@ -2,6 +2,9 @@
 
 from typing import NamedTuple
 
+# Folders of generated pages, which stand beside those of the experiments' runs.
+GALLERY, CLAIMS = "gallery", "claims"
+
 
 class Chapter(NamedTuple):
     """A chapter.
@@ -15,6 +18,11 @@ class Chapter(NamedTuple):
     name: str
     title: str
     about: str
+
+    @property
+    def page(self) -> str:
+        """File name of its page in the gallery."""
+        return f"{self.name or 'further'}.md"
 
 
 CHAPTERS = (
@@ -50,3 +58,8 @@ CHAPTERS = (
     Chapter("", "Further experiments", "Experiments in a folder of no chapter."),
 )
 NAMES = tuple(chapter.name for chapter in CHAPTERS)
+
+
+def chapter_of(name: str) -> Chapter:
+    """The chapter of a name; the last one, of no folder, where there is none of that name."""
+    return next((chapter for chapter in CHAPTERS if chapter.name == name), CHAPTERS[-1])

@@ -3,7 +3,10 @@
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, NamedTuple
+
+from circuitax.records.claims_table import cell
 
 # What may differ between two versions of a claim, by the word that a row uses for it.
 _FIELDS = {
@@ -17,6 +20,8 @@ _FIELDS = {
 # put down to another source, or all claims are judged by another rule.
 _BESIDE = ("measure", "data", "source", "rule")
 WORDS = ("added", "removed", "allowed", *_FIELDS, *_BESIDE)
+# What a cell of a table shows unfolded: ids of claims, and letters of a text.
+_SHOWN, _WIDTH = 2, 60
 
 
 class Difference(NamedTuple):
@@ -124,21 +129,38 @@ def unexplained(found: Iterable[Difference], rows: Sequence[Change]) -> list[Dif
     return [difference for difference in found if tuple(difference) not in named]
 
 
-def changes_table(rows: Sequence[Change]) -> str:
-    """The rows as Markdown, the newest first."""
-    lines = ["| claims | what changed | commit | why |", "|" + " --- |" * 4]
+def changes_table(rows: Sequence[Change], places: Mapping[str, str]) -> str:
+    """The rows as Markdown, the newest first; ids in number and reasons are folded.
+
+    Args:
+        rows: The oldest first.
+        places: Addresses of claims by id; one that was removed has none.
+    """
+    lines = ["| commit | what changed | claims | why |", "|" + " --- |" * 4]
     for row in reversed(rows):
-        claims = ", ".join(f"`{name}`" for name in row.claims) or "all"
-        lines.append(
-            f"| {claims} | {', '.join(row.what)} | {row.commit} | {' '.join(row.why.split())} |"
-        )
+        named = [f"[`{n}`]({places[n]})" if n in places else f"`{n}`" for n in row.claims]
+        claims = ", ".join(named) or "all"
+        if len(named) > _SHOWN:
+            claims = f"<details><summary>{len(named)} claims</summary>{claims}</details>"
+        lines.append(f"| {row.commit} | {', '.join(row.what)} | {claims} | {_opening(row.why)} |")
     return "\n".join(lines)
 
 
 def pilots_table(pilots: Sequence[Pilot]) -> str:
-    """The pilots as Markdown, in their order."""
+    """The pilots as Markdown, in their order; what was seen is folded."""
     lines = ["| experiment | root key | commit | what was seen |", "|" + " --- |" * 4]
     for pilot in pilots:
-        seen = " ".join(pilot.seen.split())
+        seen = _opening(pilot.seen)
         lines.append(f"| {pilot.experiment} | {pilot.key} | {pilot.commit} | {seen} |")
     return "\n".join(lines)
+
+
+def _opening(text: str) -> str:
+    """The first words of a text, with all of it in a fold."""
+    whole = cell(text)
+    opening = shorten(whole, _WIDTH, placeholder=" …")
+    if opening == whole:
+        return whole
+    if opening.count("`") % 2:  # never half a name
+        opening = f"{opening[: opening.rindex('`')]}…"
+    return f"<details><summary>{opening}</summary>{whole}</details>"

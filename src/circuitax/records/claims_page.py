@@ -1,10 +1,11 @@
-"""The claims page: what holds, fails and is undecided, then every claim in its paper's table."""
+"""The summary of claims: counts, and a line for each claim that leads to its row in detail."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import NamedTuple
 
-from circuitax.records import claims_table, papers
+from circuitax.records.chapters import CLAIMS
+from circuitax.records.claim_sections import SECTIONS, section_of
 from circuitax.records.claims import (
     ABSENT,
     CORRECTION,
@@ -17,7 +18,7 @@ from circuitax.records.claims import (
     UNDECIDED,
     VERDICTS,
 )
-from circuitax.records.claims_table import ClaimRow, cell
+from circuitax.records.claims_table import ClaimRow, brief, briefest, cell, grouped, place
 
 _HEAD = """\
 # Claims
@@ -27,9 +28,10 @@ what was measured lies inside what it allows, **fails** when the whole interval 
 **undecided** in between, or when it has fewer replicates than planned. It is **absent** when its
 precondition is not met, and **not run** when what would settle it is not at hand. What is allowed,
 n and the selection rule were committed before the run that is judged, but where a row or the table
-of [changes](#changes-of-claims) says otherwise. n counts independent units. E1, E2 and so on are
-rows of the [errata](../docs/errata.md); F1, O1, T1, S0.1 and so on are rows of the
-[acceptance tables](../docs/acceptance.md).
+of [changes](claims/changes.md) says otherwise. n counts independent units. The id of a claim leads
+to its row in detail: source, reason for the tolerance, figure, run, and the line of code that
+measures it. E1, E2 and so on are rows of the [errata](../docs/errata.md); F1, O1, T1, S0.1 and so
+on are rows of the [acceptance tables](../docs/acceptance.md).
 
 {headline}
 
@@ -49,13 +51,10 @@ _LISTS = {
 # Below the title of a list, what its claims have in common.
 _ABOUT = {
     ABSENT: "What the claim speaks of is not there in the trained models: it did not form, or "
-    'it formed everywhere and left nothing to hold it against. "Where we disagree" has the reason '
-    "of each.\n\n",
+    'it formed everywhere and left nothing to hold it against. "Where we disagree" on the page of '
+    "a claim has the reason.\n\n",
 }
 _WRONG = "What we think is wrong in the papers"
-_DISAGREE = "Where we disagree"
-_CHANGES = "Changes of claims"
-_RUNS = "Which code computed what"
 
 
 class _Class(NamedTuple):
@@ -83,22 +82,14 @@ _CLASSES = (
 
 
 def render_claims_page(
-    rows: Sequence[ClaimRow],
-    command: str,
-    *,
-    headlines: str = "",
-    changes: str = "",
-    pilots: str = "",
-    runs: str = "",
+    rows: Sequence[ClaimRow], command: str, *, headlines: str = "", runs: str = ""
 ) -> str:
-    """The page as Markdown.
+    """The summary as Markdown, with a place for every claim.
 
     Args:
         rows: Every verdict of every run shown.
         command: Command that makes the page.
         headlines: Table of the papers' headline statements and how each fared, as Markdown.
-        changes: Table of changes that were made to claims, as Markdown.
-        pilots: Table of what was seen before claims were fixed, as Markdown.
         runs: Table of the code that computed each run, as Markdown.
 
     Raises:
@@ -116,40 +107,68 @@ def render_claims_page(
     for verdict in (FAILS, UNDECIDED, ABSENT):
         chosen = [row for row in published if row.verdict.verdict == verdict]
         if chosen:
-            about = f"{_ABOUT.get(verdict, '')}{claims_table.lines(chosen)}"
+            about = f"{_ABOUT.get(verdict, '')}{_lines(chosen)}"
             parts.append(f"## {_LISTS[verdict][1]}\n\n{about}\n")
     wrong = [row for row in rows if _wrong_in_papers(row)]
+    failing = {row.verdict.claim.id for row in wrong if row.verdict.verdict == FAILS}
     if wrong:
         parts.append(
             f"## {_WRONG}\n\nA statement is either a correction of ours "
-            f"that holds, or a printed one that fails.\n\n{claims_table.lines(wrong)}\n"
+            f"that holds, or a printed one that fails.\n\n{_lines(wrong, failing)}\n"
         )
     holding = [row for row in published if row.verdict.verdict == HOLDS]
     if holding:
         title = f"{len(holding)} published statements, a line each"
-        parts.append(
-            f"## {_LISTS[HOLDS][1]}\n\n<details><summary>{title}</summary>\n\n"
-            f"{claims_table.lines(holding)}\n\n</details>\n"
-        )
-    if headlines:
-        parts.append(f"## Figures and results of the papers\n\n{headlines}\n")
-    parts += [f"## {title}\n\n{claims_table.table(part)}\n" for title, part in _sections(rows)]
-    disagreed = [row for row in rows if _disagrees(row)]
-    if disagreed:
-        parts.append(f"## {_DISAGREE}\n\n{claims_table.explanations(disagreed)}\n")
+        parts.append(f"## {_LISTS[HOLDS][1]}\n\n{_folded(title, _lines(holding, figure=False))}")
     unreached = [row for row in rows if row.verdict.verdict == NOT_RUN]
     if unreached:
-        parts.append(f"## {_LISTS[NOT_RUN][1]}\n\n{claims_table.grouped(unreached)}\n")
+        parts.append(f"## {_LISTS[NOT_RUN][1]}\n\n{grouped(unreached)}\n")
+    if headlines:
+        parts.append(f"## Figures and results of the papers\n\n{headlines}\n")
     if runs:
-        parts.append(f"## {_RUNS}\n\n{runs}\n")
-    if changes:
-        parts.append(f"## {_CHANGES}\n\n{changes}\n")
-    if pilots:
-        parts.append(
-            "## Pilots\n\nRuns that were looked at before claims were fixed. Root key and commit "
-            f"are given as far as they were recorded.\n\n{pilots}\n"
-        )
+        parts.append(f"## Which code computed what\n\n{runs}\n")
+    rest = [row for row in rows if row not in wrong and not _listed(row)]
+    if rest:
+        lines = "\n\n".join(_briefest(rest))
+        parts.append(f"## All other claims\n\n{_folded(f'{len(rest)} claims', lines)}")
     return "\n".join(parts)
+
+
+def _lines(rows: Sequence[ClaimRow], above: Container[str] = (), *, figure: bool = True) -> str:
+    """A line for each claim, which is the claim's place on the page.
+
+    Args:
+        rows: The claims.
+        above: Ids of those that have their place further up.
+        figure: Whether a line leads to the figure too.
+    """
+    items = []
+    for row in rows:
+        here = "" if row.verdict.claim.id in above else place(row)
+        items.append(f"- {here}{brief(row)}{f' ([figure]({row.figure}))' if figure else ''}")
+    return "\n".join(items)
+
+
+def _briefest(rows: Sequence[ClaimRow]) -> Iterator[str]:
+    for section in SECTIONS:
+        lines = [
+            f"- {place(row)}{briefest(row)}"
+            for row in rows
+            if section_of(row.verdict.claim) == section
+        ]
+        if lines:
+            yield f"**{cell(section.title)}**"
+            yield "\n".join(lines)
+
+
+def _folded(title: str, text: str) -> str:
+    return f"<details><summary>{title}</summary>\n\n{text}\n\n</details>\n"
+
+
+def _listed(row: ClaimRow) -> bool:
+    """Whether a claim has a line in one of the lists by verdict, of what is published."""
+    claim, verdict, *_ = row.verdict
+    return claim.origin == PUBLISHED and verdict != NOT_RUN
 
 
 def headline(rows: Sequence[ClaimRow]) -> str:
@@ -193,19 +212,35 @@ def _digest(rows: Sequence[ClaimRow]) -> str:
             f"ours that hold, and {len(wrong) - corrections} printed statements that fail without "
             "any sampling"
         )
-    papers_told = [
-        f"{_linked(title, title)} {counts_text([row.verdict.verdict for row in part])}"
-        for title, part in _sections(published)
-    ]
-    if papers_told:
-        items.append(f"**By paper**: {'; '.join(papers_told)}")
-    return "\n".join(f"- {item}." for item in items)
+    return "\n".join([f"- {item}." for item in items] + list(_tables(rows)))
+
+
+def _tables(rows: Sequence[ClaimRow]) -> Iterator[str]:
+    """A line for each table in detail; its place has the name that it had on one long page."""
+    yield (
+        '- **In detail**, by paper; <a id="where-we-disagree"></a>"Where we disagree" ends each '
+        "page:"
+    )
+    for section in SECTIONS:
+        given = [r.verdict.verdict for r in rows if section_of(r.verdict.claim) == section]
+        if given:
+            name = slug(section.title)
+            link = f"[{cell(section.title)}]({CLAIMS}/{section.page}.md#{name})"
+            yield f'    - <a id="{name}"></a>{link}: {counts_text(given)};'
+    yield (
+        '    - <a id="changes-of-claims"></a>[Changes of claims]'
+        f"({CLAIMS}/changes.md) since they were first accepted, and pilots."
+    )
 
 
 def _linked(text: str, title: str) -> str:
-    """A text that leads to the section of a title, by the name that the page gives it."""
-    slug = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
-    return f"[{text}](#{slug})"
+    """A text that leads to the section of a title."""
+    return f"[{text}](#{slug(title)})"
+
+
+def slug(title: str) -> str:
+    """The name that a page gives to the section of a title."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
 def _counts(rows: Sequence[ClaimRow]) -> str:
@@ -225,28 +260,3 @@ def _wrong_in_papers(row: ClaimRow) -> bool:
         return verdict == HOLDS
     computed = estimate is not None and estimate.method == "exact"
     return claim.origin == PUBLISHED and verdict == FAILS and computed
-
-
-def _disagrees(row: ClaimRow) -> bool:
-    return row.verdict.verdict in {FAILS, UNDECIDED, ABSENT} or (
-        row.verdict.claim.origin == CORRECTION and row.verdict.verdict == HOLDS
-    )
-
-
-def _sections(rows: Sequence[ClaimRow]) -> list[tuple[str, list[ClaimRow]]]:
-    """One table for each paper, then what is published elsewhere, then what no paper says."""
-    published = [row for row in rows if row.verdict.claim.origin == PUBLISHED]
-    parts = [
-        (cell(title), [row for row in published if row.verdict.claim.link.startswith(link)])
-        for link, title in papers.TITLES.items()
-    ]
-    known = tuple(papers.TITLES)
-    rest = [row for row in published if not row.verdict.claim.link.startswith(known)]
-    parts.append(("Other papers", rest))
-    for title, origin in (
-        ("Our corrections of sources", CORRECTION),
-        ("Our own statements and reference numbers", OURS),
-        ("Theorems and identities", THEOREM),
-    ):
-        parts.append((title, [row for row in rows if row.verdict.claim.origin == origin]))
-    return [(title, part) for title, part in parts if part]

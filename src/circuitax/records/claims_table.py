@@ -1,12 +1,14 @@
-"""Claims as Markdown: one line each, rows of a table, and explanations."""
+"""Claims as Markdown: lines of the summary, and rows and explanations of a page in detail."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from circuitax.records.chapters import CLAIMS
+from circuitax.records.claim_sections import address, anchor
 from circuitax.records.claims import FAILS, HOLDS, Verdict
 from circuitax.records.estimate import Estimate
 
-_COLUMNS = "claim", "printed", "ours", "n", "verdict", "figure", "run"
+_COLUMNS = "claim", "printed", "ours", "n", "verdict", "figure, run, code"
 
 
 class ClaimRow(NamedTuple):
@@ -38,11 +40,6 @@ def cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def anchor(claim: str) -> str:
-    """Where a claim stands on the claims page and in the report: the same name in every version."""
-    return f"claim-{claim}"
-
-
 def measured_text(estimate: Estimate | None) -> str:
     """A value with its interval, such as ``0.752 [0.741, 0.763]``."""
     if estimate is None:
@@ -53,9 +50,21 @@ def measured_text(estimate: Estimate | None) -> str:
     return f"{value} [{estimate.low:.4g}, {estimate.high:.4g}]"
 
 
-def lines(rows: Sequence[ClaimRow]) -> str:
-    """One line for each claim, with the number and links to its row and its figure."""
-    return "\n".join(f"- {_short(row)}" for row in rows)
+def brief(row: ClaimRow) -> str:
+    """One line of the summary: statement, number and what is allowed, and a link to the row."""
+    return _said(row, f"{CLAIMS}/{address(row.verdict.claim)}")
+
+
+def briefest(row: ClaimRow) -> str:
+    """One line of the summary: verdict and number, and a link to the row."""
+    claim, verdict, estimate, _ = row.verdict
+    number = "" if estimate is None else f": {measured_text(estimate)}"
+    return f"[`{claim.id}`]({CLAIMS}/{address(claim)}) {_marked(verdict)}{number}"
+
+
+def place(row: ClaimRow) -> str:
+    """What a link to a claim leads to."""
+    return f'<a id="{anchor(row.verdict.claim.id)}"></a>'
 
 
 def table(rows: Sequence[ClaimRow]) -> str:
@@ -64,32 +73,33 @@ def table(rows: Sequence[ClaimRow]) -> str:
     for row in rows:
         claim, verdict, estimate, _ = row.verdict
         cells = (
-            f'<a id="{anchor(claim.id)}"></a>`{claim.id}` {claim.statement}{_fold(row)}',
+            f"{place(row)}`{claim.id}` {claim.statement}{_fold(row)}",
             claim.printed or "-",
             measured_text(estimate),
             "-" if estimate is None else str(estimate.n),
-            verdict if verdict == HOLDS else f"**{verdict}**",
-            f"[{row.experiment}]({row.figure})",
-            f"[{row.run}]({row.link}){f' **{row.outdated}**' if row.outdated else ''}",
+            _marked(verdict),
+            f"[{row.experiment}]({row.figure}) · [{row.run}]({row.link}) · [code]({row.code})"
+            f"{f' **{row.outdated}**' if row.outdated else ''}",
         )
         parts.append(f"| {' | '.join(map(cell, cells))} |")
     return "\n".join(parts)
 
 
 def explanations(rows: Sequence[ClaimRow]) -> str:
-    """One item for each claim, with what may be the cause."""
+    """One item for each claim of the page, with what may be the cause."""
     items = []
     for row in rows:
         claim, verdict, _, reason = row.verdict
+        statement = _said(row, f"#{anchor(claim.id)}")
         if verdict == HOLDS:
-            items.append(f"- {_short(row)} ({cell(claim.source)})")
+            items.append(f"- {statement} ({cell(claim.source)})")
             continue
         said = f" Printed: {_sentence(claim.printed)}" if claim.printed else ""
         cause = _sentence(reason or "none yet")
         if not cause.lower().startswith("tested"):  # a test is no hypothesis, and says so itself
             guess = verdict == FAILS or claim.explanation == reason
             cause = f"{'Hypothesis' if guess else 'Reason'}: {cause}"
-        items.append(f"- **{verdict}**: {_short(row)}.{said} {cause}")
+        items.append(f"- **{verdict}**: {statement}.{said} {cause}")
     return "\n".join(items)
 
 
@@ -97,8 +107,13 @@ def grouped(rows: Sequence[ClaimRow]) -> str:
     """One item for each reason, with all claims that it keeps from a verdict."""
     reasons: dict[str, list[str]] = {}
     for row in rows:
-        reasons.setdefault(cell(row.verdict.reason), []).append(f"`{row.verdict.claim.id}`")
-    return "\n".join(f"- {', '.join(ids)}: {reason}" for reason, ids in reasons.items())
+        name = row.verdict.claim.id
+        reasons.setdefault(cell(row.verdict.reason), []).append(f"[`{name}`](#{anchor(name)})")
+    return "\n".join(f"- {', '.join(names)}: {reason}" for reason, names in reasons.items())
+
+
+def _marked(verdict: str) -> str:
+    return verdict if verdict == HOLDS else f"**{verdict}**"
 
 
 def _sentence(text: str) -> str:
@@ -106,11 +121,10 @@ def _sentence(text: str) -> str:
     return f"{cell(text).removesuffix('.')}."
 
 
-def _short(row: ClaimRow) -> str:
+def _said(row: ClaimRow, link: str) -> str:
     claim, _, estimate, _ = row.verdict
     number = f"{measured_text(estimate)}, allowed {claim.expected.text}"
-    link = f"[`{claim.id}`](#{anchor(claim.id)})"
-    return f"{link} {cell(claim.statement)}: {cell(number)} ([figure]({row.figure}))"
+    return f"[`{claim.id}`]({link}) {cell(claim.statement)}: {cell(number)}"
 
 
 def _fold(row: ClaimRow) -> str:
@@ -118,11 +132,10 @@ def _fold(row: ClaimRow) -> str:
     source = f'<a href="{claim.link}">{claim.source}</a>' if claim.link else claim.source
     facts = [
         f"<b>source</b> {source}",
-        f"<b>allowed</b> {claim.expected.text}, because: {claim.why}",
+        f"<b>because</b> {claim.why}",
         f"<b>selection</b> {claim.selection}",
         f"<b>planned n</b> {claim.n}",
         f"<b>scale</b> {row.scale}",
-        f'<b>code</b> <a href="{row.code}">{row.experiment}</a>',
     ]
     if estimate is not None:
         facts.insert(3, f"<b>interval</b> {estimate.method}")

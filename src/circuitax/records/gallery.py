@@ -1,11 +1,12 @@
-"""The gallery page: what every experiment shows, chapter by chapter, with its verdicts."""
+"""The gallery: an index, and a page for each chapter with what its experiments show."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from circuitax.records.chapters import CHAPTERS, NAMES
+from circuitax.records.chapters import CHAPTERS, CLAIMS, GALLERY, Chapter, chapter_of
+from circuitax.records.claim_sections import address
 from circuitax.records.claims import ABSENT, FAILS, HOLDS, NOT_RUN, UNDECIDED, VERDICTS, Verdict
-from circuitax.records.claims_table import anchor, measured_text
+from circuitax.records.claims_table import measured_text
 
 # A mark for each verdict, so that no reader depends on colour.
 MARKS = {HOLDS: "✔", FAILS: "✘", UNDECIDED: "?", ABSENT: "∅", NOT_RUN: "–"}
@@ -67,8 +68,8 @@ class GalleryItem(NamedTuple):
     origin: str = ""
 
 
-def render_gallery(items: Sequence[GalleryItem], missing: Sequence[str], command: str) -> str:
-    """The page as Markdown.
+def render_index(items: Sequence[GalleryItem], missing: Sequence[str], command: str) -> str:
+    """The page that opens the gallery as Markdown: flagship figures and contents.
 
     Args:
         items: Runs in any order.
@@ -82,36 +83,48 @@ def render_gallery(items: Sequence[GalleryItem], missing: Sequence[str], command
         "is on the [claims page](CLAIMS.md); `report.html`, which the same command writes beside "
         "this page, has both in one file that can be searched and filtered. "
         "`python -m experiments.render NAME/accepted` draws the figures of an experiment as PDF.\n",
-        "Verdicts of claims: " + ", ".join(f"{MARKS[name]} {name}" for name in VERDICTS) + ".\n",
     ]
     for item in (item for group in chapters.values() for item in group):
         for figure in item.figures:
             if figure.name == item.flagship:
                 parts.append(_picture(figure))
-                parts.append(f"*{_text(figure)}* → [{item.experiment}](#{item.experiment})\n")
+                parts.append(f"*{_text(figure)}* → {_link(item)}\n")
     parts.append("## Contents\n")
-    for title, group in chapters.items():
-        parts.append(f"**{title}**\n")
-        parts.append(
-            "\n".join(f"- [{i.experiment}](#{i.experiment}): {i.message}" for i in group) + "\n"
-        )
+    for chapter, group in chapters.items():
+        parts.append(f"### [{chapter.title}]({GALLERY}/{chapter.page})\n\n{chapter.about}\n")
+        lines = [f'- <a id="{i.experiment}"></a>{_link(i)}: {i.message}' for i in group]
+        parts.append("\n".join(lines) + "\n")
     if missing:
         parts.append(f"Not run yet: {', '.join(missing)}.\n")
-    about = {chapter.title: chapter.about for chapter in CHAPTERS}
-    for title, group in chapters.items():
-        parts.append(f"## {title}\n\n{about[title]}\n")
-        parts.extend(_section(item) for item in group)
     return "\n".join(parts)
 
 
-def by_chapter(items: Sequence[GalleryItem]) -> dict[str, list[GalleryItem]]:
-    """The items by the title of their chapter, both in the order of the page; none is empty."""
+def render_chapters(items: Sequence[GalleryItem]) -> dict[str, str]:
+    """The pages of the chapters as Markdown, by file name.
+
+    Args:
+        items: Runs in any order, with addresses relative to the pages' folder.
+    """
+    pages = {}
+    for chapter, group in by_chapter(items).items():
+        contents = " · ".join(f"[{i.experiment}](#{i.experiment})" for i in group)
+        marks = ", ".join(f"{MARKS[name]} {name}" for name in VERDICTS)
+        head = (
+            f"# {chapter.title}\n\n{chapter.about} All chapters: [results](../README.md).\n\n"
+            f"{contents}\n\nVerdicts of claims: {marks}.\n"
+        )
+        pages[chapter.page] = "\n".join([head, *(_section(item) for item in group)])
+    return pages
+
+
+def by_chapter(items: Sequence[GalleryItem]) -> dict[Chapter, list[GalleryItem]]:
+    """The items by their chapter, both in the order of the pages; none is empty."""
     ordered = sorted(items, key=lambda item: (item.place, item.experiment))
     groups = {
-        title: [i for i in ordered if (i.chapter if i.chapter in NAMES else "") == name]
-        for name, title, _ in CHAPTERS
+        chapter: [item for item in ordered if chapter_of(item.chapter) == chapter]
+        for chapter in CHAPTERS
     }
-    return {title: group for title, group in groups.items() if group}
+    return {chapter: group for chapter, group in groups.items() if group}
 
 
 def badge(verdicts: Sequence[Verdict]) -> str:
@@ -125,7 +138,7 @@ def badge(verdicts: Sequence[Verdict]) -> str:
 
 
 def _section(item: GalleryItem) -> str:
-    parts = [f"### {item.experiment}\n\n{item.message}\n"]
+    parts = [f"## {item.experiment}\n\n{item.message}\n"]
     if item.verdicts:
         parts.append(_claims(item.verdicts))
     for figure in item.figures:
@@ -151,7 +164,7 @@ def _claims(verdicts: Sequence[Verdict]) -> str:
 
 
 def _row(found: Verdict) -> str:
-    return f"[`{found.claim.id}`](CLAIMS.md#{anchor(found.claim.id)})"
+    return f"[`{found.claim.id}`](../{CLAIMS}/{address(found.claim)})"
 
 
 def _beside(verdicts: Sequence[Verdict]) -> str:
@@ -165,11 +178,16 @@ def _beside(verdicts: Sequence[Verdict]) -> str:
             row.claim.statement,
             row.claim.printed,
             measured_text(row.estimate),
-            f"[{MARKS[row.verdict]} {row.verdict}](CLAIMS.md#{anchor(row.claim.id)})",
+            f"[{MARKS[row.verdict]} {row.verdict}](../{CLAIMS}/{address(row.claim)})",
         )
         lines.append("| " + " | ".join(_cell(cell) for cell in cells) + " |")
     title = f"<summary>Printed beside ours ({len(rows)})</summary>"
     return f"<details>{title}\n\n" + "\n".join(lines) + "\n\n</details>\n"
+
+
+def _link(item: GalleryItem) -> str:
+    page = chapter_of(item.chapter).page
+    return f"[{item.experiment}]({GALLERY}/{page}#{item.experiment})"
 
 
 def _picture(figure: GalleryFigure) -> str:

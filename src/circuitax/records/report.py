@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from circuitax.records.cited import named, order
+from circuitax.records.claim_sections import anchor
 from circuitax.records.claims import ORIGINS, VERDICTS, Verdict
-from circuitax.records.claims_table import anchor, measured_text
+from circuitax.records.claims_table import measured_text
 from circuitax.records.gallery import MARKS, GalleryFigure, GalleryItem, badge, by_chapter
 
 TEMPLATE = Path(__file__).with_name("report.html")
@@ -60,8 +61,10 @@ def render_report(
         "MISSING": f"<p>Not run yet: {escape(', '.join(missing))}.</p>" if missing else "",
         "COUNTS": escape(badge([verdict for verdict, _ in rows])),
         "CONTENTS": "".join(
-            f"<li><b>{escape(title)}</b>: " + ", ".join(_link(item) for item in group) + "</li>"
-            for title, group in chapters.items()
+            f"<li><b>{escape(chapter.title)}</b>: "
+            + ", ".join(_link(item) for item in group)
+            + "</li>"
+            for chapter, group in chapters.items()
         ),
         "PAPERS": _options(
             sorted({name for v, _ in rows for name in named(v.claim.source)}, key=order)
@@ -73,12 +76,12 @@ def render_report(
         "EXPERIMENTS": _options([item.experiment for item in ordered]),
         "ROWS": "\n".join(_row(verdict, item) for verdict, item in rows),
         "FIGURES": "\n".join(
-            f"<h2>{escape(title)}</h2>\n"
+            f"<h2>{escape(chapter.title)}</h2>\n"
             + "\n".join(
                 _section(item, pictures, interactive.sections.get(item.experiment, ()))
                 for item in group
             )
-            for title, group in chapters.items()
+            for chapter, group in chapters.items()
         ),
         "VIEWERS": _viewers(interactive),
         "VIEWER-STYLE": interactive.style,
