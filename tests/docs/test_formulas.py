@@ -25,6 +25,7 @@ from circuitax.circuits.ledger.second_moments import host_model, position_path_m
 from circuitax.circuits.paths.frozen import frozen_model
 from circuitax.circuits.paths.order_terms import order_streams
 from circuitax.circuits.weights.heads import token_ov, token_qk
+from circuitax.kernel import kron_matrix
 from circuitax.kernel.chain import materialise
 from circuitax.kernel.interventions import ablate_heads
 from circuitax.kernel.norm import Norm
@@ -362,6 +363,67 @@ def _(rng: np.random.Generator) -> Both:
     A = patterns(rng)
     found = detect(jnp.asarray(A), previous_mask(jnp.array(TOKENS))).score
     return found, np.mean([A[t, t - 1] for t in range(1, 6)])
+
+
+def kron_terms(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    """A₁, W₁, A₂, W₂ and x, of sizes that all differ: 3 positions to 4 to 2, 5 features to 6."""
+    shapes = ((4, 3), (5, 6), (2, 4), (6, 7), (3, 5))
+    return tuple(rng.normal(size=shape) for shape in shapes)
+
+
+def term(A: np.ndarray | None, W: np.ndarray | None) -> cx.Kron:
+    return cx.Kron(*(None if M is None else jnp.asarray(M) for M in (A, W)))
+
+
+@formula("kronecker", "(A ⊗ W) x = A x W")
+def _(rng: np.random.Generator) -> Both:
+    A, W, _, _, x = kron_terms(rng)
+    return term(A, W) @ jnp.asarray(x), A @ x @ W
+
+
+@formula("kronecker", "(A ⊗ W)[(t, j), (s, i)] = A_ts W_ij")
+def _(rng: np.random.Generator) -> Both:
+    A, W, _, _, x = kron_terms(rng)
+    entries = np.empty((4, 6, 3, 5))
+    for t, j, s, i in np.ndindex(entries.shape):
+        entries[t, j, s, i] = A[t, s] * W[i, j]
+    found = kron_matrix.materialise(term(A, W))
+    np.testing.assert_allclose(found @ x.ravel(), (A @ x @ W).ravel(), rtol=1e-12)
+    return found, entries.reshape(24, 15)
+
+
+@formula("kronecker", "(A₂ ⊗ W₂) ∘ (A₁ ⊗ W₁) = (A₂ A₁) ⊗ (W₁ W₂)")
+def _(rng: np.random.Generator) -> Both:
+    A, W, A2, W2, x = kron_terms(rng)
+    after = np.kron(A2, W2.T) @ np.kron(A, W.T)
+    composed = term(A2, W2) @ term(A, W)
+    np.testing.assert_allclose(composed @ jnp.asarray(x), A2 @ (A @ x @ W) @ W2, rtol=1e-12)
+    return np.stack([kron_matrix.materialise(composed), after]), [np.kron(A2 @ A, (W @ W2).T)] * 2
+
+
+@formula("kronecker", "A ⊗ W = (A ⊗ I) ∘ (I ⊗ W) = (I ⊗ W) ∘ (A ⊗ I)")
+def _(rng: np.random.Generator) -> Both:
+    A, W, _, _, x = kron_terms(rng)
+    move, process = term(A, None), term(None, W)
+    found = [operator @ jnp.asarray(x) for operator in (move @ process, process @ move)]
+    return np.stack(found), [A @ (x @ W), (A @ x) @ W]
+
+
+@formula("kronecker", "Attn(x) = x + Σ_h (A^h ⊗ W_V^h W_O^h) x")
+def _(rng: np.random.Generator) -> Both:
+    model = model_of(rng)
+    run = cx.run(model, TOKENS)
+    x, A = np.asarray(model.W_E)[TOKENS], np.asarray(run.trace.patterns[0])
+    written = sum(np.kron(A[h], maps_of(model, 0, h)[1].T) @ x.ravel() for h in range(2))
+    return run.trace.streams[1], x + np.reshape(written, x.shape)
+
+
+@formula("kronecker", "⟨A₁ ⊗ W₁, A₂ ⊗ W₂⟩ = tr(A₁ᵀ A₂) tr(W₁ᵀ W₂)")
+def _(rng: np.random.Generator) -> Both:
+    A, A2, W, W2 = (rng.normal(size=shape) for shape in ((3, 2), (3, 2), (4, 5), (4, 5)))
+    entries = np.sum(np.kron(A, W.T) * np.kron(A2, W2.T))
+    found = kron_matrix.inner(term(A, W), term(A2, W2))
+    return np.array([found, entries]), [np.trace(A.T @ A2) * np.trace(W.T @ W2)] * 2
 
 
 @formula("neurons", "purity_k = max_i W_ki² / Σ_i W_ki²")
