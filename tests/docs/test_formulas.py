@@ -25,7 +25,7 @@ from circuitax.circuits.ledger.second_moments import host_model, position_path_m
 from circuitax.circuits.paths.frozen import frozen_model
 from circuitax.circuits.paths.order_terms import order_streams
 from circuitax.circuits.weights.heads import token_ov, token_qk
-from circuitax.kernel import kron_matrix
+from circuitax.kernel import attention, kron_matrix
 from circuitax.kernel.chain import materialise
 from circuitax.kernel.interventions import ablate_heads
 from circuitax.kernel.norm import Norm
@@ -117,6 +117,51 @@ def cosine(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Of each row of one with each row of the other."""
     unit = [x / np.linalg.norm(x, axis=-1, keepdims=True) for x in (a, b)]
     return unit[0] @ unit[1].T
+
+
+@functools.cache
+def heads() -> tuple[Any, ...]:
+    """The first layer of a run: model, run, x, and the four maps of its heads."""
+    model = model_of(np.random.default_rng(7))
+    maps = [np.asarray(W)[0] for W in model.blocks.attention[:4]]
+    return model, cx.run(model, TOKENS, outputs=True), np.asarray(model.W_E)[TOKENS], *maps
+
+
+@formula("attention", "s_tu = score_scale ⟨x_t W_Q, x_u W_K⟩")
+def _(rng: np.random.Generator) -> Both:
+    model, _, x, W_Q, W_K, _, _ = heads()
+    q, k = (attention.project(jnp.asarray(x), jnp.asarray(W)) for W in (W_Q, W_K))
+    found = attention.attention_scores(q, k, model.spec.scale)
+    products = [[[(x_t @ W_Q[h]) @ (x_u @ W_K[h]) for x_u in x] for x_t in x] for h in range(2)]
+    return found, np.divide(products, np.sqrt(3))
+
+
+@formula("attention", "A_tu = exp(s_tu) / Σ_{v ≤ t} exp(s_tv)")
+def _(rng: np.random.Generator) -> Both:
+    _, run, x, W_Q, W_K, _, _ = heads()
+    A = np.zeros((2, 6, 6))
+    for h, t, u in np.ndindex(A.shape):
+        s = (x[t] @ W_Q[h]) @ (x @ W_K[h]).T / np.sqrt(3)
+        A[h, t, u] = np.exp(s[u]) / np.exp(s[: t + 1]).sum() if u <= t else 0
+    return run.trace.patterns[0], A
+
+
+@formula("attention", "head_t = Σ_{u ≤ t} A_tu (x_u W_V) W_O")
+def _(rng: np.random.Generator) -> Both:
+    _, run, x, _, _, W_V, W_O = heads()
+    A, written = np.asarray(run.trace.patterns[0]), np.zeros((2, 6, 6))
+    for h, t in np.ndindex(2, 6):
+        written[h, t] = sum(A[h, t, u] * (x[u] @ W_V[h]) @ W_O[h] for u in range(t + 1))
+    return run.trace.head_outputs[0], written
+
+
+@formula("attention", "x + Σ_h A^h x W_V^h W_O^h = x + [A^1 x W_V^1, …, A^H x W_V^H] W_O")
+def _(rng: np.random.Generator) -> Both:
+    _, run, x, _, _, W_V, W_O = heads()
+    A = np.asarray(run.trace.patterns[0])
+    total = x + sum(A[h] @ x @ W_V[h] @ W_O[h] for h in range(2))
+    beside = np.concatenate([A[h] @ x @ W_V[h] for h in range(2)], axis=1)
+    return np.stack([run.trace.streams[1]] * 2), [total, x + beside @ np.concatenate(W_O)]
 
 
 # Composition: K from head 0.0 to head 1.1.
