@@ -25,7 +25,7 @@ from circuitax.circuits.ledger.second_moments import host_model, position_path_m
 from circuitax.circuits.paths.frozen import frozen_model
 from circuitax.circuits.paths.order_terms import order_streams
 from circuitax.circuits.weights.heads import token_ov, token_qk
-from circuitax.kernel import attention, kron_matrix
+from circuitax.kernel import attention, kron_matrix, toy
 from circuitax.kernel.chain import materialise
 from circuitax.kernel.interventions import ablate_heads
 from circuitax.kernel.norm import Norm
@@ -41,7 +41,13 @@ from circuitax.superposition.geometry import (
 )
 from circuitax.superposition.optimum import tegum
 from circuitax.superposition.proofs import pair_loss
-from circuitax.superposition.tasks import absolute, adversarial, frequencies, memorization
+from circuitax.superposition.tasks import (
+    absolute,
+    adversarial,
+    frequencies,
+    memorization,
+    response,
+)
 from experiments.directions.toy_scaling.decay import signed_decay
 
 Both = tuple[ArrayLike, ArrayLike]
@@ -633,6 +639,55 @@ def _(rng: np.random.Generator) -> Both:
         )
     found = position_path_moments(host_model(frozen_model(run)), 5).at_end
     return found, (G - start)[5]  # the direct path is kept apart
+
+
+def corners() -> np.ndarray:
+    """The directions of features 1 to 5 as rows."""
+    return np.array([[np.cos(0.4 * np.pi * k), np.sin(0.4 * np.pi * k)] for k in range(1, 6)])
+
+
+@formula("pentagon", "v_k = (cos(2πk/5), sin(2πk/5)), k = 1, …, 5")
+def _(rng: np.random.Generator) -> Both:
+    return toy.pentagon_weights().layers[0].W, corners()
+
+
+@formula("pentagon", "x̂ = ReLU(1.5 ReLU(x V + b₁) Vᵀ + b₂)")
+def _(rng: np.random.Generator) -> Both:
+    x, V, b_1 = 2 * rng.uniform(size=(20, 5)), corners(), np.array([0.82, 0.97])
+    hidden = np.maximum(x @ V + b_1, 0)
+    assert (hidden == 0).any(), "some neuron is off"
+    answer = np.maximum(1.5 * hidden @ V.T - 1.5 * b_1 @ V.T - 0.5, 0)
+    return toy.dense_forward(toy.pentagon_weights(), jnp.asarray(x))[0], answer
+
+
+@formula("pentagon", "z_j = 1.5 Σ_k x_k cos(2π(j − k)/5) − 0.5")
+def _(rng: np.random.Generator) -> Both:
+    x = rng.uniform(0, 0.4, size=5)
+    z = [1.5 * sum(x[k] * np.cos(0.4 * np.pi * (j - k)) for k in range(5)) - 0.5 for j in range(5)]
+    tied = cx.TiedWeights(jnp.asarray(np.sqrt(1.5) * corners().T), jnp.full(5, -0.5))
+    found = toy.dense_forward(toy.pentagon_weights(), jnp.asarray(x))[1][1]
+    return np.stack([found, toy.tied_forward(tied, jnp.asarray(x), "linear")]), [z, z]
+
+
+@formula("pentagon", "x̂_k(a e_k) = ReLU(1.5 a − 0.5)")
+def _(rng: np.random.Generator) -> Both:
+    a = np.append(rng.uniform(size=6), [0.2, 1])
+    found = response.feature_response(toy.pentagon_weights(), jnp.asarray(a))
+    return jnp.einsum("kak->ka", found), np.tile(np.maximum(1.5 * a - 0.5, 0), (5, 1))
+
+
+@formula("pentagon", "clip_k = min_{i : v_ki < 0} b₁_i / |v_ki|")
+def _(rng: np.random.Generator) -> Both:
+    found = response.onsets(toy.pentagon_weights()).clips
+    assert np.isinf(found[jnp.array([0, 4])]).all(), "features 1 and 5 have no negative entry"
+    b_1 = np.array([0.82, 0.97])
+    return found[1:4], [min(b_1[v < 0] / -v[v < 0]) for v in corners()[1:4]]
+
+
+@formula("pentagon", "invent_k = 1 / (3 cos(2π/5))")
+def _(rng: np.random.Generator) -> Both:
+    found = response.onsets(toy.pentagon_weights()).invents
+    return found[jnp.array([0, 3, 4])], np.full(3, 1 / (3 * np.cos(0.4 * np.pi)))
 
 
 @formula("scaling", "p_i = c i^−α / Σ_j j^−α")
