@@ -22,14 +22,16 @@ import circuitax as cx
 from circuitax.circuits.attention.detectors import detect, prefix_mask, previous_mask
 from circuitax.circuits.ledger.path_bounds import head_path_bounds
 from circuitax.circuits.ledger.second_moments import host_model, position_path_moments
+from circuitax.circuits.paths.components import components_of
 from circuitax.circuits.paths.frozen import frozen_model
 from circuitax.circuits.paths.order_terms import order_streams
 from circuitax.circuits.weights.heads import token_ov, token_qk
-from circuitax.kernel import attention, kron_matrix, toy
+from circuitax.kernel import attention, kron_matrix, mlp, toy
+from circuitax.kernel.activations import activate
 from circuitax.kernel.chain import materialise
 from circuitax.kernel.interventions import ablate_heads
 from circuitax.kernel.norm import Norm
-from circuitax.kernel.weights import HeadStack
+from circuitax.kernel.weights import HeadStack, MLPWeights
 from circuitax.models.subcomponents import Subcomponents
 from circuitax.projection import laws, overlaps, packing_bounds, tails
 from circuitax.superposition.geometry import (
@@ -475,6 +477,99 @@ def _(rng: np.random.Generator) -> Both:
     entries = np.sum(np.kron(A, W.T) * np.kron(A2, W2.T))
     found = kron_matrix.inner(term(A, W), term(A2, W2))
     return np.array([found, entries]), [np.trace(A.T @ A2) * np.trace(W.T @ W2)] * 2
+
+
+def mlp_of(rng: np.random.Generator, *stack: int, biases: bool = True) -> MLPWeights:
+    """A gated MLP of 5 units on a stream of 4, or a stack of them."""
+    sizes = {"W_in": (4, 5), "W_out": (5, 4), "W_gate": (4, 5)}
+    sizes |= {"b_in": (5,), "b_out": (4,), "b_gate": (5,)} if biases else {}
+    return MLPWeights(
+        **{name: rng.normal(size=(*stack, *size)) / 3 for name, size in sizes.items()}
+    )
+
+
+def applied(weights: MLPWeights, x: np.ndarray, activation: str) -> ArrayLike:
+    return mlp.apply_mlp(jax.tree.map(jnp.asarray, weights), jnp.asarray(x), activation)
+
+
+def silu(z: np.ndarray) -> np.ndarray:
+    return z / (1 + np.exp(-z))
+
+
+@formula("mlps", "MLP(x) = act(x W_in + b_in) W_out + b_out")
+def _(rng: np.random.Generator) -> Both:
+    W, x = mlp_of(rng)._replace(W_gate=None, b_gate=None), rng.normal(size=(3, 4))
+    return applied(W, x, "silu"), silu(x @ W.W_in + W.b_in) @ W.W_out + W.b_out
+
+
+@formula("mlps", "MLP(x) = (act(x W_gate + b_gate) ⊙ (x W_in + b_in)) W_out + b_out")
+def _(rng: np.random.Generator) -> Both:
+    W, x = mlp_of(rng), rng.normal(size=(3, 4))
+    hidden = silu(x @ W.W_gate + W.b_gate) * (x @ W.W_in + W.b_in)
+    return applied(W, x, "silu"), hidden @ W.W_out + W.b_out
+
+
+@formula("mlps", "MLP(x) = b_out + Σ_k act(⟨x, W_in[:, k]⟩ + b_in,k) W_out[k, :]")
+def _(rng: np.random.Generator) -> Both:
+    W, x = mlp_of(rng)._replace(W_gate=None, b_gate=None), rng.normal(size=4)
+    values = [max(x @ W.W_in[:, k] + W.b_in[k], 0) * W.W_out[k] for k in range(5)]
+    return applied(W, x[None], "relu")[0], W.b_out + sum(values)
+
+
+@formula("mlps", "g(z) = 1 if z > 0 else 0 for ReLU, Φ(z) for GELU, 1 / (1 + exp(−z)) for SiLU")
+def _(rng: np.random.Generator) -> Both:
+    z = rng.normal(size=9)
+    gates = [np.where(z > 0, 1, 0), special.ndtr(z), 1 / (1 + np.exp(-z))]
+    found = [activate(jnp.asarray(z), name) for name in ("relu", "gelu", "silu")]
+    return np.stack(found), z * np.stack(gates)
+
+
+@formula(
+    "mlps",
+    "MLP(x) = x M + c, M = Σ_k g_k W_in[:, k] W_out[k, :], c = b_out + Σ_k g_k b_in,k W_out[k, :]",
+)
+def _(rng: np.random.Generator) -> Both:
+    gated, x = mlp_of(rng), rng.normal(size=4)
+    found, written = [], []
+    for W in (gated, gated._replace(W_gate=None, b_gate=None)):
+        z = x @ W.W_in + W.b_in
+        g = 1 / (1 + np.exp(-z)) if W.W_gate is None else silu(x @ W.W_gate + W.b_gate)
+        M = sum(g[k] * np.outer(W.W_in[:, k], W.W_out[k]) for k in range(5))
+        c = W.b_out + sum(g[k] * W.b_in[k] * W.W_out[k] for k in range(5))
+        found.append(applied(W, x[None], "silu")[0])
+        written.append(x @ M + c)
+    return np.stack(found), written
+
+
+@formula("mlps", "x_L = x_0 + Σ_l (Σ_h head_lh + mlp_l)")
+def _(rng: np.random.Generator) -> Both:
+    weights = {"W_in": (2, 6, 5), "W_out": (2, 5, 6)}
+    layers = MLPWeights(**{name: rng.normal(size=size) / 2 for name, size in weights.items()})
+    model = model_of(rng, mlp=layers, activation="silu")
+    run = cx.run(model, TOKENS, outputs=True)
+    parts, x = components_of(run), np.asarray(model.W_E)[TOKENS]
+    added = x + np.sum(parts.heads, axis=(0, 1)) + np.sum(parts.mlps, axis=0)
+    for layer in range(2):
+        A = np.asarray(run.trace.patterns[layer])
+        x = x + sum(A[h] @ x @ maps_of(model, layer, h)[1] for h in range(2))
+        x = x + silu(x @ layers.W_in[layer]) @ layers.W_out[layer]
+    return np.stack([run.trace.streams[-1], added]), [x, x]
+
+
+@formula("mlps", "x_L = x_0 (I + M_0) (I + M_1) … (I + M_{L−1})")
+def _(rng: np.random.Generator) -> Both:
+    layers, W_E = mlp_of(rng, 3, biases=False), rng.normal(size=(7, 4))
+    silent = HeadStack(*(np.zeros((3, 1, 4, 4)) for _ in range(4)))
+    model = cx.Model.of(W_E=W_E, W_U=W_E.T, attention=silent, mlp=layers, activation="silu")
+    found, x = cx.run(model, TOKENS).trace.streams, W_E[TOKENS]
+    ends = []
+    for t in range(6):
+        product = np.eye(4)
+        for layer in range(3):
+            g = silu(np.asarray(found[layer, t]) @ layers.W_gate[layer])
+            product = product @ (np.eye(4) + layers.W_in[layer] * g @ layers.W_out[layer])
+        ends.append(x[t] @ product)
+    return found[-1], ends
 
 
 @formula("neurons", "purity_k = max_i W_ki² / Σ_i W_ki²")
