@@ -22,13 +22,16 @@ import circuitax as cx
 from circuitax.circuits.attention.detectors import detect, prefix_mask, previous_mask
 from circuitax.circuits.ledger.path_bounds import head_path_bounds
 from circuitax.circuits.ledger.second_moments import host_model, position_path_moments
+from circuitax.circuits.paths.components import components_of
 from circuitax.circuits.paths.frozen import frozen_model
 from circuitax.circuits.paths.order_terms import order_streams
 from circuitax.circuits.weights.heads import token_ov, token_qk
+from circuitax.kernel import attention, kron_matrix, mlp, toy
+from circuitax.kernel.activations import activate
 from circuitax.kernel.chain import materialise
 from circuitax.kernel.interventions import ablate_heads
 from circuitax.kernel.norm import Norm
-from circuitax.kernel.weights import HeadStack
+from circuitax.kernel.weights import HeadStack, MLPWeights
 from circuitax.models.subcomponents import Subcomponents
 from circuitax.projection import laws, overlaps, packing_bounds, tails
 from circuitax.superposition.geometry import (
@@ -40,7 +43,13 @@ from circuitax.superposition.geometry import (
 )
 from circuitax.superposition.optimum import tegum
 from circuitax.superposition.proofs import pair_loss
-from circuitax.superposition.tasks import absolute, adversarial, frequencies, memorization
+from circuitax.superposition.tasks import (
+    absolute,
+    adversarial,
+    frequencies,
+    memorization,
+    response,
+)
 from experiments.directions.toy_scaling.decay import signed_decay
 
 Both = tuple[ArrayLike, ArrayLike]
@@ -116,6 +125,51 @@ def cosine(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Of each row of one with each row of the other."""
     unit = [x / np.linalg.norm(x, axis=-1, keepdims=True) for x in (a, b)]
     return unit[0] @ unit[1].T
+
+
+@functools.cache
+def heads() -> tuple[Any, ...]:
+    """The first layer of a run: model, run, x, and the four maps of its heads."""
+    model = model_of(np.random.default_rng(7))
+    maps = [np.asarray(W)[0] for W in model.blocks.attention[:4]]
+    return model, cx.run(model, TOKENS, outputs=True), np.asarray(model.W_E)[TOKENS], *maps
+
+
+@formula("attention", "s_tu = score_scale ⟨x_t W_Q, x_u W_K⟩")
+def _(rng: np.random.Generator) -> Both:
+    model, _, x, W_Q, W_K, _, _ = heads()
+    q, k = (attention.project(jnp.asarray(x), jnp.asarray(W)) for W in (W_Q, W_K))
+    found = attention.attention_scores(q, k, model.spec.scale)
+    products = [[[(x_t @ W_Q[h]) @ (x_u @ W_K[h]) for x_u in x] for x_t in x] for h in range(2)]
+    return found, np.divide(products, np.sqrt(3))
+
+
+@formula("attention", "A_tu = exp(s_tu) / Σ_{v ≤ t} exp(s_tv)")
+def _(rng: np.random.Generator) -> Both:
+    _, run, x, W_Q, W_K, _, _ = heads()
+    A = np.zeros((2, 6, 6))
+    for h, t, u in np.ndindex(A.shape):
+        s = (x[t] @ W_Q[h]) @ (x @ W_K[h]).T / np.sqrt(3)
+        A[h, t, u] = np.exp(s[u]) / np.exp(s[: t + 1]).sum() if u <= t else 0
+    return run.trace.patterns[0], A
+
+
+@formula("attention", "head_t = Σ_{u ≤ t} A_tu (x_u W_V) W_O")
+def _(rng: np.random.Generator) -> Both:
+    _, run, x, _, _, W_V, W_O = heads()
+    A, written = np.asarray(run.trace.patterns[0]), np.zeros((2, 6, 6))
+    for h, t in np.ndindex(2, 6):
+        written[h, t] = sum(A[h, t, u] * (x[u] @ W_V[h]) @ W_O[h] for u in range(t + 1))
+    return run.trace.head_outputs[0], written
+
+
+@formula("attention", "x + Σ_h A^h x W_V^h W_O^h = x + [A^1 x W_V^1, …, A^H x W_V^H] W_O")
+def _(rng: np.random.Generator) -> Both:
+    _, run, x, _, _, W_V, W_O = heads()
+    A = np.asarray(run.trace.patterns[0])
+    total = x + sum(A[h] @ x @ W_V[h] @ W_O[h] for h in range(2))
+    beside = np.concatenate([A[h] @ x @ W_V[h] for h in range(2)], axis=1)
+    return np.stack([run.trace.streams[1]] * 2), [total, x + beside @ np.concatenate(W_O)]
 
 
 # Composition: K from head 0.0 to head 1.1.
@@ -364,6 +418,160 @@ def _(rng: np.random.Generator) -> Both:
     return found, np.mean([A[t, t - 1] for t in range(1, 6)])
 
 
+def kron_terms(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    """A₁, W₁, A₂, W₂ and x, of sizes that all differ: 3 positions to 4 to 2, 5 features to 6."""
+    shapes = ((4, 3), (5, 6), (2, 4), (6, 7), (3, 5))
+    return tuple(rng.normal(size=shape) for shape in shapes)
+
+
+def term(A: np.ndarray | None, W: np.ndarray | None) -> cx.Kron:
+    return cx.Kron(*(None if M is None else jnp.asarray(M) for M in (A, W)))
+
+
+@formula("kronecker", "(A ⊗ W) x = A x W")
+def _(rng: np.random.Generator) -> Both:
+    A, W, _, _, x = kron_terms(rng)
+    return term(A, W) @ jnp.asarray(x), A @ x @ W
+
+
+@formula("kronecker", "(A ⊗ W)[(t, j), (s, i)] = A_ts W_ij")
+def _(rng: np.random.Generator) -> Both:
+    A, W, _, _, x = kron_terms(rng)
+    entries = np.empty((4, 6, 3, 5))
+    for t, j, s, i in np.ndindex(entries.shape):
+        entries[t, j, s, i] = A[t, s] * W[i, j]
+    found = kron_matrix.materialise(term(A, W))
+    np.testing.assert_allclose(found @ x.ravel(), (A @ x @ W).ravel(), rtol=1e-12)
+    return found, entries.reshape(24, 15)
+
+
+@formula("kronecker", "(A₂ ⊗ W₂) ∘ (A₁ ⊗ W₁) = (A₂ A₁) ⊗ (W₁ W₂)")
+def _(rng: np.random.Generator) -> Both:
+    A, W, A2, W2, x = kron_terms(rng)
+    after = np.kron(A2, W2.T) @ np.kron(A, W.T)
+    composed = term(A2, W2) @ term(A, W)
+    np.testing.assert_allclose(composed @ jnp.asarray(x), A2 @ (A @ x @ W) @ W2, rtol=1e-12)
+    return np.stack([kron_matrix.materialise(composed), after]), [np.kron(A2 @ A, (W @ W2).T)] * 2
+
+
+@formula("kronecker", "A ⊗ W = (A ⊗ I) ∘ (I ⊗ W) = (I ⊗ W) ∘ (A ⊗ I)")
+def _(rng: np.random.Generator) -> Both:
+    A, W, _, _, x = kron_terms(rng)
+    move, process = term(A, None), term(None, W)
+    found = [operator @ jnp.asarray(x) for operator in (move @ process, process @ move)]
+    return np.stack(found), [A @ (x @ W), (A @ x) @ W]
+
+
+@formula("kronecker", "Attn(x) = x + Σ_h (A^h ⊗ W_V^h W_O^h) x")
+def _(rng: np.random.Generator) -> Both:
+    model = model_of(rng)
+    run = cx.run(model, TOKENS)
+    x, A = np.asarray(model.W_E)[TOKENS], np.asarray(run.trace.patterns[0])
+    written = sum(np.kron(A[h], maps_of(model, 0, h)[1].T) @ x.ravel() for h in range(2))
+    return run.trace.streams[1], x + np.reshape(written, x.shape)
+
+
+@formula("kronecker", "⟨A₁ ⊗ W₁, A₂ ⊗ W₂⟩ = tr(A₁ᵀ A₂) tr(W₁ᵀ W₂)")
+def _(rng: np.random.Generator) -> Both:
+    A, A2, W, W2 = (rng.normal(size=shape) for shape in ((3, 2), (3, 2), (4, 5), (4, 5)))
+    entries = np.sum(np.kron(A, W.T) * np.kron(A2, W2.T))
+    found = kron_matrix.inner(term(A, W), term(A2, W2))
+    return np.array([found, entries]), [np.trace(A.T @ A2) * np.trace(W.T @ W2)] * 2
+
+
+def mlp_of(rng: np.random.Generator, *stack: int, biases: bool = True) -> MLPWeights:
+    """A gated MLP of 5 units on a stream of 4, or a stack of them."""
+    sizes = {"W_in": (4, 5), "W_out": (5, 4), "W_gate": (4, 5)}
+    sizes |= {"b_in": (5,), "b_out": (4,), "b_gate": (5,)} if biases else {}
+    return MLPWeights(
+        **{name: rng.normal(size=(*stack, *size)) / 3 for name, size in sizes.items()}
+    )
+
+
+def applied(weights: MLPWeights, x: np.ndarray, activation: str) -> ArrayLike:
+    return mlp.apply_mlp(jax.tree.map(jnp.asarray, weights), jnp.asarray(x), activation)
+
+
+def silu(z: np.ndarray) -> np.ndarray:
+    return z / (1 + np.exp(-z))
+
+
+@formula("mlps", "MLP(x) = act(x W_in + b_in) W_out + b_out")
+def _(rng: np.random.Generator) -> Both:
+    W, x = mlp_of(rng)._replace(W_gate=None, b_gate=None), rng.normal(size=(3, 4))
+    return applied(W, x, "silu"), silu(x @ W.W_in + W.b_in) @ W.W_out + W.b_out
+
+
+@formula("mlps", "MLP(x) = (act(x W_gate + b_gate) ⊙ (x W_in + b_in)) W_out + b_out")
+def _(rng: np.random.Generator) -> Both:
+    W, x = mlp_of(rng), rng.normal(size=(3, 4))
+    hidden = silu(x @ W.W_gate + W.b_gate) * (x @ W.W_in + W.b_in)
+    return applied(W, x, "silu"), hidden @ W.W_out + W.b_out
+
+
+@formula("mlps", "MLP(x) = b_out + Σ_k act(⟨x, W_in[:, k]⟩ + b_in,k) W_out[k, :]")
+def _(rng: np.random.Generator) -> Both:
+    W, x = mlp_of(rng)._replace(W_gate=None, b_gate=None), rng.normal(size=4)
+    values = [max(x @ W.W_in[:, k] + W.b_in[k], 0) * W.W_out[k] for k in range(5)]
+    return applied(W, x[None], "relu")[0], W.b_out + sum(values)
+
+
+@formula("mlps", "g(z) = 1 if z > 0 else 0 for ReLU, Φ(z) for GELU, 1 / (1 + exp(−z)) for SiLU")
+def _(rng: np.random.Generator) -> Both:
+    z = rng.normal(size=9)
+    gates = [np.where(z > 0, 1, 0), special.ndtr(z), 1 / (1 + np.exp(-z))]
+    found = [activate(jnp.asarray(z), name) for name in ("relu", "gelu", "silu")]
+    return np.stack(found), z * np.stack(gates)
+
+
+@formula(
+    "mlps",
+    "MLP(x) = x M + c, M = Σ_k g_k W_in[:, k] W_out[k, :], c = b_out + Σ_k g_k b_in,k W_out[k, :]",
+)
+def _(rng: np.random.Generator) -> Both:
+    gated, x = mlp_of(rng), rng.normal(size=4)
+    found, written = [], []
+    for W in (gated, gated._replace(W_gate=None, b_gate=None)):
+        z = x @ W.W_in + W.b_in
+        g = 1 / (1 + np.exp(-z)) if W.W_gate is None else silu(x @ W.W_gate + W.b_gate)
+        M = sum(g[k] * np.outer(W.W_in[:, k], W.W_out[k]) for k in range(5))
+        c = W.b_out + sum(g[k] * W.b_in[k] * W.W_out[k] for k in range(5))
+        found.append(applied(W, x[None], "silu")[0])
+        written.append(x @ M + c)
+    return np.stack(found), written
+
+
+@formula("mlps", "x_L = x_0 + Σ_l (Σ_h head_lh + mlp_l)")
+def _(rng: np.random.Generator) -> Both:
+    weights = {"W_in": (2, 6, 5), "W_out": (2, 5, 6)}
+    layers = MLPWeights(**{name: rng.normal(size=size) / 2 for name, size in weights.items()})
+    model = model_of(rng, mlp=layers, activation="silu")
+    run = cx.run(model, TOKENS, outputs=True)
+    parts, x = components_of(run), np.asarray(model.W_E)[TOKENS]
+    added = x + np.sum(parts.heads, axis=(0, 1)) + np.sum(parts.mlps, axis=0)
+    for layer in range(2):
+        A = np.asarray(run.trace.patterns[layer])
+        x = x + sum(A[h] @ x @ maps_of(model, layer, h)[1] for h in range(2))
+        x = x + silu(x @ layers.W_in[layer]) @ layers.W_out[layer]
+    return np.stack([run.trace.streams[-1], added]), [x, x]
+
+
+@formula("mlps", "x_L = x_0 (I + M_0) (I + M_1) … (I + M_{L−1})")
+def _(rng: np.random.Generator) -> Both:
+    layers, W_E = mlp_of(rng, 3, biases=False), rng.normal(size=(7, 4))
+    silent = HeadStack(*(np.zeros((3, 1, 4, 4)) for _ in range(4)))
+    model = cx.Model.of(W_E=W_E, W_U=W_E.T, attention=silent, mlp=layers, activation="silu")
+    found, x = cx.run(model, TOKENS).trace.streams, W_E[TOKENS]
+    ends = []
+    for t in range(6):
+        product = np.eye(4)
+        for layer in range(3):
+            g = silu(np.asarray(found[layer, t]) @ layers.W_gate[layer])
+            product = product @ (np.eye(4) + layers.W_in[layer] * g @ layers.W_out[layer])
+        ends.append(x[t] @ product)
+    return found[-1], ends
+
+
 @formula("neurons", "purity_k = max_i W_ki² / Σ_i W_ki²")
 def _(rng: np.random.Generator) -> Both:
     W = rng.normal(size=(3, 5))
@@ -526,6 +734,55 @@ def _(rng: np.random.Generator) -> Both:
         )
     found = position_path_moments(host_model(frozen_model(run)), 5).at_end
     return found, (G - start)[5]  # the direct path is kept apart
+
+
+def corners() -> np.ndarray:
+    """The directions of features 1 to 5 as rows."""
+    return np.array([[np.cos(0.4 * np.pi * k), np.sin(0.4 * np.pi * k)] for k in range(1, 6)])
+
+
+@formula("pentagon", "v_k = (cos(2πk/5), sin(2πk/5)), k = 1, …, 5")
+def _(rng: np.random.Generator) -> Both:
+    return toy.pentagon_weights().layers[0].W, corners()
+
+
+@formula("pentagon", "x̂ = ReLU(1.5 ReLU(x V + b₁) Vᵀ + b₂)")
+def _(rng: np.random.Generator) -> Both:
+    x, V, b_1 = 2 * rng.uniform(size=(20, 5)), corners(), np.array([0.82, 0.97])
+    hidden = np.maximum(x @ V + b_1, 0)
+    assert (hidden == 0).any(), "some neuron is off"
+    answer = np.maximum(1.5 * hidden @ V.T - 1.5 * b_1 @ V.T - 0.5, 0)
+    return toy.dense_forward(toy.pentagon_weights(), jnp.asarray(x))[0], answer
+
+
+@formula("pentagon", "z_j = 1.5 Σ_k x_k cos(2π(j − k)/5) − 0.5")
+def _(rng: np.random.Generator) -> Both:
+    x = rng.uniform(0, 0.4, size=5)
+    z = [1.5 * sum(x[k] * np.cos(0.4 * np.pi * (j - k)) for k in range(5)) - 0.5 for j in range(5)]
+    tied = cx.TiedWeights(jnp.asarray(np.sqrt(1.5) * corners().T), jnp.full(5, -0.5))
+    found = toy.dense_forward(toy.pentagon_weights(), jnp.asarray(x))[1][1]
+    return np.stack([found, toy.tied_forward(tied, jnp.asarray(x), "linear")]), [z, z]
+
+
+@formula("pentagon", "x̂_k(a e_k) = ReLU(1.5 a − 0.5)")
+def _(rng: np.random.Generator) -> Both:
+    a = np.append(rng.uniform(size=6), [0.2, 1])
+    found = response.feature_response(toy.pentagon_weights(), jnp.asarray(a))
+    return jnp.einsum("kak->ka", found), np.tile(np.maximum(1.5 * a - 0.5, 0), (5, 1))
+
+
+@formula("pentagon", "clip_k = min_{i : v_ki < 0} b₁_i / |v_ki|")
+def _(rng: np.random.Generator) -> Both:
+    found = response.onsets(toy.pentagon_weights()).clips
+    assert np.isinf(found[jnp.array([0, 4])]).all(), "features 1 and 5 have no negative entry"
+    b_1 = np.array([0.82, 0.97])
+    return found[1:4], [min(b_1[v < 0] / -v[v < 0]) for v in corners()[1:4]]
+
+
+@formula("pentagon", "invent_k = 1 / (3 cos(2π/5))")
+def _(rng: np.random.Generator) -> Both:
+    found = response.onsets(toy.pentagon_weights()).invents
+    return found[jnp.array([0, 3, 4])], np.full(3, 1 / (3 * np.cos(0.4 * np.pi)))
 
 
 @formula("scaling", "p_i = c i^−α / Σ_j j^−α")
