@@ -14,9 +14,7 @@ from circuitax.data.corpus import TextError
 
 @contextmanager
 def refused_as(must: str) -> Iterator[None]:
-    """Context that turns all errors of the library, panics too, into a TextError beginning
-    ``must``.
-    """
+    """Context that turns every error of the library, panics too, into a TextError with ``must``."""
     try:
         yield
     except BaseException as error:

@@ -1,4 +1,4 @@
-"""The claims page: what holds, fails and is undecided, then every claim in its paper's table."""
+"""The claims page: counts by verdict, then every claim in its paper's table."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -59,7 +59,7 @@ _RUNS = "Which code computed what"
 
 
 class _Class(NamedTuple):
-    """A row of the table of counts: which claims it counts, and what they are."""
+    """A row of the table of counts: its class of claims, and the description of the class."""
 
     title: str
     counts: Callable[[ClaimRow], bool]
@@ -153,7 +153,7 @@ def render_claims_page(
 
 
 def headline(rows: Sequence[ClaimRow]) -> str:
-    """How the published statements that could have failed fared, numbers and relations apart."""
+    """Outcomes of the published statements that could have failed, numbers and relations apart."""
     texts = []
     for kind, number in (("number", True), ("relation", False)):
         given = [row.verdict.verdict for row in rows if _of(PUBLISHED, number=number)(row)]
@@ -167,7 +167,7 @@ def headline(rows: Sequence[ClaimRow]) -> str:
 
 
 def counts_text(verdicts: Sequence[str]) -> str:
-    """How often each verdict was given, such as ``"3 hold, 1 undecided"``."""
+    """Counts of the verdicts, such as ``"3 hold, 1 undecided"``."""
     words = {HOLDS: "hold", FAILS: "fail"}
     return ", ".join(
         f"{verdicts.count(name)} {words.get(name, name)}" for name in VERDICTS if name in verdicts
@@ -175,7 +175,7 @@ def counts_text(verdicts: Sequence[str]) -> str:
 
 
 def _digest(rows: Sequence[ClaimRow]) -> str:
-    """A line for each verdict on what is published, for slips of papers and for each paper."""
+    """A line for each verdict on published statements, for slips of papers and for each paper."""
     published = [row for row in rows if row.verdict.claim.origin == PUBLISHED]
     items = []
     for verdict, (word, title) in _LISTS.items():
@@ -203,7 +203,7 @@ def _digest(rows: Sequence[ClaimRow]) -> str:
 
 
 def _linked(text: str, title: str) -> str:
-    """A text that leads to the section of a title, by the name that the page gives it."""
+    """A text linked to the section of a title."""
     slug = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
     return f"[{text}](#{slug})"
 
@@ -234,7 +234,7 @@ def _disagrees(row: ClaimRow) -> bool:
 
 
 def _sections(rows: Sequence[ClaimRow]) -> list[tuple[str, list[ClaimRow]]]:
-    """One table for each paper, then what is published elsewhere, then what no paper says."""
+    """One table for each paper, then other published statements, then our own."""
     published = [row for row in rows if row.verdict.claim.origin == PUBLISHED]
     parts = [
         (cell(title), [row for row in published if row.verdict.claim.link.startswith(link)])

@@ -10,7 +10,7 @@ _COLUMNS = "claim", "printed", "ours", "n", "verdict", "figure", "run"
 
 
 class ClaimRow(NamedTuple):
-    """A verdict and the run that gave it; addresses are relative to the page.
+    """A verdict and its run; addresses are relative to the page.
 
     Attributes:
         verdict: Claim, measured value, verdict and reason.
@@ -34,12 +34,12 @@ class ClaimRow(NamedTuple):
 
 
 def cell(text: str) -> str:
-    """A text on one line in which no bar ends the cell."""
+    """A text on one line, its bars escaped for a table's cell."""
     return " ".join(text.split()).replace("|", "\\|")
 
 
 def anchor(claim: str) -> str:
-    """Where a claim stands on the claims page and in the report: the same name in every version."""
+    """Anchor of a claim on the claims page and in the report: the same name in every version."""
     return f"claim-{claim}"
 
 
@@ -59,7 +59,7 @@ def lines(rows: Sequence[ClaimRow]) -> str:
 
 
 def table(rows: Sequence[ClaimRow]) -> str:
-    """One row for each claim; what is allowed, and why, is in the row's own fold."""
+    """One row for each claim; the expected interval and its reason are in the row's own fold."""
     parts = [f"| {' | '.join(_COLUMNS)} |", "|" + " --- |" * len(_COLUMNS)]
     for row in rows:
         claim, verdict, estimate, _ = row.verdict
@@ -77,7 +77,7 @@ def table(rows: Sequence[ClaimRow]) -> str:
 
 
 def explanations(rows: Sequence[ClaimRow]) -> str:
-    """One item for each claim, with what may be the cause."""
+    """One item for each claim, with its possible cause."""
     items = []
     for row in rows:
         claim, verdict, _, reason = row.verdict
@@ -94,7 +94,7 @@ def explanations(rows: Sequence[ClaimRow]) -> str:
 
 
 def grouped(rows: Sequence[ClaimRow]) -> str:
-    """One item for each reason, with all claims that it keeps from a verdict."""
+    """One item for each reason, with all claims left undecided by it."""
     reasons: dict[str, list[str]] = {}
     for row in rows:
         reasons.setdefault(cell(row.verdict.reason), []).append(f"`{row.verdict.claim.id}`")

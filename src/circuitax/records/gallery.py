@@ -1,4 +1,4 @@
-"""The gallery page: what every experiment shows, chapter by chapter, with its verdicts."""
+"""The gallery page: figures of every experiment, chapter by chapter, with its verdicts."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -115,7 +115,7 @@ def by_chapter(items: Sequence[GalleryItem]) -> dict[str, list[GalleryItem]]:
 
 
 def badge(verdicts: Sequence[Verdict]) -> str:
-    """How many claims have each verdict, with its mark: ``"✔ 3 hold · ✘ 1 fails"``."""
+    """Counts of verdicts, with their marks: ``"✔ 3 hold · ✘ 1 fails"``."""
     given = [verdict.verdict for verdict in verdicts]
     parts = []
     for name in VERDICTS:
@@ -144,7 +144,7 @@ def _section(item: GalleryItem) -> str:
 
 
 def _claims(verdicts: Sequence[Verdict]) -> str:
-    """The badge, and folded below it a link to the row of each claim."""
+    """The badge, and a folded link to the row of each claim."""
     links = [f"{MARKS[found.verdict]} {_row(found)}" for found in verdicts]
     title = f"<summary>Claims: {badge(verdicts)}</summary>"
     return f"<details>{title}\n\n{' · '.join(links)}\n\n</details>\n"
@@ -155,7 +155,7 @@ def _row(found: Verdict) -> str:
 
 
 def _beside(verdicts: Sequence[Verdict]) -> str:
-    """Printed numbers beside ours, folded away."""
+    """Printed numbers beside ours, in a fold."""
     rows = [verdict for verdict in verdicts if verdict.claim.printed]
     if not rows:
         return ""
