@@ -1,4 +1,4 @@
-"""One run of an experiment as the gallery, the claims page and the report show it."""
+"""One run of an experiment, prepared for the gallery, the claims page and the report."""
 
 import inspect
 import os
@@ -25,7 +25,7 @@ OUTDATED = "computed by older code whose numbers differ"
 def gallery_item(
     run: WholeRun, entry: Entry, verdicts: Sequence[Verdict], folder: Path
 ) -> GalleryItem:
-    """Everything the pages say about a run.
+    """All fields of a run on the pages.
 
     Args:
         run: Folder of a finished run.
@@ -73,7 +73,7 @@ def gallery_item(
 def claim_rows(
     run: WholeRun, entry: Entry, verdicts: Sequence[Verdict], folder: Path
 ) -> list[ClaimRow]:
-    """What the claims page says about a run; arguments as for `gallery_item`."""
+    """The rows of a run on the claims page; arguments as for `gallery_item`."""
     facts = provenance(run)
     pictures = [relative(path, folder) for path in figures(run)]
     # A single figure is shown itself, several in the gallery.
@@ -94,7 +94,7 @@ def claim_rows(
 
 
 def origin(run: WholeRun) -> str:
-    """Commit that computed a run, and whether the code of a later one gives the same tiny run."""
+    """Commit that computed a run, and whether a later commit reproduces its twin."""
     facts, twin = provenance(run), checked_twin(run)
     commit = str(facts["commit"])[:8] if facts["commit"] else "no commit"
     told = f"computed by {commit}"
@@ -111,7 +111,7 @@ def origin(run: WholeRun) -> str:
 
 
 def runs_table(runs: Mapping[str, WholeRun], folder: Path) -> str:
-    """A row for each experiment: its run, how long that took, and the code that computed it."""
+    """A row for each experiment: its run, run time, and commit."""
     rows = ["| experiment | run | scale | seconds | code |", "| --- | --- | --- | --- | --- |"]
     for name, run in sorted(runs.items()):
         facts = provenance(run)
@@ -134,5 +134,5 @@ def _code(entry: Entry, claim: Claim, folder: Path) -> str:
 
 
 def relative(path: Path, folder: Path) -> str:
-    """Address of a file, seen from a folder."""
+    """Address of a file, relative to a folder."""
     return Path(os.path.relpath(path, folder)).as_posix()
