@@ -90,7 +90,7 @@ def _value(config: DictConfig, name: str, path: str, hint: Any) -> Any:
 
 
 def _refuse_resolvers(node: Any, path: str, hint: Any) -> None:
-    """Refuse resolvers such as ``${now:%S}`` in numbers, which must not vary; texts may use them."""
+    """Refuse resolvers such as ``${now:%S}`` in numbers, which must not vary; texts may use one."""
     if str in (hint, *typing.get_args(hint)) or isinstance(node, DictConfig):
         return
     items = node._content if isinstance(node, ListConfig) else [node]
