@@ -1,4 +1,4 @@
-"""Which claims are not as the last release had them: ``python -m experiments.changes``."""
+"""Changes of claims since the last release: ``python -m experiments.changes``."""
 
 import sys
 

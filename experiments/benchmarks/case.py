@@ -19,7 +19,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class Case:
-    """What is measured, against what, and what is expected of it.
+    """A measurement, its peer, and the expected ratio.
 
     Attributes:
         name: What is timed.
@@ -70,7 +70,7 @@ class Rounds:
     others: list[float] = field(default_factory=list)
 
     def noisy(self) -> list[bool]:
-        """Which rounds were measured while others used the machine."""
+        """Mask of rounds during which other processes used the machine."""
         slow = SLOWEST_PEAK * max(speeds.matmul for speeds in self.speeds)
         return [
             others > OTHERS or speeds.matmul < slow
@@ -127,7 +127,7 @@ class Rounds:
         return row
 
     def shares_of_limits(self, case: Case) -> dict[str, float]:
-        """What each limit alone would take, as a share of ours: the median of each round's own.
+        """Time of each limit alone, as a share of ours: the median of each round's own.
 
         The largest is the limit that binds. At 1 the row is as good as this machine allows.
         """

@@ -46,7 +46,7 @@ class Size(NamedTuple):
 
     @property
     def weights_mb(self) -> float:
-        """Of ``W_Q``, ``W_K``, ``W_V`` and ``W_O`` in float32."""
+        """Megabytes of ``W_Q``, ``W_K``, ``W_V`` and ``W_O`` in float32."""
         return 4 * 4 * self.n_layers * self.n_heads * self.d_model * self.d_head / 2**20
 
     @property

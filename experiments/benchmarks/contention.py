@@ -1,4 +1,4 @@
-"""How much of the machine others used while a round was measured.
+"""Contention: the share of the machine used by other processes during a round.
 
 A second job can slow a peer's threads, which wait for each other, five times and ours hardly, so
 that a ratio from a busy machine means nothing. The kernel says how long the processors were busy,
@@ -24,7 +24,7 @@ class Usage(NamedTuple):
 
 
 def usage() -> Usage | None:
-    """What has been used until now; None on systems that do not say."""
+    """Resource use so far; None on systems that do not report it."""
     try:
         fields = (_PROC / "stat").read_text().split("\n")[0].split()[1:]
         tick = os.sysconf("SC_CLK_TCK")
@@ -36,7 +36,7 @@ def usage() -> Usage | None:
 
 
 def share_of_others(before: Usage | None, after: Usage | None) -> float:
-    """Processors that others kept busy between two moments, on average; 0 where nothing is known.
+    """Mean number of processors busy for others between two moments; 0 if unknown.
 
     The kernel counts in hundredths of a second, so that moments must be tenths apart or more.
     """

@@ -28,7 +28,7 @@ WANTED = "3 s beside the imports"
 
 
 class Size(NamedTuple):
-    """What is optimised."""
+    """Size of the optimised problem."""
 
     n_features: int = 5
     n_hidden: int = 2
@@ -37,7 +37,7 @@ class Size(NamedTuple):
 
 
 class First(NamedTuple):
-    """One process.
+    """Measurements of one process.
 
     Attributes:
         whole: Seconds from its start to its first optima.
@@ -61,7 +61,7 @@ def cases(stack: ExitStack) -> list[Case]:
 
 
 def first_optimum(size: Size, cache: Path | None) -> First:
-    """Seconds of a process that finds optima, whose compiled code is kept in a folder.
+    """Seconds of a process that finds optima, with compiled code cached in a folder.
 
     Args:
         size: What is optimised.
@@ -125,7 +125,7 @@ def _case(size: Size, cache: Path | None) -> Case:
 
 
 def _process(size: Size) -> dict[str, float]:
-    """What a process tells of its two calls."""
+    """Report of a process on its two calls."""
     n, m, n_cells, n_restarts = size
     density = jnp.repeat(jnp.logspace(-2, 0, n_cells)[:, None], n, axis=1)
 

@@ -1,4 +1,4 @@
-"""What this machine can do at most, what a row needs at least, and which of the limits binds it."""
+"""Roofline: the machine's peak rates, a row's least need of them, and the binding limit."""
 
 import time
 from collections.abc import Callable
@@ -17,7 +17,7 @@ MATMUL, MEMORY, GENERATOR = "matmul peak", "memory bandwidth", "random numbers"
 
 
 class Speeds(NamedTuple):
-    """What this machine does a second at most."""
+    """Peak rates of this machine a second."""
 
     matmul: float
     """Floating-point operations of a large float32 matrix product."""

@@ -28,7 +28,7 @@ def peak_mb() -> float:
 
 
 def forget_peak() -> None:
-    """Let the peak begin anew with what this process holds now, where the kernel can do so."""
+    """Reset the recorded peak to this process's present use, where the kernel can do so."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
 

@@ -1,4 +1,4 @@
-"""Where the time of compiled programs goes: what XLA's profiler says of one round."""
+"""Time profile of compiled programs: one round under XLA's profiler."""
 
 import re
 import tempfile

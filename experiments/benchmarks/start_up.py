@@ -20,7 +20,7 @@ PATIENCE_SECONDS = 300.0
 
 
 class Start(NamedTuple):
-    """When a run had done its first chunk of steps.
+    """Time at which a run had done its first chunk of steps.
 
     Attributes:
         total: Seconds since the process was started.
@@ -68,7 +68,7 @@ def first_steps(experiment: str) -> Start:
 
 
 def imports_alone(experiment: str) -> float:
-    """Seconds of a process that imports what the command and the experiment do, as they do it."""
+    """Seconds of a process with the imports of the command and the experiment alone."""
     modules = ("circuitax.commands.job", "circuitax.commands.launch", "circuitax.config.cells")
     wanted = ", ".join([*modules, f"experiments.{experiment}.experiment"])
     code = f"from circuitax.commands.first_steps import put_off; put_off(); import {wanted}"

@@ -1,4 +1,4 @@
-"""A sweep over shapes: seconds a job, and what its workers have grown by when it ends.
+"""A sweep over shapes: seconds a job, and the memory growth of its workers.
 
 Every job has a shape of its own, and compiles its code: nothing is read from a cache on disk.
 """
@@ -43,7 +43,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Sweep(NamedTuple):
-    """One sweep as it was measured.
+    """Measurements of one sweep.
 
     Attributes:
         seconds: A job, on average, with the reading and checking of the whole sweep.
@@ -61,7 +61,7 @@ class Sweep(NamedTuple):
 
 
 class Watch:
-    """What the largest process of a family occupied, from one look to the next."""
+    """Peak memory of the largest process of a family, by polling."""
 
     def __init__(self, root: int, results: Path) -> None:
         self.first, self.most = (0, 0.0), (0, 0.0)
@@ -188,7 +188,7 @@ def sweep(jobs: int = JOBS, restarts: int = RESTARTS) -> Sweep:
 
 
 def occupied(processes: set[int]) -> tuple[int, float]:
-    """The most maps and megabytes that one of these processes has now; 0 of those that ended."""
+    """The most maps and megabytes of one of these processes now; 0 for ended ones."""
     most = (0, 0.0)
     for process in processes:
         place = Path("/proc") / str(process)

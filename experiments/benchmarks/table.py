@@ -97,7 +97,7 @@ def table(rows: list[dict[str, Any]], machine: dict[str, Any]) -> str:
 
 
 def where_measured(rows: list[dict[str, Any]]) -> str:
-    """Whether any row was measured on something else than a CPU, as a sentence."""
+    """Whether any row was measured on a device other than a CPU, as a sentence."""
     backends = [row.get("backend", "cpu") for row in rows]
     elsewhere = sorted(set(backends) - {"cpu"})
     if not elsewhere:
@@ -107,7 +107,7 @@ def where_measured(rows: list[dict[str, Any]]) -> str:
 
 
 def aim(row: dict[str, Any]) -> str:
-    """What is wanted of a row: a ratio, and what else."""
+    """Target of a row: a ratio, and other requirements."""
     ratio = "" if row["target"] is None else f"{row['target']:g}x"
     return ", ".join(filter(None, [ratio, row.get("wanted", "")])) or "-"
 

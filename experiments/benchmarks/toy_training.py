@@ -109,7 +109,7 @@ def _step_case(
 
 
 def _flops(n: int, m: int, n_members: int) -> float:
-    """Of one step: ``W x``, ``Wᵀ h``, and the three products of the gradient."""
+    """Operations of one step: ``W x``, ``Wᵀ h``, and the three products of the gradient."""
     return 10.0 * n * m * BATCH * n_members
 
 

@@ -18,7 +18,7 @@ MODELS: dict[str, Any] = {}
 
 
 def load(folder: str) -> dict[str, Any]:
-    """Read a folder in single precision; what was read before is dropped first."""
+    """Load a folder in single precision, after releasing the previous model."""
     MODELS.clear()
     start = time.perf_counter()
     MODELS[folder] = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()

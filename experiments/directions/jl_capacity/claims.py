@@ -1,4 +1,4 @@
-"""What is said of nearly orthogonal directions, fixed before the first run.
+"""Claims on nearly orthogonal directions, fixed before the first run.
 
 S0 is "Some Structures in Transformer Architectures", the project's source note. N is the number of
 directions or features, d or m the dimension, ε the largest overlap allowed.

@@ -1,4 +1,4 @@
-"""How well sets of features are spread: learned ones, random ones and optimised ones, 4 m in m."""
+"""Coherence of feature sets: learned ones, random ones and optimised ones, 4 m in m."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""How many nearly orthogonal directions there are, who finds them, and what can be read out.
+"""Numbers of nearly orthogonal directions by method, and their capacity for read-out.
 
 capacity   Numbers of directions grow exponentially with dimension; greedy ones at more than twice
            the rate of random ones, optimised ones faster still, all below the bound.

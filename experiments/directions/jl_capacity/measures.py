@@ -1,4 +1,4 @@
-"""How the record of nearly orthogonal directions settles its claims."""
+"""Measured values of the claims on nearly orthogonal directions, from a record."""
 
 import numpy as np
 import xarray as xr
@@ -25,7 +25,7 @@ def growth_rate(data: xr.Dataset, name: str) -> Estimate:
 
 
 def _sizes(data: xr.Dataset) -> dict[str, Estimate]:
-    """How many directions there are, how their number grows, and how it compares."""
+    """Counts of directions, their growth, and their comparison with the bounds."""
     # Arithmetic keeps the dimensions that both have.
     greedy = data.greedy.rename(greedy_dim="dim")
     optimised = data.optimised.rename(optimised_dim="dim")
@@ -54,7 +54,7 @@ def _sizes(data: xr.Dataset) -> dict[str, Estimate]:
 
 
 def _learned(data: xr.Dataset) -> dict[str, Estimate]:
-    """How far trained features are from random directions and from optimised ones."""
+    """Distance of trained features from random directions and from optimised ones."""
     signed = data.coherence.sel(measure="signed")
     # Distances are measured between means over seeds of random sets and the best optimised one.
     start = signed.sel(kind="random").mean("seed")
@@ -69,7 +69,7 @@ def _learned(data: xr.Dataset) -> dict[str, Estimate]:
 
 
 def _decoding(data: xr.Dataset) -> dict[str, Estimate]:
-    """How well a threshold reads out active features: means over dictionaries, which are drawn."""
+    """Accuracy of threshold read-outs of active features: means over random dictionaries."""
     decoded, n_active = data.decoded.values, data.n_active.values
     guaranteed = np.maximum(data.guaranteed.values, 1)
 

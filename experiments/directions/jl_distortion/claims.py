@@ -1,4 +1,4 @@
-"""What is said of Johnson-Lindenstrauss distortion, and how the record settles it.
+"""Claims on Johnson-Lindenstrauss distortion, and their measurement from the record.
 
 S0 is "Some Structures in Transformer Architectures", the project's source note. Maps go from n
 dimensions to m; N is the number of points, whose pairs are all measured.

@@ -1,4 +1,4 @@
-"""What is said of Theorem 27 and Corollary 28, and how the record settles it.
+"""Claims on Theorem 27 and Corollary 28, and their measurement from the record.
 
 S0 is "Some Structures in Transformer Architectures", the project's source note; E8, E9 and E10 are
 rows of docs/errata.md. A map takes N points from n dimensions to m and should keep the squared

@@ -132,7 +132,7 @@ def _one_pair(spec: Spec, key: jax.Array) -> dict[str, np.ndarray]:
 
 
 def _examples() -> dict[str, float]:
-    """By how much explicit maps move inner products, in units of the printed 3ε, and cosines."""
+    """Changes of inner products by explicit maps, in units of the printed 3ε, and of cosines."""
     moved = proof_map_products(0.1)
     rescaled = moved._replace(matrix=moved.matrix / np.sqrt(1.1))
     return {

@@ -1,4 +1,4 @@
-"""What is said of the smallest sufficient dimension, and how the record settles it.
+"""Claims on the smallest sufficient dimension, and their measurement from the record.
 
 S0 is "Some Structures in Transformer Architectures", the project's source note. N points are mapped
 to m dimensions; a map succeeds if it keeps the squared distances of all pairs within 1 ± ε, and δ

@@ -1,4 +1,4 @@
-"""How many dimensions are enough in practice, and by how much the bounds overshoot.
+"""Sufficient dimensions in practice, and the overshoot of the bounds.
 
 threshold  The smallest m grows like log N, as the exact law says. It lies below the bound of
            Dasgupta and Gupta, and far below the proof of Theorem 27.

@@ -1,4 +1,4 @@
-"""What is proved, published or expected of directions in real models.
+"""Proved, published or expected statements on directions in real models.
 
 S0 is "Some Structures in Transformer Architectures", the project's source note.
 """

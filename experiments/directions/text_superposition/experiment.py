@@ -47,7 +47,7 @@ PAPER_SECONDS = 6_500
 
 @dataclass(frozen=True)
 class Spec:
-    """Which weights are read, and against how many random ones.
+    """The trained weights, and the number of random ones for comparison.
 
     Attributes:
         weights: "real": our accepted text model and SmolLM2, whose package may be absent; or
@@ -81,7 +81,7 @@ class Spec:
 
 
 class Whole(NamedTuple):
-    """What is measured on all rows of a set."""
+    """Measurements on all rows of a set."""
 
     mean: Float[Array, ""]
     mean_square: Float[Array, ""]
@@ -91,7 +91,7 @@ class Whole(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """What is measured on pairs of some rows."""
+    """Measurements on pairs of some rows."""
 
     largest: Float[Array, ""]
     above: Float[Array, " threshold"]
@@ -182,7 +182,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
 
 
 def _own_chunks(axes: tuple[str, ...], name: str) -> tuple[str, ...]:
-    """Axes whose chunks are those of one model, as models train for different times."""
+    """Axes with chunks of a single model, as models train for different times."""
     return axes if name == OURS else tuple(f"{name}_{a}" if a == "chunk" else a for a in axes)
 
 
@@ -191,7 +191,7 @@ def _stack(found: list[dict[str, np.ndarray]], name: str) -> np.ndarray:
 
 
 def _law(dim: int) -> np.ndarray:
-    """How often two random directions overlap by more than each threshold."""
+    """Probability that two random directions overlap by more than each threshold."""
     return overlap_tail(dim, np.minimum(MULTIPLES / np.sqrt(dim), 1))
 
 

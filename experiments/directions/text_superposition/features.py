@@ -155,7 +155,7 @@ def _directions(module: Autoencoder, params: PyTree) -> Float[Array, "width d_in
 def _scores(
     module: Autoencoder, held: Float[Array, "n d_in"], k: Float[Array, ""], params: PyTree
 ) -> dict[str, Array]:
-    """One autoencoder on vectors that it has not seen."""
+    """Scores of one autoencoder on held-out vectors."""
     passed: Any = module.apply({"params": params}, held, k)
     coded, back = passed
     on = jnp.mean(coded.codes > 0, axis=0)
@@ -171,7 +171,7 @@ def _scores(
 def _measured(
     rows: Float[Array, "seed n d"], live: Bool[Array, "seed n"]
 ) -> dict[str, Float[Array, "..."]]:
-    """Each set as it is and centred, behind the axis of seeds, and how far sets agree."""
+    """Measurements of each set, raw and centred, behind the axis of seeds, and their agreement."""
     thresholds = MULTIPLES / np.sqrt(rows.shape[2])
     tail = int(np.argmin(np.abs(MULTIPLES - TAIL)))
 
@@ -194,7 +194,7 @@ def _measured(
 def _agreement(
     rows: Float[Array, "seed n d"], live: Bool[Array, "seed n"]
 ) -> Float[Array, " seed"]:
-    """How near each set's directions have one in another set: the mean over other sets."""
+    """Agreement of each set's directions with their nearest in another set: mean over sets."""
     kept = jnp.where(live[:, :, None], rows, 0)
     n, width, _ = rows.shape
     to_all = jax.vmap(mean_max_cosine, (None, 0))
@@ -205,7 +205,7 @@ def _agreement(
 
 
 def _components_error(seen: np.ndarray, held: np.ndarray, k: int) -> float:
-    """What as many principal components leave of vectors that they were not made from."""
+    """Reconstruction error of as many principal components on held-out vectors."""
     _, basis = np.linalg.eigh(seen.T.astype(float) @ seen)
     kept = held @ basis[:, -k:]
     return float(1 - (kept**2).sum() / (held.astype(float) ** 2).sum())

@@ -145,7 +145,7 @@ def _numbers(ax: Axes, data: xr.Dataset, name: str, measured: str) -> None:
 
 
 def _bounds(middle: Axes, right: Axes, data: xr.Dataset, name: str, dim: int) -> None:
-    """What theorems allow features, as lines in both panels; and room for legends."""
+    """Theoretical bounds on features, as lines in both panels; and room for legends."""
     stem = FEATURE[name]
     null = {
         measured: data[f"{stem}_null_{measured}"].sel(centred=False)

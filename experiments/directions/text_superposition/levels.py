@@ -1,4 +1,4 @@
-"""What records share: quantiles and thresholds of all sets of directions, names of features."""
+"""Common levels of records: quantiles and thresholds of direction sets, names of features."""
 
 import numpy as np
 

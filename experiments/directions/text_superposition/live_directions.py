@@ -1,4 +1,4 @@
-"""Overlaps and dimensionality of those directions of a dictionary that are in use.
+"""Overlaps and dimensionality of the live directions of a dictionary.
 
 How many are in use differs between dictionaries of one shape, so that a mask marks them: one
 compilation serves all. Every measure takes one dictionary; use ``jax.vmap`` for several.

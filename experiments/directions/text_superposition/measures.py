@@ -1,4 +1,4 @@
-"""What a record of directions in real models says of each claim."""
+"""Measured values of the claims on directions in real models, from a record."""
 
 import numpy as np
 import xarray as xr
@@ -14,7 +14,7 @@ TOKENS = "smollm2 tokens"
 
 
 def measure(record: Record) -> Measured:
-    """What each claim names, of the models that were at hand."""
+    """Measured values of the claims, of the models at hand."""
     data, notes = record.data, record.notes
     if notes["weights"] != "real":
         why = f"weights={notes['weights']}: a small random model"
@@ -116,7 +116,7 @@ def _dictionaries(data: xr.Dataset, model: str) -> xr.Dataset:
 
 
 def _of_dictionaries(each: xr.Dataset, name: str) -> dict[str, Estimate]:
-    """What is claimed of the features of every model."""
+    """Claims on the features of every model."""
     # The null as it is: what is taken off a random set is no more than its own error.
     null = each.sel(centred=False)
     tail = each.sel(centred=True)["tail"] / null.null_tail

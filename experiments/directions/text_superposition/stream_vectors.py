@@ -87,7 +87,7 @@ def random_windows(
 def stream_vectors(
     lab: Lab, name: str, model: Model, windows: Int[np.ndarray, "window n_ctx"], layer: int
 ) -> StreamVectors:
-    """The stream that enters a layer, at all tokens of the windows but those that are far longer.
+    """The stream before a layer, at all tokens of the windows but the far longer ones.
 
     Args:
         lab: Of the experiment.
@@ -109,7 +109,7 @@ def stream_vectors(
 
 
 def first_layers(model: Model, n: int) -> Model:
-    """The model without the layers from the n-th on; its final stream is what enters layer n.
+    """The model without the layers from the n-th on; its final stream is layer n's input.
 
     Args:
         model: One model.

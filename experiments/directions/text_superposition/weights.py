@@ -41,12 +41,12 @@ def accepted_run() -> Path:
 
 
 def own_weights() -> Path:
-    """Where the accepted weights of our text model are."""
+    """Path of the accepted weights of our text model."""
     return accepted_run() / ARRAYS / f"{PUBLISHED}{FULL}.safetensors"
 
 
 def own_tokenizer() -> Path:
-    """Where the tokenizer of our text models is."""
+    """Path of the tokenizer of our text models."""
     return accepted_run() / ARRAYS / TOKENIZER
 
 
@@ -71,7 +71,7 @@ def open_models(weights: str, key: jax.Array) -> dict[str, Model]:
 
 
 def directions(name: str, model: Model) -> list[Rows]:
-    """Embeddings of tokens, and what each neuron reads and writes.
+    """Embeddings of tokens, and the read and write directions of each neuron.
 
     What a neuron reads has the norm before it folded in, so that it is a direction of the stream
     up to its length.

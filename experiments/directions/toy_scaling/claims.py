@@ -1,4 +1,4 @@
-"""What is published of the scaling of loss with width, under strong and weak superposition.
+"""Published statements on the scaling of loss with width, under strong and weak superposition.
 
 Exponents are slopes of log loss over log width, fitted for each seed; a loss that falls like 1/m
 has exponent 1.

@@ -123,7 +123,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
 def _of_width(
     spec: Spec, key: jax.Array, lab: Lab, width: int, density: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """What was trained at one width, every array ``[seed, arm, ...]``."""
+    """The networks trained at one width, every array ``[seed, arm, ...]``."""
     problem = ScalingToy(spec.n_features, width, spec.batch_size)
     p, decay = jnp.asarray(density, float), jnp.asarray(spec.decay, float)
     trained = crossed_training(

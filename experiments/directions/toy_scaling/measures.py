@@ -1,4 +1,4 @@
-"""What a record of scaling with width says of each claim."""
+"""Measured values of the claims on scaling with width, from a record."""
 
 import numpy as np
 import xarray as xr
@@ -32,13 +32,13 @@ def arm(data: xr.Dataset, alpha: float, decay: float) -> xr.Dataset:
 
 
 def exponent(width: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """How fast values fall: minus the slope of their log over log width, ``[..., width]``."""
+    """Exponent of decay: minus the slope of log values over log width, ``[..., width]``."""
     at = np.log(width) - np.log(width).mean()
     return -(np.log(values) @ at) / (at @ at)
 
 
 def represented(data: xr.Dataset) -> xr.DataArray:
-    """How many features have a norm above 1/2."""
+    """Number of features of norm above 1/2."""
     return (data.norm > REPRESENTED).sum("feature")
 
 

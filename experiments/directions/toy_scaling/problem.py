@@ -22,7 +22,7 @@ HIGHEST_VALUE = 2.0
 
 
 class ScalingHyper(NamedTuple):
-    """What may differ between members of one compiled ensemble."""
+    """Hyperparameters that may differ between members of one compiled ensemble."""
 
     density: Float[Array, "*member n_features"]
     """p_i = P(feature i is on), in [0, 1]."""

@@ -1,4 +1,4 @@
-"""What heads are by looking, by writing and by patching: claims, fixed before the first run.
+"""Roles of heads by attention, by writing and by patching: claims, fixed before the first run.
 
 Heads have their roles by the rules of `records.head_roles`; the scores that name a head are from
 texts of their own. S0 is "Some Structures in Transformer Architectures", the project's source note,

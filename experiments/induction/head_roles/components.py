@@ -1,4 +1,4 @@
-"""What every component of a full pre-LN transformer adds to the right token, and is worth."""
+"""Direct and ablation effects of every component of a pre-LN transformer on the right token."""
 
 import jax
 import jax.numpy as jnp
@@ -78,7 +78,7 @@ def of_windows(model: Model, windows: Array) -> dict[str, Array]:
 
 
 def alignments(model: Model, windows: Array) -> Float[Array, " cell"]:
-    """Mean cosine of what each head, then each MLP, writes with the stream that it is added to."""
+    """Mean cosine of the output of each head, then each MLP, with the stream it is added to."""
     ov = token_ov(model)
 
     def one(text: Array) -> Array:

@@ -61,7 +61,7 @@ OF_ONE_MODEL = (
 
 @dataclass(frozen=True)
 class Spec:
-    """What the models of ``two_layer_circuits`` and the full ones of ``text_models`` are read on.
+    """Texts for the models of ``two_layer_circuits`` and the full ones of ``text_models``.
 
     Attributes:
         texts: Texts of random tokens, repeated, on which heads get their roles.

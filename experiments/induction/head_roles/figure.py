@@ -1,4 +1,4 @@
-"""Who does what: by looking, by writing, by patching; and what each component is worth.
+"""Roles of heads: by attention, by writing, by patching; and the effect of each component.
 
 roles       Heads of layer 0 look one token back, heads of layer 1 find what followed last time, by
             keys that layer 0 wrote. A dot is a head; all seeds together.
@@ -45,7 +45,7 @@ HALF = 0.28  # how far dots spread to either side
 
 @styled
 def draw(record: Record) -> dict[str, Figure]:
-    """The figures of the experiment; those without a member that lived are left out."""
+    """The figures of the experiment; those without a finite member are left out."""
     alive, full = members_where(record.data), members_where(record.data, "full_alive")
     # Patches are drawn of the seeds with an induction head, or of all if there is none.
     members = members_where(alive, "has_induction", otherwise="alive")

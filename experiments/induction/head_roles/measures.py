@@ -1,4 +1,4 @@
-"""How the record of head roles settles its claims."""
+"""Measured values of the claims on head roles, from a record."""
 
 import numpy as np
 import xarray as xr
@@ -37,7 +37,7 @@ def measure(record: Record) -> Measured:
 
 
 def _circuits(members: xr.Dataset) -> dict[str, Estimate]:
-    """What is measured of seeds with an induction head."""
+    """Measurements of seeds with an induction head."""
     previous, induction = members.previous_head, members.induction_head
     routes = members.routes.isel(writer=previous)
     before = members.stream.sel(place="into layer 1")
@@ -60,7 +60,7 @@ def _circuits(members: xr.Dataset) -> dict[str, Estimate]:
 
 
 def _components(full: xr.Dataset) -> dict[str, Estimate]:
-    """What is measured of full transformers."""
+    """Measurements of full transformers."""
     lost = full.nats_lost
     aligned = full.alignment_full.min("cell") - full.alignment_full_at_init.min("cell")
     return {
@@ -77,7 +77,7 @@ def _components(full: xr.Dataset) -> dict[str, Estimate]:
 
 
 def _largest_joins(members: xr.Dataset) -> xr.DataArray:
-    """Whether the largest single edge ends at a key of an induction head, from where it should."""
+    """Whether the largest single edge runs from the expected head to a key of an induction head."""
     role = members.role.drop_vars("head")
     writes = role.isel(layer=0, drop=True).rename(head="writer") == PREVIOUS
     reads = role.isel(layer=1, drop=True).rename(head="reader") == INDUCTION

@@ -1,4 +1,4 @@
-"""Pairs of texts that differ in what follows what, and what patching one into the other shows."""
+"""Path patching between texts that differ in the token that follows."""
 
 from typing import NamedTuple
 
@@ -37,7 +37,7 @@ class Pairs(NamedTuple):
 
 
 def swapped_places(period: int) -> tuple[int, int]:
-    """Where a and z stand in the first copy; b and d follow.
+    """Positions of a and z in the first copy; b and d follow.
 
     Raises:
         ValueError: If the period leaves no room for them.
@@ -134,7 +134,7 @@ def path_leads(
 
 
 def _direct(clean: Run, pair: Pairs) -> dict[str, Array]:
-    """What adds to the lead without passing another head: by component, head, source, pair."""
+    """Direct effects on the lead, past no other head: by component, head, source, pair."""
     n_ctx = pair.clean.shape[0]
     frozen = frozen_model(clean)
     chosen, against = jnp.full(n_ctx, pair.answer), jnp.full(n_ctx, pair.wrong)

@@ -1,4 +1,4 @@
-"""What heads are by looking and by writing, each score with what it would be by chance."""
+"""Scores of heads by attention and by writing, each with its chance level."""
 
 import jax
 import jax.numpy as jnp
@@ -79,7 +79,7 @@ def of_texts(model: Model, texts: Array, key: Key[Array, ""], shuffles: int) -> 
 
 
 def own_share(frozen: FrozenModel) -> Float[Array, "n_layers n_heads"]:
-    """The share of what a head adds to the logits that it reads at its own position.
+    """Share of a head's output to the logits that it reads at its own position.
 
     ``‖own‖ / (‖own‖ + ‖earlier‖)`` of `split_own_position`: the part of a "skip-trigram" term that
     is a bigram (E24 of docs/errata.md).

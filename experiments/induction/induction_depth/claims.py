@@ -1,4 +1,4 @@
-"""What induction in several sizes is held against, fixed before the first run.
+"""Claims on induction in several sizes, fixed before the first run.
 
 The claims on five and six layers, on MLPs, and on the share of three layers were fixed before the
 first run of evening scale. O1, O6 to O15 and F15 are rows of docs/acceptance.md. n counts seeds;

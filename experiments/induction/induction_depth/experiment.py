@@ -166,7 +166,7 @@ def broken(texts: Array, d_vocab: int) -> Array:
 
 
 def _change(spec: Spec, trained: Trained) -> dict[str, np.ndarray]:
-    """Where each member's phase change lies, and what it does to the loss on every token."""
+    """Window of each member's phase change, and its change of the loss on every token."""
     steps, stretch = trained.steps, spec.optim.steps / 6
     curve = np.moveaxis(trained.curves["in_context"], 0, -1)
     jump = steepest_stretch(jnp.asarray(steps), jnp.asarray(curve), stretch)
@@ -212,7 +212,7 @@ def read_heads(model: Model, token_change: Array, texts: Array) -> dict[str, Arr
 
 
 def _composed(model: Model, previous: Array) -> tuple[Array, Array]:
-    """What heads match through the keys of earlier ones, ``[layer, head]``, NaN in the first layer.
+    """Matching through the keys of earlier heads, ``[layer, head]``, NaN in the first layer.
 
     First the eigenvalue score through the earlier head that looks most at the previous token, then
     the trace of the circuits through all earlier heads, weighted by their previous-token scores.

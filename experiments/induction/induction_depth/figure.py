@@ -1,4 +1,4 @@
-"""Deeper and wider models of repeated tokens: the change, where heads form, what tokens gain.
+"""Deeper and wider models of repeated tokens: the change, the place of heads, the gain of tokens.
 
 curves   Every size has the phase change, if not every seed; of two layers, the narrow later.
          In-context score and loss along training, above by width and with MLPs, below by depth.
@@ -136,7 +136,7 @@ def _label(axes: np.ndarray, x: str, y: str) -> None:
 
 
 def _interval(data: xr.Dataset) -> str:
-    """How many seeds the means are of."""
+    """Number of seeds in the means."""
     counts = sorted({int(n) for n in data.alive.sum("member").values})
     return f"mean of {' or '.join(map(str, counts))} seeds each, 95 % interval"
 

@@ -1,4 +1,4 @@
-"""How the record of several sizes settles its claims."""
+"""Measured values of the claims on several sizes, from a record."""
 
 import numpy as np
 import xarray as xr
@@ -21,7 +21,7 @@ NO_MATCH = 0.2
 
 
 def measure(record: Record) -> Measured:
-    """The measured value of every claim; absent are those whose heads formed in too few seeds."""
+    """The measured value of every claim; absent for models whose heads formed in too few seeds."""
     data = record.data
     bare, lives = has_no_mlps(data), data.alive.any("member").values
     arms, mlps = (
@@ -69,7 +69,7 @@ def measure(record: Record) -> Measured:
 
 
 def has_no_mlps(data: xr.Dataset) -> np.ndarray:
-    """Which arms are attention alone; all of a record that does not say."""
+    """Mask of attention-only arms; all of a record that does not say."""
     return np.asarray(data.get("d_mlp", 0 * data.n_layers)) == 0
 
 
@@ -79,7 +79,7 @@ def widths_of(data: xr.Dataset) -> list[str]:
 
 
 def jump_share(part: xr.Dataset) -> xr.DataArray:
-    """What each member gains in context within its phase change, over its whole gain."""
+    """Each member's gain in context within its phase change, over its whole gain."""
     score = part.in_context
     return part.jump / (score.isel(step=0) - score.isel(step=-1))
 
@@ -96,7 +96,7 @@ def _of_mlps(with_mlps: list[xr.Dataset]) -> dict[str, Estimate]:
 
 
 def _of_heads(deep: list[xr.Dataset]) -> dict[str, Estimate]:
-    """What single heads of deep models score, as one number for each seed."""
+    """Scores of single heads of deep models, as one number for each seed."""
     samples: dict[str, list[float]] = {}
 
     def add(name: str, value: float) -> None:
@@ -137,7 +137,7 @@ def _of_tokens(part: xr.Dataset) -> dict[str, Estimate]:
 
 
 def _of_sizes(arms: list[xr.Dataset]) -> dict[str, Estimate]:
-    """How the last in-context scores of all sizes compare."""
+    """Comparison of the last in-context scores of all sizes."""
     scores = [part.in_context.isel(step=-1).values for part in arms]
 
     def alike(*chosen: np.ndarray) -> float:
@@ -148,7 +148,7 @@ def _of_sizes(arms: list[xr.Dataset]) -> dict[str, Estimate]:
 
 
 def _of_rates(narrow: xr.Dataset, wide: xr.Dataset) -> dict[str, Estimate]:
-    """How fast losses of the narrowest and of the widest models fall, by members that changed."""
+    """Rates of decrease of losses in the narrowest and widest models, over members that changed."""
     changed = [part.isel(member=part.jump.values >= JUMP_NATS) for part in (narrow, wide)]
     if min(part.sizes["member"] for part in changed) < 2:
         return {}

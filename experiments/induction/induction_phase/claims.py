@@ -1,4 +1,4 @@
-"""What the phase change is held against, fixed before the first run.
+"""Claims on the phase change, fixed before the first run.
 
 O1 to O15 number the observations that are taken from the induction-heads paper.
 """

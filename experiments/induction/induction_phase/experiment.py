@@ -141,7 +141,7 @@ def looking_back(model: Model, texts: Array) -> dict[str, Array]:
 
 
 def circuits(model: Model) -> dict[str, Array]:
-    """What the weights say: copying of every head, and matching through K of every pair of heads.
+    """Circuits in the weights: copying of every head, and matching through K of all head pairs.
 
     Each is a trace over the sum of absolute eigenvalues. Both are NaN for one layer, and for
     smeared keys, whose circuit is not of one token.

@@ -1,4 +1,4 @@
-"""How the record of the phase change settles its claims."""
+"""Measured values of the claims on the phase change, from a record."""
 
 import numpy as np
 import xarray as xr
@@ -83,7 +83,7 @@ def pair_jumps(members: xr.Dataset) -> xr.DataArray:
 
 
 def turns(members: xr.Dataset) -> xr.DataArray:
-    """By how many degrees the trajectory of each member turns where its phase change begins."""
+    """Turning angle of each member's trajectory at the start of its phase change, in degrees."""
     places = members.trajectory
     start, middle, end = (
         places.isel(step=0),

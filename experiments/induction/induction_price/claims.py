@@ -1,4 +1,4 @@
-"""What the price of an induction head is held against, fixed before the run that is judged."""
+"""Claims on the price of an induction head, fixed before the run that is judged."""
 
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
 

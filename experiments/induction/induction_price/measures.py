@@ -1,4 +1,4 @@
-"""What the price of an induction head came to: tokens to onset, their law, and its reading."""
+"""The measured price of an induction head: tokens to onset, their law, and its reading."""
 
 from collections.abc import Callable
 from functools import cache, partial
@@ -20,7 +20,7 @@ RESAMPLES = 200
 
 
 def measure(record: Record) -> Measured:
-    """Shares of seeds with a head at both ends, the law, and what plain text would take."""
+    """Shares of seeds with a head at both ends, the law, and its extrapolation to plain text."""
     data = seeds_alive(record.data)
     if data.sizes["seed"] < 2:
         why = f"only {data.sizes['seed']} seeds stayed finite at every share"

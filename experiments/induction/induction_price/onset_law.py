@@ -22,7 +22,7 @@ class OnsetLaw(NamedTuple):
 
 
 def first_crossing(times: ArrayLike, curve: ArrayLike, threshold: float) -> np.ndarray:
-    """When curves first reach a threshold, by linear interpolation; NaN where they never do.
+    """First crossings of a threshold by curves, by linear interpolation; NaN where there is none.
 
     Args:
         times: Increasing, one for each measurement.

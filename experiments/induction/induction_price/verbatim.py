@@ -1,4 +1,4 @@
-"""How much of a text repeats itself word by word, within windows of one length."""
+"""Share of a text that repeats verbatim, within windows of one length."""
 
 import numpy as np
 from jaxtyping import Int

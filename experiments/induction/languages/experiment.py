@@ -30,7 +30,7 @@ UPSTREAM = {"python": "text_models", "english": "english_models"}
 
 @dataclass(frozen=True)
 class Spec:
-    """How much text both languages are read on.
+    """Amount of text for both languages.
 
     Attributes:
         windows: Held-out windows of each language, at most those that its models were judged on.

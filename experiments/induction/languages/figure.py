@@ -1,4 +1,4 @@
-"""The same recipe on code and on prose: what is alike, what differs, and skip-trigrams in words.
+"""The same recipe on code and on prose: common and different results, and skip-trigrams in words.
 
 readings   On prose as on code each layer helps, and single heads save less than the direct path.
            Held-out loss by depth (a), what paths of each order save (b), what the first layer is

@@ -1,4 +1,4 @@
-"""The same readings of both languages, and those of English by the claim that they settle."""
+"""Equal measurements of both languages, and English ones by the claim that they settle."""
 
 import numpy as np
 import xarray as xr
@@ -66,6 +66,6 @@ def samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
 
 
 def _rejoined(members: xr.Dataset, when: str) -> xr.DataArray:
-    """What the head that does best on half of the words does on the other half."""
+    """Score on one half of the words of the head that is best on the other half."""
     chosen = members[f"rejoin_choice{when}"].fillna(0).argmax("cell")
     return members[f"rejoin{when}"].isel(cell=chosen)

@@ -1,4 +1,4 @@
-"""What is read of the models of one language, by the same functions for each."""
+"""Measurements of the models of one language, by the same functions for each."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -37,7 +37,7 @@ ROWS = {
 
 
 class Trio(NamedTuple):
-    """The three depths of one language, and what is needed of their text."""
+    """The three depths of one language, and the required parts of their text."""
 
     before: dict[str, Model]
     after: dict[str, Model]
@@ -51,7 +51,7 @@ class Trio(NamedTuple):
 
 
 class Readers(NamedTuple):
-    """What is read of all members, compiled once for both languages where their sizes agree."""
+    """Measurements of all members, compiled once for both languages where their sizes agree."""
 
     weights: Any
     windows: Any
@@ -183,7 +183,7 @@ def _heads(model: Model, chosen_by: Any, judged_by: Any) -> dict[str, Array]:
 
 
 def _rows(names: Sequence[str], models: Model, read: Any) -> np.ndarray:
-    """How high the best head holds each row of the paper; NaN where a word is no token."""
+    """Rank of each row of the paper in its best head; NaN where a word is no token."""
     ids = {name: i for i, name in reversed(list(enumerate(names)))}
 
     def known(words: Sequence[str]) -> list[int]:

@@ -1,4 +1,4 @@
-"""Words of a tokenizer: those that are one token, and those that it splits in two."""
+"""Words of a tokenizer: single-token words, and words split in two."""
 
 from collections.abc import Sequence
 
@@ -54,6 +54,6 @@ def whole_words(
 
 
 def _pieces(names: Sequence[str]) -> tuple[Bool[np.ndarray, " v"], Bool[np.ndarray, " v"]]:
-    """Which tokens begin a word, and which can go on with one."""
+    """Tokens that begin a word, and tokens that can continue one."""
     begins = np.array([name[:1] == " " and name[1:].isalpha() for name in names])
     return begins, np.array([name.isalpha() for name in names])

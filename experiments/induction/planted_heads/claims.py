@@ -1,4 +1,4 @@
-"""What evaluators of heads are held against, fixed before the first run.
+"""Claims on evaluators of heads, fixed before the first run.
 
 O13 and F6 are rows of docs/acceptance.md.
 """

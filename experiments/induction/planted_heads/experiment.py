@@ -84,7 +84,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
 
 
 def evaluate(spec: Spec, key: Key[Array, ""]) -> dict[str, Array]:
-    """Scores of the heads of one model, by behaviour and by weights, beside what was planted."""
+    """Scores of one model's heads, by behaviour and by weights, beside the planted strengths."""
     orders, weights, words = jax.random.split(key, 3)
     least = {"previous": 0.0, "matching": 0.0, "copying": -1.0}
     strengths = Strengths(

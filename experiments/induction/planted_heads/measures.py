@@ -1,4 +1,4 @@
-"""How the record of planted heads settles its claims."""
+"""Measured values of the claims on planted heads, from a record."""
 
 import numpy as np
 import xarray as xr

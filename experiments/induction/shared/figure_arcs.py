@@ -48,7 +48,7 @@ def clearest(previous: np.ndarray, induction: np.ndarray, repeat: int) -> int:
 def arcs(
     ax: Axes, letters: list[str], previous: np.ndarray, induction: np.ndarray, at: int
 ) -> None:
-    """Draw what an induction head looks at from one place, and the previous-token head behind it.
+    """Draw the attention of an induction head from one position, and of the previous-token head.
 
     Args:
         ax: Empty axes, as wide as the page.

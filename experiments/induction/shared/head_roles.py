@@ -1,4 +1,4 @@
-"""Which head of a two-layer model has which role, read from a record.
+"""Roles of the heads of a two-layer model, read from a record.
 
 A head gets a role when a score passes a threshold that the claims fixed before their runs. A head's
 number means nothing from one seed to the next: heads are aligned by what they do before a mean is
@@ -65,7 +65,7 @@ def aligned_by(values: "xr.DataArray", score: "xr.DataArray", axis: str) -> "xr.
 
 
 def composition_rise(members: "xr.Dataset") -> "dict[str, xr.DataArray]":
-    """What training does to composition overall, per member, after minus before.
+    """Change of total composition by training, per member, after minus before.
 
     ``mean`` is the mean z over all pairs and kinds, ``above`` the share of them with z over 3, and
     ``below`` the share with z under -3: composition that is avoided is not composition.

@@ -1,4 +1,4 @@
-"""What paths of each order, and the heads of each layer, are worth to two-layer models.
+"""Values of paths of each order, and of the heads of each layer, in two-layer models.
 
 The losses are those of `circuits.window_readings`: with all paths up to each order, and with the
 order-1 terms of no layer, of either one and of both.
@@ -52,7 +52,7 @@ def term_worth(members: xr.Dataset) -> TermWorth:
 
 
 def local_attention(members: xr.Dataset) -> xr.DataArray:
-    """How much more than evenly first-layer heads look at the present and the previous token.
+    """Attention of first-layer heads to the present and the previous token, over uniform attention.
 
     The mean over heads of the share of their attention, less that of uniform attention over the
     second half of the context, where it is tabled.

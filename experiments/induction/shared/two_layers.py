@@ -1,4 +1,4 @@
-"""What experiments on two-layer models share: the texts they are read on, and names of the results.
+"""Common code of experiments on two-layer models: their texts, and names of the results.
 
 The readings are those of `circuits.weight_readings`, `circuits.window_readings` and
 `circuits.text_readings`.
@@ -79,7 +79,7 @@ def circuit_data(
     after: Mapping[str, np.ndarray],
     runs: Mapping[str, np.ndarray],
 ) -> "xr.Dataset":
-    """What was read of all members, with named axes.
+    """Measurements of all members, with named axes.
 
     Args:
         before: `weight_readings` of the untrained models; saved as ``<name>_at_init``.

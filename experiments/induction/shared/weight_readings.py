@@ -1,4 +1,4 @@
-"""What a two-layer model's weights say on their own: composition, copying, same-matching."""
+"""Measurements on a two-layer model's weights alone: composition, copying, same-matching."""
 
 import jax.numpy as jnp
 from jaxtyping import Array

@@ -1,4 +1,4 @@
-"""What windows of real text show about an attention-only model: terms, ablations, distances."""
+"""Measurements on windows of real text: terms, ablations, distances of an attention-only model."""
 
 import jax
 import jax.numpy as jnp

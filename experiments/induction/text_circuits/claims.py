@@ -1,4 +1,4 @@
-"""What two-layer circuits on real text are held against, fixed before the first run on its seed.
+"""Claims on two-layer circuits on real text, fixed before the first run on its seed.
 
 F6 to F18 number figures of the framework paper, as in docs/acceptance.md.
 """

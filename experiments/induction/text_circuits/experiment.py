@@ -27,7 +27,7 @@ MODEL = "layers-2"
 
 @dataclass(frozen=True)
 class Spec:
-    """How much text is read; the models are the two-layer ones of ``text_models``.
+    """Amount of text; the models are the two-layer ones of ``text_models``.
 
     Attributes:
         task: The text that those models were trained on.

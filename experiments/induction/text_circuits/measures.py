@@ -1,4 +1,4 @@
-"""How the record of two-layer circuits on real text settles its claims."""
+"""Measured values of the claims on two-layer circuits on real text, from a record."""
 
 import numpy as np
 import xarray as xr
@@ -12,7 +12,7 @@ from experiments.induction.shared.measures_term_worth import local_attention, te
 
 
 def measure(record: Record) -> Measured:
-    """Means over seeds of what each claim names, and the claims whose precondition fails."""
+    """Means over seeds for each claim, and the claims whose precondition fails."""
     members = members_where(record.data)
     circuits = _circuits(members)
     return Measured(mean_estimates(_samples(members)) | circuits.estimates, circuits.unmet)

@@ -1,4 +1,4 @@
-"""What induction on real text is held against, fixed before the run that is judged."""
+"""Claims on induction on real text, fixed before the run that is judged."""
 
 from dataclasses import replace
 

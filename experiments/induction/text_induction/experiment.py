@@ -189,7 +189,7 @@ def _train(
 
 
 def measure(model: Model, windows: Array, exam: Array) -> dict[str, Array]:
-    """Losses of one member on held-out text, and what its heads do on random repeats."""
+    """Losses of one member on held-out text, and its heads' scores on random repeats."""
     scores = induction_scores(model, exam)
     losses = jax.lax.map(lambda text: token_losses(forward(model, text)[0], text), windows)
     return _losses(losses, repeated_pairs(windows)) | {
@@ -214,7 +214,7 @@ def ablated(model: Model, windows: Array) -> dict[str, Array]:
 
 
 def _losses(losses: Array, seen: Array) -> dict[str, Array]:
-    """Means over all tokens, over those that end a pair seen before, and over the others."""
+    """Means over all tokens, over tokens that end a pair seen before, and over the others."""
     return {
         "loss": losses.mean(),
         "loss_repeated": jnp.where(seen, losses, 0).sum() / seen.sum(),
@@ -224,7 +224,7 @@ def _losses(losses: Array, seen: Array) -> dict[str, Array]:
 
 def _dataset(spec: Spec, found: dict[str, dict[str, np.ndarray]], seen: np.ndarray) -> "xr.Dataset":
     def stack(name: str, axis: int | None = None) -> np.ndarray:
-        """Arms one above the other; arms with fewer layers get NaN for those they lack."""
+        """Arms stacked; arms with fewer layers get NaN for the missing ones."""
         return stack_named(found.values(), name, axis)
 
     over, heads = ("arm", "step", "member"), ("layer", "head")

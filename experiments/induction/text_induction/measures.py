@@ -1,4 +1,4 @@
-"""What induction on real text reached: prefix scores, losses on repeated pairs, ablations."""
+"""Induction on real text, measured: prefix scores, losses on repeated pairs, ablations."""
 
 import numpy as np
 import xarray as xr
@@ -13,7 +13,7 @@ PRIMED, PLAIN, SINGLE = "2 layers, primed", "2 layers", "1 layer, primed"
 
 
 def measure(record: Record) -> Measured:
-    """What each claim names; nothing is claimed of arms that do not end on plain text."""
+    """Measured values of the claims; arms that do not end on plain text have no claims."""
     # Older records were made before the share was noted: all of them end on plain text.
     share = record.notes.get("repeated_share", 0.0)
     mixed = f"repeated_share={share}: no arm ends on plain text"
@@ -22,7 +22,7 @@ def measure(record: Record) -> Measured:
 
 
 def estimates(data: xr.Dataset) -> dict[str, Estimate]:
-    """Means over seeds of what each claim names, and the price of the primer in held-out nats."""
+    """Means over seeds for each claim, and the price of the primer in held-out nats."""
     best = data.prefix.max(["layer", "head"])
     plain, primed, single = (_alive(data, arm) for arm in (PLAIN, PRIMED, SINGLE))
     last = {"step": -1}

@@ -1,4 +1,4 @@
-"""What the induction circuit on text is held against, fixed before a run on another root key.
+"""Claims on the induction circuit on text, fixed before a run on another root key.
 
 Six claims were added or reworded after runs on seed 0 had been seen: `primed-composition-*`,
 `primed-corner-alone`, `primed-matching-by-writer` and `primed-layer-0-nearly-redundant`. Quick

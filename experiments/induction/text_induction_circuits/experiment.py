@@ -33,7 +33,7 @@ ARM = "2 layers, primed"
 
 @dataclass(frozen=True)
 class Spec:
-    """How much text is read; the models are the primed two-layer ones of ``text_induction``.
+    """Amount of text; the models are the primed two-layer ones of ``text_induction``.
 
     Attributes:
         windows: Held-out windows to measure on, from the first of those kept.
@@ -86,7 +86,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
 
 
 def _at_repeats(model: Model, texts: Array) -> dict[str, Array]:
-    """What heads do where a pair of tokens comes again, pooled over texts."""
+    """Scores of heads at recurring pairs of tokens, pooled over texts."""
 
     def one(text: Array) -> dict[str, Array]:
         return sums_at_repeats(run_model(model, text), repeated_pairs(text))

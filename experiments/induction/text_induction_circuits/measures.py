@@ -1,4 +1,4 @@
-"""How the record of the induction circuit on text settles its claims."""
+"""Measured values of the claims on the induction circuit on text, from a record."""
 
 import numpy as np
 import xarray as xr

@@ -1,4 +1,4 @@
-"""What two-layer circuits are held against.
+"""Claims on two-layer circuits.
 
 All was fixed before the run of evening scale, which has a root key of its own; eight claims were
 added or reworded after smaller runs on other keys had been seen, see the YAML.

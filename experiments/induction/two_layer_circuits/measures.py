@@ -1,4 +1,4 @@
-"""How the record of two-layer circuits settles its claims."""
+"""Measured values of the claims on two-layer circuits, from a record."""
 
 import numpy as np
 import xarray as xr

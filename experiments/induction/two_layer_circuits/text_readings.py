@@ -1,4 +1,4 @@
-"""What runs on repeated texts show about an attention-only model: heads, terms and ablations."""
+"""Measurements on repeated texts: heads, terms and ablations of an attention-only model."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""What is said of zero-layer models and of direct paths, and how the record settles it.
+"""Claims on zero-layer models and of direct paths, and their measurement from the record.
 
 S0 is "Some Structures in Transformer Architectures", the project's source note; E24 is a row of
 docs/errata.md. The table is the smoothed bigram table of the text.

@@ -44,7 +44,7 @@ PAIRS_DRAWN = 4000
 
 @dataclass(frozen=True)
 class Spec:
-    """How the zero-layer models are fitted; the text is that of `text_models`.
+    """Fit of the zero-layer models; the text is that of `text_models`.
 
     Attributes:
         task: The text that those models were trained on.
@@ -156,7 +156,7 @@ def _low_rank(table: np.ndarray, rank: int) -> np.ndarray:
 
 
 def _paths(upstream: Record, table: np.ndarray, lab: Lab) -> "xr.Dataset":
-    """How far three predictions of the trained text models are from the table, by KL divergence.
+    """KL divergence of three predictions of the trained text models from the table.
 
     They are that of the model without layers, the direct path of the one-layer model, and the mean
     prediction of the whole one-layer model.

@@ -11,7 +11,7 @@ from circuitax.models.transformer import Transformer
 
 
 class Joint(NamedTuple):
-    """How often token b follows token a, as shares of all pairs: non-negative, sums to 1."""
+    """Joint frequencies of token b after token a: non-negative shares of all pairs."""
 
     joint: Float[Array, "*member v v"]
 

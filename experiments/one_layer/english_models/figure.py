@@ -1,4 +1,4 @@
-"""On English prose, too, each layer lowers the loss; and what more text would give.
+"""On English prose, too, each layer lowers the loss; and the gain from more text.
 
 training   Zero layers stop at the bigram table of the prose; one and two layers go below it, but
            not below that of three tokens. Held-out losses along the longest training (a), at the

@@ -1,4 +1,4 @@
-"""What models of English reached, and what more text would give."""
+"""Held-out losses of models of English, and the gain from more text."""
 
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import mean_estimate

@@ -1,4 +1,4 @@
-"""What reading neurons as a memory is held against, fixed before the run, and how it is settled.
+"""Claims on reading neurons as a memory, fixed before the run, and how it is settled.
 
 S1 is the linear-algebra post and S2 the attention chapter, two of the project's sources. A unit's
 keys are the tokens it reads, its values the tokens it raises.

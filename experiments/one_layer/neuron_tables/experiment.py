@@ -37,7 +37,7 @@ requires = ("text_models",)
 
 @dataclass(frozen=True)
 class Spec:
-    """What is read from the full transformers of ``text_models``.
+    """Measurements on the full transformers of ``text_models``.
 
     Attributes:
         task: The text that those models were trained on.

@@ -1,4 +1,4 @@
-"""Neurons as a memory: what each reads and writes, and whether what it writes comes true.
+"""Neurons as a memory: keys, values, and the rate at which values come next.
 
 units   Each unit fires on some tokens and raises others, which often do come next. The units that
         move the logits most, in each layer of the first seed: keys read from weights, tokens they

@@ -33,7 +33,7 @@ from circuitax.training.text import train_on_text
 
 @dataclass(frozen=True)
 class AdditiveTask:
-    """How both families are trained from their initialisation.
+    """Training of both families from their initialisation.
 
     Attributes:
         optim: Optimizer of both.

@@ -25,7 +25,7 @@ from experiments.one_layer.one_layer_circuits.triples import most_frequent, seen
 
 
 class Search(NamedTuple):
-    """Where bugs are sought: among the most frequent tokens, and the head's heaviest sources."""
+    """Search space of bugs: the most frequent tokens, and the head's heaviest sources."""
 
     n_tokens: int
     n_sources: int
@@ -39,7 +39,7 @@ CANDIDATES = 8  # for each bug wanted, so that enough are left with a source and
 
 
 def text_bugs(models: Model, tokens: np.ndarray, search: Search) -> dict[str, np.ndarray]:
-    """The k strongest bugs of each member over all heads, and what the model says there.
+    """The k strongest bugs of each member over all heads, and the model's logits there.
 
     A triple counts as seen if its source stands anywhere before its destination in some window of
     the whole text. What the model says is measured on windows spread over it, and only pairs that
@@ -75,7 +75,7 @@ def text_bugs(models: Model, tokens: np.ndarray, search: Search) -> dict[str, np
 
 
 def _pairs(windows: Array, d_vocab: int) -> Array:
-    """At how many places of the windows a destination stands with each source before it."""
+    """Number of places in the windows at which a destination stands with each source before it."""
 
     def one(text: Array) -> Array:
         here = jax.nn.one_hot(text, d_vocab)

@@ -1,4 +1,4 @@
-"""What one-layer circuits are held against, fixed before the run on their seed.
+"""Claims on one-layer circuits, fixed before the run on their seed.
 
 They were first judged on seed 0. Where a recipe or a threshold was changed after that, or set by a
 pilot on other seeds, ``why`` says so; the configuration has a seed that nobody had looked at. S0 is

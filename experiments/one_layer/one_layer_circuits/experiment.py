@@ -43,7 +43,7 @@ Arrays = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Spec:
-    """What is read from the one-layer text models, and the language that no sum can express.
+    """Measurements on the one-layer text models, and the language that no sum can express.
 
     Attributes:
         task: The text that ``text_models`` was trained on; its held-out part prices the bugs.
@@ -92,7 +92,7 @@ class Spec:
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
-    """Tables and scores of every head before and after training; bugs; what sums cannot do."""
+    """Tables and scores of every head before and after training; bugs; the additivity gap."""
     upstream, kept = lab.input("text_models"), KeptModels.of_input(lab, "text_models")
     length = kept.spec("layers-1").n_ctx or 0
     first, last = (kept.members("layers-1", step) for step in (kept.steps[0], kept.steps[-1]))

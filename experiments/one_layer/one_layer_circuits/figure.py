@@ -1,4 +1,4 @@
-"""One layer on real text: what heads copy, where they look, and which skip-trigrams they hold.
+"""One layer on real text: copying, attention, and skip-trigrams of its heads.
 
 trigrams     Heads of one layer hold skip-trigrams: a source, who looks back at it, what it raises.
              Table 1 of S0 ("Some Structures in Transformer Architectures") for every head of the

@@ -138,7 +138,7 @@ def bugs(data: xr.Dataset) -> Figure:
 
 
 def _decades(values: np.ndarray) -> tuple[float, np.ndarray]:
-    """Where a logarithmic axis shows 0, below all that is drawn, and some ticks above it."""
+    """Place of 0 on a logarithmic axis, below all data, and some ticks above it."""
     lowest = np.floor(np.log10(values[values > 0].min(initial=1e-2)))
     ticks = np.arange(0, lowest - 0.5, -np.ceil(-lowest / 4))[::-1]
     # The decade beside 0 has no room for a label.

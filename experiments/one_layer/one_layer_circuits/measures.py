@@ -1,4 +1,4 @@
-"""How the record of one-layer circuits settles its claims: means over seeds."""
+"""Measured values of the claims on one-layer circuits, from a record: means over seeds."""
 
 import numpy as np
 import xarray as xr
@@ -57,7 +57,7 @@ def measure(record: Record) -> Measured:
 
 
 def _on_text(data: xr.Dataset) -> dict[str, Estimate]:
-    """Last losses of both families, and what they differ by, seed by seed in their order."""
+    """Last losses of both families, and their difference, seed by seed in order."""
     kept = members_where(data, np.isfinite(data.softmax_end) & np.isfinite(data.sum_end))
     if not kept.sizes["pair"]:
         return {}

@@ -1,4 +1,4 @@
-"""What is measured of a one-layer model: its circuits, its skip-trigrams, the price of its bugs."""
+"""Measurements of a one-layer model: its circuits, its skip-trigrams, the price of its bugs."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Which skip-trigrams a text holds: a source, a destination later on, and what follows it."""
+"""Skip-trigrams of a text: a source, a later destination, and the next token."""
 
 import numpy as np
 from jaxtyping import Bool, Int, Integer

@@ -1,1 +1,1 @@
-"""What experiments of this chapter share."""
+"""Common code of this chapter's experiments."""

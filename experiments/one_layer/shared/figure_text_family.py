@@ -68,7 +68,7 @@ def training(record: Record) -> Figure:
 
 
 def budget_message(record: Record) -> str:
-    """How long the models were trained, and how far that is from enough."""
+    """Training length of the models, and its distance from convergence."""
     tokens = float(record.data.tokens.values[-1]) / 1e6
     gains = [
         (name, estimate.value)

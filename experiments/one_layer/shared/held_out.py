@@ -1,4 +1,4 @@
-"""Held-out windows of a text: some for curves, four times as many for what a training ends at."""
+"""Held-out windows of a text: some for curves, four times as many for final losses."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Int

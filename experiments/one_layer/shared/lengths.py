@@ -1,4 +1,4 @@
-"""The same members trained for half as long, and half of that: what the last doubling gained."""
+"""The same members trained for half as long, and half of that: the gain of the last doubling."""
 
 from collections.abc import Callable
 

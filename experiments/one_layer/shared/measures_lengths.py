@@ -1,4 +1,4 @@
-"""What more text gives: the ends of whole trainings of several lengths, in the same seeds."""
+"""The gain from more text: final losses of trainings of several lengths, in the same seeds."""
 
 import numpy as np
 import xarray as xr
@@ -27,7 +27,7 @@ def learning_laws(data: xr.Dataset, model: str) -> list[LearningLaw]:
 
 
 def more_text(data: xr.Dataset, models: list[str]) -> dict[str, Estimate]:
-    """What the last doubling gained, and what the law of each seed says, by model.
+    """The gain of the last doubling, and the prediction of each seed's law, by model.
 
     ``last-doubling-M`` is what training for twice the tokens gained, each length with a schedule of
     its own, in the same seeds; ``limit-M``, ``exponent-M`` and ``next-doubling-M`` are those of the

@@ -1,4 +1,4 @@
-"""What models of text reached: held-out losses, their gaps, and what more text would give."""
+"""Models of text, measured: held-out losses, their gaps, and the gain from more text."""
 
 from circuitax.records.difference import difference_estimate
 from circuitax.records.estimate import Estimate, exact, mean_estimate

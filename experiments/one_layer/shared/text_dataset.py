@@ -21,7 +21,7 @@ def dataset(
     steps: np.ndarray,
     lengths: Sequence[int],
 ) -> "xr.Dataset":
-    """What was found of each model, and the losses of the unigram, bigram and trigram tables.
+    """Results of each model, and the losses of the unigram, bigram and trigram tables.
 
     Args:
         text: Its training part makes the trigram table.

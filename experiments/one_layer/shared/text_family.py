@@ -209,7 +209,7 @@ def _measured(trained: Trained, windows: Array, exam: Array) -> dict[str, np.nda
 
 
 def _sample(spec: FamilySpec, name: str, model: Model, text: Text, key: jax.Array) -> str:
-    """The prompt, and what the first member of a model writes behind it."""
+    """The prompt, and its continuation by the first member of a model."""
     writer = LanguageModel(name, 0, spec.optim.steps, model, text.tokenizer)
     (continuation,) = continuations(
         writer,

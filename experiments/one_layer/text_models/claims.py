@@ -1,4 +1,4 @@
-"""What models of text are held against: each further layer must lower the held-out loss.
+"""Claims on models of text: each further layer must lower the held-out loss.
 
 S0 is "Some Structures in Transformer Architectures", the project's source note.
 """

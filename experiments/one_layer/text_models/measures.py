@@ -1,4 +1,4 @@
-"""What models of text reached: held-out losses, their gaps, and what more text would give."""
+"""Models of text, measured: held-out losses, their gaps, and the gain from more text."""
 
 from experiments.one_layer.shared.measures_text_family import measure
 

@@ -1,4 +1,4 @@
-"""What is expected of the recipe of the text models, at each depth and beside other optimizers.
+"""Claims on the recipe of the text models, at each depth and beside other optimizers.
 
 All are our own statements, on the default corpus and at equal tokens. The rates in use were chosen
 on root key 77 with one seed a rate (`conf/experiment/text_models.yaml`). A pilot on key 79, two

@@ -24,7 +24,7 @@ LONGEST_CHUNK = 10  # steps; an ensemble has up to some twenty members
 
 
 class Bench(NamedTuple):
-    """What all trainings of one run share.
+    """Common inputs of all trainings of one run.
 
     Attributes:
         lab: Of the experiment.

@@ -39,7 +39,7 @@ PAPER_SECONDS = 5_000_000  # by its work against quick scale; not run
 
 
 class Setting(NamedTuple):
-    """What is varied one at a time: steps of warm-up, windows a step, d_model, factor on maps."""
+    """Settings varied one at a time: steps of warm-up, windows a step, d_model, factor on maps."""
 
     warmup: int
     batch: int
@@ -189,7 +189,7 @@ def arm_optim(spec: Spec, i: int) -> OptimSpec:
 
 
 def models(spec: Spec) -> Iterator[tuple[str, TransformerSpec]]:
-    """Every model by name, those without layers first."""
+    """Every model by name, zero-layer ones first."""
     for n_layers in range(spec.model.n_layers + 1):
         yield f"layers-{n_layers}", spec.model.replace(n_layers=n_layers)
 

@@ -1,4 +1,4 @@
-"""How far the recipe of the text models is from its best, and what each dial would change.
+"""Distance of the text models' recipe from its best, and the effect of each setting.
 
 rates    Held-out loss against the learning rate, at each depth and for each optimizer, after
          equally many tokens. The rates in use (circles) lie near the best of Adam's (stars), where
@@ -48,7 +48,7 @@ ROOM = 0.08  # nats above the highest of the optima, and between best and frame
 
 @styled
 def draw(record: Record) -> dict[str, Figure]:
-    """Losses against rates; and what else was varied, where anything was."""
+    """Losses against rates; and the other varied settings, if any."""
     found = {"rates": rates(record)}
     return found | ({"sweeps": sweeps(record)} if _varied(record) else {})
 
@@ -89,7 +89,7 @@ def rates(record: Record) -> Figure:
 
 
 def rates_message(record: Record) -> str:
-    """How far the rates in use are from the best, and how other optimizers fare at their best."""
+    """Distance of the rates in use from the best, and other optimizers at their best rates."""
     found = measure(record).estimates
     names = _models(record)
     worst = max(found[f"recipe-rate-{name.removeprefix('layers-')}"].value for name in names)
@@ -157,7 +157,7 @@ def sweeps_message(record: Record) -> str:
 
 
 def _legend(figure: Figure, ax: Axes, note: str) -> None:
-    """One legend for all panels, below them, with what they have in common."""
+    """One legend for all panels, below them, of their common entries."""
     handles, labels = ax.get_legend_handles_labels()
     figure.legend(
         handles,

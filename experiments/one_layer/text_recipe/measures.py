@@ -1,4 +1,4 @@
-"""What the recipe came to: each depth's best rate with each optimizer, and what else would gain."""
+"""The recipe, measured: each depth's best rate with each optimizer, and possible gains."""
 
 import numpy as np
 import xarray as xr
@@ -48,7 +48,7 @@ def measure(record: Record) -> Measured:
 
 
 def best_of(data: xr.Dataset, model: str, optimizer: str) -> Best:
-    """The lowest point between the rates that were tried; seeds are those that never diverged."""
+    """The minimum between the tried rates; over seeds that never diverged."""
     rates, losses = curve(data, model, optimizer)
     return best_rate(rates, losses)
 
@@ -80,7 +80,7 @@ def sweep_losses(data: xr.Dataset, model: str, sweep: str) -> tuple[np.ndarray, 
 
 
 def sweep_gains(data: xr.Dataset, model: str, sweep: str) -> dict[float, np.ndarray]:
-    """What each value gains over the recipe's by seed, both at their own best rate."""
+    """Gain of each value over the recipe's by seed, both at their own best rate."""
     values, losses = sweep_losses(data, model, sweep)
     at_best = {
         float(value): rows[best_index(rows)] for value, rows in zip(values, losses, strict=True)

@@ -1,4 +1,4 @@
-"""What the identities and nulls of circuits are held against, fixed before the first run.
+"""Claims on the identities and nulls of circuits, fixed before the first run.
 
 A null is what freshly drawn weights give, before any training. E15 and E16 are rows of
 docs/errata.md, where the sources slip: a product that was cycled inside a Frobenius norm, and

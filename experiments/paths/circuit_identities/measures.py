@@ -1,4 +1,4 @@
-"""How the record of identities and nulls settles its claims: greatest errors, and moments."""
+"""Measured values of the claims on identities and nulls: greatest errors, and moments."""
 
 import numpy as np
 import xarray as xr
@@ -40,7 +40,7 @@ def measure(record: Record) -> Measured:
 
 
 def _moments(data: xr.Dataset, d_head: int) -> dict[str, Estimate]:
-    """Centre and spread of composition and copying scores, in units of what is predicted."""
+    """Mean and spread of composition and copying scores, in units of the prediction."""
     pairs, root = ["writer", "reader"], np.sqrt(float(data.random_d_model))
     centre = data.random_composition.mean(pairs) * root
     # Rotations of factors with singular values σ_i give a relative variance of r² of
@@ -57,6 +57,6 @@ def _moments(data: xr.Dataset, d_head: int) -> dict[str, Estimate]:
 
 
 def _farthest(ratio: xr.DataArray) -> np.ndarray:
-    """Of the kinds, the one whose mean over seeds is farthest from 1."""
+    """The kind whose mean over seeds is farthest from 1."""
     kind = abs(ratio.mean("member") - 1).argmax("kind")
     return ratio.isel(kind=kind).values

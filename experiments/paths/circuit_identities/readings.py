@@ -1,4 +1,4 @@
-"""What must vanish on any attention-only model: each identity as its greatest relative error."""
+"""Identities of every attention-only model, each as its greatest relative error."""
 
 import jax
 import jax.numpy as jnp
@@ -95,7 +95,7 @@ def of_spectra(model: Model) -> dict[str, np.ndarray]:
 
 
 def _repeated_runs(run: Run, frozen: FrozenModel) -> Float[Array, "order n_ctx d_vocab"]:
-    """The paper's algorithm: each run adds what its heads would have written in the run before."""
+    """The paper's algorithm: each run adds the heads' outputs of the run before."""
     n_layers, n_heads = run.trace.patterns.shape[:2]
     saved = jnp.zeros((n_layers, n_heads, *frozen.tokens.shape), frozen.tokens.dtype)
     off = jnp.zeros((n_layers, n_heads, run.tokens.shape[0]), frozen.tokens.dtype)

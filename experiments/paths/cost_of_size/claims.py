@@ -1,4 +1,4 @@
-"""What is expected of the cost of each computation: how it grows with its size.
+"""Claims on the cost of each computation: its growth with size.
 
 An exponent is the slope of log cost over log size at the three largest sizes.
 """

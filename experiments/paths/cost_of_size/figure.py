@@ -80,7 +80,7 @@ def draw(record: Record) -> dict[str, Figure]:
 
 
 def _message(found: dict[str, Estimate]) -> str:
-    """How many claims hold, and which are undecided or fail, by the rule that settles them."""
+    """Counts of claims that hold, and the undecided or failed ones, by the settling rule."""
     told: dict[str, list[str]] = {HOLDS: [], UNDECIDED: [], FAILS: []}
     for claim in CLAIMS:
         name, _, memory = claim.quantity.removeprefix("cost-").partition("-")

@@ -1,4 +1,4 @@
-"""What cost_of_size measured, read from its saved record: exponents, and where one machine ends."""
+"""Measured exponents of cost, and the limits of one machine, from a saved record."""
 
 import numpy as np
 import xarray as xr
@@ -46,7 +46,7 @@ def costs_of(data: xr.Dataset, name: str, cost: str) -> tuple[np.ndarray, np.nda
 
 
 def end_of_one_machine(data: xr.Dataset, name: str) -> tuple[float, str]:
-    """The size at which time or memory reaches what one machine has, and which does so first.
+    """The size at which time or memory reaches the machine's limit, and the first of the two.
 
     Costs are continued by their exponent; memory that grows faster and faster is a constant and a
     part in proportion, and is continued as a straight line. Infinite where neither grows visibly.

@@ -1,4 +1,4 @@
-"""What the path explosion is held against, fixed before the first run, and how it is settled.
+"""Claims on the path explosion, fixed before the first run, and how it is settled.
 
 S0 is "Some Structures in Transformer Architectures", the project's source note; a model has L
 layers of H heads, and a path of order k goes through k heads.

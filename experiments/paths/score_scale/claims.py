@@ -1,4 +1,4 @@
-"""What is said of the scale 1/sqrt(d_k) of scores, and how the record settles it.
+"""Claims on the scale 1/sqrt(d_k) of scores, and their measurement from the record.
 
 S1 and S2 are notes on linear algebra and on attention (docs/coverage.md); d_k is a head's width.
 """

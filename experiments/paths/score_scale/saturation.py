@@ -1,4 +1,4 @@
-"""How saturated a softmax is: entropy of its rows, and how much they still answer to scores.
+"""Saturation of a softmax: entropy of its rows, and their sensitivity to scores.
 
 Sources (docs/bibliography.md): S1 is the linear-algebra post and S2 the attention chapter.
 """

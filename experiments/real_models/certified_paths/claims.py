@@ -1,4 +1,4 @@
-"""What a certified ledger of a real model is held against, fixed before the first run."""
+"""Claims on a certified ledger of a real model, fixed before the first run."""
 
 from dataclasses import replace
 

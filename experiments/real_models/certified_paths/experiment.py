@@ -58,7 +58,7 @@ POINTS = 25  # of the curve of the bound
 
 @dataclass(frozen=True)
 class Spec:
-    """Which model is read, and on how much.
+    """The model, and the number of its texts.
 
     Attributes:
         weights: "smollm2", whose package may be absent, or "random" for a small model of ours.
@@ -130,7 +130,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
 
 
 def examine(model: Model, prompt: Prompt, k: int, budget: int) -> dict[str, Any]:
-    """The list of one prompt, how it was found, and what scores of heads say beside it."""
+    """The ledger of one prompt, its search, and scores of heads for comparison."""
     ids = jnp.asarray(prompt.ids)
     seen = read(model, ids)
     logits = np.asarray(seen.logits[-1], np.float64)
@@ -179,7 +179,7 @@ def read(model: Model, ids: Int[Array, " n_ctx"]) -> Run:
 
 @jax.jit
 def scores(seen: Run, right: int, rival: int) -> list[Array]:
-    """What each of `SCORES` gives every head, ``[n_layers, n_heads]``."""
+    """Each of `SCORES` for every head, ``[n_layers, n_heads]``."""
     wanted = jnp.full(seen.tokens.shape, right), jnp.full(seen.tokens.shape, rival)
     return [
         head_gradients(seen, right, rival),
@@ -189,7 +189,7 @@ def scores(seen: Run, right: int, rival: int) -> list[Array]:
 
 
 def order_effects(frozen: FrozenModel, direction: Array) -> Array:
-    """What all paths of each order add to the lead."""
+    """Contribution of all paths of each order to the lead."""
     scale = frozen.read_out.scale
     w = direction if scale is None else direction / scale[-1]
     return order_streams(frozen)[:, -1] @ w

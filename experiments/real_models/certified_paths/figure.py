@@ -1,4 +1,4 @@
-"""Proofs of the largest paths of a real model, and what scores of heads leave out.
+"""Proofs of the largest paths of a real model, and the paths missed by scores of heads.
 
 certificate  Left: the bound on every path that is not listed, over the last one listed, as the
              search goes on; a line that reaches 1 is a proof, and the goal is missed if lines end
@@ -33,7 +33,7 @@ SHORT = {
 
 @styled
 def draw(record: Record) -> dict[str, Figure]:
-    """Both figures; without weights one that says what is missing."""
+    """Both figures; without weights a notice of the missing requirements."""
     data, notes = record.data, record.notes
     if notes["missing"]:
         return {"certificate": notice(f"Nothing was measured.\n{notes['missing']}")}

@@ -1,4 +1,4 @@
-"""How the lists of paths settle their claims."""
+"""Measured values of the claims on lists of paths."""
 
 import numpy as np
 import xarray as xr
@@ -21,7 +21,7 @@ INDUCTION = frozenset({"18.6", "17.3", "17.4", "18.7", "17.5"})
 
 
 def measure(record: Record) -> Measured:
-    """What each claim names; nothing where there was no SmolLM2."""
+    """Measured values of the claims; empty without SmolLM2."""
     notes = record.notes
     why = not_smollm2(notes)
     if not why and notes["k"] != 20:
@@ -62,7 +62,7 @@ def heads_of(name: str) -> list[str]:
 
 
 def n_heads(data: xr.Dataset) -> np.ndarray:
-    """How many heads each listed path has, ``[prompt, rank]``."""
+    """Number of heads of each listed path, ``[prompt, rank]``."""
     return np.array([[len(heads_of(str(name))) for name in row] for row in data.path.values])
 
 

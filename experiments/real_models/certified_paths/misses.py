@@ -1,4 +1,4 @@
-"""Which heads and paths of a proven list a score of heads would not have shown."""
+"""Heads and paths of a proven list that a score of heads misses."""
 
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ class Misses(NamedTuple):
 
 
 def misses(paths: tuple[Path, ...], scores: np.ndarray) -> Misses:
-    """What is not among as many heads as the paths have, those with the largest scores.
+    """Heads and paths outside the top heads by score, as many as the paths have.
 
     Args:
         paths: The largest paths.

@@ -1,4 +1,4 @@
-"""What replacing one head at a time costs, on many texts, in one compiled pass."""
+"""Cost of replacing one head at a time, on many texts, in one compiled pass."""
 
 from collections.abc import Callable
 from functools import partial
@@ -30,7 +30,7 @@ def on_each(of_text: Callable[..., Any], *texts: Any) -> Any:
 
 
 def mean_outputs(model: Model, texts: ArrayLike) -> Float[Array, "layer head n_ctx d"]:
-    """What each head writes at each position, its mean over the texts."""
+    """Mean over the texts of each head's output at each position."""
 
     def written(text: Array) -> Any:
         return forward(model, text, outputs=True)[1].head_outputs
@@ -39,7 +39,7 @@ def mean_outputs(model: Model, texts: ArrayLike) -> Float[Array, "layer head n_c
 
 
 def value_bias_writes(model: Model, n_ctx: int) -> Float[Array, "layer head n_ctx d"]:
-    """``b_V W_O``, the norm's offset in b_V: what stays of a head where ``b_V`` is folded in b_O.
+    """``b_V W_O``, the norm's offset in b_V: the constant output of a head whose ``b_V`` is in b_O.
 
     Rows of a pattern sum to 1, so that a head always writes this. Zero ablation takes it away
     with the rest, unless it was folded into ``b_O`` before.

@@ -1,4 +1,4 @@
-"""The bracket classifier: what is measured of it."""
+"""Measurements of the bracket classifier."""
 
 import jax
 import jax.numpy as jnp
@@ -123,7 +123,7 @@ def _failures(tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _opposite(model: Model) -> float:
-    """The cosine of what head 0.0 writes for "(" and for ")", the norm folded."""
+    """The cosine of head 0.0's outputs for "(" and for ")", the norm folded."""
     blocks = model.blocks
     per_head = over_heads(blocks.attention_norm)
     W_V, _ = fold_read(blocks.attention.W_V, None, model.spec.norm, per_head)

@@ -1,4 +1,4 @@
-"""Who says what about foreign models, and the two forms that most claims have: tables and sums."""
+"""Sources of claims on foreign models, and the two forms of most claims: tables and sums."""
 
 from dataclasses import replace
 from typing import Any

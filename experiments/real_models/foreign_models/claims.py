@@ -1,4 +1,4 @@
-"""What models that others trained are held against; without their weights nothing is settled.
+"""Claims on models that others trained; without their weights nothing is settled.
 
 Three classes. ``published``: what the authors print. ``correction``: where a write-up did not do
 what it says, with the number that shows it. ``ours``: reference numbers of an independent forward

@@ -44,7 +44,7 @@ PLACE = "weights/foreign"
 
 @dataclass(frozen=True)
 class Spec:
-    """Where the models are, and how many examples they are read on.
+    """Locations of the models, and the number of examples.
 
     Attributes:
         source: Folder with the models' files; empty for none, when no claim is settled. The

@@ -42,7 +42,7 @@ def draw(record: Record) -> dict[str, Figure]:
 
 
 def nothing() -> Figure:
-    """What a run without weights draws."""
+    """The figure of a run without weights."""
     figure, axes = new_figure(height=1.3)
     ax = axes[0, 0]
     ax.set_axis_off()

@@ -1,4 +1,4 @@
-"""August's model of the first unique letter: what is measured of it."""
+"""Measurements of August's model of the first unique letter."""
 
 from typing import Any
 
@@ -84,7 +84,7 @@ def _to_copies(model: Model, tokens: np.ndarray) -> np.ndarray:
 
 
 def _own_logits(model: Model, tokens: np.ndarray) -> Float[np.ndarray, "step head letter"]:
-    """What a letter adds to its own logit by each path through layer 1, at mean norm scales."""
+    """Contribution of a letter to its own logit by each path of layer 1, at mean norm scales."""
     scales = on_each(lambda text: forward(model, text)[1].scales, tokens)
     first, second = np.asarray(scales.attention)[:, :, 1:].mean(axis=(0, 2))
     final = float(np.asarray(scales.final)[:, 1:].mean())
@@ -115,7 +115,7 @@ def _signs(own: Float[np.ndarray, "step head letter"]) -> float:
 
 
 def _paths(model: Model, tokens: np.ndarray) -> dict[str, object]:
-    """All paths with the right norm scales, and how far the published division is off."""
+    """All paths with the right norm scales, and the error of the published division."""
     paths = list(all_paths(model.n_layers, model.n_heads))
     order = [paths.index(path) for path in _published_order(model)]
 

@@ -1,4 +1,4 @@
-"""The progress-measures induction model: what is measured of it."""
+"""Measurements of the progress-measures induction model."""
 
 from itertools import islice
 

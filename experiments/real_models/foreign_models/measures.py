@@ -1,4 +1,4 @@
-"""How the record of foreign models settles its claims, or says which file would settle them."""
+"""Measured values of the claims on foreign models, or the file that would settle them."""
 
 import numpy as np
 import xarray as xr
@@ -57,7 +57,7 @@ def share_of_texts(share: float, n: int) -> Estimate:
 
 
 def _n(claim: Claim, texts: int, notes: dict) -> int:
-    """How many examples a claim was measured on: the run's, unless it says how many of its own."""
+    """Number of examples behind a claim: the run's, unless it states its own."""
     return int(notes["examples"].get(claim.quantity, min(texts, claim.n)))
 
 

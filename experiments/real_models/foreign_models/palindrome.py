@@ -1,4 +1,4 @@
-"""July's palindrome classifier: what is measured of it."""
+"""Measurements of July's palindrome classifier."""
 
 from typing import Any
 
@@ -81,7 +81,7 @@ def _broken(row: np.ndarray) -> set[int]:
 def _loss_without(
     model: Model, tokens: np.ndarray, labels: np.ndarray, means: Array, kept: int | None
 ) -> float:
-    """The loss when what head 0.1 writes is its mean, at all positions or at all but one."""
+    """The loss with head 0.1's output replaced by its mean, at all positions or at all but one."""
     mask = jnp.zeros(means.shape[:3]).at[0, 1].set(1)
     if kept is not None:
         mask = mask.at[0, 1, kept].set(0)
@@ -107,7 +107,7 @@ def _one_broken_pair(model: Model, key: jax.Array, n: int) -> np.ndarray:
 
 
 def _attention(model: Model, tokens: np.ndarray) -> dict[str, object]:
-    """How far head 0.0 turns from the mirror to itself where a pair is broken; and head 1.0."""
+    """Shift of head 0.0's attention from the mirror to itself at a broken pair; and head 1.0."""
     both = on_each(lambda text: forward(model, text)[1].patterns[:, 0], tokens)
     first, second = np.asarray(both[:, 0]), np.asarray(both[:, 1])
     sighted = np.array([i for i in SECOND if i not in BLIND])
@@ -122,7 +122,7 @@ def _attention(model: Model, tokens: np.ndarray) -> dict[str, object]:
 
 
 def _circuit(model: Model, tokens: np.ndarray, labels: np.ndarray) -> dict[str, object]:
-    """The difference vector of each mirrored pair: its keys, and what it adds to the answer."""
+    """The difference vector of each mirrored pair: its keys, and its effect on the answer."""
 
     def of_text(text: Array) -> tuple[NormScales, Array]:
         trace: Any = forward(model, text)[1]
@@ -146,7 +146,7 @@ def _circuit(model: Model, tokens: np.ndarray, labels: np.ndarray) -> dict[str, 
 
 
 def _paths(model: Model, tokens: np.ndarray, labels: np.ndarray) -> dict[str, object]:
-    """What each path adds to "no palindrome": non-palindromes less palindromes; and the sum."""
+    """Effect of each path on "no palindrome": non-palindromes less palindromes; and the sum."""
     paths = tuple(all_paths(model.n_layers, model.n_heads))
 
     def of_text(text: Array) -> tuple[Array, Array]:

@@ -1,4 +1,4 @@
-"""November's model of the sign of a running sum, and its centred twin: what is measured."""
+"""Measurements of November's model of the sign of a running sum, and its centred twin."""
 
 from typing import Any
 
@@ -97,7 +97,7 @@ def _without(model: Model, neurons: range | tuple[int, ...]) -> Model:
 
 
 def _rises(model: Model, tokens: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """How much the loss rises without each neuron."""
+    """Rise of the loss without each neuron."""
 
     def loss(of: Model) -> float:
         return float(-_own(_log_probs(of, tokens), labels).mean())
@@ -123,7 +123,7 @@ def _cosines(model: Model) -> np.ndarray:
 
 
 def _attention(model: Model, tokens: np.ndarray) -> dict[str, object]:
-    """How even attention is, what the head's output follows, which neurons fire, and the sum."""
+    """Evenness of attention, fit of the head's output, firing of neurons, and the sum."""
     heads, mlp, _ = _parts(model)
     u = jnp.asarray(np.linalg.svd(np.asarray(model.W_E @ heads.W_V[0, 0] @ heads.W_O[0, 0]))[2][0])
 

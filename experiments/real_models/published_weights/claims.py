@@ -1,4 +1,4 @@
-"""What published models are held against; without their weights no claim can be settled.
+"""Claims on published models; without their weights no claim can be settled.
 
 F2 to F17 number the figures of the framework paper as docs/acceptance.md does. ARENA 1.2 is the
 course chapter whose two-layer model has its previous-token head at 0.7 (layer 0, head 7) and its

@@ -52,7 +52,7 @@ ENDINGS = (".safetensors", ".pth", ".gguf")
 
 @dataclass(frozen=True)
 class Spec:
-    """Where the models are.
+    """Locations of the models.
 
     Attributes:
         source: Two-layer model: a folder or a weight file, or a repository in the local Hugging
@@ -100,7 +100,7 @@ class Spec:
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
-    """Measure what is at hand: each part of the data needs a model, a text or a tokenizer."""
+    """Measurements of the models at hand, each of a model, a text or a tokenizer."""
     notes: dict[str, Any] = {"previous": spec.previous, "inducers": list(spec.inducers)}
     models = {name: _open(spec, name) for name in NAMES}
     for name, model in models.items():
@@ -124,7 +124,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
 
 
 def sizes(spec: TransformerSpec) -> dict[str, int]:
-    """What tells a model from the published ones."""
+    """Sizes that distinguish a model from the published ones."""
     return {
         "n_layers": spec.n_layers,
         "n_heads": spec.n_heads,
@@ -172,7 +172,7 @@ def _open(spec: Spec, name: str) -> Model | None:
 
 
 def _unfit(spec: Spec, models: Mapping[str, Model | None]) -> dict[str, str]:
-    """Why a model at hand cannot be read as its claims need it, by field."""
+    """Reason that a model at hand is unfit for its claims, by field."""
     found: dict[str, str] = {}
     two, one = models["source"], models["one_layer"]
     last = max(spec.previous, *spec.inducers)
@@ -267,7 +267,7 @@ def _words(spec: Spec, model: Model) -> "xr.Dataset":
 def _ids(
     tokenizer: Tokenizer, triples: tuple[tuple[str, str, str], ...], d_vocab: int
 ) -> jax.Array:
-    """Those triples whose words are one token each, which the model has; no unknown words."""
+    """Triples of single-token words in the model's vocabulary; no unknown words."""
     unknown = getattr(tokenizer.model, "unk_token", None)
     whole = []
     for triple in triples:

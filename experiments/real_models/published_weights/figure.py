@@ -1,4 +1,4 @@
-"""Published numbers, and what the models at hand give.
+"""Published numbers, and measurements of the models at hand.
 
 copying   Share of tokens that heads raise most, or have among the five they raise most: as printed,
           and as measured where the weights are at hand. Refuted by a cross beside its bar's end.

@@ -1,4 +1,4 @@
-"""How the record of published models settles its claims, or says what would settle them.
+"""Measured values of the claims on published models, or the files that would settle them.
 
 The record holds the arrays of those parts whose weights, text or tokenizer were at hand.
 """
@@ -41,7 +41,7 @@ def measure(record: Record) -> Measured:
 
 
 def _two_layers(record: Record) -> Measured:
-    """What is measured of a two-layer model on repeated random tokens."""
+    """Measurements of a two-layer model on repeated random tokens."""
     data, notes = record.data, record.notes
     if "source" in notes.get("unfit", {}):
         return Measured({}, {}, unmet_rest(TWO_LAYERS, {}, notes["unfit"]["source"]))

@@ -1,4 +1,4 @@
-"""What is measured of a published model: copying, detectors, composition, named skip-trigrams."""
+"""Measurements of a published model: copying, detectors, composition, named skip-trigrams."""
 
 from functools import partial
 
@@ -98,7 +98,7 @@ def of_text(model: Model, windows: Int[Array, "batch n_ctx"]) -> dict[str, np.nd
 
 
 def of_one_layer(model: Model, k: int = 100) -> dict[str, np.ndarray]:
-    """Eigenvalue score of each head, and how many of its strongest skip-trigrams repeat a token."""
+    """Eigenvalue score of each head, and how many top skip-trigrams of it repeat a token."""
     ov, qk = _first_layer(token_ov(model)), _first_layer(token_qk(model))
     find = jax.jit(partial(top_triples, k=min(k, model.d_vocab)))
     copies = []
@@ -111,7 +111,7 @@ def of_one_layer(model: Model, k: int = 100) -> dict[str, np.ndarray]:
 
 
 def of_words(model: Model, triples: Int[Array, "n 3"], k: int = 10) -> Bool[np.ndarray, "n head"]:
-    """Which heads of layer 0 have (source, destination, out): positive score, out in the top k."""
+    """Mask of layer-0 heads with (source, destination, out): positive score, out in the top k."""
     source, dest, out = triples.T
     qk, ov = (_first_layer(chain) for chain in (token_qk(model), token_ov(model)))
     attended = entries(qk, dest, source) > 0

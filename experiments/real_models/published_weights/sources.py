@@ -1,4 +1,4 @@
-"""Where published models are found, and what the papers print besides the values of claims."""
+"""Locations of published models, and the papers' numbers besides the values of claims."""
 
 from typing import Any
 

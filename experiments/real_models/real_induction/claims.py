@@ -1,4 +1,4 @@
-"""What SmolLM2's induction heads are held against, fixed before the first run.
+"""Claims on SmolLM2's induction heads, fixed before the first run.
 
 ``ours``: numbers of an independent NumPy pass on the same file and texts, which were known before.
 ``published``: what the induction-heads paper says of models larger than two layers.

@@ -55,7 +55,7 @@ BEYOND = 2.0  # standard deviations of a random rotation from which a pair count
 
 @dataclass(frozen=True)
 class Spec:
-    """Which model is read, and on what.
+    """The model, and its texts.
 
     Attributes:
         weights: "smollm2", whose package may be absent, or "random" for a small model of ours.
@@ -88,7 +88,7 @@ class Spec:
 
 
 class Reading(NamedTuple):
-    """What one pass over one text gives."""
+    """Results of one pass over one text."""
 
     losses: Float[Array, " n_losses"]
     scores: Float[Array, "kinds layers heads"]

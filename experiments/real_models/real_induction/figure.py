@@ -1,4 +1,4 @@
-"""Which heads of a real model match prefixes, what they write and read, and what they are worth.
+"""Induction heads of a real model: prefix matching, outputs, reads, and effects.
 
 composition  Left: how much of what each earlier head writes the best induction heads read as keys,
           previous-token heads marked; they lie among the others if K-composition does not tell them
@@ -42,7 +42,7 @@ WHERE = ("a pair of tokens comes again", "a token comes again behind others", "a
 
 @styled
 def draw(record: Record) -> dict[str, Figure]:
-    """All figures; without weights one that says what is missing."""
+    """All figures; without weights a notice of the missing requirements."""
     data, notes = record.data, record.notes
     if notes["missing"]:
         return {

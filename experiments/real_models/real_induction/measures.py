@@ -1,4 +1,4 @@
-"""How the record of SmolLM2's induction heads settles its claims."""
+"""Measured values of the claims on SmolLM2's induction heads, from a record."""
 
 import numpy as np
 import xarray as xr
@@ -24,7 +24,7 @@ CELLS = ("layer", "head")
 
 
 def measure(record: Record) -> Measured:
-    """What each claim names; nothing where there was no SmolLM2, or on other texts."""
+    """Measured values of the claims; empty without SmolLM2, or on other texts."""
     notes, data = record.notes, record.data
     why = not_smollm2(notes)
     if not why and (notes["length"], data.sizes["text"]) != (64, 4):
@@ -73,7 +73,7 @@ def estimates(data: xr.Dataset) -> dict[str, Estimate]:
 
 
 def _composition(data: xr.Dataset) -> dict[str, Estimate]:
-    """Read off the weights; the heads are given, and those of one model are no sample."""
+    """Composition from the weights; the heads are given, and those of one model are no sample."""
     place = places(data)
     keys = place.sel(reading="K")
     return {
@@ -86,7 +86,7 @@ def _composition(data: xr.Dataset) -> dict[str, Estimate]:
 
 
 def of_one_model(values: ArrayLike) -> Estimate:
-    """The mean of what a model has once for each head or pair; how they spread is told in words."""
+    """The mean over the heads or pairs of one model; their spread is told in words."""
     each = np.asarray(values)
     each = each[np.isfinite(each)]
     spread = f"one model: mean of {each.size} values from {each.min():.2f} to {each.max():.2f}"
@@ -114,7 +114,7 @@ def prose_estimates(data: xr.Dataset) -> dict[str, Estimate]:
 
 
 def prose_rises(data: xr.Dataset, kind: int) -> xr.DataArray:
-    """What removing each set costs on the tokens of a kind, ``[set, chapter]``, in nats."""
+    """Loss increase without each set on the tokens of a kind, ``[set, chapter]``, in nats."""
     losses = data.prose_loss.where(data.prose_kind == kind).mean("predicted")
     return losses - losses.sel(set="intact")
 
@@ -125,7 +125,7 @@ def _beyond_random(data: xr.Dataset, rise: xr.DataArray) -> Estimate:
 
 
 def rises(data: xr.Dataset) -> xr.DataArray:
-    """What removing each set costs on second copies, mean over texts, in nats."""
+    """Loss increase without each set on second copies, mean over texts, in nats."""
     later = data.loss.sel(part="second").mean("text")
     return later - later.sel(set="intact")
 

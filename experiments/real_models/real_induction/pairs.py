@@ -1,4 +1,4 @@
-"""Where pairs of a previous-token and an induction head stand among all pairs of two layers."""
+"""Ranks of pairs of a previous-token and an induction head among all pairs of two layers."""
 
 import numpy as np
 import xarray as xr

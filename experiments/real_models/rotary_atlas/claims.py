@@ -1,4 +1,4 @@
-"""What names of heads from weights are held against, fixed before the first run."""
+"""Claims on names of heads from weights, fixed before the first run."""
 
 from circuitax.records.claims import ClaimSource, at_least
 from experiments.real_models.rotary_atlas.names import LOCAL, PREVIOUS

@@ -45,7 +45,7 @@ SHOWN = 16  # offsets whose kernel is kept
 
 @dataclass(frozen=True)
 class Spec:
-    """Which model is read, and on how much.
+    """The model, and the amount of text.
 
     Attributes:
         weights: "smollm2", whose package may be absent, or "random" for a small model of ours.
@@ -114,7 +114,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
 def look(
     model: Model, text: Int[Array, " n_ctx"], n_offsets: int
 ) -> tuple[Array, Array, Float[Array, "n_layers 1 d_model"]]:
-    """Attention by offset without and with the first position, and the mean of what heads read."""
+    """Attention by offset without and with the first position, and the mean input of heads."""
     trace = forward(model, text)[1]
     kernel = measured_kernel(trace.patterns, n_offsets)
     raw = measured_kernel(trace.patterns, n_offsets, first=True)
@@ -148,6 +148,6 @@ def predict(
 
 
 def _read(trace: Trace) -> Float[Array, "n_layers n_ctx d_model"]:
-    """What heads read at each position, before the gain of their norm."""
+    """Input of heads at each position, before the gain of their norm."""
     streams, scales = trace.streams[:-1], trace.scales.attention
     return streams if scales is None else streams / scales[..., None]

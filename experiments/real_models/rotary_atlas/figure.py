@@ -34,7 +34,7 @@ CONTENTS = {
 
 @styled
 def draw(record: Record) -> dict[str, Figure]:
-    """Both figures; without weights one that says what is missing."""
+    """Both figures; without weights a notice of the missing requirements."""
     data, notes = record.data, record.notes
     if notes["missing"]:
         return {"atlas": notice(f"Nothing was measured.\n{notes['missing']}")}

@@ -1,4 +1,4 @@
-"""How well names from weights agree with what heads do on text."""
+"""Agreement of names from weights with the behaviour of heads on text."""
 
 import numpy as np
 import xarray as xr
@@ -14,7 +14,7 @@ from experiments.real_models.shared.model_facts import not_smollm2
 
 
 def measure(record: Record) -> Measured:
-    """What each claim names; nothing where there was no SmolLM2."""
+    """Measured values of the claims; empty without SmolLM2."""
     notes = record.notes
     why = not_smollm2(notes)
     if why:

@@ -1,4 +1,4 @@
-"""How well a score tells two groups apart: the receiver operating characteristic and its area."""
+"""Receiver operating characteristic of a score that separates two groups, and its area."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""Which model a record is of, and why it says nothing of SmolLM2 where it does not."""
+"""Model of a record, and the reason if it is not SmolLM2."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the use of the stream is held against, fixed before the first run.
+"""Claims on the use of the stream, fixed before the first run.
 
 F19 to F21 are rows of docs/acceptance.md: statements of the framework paper that have no figure.
 """

@@ -43,7 +43,7 @@ MAPS = ("read", "gate")
 
 @dataclass(frozen=True)
 class Spec:
-    """Which model is read, and on how much text.
+    """The model, and the amount of text.
 
     Attributes:
         weights: "smollm2", whose package may be absent, or "random" for a small model of ours.
@@ -100,7 +100,7 @@ def variances(W_E: Float[Array, "d_vocab d_model"]) -> Float[Array, " d_model"]:
 
 
 def neuron_cosines(model: Model) -> dict[str, Float[Array, "n_layers d_mlp"]]:
-    """Cosine of what each neuron writes with what it reads, and with what opens its gate.
+    """Cosines of each neuron's output direction with its input and its gate direction.
 
     The norm before the MLP is folded into what it reads.
 
@@ -119,7 +119,7 @@ def neuron_cosines(model: Model) -> dict[str, Float[Array, "n_layers d_mlp"]]:
 
 
 def head_eigenvalues(model: Model) -> Float[Array, "n_layers n_heads"]:
-    """Eigenvalue score of ``W_V W_O``: near -1 for a head that takes back what it reads."""
+    """Eigenvalue score of ``W_V W_O``: near -1 for an erasing head."""
     heads, gain = per_head(model), over_heads(model.blocks.attention_norm)
     W_V, _ = fold_read(heads.W_V, None, model.spec.norm, gain)
     return copying_score(chain_of(W_V, heads.W_O))

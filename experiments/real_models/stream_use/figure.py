@@ -1,4 +1,4 @@
-"""What a real model's embeddings, neurons and heads do to its stream.
+"""Use of a real model's stream by its embeddings, neurons and heads.
 
 use   Embeddings take up most of the stream; many neurons write against what they read; heads with
       an eigenvalue score near -1 look most at the present token. Refuted, panel by panel: if

@@ -1,4 +1,4 @@
-"""How the record of the stream's use settles its claims."""
+"""Measured values of the claims on the stream's use, from a record."""
 
 from typing import SupportsFloat
 
@@ -16,7 +16,7 @@ NEGATIVE = -0.3
 
 
 def measure(record: Record) -> Measured:
-    """What each claim names; nothing where there was no SmolLM2."""
+    """Measured values of the claims; empty without SmolLM2."""
     data, notes = record.data, record.notes
     why = not_smollm2(notes)
     if why:

@@ -1,4 +1,4 @@
-"""What is published of the k-gons, and how the record settles it.
+"""Published statements on the k-gons, and their measurement from the record.
 
 The names T9-... refer to result 9 of the toy-models table in docs/acceptance.md.
 """

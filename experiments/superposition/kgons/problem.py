@@ -12,7 +12,7 @@ from circuitax.kernel.weights import TiedWeights
 
 
 class OneHotHyper(NamedTuple):
-    """What may differ between members of one compiled ensemble."""
+    """Hyperparameters that may differ between members of one compiled ensemble."""
 
     scale: Float[Array, "*member"]
     """Standard deviation of W at the start."""

@@ -1,4 +1,4 @@
-"""What is claimed of the pentagon network, and how the record settles it.
+"""Claims on the pentagon network, and their measurement from the record.
 
 The claims come from Example 26 of S0 ("Some Structures in Transformer Architectures", the project's
 source note) and from errata E6 and E7 of docs/errata.md: what S0 says of the network is exact at

@@ -1,4 +1,4 @@
-"""What a record of proofs says of each claim."""
+"""Measured values of the claims on proofs, from a record."""
 
 import numpy as np
 import xarray as xr

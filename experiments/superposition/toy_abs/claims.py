@@ -1,4 +1,4 @@
-"""What is published of computation in superposition.
+"""Published statements on computation in superposition.
 
 The names T10-... refer to result 10 of the toy-models table in docs/acceptance.md.
 """

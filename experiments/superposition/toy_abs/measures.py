@@ -1,4 +1,4 @@
-"""What a record of computation in superposition says of each claim."""
+"""Measured values of the claims on computation in superposition, from a record."""
 
 import numpy as np
 import xarray as xr

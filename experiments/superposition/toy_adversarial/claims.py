@@ -1,4 +1,4 @@
-"""What is published or proved about attacks on toy models."""
+"""Published or proved statements on attacks on toy models."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What a record of attacks says of each claim."""
+"""Measured values of the claims on attacks, from a record."""
 
 import numpy as np
 from scipy.stats import rankdata

@@ -18,7 +18,7 @@ from circuitax.training.toy import tied_columns
 
 
 class AttackedHyper(NamedTuple):
-    """What may differ between members of one compiled ensemble."""
+    """Hyperparameters that may differ between members of one compiled ensemble."""
 
     density: Float[Array, "*member n_features"]
     """p = 1 - S in [0, 1], one for each feature."""

@@ -1,4 +1,4 @@
-"""What is published of features that occur together, and controls.
+"""Published statements on features that occur together, and controls.
 
 The dependent arms differ from the independent one in which features are on together, and in nothing
 else. The source's models and its sizes other than the twelve features are not ours.

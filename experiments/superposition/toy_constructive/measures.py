@@ -1,4 +1,4 @@
-"""What a record of dependent features says of each claim."""
+"""Measured values of the claims on dependent features, from a record."""
 
 import numpy as np
 import xarray as xr

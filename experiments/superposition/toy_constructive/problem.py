@@ -19,7 +19,7 @@ from circuitax.training.toy import tied_columns
 
 
 class DependentHyper(NamedTuple):
-    """What may differ between members of one compiled ensemble."""
+    """Hyperparameters that may differ between members of one compiled ensemble."""
 
     root: Float[Array, "*member n_features n_features"]
     """A root of the correlation matrix of the copula; see `kernel.features.copula_columns`."""

@@ -1,4 +1,4 @@
-"""What is published of correlated and anticorrelated features.
+"""Published statements on correlated and anticorrelated features.
 
 T8 is a result of the toy-models table in docs/acceptance.md.
 """

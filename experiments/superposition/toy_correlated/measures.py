@@ -1,4 +1,4 @@
-"""What a record of correlated and anticorrelated features says of each claim."""
+"""Measured values of the claims on correlated and anticorrelated features, from a record."""
 
 import numpy as np
 import xarray as xr

@@ -1,4 +1,4 @@
-"""What is published of parameter decomposition, and what its scores are worth."""
+"""Published statements on parameter decomposition, and the worth of its scores."""
 
 from dataclasses import replace
 

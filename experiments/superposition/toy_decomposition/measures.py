@@ -1,4 +1,4 @@
-"""What a record of parameter decomposition says of each claim."""
+"""Measured values of the claims on parameter decomposition, from a record."""
 
 import numpy as np
 import xarray as xr

@@ -18,7 +18,7 @@ Map = Callable[[Array], Array]
 
 
 class TargetHyper(NamedTuple):
-    """What may differ between members of one compiled ensemble: target, data and penalty."""
+    """Hyperparameters of a member of one compiled ensemble: target, data and penalty."""
 
     maps: tuple[Float[Array, "*member d_in d_out"], ...]
     """The maps of the target, in row form: ``x' = ReLU(x W_1 ... W_L + b)``."""

@@ -1,4 +1,4 @@
-"""What is published of linear and ReLU models over sparsity.
+"""Published statements on linear and ReLU models over sparsity.
 
 T7 is a result of the toy-models table in docs/acceptance.md.
 """

@@ -1,4 +1,4 @@
-"""What a record of linear and ReLU models over sparsity says of each claim."""
+"""Measured values of the claims on linear and ReLU models over sparsity, from a record."""
 
 import numpy as np
 import xarray as xr

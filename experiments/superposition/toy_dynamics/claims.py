@@ -1,4 +1,4 @@
-"""What is published of learning dynamics in toy models.
+"""Published statements on learning dynamics in toy models.
 
 The claims named "fine", and the count of falls, were written after a first run with seed 0, in
 which straight pieces within 2 % of the range of log loss had merged the plateau with the first

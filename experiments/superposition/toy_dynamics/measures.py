@@ -1,4 +1,4 @@
-"""What a record of learning dynamics says of each claim."""
+"""Measured values of the claims on learning dynamics, from a record."""
 
 from typing import NamedTuple
 

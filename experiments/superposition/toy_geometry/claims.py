@@ -1,4 +1,4 @@
-"""What is published of equal features: D*, D_i, and their sum.
+"""Published statements on equal features: D*, D_i, and their sum.
 
 T5 and T6 are results of the toy-models table in docs/acceptance.md.
 """

@@ -1,4 +1,4 @@
-"""What a record of uniform superposition says of each claim."""
+"""Measured values of the claims on uniform superposition, from a record."""
 
 import numpy as np
 import xarray as xr

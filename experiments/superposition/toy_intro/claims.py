@@ -1,4 +1,4 @@
-"""What is published of five features in two dimensions.
+"""Published statements on five features in two dimensions.
 
 The names refer to docs/acceptance.md (T1, T2, T3: results of the toy-models table) and to
 docs/errata.md (E18: an erratum of the toy-models paper).

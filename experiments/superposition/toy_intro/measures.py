@@ -1,4 +1,4 @@
-"""What a record of five features in two dimensions says of each claim."""
+"""Measured values of the claims on five features in two dimensions, from a record."""
 
 from collections.abc import Callable, Iterator
 

@@ -1,4 +1,4 @@
-"""What is published of memorisation, features and double descent in toy models.
+"""Published statements on memorisation, features and double descent in toy models.
 
 The paper has 10,000 features of density 0.001. Quick scale has fewer of higher density, so that
 numbers of training points are not comparable; shapes are, and so is T times density.

@@ -1,4 +1,4 @@
-"""What a record of memorisation says of each claim."""
+"""Measured values of the claims on memorisation, from a record."""
 
 import numpy as np
 import xarray as xr

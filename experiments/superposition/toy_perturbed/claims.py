@@ -1,4 +1,4 @@
-"""What is published of one perturbed feature among five.
+"""Published statements on one perturbed feature among five.
 
 E18 is an erratum of the toy-models paper (docs/errata.md).
 """

@@ -1,4 +1,4 @@
-"""What a record of one perturbed feature says of each claim."""
+"""Measured values of the claims on one perturbed feature, from a record."""
 
 import numpy as np
 import xarray as xr

@@ -1,4 +1,4 @@
-"""What is published or derived about the phase diagram.
+"""Published or derived statements on the phase diagram.
 
 The names T4-... refer to result 4 of the toy-models table in docs/acceptance.md.
 """

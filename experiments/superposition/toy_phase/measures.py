@@ -1,4 +1,4 @@
-"""What a record of the phase diagram says of each claim."""
+"""Measured values of the claims on the phase diagram, from a record."""
 
 import numpy as np
 import xarray as xr

@@ -1,4 +1,4 @@
-"""What is published of neurons under a privileged basis (n = 10, m = 5, I = 0.75^i)."""
+"""Published statements on neurons under a privileged basis (n = 10, m = 5, I = 0.75^i)."""
 
 from dataclasses import replace
 

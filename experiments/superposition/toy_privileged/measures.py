@@ -1,4 +1,4 @@
-"""What a record of the privileged basis says of each claim."""
+"""Measured values of the claims on the privileged basis, from a record."""
 
 from collections.abc import Iterable, Iterator
 

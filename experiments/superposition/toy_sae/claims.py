@@ -1,4 +1,4 @@
-"""What is published, proved or expected of dictionary learning on known features."""
+"""Published, proved or expected statements on dictionary learning on known features."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What a record of dictionary learning says of each claim."""
+"""Measured values of the claims on dictionary learning, from a record."""
 
 from collections.abc import Callable
 

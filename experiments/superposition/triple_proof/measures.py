@@ -1,4 +1,4 @@
-"""What a record of proofs with three features says of each claim."""
+"""Measured values of the claims on proofs with three features, from a record."""
 
 import numpy as np
 import xarray as xr

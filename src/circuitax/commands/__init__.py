@@ -1,1 +1,1 @@
-"""Floor 6: what the entries in ``experiments/`` run, in one module for each command."""
+"""Floor 6: the commands behind the entries in ``experiments/``, one module each."""

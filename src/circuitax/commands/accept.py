@@ -99,7 +99,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def promote(run: WholeRun, target: Path, twin: Mapping[str, Any] | None = None) -> None:
-    """Copy what git keeps of a run: no logs, no long tables, no weights but published ones, no PDF.
+    """Copy a run's accepted files: no logs, no long tables, no weights but published ones, no PDF.
 
     ``experiments.render NAME/accepted`` draws the PDFs beside the pictures.
 
@@ -121,7 +121,7 @@ def promote(run: WholeRun, target: Path, twin: Mapping[str, Any] | None = None) 
 
 
 def _left_behind(folder: str, names: list[str]) -> set[str]:
-    """Which files of a folder are not copied."""
+    """Names of a folder's files that are not copied."""
     patterns = (ARRAYS, "log.txt", "metrics.jsonl", TIMES, "*.pdf", ".*")
     left = shutil.ignore_patterns(*patterns)(folder, names)
     if Path(folder).name == TABLES:
@@ -141,7 +141,7 @@ def accepted_runs(entries: dict[str, Entry]) -> dict[str, Path]:
 def _again(
     kept: dict[str, Path], options: dict[str, str], entries: dict[str, Entry]
 ) -> dict[str, WholeRun]:
-    """The accepted runs to settle again."""
+    """The accepted runs whose claims are to be settled again."""
     for name in ("run", "scale"):
         if options[name]:
             raise ValueError(f"{name}={options[name]} must not stand beside settle=yes")

@@ -1,4 +1,4 @@
-"""Which claims are not as they were first accepted: ``python -m experiments.changes``."""
+"""Changes of claims since they were first accepted: ``python -m experiments.changes``."""
 
 import json
 import subprocess
@@ -24,7 +24,7 @@ docs/claim_changes.toml.
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print what is missing; exit status 1 if anything is."""
+    """Print the missing rows; exit status 1 if there are any."""
     typed = sys.argv[1:] if arguments is None else arguments
     if typed:
         print(HELP, end="")
@@ -39,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def missing_rows() -> list[tuple[str, Difference]]:
-    """Every difference that no row names, with its experiment.
+    """Every difference that no row explains, with its experiment.
 
     Raises:
         ValueError: If git does not have the commit of the last release.
@@ -66,7 +66,7 @@ def _found(since: str) -> Iterator[tuple[str, list[Difference]]]:
 
 
 def _first_accepted() -> dict[str, str]:
-    """The commit that first accepted a run of each experiment, the oldest that git has."""
+    """The oldest commit in git that accepted a run of each experiment."""
     pattern = _ACCEPTED.format("*")
     log = _git("log", "--diff-filter=A", "--format=%H", "--name-only", "--", f":(glob){pattern}")
     first, commit = {}, ""

@@ -1,4 +1,4 @@
-"""The jobs of a sweep on a Slurm cluster: each saves its state when Slurm stops it, and resumes.
+"""Jobs of a sweep on a Slurm cluster: each saves its state when Slurm stops it, and resumes.
 
 The state that Slurm reports is not enough, since it is COMPLETED for a Python exception too. What
 counts is the status that a job writes into its folder; Slurm is asked about jobs without one.
@@ -71,7 +71,7 @@ def submit_jobs(
 
 
 class ClusterJob:
-    """What runs on a node: one job of a sweep, in a process of its own.
+    """One job of a sweep on a node, in a process of its own.
 
     Args:
         folder: Of the sweep.
@@ -82,7 +82,7 @@ class ClusterJob:
         self.folder, self.job = folder, job
 
     def __call__(self) -> None:
-        """Compute the job, or save it at a signal and end so that Slurm can queue it again.
+        """Compute the job; at a signal save it and end, so that Slurm requeues it.
 
         What ends through ``sys.exit`` leaves no result, so that the launching process goes on
         waiting for a job that begins anew.
@@ -102,12 +102,12 @@ class ClusterJob:
             signal.alarm(0)
 
     def checkpoint(self) -> DelayedSubmission:
-        """What submitit queues when the time is over: the same job, which resumes."""
+        """The job to requeue at the time limit: the same one, which resumes."""
         return DelayedSubmission(self)
 
 
 class _Flag(StopFlag):
-    """A stop flag that does not wait for ever when the time is over."""
+    """A stop flag with bounded waiting after the time limit."""
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         super()._note(number, frame)

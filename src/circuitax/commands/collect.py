@@ -46,7 +46,7 @@ OPTIONS = {"experiment": "", "sweep": "latest", "over": "", "scale": "", "missin
 
 @disk_in_one_line
 def main(arguments: list[str] | None = None) -> int:
-    """Merge and say what came of it; exit status 2 when runs are missing or do not fit."""
+    """Merge and report the result; exit status 2 when runs are missing or do not fit."""
     typed = sys.argv[1:] if arguments is None else arguments
     if not typed or {"-h", "--help"} & set(typed):
         print(HELP, end="")
@@ -170,7 +170,7 @@ def _typed(run: WholeRun) -> Iterator[str]:
 def _axes(
     facts: list[dict[str, Any]], typed: set[str], over: list[str]
 ) -> tuple[list[str], list[str]]:
-    """The fields that span the sweep, and those that they decide."""
+    """The swept fields that span the sweep, and those that depend on them."""
     paths = sorted(set().union(*facts))
     unknown = [path for path in over if path not in paths]
     if unknown:
@@ -188,7 +188,7 @@ def _axes(
 
 
 def _follows(path: str, leading: list[str], facts: list[dict[str, Any]]) -> bool:
-    """Whether the fields that were swept decide this one."""
+    """Whether this field is a function of the swept fields."""
     if not leading:
         return False
     points = [json.dumps([fact.get(name) for name in leading]) for fact in facts]

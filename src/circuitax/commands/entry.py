@@ -1,4 +1,4 @@
-"""The way into a command: what it needs is imported here, and Ctrl-C meanwhile is one line."""
+"""Entry of a command: deferred imports, and one line for Ctrl-C in the meantime."""
 
 import importlib
 import signal
@@ -6,7 +6,7 @@ import sys
 
 
 def enter(module: str, function: str = "main") -> int:
-    """Call a function without arguments, named by its module; its exit status.
+    """Call a function without arguments, named by its module; returns its exit status.
 
     Args:
         module: Import name.

@@ -66,7 +66,7 @@ def _runs(item: str) -> list[Path]:
 
 
 def write_events(run: Path, folder: Path) -> Path:
-    """Write the metrics of a run into a folder, in the place of event files that are there.
+    """Write the metrics of a run into a folder, replacing older event files.
 
     Args:
         run: Folder with ``metrics.jsonl``.

@@ -62,7 +62,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _Opened(NamedTuple):
-    """A model, its tokenizer, the tokens of the text, and what it is called."""
+    """A model, its tokenizer, the tokens of the text, and the model's name."""
 
     model: "Model"
     tokenizer: "Tokenizer"
@@ -180,7 +180,7 @@ def _explained(opened: _Opened, options: argparse.Namespace) -> "Explanation":
 
 
 def _run_folder(item: str) -> WholeRun | None:
-    """The finished run that the item names; None where it names something else."""
+    """The finished run named by the item; None if the item names something else."""
     try:
         runs = named_runs(item)
     except ValueError:
@@ -222,7 +222,7 @@ def _of_source(options: argparse.Namespace) -> _Opened:
 
 
 def _ids(tokenizer: "Tokenizer", text: str) -> list[int]:
-    """The ids of a text, with what the tokenizer's own file puts around it."""
+    """The ids of a text, with the special tokens of the tokenizer's own file."""
     from circuitax.data.tokenizer import encode_prompt
 
     encoded = encode_prompt(tokenizer, text, special=True)
@@ -252,6 +252,6 @@ def _token(opened: _Opened, name: str, text: str | None) -> int | None:
 
 
 def _printable(text: str) -> str:
-    """The text without what the terminal cannot show."""
+    """The text without characters that the terminal cannot show."""
     encoding = sys.stdout.encoding or "utf-8"
     return text.encode(encoding, "replace").decode(encoding)

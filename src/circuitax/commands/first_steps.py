@@ -1,4 +1,4 @@
-"""The first steps of a run, which wait neither for slow imports nor for the search for garbage."""
+"""Startup of a run, without slow imports or garbage collection."""
 
 import gc
 
@@ -6,7 +6,7 @@ from circuitax.lazy import import_later
 
 
 def put_off() -> None:
-    """Leave to later what the first steps of a run can do without.
+    """Defer work that the first steps of a run do not need.
 
     This is xarray, which with pandas is a fifth of all imports, for a record at the end; and the
     search for garbage, which takes a seventh of a start that makes hardly any, up to
@@ -17,7 +17,7 @@ def put_off() -> None:
 
 
 def resume_collection() -> None:
-    """Collect garbage again if `put_off` has stopped it, but never look at what is there by now."""
+    """Resume garbage collection after `put_off`, with all present objects exempt."""
     if not gc.isenabled():
         gc.freeze()
         gc.enable()

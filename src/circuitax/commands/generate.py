@@ -151,7 +151,7 @@ def _write(options: argparse.Namespace) -> None:
 
 
 def _printable(text: str) -> str:
-    """The text without control characters, and without what the terminal cannot show."""
+    """The text without control characters and characters that the terminal cannot show."""
     shown = "".join(c if c in "\n\t" or c.isprintable() else "\ufffd" for c in text)
     encoding = sys.stdout.encoding or "utf-8"
     return shown.encode(encoding, "replace").decode(encoding)

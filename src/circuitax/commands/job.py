@@ -1,4 +1,4 @@
-"""One job of a command line, in whatever process the launcher puts it: ``experiments.run``."""
+"""One job of a command line, in the process of its launcher: ``experiments.run``."""
 
 import os
 import sys
@@ -34,7 +34,7 @@ LAUNCHER = "CIRCUITAX_LAUNCHER"
 
 
 def compute(config: DictConfig, stop: StopFlag | None = None, *, alone: bool = False) -> None:
-    """Compute the run that Hydra composed, and write its status into the job's own folder.
+    """Compute the run composed by Hydra, and write its status into the job's own folder.
 
     Args:
         config: The configuration of the job.
@@ -129,7 +129,7 @@ def _conduct(
 def _leave(
     path: Path, overrides: list[str], status: str, reason: str, run: str | None = None
 ) -> None:
-    """Leave word, or say in a line that the disk takes none."""
+    """Write the status, or report in a line that the disk refuses it."""
     try:
         leave(path, overrides, status, reason, run)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Hand a checked command line to Hydra, and read afterwards what came of each job."""
+"""Launch of a checked command line through Hydra, and the outcome of each job."""
 
 import itertools
 import os
@@ -24,7 +24,7 @@ from circuitax.records.owner import this_process
 
 
 def through_hydra(task: Callable[..., Any], arguments: Sequence[str]) -> int:
-    """Run Hydra's own main on these arguments; its exit status."""
+    """Run Hydra's own main on these arguments; returns its exit status."""
     decorated = hydra.main(
         version_base="1.3", config_path=str(checkout() / "conf"), config_name="config"
     )(task)
@@ -41,7 +41,7 @@ def through_hydra(task: Callable[..., Any], arguments: Sequence[str]) -> int:
 
 @contextmanager
 def stopping_in_one_line() -> Iterator[None]:
-    """Within the block, a signal raises ``Stopped`` wherever no stop flag is up.
+    """Context in which a signal raises ``Stopped`` unless a stop flag is active.
 
     Jobs and worker processes have stop flags; outside them there is nothing to save.
 
@@ -62,7 +62,7 @@ def stopping_in_one_line() -> Iterator[None]:
 
 
 def job_folder(multirun: bool) -> Path:
-    """A new folder for what Hydra writes, named by the time (UTC, so that names sort by age).
+    """A new folder for Hydra's output, named by the time (UTC, so that names sort by age).
 
     Folders of commands from long ago are removed.
     """
@@ -79,7 +79,7 @@ def job_folder(multirun: bool) -> Path:
 
 
 def note_sweeps(name: str, cells: Sequence[Cell]) -> None:
-    """Note for each experiment which runs a sweep is made of, so that ``collect`` misses none."""
+    """Note the runs of a sweep for each experiment, so that ``collect`` misses none."""
     for experiment in sorted({cell.entry.name for cell in cells}):
         jobs = [
             {"run": cell.id, "overrides": list(cell.overrides)}

@@ -24,7 +24,7 @@ With chapter= the experiment stands in one of the chapters, which are
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write the files; exit status 2, and nothing written, when the name is taken or no name."""
+    """Write the files; exit status 2, and nothing written, when the name is taken or invalid."""
     typed = sys.argv[1:] if arguments is None else arguments
     if not typed or {"-h", "--help"} & set(typed):
         print(HELP, end="")

@@ -13,7 +13,7 @@ Arguments = ParamSpec("Arguments")
 
 
 def read_options(arguments: Sequence[str], defaults: Mapping[str, str]) -> dict[str, str]:
-    """Options by name, those not given at their defaults.
+    """Options by name, with defaults for missing ones.
 
     Raises:
         ConfigError: If one is not ``name=value`` or has an unknown name.
@@ -47,7 +47,7 @@ def wanted(text: str, entries: Mapping[str, Entry]) -> list[str]:
 
 
 def one_of(name: str, value: str, allowed: Sequence[str]) -> str:
-    """The value, if it is allowed.
+    """The value, if allowed.
 
     Raises:
         ConfigError: If it is not.
@@ -58,13 +58,13 @@ def one_of(name: str, value: str, allowed: Sequence[str]) -> str:
 
 
 def refuse(error: Exception) -> int:
-    """Say in one line what is wrong; the exit status of a command that did nothing."""
+    """Print an error in one line; returns the exit status of a command that did nothing."""
     print(f"error: {error}", file=sys.stderr)
     return 2
 
 
 def disk_in_one_line(main: Callable[Arguments, int]) -> Callable[Arguments, int]:
-    """A command that says in one line what its disk does not take, with exit status 2."""
+    """Decorator of a command that reports disk errors in one line, with exit status 2."""
 
     @wraps(main)
     def command(*arguments: Arguments.args, **options: Arguments.kwargs) -> int:

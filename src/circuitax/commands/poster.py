@@ -92,7 +92,7 @@ def _lines(rows: list[ClaimRow], runs: dict[str, WholeRun]) -> list[str]:
 def _panels(
     items: list[GalleryItem], runs: dict[str, WholeRun], entries: dict[str, Entry]
 ) -> Iterator[Panel]:
-    """The figures of `SHOWN`, as far as there are runs of them."""
+    """The figures of `SHOWN` that have an accepted run."""
     chapters = {name: title for name, title, _ in CHAPTERS}
     of = {item.experiment: item for item in items}
     for name, wanted in SHOWN:

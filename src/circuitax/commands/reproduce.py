@@ -81,7 +81,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def cheap_first(names: list[str], entries: dict[str, Entry]) -> list[str]:
-    """By expected seconds, each after the experiments that it requires."""
+    """By expected seconds, each after its requirements."""
     ordered: list[str] = []
     for name in sorted(names, key=lambda name: (entries[name].budget_seconds, name)):
         for item in upstream_order(name, entries):
@@ -151,7 +151,7 @@ def _suite(
 
 
 def _jobs(text: str) -> int:
-    """Processes side by side, of ``jobs=N``.
+    """Number of parallel processes, of ``jobs=N``.
 
     Raises:
         ConfigError: If it is no whole number from 1 to the cores of this machine.
@@ -163,7 +163,7 @@ def _jobs(text: str) -> int:
 
 
 class _Shown:
-    """The runs that the pages show: those of an earlier command, and those that end now.
+    """The runs on the pages: those of an earlier command, and those that end now.
 
     Args:
         entries: All experiments.
@@ -184,7 +184,7 @@ class _Shown:
                 self._add(name, folder)
 
     def with_results(self, ended: Iterable[Result]) -> dict[str, WholeRun]:
-        """All that can be shown now, cheap experiments first."""
+        """All experiments with results so far, cheap ones first."""
         for item in ended:
             if item.run is not None:
                 self._add(item.name, item.run)
@@ -231,7 +231,7 @@ def _report(
 
 
 def _parts(item: Result, runs: dict[str, WholeRun]) -> dict[str, float]:
-    """Seconds of a run that was computed now; its process took more, to start and to import."""
+    """Time profile of a run computed now; its process took more, to start and to import."""
     if item.name not in runs or item.left != "done":
         return {}
     known = times_of(runs[item.name])

@@ -51,7 +51,7 @@ _QUESTIONS = {
 
 @disk_in_one_line
 def main(arguments: list[str] | None = None) -> int:
-    """Check the whole command line, hand it to Hydra, and say at the end what came of it.
+    """Check the whole command line, hand it to Hydra, and report the outcome at the end.
 
     Returns:
         Exit status: 0 done, 1 a job failed, 2 refused before anything was computed, 130 or 143

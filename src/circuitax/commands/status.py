@@ -1,4 +1,4 @@
-"""What each job of a command line leaves in its folder, and how it is read afterwards."""
+"""Status files of the jobs of a command line, and their reading."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ STOPPED = "circuitax-stopped"
 
 
 class JobStatus(NamedTuple):
-    """What a job left in its folder; ``status`` is ``"missing"`` when it left nothing."""
+    """Status of a job from its folder; ``status`` is ``"missing"`` without a file."""
 
     overrides: tuple[str, ...]
     status: str
@@ -41,7 +41,7 @@ def leave(
 
 
 def forget_statuses(folder: Path) -> None:
-    """Remove what the jobs of an earlier command left in a folder that was named by hand."""
+    """Remove statuses of an earlier command from a folder named by hand."""
     for path in [folder / STOPPED, folder / STATUS, *folder.glob(f"*/{STATUS}")]:
         path.unlink(missing_ok=True)
 
@@ -53,7 +53,7 @@ def stopped_by(folder: Path) -> int | None:
 
 
 def statuses(folder: Path, jobs: Sequence[Sequence[str]], multirun: bool) -> Iterator[JobStatus]:
-    """What every job of the command line left behind.
+    """The statuses of all jobs of the command line.
 
     Args:
         folder: Of the command line; the jobs of a sweep have numbered folders in it.

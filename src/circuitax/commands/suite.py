@@ -1,4 +1,4 @@
-"""Experiments one after the other, or side by side: each in a process of its own."""
+"""Experiments in sequence or in parallel, each in a process of its own."""
 
 import json
 import os
@@ -24,7 +24,7 @@ LOOK_SECONDS = 0.2
 
 
 class Result(NamedTuple):
-    """What came of one experiment: its exit status, and what its process left as its status."""
+    """Result of one experiment: its exit status, and the status its process wrote."""
 
     name: str
     status: int
@@ -34,7 +34,7 @@ class Result(NamedTuple):
 
 
 class Suite:
-    """Experiments in the order given, as many side by side as there are jobs.
+    """Experiments in the order given, as many in parallel as there are jobs.
 
     One that reads another's results waits until that one has ended, well or not. One that measures
     time (``ALONE`` of its ``experiment.py``) lets others pass until nothing else runs, and then
@@ -65,7 +65,7 @@ class Suite:
         self._running: list[_Child] = []
 
     def start(self) -> Iterator[str]:
-        """Start what may start now; the names, each as it is started."""
+        """Start all experiments whose turn has come; yields names, each at its start."""
         while name := self._next():
             self.waiting.remove(name)
             yield name
@@ -73,7 +73,7 @@ class Suite:
             self._running.append(_Child(name, overrides, named=self._jobs > 1))
 
     def finished(self) -> list[Result]:
-        """Wait until an experiment has ended; all that have. Empty when none runs."""
+        """Wait for an experiment to end; returns all that have ended, none when nothing runs."""
         try:
             while self._running:
                 ended = [child for child in self._running if child.has_ended(self._pause)]
@@ -90,7 +90,7 @@ class Suite:
         return []
 
     def end(self) -> None:
-        """Tell what runs to stop, and wait until it has saved."""
+        """Stop all running experiments, and wait until they have saved."""
         for child in self._running:
             child.tell()
         for child in self._running:
@@ -101,7 +101,7 @@ class Suite:
         return LOOK_SECONDS / len(self._running)
 
     def _next(self) -> str | None:
-        """The first in order that may start now."""
+        """The first in order that can start now."""
         if self._stop.number is not None or len(self._running) >= self._jobs:
             return None
         running = {child.name for child in self._running}
@@ -118,7 +118,7 @@ class Suite:
 
 
 class _Child:
-    """One experiment under way."""
+    """The process of a running experiment."""
 
     def __init__(self, name: str, overrides: Sequence[str], *, named: bool) -> None:
         # A process of its own: a crash, or memory not given back, does not reach the others.
@@ -144,20 +144,20 @@ class _Child:
                 self.process = subprocess.Popen(command)
 
     def has_ended(self, seconds: float) -> bool:
-        """Whether it has ended, or does within some seconds."""
+        """Whether the process has ended, or does within some seconds."""
         with suppress(subprocess.TimeoutExpired):
             self._status = self.process.wait(timeout=seconds)
             return True
         return False
 
     def tell(self) -> None:
-        """Ask it to stop, once."""
+        """Send the stop signal, once."""
         if not self._told:
             self.process.terminate()
             self._told = True
 
     def result(self) -> Result:
-        """What came of it, once it has ended."""
+        """Exit status, run time and result folder of the finished experiment."""
         seconds = time.monotonic() - self._began
         if self._copying is not None:
             self._copying.join()
@@ -168,7 +168,7 @@ class _Child:
 
 
 def _copy_named(lines: Iterable[bytes], name: str) -> None:
-    """Pass lines on, each behind the name of the experiment that wrote it."""
+    """Forward output lines, each prefixed by the name of its experiment."""
     for line in lines:
         text = line.decode(errors="replace").rstrip("\n")
         print(f"{name}: {text}", flush=True)

@@ -105,7 +105,7 @@ def accepted_twin(name: str) -> dict[str, Any] | None:
 
 
 def checked(kept: Mapping[str, dict[str, Any]], jobs: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each experiment with the outcome of its kept twin, as they are ready."""
+    """Each experiment with the outcome of its saved twin, in order of completion."""
     with _pool(min(jobs, len(kept) or 1)) as pool:
         waiting = {pool.submit(repeat, twin): name for name, twin in kept.items()}
         for future in as_completed(waiting):
@@ -120,7 +120,7 @@ def checked(kept: Mapping[str, dict[str, Any]], jobs: int) -> Iterator[tuple[str
 
 
 def made(runs: Mapping[str, WholeRun]) -> dict[str, dict[str, Any]]:
-    """A new twin for the run of each experiment, by the code that is here.
+    """A new twin for the run of each experiment, by the present code.
 
     Args:
         runs: Folders of finished runs, by experiment.
@@ -132,7 +132,7 @@ def made(runs: Mapping[str, WholeRun]) -> dict[str, dict[str, Any]]:
 
 
 def alike(cell: "Cell", say: Callable[[str], None]) -> frozenset[str]:
-    """Source hashes of finished runs, of a cell and what it reads, whose code has the same twin.
+    """Source hashes of finished runs, of a cell and its inputs, whose code has the same twin.
 
     Args:
         cell: What is asked for, with ``reuse=twin``.
@@ -164,7 +164,7 @@ def _all_read(cell: "Cell") -> list[Entry]:
 
 
 def repeat(kept: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The outcome of a kept twin, and the twin by this code; in a process of the pool."""
+    """The outcome of a saved twin, and the twin by this code; in a process of the pool."""
     from circuitax.lab.stop import StopFlag
     from circuitax.lab.twins import compare_twins, repeat_twin
 
@@ -187,7 +187,7 @@ def make(name: str, seed: int, dtype: str) -> dict[str, Any]:
 
 
 def _pool(jobs: int) -> ProcessPoolExecutor:
-    """Processes of their own, so that flags of XLA and the number of devices are those of twins."""
+    """A process pool with the XLA flags and the number of devices of twins."""
     spawn = multiprocessing.get_context("spawn")
     results = str(work_folder() / "twins")
     return ProcessPoolExecutor(jobs, mp_context=spawn, initializer=_prepare, initargs=(results,))
@@ -206,7 +206,7 @@ def _prepare(results: str) -> None:
 
 @contextmanager
 def _compiled() -> Iterator[None]:
-    """Compiled code is kept on disk, and let go of afterwards."""
+    """Context that caches compiled code on disk, and releases it afterwards."""
     import jax  # not for --help
 
     from circuitax.lab.compilation import keep_compiled_code
@@ -235,7 +235,7 @@ def in_words(outcome: dict[str, Any]) -> str:
 
 
 def keep(found: dict[str, dict[str, Any]]) -> None:
-    """Write outcomes, with the commit that was checked, beside those of other experiments."""
+    """Write outcomes, with the checked commit, beside those of other experiments."""
     path = results_folder() / OUTCOMES
     before = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     commit, dirty = checkout_state(checkout())

@@ -1,4 +1,4 @@
-"""A worker process: it computes one job of a sweep after another, and leaves when it has grown."""
+"""A worker process: it computes jobs of a sweep in turn, and exits when its memory has grown."""
 
 import gc
 import math
@@ -35,7 +35,7 @@ GROWTH = Footprint(maps=2000, megabytes=200.0)
 
 
 class Job(NamedTuple):
-    """One job of a sweep: its number, what was typed for it, and options of Hydra's own."""
+    """Job of a sweep: its number, its typed overrides, and Hydra's own options."""
 
     number: int
     overrides: tuple[str, ...]
@@ -43,7 +43,7 @@ class Job(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a worker says after a job.
+    """A worker's answer after a job.
 
     Attributes:
         error: Why the job could not be started; empty when it has left its status in its folder.
@@ -57,7 +57,7 @@ class Answer(NamedTuple):
 
 
 def serve(jobs: Connection) -> None:
-    """Compute the jobs that come through a connection, until it is closed or the worker leaves."""
+    """Compute the jobs of a connection, until it is closed or the worker exits."""
     # The process that started this one ends it by other means, if it must.
     with StopFlag([signal.SIGTERM], announce=False, patience=math.inf) as stop:
         threading.Thread(target=_stop_with_parent, daemon=True).start()
@@ -103,7 +103,7 @@ def compute_job(job: Job, stop: StopFlag, *, alone: bool = False) -> None:
 
 
 def _small_again(first: Footprint) -> bool:
-    """Whether the worker is about as small as after its first job, if need be after a release."""
+    """Whether the worker is about as small as after its first job, after a release if needed."""
     # What costs nothing comes first: compilers leave a lot of free memory behind.
     for shrink in (return_freed_memory, release_compiled_code):
         if _is_near(footprint(), first):
@@ -118,7 +118,7 @@ def _is_near(now: Footprint, first: Footprint) -> bool:
 
 
 def _stop_with_parent() -> None:
-    """A worker whose parent was killed saves its state and ends."""
+    """Save the state and end a worker whose parent was killed."""
     parent = parent_process()
     if parent is not None:
         wait([parent.sentinel])

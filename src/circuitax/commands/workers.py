@@ -1,4 +1,4 @@
-"""The jobs of a sweep on worker processes: one that dies costs its job, and is replaced."""
+"""Sweep jobs on worker processes: a dead worker costs one job, and is replaced."""
 
 import multiprocessing
 import os
@@ -35,7 +35,7 @@ class _Worker(NamedTuple):
 def run_jobs(
     config: DictConfig, overrides: Sequence[Sequence[str]], *, n_workers: int, first: int = 0
 ) -> None:
-    """Compute every job, each in a worker process; what came of it is in the job's folder.
+    """Compute every job, each in a worker process; its outcome is in the job's folder.
 
     A worker takes one job after another. One that ends without an answer (a crash of compiled code,
     or a kill because memory ran out) has failed the job it had; another worker takes the next.
@@ -144,7 +144,7 @@ def _ending(exitcode: int | None) -> str:
 
 
 def failed(folder: Path, job: Job, reason: str) -> None:
-    """Say why a job failed and write it into its folder, unless the job has written a status.
+    """Report why a job failed and write it into its folder, unless the job wrote a status.
 
     Args:
         folder: Of the sweep.

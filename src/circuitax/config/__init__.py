@@ -1,1 +1,1 @@
-"""Floor 6: all that deals with Hydra: specs as schemas, sweeps checked before they start."""
+"""Floor 6: everything about Hydra: specs as schemas, sweeps checked before they start."""

@@ -27,7 +27,7 @@ COUNTED = 64  # bytes that one of what a field counts takes, at least, before a 
 
 
 def build(spec: type, config: DictConfig, prefix: str = "") -> Any:
-    """The spec that a configuration describes; innermost specs are built, and checked, first.
+    """The spec described by a configuration; innermost specs are built, and checked, first.
 
     Args:
         spec: Frozen dataclass.
@@ -90,7 +90,7 @@ def _value(config: DictConfig, name: str, path: str, hint: Any) -> Any:
 
 
 def _refuse_resolvers(node: Any, path: str, hint: Any) -> None:
-    """A number must not be another tomorrow, as ``${now:%S}`` is; a text may name a place."""
+    """Refuse resolvers such as ``${now:%S}`` in numbers, which must not vary; texts may use one."""
     if str in (hint, *typing.get_args(hint)) or isinstance(node, DictConfig):
         return
     items = node._content if isinstance(node, ListConfig) else [node]
@@ -125,7 +125,7 @@ def _plain(value: Any, path: str) -> Any:
 
 
 def _like(default: Any, value: Any, path: str) -> Any:
-    """A list with items of the type of those of its default, where none is declared."""
+    """A list with items converted to the type of its default's items, where none is declared."""
     if isinstance(default, tuple):
         if not isinstance(value, tuple):
             raise ConfigError(f"{path}={value!r} must be a list")

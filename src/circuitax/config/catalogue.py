@@ -1,4 +1,4 @@
-"""Which experiments exist, read from their files without importing them."""
+"""The catalogue of experiments, read from their files without importing them."""
 
 import ast
 import importlib
@@ -63,7 +63,7 @@ class Entry(NamedTuple):
     place: int = LAST
 
     def seconds(self, scale: str) -> float | None:
-        """Expected seconds at a scale on two cores; None where no time is stated.
+        """Expected seconds at a scale on two cores; None if no time is stated.
 
         Where a package that it needs is not installed, these are `IDLE_SECONDS` at most.
         """
@@ -82,7 +82,7 @@ class Entry(NamedTuple):
         return self.file(EXPERIMENT)
 
     def file(self, part: str) -> Path:
-        """One of the files of the folder, which may not exist."""
+        """One of the files of the folder, which may be missing."""
         return self.folder / f"{part}.py"
 
     def load(self, part: str = EXPERIMENT) -> ModuleType:
@@ -93,7 +93,7 @@ class Entry(NamedTuple):
         return importlib.import_module(f"{self.package}.{part}")
 
     def load_claims(self) -> "tuple[Claim, ...]":
-        """``CLAIMS`` of ``claims.py``; none without that file."""
+        """``CLAIMS`` of ``claims.py``; empty without that file."""
         return tuple(self.load(CLAIMS).CLAIMS) if self.file(CLAIMS).is_file() else ()
 
     def load_measure(self) -> "Callable[[Record], Measured]":
@@ -169,7 +169,7 @@ def _tree(text: str) -> ast.Module:
 
 
 def upstream_order(name: str, entries: dict[str, Entry], path: tuple[str, ...] = ()) -> list[str]:
-    """The experiment and all that it requires, each after what it requires itself.
+    """The experiment and all its requirements, in topological order.
 
     Raises:
         ValueError: If a required experiment does not exist, or requires itself in the end.
@@ -225,7 +225,7 @@ def _installed(name: str) -> bool:
 
 
 def constant(tree: ast.Module, name: str) -> Any:
-    """Value of a literal constant of a module; None when it has none of that name."""
+    """Value of a literal constant of a module; None if it is not defined."""
     for node in tree.body:
         if isinstance(node, ast.Assign):
             targets, value = node.targets, node.value

@@ -1,4 +1,4 @@
-"""A cell: one job of a sweep, composed and checked, with the upstream runs it needs."""
+"""A cell: one job of a sweep, composed and checked, with its upstream runs."""
 
 import os
 import re
@@ -37,7 +37,7 @@ _ASKED = ("again", "reuse")
 
 @dataclass(frozen=True)
 class Cell:
-    """One run as it will be computed.
+    """A planned run: spec, scale, dtype and inputs.
 
     Attributes:
         entry: The experiment.
@@ -111,7 +111,7 @@ def plan(
 
 
 def from_config(config: DictConfig, overrides: Sequence[str], entries: dict[str, Entry]) -> Cell:
-    """The cell that Hydra composed, inside a job.
+    """The cell composed by Hydra, inside a job.
 
     Raises:
         ConfigError: One line about the first thing that is wrong.
@@ -133,7 +133,7 @@ def from_config(config: DictConfig, overrides: Sequence[str], entries: dict[str,
 
 @contextmanager
 def hydra_of_jobs(overrides: Sequence[str], entries: dict[str, Entry]) -> Iterator[None]:
-    """Within the block, ``hydra.compose`` can compose the job of these overrides.
+    """Context in which ``hydra.compose`` composes the job of these overrides.
 
     Raises:
         ConfigError: If the experiment does not exist.
@@ -169,7 +169,7 @@ def _compose(job: list[str], entries: dict[str, Entry]) -> Cell:
 
 
 def _upstream(name: str, root: Root, entries: dict[str, Entry], reader: Any) -> Cell:
-    """The run that a reader needs: its own defaults, but for what the reader's spec asks of it.
+    """The upstream run of a reader: the defaults, with the overrides of the reader's spec.
 
     A spec that reads an upstream run of another text, say, defines ``upstream(name)``, which gives
     the values of that run's fields by dotted path.

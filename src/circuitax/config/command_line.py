@@ -1,4 +1,4 @@
-"""The command line before Hydra sees it: every override checked, sweeps unfolded into jobs."""
+"""Parsing of the command line ahead of Hydra: overrides checked, sweeps unfolded into jobs."""
 
 import itertools
 import math
@@ -93,7 +93,7 @@ def split(arguments: Sequence[str]) -> CommandLine:
 
 
 def parse(overrides: Iterable[str]) -> list[Override]:
-    """Hydra's own reading of each override.
+    """Parse each override with Hydra's grammar.
 
     Raises:
         ConfigError: If one cannot be read.
@@ -113,17 +113,17 @@ def parse(overrides: Iterable[str]) -> list[Override]:
 
 
 def of_hydra(override: Override) -> bool:
-    """Whether it sets something of Hydra itself, and no field of an experiment."""
+    """Whether an override sets a field of Hydra itself, not of an experiment."""
     return override.get_key_element().split(".")[0].split("/")[0] == "hydra"
 
 
 def quoted(key: str, text: str) -> str:
-    """The override ``key='text'``, for text that may hold characters of Hydra's grammar."""
+    """The override ``key='text'``, for text with characters of Hydra's grammar."""
     return f"{key}={_quotes(text)}"
 
 
 def quoted_list(key: str, texts: Iterable[str]) -> str:
-    """The override ``key=['text',...]``, for texts as those of ``quoted``."""
+    """The override ``key=['text',...]``, for texts with characters of Hydra's grammar."""
     return f"{key}=[{','.join(map(_quotes, texts))}]"
 
 
@@ -132,7 +132,7 @@ def _quotes(text: str) -> str:
 
 
 def matching(parsed: Iterable[Override], key: str, names: Iterable[str]) -> list[Override]:
-    """The overrides with ``key=glob(...)`` replaced by the names that it matches.
+    """The overrides with ``key=glob(...)`` replaced by the matching names.
 
     Raises:
         ConfigError: If it matches none.
@@ -151,7 +151,7 @@ def matching(parsed: Iterable[Override], key: str, names: Iterable[str]) -> list
 
 
 def count_jobs(parsed: Iterable[Override]) -> int:
-    """How many jobs these overrides unfold to, found without unfolding them.
+    """Number of jobs of these overrides, computed without unfolding them.
 
     Raises:
         ConfigError: If there are more than ``MOST_JOBS``, or a key is given twice.
@@ -174,7 +174,7 @@ def count_jobs(parsed: Iterable[Override]) -> int:
 
 
 def values_of(parsed: Iterable[Override], key: str) -> list[str]:
-    """Every value that a key takes over a sweep, as text; empty when it is not given."""
+    """All values of a key over a sweep, as text; empty if the key is not given."""
     found: list[str] = []
     for override in parsed:
         if override.get_key_element() == key:
@@ -232,7 +232,7 @@ def check(parsed: Iterable[Override], known: Mapping[str, Any], multirun: bool) 
 
 
 def jobs(checked: Iterable[str]) -> list[list[str]]:
-    """Every job of a sweep as its list of overrides, in the order Hydra's basic sweeper takes.
+    """Every job of a sweep as its list of overrides, in the order of Hydra's basic sweeper.
 
     Raises:
         ConfigError: If one key sweeps over nothing.

@@ -1,4 +1,4 @@
-"""The identity of a run: one hash of all that determines its numbers, except source code."""
+"""The identity of a run: one hash of everything that determines its numbers but source code."""
 
 import dataclasses
 import enum
@@ -29,7 +29,7 @@ def canonical(value: Any) -> Any:
 
 
 def outside_inputs(spec: Any, prefix: str = "") -> dict[str, str]:
-    """Checksums of what a run will read from outside this checkout, by dotted field.
+    """Checksums of a run's inputs from outside this checkout, by dotted field.
 
     A spec that names texts, tokenizers, weights or other files defines ``outside_inputs()``, which
     returns the checksum of each by field. This function asks a spec and all specs in its fields.
@@ -58,7 +58,7 @@ def run_id(
     inputs: Mapping[str, str],
     outside: Mapping[str, str],
 ) -> str:
-    """Twelve hexadecimal digits, equal when all of the following is equal.
+    """Twelve hexadecimal digits that hash all of the following.
 
     Args:
         experiment: Name of the experiment.

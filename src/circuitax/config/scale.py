@@ -1,4 +1,4 @@
-"""The scales of an experiment, the types of its numbers, and values that follow the scale."""
+"""The scales of an experiment, the dtypes of its numbers, and values that depend on the scale."""
 
 import enum
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ BY_SCALE = "by_scale"
 
 
 class Scale(enum.Enum):
-    """How large a run is: seconds, minutes or an evening on two cores, or the published sizes."""
+    """Size of a run: seconds, minutes or an evening on two cores, or the published sizes."""
 
     tiny = "tiny"
     quick = "quick"
@@ -30,7 +30,7 @@ class Precision(enum.Enum):
 
 
 class Reuse(enum.Enum):
-    """Which finished runs are reused: those of the same code, or of code with the same twin too."""
+    """Rule for reusing finished runs: of the same code, or of code with the same twin too."""
 
     code = "code"
     twin = "twin"
@@ -38,7 +38,7 @@ class Reuse(enum.Enum):
 
 @dataclass(frozen=True)
 class Root:
-    """The settings that every run has besides those of its experiment.
+    """The settings common to all runs, beside those of the experiment.
 
     Attributes:
         experiment: Name of the experiment.
@@ -62,7 +62,7 @@ class Root:
 
 
 def register_resolvers() -> None:
-    """Teach OmegaConf ``${by_scale:tiny,quick,paper}``; doing it again changes nothing.
+    """Register OmegaConf's resolver ``${by_scale:tiny,quick,paper}``; repeating it changes nothing.
 
     Four values are ``${by_scale:tiny,quick,evening,paper}``. With three, a run at evening scale
     takes the quick one.

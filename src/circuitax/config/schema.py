@@ -13,11 +13,11 @@ from circuitax.config.scale import Root, register_resolvers
 
 
 class ConfigError(ValueError):
-    """A configuration that cannot be run; the message is one line."""
+    """An invalid configuration; the message is one line."""
 
 
 def register(name: str, spec: type) -> None:
-    """Make ``experiment=<name>`` known to Hydra, with ``spec`` as its schema.
+    """Register ``experiment=<name>`` with Hydra, with ``spec`` as its schema.
 
     Args:
         name: Name of the experiment.
@@ -51,7 +51,7 @@ def _node(name: str, spec: type) -> DictConfig:
 
 
 def writable(spec: type) -> DictConfig:
-    """The typed node of a frozen dataclass, into which values may be composed."""
+    """The typed, writable node of a frozen dataclass, for composing values into it."""
     node = OmegaConf.structured(spec)
     _thaw(node)
     return node

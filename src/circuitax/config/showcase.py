@@ -1,4 +1,4 @@
-"""How an experiment is shown to a visitor, read from its files without importing them."""
+"""Texts of an experiment for the gallery, read from its files without importing them."""
 
 import ast
 import re
@@ -12,7 +12,7 @@ _LIBRARY = Path(__file__).parents[1]
 
 
 class FigureText(NamedTuple):
-    """What ``figure.py`` says about one figure.
+    """Texts of one figure from ``figure.py``.
 
     Attributes:
         message: First sentence: what the figure shows.
@@ -28,7 +28,7 @@ class FigureText(NamedTuple):
 
 
 class Showcase(NamedTuple):
-    """What is said about the figures of an experiment, and which of them opens the gallery.
+    """Texts of an experiment's figures, and its flagship figure.
 
     Attributes:
         flagship: ``FLAGSHIP`` of the folder's ``__init__.py``, a figure that opens the gallery;
@@ -41,7 +41,7 @@ class Showcase(NamedTuple):
 
 
 def read_showcase(entry: Entry) -> Showcase:
-    """What an experiment declares about the way it is shown.
+    """The texts of an experiment's figures, and its flagship.
 
     The figures and their order stand in the docstring of ``figure.py``: a line for each begins
     with its name, and its further lines are indented.
@@ -60,7 +60,7 @@ def read_showcase(entry: Entry) -> Showcase:
 
 
 def _described(docstring: str) -> dict[str, str]:
-    """Texts by name: lines that are not indented begin one, below the first paragraph."""
+    """Texts by name: each begins at a line without indent, below the first paragraph."""
     found: dict[str, str] = {}
     name = ""
     for line in docstring.split("\n")[1:]:
@@ -104,7 +104,7 @@ def _drawn(tree: ast.Module, entry: Entry) -> dict[str, str]:
 
 
 def _functions(tree: ast.Module, entry: Entry) -> Iterator[ast.FunctionDef]:
-    """The functions of a module, and those that it imports by name from this project's modules."""
+    """The functions of a module, and those it imports by name from this project's modules."""
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and node.name != "draw":
             yield node

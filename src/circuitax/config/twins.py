@@ -18,7 +18,7 @@ FILE = "twins.yaml"
 
 
 class Settings(NamedTuple):
-    """All fields of a twin and of the runs that it reads, so that it stays what it was.
+    """All fields of a twin and of its upstream runs, fixed for later code.
 
     Attributes:
         seed: Root of all randomness.
@@ -37,7 +37,7 @@ def twin_cases(name: str) -> dict[str, dict[str, Any]]:
 
 
 def varying(name: str) -> tuple[str, ...]:
-    """The variables of an experiment that are not the same twice."""
+    """The nondeterministic variables of an experiment's twin."""
     return tuple(_declared(name).get("varies", ()))
 
 
@@ -63,7 +63,7 @@ def new_settings(
 
 
 def twin_cell(settings: Settings, entries: dict[str, Entry]) -> Cell:
-    """The run that these settings describe; fields that are new since have their defaults.
+    """The run of these settings; later fields have their defaults.
 
     Raises:
         ConfigError: If an experiment or a field is not there any more, or a value not allowed.
@@ -89,7 +89,7 @@ def twin_cell(settings: Settings, entries: dict[str, Entry]) -> Cell:
 
 
 def _specs(cell: Cell) -> dict[str, dict[str, Any]]:
-    """Specs of a run and of all that it reads, what is read first."""
+    """Specs of a run and of all its upstream runs, in order of reading."""
     found: dict[str, dict[str, Any]] = {}
     for item in cell.inputs:
         found |= _specs(item)

@@ -1,4 +1,4 @@
-"""The bigram table of a text: counts of adjacent tokens, and smoothed probabilities from them."""
+"""The bigram table of a text: counts of adjacent tokens, and their smoothed probabilities."""
 
 import numpy as np
 from jaxtyping import Float, Int, Integer
@@ -7,7 +7,7 @@ _BLOCK = 1 << 22
 
 
 def bigram_counts(tokens: Integer[np.ndarray, " n_tokens"], d_vocab: int) -> Int[np.ndarray, "v v"]:
-    """How often token b follows token a: ``counts[a, b]``, over the whole text.
+    """Bigram counts ``counts[a, b]`` of token b after token a, over the whole text.
 
     Memory maps are read in blocks.
 
@@ -54,7 +54,7 @@ def smoothed_bigrams(
 
 
 def cross_entropy(counts: Int[np.ndarray, "v v"], log_probs: Float[np.ndarray, "v v"]) -> float:
-    """Mean of ``-log P(b | a)`` over the pairs counted, nats; pairs not counted play no part."""
+    """Mean of ``-log P(b | a)`` over the pairs counted, nats; pairs of count 0 are ignored."""
     seen = counts > 0
     return float(-(counts[seen] * log_probs[seen]).sum() / counts.sum())
 

@@ -1,4 +1,4 @@
-"""The text of one token, told apart from others where it is not made of whole characters."""
+"""The text of one token, distinct from all others even for incomplete characters."""
 
 from functools import cache
 
@@ -8,7 +8,7 @@ _UNREADABLE = "\ufffd"
 
 
 def token_text(tokenizer: Tokenizer, token: int) -> str:
-    r"""What the tokenizer decodes a token to, its bytes where those are no whole characters.
+    r"""The decoded text of a token, or its bytes where those are no whole characters.
 
     In a byte-level vocabulary a token may be a part of a character, and all of these decode to the
     same sign. Here the first byte of an arrow is ``\xe2``.
@@ -28,7 +28,7 @@ def token_text(tokenizer: Tokenizer, token: int) -> str:
 
 @cache
 def _bytes() -> dict[str, int]:
-    """The byte behind each letter of byte-level names: those that print stand for themselves."""
+    """The byte of each letter in byte-level names: printable ones stand for themselves."""
     shown = {*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), 256)}
     others = [byte for byte in range(256) if byte not in shown]
     return {chr(b): b for b in shown} | {chr(256 + i): b for i, b in enumerate(others)}

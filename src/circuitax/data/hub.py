@@ -1,4 +1,4 @@
-"""A Hugging Face dataset that is already in the local cache, as a corpus; never downloaded."""
+"""A Hugging Face dataset from the local cache, as a corpus; never downloaded."""
 
 from collections.abc import Callable, Iterator
 from importlib import import_module
@@ -13,7 +13,7 @@ from circuitax.data.fingerprint import fingerprint
 def dataset_corpus(
     name: str, column: str = "text", validation_fraction: float = 0.1, cache: str | None = None
 ) -> Corpus:
-    """The ``train`` split of a cached dataset; every row is a document, read when needed.
+    """The ``train`` split of a cached dataset; every row is a document, read lazily.
 
     The dataset's own validation split is not used: rows are divided by hash, as in any corpus.
 

@@ -1,4 +1,4 @@
-"""Tables of a text with Kneser–Ney smoothing: what one and two tokens of context are worth."""
+"""Kneser–Ney tables of a text: the value of one and two tokens of context."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ from jaxtyping import Float, Int, Integer
 
 
 class Trigrams(NamedTuple):
-    """Interpolated Kneser–Ney, with one discount for each order; from `kneser_ney`.
+    """Interpolated Kneser–Ney trigrams, with one discount for each order; from `kneser_ney`.
 
     Attributes:
         lower: ``P(c | b)`` from continuation counts, ``[b, c]``.
@@ -62,7 +62,7 @@ def kneser_ney(tokens: Integer[np.ndarray, " n_tokens"], d_vocab: int) -> Trigra
 
 
 def kneser_ney_bigrams(counts: Integer[np.ndarray, "v v"]) -> Float[np.ndarray, "v v"]:
-    """``P(b | a)`` of the pairs of a text, by `kneser_ney`'s rule with one token of context less.
+    """``P(b | a)`` of the pairs of a text, by `kneser_ney` with one token of context less.
 
     ``P(b | a) = max(n(ab) - D, 0) / n(a·) + D N(a·) / n(a·) P(b)``, where ``P(b)`` is from N(·b),
     after how many different tokens b was seen. Every entry is positive.
@@ -98,7 +98,7 @@ def trigram_losses(
 
 
 def _interpolated(counts: np.ndarray, lower: np.ndarray) -> np.ndarray:
-    """Rows of discounted counts, with what the discount took spread as ``lower`` says."""
+    """Rows of discounted counts, with the discounted mass spread according to ``lower``."""
     discount = _discount(counts[counts > 0])
     total = counts.sum(axis=-1, keepdims=True)
     freed = discount * (counts > 0).sum(axis=-1, keepdims=True)
@@ -119,6 +119,6 @@ def _discount(counts: np.ndarray) -> float:
 
 
 def _looked_up(keys: np.ndarray, values: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """The value of each key wanted, 0 where it is absent; ``keys`` increase."""
+    """The value of each requested key, 0 where it is absent; ``keys`` increase."""
     place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     return np.where(keys[place] == wanted, values[place], 0)

@@ -1,4 +1,4 @@
-"""Sparse features in pairs whose members occur together as often as one likes."""
+"""Sparse features in pairs, with a chosen rate of joint occurrence."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float

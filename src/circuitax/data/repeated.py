@@ -1,4 +1,4 @@
-"""Random sequences that repeat themselves: nothing but induction predicts the second copy.
+"""Repeated random sequences: only induction predicts the second copy.
 
 With a fixed period p one layer needs no induction: "attend p - 1 positions back" is a function of
 position alone. Here every sequence draws its own period, so the earlier copy has to be found by
@@ -24,7 +24,7 @@ class Repeated(NamedTuple):
 
 @dataclass(frozen=True)
 class RepeatedSource:
-    """Texts for training, as a config describes them; see `sample_repeated` for the fields."""
+    """Texts for training, described by a config; see `sample_repeated` for the fields."""
 
     batch: int = 32
     length: int = 32
@@ -95,7 +95,7 @@ def sample_repeated(
 
 
 def is_repeat(period: Int[Array, " batch"], length: int) -> Bool[Array, "batch position"]:
-    """Where the next token is decided by the past: predictions at positions ``i >= period``.
+    """Mask of predictions determined by the past: positions ``i >= period``.
 
     The prediction at position i is of token i + 1. From ``i = period`` on, token i has been seen
     one period before together with its successor; at ``i = period - 1`` the repeat begins, which

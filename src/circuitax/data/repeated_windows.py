@@ -1,4 +1,4 @@
-"""Windows of a text that repeat themselves: real tokens in repeats that only induction predicts."""
+"""Repeated windows of a text: real tokens, in repeats that only induction predicts."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from circuitax.kernel.keys import derive
 
 @dataclass(frozen=True)
 class RepeatedWindowSource:
-    """Windows, all or some of which repeat their beginning, each with a period of its own.
+    """Windows, some or all of which repeat their beginning, each with its own period.
 
     ``tokens[i] = window[i mod period]``, the period uniform on ``[min_period, max_period]``. Unlike
     repeats of random symbols, these have the statistics of the text, so bigrams are learned too.
@@ -53,7 +53,7 @@ class RepeatedWindowSource:
 def repeat_beginnings(
     rows: Int[Array, "batch length"], period: Int[Array, " batch"]
 ) -> Int[Array, "batch length"]:
-    """Every row from its beginning again after its period, ``rows[i mod period]``.
+    """Every row repeated with its period, ``rows[i mod period]``.
 
     Args:
         rows: Windows of a text.

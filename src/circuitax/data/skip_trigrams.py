@@ -1,4 +1,4 @@
-"""A language with known bigram and skip-trigram tables, to compare recovered tables with.
+"""A language with known bigram and skip-trigram tables: ground truth for recovered tables.
 
 Tokens ``0 ... n_sources - 1`` are sources; each sequence holds exactly one, at a random place.
 Every other token is drawn given the current token and whether the source has been passed:
@@ -25,7 +25,7 @@ class SkipTrigrams(NamedTuple):
 
 
 class SkipSample(NamedTuple):
-    """Sequences, and which source each has (``source``) at which position (``place``)."""
+    """Sequences, with the source of each (``source``) and its position (``place``)."""
 
     tokens: Int[Array, "batch length"]
     source: Int[Array, " batch"]

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 @dataclass(frozen=True)
 class SparseTask:
-    """Sparse features, swept over sparsity and over how fast importance falls.
+    """Sparse features, swept over sparsity and over the decay of importance.
 
     A number or a list is accepted for the two swept fields, so that ``task.sparsity=0.7`` is one
     job of a multirun and ``task.sparsity=[0,0.7]`` one vmapped axis; both end as a tuple.

@@ -1,4 +1,4 @@
-"""Losses of tables of frequencies: what a model of text is held against."""
+"""Losses of tables of frequencies: baselines for models of text."""
 
 import numpy as np
 from jaxtyping import Integer
@@ -10,7 +10,7 @@ from circuitax.data.kneser_ney import kneser_ney, kneser_ney_bigrams, trigram_lo
 def table_losses(
     counts: Integer[np.ndarray, "v v"], windows: Integer[np.ndarray, "window n_ctx"]
 ) -> dict[str, float]:
-    """``unigram_loss`` and ``bigram_loss``: mean over all tokens but the first of a window, nats.
+    """``unigram_loss`` and ``bigram_loss``: mean over all tokens of a window but the first, nats.
 
     The bigram table is that of Kneser and Ney, as `trigram_loss`'s is.
 

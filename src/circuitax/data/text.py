@@ -1,4 +1,4 @@
-"""From a spec to tokens: which text, which tokenizer, how much is held out."""
+"""From a spec to tokens: the text, its tokenizer, and the held-out part."""
 
 import platform
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from circuitax.kernel.checks import choose_fields
 
 
 class Language(Enum):
-    """The texts that need no file of one's own."""
+    """The built-in texts, which need no file of one's own."""
 
     python = "python"
     """The running Python's standard library and its language reference."""
@@ -36,7 +36,7 @@ class Language(Enum):
 
 @dataclass(frozen=True)
 class TextSpec:
-    """Which text; that of ``language`` if ``path`` and ``dataset`` are empty.
+    """The choice of text; that of ``language`` if ``path`` and ``dataset`` are empty.
 
     ``tokenizer`` names a ``tokenizer.json``, whose ids must be 0 to ``d_vocab - 1``; if empty, one
     is trained on the text. ``cache`` is the folder for tokenizers and token arrays; if empty, it is
@@ -76,7 +76,7 @@ class TextSpec:
             raise ValueError(f"cache={self.cache!r} must be a folder: it is a file")
 
     def outside_inputs(self) -> dict[str, str]:
-        """Checksums of the files that the spec names, by field: a changed text makes another run.
+        """Checksums of the files named by the spec, by field: a changed text makes another run.
 
         The standard library is named by the version of the running Python, the English text by
         its checksum.
@@ -98,7 +98,7 @@ class TextSpec:
         return found
 
     def upstream(self, key: str = "task") -> dict[str, str | int]:
-        """What a run on this text is asked for, by dotted path; nothing for the default text.
+        """Overrides for an upstream run on this text, by dotted path; none for the default text.
 
         Args:
             key: Name of the field of that run's spec that names its text.
@@ -123,7 +123,7 @@ class Text(NamedTuple):
     tokens: TokenArrays
 
     def about(self) -> dict[str, str | int]:
-        """What a record says about its text."""
+        """A record's description of its text."""
         return {
             "corpus": self.corpus.title,
             "corpus_sha256": self.corpus.digest,
@@ -137,7 +137,7 @@ class Text(NamedTuple):
 
 
 def open_text(spec: TextSpec) -> Text:
-    """Read, tokenise (or find in the cache) and map the text that a spec names.
+    """Read, tokenise (or find in the cache) and map the text named by a spec.
 
     Raises:
         TextError: As the parts do; and if a tokenizer file has another size than ``d_vocab``, or

@@ -81,7 +81,7 @@ def load_tokenizer(file: str | Path) -> Tokenizer:
 
 
 def read_tokenizer(file: Path, must: str) -> Tokenizer:
-    """A tokenizer that encodes all of any text, always alike.
+    """A tokenizer without truncation, padding or randomness.
 
     What else its file asks for is left out: truncation, padding, and merges dropped at random.
 
@@ -147,7 +147,7 @@ def boundary_id(tokenizer: Tokenizer) -> int:
 
 
 def tokenizer_digest(tokenizer: Tokenizer) -> str:
-    """SHA-256 of the tokenizer's JSON, which decides every token it gives."""
+    """SHA-256 of the tokenizer's JSON, which determines every token id."""
     return hashlib.sha256(tokenizer.to_str().encode()).hexdigest()
 
 

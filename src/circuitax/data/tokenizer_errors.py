@@ -1,4 +1,4 @@
-"""What the `tokenizers` library cannot do, as one error of one line.
+"""Errors of the `tokenizers` library, each as one error of one line.
 
 It has one bare Exception for everything, and where it panics, a BaseException that no caller
 expects and pages of a Rust traceback on the standard error stream.
@@ -14,7 +14,7 @@ from circuitax.data.corpus import TextError
 
 @contextmanager
 def refused_as(must: str) -> Iterator[None]:
-    """Whatever the library raises inside, panics too, is a TextError that begins with ``must``."""
+    """Context that turns every error of the library, panics too, into a TextError with ``must``."""
     try:
         yield
     except BaseException as error:
@@ -25,7 +25,7 @@ def refused_as(must: str) -> Iterator[None]:
 
 @contextmanager
 def silent() -> Iterator[None]:
-    """Nothing is written to the standard error stream, by no thread: for short calls only."""
+    """Context without output to the standard error stream, by any thread: for short calls only."""
     sys.stderr.flush()
     kept = os.dup(2)
     with open(os.devnull, "wb") as nowhere:

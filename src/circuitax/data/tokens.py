@@ -32,7 +32,7 @@ class TokenArrays(NamedTuple):
 
 
 def corpus_tokens(corpus: Corpus, tokenizer: Tokenizer, folder: Path | None = None) -> TokenArrays:
-    """Tokenise once, then map the files; memory does not grow with the corpus.
+    """Tokenise once, then map the files; memory is independent of the size of the corpus.
 
     The arrays are uint16, or uint32 when the vocabulary is larger than that. They are kept in
     ``folder`` (the user's cache by default) under the hashes of corpus and tokenizer; files there

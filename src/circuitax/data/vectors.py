@@ -1,4 +1,4 @@
-"""Vectors to learn from, such as activations of a model: batches of random rows of an array."""
+"""Training vectors, such as activations of a model: batches of random rows of an array."""
 
 import hashlib
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Windows of a long token array: random ones to train on, evenly spaced ones to measure on.
+"""Windows of a long token array: random ones for training, evenly spaced ones for evaluation.
 
 A batch is a pure function of its key (the training loop gives ``at_index(data_key, step)``), so a
 resumed run sees the same data without saving more than the step. The array may be on the device,
@@ -99,7 +99,7 @@ def read_windows(
 
 
 def spaced_windows(tokens: np.ndarray, n_windows: int, length: int) -> Int[np.ndarray, "n length"]:
-    """``n_windows`` windows that do not overlap, evenly spaced over the whole array.
+    """``n_windows`` disjoint windows, evenly spaced over the whole array.
 
     Two models that are measured on them see the same text; no key is involved.
 
@@ -122,7 +122,7 @@ def spaced_windows(tokens: np.ndarray, n_windows: int, length: int) -> Int[np.nd
 
 
 def fits_on_device(tokens: np.ndarray, limit_bytes: int = DEVICE_BYTES) -> bool:
-    """Whether the array may be placed on the device: int32 can index it, and it is small enough."""
+    """Whether the array fits on the device: small enough, and indexable by int32."""
     return len(tokens) <= _MOST_ON_DEVICE and tokens.nbytes <= limit_bytes
 
 

@@ -1,1 +1,1 @@
-"""Floor 5: what figures share; a figure is drawn from a record alone, without JAX."""
+"""Floor 5: common parts of figures; a figure is drawn from a record alone, without JAX."""

@@ -1,4 +1,4 @@
-"""A picture as text, to stand inside a page."""
+"""A picture as text, embedded in a page."""
 
 import base64
 import io

@@ -1,4 +1,4 @@
-"""An explained prediction as one HTML page that needs nothing else: no server, no other file."""
+"""An explained prediction as one self-contained HTML page: no server, no other file."""
 
 import html
 import re
@@ -22,7 +22,7 @@ HOW = (
 
 @runtime_checkable
 class Explained(Protocol):
-    """What the page needs of `circuits.explanation.Explanation`, whose module imports JAX."""
+    """Fields of `circuits.explanation.Explanation` for the page; that module imports JAX."""
 
     @property
     def tokens(self) -> tuple[str, ...]: ...
@@ -55,7 +55,7 @@ class Explained(Protocol):
 
 
 def explanation_page(explained: Explained, model: str = "") -> str:
-    """The page: hover a token to see where each head looks, choose a path to light up its heads.
+    """The page: hover over a token for the heads' attention, choose a path to highlight its heads.
 
     It works from a file, without a network, with the keyboard, and without colour.
 
@@ -81,7 +81,7 @@ def explanation_viewer(explained: Explained, model: str = "") -> Viewer:
 
 
 def page_facts(explained: Explained) -> dict[str, Any]:
-    """What the page shows, as plain values."""
+    """Contents of the page, as plain values."""
     paths = explained.paths
     return {
         "tokens": [_visible(token) for token in explained.tokens],

@@ -1,4 +1,4 @@
-"""Marks that figures share: means with their intervals, a dot for each seed, lines to compare with.
+"""Common marks of figures: means with intervals, a dot for each seed, reference lines.
 
 An interval that is not finite (a single seed has none) is drawn as nothing.
 """
@@ -56,7 +56,7 @@ def mean_curve(
 
 
 def interval_lengths(estimates: Iterable[Estimate]) -> np.ndarray:
-    """How far intervals reach below and above their values, ``[2, n]``; 0 where not finite."""
+    """Lengths of intervals below and above their values, ``[2, n]``; 0 for infinite ones."""
     ends = np.array([[e.value - e.low, e.high - e.value] for e in estimates]).T
     return np.where(np.isfinite(ends), ends, 0)
 
@@ -120,12 +120,12 @@ def mean_bars(
 
 
 def tilted_labels(ax: Axes, labels: Sequence[str]) -> None:
-    """Names below the places 0, 1, 2, ... of the x axis, tilted so that long ones fit."""
+    """Tick labels at 0, 1, 2, ... of the x axis, tilted to fit."""
     ax.set_xticks(range(len(labels)), labels, rotation=30, ha="right", rotation_mode="anchor")
 
 
 def spread(n: int, half_width: float | int = 0.15) -> np.ndarray:
-    """Places around 0 for n dots that would cover each other, evenly spaced; a single one at 0."""
+    """Evenly spaced offsets around 0 for n overlapping dots; a single one at 0."""
     return np.linspace(-half_width, half_width, n) if n > 1 else np.zeros(n)
 
 
@@ -200,7 +200,7 @@ def reference_line(
     style: str = "dotted",
     colour: str = BLACK,
 ) -> Line2D:
-    """A line across the panel to compare with, such as chance, a bound, or another model's value.
+    """A reference line across the panel, such as chance, a bound, or another model's value.
 
     Args:
         ax: Axes to draw on.

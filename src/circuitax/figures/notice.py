@@ -1,4 +1,4 @@
-"""The figure of a run that could not measure anything: what is missing, in words."""
+"""The figure of a run without measurements: its missing requirements, in words."""
 
 from matplotlib.figure import Figure
 

@@ -1,4 +1,4 @@
-"""The colours of all figures: eight that a colour-blind reader can tell apart, and two maps."""
+"""The colours of all figures: eight, distinct for colour-blind readers, and two maps."""
 
 BLUE = "#0072B2"
 ORANGE = "#D55E00"

@@ -1,4 +1,4 @@
-"""One page of results: a title, what was counted, and figures with their messages."""
+"""One page of results: a title, counts, and figures with their messages."""
 
 import io
 from collections.abc import Sequence

@@ -34,7 +34,7 @@ Result = TypeVar("Result")
 
 
 def styled(draw: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Decorates ``draw`` so that everything made inside it has the common style.
+    """Decorator of ``draw`` that applies the common style to all its figures.
 
     Texts, legends and colour bars take their size when they are made, not when they are saved.
     """
@@ -85,7 +85,7 @@ def letter_panels(axes: Iterable[Axes]) -> None:
 
 
 def headline(figure: Figure, message: str) -> None:
-    """Write what a figure shows above it, at the left, in lines that fit; made under ``styled``.
+    """Write the message of a figure above it, at the left, in lines that fit; under ``styled``.
 
     For messages that depend on the record. A figure without one gets its message from the docstring
     of ``figure.py``, when it is saved.
@@ -98,7 +98,7 @@ def headline(figure: Figure, message: str) -> None:
 
 
 def sample_note(figure: Figure, words: str) -> None:
-    """Write how many samples a figure shows, and which intervals, in small print below its panels.
+    """Write the sample size and the kind of intervals in small print below a figure's panels.
 
     Args:
         figure: One with a layout that makes room, made under ``styled``.

@@ -1,4 +1,4 @@
-"""The message of a figure as its title: a strip above it, which takes nothing from its panels."""
+"""The message of a figure as its title: a strip above it, outside its panels."""
 
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
@@ -12,7 +12,7 @@ _MARGIN = 0.04  # inches, at the sides and below
 
 
 def add_title(figure: Figure, message: str) -> Bbox:
-    """Write a message above a figure; one that has its own headline keeps that alone.
+    """Write a message above a figure; a figure with its own headline keeps that alone.
 
     Args:
         figure: Laid out already or not; its panels stay where they are.
@@ -43,7 +43,7 @@ def add_title(figure: Figure, message: str) -> Bbox:
 
 
 def _keep_layout(figure: Figure) -> None:
-    """Lay the figure out once and for all: what is saved has a larger box."""
+    """Fix the layout of the figure: its saved version has a larger box."""
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
     for legend in figure.legends:

@@ -1,4 +1,4 @@
-"""The text of tokens, in a form in which readers can tell them apart."""
+"""The text of tokens in a readable and distinct form."""
 
 from itertools import groupby
 
@@ -7,7 +7,7 @@ _WHOLE = {"<|endoftext|>": "‹text›"}  # the boundary before a document
 
 
 def shown(token: str, most: int = 9) -> str:
-    """A token with its spaces and breaks visible, runs of them counted, long ones cut.
+    """A token with spaces and breaks visible, runs of them counted, long ones truncated.
 
     Args:
         token: Its text.

@@ -1,4 +1,4 @@
-"""Viewers: parts of a page that a reader moves, with their style and script beside this file.
+"""Viewers: interactive parts of a page, with their style and script beside this file.
 
 A viewer is a title, a sentence, and facts as plain values. Its section of a page holds the facts;
 the script, once on a page, draws them. All of it works from a file, without a network, with the
@@ -21,7 +21,7 @@ SCRIPTS = {
 
 
 class Viewer(NamedTuple):
-    """One viewer.
+    """One interactive viewer.
 
     Attributes:
         kind: A key of `SCRIPTS`.

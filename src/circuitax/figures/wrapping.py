@@ -1,4 +1,4 @@
-"""Bold text in lines that fit a width."""
+"""Bold text wrapped to a width."""
 
 from functools import lru_cache
 
@@ -8,7 +8,7 @@ from matplotlib.textpath import TextPath
 
 
 def wrapped(message: str, width: float, size: int) -> list[str]:
-    """A bold text in lines that fit; a single word may be longer.
+    """A bold text wrapped to a width; a single word may be longer.
 
     Args:
         message: Words.

@@ -135,7 +135,7 @@ def attend(
 def head_outputs(
     mixed: Float[Array, "n_heads n_ctx d_value"], W_O: Float[Array, "n_heads d_value d_model"]
 ) -> Float[Array, "n_heads n_ctx d_model"]:
-    """What each head writes to the stream, ``A[h] @ x @ W_V[h] @ W_O[h]``.
+    """The heads' outputs to the stream, ``A[h] @ x @ W_V[h] @ W_O[h]``.
 
     Source: S0 Claim 18, ``(A ⊗ W_O W_V) X``.
     """

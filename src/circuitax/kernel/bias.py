@@ -27,7 +27,7 @@ def with_constant(x: Float[Array, "*batch d"]) -> Float[Array, "*batch d+1"]:
 def fold_affine(
     W: Float[Array, "*batch d_in d_out"], b: Float[Array, "*batch d_out"], *, residual: bool
 ) -> Float[Array, "*batch d_in+1 d_out+1"]:
-    """The linear map on ``(x, 1)`` that does ``x W + b`` on x: ``[[W, 0], [b, c]]``.
+    """The linear map on ``(x, 1)`` equal to ``x W + b`` on x: ``[[W, 0], [b, c]]``.
 
     c = 1 gives ``(x W + b, 1)``, to be used in sequence; c = 0 gives ``(x W + b, 0)``, to be added
     to a stream that carries the 1 itself.

@@ -1,4 +1,4 @@
-"""Keys and values of positions already read, so that a longer text is continued step by step."""
+"""Key-value cache: keys and values of positions already read, for decoding step by step."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from circuitax.kernel.model import Model
 
 
 class LayerCache(NamedTuple):
-    """Room for ``n_max`` keys and values; a `Cache` has an axis of layers in front of them.
+    """Key-value cache of one layer, of capacity ``n_max``; a `Cache` has a leading axis of layers.
 
     Attributes:
         keys: As projected: smearing and rotation come after, since both need neighbours or
@@ -22,7 +22,7 @@ class LayerCache(NamedTuple):
 
 
 class Cache(NamedTuple):
-    """What every layer has read so far.
+    """Key-value cache of all layers.
 
     Attributes:
         length: Number of positions filled, which is the position of the next token.
@@ -33,7 +33,7 @@ class Cache(NamedTuple):
 
 
 def empty_cache(model: Model, n_max: int) -> Cache:
-    """A cache for at most ``n_max`` positions; the caller must not write more.
+    """An empty cache of capacity ``n_max``; the caller must not write more positions.
 
     Raises:
         ValueError: If ``n_max`` is less than 1.
@@ -58,7 +58,7 @@ def append(
     k: Float[Array, "n_heads n_ctx d_head"],
     v: Float[Array, "n_heads n_ctx d_value"],
 ) -> LayerCache:
-    """One layer's cache with the keys and values of new positions after the old ones."""
+    """One layer's cache with the keys and values of new positions appended."""
     start = (jnp.zeros_like(length), length, jnp.zeros_like(length))
     return LayerCache(
         jax.lax.dynamic_update_slice(cache.keys, k, start),

@@ -190,7 +190,7 @@ def entries(
 
 
 def diagonal(chain: Chain) -> Float[Array, "*batch k"]:
-    """``diag(M)`` without M: for a token circuit, how much each token acts on itself."""
+    """``diag(M)`` without M: in a token circuit, the effect of each token on itself."""
     if len(chain.factors) == 1:
         return jnp.diagonal(chain.factors[0], axis1=-2, axis2=-1)
     size = min(chain.dims[0], chain.dims[-1])
@@ -224,7 +224,7 @@ def materialise(chain: Chain, max_entries: int = DENSE_LIMIT) -> Float[Array, "*
 
 
 def check_dense_size(shape: tuple[int, ...], max_entries: int) -> None:
-    """The size guard of every ``materialise``.
+    """The size limit of every ``materialise``.
 
     Raises:
         ValueError: If ``shape`` holds more than ``max_entries`` entries.

@@ -1,4 +1,4 @@
-"""Checks of arguments: one line names the argument, its value and what is required."""
+"""Argument checks: one line names the argument, its value and the requirement."""
 
 import dataclasses
 import sys
@@ -11,7 +11,7 @@ Kind = TypeVar("Kind", bound=Enum)
 
 
 def check_range(name: str, value: Any, interval: str) -> None:
-    """Refuse a number, or an array with an entry, outside an interval; NaN is outside of all.
+    """Refuse a number, or an array with an entry, outside an interval; NaN is always outside.
 
     A value that is being traced by ``jax.jit``, ``jax.vmap`` or ``jax.grad`` is not known yet and
     passes unchecked.

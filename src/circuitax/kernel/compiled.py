@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 
 def compiled(*static: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorator of a pure function that is called as it is, or in ``jit``, ``vmap`` and ``grad``.
+    """Decorator of a pure function called directly or inside ``jit``, ``vmap`` and ``grad``.
 
     In a caller's own program it is written out, so that the program is the same as without it.
 

@@ -24,7 +24,7 @@ def patch_pattern(
     *,
     edit: Interventions | None = None,
 ) -> Interventions:
-    """The edit in which one head attends as told, and every other head as it finds.
+    """The edit that sets the attention pattern of one head; all other heads compute theirs.
 
     Args:
         run: Whose sizes the edit has.
@@ -59,7 +59,7 @@ def patch_head(
     positions: Sequence[int] | None = None,
     edit: Interventions | None = None,
 ) -> Interventions:
-    """The edit in which one head writes what it is told, such as another run's ``head_outputs``.
+    """The edit that sets the output of one head, such as to another run's ``head_outputs``.
 
     Args:
         run: Whose sizes the edit has.
@@ -93,7 +93,7 @@ def patch_stream(
     positions: Sequence[int] | None = None,
     edit: Interventions | None = None,
 ) -> Interventions:
-    """The edit in which the stream before one layer is as told, such as another run's.
+    """The edit that sets the stream before one layer, such as to another run's.
 
     Args:
         run: Whose sizes the edit has.
@@ -129,7 +129,7 @@ def _head(run: Run, head: tuple[Index, Index]) -> tuple[Index, Index]:
 def _replaced(
     run: Run, name: str, value: Array, positions: Sequence[int] | None
 ) -> tuple[Float[Array, " n_ctx"], Float[Array, "n_ctx d_model"]]:
-    """The share that is kept at each position, and what is added to it."""
+    """The factor kept at each position, and the term added to it."""
     n_ctx, d_model = run.tokens.shape[-1], run.model.d_model
     value = _checked(name, value, [(n_ctx, d_model), (1, d_model)])
     here: Bool[Array, " n_ctx"] = jnp.ones(n_ctx, bool)
@@ -149,5 +149,5 @@ def _checked(name: str, value: Array, shapes: list[tuple[int, int]]) -> Array:
 
 
 def _spread(x: Array, axis: int, n_ctx: int) -> Array:
-    """One entry for each position, where there was one for all."""
+    """One scalar broadcast to an entry for each position."""
     return jnp.broadcast_to(x, (*x.shape[:axis], n_ctx, *x.shape[axis + 1 :]))

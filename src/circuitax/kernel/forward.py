@@ -150,7 +150,7 @@ def final_stream(
 def batch_logits(
     model: Model, texts: Int[Array, "batch n_ctx"]
 ) -> Float[Array, "batch n_ctx d_vocab"]:
-    """The logits of `forward` on each of many texts, as training wants them.
+    """The logits of `forward` on a batch of texts, as used in training.
 
     All rows are multiplied by ``W_U`` at once: the gradient of a vmapped product copies logits.
 

@@ -1,4 +1,4 @@
-"""Changes of weights that change no output, and the choice among them that makes tables readable.
+"""Gauge freedom: changes of weights that leave outputs unchanged, and readable choices among them.
 
 Scores enter a softmax over sources and logits one over the vocabulary, so a constant along that
 axis is invisible; the inside of a head may be turned by any invertible matrix. Before the first

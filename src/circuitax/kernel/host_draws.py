@@ -1,4 +1,4 @@
-"""Draws on the host: a NumPy generator that follows from a random key."""
+"""Draws on the host: a NumPy generator seeded by a random key."""
 
 import jax
 import numpy as np
@@ -6,7 +6,7 @@ from jaxtyping import Array, Key
 
 
 def host_generator(key: Key[Array, ""]) -> np.random.Generator:
-    """A generator for what NumPy draws better than JAX: permutations of files, ragged texts.
+    """A NumPy generator for draws that suit JAX badly: permutations of files, ragged texts.
 
     Equal keys give equal draws; those of another key are independent of them.
 

@@ -1,4 +1,4 @@
-"""What a caller may change inside the one forward pass, and what the pass records.
+"""Interventions in the forward pass, and the trace of its intermediates.
 
 Every analysis that ablates, patches or freezes builds one of these pytrees and calls the same
 forward; a sweep over heads is a vmap over the pytree. A field that is None costs nothing. The
@@ -118,7 +118,7 @@ def ablate_heads(
     ablated: Float[Array, "n_layers n_heads"],
     replacement: Float[Array, "n_layers n_heads n_ctx d_model"] | None = None,
 ) -> Interventions:
-    """Turn heads off, or replace what they write; fractions interpolate.
+    """Ablate heads: remove or replace their outputs; fractions interpolate.
 
     ``y_h <- (1 - a_h) y_h + a_h r_h``.
 
@@ -136,7 +136,7 @@ def ablate_heads(
 def check_interventions(
     given: Interventions, n_layers: int, n_heads: int, n_ctx: int, d_model: int
 ) -> None:
-    """Refuse an array of the wrong shape by its name, instead of by an einsum deep inside.
+    """Refuse an array of the wrong shape by its name, before an einsum fails deep inside.
 
     Raises:
         ValueError: If a shape does not fit the model, ``patterns`` and ``pattern_frozen`` are not

@@ -50,7 +50,7 @@ def member_keys(key: Key[Array, ""], n_members: int) -> Key[Array, " member"]:
 
 @partial(jax.jit, static_argnums=1, inline=True)
 def in_a_row(keys: Key[Array, " key"], times: int) -> Key[Array, " repeated"]:
-    """Every key as often as asked, one after the other, for members that share it.
+    """Every key repeated the given number of times in a row, for members that share it.
 
     Args:
         keys: Any number of them.

@@ -1,4 +1,4 @@
-"""The matrix that a Kronecker operator stands for: made densely, or measured without being made.
+"""The matrix of a Kronecker operator: dense, or its trace, inner product and norm without it.
 
 Sources (docs/bibliography.md): S0 is "Some Structures in Transformer Architectures" and S3 the
 Kronecker note.

@@ -30,7 +30,7 @@ class Layer(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Which positions of the text this pass computes; the same for every layer."""
+    """The positions of the text that this pass computes; the same for every layer."""
 
     dest: Int[Array, " n_ctx"]
     start: Int[Array, ""]
@@ -39,7 +39,7 @@ class Place(NamedTuple):
 
 
 class LayerTrace(NamedTuple):
-    """What one layer adds to the trace, and its cache."""
+    """A layer's part of the trace, and its cache."""
 
     entering: Float[Array, "n_ctx d_model"]
     pattern: Float[Array, "n_heads dest src"]
@@ -56,7 +56,7 @@ def apply_layer(
     spec: TransformerSpec,
     outputs: bool,
 ) -> tuple[Float[Array, "n_ctx d_model"], LayerTrace]:
-    """The stream after one layer, and what the layer did.
+    """The stream after one layer, and the layer's trace.
 
     ``X' = X + Σ_h A^h N(X) W_V^h W_O^h`` and ``X'' = X' + MLP(N(X'))``; the parallel form reads
     ``MLP(N(X))``.

@@ -77,7 +77,7 @@ def coherence(W: Float[Array, "*batch d n"]) -> Float[Array, "*batch"]:
 
 
 def participation_ratio(weights: Float[Array, "*batch n"]) -> Float[Array, "*batch"]:
-    """``(Σ w)² / Σ w²`` of non-negative weights: how many of them count, in [1, n].
+    """``(Σ w)² / Σ w²`` of non-negative weights: their effective number, in [1, n].
 
     On squared singular values it is an effective rank; on all-zero weights it is 0.
     """

@@ -22,7 +22,7 @@ from circuitax.kernel.weights import Blocks, HeadStack, MLPWeights, NormWeights
 
 
 class Model:
-    """A decoder-only transformer: its weights, and the spec that says what they mean.
+    """A decoder-only transformer: its weights, and the spec that fixes their meaning.
 
     A pytree, whose leaves are the weights (named ``W_E``, ``blocks.attention.W_Q``, ...) and whose
     static part is the spec; jit, vmap and grad take it as they take an array. An ensemble is a

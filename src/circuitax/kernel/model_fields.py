@@ -1,4 +1,4 @@
-"""The fields of a model: what they are named, one type for all, and whether they fit a spec."""
+"""The fields of a model: their names, their common dtype, and checks against a spec."""
 
 from typing import Any
 
@@ -55,7 +55,7 @@ def refitted(spec: TransformerSpec, fields: Fields) -> TransformerSpec:
 
 
 def check_fields(spec: TransformerSpec, fields: Fields) -> None:
-    """Refuse weights that are not those of the spec, by name.
+    """Refuse weights that do not fit the spec, by name.
 
     Raises:
         ValueError: If a weight has another shape than the spec says, or as `check_options`.

@@ -1,4 +1,4 @@
-"""The weights of attention written out for every query head, as analyses of single heads read them.
+"""Attention weights written out for every query head, as single-head analyses read them.
 
 Grouped heads share keys and values, gains of QK-norm stand between a map and the scores, and a
 norm of what attention writes has a gain after ``W_O``. All of this is linear and goes into the maps
@@ -13,7 +13,7 @@ from circuitax.kernel.weights import HeadStack, NormWeights
 
 
 def per_head(model: Model) -> HeadStack:
-    """One map of each kind for every query head; the same arrays where nothing is shared.
+    """One map of each kind for every query head; the same arrays where no heads share weights.
 
     ``W_K[h]`` and ``W_V[h]`` are those of key/value head ``h // (n_heads / n_kv_heads)``. Gains of
     QK-norm are columns of ``W_Q`` and ``W_K``, the gain of a norm after attention is columns of
@@ -41,7 +41,7 @@ def per_head(model: Model) -> HeadStack:
 
 
 def spread_groups(heads: HeadStack, n_heads: int) -> HeadStack:
-    """Keys and values repeated for the query heads that share them.
+    """Keys and values repeated for the query heads of each group.
 
     Args:
         heads: ``W_K`` and ``W_V`` with ``n_kv_heads`` heads.

@@ -1,4 +1,4 @@
-"""Position schemes: what is added to the stream, added to queries and keys only, or rotated.
+"""Position schemes: vectors added to the stream or to queries and keys only, or rotations.
 
 S2 is the attention chapter (docs/bibliography.md).
 """

@@ -1,4 +1,4 @@
-"""Products of many matrices, in the order that costs least."""
+"""Products of many matrices in the cheapest order."""
 
 import functools
 import math
@@ -9,7 +9,7 @@ from jax import Array
 
 
 def multiply(factors: tuple[Array, ...]) -> Array:
-    """The product of the factors in the order that costs least, leading axes counted.
+    """The product of the factors in the cheapest order, leading axes counted.
 
     The order is found from the shapes while tracing (the matrix-chain dynamic program), so a
     Gram matrix of an unbatched embedding is computed once and not once for each head. Precision is

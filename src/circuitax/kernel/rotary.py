@@ -1,4 +1,4 @@
-"""Rotary positions of a spec: which entries of a head turn, and how fast, in each layer.
+"""Rotary positions of a spec: the rotated entries of a head, and their frequencies by layer.
 
 Pairs are neighbouring entries (2i, 2i + 1) of a head here. Files that pair entry i with i + half of
 the rotated width are permuted when they are read (`models.rotary_layout`), which changes no score.

@@ -16,7 +16,7 @@ _FIELDS = ("model", "tokens", "logits", "trace")
 
 
 class Run:
-    """What an analysis of texts takes: a pytree of model, tokens, logits and trace.
+    """A forward pass with its input: a pytree of model, tokens, logits and trace.
 
     `run` makes it. For a batch, tokens, logits and trace have a leading axis of texts, and
     ``run[i]`` is the run of text i alone.
@@ -42,7 +42,7 @@ class Run:
 
     @property
     def is_batch(self) -> bool:
-        """Whether it has an axis of texts."""
+        """Whether the run has an axis of texts."""
         return len(np.shape(self.tokens)) > 1
 
     @property

@@ -15,7 +15,7 @@ from circuitax.kernel.softmax import softmax
 
 @dataclass(frozen=True)
 class Sampling:
-    """How to pick a token. Filters apply in the order of the fields.
+    """Sampling options for the next token. Filters apply in the order of the fields.
 
     Args:
         temperature: Divisor of the logits; 1 samples from the model, 0 takes the largest logit.

@@ -1,4 +1,4 @@
-"""The axes of every weight of a transformer, by its name, and the sizes that shapes imply.
+"""The axes of every weight of a transformer, by its name, and the sizes implied by shapes.
 
 A weight is named by its place in a `Model`, such as ``blocks.attention.W_Q``.
 """
@@ -82,7 +82,7 @@ def weight_shape(name: str, spec: TransformerSpec) -> Shape:
 
 
 def implied_options(shapes: Mapping[str, Shape], *, has_table: bool) -> dict[str, Any]:
-    """The fields of a `TransformerSpec` that the shapes of a model's weights decide.
+    """The fields of a `TransformerSpec` that are determined by the shapes of a model's weights.
 
     Args:
         shapes: Shapes by name; leading axes of members are not read.

@@ -1,4 +1,4 @@
-"""What results print: a few numbers by name, or shapes where they are not known, in twenty lines.
+"""Printed form of results: a few numbers by name, or shapes of traced arrays, in twenty lines.
 
 A value inside ``jit``, or with axes that a table does not expect, is shown by its shapes.
 """
@@ -13,7 +13,7 @@ ROWS = 12  # of a table, at most
 
 
 def known(*arrays: Any) -> bool:
-    """Whether all of these hold numbers, so that none is traced or a placeholder."""
+    """Whether all of these hold concrete numbers: none is traced or a placeholder."""
     return all(
         hasattr(leaf, "shape")
         and hasattr(leaf, "__array__")
@@ -31,7 +31,7 @@ def shapes(value: Any) -> str:
 
 
 def shortened(lines: Sequence[str], most: int = ROWS) -> list[str]:
-    """At most so many lines, the last of which says how many others there are."""
+    """At most the given number of lines, the last of which counts the omitted ones."""
     if len(lines) <= most:
         return list(lines)
     return [*lines[: most - 1], f"  and {len(lines) - most + 1} more"]
@@ -48,7 +48,7 @@ def table(columns: Sequence[str], rows: Iterable[tuple[str, Iterable[Any]]]) -> 
 
 
 def largest(values: np.ndarray) -> list[tuple[int, ...]]:
-    """Where the largest finite entries are in absolute value, as many as a table has rows."""
+    """Indices of the largest finite entries in absolute value, one for each row of a table."""
     size = np.where(np.isfinite(values), np.abs(values), -1).ravel()
     order = np.argsort(-size, kind="stable")[:ROWS]
     return [

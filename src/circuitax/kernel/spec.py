@@ -1,4 +1,4 @@
-"""Sizes and options of a transformer: everything about it that is not an array.
+"""Sizes and options of a transformer: all of it except arrays.
 
 Sources (docs/bibliography.md): S0 is "Some Structures in Transformer Architectures" and S2 the
 attention chapter. E12, E13 and E29 are errata of the sources (docs/errata.md).

@@ -23,7 +23,7 @@ from circuitax.kernel.products import cheapest, multiply
 
 
 class Cycle(NamedTuple):
-    """A square product known up to a cyclic shift: it has eigenvalues and powers, nothing else."""
+    """A square product known up to a cyclic shift: only its eigenvalues and powers are defined."""
 
     core: Float[Array, "*batch rank rank"]
 
@@ -146,7 +146,7 @@ def unit_factors(chain: Chain) -> Chain:
 
 
 def _scaled(chain: Chain) -> tuple[Chain, Float[Array, "*batch"]]:
-    """`unit_factors`, and the number that the chain is times its unit factors."""
+    """`unit_factors`, and the scalar ratio of the chain to their product."""
     factors, sizes = zip(*map(scaled_to_one, chain.factors), strict=True)
     return Chain(factors), jnp.prod(jnp.stack(jnp.broadcast_arrays(*sizes)), axis=0)
 

@@ -87,7 +87,7 @@ def top_k_columns(chain: Chain, k: int, *, block_entries: int = BLOCK_ENTRIES) -
 
 
 def diagonal_rank(chain: Chain, *, block_entries: int = BLOCK_ENTRIES) -> Int[Array, "*batch n"]:
-    """How many entries of row i exceed the diagonal entry ``M_ii``; 0 where it is the largest.
+    """Rank of the diagonal entry ``M_ii`` in row i: the number of larger entries, from 0.
 
     On an OV table ``[source, out]``, ``mean(diagonal_rank < 5)`` is the top-5 copying accuracy.
 

@@ -1,4 +1,4 @@
-"""Texts as token ids: what a model accepts, and the start token at position 0."""
+"""Texts as token ids: the checked input of a model, and the start token at position 0."""
 
 from collections.abc import Sequence
 

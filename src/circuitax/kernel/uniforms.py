@@ -1,4 +1,4 @@
-"""Uniform random numbers for training steps: those of JAX's generator, drawn in one pass.
+"""Uniform random numbers for training steps: JAX's generator, bit for bit, in one pass.
 
 On a CPU, JAX 0.10 compiles the rounds of threefry into a loop that goes through memory five times.
 Written out, they are one pass that stays in registers, which draws the same numbers at twice the
@@ -46,7 +46,7 @@ def uniforms(
 def _words(
     key: Key[Array, ""], shape: tuple[int, ...]
 ) -> tuple[UInt32[Array, "*shape"], UInt32[Array, "*shape"]]:
-    """Two random words for each number: threefry of its place."""
+    """Two random words for each number: threefry of its index."""
     first, second = jax.random.key_data(key)
     keys = (first, second, first ^ second ^ jnp.uint32(PARITY))
     count = jax.lax.iota(jnp.uint32, math.prod(shape)).reshape(shape)

@@ -1,4 +1,4 @@
-"""Containers of weights, which every analysis reads whatever library trained the model.
+"""Containers of weights, the common input of all analyses, whatever library trained the model.
 
 All are NamedTuples of arrays in row form, ``y = x @ W``, and any leading batch axes (a stack of
 layers, an ensemble of members) are allowed in front of the shapes written here. The sources write
@@ -80,7 +80,7 @@ class MLPWeights(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """Every layer of a transformer, stacked on the leading axis of each array; may be none."""
+    """Layers of a transformer, stacked on the leading axis of each array; none is allowed."""
 
     attention: HeadStack
     attention_norm: NormWeights | None = None

@@ -1,1 +1,1 @@
-"""Floor 6: what experiments are made of: checks of fields, arms, measured training, kept models."""
+"""Floor 6: building blocks of experiments: field checks, arms, measured training, saved models."""

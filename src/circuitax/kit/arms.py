@@ -1,4 +1,4 @@
-"""Arms and cells that are compared with equal data: what differs is the treatment alone."""
+"""Arms and cells with equal data, compared by treatment alone."""
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ from circuitax.training.problem import Member, Problem
 
 
 def crossed_members(key: Key[Array, ""], learning_rate: float, hyper: PyTree, seeds: int) -> Member:
-    """Every seed in every cell: a seed starts alike and sees the same data in all cells.
+    """Members of every seed in every cell: cells of a seed have equal initialisation and data.
 
     Members are ordered with cells fastest, ``member = seed * n_cells + cell``. The keys of a seed
     follow from ``key`` and its number alone, so that a cell is the same in every sweep. Train them
@@ -74,7 +74,7 @@ def crossed_training(
     chunk: int,
     mapping: Mapping = Mapping.vmap,
 ) -> Trained:
-    """Train every seed in every cell at once, all cells of a seed on the same draws.
+    """Train every seed in every cell at once, with common random numbers across a seed's cells.
 
     Members are ordered as `crossed_members` says: reshape them to ``(seeds, n_cells)``.
 

@@ -87,7 +87,7 @@ def require_in(spec: Any, interval: str, *names: str, why: str = "") -> None:
 
 
 def require_divides(spec: Any, divisor: str, *multiples: str, why: str = "") -> None:
-    """Refuse a field below 1, or that does not divide others, such as a chunk and the steps.
+    """Refuse a field below 1, or no divisor of others, such as a chunk and the steps.
 
     Args:
         spec: A specification.
@@ -106,7 +106,7 @@ def require_divides(spec: Any, divisor: str, *multiples: str, why: str = "") -> 
 
 
 def require_equal(spec: Any, value: Any, *names: str, why: str = "") -> None:
-    """Refuse fields with another value; ``value`` may be the dotted name of another field.
+    """Refuse fields unequal to ``value``, which may be the dotted name of another field.
 
     Raises:
         ValueError: If a field differs.
@@ -137,7 +137,7 @@ def require_increasing(spec: Any, *names: str, length: int = 2, why: str = "") -
 def require_readable(
     model: TransformerSpec, *, d_vocab: int, length: int | None = None, name: str = "model"
 ) -> None:
-    """Refuse a model for texts of other symbols, or of more tokens than it has positions.
+    """Refuse a model for texts of another vocabulary, or longer than its context.
 
     Args:
         model: Sizes of the model.
@@ -161,7 +161,7 @@ def require_readable(
 
 
 def field_of(spec: Any, name: str) -> Any:
-    """The value of a field; a dot leads into a field that is a specification."""
+    """The value of a field; a dot leads into a nested specification."""
     return reduce(getattr, name.split("."), spec)
 
 

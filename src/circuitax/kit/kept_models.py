@@ -1,4 +1,4 @@
-"""The models that a run keeps beside its record: one naming, one writer, one reader.
+"""Saved models of a run, beside its record: one naming, one writer, one reader.
 
 The weights of all members of one model at one step are one file, ``<model>-step-<step>``. The notes
 of the record say which models and steps there are: ``models`` holds the spec of each by name,
@@ -28,7 +28,7 @@ MODELS, STEPS, MEMBERS = "models", "steps_kept", "published"
 
 
 def weights_name(model: str, step: int) -> str:
-    """The name that the weights of a model at a step are saved by."""
+    """File name of a model's weights at a step."""
     return f"{model}-step-{step}"
 
 
@@ -61,7 +61,7 @@ def notes_of_kept(
     steps: Iterable[int],
     published: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
-    """What the notes of a record must say, so that `KeptModels` finds the models again.
+    """Notes of a record from which `KeptModels` finds the models again.
 
     Args:
         models: Spec of each model by name.
@@ -73,7 +73,7 @@ def notes_of_kept(
 
 
 def log_spaced_steps(steps: int, every: int) -> list[int]:
-    """Steps at which weights are kept: powers of two of an interval, 0, and the last.
+    """Logarithmically spaced steps for saved weights: 0, an interval times powers of 2, the last.
 
     Args:
         steps: Length of training, a multiple of ``every``.
@@ -90,7 +90,7 @@ def log_spaced_steps(steps: int, every: int) -> list[int]:
 
 
 class KeptModels:
-    """The models that a finished run kept.
+    """The saved models of a finished run.
 
     Args:
         notes: Of its record, as `notes_of_kept` writes them.
@@ -113,7 +113,7 @@ class KeptModels:
 
     @classmethod
     def of_input(cls, lab: Lab, source: str) -> "KeptModels":
-        """Those of an upstream experiment, one named in the module's ``requires``."""
+        """The saved models of an upstream experiment named in the module's ``requires``."""
 
         def load(name: str, like: Any, leading: int) -> Any:
             return lab.load_arrays(name, source=source, like=like, leading=leading)
@@ -122,7 +122,7 @@ class KeptModels:
 
     @classmethod
     def of_run(cls, run: WholeRun) -> "KeptModels":
-        """Those of a run folder."""
+        """The saved models of a run folder."""
 
         def load(name: str, like: Any, leading: int) -> Any:
             return load_tree(run / ARRAYS / f"{name}.safetensors", like, leading=leading)
@@ -130,7 +130,7 @@ class KeptModels:
         return cls(Record.load(run).notes, load, run.name)
 
     def whole(self, name: str) -> bool:
-        """Whether all members of a model are there, which accepted results do not hold.
+        """Whether all members of a model are saved; accepted results hold fewer.
 
         Raises:
             ValueError: If the run kept no model of that name.
@@ -145,7 +145,7 @@ class KeptModels:
         return True
 
     def published(self, name: str) -> tuple[int, Model]:
-        """The member of a model that is kept with accepted results, after its last step.
+        """The published member of a model, saved with accepted results, after its last step.
 
         Returns:
             Which member it is, and its weights, rounded to half precision.

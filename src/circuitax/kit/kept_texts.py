@@ -1,4 +1,4 @@
-"""Held-out windows that an experiment on text kept, for experiments that read its models."""
+"""Saved held-out windows of an experiment on text, for experiments that read its models."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Int
@@ -10,7 +10,7 @@ HELD_OUT, WINDOWS = "held-out", "windows"
 
 
 def kept_windows(lab: Lab, source: str, n_windows: int) -> Int[Array, "window n_ctx"]:
-    """The first windows that an upstream experiment kept of its held-out text.
+    """The first held-out windows saved by an upstream experiment.
 
     Args:
         lab: Of the experiment that reads them.

@@ -1,4 +1,4 @@
-"""Measured training: train a chunk, measure every member, keep weights at some steps, repeat."""
+"""Measured training: train a chunk, measure every member, save weights at some steps, repeat."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ TRAINING_LOSS = "training_loss"
 
 @dataclass(frozen=True)
 class Trained:
-    """What training left.
+    """Results of a training.
 
     Attributes:
         state: The last state.
@@ -40,7 +40,7 @@ class Trained:
 
     @property
     def divergence(self) -> dict[str, Any]:
-        """What the notes of a record say about members that diverged."""
+        """Diverged members, for the notes of a record."""
         return divergence(self.state.alive, self.state.step)
 
 
@@ -59,7 +59,7 @@ def measured_training(
     keep_as: str = "",
     show: str = "loss",
 ) -> Trained:
-    """Train an ensemble chunk by chunk, measure it after each, and keep its weights at some steps.
+    """Train an ensemble chunk by chunk, measure it after each, and save its weights at some steps.
 
     Args:
         lab: Of the experiment.
@@ -118,7 +118,7 @@ def _step(state: TrainState) -> int:
 
 
 def joined(first: Trained, second: Trained) -> Trained:
-    """Two trainings of the same members, the second of which went on from the first.
+    """Two consecutive trainings of the same members, as one.
 
     Raises:
         ValueError: If the second does not go on where the first ended, or measured other things.
@@ -137,7 +137,7 @@ def joined(first: Trained, second: Trained) -> Trained:
 
 
 def chunk_size(steps: int, most: int = 50) -> int:
-    """Steps of a chunk: the largest of 1, 2, 5, 10, 20, 50, 100, ... that divides and is allowed.
+    """Steps of a chunk: the largest allowed divisor among 1, 2, 5, 10, 20, 50, 100, ...
 
     Args:
         steps: Length of training, at least 1.

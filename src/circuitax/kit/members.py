@@ -28,7 +28,7 @@ def each_member(measure: Callable[..., PyTree], *shared: Any) -> Callable[[PyTre
 
 
 def each_with_own(measure: Callable[..., PyTree], *own: PyTree) -> Callable[[PyTree], PyTree]:
-    """As `each_member`, where each member has its own of every further argument.
+    """`each_member` with a separate value of every further argument for each member.
 
     An interval over seeds holds the noise of an exam only where each seed sits an exam of its own;
     one that all share moves them together, and another root key then leaves the interval.
@@ -48,7 +48,7 @@ def each_with_own(measure: Callable[..., PyTree], *own: PyTree) -> Callable[[PyT
 def drawn_by_each(
     draw: Callable[[Key[Array, ""]], PyTree], key: Key[Array, ""], n_members: int
 ) -> PyTree:
-    """What each member draws by a key of its own: ``draw(fold_in(key, i))`` for member ``i``.
+    """Draws of each member from its own key: ``draw(fold_in(key, i))`` for member ``i``.
 
     Args:
         draw: Function of a key, such as a source of texts.
@@ -67,7 +67,7 @@ def drawn_by_each(
 def one_by_one(
     measure: Callable[..., Mapping[str, Any]], members: PyTree, *shared: Any
 ) -> dict[str, np.ndarray]:
-    """Named arrays of every member, stacked; each is measured alone, where all would not fit.
+    """Named arrays of every member, stacked; members are measured singly to save memory.
 
     Args:
         measure: Function of one model and of what all share; compile it yourself.
@@ -90,7 +90,7 @@ def split_members(members: PyTree) -> Iterator[PyTree]:
 
 
 def n_members(members: PyTree) -> int:
-    """How many members there are: the length of the first axis of every array.
+    """Number of members: the length of the first axis of every array.
 
     Raises:
         ValueError: If arrays disagree, or one has no axis.

@@ -1,4 +1,4 @@
-"""Sizes that no memory holds are refused before anything of such a size is made."""
+"""Memory limits: sizes beyond the machine are refused before any allocation."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ BYTES = 4
 
 
 def require_memory(spec: Any, n_numbers: int | float, *names: str) -> None:
-    """Refuse fields that ask for more numbers than this machine holds.
+    """Refuse fields that need more numbers than this machine's memory holds.
 
     The count is a lower bound: what passes may still be too large, as what a step needs beside its
     arrays is not counted.
@@ -35,13 +35,13 @@ def require_memory(spec: Any, n_numbers: int | float, *names: str) -> None:
 
 
 def toy_numbers(networks: int, n_features: int, n_hidden: int, batch_size: int) -> int:
-    """The least that training toy models takes: weights, their moments, and a batch of outputs."""
+    """Least memory of training toy models, in numbers: weights, moments, and a batch of outputs."""
     weights = n_features * (n_hidden + 1)
     return networks * (3 * weights + batch_size * n_features)
 
 
 def optimum_numbers(cells: int, starts: int, n_features: int, n_hidden: int) -> int:
-    """The least that the exact optimum takes: starts and what they come to, in double precision."""
+    """Least memory of the exact optimum, in numbers: starts and solutions, in double precision."""
     return 4 * cells * starts * n_features * (n_hidden + 1)
 
 

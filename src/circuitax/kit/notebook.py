@@ -25,7 +25,7 @@ _FIELDS = {
 
 
 def notebook(*, pictures: bool = True) -> None:
-    """Show values at the end of a cell as trees; it does no harm outside a notebook.
+    """Show values at the end of a cell as trees; outside a notebook it has no effect.
 
     Args:
         pictures: Whether arrays are drawn as well.
@@ -43,7 +43,7 @@ def notebook(*, pictures: bool = True) -> None:
 
 
 def _with_fields(node: Any, path: str | None, render: Any) -> Any:
-    """An object and those of its fields that it has."""
+    """An object and its listed fields, where present."""
     fields = {name: getattr(node, name) for name in _FIELDS[type(node)]}
     return render_object_constructor(
         type(node), {k: v for k, v in fields.items() if v is not None}, path, render
@@ -60,7 +60,7 @@ def _record(node: Record, path: str | None, render: Any) -> Any:
 
 
 def _ledger(node: Ledger, path: str | None, render: Any) -> Any:
-    """The paths by name, and what makes them the logit."""
+    """The paths by name, and the terms that complete the logit."""
     names = [
         path_name(heads, sources or None, start)
         for heads, sources, start in zip(node.paths, node.positions, node.starts, strict=True)
@@ -75,7 +75,7 @@ def _ledger(node: Ledger, path: str | None, render: Any) -> Any:
 
 
 def _explanation(node: Explanation, path: str | None, render: Any) -> Any:
-    """Next tokens, effects, paths and patterns under what is explained."""
+    """Next tokens, effects, paths and patterns under the explanation's title."""
     patterns = zip(node.heads, node.patterns, strict=True)
     rows = {
         node.title: node.logit,

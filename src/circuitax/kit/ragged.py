@@ -1,4 +1,4 @@
-"""Arrays of unequal length on one axis, stacked into one array that labelled records can hold."""
+"""Arrays of unequal length on one axis, stacked into one array for labelled records."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 
 def padded(array: ArrayLike, length: int, axis: int = -1, fill: Any = None) -> np.ndarray:
-    """The array with ``fill`` behind it, up to ``length`` entries on one axis.
+    """The array padded with ``fill`` to ``length`` entries on one axis.
 
     Args:
         array: Any array.
@@ -35,7 +35,7 @@ def stack_ragged(
     fill: Any = None,
     dtype: DTypeLike | None = None,
 ) -> np.ndarray:
-    """Arrays one above the other on a new first axis, the shorter ones padded behind.
+    """Arrays stacked on a new first axis, the shorter ones padded at the end.
 
     Args:
         arrays: One or more, of equal shapes but for ``axis``.

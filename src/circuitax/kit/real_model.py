@@ -1,4 +1,4 @@
-"""A real language model and real text for experiments: SmolLM2 and English prose, where installed.
+"""A real language model and real text for experiments: SmolLM2 and English prose, if installed.
 
 Both come from packages that may be absent. At tiny scale experiments read a small random model and
 texts of random tokens instead, so that their code runs everywhere.
@@ -43,7 +43,7 @@ _RANDOM_DOCUMENTS, _RANDOM_LENGTH = 64, 200
 
 
 def check_real_name(name: str) -> None:
-    """Refuse another name of weights.
+    """Refuse an unknown name of weights.
 
     Raises:
         ValueError: If it is not one of `NAMES`.
@@ -53,7 +53,7 @@ def check_real_name(name: str) -> None:
 
 
 def missing(name: str, *, text: bool = False) -> str:
-    """One line that says how to get what is not installed; empty where nothing is missing.
+    """One line of installation advice for missing packages; empty if all are installed.
 
     Args:
         name: One of `NAMES`.
@@ -67,7 +67,7 @@ def missing(name: str, *, text: bool = False) -> str:
 
 
 def at_hand(name: str, lab: Lab, *, text: bool = False) -> dict[str, Any]:
-    """What the notes of a record say of the model: its name, and what is missing to read it.
+    """Notes of a record about the model: its name, and missing packages.
 
     A line tells whoever watches how to get what is missing.
 
@@ -83,7 +83,7 @@ def at_hand(name: str, lab: Lab, *, text: bool = False) -> dict[str, Any]:
 
 
 def outside_inputs(name: str, *, text: bool = False) -> dict[str, str]:
-    """Checksums of the weights and the text, so that other files make another run.
+    """Checksums of the weights and the text: other files make another run.
 
     Args:
         name: One of `NAMES`.
@@ -96,7 +96,7 @@ def outside_inputs(name: str, *, text: bool = False) -> dict[str, str]:
 
 
 def open_weights(name: str, key: jax.Array) -> Model:
-    """The model of that name.
+    """The model of a name.
 
     Args:
         name: One of `NAMES`.
@@ -111,7 +111,7 @@ def open_weights(name: str, key: jax.Array) -> Model:
 
 
 def token_text(name: str) -> Callable[[int], str]:
-    """The text of a token; its number for the random model, which has no tokenizer.
+    """The text of a token; its id for the random model, which has no tokenizer.
 
     Args:
         name: One of `NAMES`.
@@ -147,7 +147,7 @@ def real_texts(name: str, rng: np.random.Generator) -> Iterator[np.ndarray]:
 def text_stretches(
     name: str, rng: np.random.Generator, n: int, length: int, *, middle: bool = False
 ) -> np.ndarray:
-    """Stretches of different chapters, as many tokens each, ``[n, length]``.
+    """Stretches of different chapters, equal in tokens, ``[n, length]``.
 
     Chapters come in the order of `real_texts`; those that are too short are passed over.
 

@@ -1,4 +1,4 @@
-"""Unfinished work that nobody came back to: of a run that nothing asks for any more.
+"""Abandoned work: unfinished runs that nobody has resumed.
 
 A stopped run is resumed by the command that began it. Once a field of its experiment, a text or a
 library has changed, that command asks for a run of another name, and the work would stay for ever.
@@ -18,7 +18,7 @@ _IDENTITY = re.compile(r"[0-9a-f]{12}")  # as `config.identity.run_id` writes it
 
 
 def remove_abandoned(folder: Path, days: float, say: Callable[[str], object]) -> list[str]:
-    """Remove the work of runs that no process computes and that nobody touched for some days.
+    """Remove work that no process computes and nobody has touched for some days.
 
     Args:
         folder: The work folder; what else lies in it stays. It may be missing.
@@ -52,7 +52,7 @@ def remove_abandoned(folder: Path, days: float, say: Callable[[str], object]) ->
 
 
 def _touched(work: Path) -> float:
-    """When the youngest file or folder of some work was written."""
+    """Time of the latest write to some work."""
     try:
         return max(path.lstat().st_mtime for path in (work, *work.rglob("*")))
     except FileNotFoundError:  # its process is at work, or it was published just now

@@ -1,4 +1,4 @@
-"""How the numbers of finished runs differ from those of the accepted ones, in words."""
+"""Comparison of the numbers of finished runs with those of the accepted ones, in words."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from circuitax.records.agreement import Difference, agreement_text, compare
 
 
 def against_accepted(runs: Mapping[str, WholeRun]) -> str:
-    """Counts, and a line for each claim that differs by more than noise.
+    """Counts, and a line for each claim whose difference exceeds noise.
 
     Runs of another scale, seed or specification than the accepted one are named and not compared.
 

@@ -1,4 +1,4 @@
-"""Arrays on disk: one safetensors file with readable names and a checksum of its contents."""
+"""Arrays on disk: one safetensors file with readable names and a checksum."""
 
 import hashlib
 import json
@@ -20,7 +20,7 @@ _CHECKSUM = "sha256"
 
 
 class Damaged(ValueError):
-    """A file that is not as it was written; the message is one line that names it."""
+    """A file whose checksum does not match; the message is one line that names it."""
 
 
 def flat_names(tree: Any) -> dict[str, np.ndarray]:
@@ -42,7 +42,7 @@ def flat_names(tree: Any) -> dict[str, np.ndarray]:
 
 
 def save_tree(path: Path, tree: Any) -> None:
-    """Write the leaves of a pytree, all of them or none."""
+    """Write the leaves of a pytree atomically."""
     write_arrays(path, flat_names(tree))
 
 
@@ -90,7 +90,7 @@ def _check_like(name: str, array: np.ndarray, leaf: Any, leading: int) -> None:
 def write_arrays(
     path: Path, named: Mapping[str, np.ndarray], about: Mapping[str, str] | None = None
 ) -> None:
-    """Write arrays and texts about them to one file, with a checksum; all of it or nothing.
+    """Write arrays and texts about them to one file with a checksum, atomically.
 
     Args:
         path: File to write; its folder is made.
@@ -105,7 +105,7 @@ def write_arrays(
 
 
 def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """The arrays and the texts of a file that ``write_arrays`` wrote.
+    """The arrays and the texts of a file written by ``write_arrays``.
 
     Raises:
         Damaged: If the file is cut short or changed, or was written by another program.

@@ -1,4 +1,4 @@
-"""One process at a time computes a run: a lock file that names the process."""
+"""Lock on a run: one process at a time computes it, named in a lock file."""
 
 import os
 from collections.abc import Iterator

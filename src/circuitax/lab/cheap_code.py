@@ -1,4 +1,4 @@
-"""Flags with which XLA compiles fast and optimises little: for tests, and for twins.
+"""XLA flags for fast compilation with little optimisation: for tests, and for twins.
 
 A twin is compared bit by bit, so that the flags and the number of devices are part of it.
 """
@@ -24,7 +24,7 @@ def cheap_flags() -> dict[str, str]:
 
 
 def use_cheap_code() -> None:
-    """Set the flags that XLA_FLAGS does not set yet, on the CPU; to be called before JAX computes.
+    """Set these flags on the CPU unless XLA_FLAGS sets them; to be called before JAX computes.
 
     Processes that this one starts inherit them.
     """

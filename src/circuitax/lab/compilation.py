@@ -1,4 +1,4 @@
-"""Compiled code: how long it takes, kept on disk, and released in processes that live long."""
+"""Compiled code: compile times, a cache on disk, and its release in long-lived processes."""
 
 import ctypes
 import gc
@@ -27,7 +27,7 @@ _ROOM = 100_000_000
 
 
 class Footprint(NamedTuple):
-    """What this process occupies.
+    """Resource use of a process.
 
     Attributes:
         maps: Pieces of mapped memory, of which Linux grants 65,530 to a process by default; 0 on
@@ -40,7 +40,7 @@ class Footprint(NamedTuple):
 
 
 def footprint() -> Footprint:
-    """What this process occupies now."""
+    """Current resource use of this process."""
     try:
         maps = (_PROCESS / "maps").read_bytes().count(b"\n")
         pages = int((_PROCESS / "statm").read_text().split()[1])
@@ -52,7 +52,7 @@ def footprint() -> Footprint:
 
 @contextmanager
 def compile_seconds(part: str = "") -> Iterator[Callable[[], float]]:
-    """Within the block, the seconds in which this process traced, lowered or compiled programs.
+    """Seconds of tracing, lowering and compiling in this process within the block.
 
     Code that is read from the cache on disk counts with the time to read it. What happened at once,
     in several threads or while one program traced another, counts once.
@@ -84,7 +84,7 @@ def covered(spans: Iterable[tuple[float, float]]) -> float:
 
 
 def release_compiled_code() -> None:
-    """Forget everything that this process has compiled, and give its memory back to the system.
+    """Drop all compiled programs of this process, and return their memory to the system.
 
     The cache on disk keeps the code.
     """
@@ -94,7 +94,7 @@ def release_compiled_code() -> None:
 
 
 def return_freed_memory() -> None:
-    """Give memory that is free inside this process back to the system."""
+    """Return this process's free memory to the system."""
     if sys.platform == "linux":
         # The C library keeps what was freed, and a process that compiles on would only grow. Others
         # than glibc have no such function.
@@ -104,7 +104,7 @@ def return_freed_memory() -> None:
 
 
 def keep_compiled_code(folder: Path) -> Path:
-    """Turn JAX's persistent compilation cache on, for this kind of processor.
+    """Turn JAX's persistent compilation cache on, for this type of processor.
 
     Code compiled for one processor may crash on another, and home folders are shared between
     machines, so the processor's features are part of the path. What was used least recently goes

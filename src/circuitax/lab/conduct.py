@@ -74,7 +74,7 @@ class Outcome(NamedTuple):
 
 
 class Depends(NamedTuple):
-    """What the numbers of a run depend on beside its identity.
+    """Determinants of a run's numbers beside its identity.
 
     Attributes:
         source: Hash of its source and of that of its upstream runs.
@@ -134,7 +134,7 @@ def _conduct(
     derived: bool,
     alike: frozenset[str],
 ) -> tuple[Outcome, Exception | None]:
-    """A run, and what its claims raised: its data are as good without them."""
+    """A run, and the errors raised by its claims: its data are valid without them."""
     inputs: dict[str, WholeRun] = {}
     for item in cell.inputs:
         upstream, _ = _conduct(
@@ -186,7 +186,7 @@ def _conduct(
 
 
 def source_of(cell: Cell) -> str:
-    """Hash of all source that the numbers of a run and of its upstream runs depend on."""
+    """Hash of all source that determines the numbers of a run and of its upstream runs."""
     starts, waiting = [], [cell]
     while waiting:
         item = waiting.pop()
@@ -202,7 +202,7 @@ def _read_of(run: WholeRun) -> str:
 def _finished(
     target: Path, depends: Depends, alike: frozenset[str], say: Callable[[str], None]
 ) -> WholeRun | None:
-    """The run that is there, if it is whole and made from what it would be made from now."""
+    """The existing run, if it is whole and made from current source and inputs."""
     if not target.is_dir():
         return None
     try:
@@ -216,7 +216,7 @@ def _finished(
 
 
 def _derive(outcome: Outcome, cell: Cell, derived: bool) -> tuple[Outcome, Exception | None]:
-    """Settle the claims and draw the figures; neither can lose the data, whatever it raises."""
+    """Settle the claims and draw the figures; errors in either leave the data intact."""
     if not derived:
         return outcome, None
     unsettled: Exception | None = None
@@ -276,7 +276,7 @@ def _write(
 
 
 def device_name() -> str:
-    """Kind and number of the devices computed on, without the machine's name."""
+    """Kind and number of the devices used, without the machine's name."""
     devices = jax.devices()
     kind = devices[0].device_kind
     cores = f", {n_cores()} cores" if devices[0].platform == "cpu" else ""

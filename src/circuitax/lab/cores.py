@@ -1,4 +1,4 @@
-"""The cores of a CPU as devices, on which small models train side by side."""
+"""The cores of a CPU as devices, for training small models side by side."""
 
 import os
 
@@ -9,14 +9,14 @@ _PATIENCE = "--xla_cpu_collective_call_terminate_timeout_seconds=86400"
 
 
 def n_cores() -> int:
-    """How many cores this process may use; all of the machine where the system does not say."""
+    """Number of cores this process may use; all of the machine where the system has no limit."""
     if hasattr(os, "sched_getaffinity"):  # not on macOS
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def one_device_a_core() -> None:
-    """Let JAX see each core of the CPU as a device, in this process and in those it starts.
+    """Expose each core of the CPU to JAX as a device, in this process and its children.
 
     Products of small models gain little from a second core, ensembles spread over devices much
     (`Lab.mesh`). To be called before JAX computes anything. Nothing changes where ``VARIABLE`` or a

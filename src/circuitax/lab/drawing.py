@@ -20,7 +20,7 @@ _SOURCE = ".source"
 
 
 def draw_figures(run: WholeRun, entry: Entry, function: str = "draw") -> list[Path]:
-    """Draw every figure of a run anew, as PNG and PDF; the old ones stay if drawing fails.
+    """Redraw every figure of a run, as PNG and PDF; the old ones stay if drawing fails.
 
     Beside them the run keeps how long this took. Each has its message as title: what the docstring
     of ``figure.py`` says about it first.
@@ -80,7 +80,7 @@ def _hash(entry: Entry) -> str:
 
 
 def _titles(entry: Entry) -> dict[str, str]:
-    """The message of each figure, without a remark in brackets in front of it."""
+    """The message of each figure, without a leading remark in brackets."""
     told = read_showcase(entry).figures
     return {
         name: re.sub(r"^\([^)]*\) ", "", text.message or text.drawn) for name, text in told.items()

@@ -1,4 +1,4 @@
-"""The lab: what an experiment is given to compute with, so that it does no I/O of its own."""
+"""The lab: the interface of an experiment to computing and I/O."""
 
 import logging
 import re
@@ -57,7 +57,7 @@ class Lab:
 
     @property
     def mesh(self) -> Mesh | None:
-        """Devices to spread an ensemble over, as `ensemble.Plan` takes them; None for one alone.
+        """Device mesh of an ensemble, as `ensemble.Plan` takes it; None for a single device.
 
         The cores of a CPU are devices only where `cores.one_device_a_core` made them so.
         """
@@ -135,7 +135,7 @@ class Lab:
             bar.close()
 
     def stage(self, name: str, fn: Callable[..., Any], *args: Any) -> Any:
-        """``fn(*args)`` as NumPy arrays, computed once and kept for resuming.
+        """``fn(*args)`` as NumPy arrays, computed once and cached for resuming.
 
         Args:
             name: Name of the stage; a run uses each name once.
@@ -163,7 +163,7 @@ class Lab:
         return result
 
     def input(self, name: str) -> Record:
-        """The record of an upstream experiment, one named in the module's ``requires``.
+        """The record of an upstream experiment named in the module's ``requires``.
 
         Raises:
             ValueError: If ``requires`` does not name it.
@@ -171,7 +171,7 @@ class Lab:
         return Record.load(self._input_folder(name))
 
     def save_arrays(self, name: str, tree: Any) -> None:
-        """Keep a pytree of arrays, such as trained weights, beside the record.
+        """Save a pytree of arrays, such as trained weights, beside the record.
 
         Raises:
             ValueError: If ``name`` is no file name, or a leaf is not an array of numbers.
@@ -182,7 +182,7 @@ class Lab:
     def load_arrays(
         self, name: str, *, source: str | None = None, like: Any = None, leading: int = 0
     ) -> Any:
-        """Arrays kept by this run, or by an upstream experiment.
+        """Arrays saved by this run, or by an upstream experiment.
 
         Args:
             name: Name they were saved by.
@@ -197,7 +197,7 @@ class Lab:
         return load_tree(folder / ARRAYS / f"{name}.safetensors", like, leading=leading)
 
     def save_text(self, name: str, text: str) -> None:
-        """Keep a text file, such as a tokenizer, beside the arrays; ``name`` has its suffix.
+        """Save a text file, such as a tokenizer, beside the arrays; ``name`` has its suffix.
 
         Raises:
             ValueError: If ``name`` is no file name.
@@ -206,7 +206,7 @@ class Lab:
         write_text(self.folder / ARRAYS / name, text)
 
     def log(self, message: str) -> None:
-        """One line for the person who watches, and for the log of the run."""
+        """Write one line to the terminal and to the log of the run."""
         LOG.info(message)
         print(message, file=self._stream or sys.stderr)
 

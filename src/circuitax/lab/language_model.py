@@ -1,4 +1,4 @@
-"""A language model that a run kept: weights, spec and tokenizer, enough to continue a text."""
+"""A saved language model of a run: weights, spec and tokenizer, enough to continue a text."""
 
 from functools import partial
 from typing import NamedTuple
@@ -86,7 +86,7 @@ def _check_weights(model: Model, which: str) -> None:
 
 
 def read_prompt(language: LanguageModel, prompt: str) -> list[int]:
-    """The tokens of a text that begins a document: the boundary stands in front.
+    """Prompt tokens of a text at the beginning of a document: the boundary token first.
 
     Before that stands the start token, where the model was trained with one.
 
@@ -111,7 +111,7 @@ def read_prompt(language: LanguageModel, prompt: str) -> list[int]:
 
 
 def room(language: LanguageModel, n_read: int) -> int | None:
-    """How many tokens can follow ``n_read`` ones; the last is written, never read. None: any."""
+    """Number of tokens that fit after ``n_read``; the last is written, never read. None: any."""
     n_ctx = language.model.n_ctx
     return None if n_ctx is None else n_ctx - n_read + 1
 
@@ -125,7 +125,7 @@ def continuations(
     sampling: Sampling,
     samples: int = 1,
 ) -> list[str]:
-    """What the model writes after a prompt, all samples in one compiled batch.
+    """Sampled continuations of a prompt, all in one compiled batch.
 
     A sample ends before a boundary token: the document ends there. Bytes that are no whole
     character, which an untrained model writes, are decoded as ``\\ufffd``.

@@ -1,4 +1,4 @@
-"""What earlier commands left behind: Hydra's folders go by age, compiled code goes by size.
+"""Leftovers of earlier commands: Hydra's folders expire by age, compiled code by size.
 
 Work under way is never touched here: it is resumed by the command that began it. What nobody came
 back to for long goes in ``abandoned.py``.
@@ -15,7 +15,7 @@ CODE_BYTES = 500_000_000
 
 
 def remove_older(folder: Path, days: float) -> int:
-    """Remove what lies in a folder and has not changed for some days; how many things that was.
+    """Remove a folder's entries unchanged for some days; returns their number.
 
     Args:
         folder: Its entries are looked at, not those below; it may be missing.
@@ -32,7 +32,7 @@ def remove_older(folder: Path, days: float) -> int:
 
 
 def remove_beyond(folder: Path, n_bytes: int) -> int:
-    """Remove the least recently used files of a folder until the rest fits; how many that was.
+    """Remove the least recently used files of a folder until the rest fits; returns their number.
 
     Args:
         folder: Its own files are looked at; it may be missing.

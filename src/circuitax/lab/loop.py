@@ -1,4 +1,4 @@
-"""A loop over compiled chunks that shows its progress, checkpoints, stops and resumes."""
+"""A loop over compiled chunks with progress, checkpoints, stopping and resuming."""
 
 import json
 import time
@@ -25,7 +25,7 @@ WORTH_KEEPING_SECONDS = 5.0
 
 
 class Diverged(RuntimeError):
-    """No member of a training run is left; one line for the person who chose its rate."""
+    """All members of a training run have diverged; one line for the person who chose its rate."""
 
 
 class ChunkLoop:
@@ -121,7 +121,7 @@ class ChunkLoop:
         return state, 0
 
     def _steps(self, n_chunks: int) -> list[int]:
-        """Checkpoints that may be resumed, the earliest first; what is none is set aside."""
+        """Resumable checkpoints, the earliest first; unreadable ones are set aside."""
         steps = []
         for path in (self._folder, self._states):
             if path.exists() and not path.is_dir():

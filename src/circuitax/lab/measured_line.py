@@ -1,4 +1,4 @@
-"""Where a claim is measured: the line of an experiment's code that names its quantity."""
+"""Source line of a claim's measurement: the line that names its quantity."""
 
 import ast
 import re
@@ -19,7 +19,7 @@ class Line(NamedTuple):
 
 
 class _Name(NamedTuple):
-    """A name in the code: fixed, or put together from fixed parts and others."""
+    """A name in the code: literal, or composed of literal and variable parts."""
 
     line: Line
     fixed: str
@@ -27,7 +27,7 @@ class _Name(NamedTuple):
 
 
 def line_that_measures(quantity: str, files: Sequence[Path]) -> Line:
-    """The line that gives a quantity its value.
+    """The line that assigns a quantity its value.
 
     It is the last one of the first file that has the name as a string. A name may be put together:
     ``f"T4-{source}-below"`` stands for ``T4-trained-below``, and the one with most fixed letters
@@ -60,14 +60,14 @@ def line_that_measures(quantity: str, files: Sequence[Path]) -> Line:
 
 
 def _ends(name: _Name, quantity: str, parts: Sequence[str]) -> bool:
-    """Whether a fixed name is one of the parts that a quantity is put together from, or its end."""
+    """Whether a literal is one of the parts that form a quantity's name, or its end."""
     return name.pattern is None and (
         name.fixed in parts or ("-" in name.fixed and quantity.endswith(f"-{name.fixed}"))
     )
 
 
 def _fit(name: _Name, quantity: str) -> tuple[bool, int]:
-    """How well one of those names the quantity: its end better than its beginning, long names."""
+    """Score of a literal as a quantity's name: ends before beginnings, long before short."""
     return quantity.endswith(f"-{name.fixed}"), len(name.fixed)
 
 

@@ -1,4 +1,4 @@
-"""``metrics.jsonl`` of a run: a line for each chunk of a loop, readable while the run goes on."""
+"""``metrics.jsonl`` of a run: a line for each chunk of a loop, readable during the run."""
 
 import json
 from collections.abc import Iterator
@@ -9,14 +9,14 @@ METRICS = "metrics.jsonl"
 
 
 class MetricLine(NamedTuple):
-    """A line as it stands, and what it says; None where it cannot be read."""
+    """A raw line and its parsed value; None if it cannot be parsed."""
 
     text: str
     row: dict[str, Any] | None
 
 
 def metric_lines(path: Path) -> Iterator[MetricLine]:
-    """The lines of the file, of which the last may be cut short; none where there is no file.
+    """The lines of the file, the last possibly truncated; none without a file.
 
     A line that can be read has a ``loop``, a ``chunk``, its ``seconds``, and the mean, least and
     greatest value of each metric.

@@ -1,4 +1,4 @@
-"""The pages of a set of runs, gallery, claims and report, written from the folders alone."""
+"""The pages of a set of runs, gallery, claims and report, generated from the folders alone."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -104,7 +104,7 @@ def _interactive(found: Views) -> Interactive:
 
 
 def _pictures(items: Sequence[GalleryItem], folder: Path) -> dict[str, str]:
-    """Figures to embed by their address, main figures first, as many as a report may hold."""
+    """Figures to embed by their address, main figures first, up to the report's limit."""
     ranked = [(i, figure.png) for item in items for i, figure in enumerate(item.figures)]
     found: dict[str, str] = {}
     left = REPORT_BYTES
@@ -117,5 +117,5 @@ def _pictures(items: Sequence[GalleryItem], folder: Path) -> dict[str, str]:
 
 
 def verdict_counts(found: list[Verdict]) -> str:
-    """How many claims have each verdict, in words; empty when there are no claims."""
+    """Counts of the verdicts, in words; empty when there are no claims."""
     return counts_text([verdict.verdict for verdict in found])

@@ -1,4 +1,4 @@
-"""Folders that must be writable, and one line about a disk that does not take what is written."""
+"""Writable folders, and errors of the disk in one line."""
 
 import errno
 import os
@@ -23,7 +23,7 @@ _ROOM = 1_000_000
 
 
 def require_results() -> Path:
-    """The results folder, made if it is missing, once a file of a megabyte could be written there.
+    """The results folder, created if missing, after a test write of one megabyte.
 
     Raises:
         ValueError: If it cannot be made or written, naming it and the variable that moves it.
@@ -48,7 +48,7 @@ def require_results() -> Path:
 
 
 def own_folder(option: str, given: str) -> Path:
-    """A folder that a person named for what a command leaves, made if it is missing.
+    """A folder for a command's output, named by a person and created if missing.
 
     Args:
         option: What they named it with.
@@ -89,6 +89,6 @@ def about_the_place(error: OSError) -> str:
 
 
 def in_one_line(error: Exception) -> str:
-    """What is wrong: about the disk if it is that, else the kind of the error and what it says."""
+    """An error in one line: a disk error in plain words, else its type and message."""
     place = about_the_place(error) if isinstance(error, OSError) else ""
     return place or f"{type(error).__name__}: {error}"

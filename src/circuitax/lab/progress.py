@@ -1,4 +1,4 @@
-"""Progress on a terminal as a bar, elsewhere as a line now and then."""
+"""Progress as a bar on a terminal, elsewhere as an occasional line."""
 
 import sys
 import time
@@ -13,7 +13,7 @@ LINE_SECONDS = 30.0
 
 
 class Progress:
-    """Rate, time left and one number of a loop, outside the compiled code.
+    """Rate, remaining time and one metric of a loop, outside the compiled code.
 
     Args:
         name: What is shown before the bar.
@@ -42,7 +42,7 @@ class Progress:
             )
 
     def advance(self, shown: str = "") -> None:
-        """One round is done.
+        """Count one iteration.
 
         Args:
             shown: The number to show, such as ``"loss 0.0123"``.
@@ -57,7 +57,7 @@ class Progress:
             self._stream.flush()
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._bar is not None:
             self._bar.close()
 

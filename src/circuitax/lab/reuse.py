@@ -1,4 +1,4 @@
-"""Why a run is computed again although it is there: said before it begins.
+"""Reasons for computing a finished run again, printed before it begins.
 
 `lab.conduct` decides; this module reads the same facts and puts them into words.
 """
@@ -16,7 +16,7 @@ from circuitax.records.record import DATA
 
 
 def reasons(cell: Cell, alike: frozenset[str] = frozenset()) -> Iterator[str]:
-    """A line for each finished run that is computed again, upstream runs first.
+    """A line for each finished run to be recomputed, upstream runs first.
 
     Nothing is said of a run that is not there yet, nor of a damaged one, which `conduct` names.
 
@@ -35,7 +35,7 @@ def reasons(cell: Cell, alike: frozenset[str] = frozenset()) -> Iterator[str]:
 
 
 def _reason(cell: Cell, folder: WholeRun, alike: frozenset[str]) -> str:
-    """Why a whole run is not good any more; empty if it is."""
+    """Reason against the reuse of a whole run; empty if it can be reused."""
     if cell.root.again:
         return "again=true asks for it"
     facts = provenance(folder)

@@ -1,4 +1,4 @@
-"""Where runs live: finished ones by experiment and identity, work under way apart."""
+"""Locations of runs: finished ones by experiment and identity, unfinished ones apart."""
 
 import json
 import os
@@ -47,7 +47,7 @@ WholeRun = NewType("WholeRun", Path)
 
 
 class DamagedRun(ValueError):
-    """A run that is not as it was written.
+    """A run whose checksums do not match.
 
     Args:
         run: Its folder.
@@ -62,24 +62,24 @@ class DamagedRun(ValueError):
 
 
 def results_folder() -> Path:
-    """``results/`` of the checkout, or what ``CIRCUITAX_RESULTS`` names."""
+    """``results/`` of the checkout, or the folder of ``CIRCUITAX_RESULTS``."""
     given = os.environ.get(VARIABLE)
     # Of a loop of links, `resolve` would raise what is no error of the disk.
     return Path(os.path.realpath(given)) if given else checkout() / "results"
 
 
 def work_folder() -> Path:
-    """Everything unfinished, ignored by git."""
+    """Folder of everything unfinished, ignored by git."""
     return results_folder() / ".work"
 
 
 def run_folder(experiment: str, run: str) -> Path:
-    """Where a finished run of this identity is, or will be."""
+    """Folder of the finished run of this identity, which may not exist yet."""
     return results_folder() / experiment / run
 
 
 def accepted_run(experiment: str) -> Path:
-    """The accepted run of an experiment, below the results or else in the checkout.
+    """The accepted run of an experiment, in the results folder or else in the checkout.
 
     Raises:
         ValueError: If there is none, or no checkout: the wheel holds the library only.
@@ -109,7 +109,7 @@ def finished_runs(experiment: str) -> list[Path]:
 
 
 def make_newest(run: Path) -> None:
-    """Have a finished run count as the newest of its experiment, wherever the clock stands."""
+    """Mark a finished run as the newest of its experiment, whatever the clock says."""
     path = run / PROVENANCE
     others = [(other / PROVENANCE).stat() for other in finished_runs(run.parent.name)]
     latest = max(facts.st_mtime_ns for facts in others)
@@ -118,7 +118,7 @@ def make_newest(run: Path) -> None:
 
 
 def named_runs(item: str) -> list[Path]:
-    """The finished runs that a person means, the oldest first; an accepted one comes last.
+    """The finished runs that match a name, the oldest first; an accepted one comes last.
 
     Args:
         item: A run's folder, ``NAME/RUN`` below the results, a RUN alone where it is the only one
@@ -158,7 +158,7 @@ def named_runs(item: str) -> list[Path]:
 
 
 def whole(run: Path) -> WholeRun:
-    """The run of a folder, once every file is as it was written.
+    """The run of a folder, after all its checksums have been verified.
 
     Raises:
         ValueError: If there is no such folder.
@@ -177,7 +177,7 @@ def provenance(run: WholeRun) -> dict[str, Any]:
 
 
 def scalars(run: Path) -> dict[str, Estimate]:
-    """The numbers that settled the claims of a finished run, by name.
+    """The numbers behind the claims of a finished run, by name.
 
     Raises:
         DamagedRun: If they are not as they were settled.
@@ -187,7 +187,7 @@ def scalars(run: Path) -> dict[str, Estimate]:
 
 
 def verdicts(run: Path) -> list[Verdict]:
-    """The verdicts that were last settled for a finished run.
+    """The latest verdicts of a finished run.
 
     Raises:
         DamagedRun: If they are not as they were settled.
@@ -196,7 +196,7 @@ def verdicts(run: Path) -> list[Verdict]:
 
 
 def _settled(run: Path, name: str) -> Any:
-    """A file that `settle` wrote: made from the data, so the manifest leaves it out."""
+    """A file written by `settle`: derived from the data, so the manifest leaves it out."""
     try:
         kept = json.loads((run / SETTLED).read_text(encoding="utf-8"))
         if checksum(run / name) == kept["sha256"][name]:
@@ -213,6 +213,6 @@ def figures(run: Path) -> Iterator[Path]:
 
 
 def shown(path: Path) -> str:
-    """A path as a person wants it: relative to where they stand, when it is below."""
+    """A path for display: relative to the working folder when below it."""
     here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

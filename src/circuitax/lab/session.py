@@ -1,4 +1,4 @@
-"""One session of a run: what is said at its start, its log file, and its time."""
+"""One session of a run: its announcement, its log file, and its time."""
 
 import hashlib
 import logging
@@ -19,7 +19,7 @@ BEAT_SECONDS = 5.0
 
 
 def announcement(cell: Cell, *, resumes: bool) -> str:
-    """The line that begins a session: which run, and how long it may take.
+    """The first line of a session: the run, and its expected time.
 
     Args:
         cell: The run.
@@ -45,27 +45,27 @@ def _duration(seconds: float) -> str:
 
 
 class LogFile(logging.FileHandler):
-    """A log that a full disk cuts short without a word: what is computed says it, in one line."""
+    """A log file that ignores a full disk; the computation reports the error, in one line."""
 
     def handleError(self, record: logging.LogRecord) -> None:
-        """Say what is wrong with a message, and nothing of the disk."""
+        """Report errors of a message, and ignore those of the disk."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handleError(record)
 
     def flush(self) -> None:
-        """Write what the disk takes."""
+        """Flush, ignoring errors of the disk."""
         with suppress(OSError):
             super().flush()
 
     def close(self) -> None:
-        """Close the file, whatever is left to write."""
+        """Close the file, whether or not its buffer can be written."""
         with suppress(OSError):
             super().close()
 
 
 @contextmanager
 def log_to(logger: logging.Logger, path: Path) -> Iterator[None]:
-    """Within the block, the messages of a logger are written to a file too."""
+    """Context in which a logger's messages also go to a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handler = LogFile(path, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
@@ -82,7 +82,7 @@ def log_to(logger: logging.Logger, path: Path) -> Iterator[None]:
 
 @contextmanager
 def clock(path: Path, say: Callable[[str], None]) -> Iterator[Callable[[], float]]:
-    """Seconds over all sessions of a run, kept in a file also when the session is stopped.
+    """Seconds over all sessions of a run, saved in a file even when a session is stopped.
 
     A session that was killed counts until it last noted how long it had run, which it does every
     ``BEAT_SECONDS``: the times of files would be those of a clock that somebody may set.

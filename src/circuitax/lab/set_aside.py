@@ -1,4 +1,4 @@
-"""Unfinished work that cannot be read: named and moved out of the way, so that the run goes on."""
+"""Unreadable unfinished work, reported and moved out of the way so that the run continues."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +8,7 @@ FOLDER = "unreadable"
 
 
 def set_aside(path: Path, work: Path, wrong: str, say: Callable[[str], None]) -> None:
-    """Move a file or folder out of some work, and say so in one line.
+    """Move a file or folder out of some work, and report it in one line.
 
     Args:
         path: It lies below ``work``.
@@ -26,7 +26,7 @@ def set_aside(path: Path, work: Path, wrong: str, say: Callable[[str], None]) ->
 def set_aside_misfits(
     work: Path, files: tuple[str, ...], folders: tuple[str, ...], say: Callable[[str], None]
 ) -> None:
-    """Set aside what stands in the place of a file and is none, or of a folder.
+    """Set aside folders in the place of files, and files in the place of folders.
 
     Args:
         work: Folder of the work of one run.

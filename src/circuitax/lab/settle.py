@@ -1,4 +1,4 @@
-"""The claims of a finished run, settled from its saved record alone and kept beside it."""
+"""Settle the claims of a finished run from its saved record alone."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The source that a result depends on, as one hash: syntax trees of a file and all it imports."""
+"""Source hash of a result: syntax trees of a file and all its imports."""
 
 import ast
 import hashlib
@@ -34,7 +34,7 @@ _EXPECTED_TIMES = {
 
 
 def numbers_hash(experiments: Iterable[Path]) -> str:
-    """Hash of what the numbers of a run depend on beside its specification.
+    """Hash of everything that determines the numbers of a run beside its specification.
 
     That is the syntax trees of the experiments' modules and of all modules that these import, the
     module that conducts the run, and the versions of `LIBRARIES`. Comments, docstrings, layout,
@@ -55,7 +55,7 @@ def source_hash(
     left_out: Collection[str] = (),
     also: Iterable[str] = (),
 ) -> str:
-    """Twelve hexadecimal digits that follow the source of files and of all that they import.
+    """Twelve hexadecimal digits that identify the source of files and of all their imports.
 
     Args:
         starts: First files; each may import the packages of `PACKAGES` and its own folder by the
@@ -82,7 +82,7 @@ def source_hash(
 def source_files(
     start: Path, roots: Mapping[str, Path], left_out: Collection[str] = ()
 ) -> list[Path]:
-    """A file and every file of ``roots`` that it imports, directly or through others.
+    """A file and every file of ``roots`` among its imports, direct or indirect.
 
     Imports inside functions count. In the root of a package, whose names may be imported when they
     are first used, texts that name a module of it count too.
@@ -108,7 +108,7 @@ def source_files(
 
 
 class _Parsed(NamedTuple):
-    """What counts of one file: its digest, and the names it imports."""
+    """The hashed part of one file: its digest, and the names it imports."""
 
     digest: str
     imports: tuple[str, ...]
@@ -124,14 +124,14 @@ def _parsed(text: str) -> _Parsed:
 
 @lru_cache(maxsize=64)
 def _named(text: str) -> tuple[str, ...]:
-    """Texts in a source that may be names of modules."""
+    """Strings in a source that may be names of modules."""
     nodes = ast.walk(ast.parse(text))
     texts = (node.value for node in nodes if isinstance(node, ast.Constant))
     return tuple(dict.fromkeys(n for t in texts if isinstance(t, str) for n in _as_names(t)))
 
 
 def _blocks(tree: ast.Module) -> Iterator[ast.AST]:
-    """All statements, and all else that holds them; expressions, the most of it, hold none."""
+    """All statements and their containers; expressions, the bulk of the tree, contain none."""
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
@@ -152,13 +152,13 @@ def _imported(tree: ast.Module) -> Iterator[str]:
 
 
 def _as_names(text: str) -> Iterator[str]:
-    """A text as the name of a module: as it stands, and below the package that says it."""
+    """A string as the name of a module: absolute, and relative to the package of its file."""
     if re.fullmatch(r"[\w.]*\w", text):
         yield from (text, f".{text.lstrip('.')}")
 
 
 def _strip(tree: ast.Module) -> None:
-    """Take out docstrings and the constants that only say how long a run takes."""
+    """Remove docstrings and the constants about expected run time."""
     for node in _blocks(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0] if node.body else None

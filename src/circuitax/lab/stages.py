@@ -15,7 +15,7 @@ _PLAIN = "biuf"
 
 
 def save_stage(path: Path, result: Any) -> None:
-    """Write a nest of arrays: dicts, lists, tuples, NamedTuples and None, arrays at the ends.
+    """Write nested containers of arrays: dicts, lists, tuples, NamedTuples and None.
 
     Args:
         path: File to write, all of it or nothing.
@@ -36,7 +36,7 @@ def save_stage(path: Path, result: Any) -> None:
 
 
 def load_stage(path: Path) -> Any:
-    """The nest of NumPy arrays that ``save_stage`` wrote.
+    """The nested NumPy arrays written by ``save_stage``.
 
     Raises:
         Damaged: If the file is not as it was written, or one of its NamedTuples is not known any

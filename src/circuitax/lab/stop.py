@@ -1,4 +1,4 @@
-"""The stop flag: a signal sets it, the next border between chunks obeys it."""
+"""The stop flag: set by a signal, obeyed at the next boundary between chunks."""
 
 import os
 import signal
@@ -31,12 +31,12 @@ class Stopped(BaseException):
 
     @property
     def exit_status(self) -> int:
-        """What the shell expects of a process ended by this signal: 130 or 143."""
+        """Exit status of a process ended by this signal: 130 or 143."""
         return 128 + self.number
 
 
 class StopFlag:
-    """Within its block, the first SIGINT or SIGTERM sets ``number`` and does nothing else.
+    """Context in which the first SIGINT or SIGTERM sets ``number`` and does nothing else.
 
     The handler runs in the middle of a chunk, while the state is donated: there is nothing to
     save there. A second signal, unless it comes at once, acts as it would have without the flag.
@@ -102,7 +102,7 @@ class StopFlag:
 
 @contextmanager
 def withheld(signals: Sequence[signal.Signals] = SIGNALS) -> Iterator[None]:
-    """Processes started within the block do not receive these signals until they ask for them.
+    """Context whose child processes block these signals until they ask for them.
 
     A terminal sends Ctrl-C to every process of a command. One that was started in this block is
     left alone, so that the process that started it alone decides what to stop, and when. Signals
@@ -116,5 +116,5 @@ def withheld(signals: Sequence[signal.Signals] = SIGNALS) -> Iterator[None]:
 
 
 def receive(signals: Sequence[signal.Signals]) -> None:
-    """Ask for signals that were withheld from this process; one that has come is delivered now."""
+    """Unblock signals withheld from this process; a pending one is delivered now."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)

@@ -1,4 +1,4 @@
-"""Which runs a sweep is made of: noted before it starts, so that ``collect`` misses none.
+"""The runs of a sweep, noted before it starts, so that ``collect`` misses none.
 
 The notes of an experiment are numbered in the order in which its sweeps began: a clock may go back.
 """
@@ -25,7 +25,7 @@ def sweeps_of(experiment: str) -> dict[str, list[dict[str, Any]]]:
 
 
 def note_sweep(experiment: str, name: str, jobs: list[dict[str, Any]]) -> str:
-    """Note a sweep as the latest one; its name, which has a number if another has that name.
+    """Note a sweep as the latest one; its name is numbered if it is taken.
 
     Args:
         experiment: Its experiment.
@@ -53,7 +53,7 @@ def _paths(experiment: str) -> list[Path]:
 
 
 def _note(path: Path) -> tuple[int, list[dict[str, Any]]]:
-    """Number and jobs of a sweep; one that an earlier version noted has no number."""
+    """Number and jobs of a sweep; one noted by an earlier version has no number."""
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))
         jobs = [{"run": str(j["run"]), "overrides": list(j["overrides"])} for j in kept["jobs"]]

@@ -1,4 +1,4 @@
-"""Where the time of a run goes: seconds of compiling and of drawing, beside those of computing.
+"""Time profile of a run: seconds of compiling, drawing and computing.
 
 They are apart from ``provenance.json``, which is written before the figures are drawn, and runs
 made by earlier versions have none.
@@ -14,7 +14,7 @@ COMPILING, DRAWING = "compiling", "drawing"
 
 
 def times_of(run: Path) -> dict[str, float]:
-    """Seconds by name, of the last session that spent any on each; empty where none are known."""
+    """Seconds by name, of the last session with any for each; empty if unknown."""
     try:
         return dict(json.loads((run / TIMES).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):

@@ -1,4 +1,4 @@
-"""Twins on disk: beside accepted runs, and beside unfinished work for those of other code."""
+"""Twins on disk: beside accepted runs, and among unfinished work for other versions of the code."""
 
 import json
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ def read_twin(accepted: WholeRun) -> dict[str, Any] | None:
 
 
 def checked_twin(run: WholeRun) -> dict[str, Any]:
-    """What the last ``experiments.twins keep=yes`` found for an accepted run; empty if nothing.
+    """Result of the last ``experiments.twins keep=yes`` for an accepted run; empty if none.
 
     Args:
         run: Folder of a run; what is kept about another run of its experiment does not count.
@@ -37,14 +37,14 @@ def checked_twin(run: WholeRun) -> dict[str, Any]:
 
 
 def remember(twin: Mapping[str, Any]) -> None:
-    """Keep a twin beside unfinished work, for `known_twin`."""
+    """Save a twin among unfinished work, for `known_twin`."""
     sources = {about["source"] for about in twin["cases"].values() if "source" in about}
     for source in sources:
         write_json(_remembered(twin["experiment"], source), dict(twin))
 
 
 def known_twin(name: str, source: str) -> dict[str, Any] | None:
-    """The twin by the code of a source hash, accepted or remembered; None if there is none."""
+    """The twin of the code of a source hash, accepted or remembered; None if there is none."""
     candidates = [_remembered(name, source)]
     with suppress(ValueError):
         candidates.insert(0, whole(accepted_run(name)) / TWIN)

@@ -1,4 +1,4 @@
-"""The twin of an accepted run: computed by the code that is here, kept, and compared."""
+"""The twin of an accepted run: computed by the present code, saved, and compared."""
 
 import platform
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ _WEIGHT = (NOT_COMPUTED, SAME, ROUNDED, DIFFERENT)
 
 
 class Outcome(NamedTuple):
-    """What became of a twin.
+    """Outcome of a comparison of twins.
 
     Attributes:
         outcome: `SAME`, `ROUNDED`, `DIFFERENT` or `NOT_COMPUTED`, the weightiest of its cases.
@@ -48,7 +48,7 @@ def make_twin(
     stop: StopFlag,
     derived: bool = False,
 ) -> dict[str, Any]:
-    """A new twin of an experiment, by the code that is here: the contents of ``twin.json``.
+    """A new twin of an experiment, by the present code: the contents of ``twin.json``.
 
     Args:
         entry: The experiment.
@@ -84,7 +84,7 @@ def make_twin(
 def repeat_twin(
     kept: Mapping[str, Any], entries: dict[str, Entry], stop: StopFlag, *, derived: bool = False
 ) -> dict[str, Any]:
-    """A kept twin computed again by the code that is here, with the settings that it has.
+    """A saved twin recomputed by the present code, with its own settings.
 
     A case whose texts or weights are not here is left out, with the reason; one whose settings this
     code refuses has the reason in the place of its digest.
@@ -115,7 +115,7 @@ def repeat_twin(
 
 
 def compare_twins(here: Mapping[str, Any], kept: Mapping[str, Any]) -> Outcome:
-    """A twin by the code that is here against the kept one, both as ``twin.json`` has them."""
+    """A twin by the present code against the saved one, both as in ``twin.json``."""
     same_machine = all(kept.get(name) == here[name] for name in _machine())
     varies = set(varying(kept["experiment"]))
     outcomes, variables, largest = [], [], 0.0
@@ -141,7 +141,7 @@ def compare_twins(here: Mapping[str, Any], kept: Mapping[str, Any]) -> Outcome:
 def _case(
     settings: Settings, entries: dict[str, Entry], stop: StopFlag, derived: bool = False
 ) -> dict[str, Any]:
-    """One twin run, as ``twin.json`` keeps it."""
+    """One run of a twin, as saved in ``twin.json``."""
     cell = twin_cell(settings, entries)
     command = "python -m experiments.twins"
     folder = conduct(cell, command=command, stop=stop, derived=derived).folder
@@ -161,7 +161,7 @@ def _specs(cell: Cell) -> dict[str, Any]:
 
 
 def _outside(cell: Cell) -> dict[str, str]:
-    """Checksums of texts and weights that a run and all upstream runs read, by dotted field."""
+    """Checksums of texts and weights read by a run and all upstream runs, by dotted field."""
     found: dict[str, str] = {}
     for item in cell.inputs:
         found |= _outside(item)
@@ -169,7 +169,7 @@ def _outside(cell: Cell) -> dict[str, str]:
 
 
 def _unlike(there: Mapping[str, str], here: Mapping[str, str]) -> str:
-    """What is read from outside here and is not what the twin read; empty if all is."""
+    """Outside inputs that differ from those of the twin; empty if none do."""
     names = [name for name in sorted({*here, *there}) if here.get(name) != there.get(name)]
     if not names:
         return ""
@@ -178,7 +178,7 @@ def _unlike(there: Mapping[str, str], here: Mapping[str, str]) -> str:
 
 
 def _machine() -> dict[str, Any]:
-    """What may move the last digits: libraries, Python and the kind of processor."""
+    """Causes of differences in the last digits: libraries, Python and the type of processor."""
     return {
         "python": platform.python_version(),
         "versions": {name: metadata.version(name) for name in _LIBRARIES},

@@ -1,4 +1,4 @@
-"""The viewers of the report: made from finished runs in a process of its own, and kept.
+"""The viewers of the report: made from finished runs in a separate process, and cached.
 
 An experiment that has viewers says so with a ``viewer.py`` whose ``view(run)`` reads the folder of
 a finished run and returns them. Some read weights and run a model. The process that writes pages
@@ -68,7 +68,7 @@ def views(runs: Mapping[str, WholeRun], entries: Mapping[str, Entry]) -> Views:
 
 
 def _read(path: Path) -> list[Viewer] | str:
-    """The viewers that were kept, or the reason why there are none."""
+    """The cached viewers, or the reason for their absence."""
     kept = json.loads(path.read_text(encoding="utf-8"))
     return str(kept["reason"]) or [Viewer(**row) for row in kept["viewers"]]
 
@@ -80,7 +80,7 @@ def _kept(run: WholeRun, entry: Entry) -> Path:
 
 
 def _make(run: WholeRun, entry: Entry, path: Path) -> str:
-    """Have the viewers of one run made, or the reason kept; why nothing was kept, else empty."""
+    """Make and cache the viewers of one run; returns an error, else an empty text."""
     command = [sys.executable, "-m", "circuitax.lab.viewing", entry.name, str(run), str(path)]
     try:
         done = subprocess.run(
@@ -96,7 +96,7 @@ def _make(run: WholeRun, entry: Entry, path: Path) -> str:
 
 
 def main(name: str, run: str, path: str) -> None:
-    """What the process of its own does: call the experiment, and keep what it returns or raises."""
+    """Entry of the separate process: call the experiment, and save its result or its error."""
     found: dict[str, Any] = {"viewers": [], "reason": ""}
     try:
         viewers = discover()[name].load(VIEWER).view(whole(Path(run)))

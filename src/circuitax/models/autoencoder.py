@@ -1,4 +1,4 @@
-"""A sparse autoencoder over hidden vectors: its Linen module, with four ways to be sparse."""
+"""A sparse autoencoder over hidden vectors: its Linen module, with four kinds of sparsity."""
 
 from enum import Enum
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from circuitax.models.sparse_codes import jump_gate, strongest
 
 
 class Sparsity(Enum):
-    """How an autoencoder is made sparse; names as written in a config."""
+    """Kinds of sparsity of an autoencoder; names as written in a config."""
 
     relu = "relu"
     """ReLU, and a penalty on the sum of the codes."""
@@ -26,7 +26,7 @@ class Sparsity(Enum):
 
 
 class Coded(NamedTuple):
-    """Codes of a batch, and what the sparsity of each costs."""
+    """Codes of a batch, and the sparsity penalty of each."""
 
     codes: Float[Array, "batch width"]
     cost: Float[Array, " batch"]

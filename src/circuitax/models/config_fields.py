@@ -16,7 +16,7 @@ _MOST = 1e300
 
 
 def integer(config: Config, key: str, least: int = 0, most: int = LARGEST) -> int:
-    """A whole number between two bounds, which must be there."""
+    """A required whole number between two bounds."""
     value = config.get(key)
     if not isinstance(value, int) or isinstance(value, bool):
         raise ValueError(f"config key {key!r} is {cut(value)}, must be an integer")
@@ -44,7 +44,7 @@ def bound(config: Config, key: str) -> float | None:
 
 
 def number(config: Config, key: str, default: Any, whole: bool = False) -> Any:
-    """A positive number, or the default where it is absent; None as default asks for one."""
+    """A positive number, or the default where it is absent; required when the default is None."""
     value = config.get(key, default)
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not 0 < value < _MOST:
@@ -55,7 +55,7 @@ def number(config: Config, key: str, default: Any, whole: bool = False) -> Any:
 
 
 def cut(value: Any) -> str:
-    """What was found, as much of it as fits into a message."""
+    """The value as text, truncated for a message."""
     text = repr(value)
     return text if len(text) <= 40 else f"{text[:40]}..."
 

@@ -41,7 +41,7 @@ def model_from_params(params: Mapping[str, Any], spec: TransformerSpec) -> Model
 
 
 def params_from_model(model: Model) -> dict[str, Array]:
-    """The parameters with which a `Transformer` of the model's spec computes what the model does.
+    """The `Transformer` parameters that are equivalent to a model.
 
     Raises:
         ValueError: If the model lacks a weight that the module declares: a model made by hand

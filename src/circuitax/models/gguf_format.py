@@ -66,7 +66,7 @@ def open_gguf(file: Path) -> Any:
 
 
 def _reader_within(reader: Any) -> Any:
-    """The library's reader, which alone takes what is behind the end of a file for empty."""
+    """The library's reader, with a check for tensors beyond the end of the file."""
 
     memory = machine_bytes()
 
@@ -145,7 +145,7 @@ def model_from_gguf(file: Path, dtype: DTypeLike) -> Model:
 
 
 def gguf_tensors(reader: Any) -> Tensors:
-    """The tensors of an open file, dequantised as they are read; none of its pages is kept.
+    """The tensors of an open file, dequantised as they are read; its memory pages are released.
 
     Args:
         reader: From `open_gguf`.
@@ -182,14 +182,14 @@ def gguf_tensors(reader: Any) -> Tensors:
 
 
 def _forget(reader: Any) -> None:
-    """Give back the pages of the mapped file that were read; they are read again when needed."""
+    """Release the mapped pages already read; a later access reads them again."""
     mapped = reader.data.base
     if hasattr(mapped, "madvise"):  # not on Windows
         mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def _name(theirs: str) -> str:
-    """The Hub's name of a tensor; an unknown one stays, and is refused when all are placed."""
+    """The Hub's name of a tensor; an unknown name is kept, and refused when all are placed."""
     if theirs.startswith("blk.") and theirs.count(".") == 3:
         _, layer, part, kind = theirs.split(".")
         return f"layers.{layer}.{_LAYER_NAMES.get(part, part)}.{kind}"
@@ -249,5 +249,5 @@ def _spec(reader: Any, family: str, tensors: Tensors) -> TransformerSpec:
 
 
 def _rounded(value: float) -> float:
-    """A float32 of the file as the decimal number that was meant: 1e-05, not 9.99999975e-06."""
+    """The decimal number behind a float32 of the file: 1e-05, not 9.99999975e-06."""
     return float(str(np.float32(value)))

@@ -42,7 +42,7 @@ _ABSENT: dict[str, Any] = {
 
 
 def spec_from_hub(config: Config) -> TransformerSpec:
-    """The spec of a model of the Hub, without the flags that only its weights decide.
+    """The spec of a model of the Hub, without the flags set by its weights.
 
     Biases, QK-norm and norms after attention are read from the weights (`Model` does that).
 
@@ -219,7 +219,7 @@ def _rotary(rope: Mapping[str, Any], base: Any, width: int) -> dict[str, Any]:
 
 
 def _llama3(frequency: float, rope: Mapping[str, Any]) -> float:
-    """Long wavelengths are stretched, short ones stay, those between are mixed."""
+    """Llama 3 scaling: long wavelengths are stretched, short ones kept, those between mixed."""
     factor, low, high = (
         number(rope, key, None) for key in ("factor", "low_freq_factor", "high_freq_factor")
     )

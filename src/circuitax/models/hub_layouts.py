@@ -1,4 +1,4 @@
-"""Where a family of the Hugging Face Hub keeps each weight, and in which layout."""
+"""Location and layout of each weight in the files of a Hugging Face Hub family."""
 
 from collections.abc import Callable
 from functools import partial
@@ -13,7 +13,7 @@ Convert = Callable[[np.ndarray], np.ndarray]
 
 
 class Part(NamedTuple):
-    """Where one of our weights is in a file; ``{}`` in the key stands for the layer."""
+    """Location of one of our weights in a file; ``{}`` in the key stands for the layer."""
 
     key: str
     shape: tuple[int, ...]
@@ -24,7 +24,7 @@ class Part(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """A family's weights, and what else its files may hold without meaning."""
+    """Layout of a family's weights, and the entries of its files that are ignored."""
 
     parts: dict[str, Part]
     embed_scale: float

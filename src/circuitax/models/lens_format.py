@@ -158,7 +158,7 @@ def config_from_spec(spec: TransformerSpec) -> dict[str, Any]:
 
 
 def _further_options(spec: TransformerSpec) -> dict[str, Any]:
-    """What the files of most models do not say, because it has TransformerLens's value."""
+    """Options absent from most models' files, whose value is TransformerLens's default."""
     usual = TransformerSpec()
     further: dict[str, Any] = {}
     if spec.positions == Positions.rotary:
@@ -180,12 +180,12 @@ def _further_options(spec: TransformerSpec) -> dict[str, Any]:
 
 
 def pairs_halves(config: Mapping[str, Any]) -> bool:
-    """Whether rotary positions turn entries i and i + half together, and not neighbours."""
+    """Whether rotary positions pair entries i and i + half, rather than neighbours."""
     return not config.get("rotary_adjacent_pairs", _DEFAULTS["rotary_adjacent_pairs"])
 
 
 def _size(config: Mapping[str, Any], key: str, unset: int | None, usual: int) -> int | None:
-    """A size that has a usual value, for which None stands."""
+    """A size with a default, for which None stands."""
     if config.get(key) in (None, unset):
         return None
     value = _integer(config, key)
@@ -250,7 +250,7 @@ def _norm(config: Mapping[str, Any]) -> Norm:
 
 
 def _score_scale(config: Mapping[str, Any]) -> float | None:
-    """TransformerLens divides scores by ``attn_scale``, of which -1 stands for the usual root."""
+    """The score scale: 1 over TransformerLens's ``attn_scale``; -1 stands for its usual root."""
     if not _flag(config, "use_attn_scale"):
         return 1.0
     if config["attn_scale"] in (-1, config["d_head"] ** 0.5):

@@ -1,4 +1,4 @@
-"""Which parameters a transformer has, by name: shape, mean and standard deviation at the start.
+"""Parameters of a transformer by name: shape, and mean and standard deviation at initialisation.
 
 A parameter is named by its place in a `Model`, such as ``blocks.attention.W_Q``.
 """

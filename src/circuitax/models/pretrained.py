@@ -1,4 +1,4 @@
-"""Models that others saved: files of the Hub, GGUF files, and TransformerLens's, also written.
+"""Pretrained models: files of the Hub, GGUF files, and TransformerLens's, also written.
 
 TransformerLens 4 no longer reads shortformer models; this module does. It reads ``.safetensors``,
 and of TransformerLens ``.pth`` where torch is installed.
@@ -211,7 +211,7 @@ def _weight(
 
 
 def _state_file(source: Path) -> Path:
-    """The one weight file that is meant.
+    """The only weight file of a folder, or the named one.
 
     Raises:
         ValueError: If there is none, or several.
@@ -259,7 +259,7 @@ def _state(file: Path) -> dict[str, np.ndarray]:
 
 
 def weights_checksum(source: str | Path) -> str:
-    """Checksum of the files that `load_pretrained` would read; ``"absent"`` if there are none."""
+    """Checksum of the files read by `load_pretrained`; ``"absent"`` if there are none."""
     try:
         return fingerprint(find_source(source, {}).path)
     except FileNotFoundError:

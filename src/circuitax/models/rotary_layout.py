@@ -1,4 +1,4 @@
-"""The two orders in which files keep the pairs of entries that rotary positions turn."""
+"""The two orders of rotary pairs in files of weights."""
 
 import numpy as np
 from jaxtyping import Shaped

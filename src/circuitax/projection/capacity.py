@@ -1,4 +1,4 @@
-"""How many ε-orthogonal directions three methods find in each number of dimensions."""
+"""Numbers of ε-orthogonal directions by three methods, in each number of dimensions."""
 
 import jax
 import jax.numpy as jnp

@@ -49,7 +49,7 @@ def coherence(vectors: Float[Array, "n_vectors dim"], *, block: int = 512) -> Co
 
 
 def coherence_by_count(vectors: Float[Array, "n_vectors dim"]) -> Float[Array, " n_vectors"]:
-    """The coherence of the first N rows, for every N, from one Gram matrix; it is 0 at N = 1.
+    """The coherence of the first N rows, for every N, from one Gram matrix; 0 at N = 1.
 
     Args:
         vectors: Few enough rows for an N×N matrix.

@@ -20,19 +20,19 @@ class WideCount(NamedTuple):
 
 
 class CompensatedSum(NamedTuple):
-    """A running sum and the rounding error it has lost so far (Neumaier)."""
+    """A running sum and its accumulated rounding error (Neumaier)."""
 
     value: Float[Array, "*shape"]
     error: Float[Array, "*shape"]
 
 
 def zero_count(shape: tuple[int, ...] = ()) -> WideCount:
-    """A count of nothing."""
+    """A count of 0."""
     return WideCount(jnp.zeros(shape, jnp.uint32), jnp.zeros(shape, jnp.uint32))
 
 
 def add_count(count: WideCount, n: Shaped[Array, "*shape"]) -> WideCount:
-    """The count after ``n`` more, ``0 <= n < 2^32``."""
+    """The count plus ``n``, ``0 <= n < 2^32``."""
     low = count.low + n.astype(jnp.uint32)
     return WideCount(low, count.high + (low < count.low).astype(jnp.uint32))
 
@@ -49,7 +49,7 @@ def zero_sum(shape: tuple[int, ...] = ()) -> CompensatedSum:
 
 
 def add_term(total: CompensatedSum, term: Float[Array, "*shape"]) -> CompensatedSum:
-    """The sum after one more term; its error does not grow with the number of terms.
+    """The sum plus one term; its error does not grow with the number of terms.
 
     Source: Neumaier 1974 (improved Kahan–Babuška algorithm).
     """

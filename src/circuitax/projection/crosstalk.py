@@ -1,4 +1,4 @@
-"""How often a threshold reads k superposed random directions without an error, without JAX."""
+"""Success rate of threshold read-outs of k superposed random directions, without JAX."""
 
 import numpy as np
 from scipy import special

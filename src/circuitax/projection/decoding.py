@@ -1,4 +1,4 @@
-"""Reading k-sparse features out of m dimensions by thresholds, as a ReLU network can.
+"""Threshold decoding of k-sparse features from m dimensions, as by a ReLU network.
 
 S0 is the document "Some Structures in Transformer Architectures" (Menon 2025),
 whose Example 26 is such a network.
@@ -97,7 +97,7 @@ def _recovery(
 
 
 def guaranteed_sparsity(coherence: float) -> int:
-    """The largest k with ``k μ < 1/2``: what threshold 1/2 always decodes at coherence μ.
+    """The largest k with ``k μ < 1/2``: always decoded by threshold 1/2 at coherence μ.
 
     Raises:
         ValueError: If ``coherence`` is outside (0, 1].

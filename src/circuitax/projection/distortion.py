@@ -1,4 +1,4 @@
-"""Distortion of a point cloud under a map: over all pairs in tiles, or over a random subset."""
+"""Distortion of a point cloud by a map: over all pairs in tiles, or over a random subset."""
 
 import jax
 import jax.numpy as jnp
@@ -197,7 +197,7 @@ def _resolve(
 
 
 def check_points(points: Float[Array, "n d"], images: Float[Array, "k m"]) -> None:
-    """Refuse images that are not one for each point, and NaN, with which extremes look valid.
+    """Refuse images without one row for each point, and NaN, for which extremes look valid.
 
     Raises:
         ValueError: If points and images differ in number, or one of them is not finite.

@@ -1,4 +1,4 @@
-"""Laws of a random map's entries, which are independent and have mean 0 and variance 1.
+"""Laws of a random map's independent entries of mean 0 and variance 1.
 
 The entries are drawn column by column. A column depends on its own key and on nothing else, so a
 map is the same whatever the block in which it is drawn, and the first m columns of a wider map are

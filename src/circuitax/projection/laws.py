@@ -201,7 +201,7 @@ def overlap_upper_tail(dim: ArrayLike, cosine: ArrayLike) -> Values:
 
 
 def random_capacity(dim: ArrayLike, epsilon: float, success: float = 0.5) -> Values:
-    """How many random unit vectors stay ε-orthogonal with probability ``success``.
+    """Number of random unit vectors that are ε-orthogonal with probability ``success``.
 
     Solves ``exp(−N (N − 1) p / 2) = success`` with p from `overlap_tail`: pairs of random
     directions are pairwise independent, so the number of failing pairs is close to Poisson. The

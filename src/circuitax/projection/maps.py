@@ -23,7 +23,7 @@ from circuitax.projection.hadamard import padded_dim, subsampled_hadamard
 
 
 class MapFamily(enum.Enum):
-    """Families of random maps. `gain` says by how much each multiplies squared lengths."""
+    """Families of random maps. `gain` is the factor of each on squared lengths."""
 
     gaussian = "gaussian"  # N(0, 1/m)
     rademacher = "rademacher"  # ±1/√m: what Theorem 27 states
@@ -55,7 +55,7 @@ _INITIALISERS = {
 
 @dataclass(frozen=True)
 class MapSpec:
-    """Which random map, at which size.
+    """A random map: its family and sizes.
 
     Args:
         family: A `MapFamily` or its name.

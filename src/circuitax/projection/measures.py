@@ -1,4 +1,4 @@
-"""Four measures of what a map did to a pair: to its distance, inner product, cosine or angle.
+"""Four measures of a map's distortion of a pair: distance, inner product, cosine or angle.
 
 Each measure comes in two forms. One takes all pairs of two blocks of points, from Gram matrices,
 and is fast; the other takes listed pairs, from the points themselves, and loses nothing to
@@ -15,7 +15,7 @@ from circuitax.projection.tiles import gram
 
 
 class Measure(enum.Enum):
-    """What is compared before and after a map f."""
+    """Quantity compared before and after a map f."""
 
     distance = "distance"  # ‖f(x) − f(y)‖² / ‖x − y‖² − 1
     inner = "inner"  # (⟨f(x), f(y)⟩ − ⟨x, y⟩) / (‖x‖ ‖y‖)
@@ -33,7 +33,7 @@ class Block(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """Values of a tile; pairs with no value; pairs whose value the Gram form cannot resolve."""
+    """Values of a tile; undefined pairs; pairs beyond the resolution of the Gram form."""
 
     value: Float[Array, "*pairs"]
     zero: Bool[Array, "*pairs"]
@@ -106,7 +106,7 @@ def pair_values(measure: Measure, a: Block, b: Block) -> Tile:
 
 
 def _near(x: Float[Array, "..."]) -> float:
-    """Relative squared distance under which the Gram form has lost too much: 1e-2, or 1e-6."""
+    """Relative squared distance below which the Gram form is too inexact: 1e-2, or 1e-6."""
     return 1e-2 if jnp.finfo(x.dtype).bits <= 32 else 1e-6
 
 

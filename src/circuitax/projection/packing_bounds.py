@@ -1,4 +1,4 @@
-"""Lower bounds on the coherence of N directions in R^d, and the upper bounds on N that follow."""
+"""Lower bounds on the coherence of N directions in R^d, and the implied upper bounds on N."""
 
 import math
 
@@ -54,7 +54,7 @@ def coherence_bound(n_vectors: ArrayLike, dim: ArrayLike) -> Values:
 
 
 def capacity_bound(dim: int, epsilon: float) -> float:
-    """The largest N that `coherence_bound` allows at coherence ε; infinite where it says nothing.
+    """The largest N that `coherence_bound` allows at coherence ε; infinite if it has no bound.
 
     Welch gives ``N ≤ d (1 − ε²) / (1 − d ε²)`` for ``ε² < 1/d``, capped by orthoplex at
     ``d (d + 1)/2``; Levenshtein ``N ≤ d (d + 2)(1 − ε²) / (3 − (d + 2) ε²)`` for

@@ -1,4 +1,4 @@
-"""Sets of nearly orthogonal unit vectors, found greedily by rejection or by gradient descent."""
+"""Sets of nearly orthogonal unit vectors, by greedy rejection or by gradient descent."""
 
 import functools
 from typing import NamedTuple
@@ -104,7 +104,7 @@ def optimised_packing(
     signed: bool = False,
     n_dims: int | Int[Array, ""] | None = None,
 ) -> Packing:
-    """Directions that make their largest |⟨u, v⟩| small, by Adam on a smooth maximum.
+    """Directions of small largest |⟨u, v⟩|, by Adam on a smooth maximum.
 
     The loss is ``log Σ_{i<j} exp(β ⟨u_i, u_j⟩²) / β`` with β rising from 10 to 3000 geometrically
     while the step falls to zero; it is an upper bound on the squared coherence that tightens with
@@ -168,7 +168,7 @@ def _optimised(
 
 
 def prune(packing: Packing, epsilon: float | Float[Array, ""]) -> Packing:
-    """The packing without its worst vectors, so that no overlap of those left exceeds ε.
+    """The packing without its worst vectors: no remaining overlap exceeds ε.
 
     The vector with the most overlaps above ε is dropped, again and again. So an optimiser that
     misses ε by a few pairs still shows a large set with coherence at most ε.

@@ -1,4 +1,4 @@
-"""One pair under many independent maps: a sample of the law that the theory gives.
+"""One pair under many independent maps: a sample of the theoretical law.
 
 The pairs under one map share its entries and are dependent, so goodness of fit and failure rates of
 a single pair are always taken over maps.

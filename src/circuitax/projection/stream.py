@@ -1,4 +1,4 @@
-"""Statistics of a distortion, gathered in one pass: extremes, moments, histogram, failures."""
+"""Statistics of a distortion in one pass: extremes, moments, histogram, failures."""
 
 import math
 from typing import NamedTuple
@@ -68,7 +68,7 @@ class Stream(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """What a pass found, in NumPy; the leading axes are those of the stream."""
+    """Statistics of a pass, in NumPy; the leading axes are those of the stream."""
 
     n_used: Int[np.ndarray, "*maps"]
     n_zero: Int[np.ndarray, "*maps"]

@@ -1,4 +1,4 @@
-"""Tail bounds for the distortion of one pair, the union bound, and the dimensions they ask for.
+"""Tail bounds for the distortion of one pair, the union bound, and the required dimensions.
 
 S0 is the document "Some Structures in Transformer Architectures" (Menon 2025);
 its Theorem 27 is the Johnson–Lindenstrauss lemma.
@@ -28,7 +28,7 @@ class Tail(enum.Enum):
 
 
 def tail_bound(tail: Tail | str, dim_out: ArrayLike, epsilon: ArrayLike) -> Values:
-    """The bound, both sides together; it may exceed 1 where it says nothing.
+    """The two-sided bound; it may exceed 1, which is vacuous.
 
     Args:
         tail: Which bound; a `Tail` or its name.

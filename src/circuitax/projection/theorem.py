@@ -1,4 +1,4 @@
-"""Theorem 27 and Corollary 28 of S0: what is printed, what is proved, and where the two differ.
+"""Theorem 27 and Corollary 28 of S0: the printed and the proved versions, and their differences.
 
 S0 is the document "Some Structures in Transformer Architectures" (Menon 2025);
 E8, E9 and E10 are rows of docs/errata.md.
@@ -14,7 +14,7 @@ from circuitax.projection.tails import check_epsilon
 
 
 class Bounds(NamedTuple):
-    """An interval that a ratio of squared distances must stay in."""
+    """The allowed interval of a ratio of squared distances."""
 
     low: float
     high: float

@@ -1,4 +1,4 @@
-"""The smallest m that succeeds in practice, from tables of success over independent maps."""
+"""The smallest m that succeeds in practice, from success rates over independent maps."""
 
 from functools import cache
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from circuitax.projection.tails import check_epsilon
 
 
 class Threshold(NamedTuple):
-    """Smallest m with success probability at least 1 − δ, and what the binomial interval allows."""
+    """Smallest m with success probability at least 1 − δ, and its binomial interval."""
 
     dim: float  # NaN where no m of the table suffices
     low: float  # smallest m not excluded
@@ -71,7 +71,7 @@ def _interval(successes: int, n: int, level: float) -> tuple[float, float]:
 def first_dim(
     rate: Float[np.ndarray, "*cells n_dims"], dims: Int[np.ndarray, " n_dims"], delta: float
 ) -> Float[np.ndarray, "*cells"]:
-    """The smallest m from which a rate stays at or above ``1 − δ``; NaN where it never does.
+    """The smallest m from which a rate stays at or above ``1 − δ``; NaN if there is none.
 
     Raises:
         ValueError: If ``delta`` is outside (0, 1) or ``dims`` does not increase.
@@ -88,7 +88,7 @@ def transition_width(
     dims: Int[np.ndarray, " n_dims"],
     levels: tuple[float, float] = (0.1, 0.9),
 ) -> float:
-    """How sharp the transition is: the m at which 90 % of the maps succeed over that for 10 %.
+    """Sharpness of the transition: the m at which 90 % of the maps succeed over that for 10 %.
 
     A ratio of 1 is a step. The two m are interpolated in log m on the monotone envelope of the
     success rate; the result is NaN where the table does not contain both levels.

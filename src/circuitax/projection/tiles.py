@@ -40,7 +40,7 @@ def tile_mask(
 
 
 def pad_rows(x: Float[Array, "n_points dim"], block: int) -> Float[Array, "n_padded dim"]:
-    """Zero rows added up to a multiple of ``block``."""
+    """Rows padded with zeros up to a multiple of ``block``."""
     return jnp.pad(x, ((0, -x.shape[0] % block), (0, 0)))
 
 

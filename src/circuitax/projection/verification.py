@@ -1,4 +1,4 @@
-"""Theorem 27 and Corollary 28 tried on a cloud: how many maps fail, and for how many pairs.
+"""Theorem 27 and Corollary 28 tested on a cloud: failing maps, and failing pairs.
 
 Both are statements of "Some Structures in Transformer Architectures" (Menon 2025); E10 is a row of
 docs/errata.md on the corollary.
@@ -29,7 +29,7 @@ _pass = functools.partial(all_pairs, n_bins=0, near_capacity=0)
 
 
 class Corollary(NamedTuple):
-    """What becomes of Corollary 28 on every map, at the ε that the map itself keeps."""
+    """Corollary 28 on every map, at the map's own ε."""
 
     epsilon: Float[np.ndarray, " n_maps"]  # kept on the unit points and 0
     inner: Int[np.ndarray, " n_maps"]  # pairs past 3ε
@@ -44,7 +44,7 @@ def failing_maps(
     spec: MapSpec,
     bounds: tuple[Bounds, ...],
 ) -> Bool[np.ndarray, "n_maps n_bounds"]:
-    """Whether some pair of the cloud leaves each interval, map by map.
+    """Whether some pair of the cloud leaves each interval, for each map.
 
     Args:
         keys: One for each map.

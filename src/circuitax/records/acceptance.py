@@ -1,4 +1,4 @@
-"""The headline statements of the papers, as the acceptance page lists them, and how each fared."""
+"""The headline statements of the papers, as listed on the acceptance page, and their outcomes."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -51,7 +51,7 @@ def results_of(page: str) -> Iterator[Result]:
 
 
 def outcome(result: Result, verdicts: Mapping[str, Verdict]) -> str:
-    """How a result fared: held, or the counts of its verdicts with what does not hold."""
+    """Outcome of a result: held, or the counts of its verdicts and the claims that do not hold."""
     found = [verdicts[claim] for _, claim in result.claims if claim in verdicts]
     settled = [verdict for verdict in found if verdict.verdict != NOT_RUN]
     texts = []

@@ -1,4 +1,4 @@
-"""How the numbers of one run differ from those of another with the same specification and seed.
+"""Agreement of two runs with the same specification and seed.
 
 On another machine a sum may be taken in another order. Training carries such a rounding difference
 on, so that a mean over seeds moves by less than its interval, and a computed number moves in its
@@ -35,7 +35,7 @@ class Difference(NamedTuple):
 
 
 def tolerance(here: Estimate, there: Estimate, least_size: float = 0.0) -> float:
-    """How far apart noise may put two estimates of one quantity.
+    """Tolerance for the difference of two noisy estimates of one quantity.
 
     ``sqrt(h₁² + h₂²)`` of the halves of the intervals; ``ROUNDING`` times the size for numbers
     without an interval. It is infinite where an estimate has no finite interval.
@@ -51,7 +51,7 @@ def tolerance(here: Estimate, there: Estimate, least_size: float = 0.0) -> float
 
 
 def _least_size(claim: Claim) -> float:
-    """What is left of an identity is rounding itself; its size is the limit that is allowed."""
+    """Size below which the residual of an identity is rounding: its allowed limit."""
     bounds = [abs(bound) for bound in claim.expected[:2] if math.isfinite(bound)]
     return max(bounds, default=0.0) if claim.kind == "identity" else 0.0
 
@@ -90,7 +90,7 @@ def _difference(here: Verdict, there: Verdict) -> Difference:
 
 
 def agreement_text(found: Mapping[str, Sequence[Difference]], apart: Mapping[str, str]) -> str:
-    """What a person is told at the end: counts first, then every claim that differs more.
+    """Summary of a comparison: counts first, then every claim that differs more.
 
     Args:
         found: Differences by experiment.

@@ -1,4 +1,4 @@
-"""Which papers the source of a claim names; docs/bibliography.md has their authors and titles.
+"""Papers named by the source of a claim; docs/bibliography.md has their authors and titles.
 
 This is apart from `records.papers`, which claims import: what is said here settles none anew.
 """
@@ -40,7 +40,7 @@ NO_PAPER = "no paper"
 
 
 def named(source: str) -> tuple[str, ...]:
-    """The papers that the source of a claim names, `NO_PAPER` alone when it names none.
+    """The papers named by the source of a claim, `NO_PAPER` alone if there are none.
 
     Args:
         source: `Claim.source`.
@@ -50,5 +50,5 @@ def named(source: str) -> tuple[str, ...]:
 
 
 def order(title: str) -> int:
-    """Where a title that `named` gives stands in a list of papers; `NO_PAPER` is the last."""
+    """Index of a title from `named` in a list of papers; `NO_PAPER` is the last."""
     return [*_NAMED, NO_PAPER].index(title)

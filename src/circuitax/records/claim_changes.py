@@ -25,7 +25,7 @@ _SHOWN, _WIDTH = 2, 60
 
 
 class Difference(NamedTuple):
-    """One thing about one claim that is not as it was."""
+    """One changed aspect of a claim."""
 
     claim: str
     what: str  # one of WORDS
@@ -48,7 +48,7 @@ class Change(NamedTuple):
 
 
 class Pilot(NamedTuple):
-    """Runs that were looked at before the claims of an experiment were fixed.
+    """Pilot runs seen before the claims of an experiment were fixed.
 
     Attributes:
         experiment: Whose claims or settings they shaped.
@@ -66,7 +66,7 @@ class Pilot(NamedTuple):
 def differences(
     before: Iterable[Mapping[str, Any]], now: Iterable[Mapping[str, Any]]
 ) -> list[Difference]:
-    """What differs between two versions of an experiment's claims, given as in ``claims.json``."""
+    """Differences between two versions of an experiment's claims, given as in ``claims.json``."""
     old = {claim["id"]: claim for claim in before}
     new = {claim["id"]: claim for claim in now}
     found = [Difference(name, "added") for name in new if name not in old]
@@ -124,7 +124,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def unexplained(found: Iterable[Difference], rows: Sequence[Change]) -> list[Difference]:
-    """The differences that no row names."""
+    """The differences that no row explains."""
     named = {(claim, what) for row in rows for claim in row.claims for what in row.what}
     return [difference for difference in found if tuple(difference) not in named]
 

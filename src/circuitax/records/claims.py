@@ -1,4 +1,4 @@
-"""Statements as claims: who says so, what is expected, what was measured, and the verdict."""
+"""Claims: statements with source, expected interval, measurement and verdict."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ VERDICTS = (HOLDS, FAILS, UNDECIDED, ABSENT, NOT_RUN)
 
 
 class Expected(NamedTuple):
-    """The interval that a claim allows.
+    """The allowed interval of a claim.
 
     Attributes:
         low: Least value allowed, -inf for none.
@@ -31,7 +31,7 @@ class Expected(NamedTuple):
     text: str
 
     def verdict(self, estimate: Estimate) -> str:
-        """One rule for every claim, by the whole interval of the estimate.
+        """Verdict on a claim by the whole interval of the estimate, the same rule for all.
 
         ``"holds"`` if all of it lies in what is allowed, ``"fails"`` if none of it does,
         ``"undecided"`` in between. A value that is not a number fails.
@@ -76,7 +76,7 @@ def at_most(high: float | int) -> Expected:
 
 @dataclass(frozen=True)
 class Claim:
-    """One statement, with everything fixed before the first run.
+    """One statement, with all of it fixed before the first run.
 
     Attributes:
         id: Short name, unique over all experiments, such as ``"pentagon-hit-rate"``.
@@ -135,7 +135,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class ClaimSource:
-    """Where claims come from, and what those of one experiment have in common.
+    """A source of claims, and the common fields of the claims of one experiment.
 
     ``paper = ClaimSource("induction-heads paper", kind="shape", n=16, origin="published",
     link=papers.INDUCTION, printed="no such head in one layer")``; then
@@ -181,7 +181,7 @@ class ClaimSource:
         printed: str | None = None,
         link: str | None = None,
     ) -> Claim:
-        """One claim of this source, with the source's values for what is not given.
+        """One claim of this source, with the source's values as defaults.
 
         Args:
             id: As in `Claim`.
@@ -221,12 +221,12 @@ class ClaimSource:
 def unmet_rest(
     claims: Iterable[Claim], measured: Mapping[str, Estimate], why: str
 ) -> dict[str, str]:
-    """One reason for every claim whose quantity was not measured, by the claim's id."""
+    """One reason for every claim without a measured quantity, by the claim's id."""
     return {claim.id: why for claim in claims if claim.quantity not in measured}
 
 
 class Verdict(NamedTuple):
-    """A claim with what was measured, the verdict and its reason.
+    """A claim with its measurement, the verdict and its reason.
 
     Attributes:
         claim: The claim.

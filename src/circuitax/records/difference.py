@@ -1,4 +1,4 @@
-"""Differences between two groups: of their means, and the ratio of these."""
+"""Difference and ratio of the means of two groups."""
 
 import numpy as np
 from numpy.typing import ArrayLike

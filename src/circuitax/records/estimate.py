@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 
 class Estimate(NamedTuple):
-    """One number, its interval, and the number of independent replicates it is based on.
+    """One number, its interval, and the number of independent replicates behind it.
 
     Attributes:
         value: The point estimate.
@@ -26,7 +26,7 @@ class Estimate(NamedTuple):
 
 
 def exact(value: SupportsFloat, n: SupportsInt = 1) -> Estimate:
-    """A number that is computed and not sampled: its interval is the number itself."""
+    """A computed number without sampling noise: its interval is the number itself."""
     number = float(value)
     return Estimate(number, number, number, int(n), "exact")
 
@@ -95,7 +95,7 @@ def proportion_estimate(
 
 
 def share_estimate(yes: ArrayLike, level: float = 0.95, method: str = "wilson") -> Estimate:
-    """The share of independent replicates of which something is true, by `proportion_estimate`.
+    """The share of independent replicates with a property, by `proportion_estimate`.
 
     Args:
         yes: One truth value for each replicate, at least one.
@@ -178,7 +178,7 @@ def bootstrap_estimate(
 
 
 def finite_or_none(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Plain values for JSON, which has no name for a number that is not finite."""
+    """Plain values for JSON: numbers that are not finite become None."""
     return {
         name: None if isinstance(value, float) and not np.isfinite(value) else value
         for name, value in fields.items()

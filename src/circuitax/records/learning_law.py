@@ -1,4 +1,4 @@
-"""How a loss falls with the tokens trained on: a power law towards a limit."""
+"""Learning curve of a loss over training tokens: a power law towards a limit."""
 
 from typing import NamedTuple
 
@@ -19,18 +19,18 @@ class LearningLaw(NamedTuple):
     last: float
 
     def at(self, tokens: ArrayLike) -> np.ndarray:
-        """The loss that the law says, nats."""
+        """The predicted loss, nats."""
         share = np.asarray(tokens, float) / self.last
         return np.asarray(self.limit + self.gain * share**-self.exponent)
 
     @property
     def next_doubling(self) -> float:
-        """What twice the tokens would gain beyond the longest training, nats."""
+        """The predicted gain of twice the tokens beyond the longest training, nats."""
         return self.gain * (1 - 2**-self.exponent)
 
 
 def fitted_law(tokens: ArrayLike, losses: ArrayLike) -> LearningLaw:
-    """The law nearest to some losses in squared error, with a gain of 0 or more.
+    """The least-squares law of some losses, with a gain of 0 or more.
 
     For a given exponent the law is linear in the other two numbers, so that the fit is a search
     over the exponent alone, within `EXPONENTS`.

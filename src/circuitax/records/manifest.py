@@ -1,4 +1,4 @@
-"""Checksums of the files of a folder, so that damage is found before the files are used."""
+"""Checksums of the files of a folder, which reveal damage before use."""
 
 import hashlib
 import json
@@ -48,7 +48,7 @@ def write_manifest(folder: Path, left_out: Iterable[str] = ()) -> None:
 
 
 def damage(folder: Path) -> str:
-    """What is wrong with the first damaged file of a folder; empty if all files are whole."""
+    """Description of the first damaged file of a folder; empty if all checksums match."""
     if not (folder / MANIFEST).is_file():
         return f"{MANIFEST} is missing"
     try:
@@ -64,7 +64,7 @@ def damage(folder: Path) -> str:
 
 
 def contents(folder: Path, below: Iterable[str]) -> str:
-    """One checksum of some files of a folder, from its manifest.
+    """One combined checksum of some files of a folder, from its manifest.
 
     Args:
         folder: A folder with a manifest.

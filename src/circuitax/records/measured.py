@@ -1,4 +1,4 @@
-"""The numbers that an experiment measured from its record, which settle its claims."""
+"""The measured numbers of an experiment, which settle its claims."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -8,7 +8,7 @@ from circuitax.records.estimate import Estimate, finite_or_none
 
 
 class Measured(NamedTuple):
-    """What ``measure(record)`` of an experiment returns.
+    """Return value of an experiment's ``measure(record)``.
 
     Attributes:
         estimates: Numbers with their intervals, by the names that the claims use.

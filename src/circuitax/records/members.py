@@ -11,7 +11,7 @@ Labelled = TypeVar("Labelled", xr.Dataset, xr.DataArray)
 def members_where(
     data: Labelled, mask: str | xr.DataArray = "alive", *, otherwise: str | None = None
 ) -> Labelled:
-    """The part of the data whose members satisfy a mask, in their order.
+    """The part of the data whose members satisfy a mask, in order.
 
     ``members_where(data.sel(arm="2 layers"))`` are the members of one arm that stayed finite. The
     mask decides the axis: ``member``, or another one such as ``run`` or ``full_member``.

@@ -101,7 +101,7 @@ def axis_names(paths: set[str]) -> dict[str, str]:
 
 
 def _apart(names: Mapping[str, str], parts: Sequence[Part]) -> dict[str, str]:
-    """The dimensions, renamed where runs have another one of that name inside."""
+    """The dimensions, renamed if a run has another one of that name inside."""
     return {
         path: f"run_{dim}" if any(_clashes(part, path, dim) for part in parts) else dim
         for path, dim in names.items()
@@ -122,7 +122,7 @@ def missing_text(missing: Sequence[str]) -> str:
 
 
 def _free_of(parts: Sequence[Part], names: Mapping[str, str]) -> dict[str, set[str]]:
-    """For each swept dimension, the variables without it in a run that sweeps it inside."""
+    """For each swept dimension, its constant variables in a run that sweeps it inside."""
     free: dict[str, set[str]] = {dim: set() for dim in names.values()}
     for part in parts:
         for path, value in part.point.items():
@@ -142,7 +142,7 @@ def _excuse(
     part: Part,
     swept: set[str],
 ) -> None:
-    """Mark as covered what a run lacks by design: a whole variable, or part of a ragged one."""
+    """Mark cells absent by design as covered: a whole variable, or part of a ragged one."""
     absent = name not in data
     if not absent and not set(part.ragged) & set(map(str, dims)):
         return
@@ -229,7 +229,7 @@ def _same(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _on(coords: Mapping[str, np.ndarray], data: xr.Dataset) -> xr.Dataset:
-    """The dataset with each dimension labelled by its positions in the union."""
+    """The dataset with each dimension labelled by its indices in the union."""
     labels = {}
     for dim in map(str, data.dims):
         values = data[dim].values if dim in data.coords else np.arange(data.sizes[dim])

@@ -1,4 +1,4 @@
-"""Which process a hidden file belongs to, told apart from all others that have its number.
+"""Owner process of a hidden file, identified beyond its process number.
 
 In a container, every start has the same process id. So an owner is an id, the moment when the
 process started, and the machine, as one word that fits into a file name.
@@ -17,7 +17,7 @@ OWNER = r"\d+(?:-\w+-\w+)?"
 
 
 class State(Enum):
-    """What is known here of the process that a file belongs to."""
+    """State of an owner process, as known on this machine."""
 
     alive = "alive"
     gone = "gone"
@@ -25,12 +25,12 @@ class State(Enum):
 
 
 def this_process() -> str:
-    """The owner that this process is."""
+    """This process as an owner."""
     return f"{os.getpid()}-{_started(os.getpid())}-{_host()}"
 
 
 def state(owner: str) -> State:
-    """What has become of an owner.
+    """State of an owner.
 
     Args:
         owner: From ``this_process``, of any process on any machine.
@@ -47,7 +47,7 @@ def _host() -> str:
 
 
 def _started(process: int) -> str:
-    """When a process started, as one word; empty if there is none of this number."""
+    """Start time of a process, as one word; empty if no process has this number."""
     if Path("/proc/self/stat").exists():
         try:
             text = Path(f"/proc/{process}/stat").read_text(errors="replace")

@@ -1,4 +1,4 @@
-"""Where a run comes from: commit, command, versions, device, seed and seconds, but no host name."""
+"""Provenance of a run: commit, command, versions, device, seed and seconds, but no host name."""
 
 import platform
 import subprocess
@@ -40,7 +40,7 @@ def describe(
     input_data: dict[str, str],
     outside: dict[str, str],
 ) -> dict[str, Any]:
-    """The contents of ``provenance.json``, which hold no path and no host name.
+    """The contents of ``provenance.json``, without paths or a host name.
 
     Args:
         root: The checkout whose commit is recorded.
@@ -89,7 +89,7 @@ def checkout_state(root: Path) -> tuple[str | None, bool | None]:
 
 
 def package_versions() -> dict[str, str]:
-    """Version of every package that could move a number, by name; absent ones are left out."""
+    """Version of every package that could change a number, by name; absent ones are left out."""
     versions = {}
     for name in PACKAGES:
         try:

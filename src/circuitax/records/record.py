@@ -1,4 +1,4 @@
-"""A record: everything that one run of an experiment found, as labelled arrays and notes."""
+"""A record: the results of one run of an experiment, as labelled arrays and notes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ LONGEST_TABLE = 10_000
 
 @dataclass
 class Record:
-    """What a run found.
+    """The results of a run.
 
     Attributes:
         data: Arrays with named dimensions and coordinates (density, member, layer, ...).

@@ -1,4 +1,4 @@
-"""The report: figures, viewers and claims in one HTML file that needs nothing beside it."""
+"""The report: figures, viewers and claims in one self-contained HTML file."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -101,7 +101,7 @@ def _link(item: GalleryItem) -> str:
 
 
 def _viewers(interactive: Interactive) -> str:
-    """Where to find what a reader can move, and why some of it is not there."""
+    """Links to the viewers, and reasons for missing ones."""
     told = [
         f'<li><a href="#{escape(name)}">{escape(title)}</a></li>'
         for name, titles in interactive.titles.items()

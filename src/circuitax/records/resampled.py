@@ -62,7 +62,7 @@ def resampled_estimate(
 def best_estimate(
     losses: ArrayLike, values: ArrayLike, over: Callable[[np.ndarray], float] = np.mean
 ) -> Estimate:
-    """A number of the replicate with the least loss, and how it varies with the replicates tried.
+    """The value of the replicate with the least loss, and its spread over sets of replicates.
 
     With several cells, each has a best replicate of its own, and replicates are drawn for all cells
     together: those of one number share their data. A replicate that diverged is never the best, and

@@ -1,4 +1,4 @@
-"""Files and folders written completely or not at all, and labelled arrays in one format."""
+"""Atomic writes of files and folders, and labelled arrays in one format."""
 
 import errno
 import filecmp
@@ -35,12 +35,12 @@ _ABANDONED_SECONDS = 24 * 3600.0
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file under a temporary name and rename it when whole."""
+    """Write a text file atomically: under a temporary name, then renamed."""
     write_bytes(path, text.encode())
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file under a temporary name and rename it when whole.
+    """Write a file atomically: under a temporary name, then renamed.
 
     Raises:
         OSError: Naming the file, of which nothing is left then.
@@ -57,7 +57,7 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write plain values as JSON, completely; numbers that are not finite are refused.
+    """Write plain values as JSON, atomically; numbers that are not finite are refused.
 
     Raises:
         ValueError: If a number is not finite (JSON has no name for it).
@@ -67,7 +67,7 @@ def write_json(path: Path, value: Any) -> None:
 
 @contextmanager
 def whole_folder(target: Path) -> Iterator[Path]:
-    """A folder to write into that becomes ``target`` when the block ends without an error.
+    """A temporary folder that becomes ``target`` when the block ends without an error.
 
     A folder at ``target`` is replaced; after an error or a kill it is unchanged.
     """
@@ -83,7 +83,7 @@ def whole_folder(target: Path) -> Iterator[Path]:
 
 
 def publish(folder: Path, target: Path) -> None:
-    """Move ``folder`` to ``target`` and replace what was there; it survives a power failure.
+    """Move ``folder`` to ``target`` and replace the old one; the result survives a power failure.
 
     Everything is on the disk before ``target`` changes. A process that is killed in between leaves
     the old folder under a hidden name, from which `recover` restores it. A folder on another disk
@@ -114,7 +114,7 @@ def publish(folder: Path, target: Path) -> None:
 
 
 def _moved(folder: Path, new: Path) -> Path:
-    """The folder, or a copy of it, at ``new``, where nothing reads it."""
+    """The folder, or a copy of it, at ``new``, which has no readers."""
     shutil.rmtree(new, ignore_errors=True)
     try:
         return folder.rename(new)
@@ -134,7 +134,7 @@ def _moved(folder: Path, new: Path) -> Path:
 
 
 def _entries(folder: Path) -> list[Path]:
-    """What lies in a folder; nothing where it cannot be read."""
+    """Entries of a folder; none if it is unreadable."""
     try:
         return sorted(folder.iterdir())
     except OSError:
@@ -142,14 +142,14 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def recover_all(folder: Path) -> None:
-    """`recover` every entry of a folder of which a killed process left something."""
+    """`recover` every entry of a folder left over by a killed process."""
     left = [_LEFT.fullmatch(path.name) for path in _entries(folder)]
     for name in sorted({found["target"] for found in left if found and found["kind"] == "old"}):
         recover(folder / name)
 
 
 def recover(target: Path) -> None:
-    """Undo what a killed process left of replacing ``target``: no folder is lost or left behind.
+    """Roll back a replacement of ``target`` by a killed process: no folder is lost or left behind.
 
     If it was killed between the two renames of `publish`, the old folder is restored to
     ``target``; otherwise what it left beside ``target`` is removed. What belongs to a process of
@@ -185,7 +185,7 @@ def _flush(path: Path) -> None:
 
 
 def write_dataset(path: Path, data: "xr.Dataset", attributes: Mapping[str, Any]) -> None:
-    """Write labelled arrays and plain attributes to one NetCDF file, whole; no digit is lost.
+    """Write labelled arrays and plain attributes to one NetCDF file, atomically and losslessly.
 
     Arrays read from another file lose its packing, which may round.
 
@@ -228,7 +228,7 @@ def _packing(variable: "xr.Variable") -> dict[str, Any]:
 
 
 def read_dataset(path: Path) -> "tuple[xr.Dataset, dict[str, Any]]":
-    """The labelled arrays and the attributes that ``write_dataset`` wrote, in memory.
+    """Read the labelled arrays and the attributes written by ``write_dataset`` into memory.
 
     Raises:
         ValueError: If the file does not exist, is damaged, or was not written by
@@ -252,7 +252,7 @@ def read_dataset(path: Path) -> "tuple[xr.Dataset, dict[str, Any]]":
 
 
 def _strip(data: "xr.Dataset") -> None:
-    """Forget all attributes, and how another file packed the numbers, in place.
+    """Remove all attributes and the encoding of another file, in place.
 
     ``drop_attrs`` and ``drop_encoding`` make new datasets, the first one for each variable: a
     millisecond each, three times a job.

@@ -1,4 +1,4 @@
-"""A twin: what a small run of an experiment's code found, variable by variable, as digests.
+"""A twin: digests of a small run of an experiment's code, variable by variable.
 
 The accepted run of an experiment was computed by older code, perhaps in hours. Its twin is a small
 run by the same commit: whoever changes the code computes the twin again, and sees in a minute
@@ -31,7 +31,7 @@ NOT_COMPUTED = "not computed"
 
 
 class Difference(NamedTuple):
-    """How two twins differ.
+    """Differences between two twins.
 
     Attributes:
         outcome: `SAME`: every variable of the kept twin has the same bits. `ROUNDED`: libraries or
@@ -80,7 +80,7 @@ def digest(run: Path, varies: Iterable[str] = ()) -> dict[str, Any]:
 def compare(
     here: Mapping[str, Any], there: Mapping[str, Any], *, same_machine: bool, dtype: str
 ) -> Difference:
-    """How two digests of one twin differ.
+    """Differences between two digests of one twin.
 
     Args:
         here: Digest by the present code.
@@ -110,7 +110,7 @@ def _has_fractions(kept: Any) -> bool:
 
 
 def _mark(array: np.ndarray, dims: Iterable[Any]) -> str:
-    """Digest of an array; texts count as texts, however wide their type is."""
+    """Digest of an array; texts of any width count as texts."""
     if array.dtype.kind in "OUST":
         content = json.dumps(array.astype(str).tolist()).encode()
         kind = "text"
@@ -121,7 +121,7 @@ def _mark(array: np.ndarray, dims: Iterable[Any]) -> str:
 
 
 def _values(array: np.ndarray) -> list[float | None]:
-    """Some numbers of an array and the largest one's size, in front; None for NaN and infinity."""
+    """A sample of an array's numbers after the largest one's size; None for NaN and infinity."""
     if array.dtype.kind not in "fiu" or array.size == 0:
         return []
     flat = array.ravel().astype(np.float64)
@@ -132,7 +132,7 @@ def _values(array: np.ndarray) -> list[float | None]:
 
 
 def _difference(here: Any, there: Any) -> float:
-    """Largest difference of two variables' values as a share of the largest; inf if not alike."""
+    """Largest difference of two variables over the largest value; inf for unequal shapes."""
     if here is None or there is None or len(here[1]) != len(there[1]):
         return math.inf
     if any((x is None) != (y is None) for x, y in zip(here[1], there[1], strict=True)):

@@ -1,4 +1,4 @@
-"""Verdicts as plain values, as ``claims.json`` of a run has them."""
+"""Verdicts as plain values of a run's ``claims.json``."""
 
 import math
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Checkpoints of training states: the one module that knows Orbax."""
+"""Checkpoints of training states: the only module that uses Orbax."""
 
 import hashlib
 from pathlib import Path
@@ -16,11 +16,11 @@ _STATE, _CHECKSUM = "state", "checksum"
 
 
 class Unreadable(ValueError):
-    """A checkpoint that is damaged, or that holds another state than the one asked for."""
+    """A checkpoint that is damaged, or that holds another state than the requested one."""
 
 
 class Checkpoints:
-    """Numbered checkpoints of one pytree in a folder, written completely or not at all.
+    """Numbered checkpoints of one pytree in a folder, written atomically.
 
     A save copies the arrays before it returns, so the caller may donate them at once, and writes
     in the background; it is on disk after ``wait`` or ``close``. A process killed in the middle of
@@ -72,12 +72,12 @@ class Checkpoints:
         self._manager.save(step, args=self._args.Composite(**saves))
 
     def steps(self) -> list[int]:
-        """The numbers of all whole checkpoints on disk, the earliest first."""
+        """The numbers of all complete checkpoints on disk, the earliest first."""
         self.wait()  # a save under way is not yet listed
         return sorted(self._manager.all_steps())
 
     def latest(self) -> int | None:
-        """The number of the last whole checkpoint, or None when there is none."""
+        """The number of the last complete checkpoint, or None."""
         return self._manager.latest_step()
 
     def restore(self, step: int, abstract: PyTree) -> PyTree:
@@ -115,15 +115,15 @@ class Checkpoints:
         )
 
     def look_again(self) -> None:
-        """Notice that a step was taken off the disk, so that it can be saved again."""
+        """Reread the steps on disk after one was removed, so that it can be saved again."""
         self._manager.reload()
 
     def wait(self) -> None:
-        """Return when every save so far is on disk."""
+        """Wait until all saves are on disk."""
         self._manager.wait_until_finished()
 
     def close(self) -> None:
-        """Finish the saves and free the threads; the object is not used afterwards."""
+        """Finish the saves and free the threads; the object must not be used afterwards."""
         self._manager.wait_until_finished()
         self._manager.close()
 
@@ -153,7 +153,7 @@ def _placed(leaf: Any) -> jax.ShapeDtypeStruct:
 
 
 def _checksum(state: PyTree) -> str:
-    """SHA-256 of the values of all leaves, whatever devices they are on."""
+    """SHA-256 of the values of all leaves, independent of their devices."""
     digest = hashlib.sha256()
     for leaf in jax.tree.leaves(state):
         if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):

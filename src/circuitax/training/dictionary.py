@@ -13,7 +13,7 @@ from circuitax.models.autoencoder import Autoencoder, Sparsity
 
 
 class DictionaryHyper(NamedTuple):
-    """What may differ between members of one compiled ensemble."""
+    """Hyperparameters that may differ between members of one compiled ensemble."""
 
     directions: Float[Array, "*member n_true d_in"]
     """The true dictionary: h is the sum of features times their rows."""
@@ -26,7 +26,7 @@ class DictionaryHyper(NamedTuple):
 
 
 class PairDraws(NamedTuple):
-    """Uniforms of one batch, which members of any law share."""
+    """Uniforms of one batch, shared by members of any law."""
 
     pair: Float[Array, "batch n_pairs"]
     value: Float[Array, "batch n_true"]
@@ -34,7 +34,7 @@ class PairDraws(NamedTuple):
 
 @dataclass(frozen=True)
 class DictionaryLearning:
-    """The autoencoder gives back ``h = sum_i x_i d_i`` from sparse codes.
+    """A sparse autoencoder of ``h = sum_i x_i d_i``: its reconstruction from sparse codes.
 
     The loss is ``|h - h'|^2`` plus the cost of sparsity, averaged over samples; for ``matryoshka``
     the error is the mean over prefixes.
@@ -70,7 +70,7 @@ class DictionaryLearning:
         return draw_pairs(at_index(key, step), self.batch_size, self.n_true)
 
     def loss(self, params: PyTree, batch: PairDraws, hyper: DictionaryHyper) -> Float[Array, ""]:
-        """Squared error and the cost of sparsity."""
+        """Squared error plus the sparsity penalty."""
         h = hidden_vectors(batch, hyper)
         return reconstruction_loss(self.autoencoder, params, h, hyper.strength)
 
@@ -81,7 +81,7 @@ def reconstruction_loss(
     h: Float[Array, "batch d_in"],
     strength: Float[Array, ""],
 ) -> Float[Array, ""]:
-    """``|h - h'|^2`` plus the cost of sparsity, the mean over samples; see `DictionaryLearning`.
+    """``|h - h'|^2`` plus the sparsity penalty, the mean over samples; see `DictionaryLearning`.
 
     Args:
         autoencoder: The module.

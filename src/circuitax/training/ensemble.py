@@ -21,7 +21,7 @@ from circuitax.training.sharding import AXES, over_members, place
 
 
 class Mapping(Enum):
-    """How members share the machine; all choices give equal numbers up to rounding."""
+    """Mapping of members to the machine; all choices give equal numbers up to rounding."""
 
     auto = "auto"
     """``loop`` on a CPU, ``vmap`` elsewhere."""
@@ -33,7 +33,7 @@ class Mapping(Enum):
 
 @dataclass(frozen=True)
 class Plan:
-    """All that is fixed when an ensemble is compiled.
+    """The static arguments of a compiled ensemble.
 
     Attributes:
         problem: Model, data and loss of one member.
@@ -109,7 +109,7 @@ def init(plan: Plan, members: Member) -> TrainState:
 
 
 def advance(plan: Plan, members: Member) -> Callable[[TrainState], tuple[TrainState, Metrics]]:
-    """One chunk of the whole ensemble: what `Lab.loop` takes.
+    """One chunk of the whole ensemble, in the form that `Lab.loop` takes.
 
     The returned function donates its state. Metrics have an axis of members: ``loss`` and
     ``grad_norm``, means over the chunk (NaN once a member has diverged), and ``alive``. Members

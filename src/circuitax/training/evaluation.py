@@ -1,4 +1,4 @@
-"""Losses of trained members on fresh batches, the same for all of them."""
+"""Losses of trained members on common fresh batches."""
 
 from functools import partial
 
@@ -13,7 +13,7 @@ from circuitax.training.problem import Problem
 def fresh_losses(
     problem: Problem, params: PyTree, hyper: PyTree, key: Key[Array, ""], n_batches: int
 ) -> Float[Array, "n_batches member"]:
-    """The loss of every member on ``n_batches`` common batches that none was trained on.
+    """The loss of every member on ``n_batches`` common held-out batches.
 
     A training loss is noisy and depends on the member's own data; these losses can be compared.
 

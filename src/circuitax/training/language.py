@@ -1,4 +1,4 @@
-"""Next-token prediction as a training problem: a Flax module, and where its texts come from."""
+"""Next-token prediction as a training problem: a Flax module, and its source of texts."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from circuitax.training.sharding import split_samples
 
 @runtime_checkable
 class Source(Protocol):
-    """Where texts come from: hashable, and called with a key it returns a batch."""
+    """A source of texts: hashable, and called with a key it returns a batch."""
 
     def __call__(self, key: Key[Array, ""]) -> Int[Array, "batch n_ctx"]:
         """One batch, a pure function of the key."""
@@ -32,7 +32,7 @@ class Source(Protocol):
 
 @runtime_checkable
 class LanguageModule(Protocol):
-    """A Flax module, hashable by its fields, that is called with a batch of texts.
+    """A Flax module, hashable by its fields, called with a batch of texts.
 
     It returns logits ``[batch, n_ctx, d_vocab]``, or a tuple that begins with them. All its
     variables are parameters. Two attributes are read where the module has them: ``start_token``,
@@ -76,13 +76,13 @@ class NextToken:
     def loss(
         self, params: PyTree, batch: Int[Array, "batch n_ctx"], hyper: PyTree
     ) -> Float[Array, ""]:
-        """The scalar that is minimised."""
+        """The loss to minimise."""
         return jnp.mean(module_losses(self.module, params, split_samples(batch)))
 
 
 @dataclass(frozen=True)
 class StreamedNextToken:
-    """`NextToken` on texts that do not fit on the device: each chunk of steps gets its own texts.
+    """`NextToken` on texts too large for the device: each chunk of steps gets its own texts.
 
     ``hyper`` holds the chunk's texts, ``[chunk, batch, n_ctx]`` for each member; see `stream`.
 
@@ -101,13 +101,13 @@ class StreamedNextToken:
         return initial_params(self.module, key, self.length)
 
     def batch(self, key: Key[Array, ""], step: Int[Array, ""]) -> Int[Array, ""]:
-        """Which of the chunk's texts: that of step t is number t modulo ``chunk``, see `stream`."""
+        """Indices of the chunk's texts: step t has text t modulo ``chunk``, see `stream`."""
         return step % self.chunk
 
     def loss(
         self, params: PyTree, batch: Int[Array, ""], hyper: Int[Array, "chunk batch n_ctx"]
     ) -> Float[Array, ""]:
-        """The scalar that is minimised."""
+        """The loss to minimise."""
         texts = behind_start(hyper[batch], _start_token(self.module))
         return jnp.mean(module_losses(self.module, params, split_samples(texts)))
 
@@ -166,7 +166,7 @@ def initial_params(module: LanguageModule, key: Key[Array, ""], length: int) -> 
 def module_losses(
     module: LanguageModule, params: PyTree, texts: Int[Array, "batch n_ctx"]
 ) -> Float[Array, "batch n_predicted"]:
-    """`text_losses` of a module that is being trained.
+    """`text_losses` of a module in training.
 
     Raises:
         ValueError: If the module's logits have not one row for each token.

@@ -1,4 +1,4 @@
-"""Muon: steps whose weight maps have equal singular values, with Adam for all other weights."""
+"""Muon: updates with equal singular values for weight maps, Adam for all other weights."""
 
 import jax
 import optax
@@ -59,7 +59,7 @@ def muon_direction(
 
 
 def maps_of(params: PyTree) -> PyTree:
-    """Which axes each parameter maps, by its name; None for those that are no map of a block.
+    """The input and output axes of each parameter by name; None for parameters that are no map.
 
     Args:
         params: Parameters of a `models.transformer.Transformer`.

@@ -15,7 +15,7 @@ from circuitax.training.muon import muon_direction
 
 
 class Optimizer(Enum):
-    """How the step's direction is found; names as written in a config."""
+    """Rule for the direction of a step; names as written in a config."""
 
     sgd = "sgd"
     adam = "adam"
@@ -24,7 +24,7 @@ class Optimizer(Enum):
 
 
 class Schedule(Enum):
-    """How the learning rate goes from its peak to its end, after the warm-up."""
+    """Schedule of the learning rate from its peak to its end, after the warm-up."""
 
     constant = "constant"
     linear = "linear"
@@ -33,7 +33,7 @@ class Schedule(Enum):
 
 @dataclass(frozen=True)
 class OptimSpec:
-    """An optimizer with every setting stated, so that no library's default enters a result.
+    """An optimizer with every setting stated, so that no result depends on a library's default.
 
     Attributes:
         name: ``sgd``, ``adam``, ``adamw`` or ``muon`` (`muon.muon_direction`); an `Optimizer` or
@@ -124,7 +124,7 @@ def direction(spec: OptimSpec) -> optax.GradientTransformation:
 
 
 def rate_factor(spec: OptimSpec, step: Int[Array, ""]) -> Float[Array, ""]:
-    """The learning rate at ``step`` over its peak.
+    """The learning rate at ``step``, relative to its peak.
 
     ``(t + 1) / warmup`` while it rises; then 1, ``1 - (1 - e) s`` or
     ``e + (1 - e) (1 + cos π s) / 2``, where s in [0, 1] is the share of the remaining steps that

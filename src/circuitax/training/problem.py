@@ -1,4 +1,4 @@
-"""A training problem: three pure functions, and the numbers that may differ between members."""
+"""A training problem: three pure functions, and the hyperparameters of a member."""
 
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -17,11 +17,11 @@ class Problem(Protocol):
     """
 
     def init(self, key: Key[Array, ""], hyper: PyTree) -> PyTree:
-        """Parameters at the start."""
+        """Initial parameters."""
         ...
 
     def batch(self, key: Key[Array, ""], step: Int[Array, ""]) -> PyTree:
-        """The data of one step, a pure function of key and step: nothing about it must be saved.
+        """The data of one step, a pure function of key and step: its state needs no checkpoint.
 
         It must not depend on ``hyper``, so that one draw can serve many members; what depends on
         it (such as a comparison of uniforms with the density) is done in ``loss``.
@@ -29,20 +29,20 @@ class Problem(Protocol):
         ...
 
     def loss(self, params: PyTree, batch: PyTree, hyper: PyTree) -> Float[Array, ""]:
-        """The scalar that is minimised."""
+        """The loss to minimise."""
         ...
 
 
 @runtime_checkable
 class Decaying(Problem, Protocol):
-    """A problem with a decay of its own, beside that of the optimizer, which is equal for all.
+    """A problem with its own weight decay, beside that of the optimizer, which is equal for all.
 
     Its strength belongs to ``hyper``, so that a sweep over it compiles once; set the optimizer's
     ``weight_decay`` to 0.
     """
 
     def decay(self, params: PyTree, hyper: PyTree) -> PyTree:
-        """What is added to the optimizer's direction: an update is ``-rate (d + decay)``."""
+        """Term added to the optimizer's direction: an update is ``-rate (d + decay)``."""
         ...
 
 
@@ -56,7 +56,7 @@ class Member(NamedTuple):
 
 
 class TrainState(NamedTuple):
-    """All that changes in a run; a member that diverged keeps its last finite state."""
+    """Everything that changes in a run; a diverged member keeps its last finite state."""
 
     params: PyTree
     opt_state: PyTree
@@ -69,6 +69,6 @@ class TrainState(NamedTuple):
 def new_member(
     key: Key[Array, ""], learning_rate: float | Float[Array, ""], hyper: PyTree
 ) -> Member:
-    """A run whose initialisation and data both follow from one key."""
+    """A run whose initialisation and data both derive from one key."""
     rate = jax.numpy.asarray(learning_rate, float)
     return Member(derive(key, "init"), derive(key, "data"), rate, hyper)

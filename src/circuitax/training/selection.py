@@ -1,4 +1,4 @@
-"""The best of N restarts, by a rule that is recorded with the result."""
+"""The best of N restarts, by a rule recorded with the result."""
 
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ RULE = (
 
 
 class Best(NamedTuple):
-    """The restart chosen in every cell, and how many there were to choose from."""
+    """The best restart of every cell, and the number of restarts."""
 
     restart: Int[Array, "*cell"]
     loss: Float[Array, "*cell"]
@@ -45,7 +45,7 @@ def best_of(losses: Float[Array, "*cell restart"], alive: Bool[Array, "*cell res
 
 
 def take(tree: PyTree, restart: Int[Array, "*cell"]) -> PyTree:
-    """From each leaf ``[*cell, restart, ...]`` the restart chosen; NaN where it is -1."""
+    """The selected restart of each leaf ``[*cell, restart, ...]``; NaN where it is -1."""
 
     def pick(leaf: Array) -> Array:
         at = restart.reshape(*restart.shape, *[1] * (leaf.ndim - restart.ndim))
@@ -70,7 +70,7 @@ def as_cells(tree: PyTree, *cell: int) -> PyTree:
 
 
 def divergence(alive: Bool[Array, " member"], step: Int[Array, " member"]) -> dict[str, Any]:
-    """What a record says about members that diverged: how many of how many, which, and when.
+    """Diverged members for the notes of a record: their number out of all, indices, and steps.
 
     Args:
         alive: ``TrainState.alive``.

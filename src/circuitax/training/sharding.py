@@ -42,7 +42,7 @@ def device_mesh(n_devices: int | None = None, *, data: int = 1) -> Mesh:
 
 
 def shared_batches(mesh: Mesh, n_members: int, n_samples: int) -> Mesh:
-    """The same devices, which share batches where there are more of them than members.
+    """The same devices, sharing batches when they outnumber members.
 
     On ``member × 1`` the devices left over would train copies of the last member: with two cores a
     single member took twice as long as with its batch split.
@@ -135,7 +135,7 @@ def place(tree: PyTree, mesh: Mesh, n_members: int) -> PyTree:
 
 
 def _put_everywhere(leaf: Array, sharding: NamedSharding) -> Array:
-    """One array on the devices of several processes, which all hold the same numbers."""
+    """One array on the devices of several processes, all of which hold the same numbers."""
     if not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         return jax.device_put(leaf, sharding)
     # JAX 0.10 puts keys on devices of this process only, and their bits on all.

@@ -1,4 +1,4 @@
-"""One pure training step, which freezes a member that has diverged."""
+"""One pure training step; a diverged member is frozen."""
 
 import jax
 import jax.numpy as jnp

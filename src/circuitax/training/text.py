@@ -1,4 +1,4 @@
-"""An ensemble of language models on one text, whether or not the text fits on the device."""
+"""An ensemble of language models on one text, on the device or streamed from disk."""
 
 from collections.abc import Callable
 
@@ -31,7 +31,7 @@ def train_on_text(
     device_bytes: int = DEVICE_BYTES,
     mesh: Mesh | None = None,
 ) -> tuple[TrainState, Callable[[TrainState], tuple[TrainState, Metrics]]]:
-    """The state before the first step, and the function of one chunk, as `Lab.loop` takes it.
+    """The initial state, and the function of one chunk, in the form that `Lab.loop` takes.
 
     Args:
         key: Member i has its own initialisation and data, both from this key.

@@ -1,4 +1,4 @@
-"""The toy models as a training problem: the outputs should equal the sparse input features."""
+"""The toy models as a training problem: reconstruct the sparse input features."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -22,7 +22,7 @@ from circuitax.training.sharding import split_samples
 
 
 class ToyHyper(NamedTuple):
-    """What may differ between members of one compiled ensemble."""
+    """Hyperparameters that may differ between members of one compiled ensemble."""
 
     density: Float[Array, "*member n_density"]
     """p = 1 - S in [0, 1], one for each feature, or for each set of features."""
@@ -31,7 +31,7 @@ class ToyHyper(NamedTuple):
 
 
 class Features(Enum):
-    """How features occur together; see `kernel.features`."""
+    """Joint distribution of features; see `kernel.features`."""
 
     independent = "independent"
     correlated = "correlated"
@@ -39,7 +39,7 @@ class Features(Enum):
 
 
 class Target(Enum):
-    """What the outputs of the model should be."""
+    """Target of the model's outputs."""
 
     identity = "identity"
     absolute = "absolute"

@@ -1,4 +1,4 @@
-"""Whether heads copy, seen on a text: what they raise, held against what they attend to.
+"""Copying test of heads on a text: raised tokens compared with attended tokens.
 
 Eigenvalues of the OV circuit (`spectra.copying_score`) say it from weights. These scores say it
 from a run, whatever the layer and whatever the values were read from.
@@ -26,7 +26,7 @@ class CopyingTest(NamedTuple):
 
 
 def copying_test(run: Run) -> CopyingTest:
-    r"""Do heads raise the tokens that they attend to?
+    r"""Compare the tokens that each head raises with the tokens that it attends to.
 
     For a head at position t, let ``r`` be what its output does to the logits, less its mean, and
     ``a_v`` the attention that it pays to all sources with token v. Then ``raised`` is

@@ -1,4 +1,4 @@
-"""Which heads attend where a mask says: previous token, duplicates, prefix matches, or your own.
+"""Detectors of heads by attention on a mask: previous token, duplicates, prefixes, or your own.
 
 A mask is a boolean ``[dest, src]`` table, made from positions or tokens; the score of a head is the
 attention it puts on the mask. Nothing assumes a repeat of fixed period: the masks compare tokens.
@@ -16,7 +16,7 @@ from circuitax.kernel.linalg import safe_divide
 
 
 class Detection(NamedTuple):
-    """How much attention lies on a mask, and how much uniform attention would put there."""
+    """Mean attention on a mask, and its value for uniform attention."""
 
     score: Float[Array, "*heads"]
     """Mean over destinations with a marked source of ``Σ_src A · mask``, in [0, 1]."""
@@ -113,7 +113,7 @@ def shuffled_null(
     n_shuffles: int = 64,
     causal: bool = True,
 ) -> ShuffledNull:
-    """What a head scores on token masks when its pattern has nothing to do with the tokens.
+    """Null distribution of scores on token masks: patterns fixed, tokens shuffled.
 
     The pattern stays, and with it all positional preference; the tokens from which the mask is made
     are permuted.

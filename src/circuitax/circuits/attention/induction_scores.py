@@ -1,4 +1,4 @@
-"""What a model does with repeated texts: its losses, and what each of its heads attends to."""
+"""Induction scores on repeated texts: a model's losses, and its heads' prefix matching."""
 
 from typing import Any, NamedTuple
 

@@ -1,4 +1,4 @@
-"""How much a head attends to each distance, whatever the tokens are: measured, and from scores."""
+"""Attention by offset, whatever the tokens: measured on texts, and computed from scores."""
 
 import jax
 import jax.numpy as jnp

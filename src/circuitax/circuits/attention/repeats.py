@@ -1,4 +1,4 @@
-"""What heads do where a pair of tokens recurs: attend to the match, and raise what follows.
+"""Heads at recurring pairs of tokens: attention to the match, and the rise of its next token.
 
 `sums_at_repeats` reads one text; its results are added over texts before `shares_at_repeats`
 divides, so that every repeat counts alike, whichever text it is in.

@@ -1,4 +1,4 @@
-"""A head's scores by source: which earlier component its queries and its keys were built from.
+"""A head's scores expanded by source: components that feed its queries and its keys.
 
 ``s_ts = scale · ⟨q_t, k_s⟩`` is bilinear, and with the norm scale frozen both sides are sums over
 whatever wrote to the stream. A second-layer head of a model with H heads per layer has
@@ -106,7 +106,7 @@ def _queries_and_keys(
     layer: int,
     head: int | Int[Array, ""],
 ) -> tuple[Float[Array, "n_sources n_ctx d_head"], Float[Array, "n_sources n_ctx d_head"]]:
-    """Queries and keys of each source; smearing and rotation are linear and act on each."""
+    """Queries and keys of each source; smearing and rotation are linear and apply to each."""
     spec = run.model.spec
     heads = spread_groups(run.model.blocks.attention, spec.n_heads)
     q = _read(sources, heads.W_Q, heads.b_Q, run, layer, head)
@@ -155,7 +155,7 @@ def _read(
 
 
 def _sources(parts: Components, layer: int) -> Float[Array, "n_parts n_ctx d_model"]:
-    """Everything that wrote to the stream before a layer, in the order of `component_names`."""
+    """All writers to the stream before a layer, in the order of `component_names`."""
     blocks = [parts.tokens[None]]
     if parts.positions is not None:
         blocks.append(parts.positions[None])

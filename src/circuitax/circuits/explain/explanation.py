@@ -1,4 +1,4 @@
-"""One prediction explained: what adds up to a logit, by which paths, and what heads looked at.
+"""One prediction explained: the terms of a logit, its largest paths, and attention patterns.
 
 `explain` is the entry. It gathers what other modules compute: direct effects, which add up to the
 logit, the path ledger, and the patterns of the heads that matter. `str` prints it.
@@ -26,7 +26,7 @@ MANY_HEADS = 100  # beyond these, paths are searched only when asked for
 
 
 class Explanation(NamedTuple):
-    """What one run says about one logit at one position, or about the difference of two.
+    """Explanation of one logit at one position, or of the difference of two, from one run.
 
     ``effects.sum() + bias + remainder`` is the logit.
 
@@ -75,7 +75,7 @@ class Explanation(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What is explained, in words."""
+        """Title of the explanation, in words."""
         lead = "" if self.against is None else f" minus {self.against!r}"
         return f"logit of {self.chosen!r}{lead} after {self.tokens[self.position]!r}"
 
@@ -85,7 +85,7 @@ class Explanation(NamedTuple):
         return [(self.names[i], float(self.effects[i])) for i in order]
 
     def path_names(self) -> list[str]:
-        """The paths in the ledger's words; none where there is no ledger."""
+        """The paths in the ledger's notation; empty without a ledger."""
         found = self.paths
         if found is None:
             return []
@@ -188,7 +188,7 @@ def explain(
 def _effects(
     run: Run, chosen: int, against: int | None, position: int
 ) -> tuple[tuple[str, ...], np.ndarray, float, float]:
-    """Components, what they add at one position, the bias, and what rounding leaves."""
+    """Component names, their effects at one position, the bias, and the rounding error."""
     n_ctx = run.tokens.shape[0]
     repeated = jnp.full(n_ctx, chosen)
     split = attribute(run, repeated, None if against is None else jnp.full(n_ctx, against))

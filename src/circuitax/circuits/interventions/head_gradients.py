@@ -1,4 +1,4 @@
-"""Gradient times activation: what a first-order estimate says that each head is worth."""
+"""Gradient times activation: the first-order estimate of each head's effect."""
 
 import jax
 import jax.numpy as jnp

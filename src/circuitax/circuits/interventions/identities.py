@@ -1,4 +1,4 @@
-"""An identity that every attention-only model must satisfy, as the error by which it fails."""
+"""An identity of every attention-only model, as its numerical error."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -10,7 +10,7 @@ from circuitax.kernel.run import Run
 
 
 def ablation_error(run: Run) -> Float[Array, "head n_ctx d_vocab"]:
-    """Logits without a head, patterns kept, minus the logits less all paths through that head.
+    """Logits with a head ablated, patterns frozen, minus logits less all paths through that head.
 
     It is 0 up to rounding, for each head: removing a head under frozen patterns removes exactly the
     paths that contain it.

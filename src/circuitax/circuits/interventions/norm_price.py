@@ -1,4 +1,4 @@
-"""What it costs to pretend that a norm is linear: 1/σ replaced by one constant for each read.
+"""The price of a linearised norm: 1/σ replaced by one constant for each read.
 
 S0 is "Some Structures in Transformer Architectures" (docs/bibliography.md).
 """

@@ -28,14 +28,14 @@ Metric = Callable[[Float[Array, "n_ctx d_vocab"]], Float[Array, "*metric"]]
 
 
 class Ablation(NamedTuple):
-    """How much of each component is replaced: 0 leaves it, 1 replaces it, fractions mix."""
+    """Share of each component that is replaced: 0 leaves it, 1 replaces it, fractions mix."""
 
     heads: Float[Array, "*cells n_layers n_heads"]
     mlps: Float[Array, "*cells n_layers"] | None = None
 
 
 class Effects(NamedTuple):
-    """How much a metric changes when one component is replaced; positive where it grows.
+    """Change of a metric when one component is replaced; positive where the metric grows.
 
     Attributes:
         heads: One for each head.
@@ -65,7 +65,7 @@ def ablate_each(
     donor: Run | None = None,
     preserve_patterns: bool = False,
 ) -> Effects:
-    """What every head and every MLP is worth: the change of a metric when it alone is removed.
+    """Single ablations: the change of a metric when one head or one MLP alone is removed.
 
     Args:
         run: A run on one text.

@@ -1,4 +1,4 @@
-"""Path patching: a change of one component reaches some readers directly, and the rest react."""
+"""Path patching: a change of one component reaches chosen readers directly, and the rest react."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from circuitax.kernel.weights import NormWeights
 
 
 class Edges(NamedTuple):
-    """Which readers receive a changed value: 1 takes it, 0 does not."""
+    """Readers of a changed value: 1 receives it, 0 does not."""
 
     query: Float[Array, "n_layers n_heads"]
     key: Float[Array, "n_layers n_heads"]
@@ -26,7 +26,7 @@ class Edges(NamedTuple):
 def patch_paths(
     run: Run, change: Float[Array, "n_ctx_of_change d_model"], edges: Edges
 ) -> Interventions:
-    """The edit by which a change of one component reaches some readers directly, and only those.
+    """The edit that carries a change of one component directly to chosen readers only.
 
     Everything after the readers reacts. A reader sees the change through its norm with the scale
     held, which makes it linear in the change. The returned edit holds these scales everywhere, so
@@ -83,7 +83,7 @@ def _through_norm(
     scale: Float[Array, "n_layers n_ctx"] | None,
     n_layers: int,
 ) -> Float[Array, "n_layers n_ctx d_model"]:
-    """What the reads of every layer see of a change alone: no offset, and the scale held."""
+    """The change of every layer's reads due to one component: no offset, and the scale frozen."""
     d_model = change.shape[1]
     eye = jnp.broadcast_to(jnp.eye(d_model, dtype=change.dtype), (n_layers, d_model, d_model))
     gain_only = None if norm is None else norm._replace(offset=None)

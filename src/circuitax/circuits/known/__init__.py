@@ -1,4 +1,4 @@
-"""Models whose circuits are known, since they were written by hand."""
+"""Hand-written models with known circuits."""
 
 from circuitax.lazy import lazy_modules
 

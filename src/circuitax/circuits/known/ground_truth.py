@@ -1,4 +1,4 @@
-"""Models made by hand, whose circuits are known: what detectors and searches are scored against.
+"""Hand-written models with known circuits: ground truth for detectors and searches.
 
 Each is a `Model` with scores so large that attention which should be all or nothing is so up to
 rounding.
@@ -30,7 +30,7 @@ def induction_model(
     size: float = 0.1,
     raise_logit: float = 8.0,
 ) -> Model:
-    """Head 0.0 attends to the previous token, head 1.0 completes what it matches: induction.
+    """Induction by hand: head 0.0 attends to the previous token, head 1.0 completes the match.
 
     The stream has room for the token, its position, a copy of the previous token (the marker that
     head 0.0 writes and the keys of head 1.0 read), and the prediction. The heads beside them are
@@ -115,7 +115,7 @@ def skip_trigram_model(
 
 
 def copying_model(d_vocab: int, strength: float) -> Model:
-    """One head that attends evenly and raises whatever it attends to: ``OV = strength · I``."""
+    """One head that attends uniformly and raises the attended tokens: ``OV = strength · I``."""
     none = jnp.zeros((d_vocab, d_vocab))
     return skip_trigram_model(none, strength * jnp.eye(d_vocab), none)
 
@@ -123,7 +123,7 @@ def copying_model(d_vocab: int, strength: float) -> Model:
 def unless_model(
     d_vocab: int, a: int, b: int, query: int, out: int, other: int, high: float
 ) -> Model:
-    """One head that computes "out after a, unless b": b takes the attention that a would get.
+    """One head for "out after a, unless b": b takes the attention that a would get.
 
     P(out | neither, a, b, both) = ½, high, ½, ½ among {out, other}, after the query.
 
@@ -147,7 +147,7 @@ def unless_model(
 
 
 def precision_recall(found: Iterable[Hashable], true: Iterable[Hashable]) -> tuple[float, float]:
-    """Share of what was found that is true, and share of what is true that was found.
+    """Precision and recall.
 
     ``|found ∩ true| / |found|`` and ``|found ∩ true| / |true|``; NaN where nothing was found or
     nothing is true: a search that rightly finds nothing has no precision, not a bad one.

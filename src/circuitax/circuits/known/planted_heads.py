@@ -1,4 +1,4 @@
-"""Two layers whose heads do known things to a known degree: what evaluators of heads are tried on.
+"""Two-layer models with heads of planted function and strength, to validate evaluators of heads.
 
 Each head of the first layer looks at the previous token, each of the second matches prefixes and
 copies, all by a planted part of its weights beside a random part of the same size.

@@ -1,4 +1,4 @@
-"""Models some of whose heads write far more than others: what searches for paths are tried on."""
+"""Models with heavy-tailed norms of head outputs, to test searches for paths."""
 
 import jax
 import jax.numpy as jnp
@@ -39,7 +39,7 @@ def unequal_heads(key: Key[Array, ""], model: Model, tail: float) -> Model:
 def frozen_unequal(
     key: Key[Array, ""], strength_key: Key[Array, ""], sizes: TransformerSpec, tail: float
 ) -> FrozenModel:
-    """A model as initialised but for `unequal_heads`, frozen on a random text of its length.
+    """A freshly initialised model with `unequal_heads`, frozen on a random text of its length.
 
     Args:
         key: Of the weights and of the text; consumed.

@@ -16,7 +16,7 @@ _LEAST_BATCH = 64
 
 
 class Found(NamedTuple):
-    """What a search found; the fields that a `Ledger` has too mean the same there."""
+    """Result of a search; the fields shared with `Ledger` have the same meaning."""
 
     paths: tuple[Path, ...]
     positions: tuple[tuple[int | None, ...], ...]
@@ -30,7 +30,7 @@ class Found(NamedTuple):
 
 
 def best_first(steps: HeadSteps | PositionSteps, n_heads: int, k: int, budget: int) -> Found:
-    """Expand the most promising partial paths, a batch at a time, until none can matter.
+    """Expand the most promising partial paths in batches, until the bound excludes the rest.
 
     Args:
         steps: What may precede a partial path.
@@ -97,7 +97,7 @@ def best_first(steps: HeadSteps | PositionSteps, n_heads: int, k: int, budget: i
 
 
 class _Best:
-    """The largest values seen, and how large all others may be."""
+    """The largest values so far, and an upper bound on all others."""
 
     def __init__(self, k: int) -> None:
         self.k, self.n_evaluated, self.runner_up = k, 0, 0.0
@@ -112,11 +112,11 @@ class _Best:
 
     @property
     def surely(self) -> float:
-        """So large are all exact values of the k at least; 0 while there are fewer."""
+        """A lower bound on the exact values of the k largest; 0 while there are fewer."""
         return kth_of(np.sort(np.maximum(np.abs(self.values) - self.errors, 0))[::-1], self.k)
 
     def add(self, batch: Batch, ids: np.ndarray) -> None:
-        """Count the values of a batch."""
+        """Add the values of a batch."""
         row, source = np.nonzero(np.arange(batch.value.shape[1]) < batch.n_sources[:, None])
         value, error = batch.value[row, source], batch.error[row, source]
         self.n_evaluated += value.size
@@ -145,5 +145,5 @@ def _finite(batch: Batch) -> Batch:
 
 
 def kth_of(best: np.ndarray, k: int) -> float:
-    """The k-th of values sorted by size, without its sign; 0 while there are fewer."""
+    """The absolute value of the k-th of values sorted by size; 0 while there are fewer."""
     return float(np.abs(best[k - 1])) if len(best) >= k else 0.0

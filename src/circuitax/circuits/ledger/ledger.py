@@ -262,7 +262,7 @@ def head_path_values(
 
 
 def _ledger(found: Found, whole: float, exponent: int) -> Ledger:
-    """What a search found, beside the sum of all paths, in the units of the model.
+    """The search result and the sum of all paths, in the units of the model.
 
     Args:
         found: In units of ``2^exponent``.
@@ -313,7 +313,7 @@ def _prepare(
 
 
 def _check_host(name: str, given: Any) -> None:
-    """Refuse arrays whose values JAX does not know yet."""
+    """Refuse traced arrays, which have no concrete values."""
     if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(given)):
         raise ValueError(
             f"{name} searches on the host and must be called outside jit, vmap and grad; "

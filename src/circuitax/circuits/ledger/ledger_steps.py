@@ -1,4 +1,4 @@
-"""One step of the ledger's search: every head, or head and source, that may precede a path.
+"""One step of the ledger's search: all heads, or heads and sources, that may precede a path.
 
 A search walks from the logit back. A partial path is a row over positions (or one position with a
 coefficient) and a direction in the value space of its first head; a step puts one more head in
@@ -16,7 +16,7 @@ from circuitax.circuits.ledger.second_moments import HostModel, Moments, norms_o
 
 
 class Batch(NamedTuple):
-    """Partial paths: values of what may start them, a bound on what may precede, their state."""
+    """Partial paths: values by source, an upper bound on their extensions, and their state."""
 
     value: np.ndarray
     """``[rows, n_sources]``: the path from the embedding, and from each MLP that acts before."""
@@ -51,14 +51,14 @@ def join(batches: list[Batch]) -> Batch:
 
 
 class Directions(NamedTuple):
-    """Directions of partial paths ``[rows, d]``, and how far the exact ones may be from them."""
+    """Directions of partial paths ``[rows, d]``, and bounds on their errors."""
 
     u: np.ndarray
     error: np.ndarray
 
     @property
     def size(self) -> np.ndarray:
-        """Norms of the exact directions, at most."""
+        """Upper bounds on the norms of the exact directions."""
         return norm(self.u) + self.error
 
     def at(self, which: np.ndarray) -> "Directions":
@@ -72,7 +72,7 @@ class Directions(NamedTuple):
         return Directions(self.u @ W.T, error + floor(size, frobenius))
 
     def reach(self, moments: "_Forms") -> np.ndarray:
-        """Bounds on ``|y · u|`` for all y that the moments cover, ``[rows, positions]``."""
+        """Bounds on ``|y · u|`` for all y covered by the moments, ``[rows, positions]``."""
         exponent = np.frexp(np.abs(self.u).max(axis=1, initial=0.0))[1][:, None]
         u = np.ldexp(self.u, -exponent)
         outer = (u[:, :, None] * u[:, None, :]).reshape(len(u), -1)
@@ -92,14 +92,14 @@ class _Forms(NamedTuple):
 
 
 def _forms(M: np.ndarray, error: np.ndarray | float = 0.0) -> _Forms:
-    """Of ``[positions, d, d]``; the exact matrices are above them by the error at most."""
+    """Forms of ``[positions, d, d]``; the exact matrices exceed them by the error at most."""
     d = M.shape[-1]
     size = norm(M, (1, 2)) + error
     return _Forms(M.reshape(-1, d * d), lost(d * d) * size + error + floor(size), size)
 
 
 class _Steps:
-    """What both kinds of steps share."""
+    """Common part of both kinds of steps."""
 
     def __init__(self, model: HostModel, position: int, w: np.ndarray) -> None:
         self.model, self.position, self.norms = model, position, norms_of(model)
@@ -119,7 +119,7 @@ class _Steps:
         return (written @ w.u[0])[None], (error + floor(size, w.size))[None]
 
     def ends(self, head: int, through: Directions) -> Directions:
-        """Directions behind a head as they are in front of its ``W_O``."""
+        """Directions behind a head, carried in front of its ``W_O``."""
         return through.before(self.model.W_O[head], self.norms.O[head], self.norms.O_spectral[head])
 
     def through(self, last: np.ndarray, at: Directions) -> Directions:
@@ -136,7 +136,7 @@ class _Steps:
         return Directions(u, error)
 
     def reading(self, head: int, u: Directions) -> tuple[np.ndarray, np.ndarray]:
-        """What a unit of weight reads and its error, ``[rows, n_sources, src]``."""
+        """Read-out of a head for a unit of weight, and its error, ``[rows, n_sources, src]``."""
         shape = len(u.u), len(self.read[head]), self.n_ctx
         read = (u.u @ self.read[head].reshape(-1, u.u.shape[1]).T).reshape(shape)
         size, missed = self.norms.read[head], self.norms.read_error[head]
@@ -144,7 +144,7 @@ class _Steps:
         return read, own[:, None, None] * size + whole * missed + floor(whole, size)
 
     def bias(self, head: int, u: Directions) -> np.ndarray:
-        """Error of what a unit of weight takes from the head's bias, ``[rows, dest]``."""
+        """Error of the head's bias for a unit of weight, ``[rows, dest]``."""
         own, size = (self.rounding * u.size + u.error)[:, None], self.norms.b_V[head]
         return own * size + floor(u.size[:, None], size)
 
@@ -277,7 +277,7 @@ class PositionSteps(_Steps):
 
 
 def _mixed(mass: np.ndarray, reach: np.ndarray) -> np.ndarray:
-    """``√(Σ m · Σ m r²)``, by Cauchy-Schwarz no less than ``Σ m r``."""
+    """``√(Σ m · Σ m r²)``, an upper bound on ``Σ m r`` by Cauchy-Schwarz."""
     exponent = np.frexp(reach.max(axis=1, initial=0.0))[1]
     squares = np.ldexp(reach, -exponent[:, None]) ** 2
     bound = np.sqrt(np.einsum("bs,bs->b", mass, squares) * mass.sum(axis=1))
@@ -285,7 +285,7 @@ def _mixed(mass: np.ndarray, reach: np.ndarray) -> np.ndarray:
 
 
 def _may_precede(model: HostModel, last: np.ndarray, head: int) -> np.ndarray:
-    """Which partial paths a head can be put in front of: those that start in a later layer."""
+    """Mask of partial paths that a head may precede: those that start in a later layer."""
     n_layers = model.layer[-1] + 1
     layer = np.where(last < 0, n_layers, model.layer[last])
     return np.flatnonzero(model.layer[head] < layer)

@@ -1,4 +1,4 @@
-"""Bounds on every path that a head path can still be extended to, for the ledger's search.
+"""Bounds on all extensions of a head path, for the ledger's search.
 
 Wanted is one matrix M for each head and position with ``(u · y_q(s))² <= uᵀ M(s) u`` for *every*
 path q that ends there, whatever the direction u. The sum of all ``y_q y_qᵀ`` would do, but it
@@ -37,7 +37,7 @@ _LAPACK = 16  # units of the last place that an eigenvalue may miss, for each ro
 
 
 class PathBounds(NamedTuple):
-    """``M`` of all paths through at least one head, where the search asks for it."""
+    """``M`` of all paths through at least one head, at the heads and positions of the search."""
 
     at_head: np.ndarray
     """In the value space of every head: ``[heads, n_ctx, d_value, d_value]``."""
@@ -125,7 +125,7 @@ def _first_with_values_of(model: HostModel, head: int, heads: list[int]) -> int:
 
 
 def _starts(model: HostModel, norms: Norms, head: int) -> tuple[np.ndarray, np.ndarray]:
-    """What the head brings from each source of paths, ``[n_ctx, n_sources, d]``.
+    """A head's output for each source of paths, ``[n_ctx, n_sources, d]``.
 
     And by how much the exact ``v vᵀ`` of any of them may be above the computed one.
     """
@@ -143,7 +143,7 @@ def _starts(model: HostModel, norms: Norms, head: int) -> tuple[np.ndarray, np.n
 def _through(
     model: HostModel, norms: Norms, head: int, factors: np.ndarray, left: np.ndarray
 ) -> np.ndarray:
-    """What all earlier heads bring into the value space of one, joined."""
+    """Outputs of all earlier heads in the value space of one head, joined."""
     n, n_ctx, rank, d = factors.shape
     maps = (model.W_O[:n].reshape(n * d, -1) @ model.W_V[head]).reshape(n, d, d)
     seen = (factors.reshape(n, -1, d) @ maps).reshape(n, n_ctx, rank, d)
@@ -168,7 +168,7 @@ def _through(
 
 
 def _exponent(x: np.ndarray, power: int) -> np.ndarray:
-    """By which power of two to divide, at each position, for fourth powers to be in range."""
+    """Exponent of the power of two, for each position, that keeps fourth powers in range."""
     largest = np.abs(x).reshape(len(x), -1).max(axis=1)
     exponent = -(-np.frexp(largest)[1] // power)
     return np.where(largest > 0, exponent, _LEAST)
@@ -177,7 +177,7 @@ def _exponent(x: np.ndarray, power: int) -> np.ndarray:
 def _roots(
     squares: np.ndarray, error: np.ndarray, exponent: np.ndarray, moved: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Eigenvalues of the root, rising, and eigenvectors, such that the exact root is not above.
+    """Rising eigenvalues and eigenvectors of a root that bounds the exact root from above.
 
     Args:
         squares: Divided by the fourth power of ``2^exponent``.

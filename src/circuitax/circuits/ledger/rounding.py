@@ -1,4 +1,4 @@
-"""What rounding may do to the numbers of the path ledger, so that its bounds cover it.
+"""Rounding errors in the path ledger, covered by its bounds.
 
 A sum of n products in float64, in whatever order, misses by at most ``n u / (1 - n u)`` times the
 sum of the absolute values, with ``u = 2^-53``. `lost` is twice that: the other half is for the
@@ -17,12 +17,12 @@ _WIDE = 100
 
 
 def lost(n: int) -> float:
-    """What a sum of n products may lose, relative to the sum of the absolute values."""
+    """Rounding error of a sum of n products, relative to the sum of the absolute values."""
     return (n + 8) * 2.0**-52
 
 
 def floor(*sizes: np.ndarray | np.floating) -> Float[np.ndarray, "*any"]:
-    """What underflow may do to a product: nothing where a factor is 0."""
+    """Underflow error of a product: 0 where a factor is 0."""
     positive = np.broadcast_arrays(*(np.asarray(size) > 0 for size in sizes))
     return np.where(np.all(positive, axis=0), FLOOR, 0.0)
 
@@ -48,7 +48,7 @@ def spectral_norm(W: Float[np.ndarray, "*any n m"]) -> Float[np.ndarray, "*any"]
 
 
 def exponent_of(*arrays: np.ndarray) -> int:
-    """By which power of two to divide, for the largest entry to be about 1; 0 if it nearly is."""
+    """Exponent of the power of two that scales the largest entry to about 1; 0 if it nearly is."""
     largest = max((float(np.abs(x).max(initial=0.0)) for x in arrays), default=0.0)
     exponent = int(np.frexp(largest)[1])
     return 0 if abs(exponent) <= _WIDE else exponent

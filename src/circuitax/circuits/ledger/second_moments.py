@@ -1,4 +1,4 @@
-"""Second moments of all that paths can still contribute, which bound the path ledger's search.
+"""Second moments of all completions of a path, which bound the path ledger's search.
 
 ``N_l(s) = Σ_q y_q(s) y_q(s)ᵀ`` over the paths q that end at position s and use at least one head,
 all in layers below l. For a direction w, ``wᵀ N_l(s) w`` is then the sum of squares of everything
@@ -23,7 +23,7 @@ from circuitax.circuits.paths.frozen import FrozenModel
 
 
 class HostModel(NamedTuple):
-    """A frozen model on the host in double precision, heads of all layers in one axis.
+    """A frozen model on the host in double precision, heads of all layers on one axis.
 
     Searches use it. ``V`` is what each head reads from a direct path, embedding and the ``b_O``
     of earlier layers included; ``b_V`` what its bias adds at each destination. Numbers so large or
@@ -44,20 +44,20 @@ class HostModel(NamedTuple):
 
     @property
     def n_sources(self) -> int:
-        """Where paths can start: the embedding, and each MLP."""
+        """Number of sources of paths: the embedding, and each MLP."""
         return 1 + self.mlp_direct.shape[0]
 
     def read_from(self, head: int | np.integer) -> np.ndarray:
-        """What a head reads from each source before it, ``[n_sources, src, d_value]``."""
+        """A head's reads from each source before it, ``[n_sources, src, d_value]``."""
         before = min(int(self.layer[head]), self.mlp_direct.shape[0])
         return np.concatenate([self.V[head][None], self.mlp_V[head, :before]])
 
     def written(self) -> np.ndarray:
-        """What each source writes to the final stream itself, ``[n_sources, n_ctx, d_model]``."""
+        """Direct writes of each source to the final stream, ``[n_sources, n_ctx, d_model]``."""
         return np.concatenate([self.direct[None], self.mlp_direct])
 
     def written_error(self) -> np.ndarray:
-        """What rounding did to the norms of these, ``[n_sources, n_ctx]``."""
+        """Rounding error of the norms of these writes, ``[n_sources, n_ctx]``."""
         n_layers = int(self.layer.max(initial=-1)) + 1
         own = lost(n_layers) * self.size + floor(self.size)
         return np.concatenate([own[None], np.zeros(self.mlp_direct.shape[:2])])
@@ -119,7 +119,7 @@ def host_model(frozen: FrozenModel) -> HostModel:
 
 
 class Norms(NamedTuple):
-    """Norms of a host model, and what rounding did to what its heads read."""
+    """Norms of a host model, and rounding errors of its heads' reads."""
 
     V: np.ndarray  # [heads], Frobenius, as O
     O: np.ndarray  # named like W_O
@@ -131,7 +131,7 @@ class Norms(NamedTuple):
 
 
 def norms_of(model: HostModel) -> Norms:
-    """Norms, each with what was lost when it was computed.
+    """Norms, each with its rounding error.
 
     Args:
         model: The model on the host.
@@ -153,7 +153,7 @@ def norms_of(model: HostModel) -> Norms:
 
 
 def final_stream(model: HostModel) -> np.ndarray:
-    """All paths added up, ``[n_ctx, d_model]``: what the frozen model leaves in its stream."""
+    """Sum of all paths, ``[n_ctx, d_model]``: the final stream of the frozen model."""
     written = np.zeros_like(model.direct)
     for layer in range(model.layer.max(initial=-1) + 1):
         update = np.zeros_like(written)
@@ -165,7 +165,7 @@ def final_stream(model: HostModel) -> np.ndarray:
 
 
 class Moments(NamedTuple):
-    """Second moments of non-empty completions, where the search asks for them.
+    """Second moments of non-empty completions, at the heads and positions of the search.
 
     The exact matrices are these, each with at most its error times the identity more or less.
     """
@@ -247,7 +247,7 @@ def _sandwich(
 def _start_error(
     model: HostModel, norms: Norms, P: np.ndarray, head: int | np.integer
 ) -> np.ndarray:
-    """Error of the moments of what starts at a head."""
+    """Error of the moments of sources that start at a head."""
     read, missed = norms.read[head], norms.read_error[head]
     n_sources, n_ctx = read.shape
     of_each = 2 * read * missed + lost(n_ctx + n_sources) * read**2

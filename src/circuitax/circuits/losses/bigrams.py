@@ -1,4 +1,4 @@
-"""The bigram table of a model: what it predicts after each token, without any context.
+"""The bigram table of a model: its prediction after each token, without any context.
 
 S0 is "Some Structures in Transformer Architectures" (docs/bibliography.md).
 """
@@ -12,7 +12,7 @@ from circuitax.kernel.model import Model
 
 
 def bigram_log_probs(model: Model) -> Float[Array, "d_vocab d_vocab"]:
-    """What a zero-layer model predicts after each token: row a is ``log P(. | a)``.
+    """Predictions of a zero-layer model after each token: row a is ``log P(. | a)``.
 
     ``log softmax(W_E W_U + b_U)``, through the model's own forward pass on all tokens as one text.
 
@@ -31,7 +31,7 @@ def bigram_log_probs(model: Model) -> Float[Array, "d_vocab d_vocab"]:
 
 
 def direct_path_log_probs(model: Model) -> Float[Array, "d_vocab d_vocab"]:
-    """What the direct path of any attention-only model without norm predicts on its own.
+    """Predictions of the direct path alone, for any attention-only model without norm.
 
     ``log softmax(W_E W_U + b_U)``, the term without heads of the path expansion.
 

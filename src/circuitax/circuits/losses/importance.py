@@ -1,4 +1,4 @@
-"""What terms are worth in nats: losses of selections, marginals in a stated order, Shapley values.
+"""Importance of terms in nats: losses of selections, marginals in a stated order, Shapley values.
 
 A loss is not additive over terms, so a term has no worth of its own: it has one given what is
 already there (a marginal), or on average over all orders of arrival (Shapley).
@@ -21,7 +21,7 @@ def selection_losses(
     streams: Float[Array, "n_terms n_ctx d_model"],
     selections: Bool[Array, "n_selections n_terms"] | Float[Array, "n_selections n_terms"],
 ) -> Float[Array, "n_selections n_losses"]:
-    """Next-token losses in nats when only some terms reach the unembedding, ``b_U`` included.
+    """Next-token losses in nats with only some terms at the unembedding, ``b_U`` included.
 
     Args:
         run: A run on one text; its final norm is frozen.
@@ -55,7 +55,7 @@ def cumulative(n_terms: int) -> Bool[Array, "n_terms n_terms"]:
 def marginals(
     cumulative_losses: Float[Array, "n_terms *rest"], empty_loss: Float[Array, "*rest"]
 ) -> Float[Array, "n_terms *rest"]:
-    """What each term takes off the loss when it joins those before it; positive is useful.
+    """Decrease of the loss as each term joins those before it; positive is useful.
 
     Args:
         cumulative_losses: Losses of the first term, the first two, …

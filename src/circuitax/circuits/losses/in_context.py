@@ -1,4 +1,4 @@
-"""How much of the loss the context takes away."""
+"""In-context learning: the decrease of the loss by context."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
@@ -30,7 +30,7 @@ def in_context_score(
 
 
 def repeated_pairs(tokens: Int[Array, "*batch n_ctx"]) -> Bool[Array, "*batch n_ctx-1"]:
-    """Where a pair of neighbours ``(x_t, x_{t+1})`` has occurred earlier in the text.
+    """Mask of positions whose pair of neighbours ``(x_t, x_{t+1})`` occurred earlier in the text.
 
     Those are the next tokens that an induction head can know; entry t belongs to the loss on token
     t + 1, as in `kernel.losses.token_losses`.
@@ -45,7 +45,7 @@ def repeated_pairs(tokens: Int[Array, "*batch n_ctx"]) -> Bool[Array, "*batch n_
 def repeat_gain(
     losses: Float[Array, "*batch n_losses"], tokens: Int[Array, "*batch n_ctx"]
 ) -> Float[Array, "*batch"]:
-    """Mean loss where a pair of tokens occurs for the first time, minus where it is a repeat.
+    """Mean loss at first occurrences of a pair of tokens, minus mean loss at repeats.
 
     On random text repeated at any period it compares the first copy with the later ones.
     """

@@ -1,4 +1,4 @@
-"""How fast the loss falls along a text: its derivative by the logarithm of the token's index."""
+"""Slope of the loss along a text: its derivative by the logarithm of the token's index."""
 
 import math
 

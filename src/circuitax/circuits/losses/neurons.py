@@ -1,4 +1,4 @@
-"""When the units of an MLP fire, and whether the tokens that they raise do come next.
+"""Firing of MLP units, and the rate at which the tokens that they raise come next.
 
 An MLP can be read as a memory: a unit's key is the pattern it fires on, its value is the set of
 tokens it raises. `token_tables.neuron_tables` lists both; this module compares them with a text. In
@@ -20,7 +20,7 @@ from circuitax.kernel.run import Run, one_text
 
 
 def neuron_activations(run: Run) -> Float[Array, "n_layers n_ctx d_mlp"]:
-    """What each unit of the last hidden layer put out: the factor on its row of ``W_out``.
+    """Activations of the last hidden layer: the factor of each unit on its row of ``W_out``.
 
     Args:
         run: A run of any transformer with MLPs on one text, without interventions on its MLPs.
@@ -46,7 +46,7 @@ def neuron_activations(run: Run) -> Float[Array, "n_layers n_ctx d_mlp"]:
 
 
 class Firing(NamedTuple):
-    """How often a unit's values come next: where it fires, and everywhere."""
+    """Rate at which a unit's values come next: where it fires, and everywhere."""
 
     fired: Float[Array, "n_layers d_mlp"]
     """Share of next tokens among the unit's values, where it fires."""
@@ -60,7 +60,7 @@ def values_come_true(
     values: Bool[Array, "n_layers d_mlp d_vocab"],
     n_firing: int,
 ) -> Firing:
-    """How often the next token is one of a unit's values where it is most active.
+    """Rate at which the next token is one of a unit's values, at the unit's largest activations.
 
     Args:
         activations: Activations at many positions.

@@ -1,4 +1,4 @@
-"""When a training curve changes, how abruptly, and whether several curves do so together.
+"""Phase changes of training curves: their time, their abruptness, and their coincidence.
 
 A curve is a quantity measured at increasing steps. Its *progress* is 0 at the first measurement and
 1 at the last; the *window* of a change is the time from a tenth to nine tenths of it.
@@ -31,7 +31,7 @@ def progress(curve: Float[Array, "*batch step"]) -> Float[Array, "*batch step"]:
 def reached(
     steps: Num[Array, " n_steps"], curve: Float[Array, "*batch step"], share: float
 ) -> Float[Array, "*batch"]:
-    """The first step, by linear interpolation, at which a share of the change has been made.
+    """The first step, by linear interpolation, at which a given share of the change is complete.
 
     Args:
         steps: Increasing.
@@ -63,7 +63,7 @@ def reached(
 def change_window(
     steps: Num[Array, " n_steps"], curve: Float[Array, "*batch step"], margin: float = 0.1
 ) -> Window:
-    """When a curve leaves its first value, is half way, and nears its last one.
+    """Start, middle and end of a curve's change.
 
     Args:
         steps: Increasing.
@@ -81,7 +81,7 @@ def change_window(
 
 
 class Stretch(NamedTuple):
-    """A stretch of steps of a given width: where it begins, and how far a curve falls in it."""
+    """An interval of training steps of a given width: its start, and the curve's fall in it."""
 
     start: Float[Array, "*batch"]
     fall: Float[Array, "*batch"]
@@ -90,7 +90,7 @@ class Stretch(NamedTuple):
 def steepest_stretch(
     steps: Num[Array, " n_steps"], curve: Float[Array, "*batch step"], width: float
 ) -> Stretch:
-    """The stretch of ``width`` steps in which a curve falls most; negative if it only rises.
+    """The interval of ``width`` steps with the largest fall of a curve; negative if it only rises.
 
     Args:
         steps: Increasing; stretches begin at one of them.
@@ -110,7 +110,7 @@ def steepest_stretch(
 def speed_up(
     steps: Num[Array, " n_steps"], curve: Float[Array, "*batch step"], width: float
 ) -> Float[Array, "*batch"]:
-    """By how much a curve falls faster later than it did earlier, per stretch of ``width`` steps.
+    """Increase of a curve's later fall over its earlier fall, per interval of ``width`` steps.
 
     ``max over s <= t of fall(t) - fall(s)``, 0 for a convex curve: training that only ever slows
     down. The bump of the induction-heads paper, "the only place where loss curves are not convex".
@@ -126,7 +126,7 @@ def speed_up(
 def _falls(
     steps: Num[Array, " n_steps"], curve: Float[Array, "*batch step"], width: float
 ) -> tuple[Float[Array, " n_steps"], Float[Array, "*batch step"]]:
-    """Starts of stretches, and falls in them; those that would end too late repeat the last one."""
+    """Starts of intervals, and falls in them; intervals past the end repeat the last one."""
     _check_steps(steps, curve)
     if not width > 0 or (_known(steps) and width > float(np.ptp(np.asarray(steps)))):
         raise ValueError(f"width={width} must be positive and at most the range of the steps")

@@ -1,4 +1,4 @@
-"""What Q- and K-composition are worth in nats: losses when patterns are rebuilt from some terms.
+"""Value of Q- and K-composition in nats: losses with patterns rebuilt from selected terms.
 
 `order_terms` keeps the attention patterns of a run, so it sees V-composition alone. This module
 rebuilds the scores of one layer's heads from some of their terms (query source × key source) and
@@ -22,7 +22,7 @@ SELECTIONS = ("all", "without Q", "without K", "without both")
 def composition_selections(
     sources: tuple[str, ...],
 ) -> Bool[Array, "n_selections n_sources n_sources"]:
-    """Which terms remain without Q-composition, without K-composition, and without both.
+    """Selections of terms without Q-composition, without K-composition, and without both.
 
     A term composes on the side where its source is an earlier head. Rows are those of `SELECTIONS`;
     columns are ``[query source, key source]``.
@@ -41,7 +41,7 @@ def rebuilt_patterns(
     selection: Bool[Array, "n_sources n_sources"] | Float[Array, "n_sources n_sources"],
     causal: bool,
 ) -> Float[Array, "n_heads dest src"]:
-    """``softmax over sources of Σ selected terms``; with nothing selected, uniform attention."""
+    """``softmax over sources of Σ selected terms``; uniform attention for an empty selection."""
     index = jnp.arange(terms.shape[-1])
     scores = jnp.einsum("hqkts,qk->hts", terms, selection.astype(terms.dtype))
     return attention_pattern(scores, causal_mask(index, index, causal))
@@ -53,7 +53,7 @@ def score_selection_losses(
     selections: Bool[Array, "n_selections n_sources n_sources"]
     | Float[Array, "n_selections n_sources n_sources"],
 ) -> Float[Array, "n_selections n_losses"]:
-    """Next-token losses in nats when one layer attends by some terms of its scores only.
+    """Next-token losses in nats when one layer attends by selected terms of its scores only.
 
     Later layers react; earlier layers, and the values of this one, stay as they were. A marginal is
     therefore what the terms do through this layer's patterns.

@@ -1,4 +1,4 @@
-"""What the terms of a whole run are worth in nats: losses by order, by layer, and by composition.
+"""Values of the terms of a whole run in nats: losses by order, by layer, and by composition.
 
 `term_losses` keeps the attention patterns of a run, so composition acts through values alone.
 `score_losses` rebuilds the patterns of one layer without its Q- or K-composition.
@@ -24,7 +24,7 @@ from circuitax.kernel.shown import known, shapes, table
 
 
 class TermLosses(NamedTuple):
-    """Next-token losses in nats when only some terms reach the unembedding, patterns frozen.
+    """Next-token losses in nats with only some terms at the unembedding, patterns frozen.
 
     Attributes:
         order: Row k: all paths through at most k heads. The last row is the loss of the model.
@@ -67,7 +67,7 @@ def term_losses(run: Run) -> TermLosses:
 
 
 def first_order_selections(n_layers: int) -> Bool[np.ndarray, "selection subset"]:
-    """Which layer subsets each row of ``TermLosses.first_order`` keeps.
+    """Layer subsets kept in each row of ``TermLosses.first_order``.
 
     The rows are: the direct path alone; the direct path with the first-order paths of layer 0, of
     layer 1, and so on; the direct path with all first-order paths; all paths. The columns are the
@@ -88,7 +88,7 @@ def first_order_selections(n_layers: int) -> Bool[np.ndarray, "selection subset"
 
 @compiled("layer")
 def score_losses(run: Run, layer: int = 1) -> Float[Array, "n_selections n_losses"]:
-    """Losses when a layer attends with all terms of its scores, and with some left out.
+    """Losses of a layer that attends with all terms of its scores, and with some left out.
 
     Left out are Q-composition, K-composition, and both.
     Rows are those of `score_importance.SELECTIONS`.

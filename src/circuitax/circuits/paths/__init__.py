@@ -1,4 +1,4 @@
-"""Paths of which a transformer is the sum, and what each of them writes into the logits."""
+"""Paths whose sum is a transformer, and the contribution of each to the logits."""
 
 from circuitax.lazy import lazy_modules
 

@@ -1,4 +1,4 @@
-"""Direct logit attribution: what each component, head and source position adds to a logit."""
+"""Direct logit attribution: contributions of components, heads and source positions to a logit."""
 
 from typing import NamedTuple
 
@@ -56,7 +56,7 @@ def attribute(
 
 
 def over_mean_token(run: Run) -> Run:
-    """The run with logits counted from their mean over the vocabulary: no probability changes.
+    """The run with logits relative to their mean over the vocabulary: no probability changes.
 
     `attribute` and `components.component_logits` of it split the logit over the mean token.
 
@@ -72,7 +72,7 @@ def over_mean_token(run: Run) -> Run:
 def attribute_sources(
     run: Run, directions: Float[Array, "n_ctx d_model"]
 ) -> Float[Array, "n_layers n_heads dest src"]:
-    """The heads' share of a logit, by the position each head read: ``A_ts (v_s W_O) · w_t``.
+    """The heads' share of a logit, by source position: ``A_ts (v_s W_O) · w_t``.
 
     Its sum over sources is the head's entry of `attribute`: value biases go with the attention.
 
@@ -90,7 +90,7 @@ def attribute_sources(
 
 
 def value_weighted(run: Run) -> Float[Array, "n_layers n_heads dest src"]:
-    """``A_ts ‖v_s W_O‖``: attention weighted by how much it moves.
+    """``A_ts ‖v_s W_O‖``: attention weighted by the norm of the moved value.
 
     Args:
         run: A run of any transformer on one text.
@@ -113,7 +113,7 @@ def _moved(run: Run) -> Float[Array, "n_layers n_heads dest src"]:
 
 
 def _values(run: Run) -> Float[Array, "n_layers n_heads n_ctx d_value"]:
-    """The values that each head moved in a run, biases included."""
+    """The values moved by each head in a run, biases included."""
     one_text(run)
     blocks, trace, kind = run.model.blocks, run.trace, run.model.spec.norm
     heads = per_head(run.model)

@@ -19,7 +19,7 @@ from circuitax.kernel.shown import shapes
 
 
 class Components(NamedTuple):
-    """What each component writes to the stream; absent ones are None.
+    """Each component's output to the stream; absent ones are None.
 
     Attributes:
         tokens: The embeddings of the tokens.

@@ -63,7 +63,7 @@ class Expansion(NamedTuple):
 def path_streams(
     frozen: FrozenModel, max_paths: int = PATH_LIMIT
 ) -> Float[Array, "n_paths n_ctx d_model"]:
-    """What each path adds to the final stream, in the order of `paths.all_paths`.
+    """Each path's contribution to the final stream, in the order of `paths.all_paths`.
 
     Constants belong to the heads they pass through: a value bias starts a path at its head, and
     what an MLP wrote starts paths like the embedding, with which it is summed (`frozen.only` splits
@@ -93,7 +93,7 @@ def path_streams(
 
 @compiled("max_paths")
 def expand(run: Run, *, max_paths: int = PATH_LIMIT) -> Expansion:
-    """All paths' logits, in the order of `paths.all_paths`, and what they leave unexplained.
+    """Logits of all paths, in the order of `paths.all_paths`, with bias and remainder.
 
     Args:
         run: A run on one text, made with ``outputs=True`` if the model has MLPs, whose outputs are
@@ -117,7 +117,7 @@ def expand(run: Run, *, max_paths: int = PATH_LIMIT) -> Expansion:
 def path_stream(
     frozen: FrozenModel, path: Path, start: int | str | None = "any"
 ) -> Float[Array, "n_ctx d_model"]:
-    """What one path adds to the final stream, constants included.
+    """One path's contribution to the final stream, constants included.
 
     Args:
         frozen: The frozen model of one text.
@@ -216,7 +216,7 @@ def skip_trigram_paths(
 
 
 class OwnSplit(NamedTuple):
-    """A term split by where it reads: ``own + earlier`` is the term."""
+    """A term split by source position: ``own + earlier`` is the term."""
 
     own: Kron
     """From the destination's own position, ``j = i``: a bigram term, whatever the heads."""
@@ -225,7 +225,7 @@ class OwnSplit(NamedTuple):
 
 
 def split_own_position(term: Kron, n_ctx: int) -> OwnSplit:
-    """Separate what a path reads at its own position from what it reads earlier.
+    """Split a path's reads into its own position and earlier positions.
 
     Args:
         term: Any term, such as a `path_term`.

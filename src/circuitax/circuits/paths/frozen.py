@@ -1,4 +1,4 @@
-"""A model as a linear map of what enters its heads: patterns and norm scales taken from one run.
+"""A model as a linear map of its heads' inputs: patterns and norm scales taken from one run.
 
 With both frozen, attention of layer l is ``x ↦ x + Σ_h (A^h ⊗ W_OV^h) x + const``, and the logits
 multiply out into paths. Everything that expands, ranks or counts paths starts from a `FrozenModel`.
@@ -51,12 +51,12 @@ class FrozenModel(NamedTuple):
 
     @property
     def embedding(self) -> Float[Array, "n_ctx d_model"]:
-        """What enters layer 0."""
+        """Input of layer 0."""
         return self.tokens if self.positions is None else self.tokens + self.positions
 
 
 def frozen_model(run: Run) -> FrozenModel:
-    """The linear model that a run defines: its patterns and norm scales are kept.
+    """The linear model of one run: its patterns and norm scales are frozen.
 
     Args:
         run: A run of any transformer on one text; of one with MLPs, made with ``outputs=True``.
@@ -99,7 +99,7 @@ def frozen_model(run: Run) -> FrozenModel:
 
 
 def only(frozen: FrozenModel, source: str) -> FrozenModel:
-    """The model with one kind of source kept and the others set to 0; all kinds sum to the whole.
+    """The model with one kind of source, the others set to 0; the sum over kinds is the whole.
 
     Args:
         frozen: The frozen model of one text.
@@ -150,7 +150,7 @@ def head_writes(
 
 
 def head_constants(frozen: FrozenModel, layer: int) -> Float[Array, "n_heads n_ctx d_model"]:
-    """What the heads of one layer write from their own biases, ``A 1 b_V W_O``.
+    """Outputs of the heads of one layer due to their own biases, ``A 1 b_V W_O``.
 
     Raises:
         ValueError: If ``layer`` is out of range.

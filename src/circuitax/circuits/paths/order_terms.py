@@ -17,7 +17,7 @@ MAX_LAYERS = 8  # 2^L streams; for more layers, combine some or use `order_strea
 
 
 def order_streams(frozen: FrozenModel) -> Float[Array, "order n_ctx d_model"]:
-    """What the paths of each order, 0 … n_layers, add to the final stream.
+    """Contribution of the paths of each order, 0 … n_layers, to the final stream.
 
     ``c_k ← c_k + Σ_h A^h c_{k-1} W_OV^h`` layer by layer: one pass, the cost of n_layers + 1
     streams. Differentiable. Output biases ``b_O`` and what MLPs wrote have order 0, value
@@ -45,7 +45,7 @@ def order_streams(frozen: FrozenModel) -> Float[Array, "order n_ctx d_model"]:
 
 
 def layer_subset_streams(frozen: FrozenModel) -> Float[Array, "subset n_ctx d_model"]:
-    """What the paths through exactly the layers of each subset add to the final stream.
+    """Contribution of the paths through exactly the layers of each subset to the final stream.
 
     Subset m has layer l if bit l of m is set; the orders of `order_streams` are sums over equal
     bit counts.

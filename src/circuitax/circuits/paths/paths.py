@@ -1,4 +1,4 @@
-"""Which paths an attention-only model has: every choice of at most one head per layer.
+"""Paths of an attention-only model: every choice of at most one head per layer.
 
 When ``Π_l (1 + Σ_h H_lh)`` is multiplied out, a path picks the 1 or one head in each layer. This is
 combinatorics on the host, without arrays.
@@ -18,7 +18,7 @@ Path = tuple[Head, ...]
 
 
 def n_paths(n_layers: int, n_heads: int, order: int | None = None) -> int:
-    """How many paths go through ``order`` heads, ``C(L, k) H^k``; in all, ``(1 + H)^L``.
+    """Number of paths through ``order`` heads, ``C(L, k) H^k``; in all, ``(1 + H)^L``.
 
     Args:
         n_layers: L, at least 0.
@@ -75,7 +75,7 @@ def path_index(path: Path, n_heads: int) -> int:
 
 
 def check_path(path: Path, n_layers: int, n_heads: int) -> None:
-    """Refuse a path that the model does not have.
+    """Refuse a path through layers or heads that the model lacks.
 
     Raises:
         ValueError: If layers do not rise, or a layer or head is out of range.

@@ -45,7 +45,7 @@ def read_out_of(run: Run) -> ReadOut:
 def logits_of(
     parts: Float[Array, "*parts n_ctx d_model"], read_out: ReadOut
 ) -> Float[Array, "*parts n_ctx d_vocab"]:
-    """The logits that parts of the final stream add, without the constant ``b_U``."""
+    """Logits of parts of the final stream, without the constant ``b_U``."""
     return _scaled(parts, read_out) @ read_out.W_U
 
 

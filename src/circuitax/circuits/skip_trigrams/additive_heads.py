@@ -99,7 +99,7 @@ def pair_scores(model: Model, tokens: Int[Array, " n_ctx"]) -> Float[Array, "n_h
 
 
 def _check_sum(model: Model) -> None:
-    """Refuse a model that is no sum over sources once its denominators are gone."""
+    """Refuse a model that is not additive over sources without its denominators."""
     check_one_member(model)
     spec = model.spec
     if spec.qk_norm or spec.score_cap is not None or spec.window is not None:
@@ -113,7 +113,7 @@ def _check_sum(model: Model) -> None:
 
 
 def _scores(model: Model, x: Float[Array, "n d_model"]) -> Float[Array, "n_heads n n"]:
-    """What the only layer's queries and keys make of rows that they read."""
+    """Scores of the only layer for given rows of queries and keys."""
     heads = per_head(model)
     return attention_scores(
         project(x, heads.W_Q[0], None if heads.b_Q is None else heads.b_Q[0]),

@@ -1,4 +1,4 @@
-"""The additivity gap: what a softmax over sources buys over any sum of skip-trigrams.
+"""The additivity gap: the gain of a softmax over sources beyond any sum of skip-trigrams.
 
 A one-layer model is exactly a sum over sources only for frozen patterns; the pattern itself couples
 the sources. The gap is the held-out loss of the best *additive* model minus the transformer's.

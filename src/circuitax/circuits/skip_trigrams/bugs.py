@@ -18,7 +18,7 @@ from circuitax.circuits.skip_trigrams.additivity import minimise
 
 
 class Bugs(NamedTuple):
-    """Triples (source, destination, out) that the head raises and the data does not have."""
+    """Triples (source, destination, out) that the head raises and the data lacks."""
 
     source: Int[Array, " k"]
     destination: Int[Array, " k"]
@@ -74,7 +74,7 @@ def price_bugs(
     precision: float = 1.0,
     n_steps: int = 100,
 ) -> Price:
-    """What bilinearity costs: refit ``logits + θ[pair]`` on one part, measure on the other.
+    """The price of bilinearity: refit ``logits + θ[pair]`` on one part, measure on the other.
 
     Args:
         logits: Logits of the model at positions where a pair of interest is active.

@@ -1,4 +1,4 @@
-"""How much of what one head writes is what a later head reads: Q-, K- and V-composition.
+"""Q-, K- and V-composition: overlap of one head's outputs with a later head's reads.
 
 ``score = ‖W_OV^1 R‖ / (‖W_OV^1‖ ‖R‖)`` with R the later head's ``W_QK``, ``W_QKᵀ`` or ``W_OV``.
 Random heads score ``1/√d_model``, not 0, so every score comes with what random heads would score
@@ -142,7 +142,7 @@ class RotationNull(NamedTuple):
 
 @compiled("n_samples")
 def rotation_null(model: Model, key: Key[Array, ""], *, n_samples: int = 100) -> RotationNull:
-    """The null by sampling: what all heads write is turned by a random rotation of the stream.
+    """The null by sampling: a random rotation of the stream turns the outputs of all heads.
 
     The closed form of `composition` needs no sampling; this is its independent check.
 
@@ -182,7 +182,7 @@ def _scores(heads: HeadStack, block_entries: int) -> Array:
 
 
 class _Circuits(NamedTuple):
-    """Grams of what heads write and read, ``near G nearᵀ``, layers first; write and kind Q, K, V.
+    """Grams of heads' outputs and reads, ``near G nearᵀ``, layers first; write and kind Q, K, V.
 
     Near maps are those of the model. A score does not depend on their scale, so each is divided by
     its size, a power of two, but only tile by tile: copies of all would double the memory.
@@ -194,7 +194,7 @@ class _Circuits(NamedTuple):
     far_gram: tuple[Array, Array, Array, Array]  # G: [n_layers, n_heads, width, width]
 
     def traces(self) -> tuple[Array, Array]:
-        """Of the Grams, and of their squares: ``[side, n_layers, n_heads]``."""
+        """Traces of the Grams, and of their squares: ``[side, n_layers, n_heads]``."""
         products = [G @ near for near, G in zip(self.near_gram, self.far_gram, strict=True)]
         trace = jnp.stack([jnp.trace(M, axis1=-2, axis2=-1) for M in products])
         return trace, jnp.stack([jnp.einsum("...ij,...ji->...", M, M) for M in products])
@@ -287,7 +287,7 @@ def _squared_scores(circuits: _Circuits, block_entries: int) -> Array:
 
 
 def _tile_size(most: int, d: int) -> int:
-    """Rows of a tile, at most so many: whole registers, and the fewest entries computed in vain."""
+    """Rows of a tile up to a maximum: whole registers, and the fewest wasted entries."""
     most = max(1, min(most, d))
     whole = range(most // REGISTER * REGISTER, most // 2, -REGISTER)
 

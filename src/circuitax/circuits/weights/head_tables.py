@@ -43,7 +43,7 @@ def row_percentile(
     destinations: Int[Array, " n_destinations"],
     outs: Int[Array, " n_outs"],
 ) -> Float[Array, " n_heads"]:
-    """How high a given row of a skip-trigram table stands in each head, from 0 to 1.
+    """Percentile of a given row of a skip-trigram table in each head, from 0 to 1.
 
     The smaller of two mean percentiles: of the destinations' scores for the source among those of
     all tokens, and of the outs among all that the source raises. 1/2 by chance before heads are
@@ -71,7 +71,7 @@ def row_percentile(
 def rejoining(
     model: Model, first: Int[Array, " n_words"], second: Int[Array, " n_words"]
 ) -> Float[Array, " n_heads"]:
-    """Whether heads re-join words that were split over two tokens: ``[b] … [a] → [b]``.
+    """Detect heads that re-join words split over two tokens: ``[b] … [a] → [b]``.
 
     For each word, by how many standard deviations its first piece, as destination, attends to its
     own second piece more than to those of other words, and by how many its second piece raises

@@ -156,7 +156,7 @@ def position_blocks(model: Model, n_ctx: int) -> PositionBlocks:
 
 
 def positional_share(blocks: PositionBlocks) -> Float[Array, "n_layers n_heads"]:
-    """How much of the scores' variance over sources comes from positions alone, in [0, 1].
+    """Share of the scores' variance over sources due to positions alone, in [0, 1].
 
     Variance over sources of the position-position block, over that plus the variance of the
     token-token block, for uniform sources and averaged over destinations. Near 1 for a positional

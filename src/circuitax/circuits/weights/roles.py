@@ -1,4 +1,4 @@
-"""What heads do with what they attend to: copying, name moving, memory management.
+"""Roles of heads: copying, name moving, memory management.
 
 Each score comes with its value by chance. The module `detectors` scores where heads attend.
 
@@ -24,7 +24,7 @@ class Role(NamedTuple):
 
 
 def copying(ov: Chain, tokens: Int[Array, " n_tokens"]) -> Role:
-    """How much of what a token raises is the token itself, in [-1, 1].
+    """Copying score: share of a token's raises on the token itself, rescaled to [-1, 1].
 
     For each token of a set, the OV row over the set is centred and its positive part taken. The
     share of the token itself is averaged over the set, weighted by the size of the raise; the score
@@ -58,7 +58,7 @@ def name_moving(
     names: Bool[Array, " n_ctx"],
     dest: int = -1,
 ) -> Role:
-    """Attention from one position to the names, times how often the head copies them.
+    """Name-mover score: attention from one position to the names, times the head's copying rate.
 
     ``Σ_{s in names} A_ts [x_s is the top of the OV row of x_s over the names]``, in [0, 1].
 
@@ -87,7 +87,7 @@ def name_moving(
 
 
 class MemoryManagement(NamedTuple):
-    """Signs that a head erases: both are negative for one that clears what is in the stream."""
+    """Signs of erasing heads: both are negative for a head that clears the stream."""
 
     alignment: Float[Array, "n_layers n_heads"]
     """Mean cosine between what the head writes and the stream it is added to; 0 by chance."""
@@ -96,7 +96,7 @@ class MemoryManagement(NamedTuple):
 
 
 def memory_management(run: Run, ov: Chain) -> MemoryManagement:
-    """Whether each head writes against the stream and lowers the logit of the present token.
+    """Alignment of each head's output with the stream, and its effect on the present token's logit.
 
     Args:
         run: A run on one text.

@@ -1,4 +1,4 @@
-"""QK circuits of rotary heads as functions of how far back a source lies.
+"""QK circuits of rotary heads as functions of the offset to the source.
 
 With rotary positions ``⟨q_t, k_s⟩ = q R_Δ kᵀ``, Δ = t - s, so that a head has one QK circuit for
 each offset: ``W_QK(Δ) = W_Q R_Δ W_Kᵀ``. Each entry is a trigonometric polynomial in Δ: pair i of
@@ -122,7 +122,7 @@ def _maps(model: Model) -> tuple[Array, Array]:
 
 
 def _bias(model: Model, name: str) -> Array:
-    """What queries or keys get from biases and from the offset of the norm before them."""
+    """Bias of queries or keys, from their own biases and the offset of the norm before them."""
     heads, norm = per_head(model), over_heads(model.blocks.attention_norm)
     W, b = (heads.W_Q, heads.b_Q) if name == "b_Q" else (heads.W_K, heads.b_K)
     found = fold_read(W, b, model.spec.norm, norm)[1]

@@ -29,7 +29,7 @@ def eigenvalue_score(values: Complex[Array, "*batch k"]) -> Float[Array, "*batch
 
 
 def copying_score(ov: Chain) -> Float[Array, "*batch"]:
-    """`eigenvalue_score` of an OV circuit: near 1 where heads copy what they attend to.
+    """`eigenvalue_score` of an OV circuit: near 1 for copying heads.
 
     It needs general eigenvalues, which JAX has on CPUs and NVIDIA GPUs only (as of 0.10);
     `spectrum.trace_cosine` needs none.

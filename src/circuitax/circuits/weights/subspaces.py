@@ -1,4 +1,4 @@
-"""Where heads read and write in the stream: overlaps of subspaces, and how full the stream is.
+"""Read and write subspaces of heads in the stream: their overlaps, and the stream's bandwidth.
 
 Unlike composition scores, these measures ignore how strongly a direction is used, and they do not
 depend on the basis inside a head. They are defined for maps of full column rank only: a map that is
@@ -19,7 +19,7 @@ from circuitax.kernel.linalg import participation_ratio, safe_divide
 
 
 class Overlap(NamedTuple):
-    """Overlap of pairs of subspaces, and what random ones of equal sizes would have."""
+    """Overlap of pairs of subspaces, and its value for random ones of equal sizes."""
 
     value: Float[Array, "*pairs"]
     """``Σ cos² / min(a, b)`` over the principal angles, in [0, 1]."""
@@ -60,7 +60,7 @@ def _independent(triangle: Float[Array, "*batch k k"], d_model: int) -> Bool[Arr
 
 
 def overlap(x: Float[Array, "*batch d_model a"], y: Float[Array, "*batch d_model_y b"]) -> Overlap:
-    """How much of the smaller column space lies in the larger one.
+    """Share of the smaller column space that lies in the larger one.
 
     ``‖B_xᵀ B_y‖² / min(a, b)`` with orthonormal bases, which is the projection kernel.
 
@@ -96,7 +96,7 @@ def principal_cosines(
 
 
 class Bandwidth(NamedTuple):
-    """How the writers of a model share the dimensions of the stream."""
+    """Bandwidth of the stream: use and reuse of its dimensions by the writers of a model."""
 
     written: float
     """Dimensions all writers have together, over d_model: above 1 they must share."""

@@ -1,4 +1,4 @@
-"""What circuits say about tokens: skip-trigrams, copying accuracy, keys and values of neurons.
+"""Circuits as tables of tokens: skip-trigrams, copying accuracy, keys and values of neurons.
 
 All of them go through the vocabulary block by block (`kernel.streaming`) and use the gauge of
 `heads`: they read centred scores before the softmax, not probabilities. Call them under jit.
@@ -48,7 +48,7 @@ def copying_accuracy(
 
 
 class SkipTrigrams(NamedTuple):
-    """For some sources, the destinations that attend to them and the output tokens they raise."""
+    """Destinations that attend to some sources, and the output tokens that these raise."""
 
     sources: Int[Array, " n_sources"]
     weight: Float[Array, " n_sources"]
@@ -138,7 +138,7 @@ def top_triples(qk: Chain, ov: Chain, k: int, *, block_entries: int = BLOCK_ENTR
 
 
 class NeuronTable(NamedTuple):
-    """What each hidden unit of an MLP reads and writes, in tokens."""
+    """Input and output tokens of each hidden unit of an MLP."""
 
     keys: TopColumns
     """Tokens whose embedding excites the unit most, ``W_E W_in``."""

@@ -1,1 +1,1 @@
-"""Texts from which ``python -m experiments.new`` makes an experiment; ``{name}`` is filled in."""
+"""Templates of ``python -m experiments.new``; ``{name}`` is filled in."""

@@ -1,4 +1,4 @@
-"""Solutions that differ by a rotation or by the order of features, laid on top of each other.
+"""Alignment of solutions that differ by a rotation or by the order of features.
 
 A toy model's loss does not change when W is rotated, and with equal features neither when they are
 permuted. NumPy and SciPy are used, not JAX, so that records can be read with these functions.
@@ -16,7 +16,7 @@ ITERATIONS = 50
 
 
 class Alignment(NamedTuple):
-    """A solution turned towards a reference.
+    """A solution aligned with a reference.
 
     Attributes:
         W: ``rotation @ W[:, order]``.
@@ -39,7 +39,7 @@ def align(
     n_starts: int = 32,
     seed: int = 0,
 ) -> Alignment:
-    """The rotation, and if wanted the order of features, that bring a solution to a reference.
+    """The rotation, and optionally the order of features, that align a solution with a reference.
 
     Without permutation this is the orthogonal Procrustes problem: ``R = U V^T`` of the singular
     vectors of ``reference W^T``, the exact minimum. With it, rotation and assignment (Hungarian
@@ -75,7 +75,7 @@ def align(
 
 
 def _in_turns(W: np.ndarray, goal: np.ndarray, rotation: np.ndarray) -> Alignment:
-    """Assignment and rotation in turns, until the order stays."""
+    """Alternate between assignment and rotation until the order is stable."""
     order = None
     for _ in range(ITERATIONS):
         # |R W_j - g_i|^2 differs from -g_i . R W_j by terms that no assignment changes.

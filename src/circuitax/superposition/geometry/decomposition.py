@@ -1,4 +1,4 @@
-"""How well rank-one subcomponents of a map match the true ones, one for each input feature.
+"""Match between rank-one subcomponents of a map and the true ones, one for each input feature.
 
 A map ``W [d_in, d_out]`` in row form takes feature i to the row W_i. Its true subcomponents are
 ``e_i ⊗ W_i``. A learned one is ``V_c ⊗ U_c``: it reads along V_c and writes along U_c. For a map
@@ -14,7 +14,7 @@ from circuitax.superposition.geometry.dictionary import cosines
 
 
 class RowMatch(NamedTuple):
-    """For every true row, what the best subcomponent says of it."""
+    """For every true row, scores of its best subcomponent."""
 
     cosine: Float[Array, " d_in"]
     norm_ratio: Float[Array, " d_in"]
@@ -57,7 +57,7 @@ def rank_one_cosines(
 
 
 def one_to_one(important: Float[Array, "n_inputs n_components"]) -> Float[Array, ""]:
-    """Share of inputs that turn on one subcomponent, which no other input turns on.
+    """Share of inputs that turn on exactly one subcomponent, shared with no other input.
 
     Args:
         important: 1 where a subcomponent is on for an input, else 0.

@@ -1,4 +1,4 @@
-"""Dictionaries of directions: how close a learned dictionary is to the true one.
+"""Dictionaries of directions: agreement of a learned dictionary with the true one.
 
 Dictionaries have one direction in each row. Every measure takes one dictionary; use ``jax.vmap``
 for several.
@@ -18,7 +18,7 @@ def cosines(
 def mean_max_cosine(
     truth: Float[Array, "n_true d"], learned: Float[Array, "width d"]
 ) -> Float[Array, ""]:
-    """The mean over true directions of the best cosine with a learned one; 1 if all are found.
+    """The mean over true directions of the best cosine with a learned one; 1 for full recovery.
 
     Source: Sharkey, Braun and Millidge 2022 (MMCS); SPD, arXiv 2506.20790.
     """
@@ -26,7 +26,7 @@ def mean_max_cosine(
 
 
 def hedging(truth: Float[Array, "n_true d"], learned: Float[Array, "width d"]) -> Float[Array, ""]:
-    """How much learned directions mix in true ones other than their own: 0 if each is pure.
+    """Hedging: the admixture of other true directions in learned ones; 0 if each is pure.
 
     The mean over learned directions of the greatest signed cosine with any true direction but the
     best one, after the part that the true directions have in common is taken off: from each cosine

@@ -1,4 +1,4 @@
-"""Directions of features in two dimensions, in NumPy, as records are read without JAX."""
+"""Directions of features in two dimensions, in NumPy, for records without JAX."""
 
 import numpy as np
 from numpy.typing import ArrayLike

@@ -1,4 +1,4 @@
-"""The feature graph: which features share dimensions. It runs on the host and returns indices."""
+"""The feature graph: features joined by shared dimensions. It runs on the host, returns indices."""
 
 import numpy as np
 from numpy.typing import ArrayLike

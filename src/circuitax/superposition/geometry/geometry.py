@@ -13,7 +13,7 @@ SMALLEST_NORM = 1e-6
 
 
 def gram(W: Float[Array, "n_hidden n_features"]) -> Float[Array, "n_features n_features"]:
-    """``W^T W``: what feature j contributes to output i."""
+    """``W^T W``: the weight of feature j in output i."""
     return W.T @ W
 
 
@@ -53,7 +53,7 @@ def interference_root(W: Float[Array, "n_hidden n_features"]) -> Float[Array, " 
 
 
 def dimensions_per_feature(W: Float[Array, "n_hidden n_features"]) -> Float[Array, ""]:
-    """``D* = m / |W|_F^2``, hidden dimensions for each feature that is represented.
+    """``D* = m / |W|_F^2``, hidden dimensions per represented feature.
 
     It does not depend on the basis; it is too low where norms exceed 1 (0.31 for the pentagon) and
     infinite where W is zero.
@@ -64,7 +64,7 @@ def dimensions_per_feature(W: Float[Array, "n_hidden n_features"]) -> Float[Arra
 
 
 def dimensionality(W: Float[Array, "n_hidden n_features"]) -> Float[Array, " n_features"]:
-    """``D_i = |W_i|^2 / sum_j (What_i . W_j)^2``, the share of a dimension that feature i has.
+    """``D_i = |W_i|^2 / sum_j (What_i . W_j)^2``, feature i's share of a dimension.
 
     The sum over i is at most the rank, with equality iff every W_i is an eigenvector of ``W W^T``
     (a tegum product of tight frames). Equal to the capacity ``|W_i|^4 / sum_j (W_i . W_j)^2`` of

@@ -1,4 +1,4 @@
-"""Dimensionality of more features than a table of pairs can hold, such as tokens or neurons."""
+"""Dimensionality of features too many for a table of pairs, such as tokens or neurons."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -7,7 +7,7 @@ from circuitax.superposition.geometry.geometry import SMALLEST_NORM
 
 
 def dimensionality_of_rows(rows: Float[Array, "n_features dim"]) -> Float[Array, " n_features"]:
-    """``D_i = |w_i|^2 / sum_j (what_i . w_j)^2``, the share of a dimension that each row has.
+    """``D_i = |w_i|^2 / sum_j (what_i . w_j)^2``, each row's share of a dimension.
 
     With ``M = sum_j w_j w_j^T`` it is ``|w_i|^4 / (w_i^T M w_i)``.
     Equal to `geometry.dimensionality` of the transpose, in ``O(n d^2)`` instead of ``O(n^2 d)``.

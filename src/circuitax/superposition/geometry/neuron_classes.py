@@ -1,4 +1,4 @@
-"""Neurons of a hidden layer with a privileged basis: how many features does each one serve?
+"""Classes of neurons in a hidden layer with a privileged basis, by their number of features.
 
 Every function takes one model's weights ``[n_hidden, n_features]``, neurons in rows; use
 ``jax.vmap`` for several models.
@@ -13,7 +13,7 @@ from circuitax.kernel.checks import check_range
 
 
 class NeuronClass(IntEnum):
-    """What a neuron stands for."""
+    """Class of a neuron by the features it serves."""
 
     dead = 0
     """Its weights are nearly zero."""
@@ -59,7 +59,7 @@ def neuron_classes(
 def neurons_per_feature(
     W: Float[Array, "n_hidden n_features"], *, least_share: float = 0.25
 ) -> Int[Array, " n_features"]:
-    """Neurons that a feature turns on: those in which its weight is positive and large.
+    """Number of neurons a feature turns on: those in which its weight is positive and large.
 
     Large is ``least_share`` of the greatest absolute weight of the model, or more. Features are not
     negative, so a neuron with a negative weight is off when the feature is alone.

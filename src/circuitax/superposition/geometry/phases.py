@@ -1,4 +1,4 @@
-"""What became of a feature, by its norm and interference, in NumPy, for records."""
+"""Phase of a feature, by its norm and interference, in NumPy, for records."""
 
 from enum import StrEnum
 
@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 
 class Phase(StrEnum):
-    """What became of a feature."""
+    """Phase of a feature: ignored, superposed, or with a dimension of its own."""
 
     ignored = "ignored"
     superposed = "superposed"

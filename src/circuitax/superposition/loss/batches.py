@@ -1,4 +1,4 @@
-"""Batches of a few sizes, so that few programs are compiled, and options to compile them fast."""
+"""Batches of a few sizes, to compile few programs, and options for fast compilation."""
 
 from importlib import metadata
 
@@ -19,6 +19,6 @@ def batch_size(n_members: int) -> int:
 
 
 def batches(members: Int[np.ndarray, " member"], size: int) -> list[np.ndarray]:
-    """Members in batches of one size, the last one filled up by repetition."""
+    """Members in batches of one size, the last padded by repetition."""
     starts = range(0, len(members), size)
     return [np.resize(members[start : start + size], size) for start in starts]

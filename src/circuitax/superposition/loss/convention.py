@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class Convention(StrEnum):
-    """Whether a loss is summed over the features (toy-models paper) or averaged (its code).
+    """Sum of the loss over features (toy-models paper) or mean over them (its code).
 
     The optimum is the same, but a gradient and its ratio to Adam's eps differ by a factor of
     n_features (erratum E17 of docs/errata.md).

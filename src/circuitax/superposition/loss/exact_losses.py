@@ -1,4 +1,4 @@
-"""The exact expected loss of many networks at once, in programs that near sizes share."""
+"""The exact expected loss of many networks at once, in programs shared by similar sizes."""
 
 from functools import partial
 

@@ -29,7 +29,7 @@ TOGETHER = 2**21
 
 
 class ExpectedLoss(NamedTuple):
-    """An expected loss, and an estimate of its truncation error that is far too large."""
+    """An expected loss, and a very conservative estimate of its truncation error."""
 
     value: Float[Array, "*batch"]
     error: Float[Array, "*batch"]
@@ -109,7 +109,7 @@ def converged_loss(
     start_terms: int = 64,
     max_terms: int = 16384,
 ) -> tuple[ExpectedLoss, int]:
-    """`expected_loss`, with twice as many terms again and again until its error is small enough.
+    """`expected_loss` with the number of terms doubled until its error is small enough.
 
     The loop runs on the host, so the function cannot be jitted.
 
@@ -154,7 +154,7 @@ def loss_share(
     block: int,
     first: Count,
 ) -> Float[Array, ""]:
-    """What some of the cosine terms add to the sum loss, so that one program serves any number.
+    """Contribution of some cosine terms to the sum loss: one program serves any number of terms.
 
     The shares with ``first = 0, block, 2 block, ...`` below ``n_terms`` add up to `expected_loss`
     with ``n_terms``. The first one holds all that is no cosine term.
@@ -181,7 +181,7 @@ def _of_outputs(
     bias: Float[Array, " n_features"],
     n_terms: int,
 ) -> PyTree:
-    """A function of couplings, bias and place of every output, in chunks that fit into memory."""
+    """A function of couplings, bias and index of every output, in chunks that fit into memory."""
     n_features = gram.shape[0]
     outputs = (gram, bias, jnp.eye(n_features, dtype=bool))
     chunk = max(1, TOGETHER // max(1, n_features * n_terms))

@@ -54,7 +54,7 @@ def share(
     block: int,
     first: Count,
 ) -> tuple[Float[Array, ""], Float[Array, " block"]]:
-    """What some of the cosine terms add to `output_error`, and bounds of those terms.
+    """Contribution of some cosine terms to `output_error`, and bounds of those terms.
 
     The first share, with ``first = 0``, also holds all that is no cosine term.
 

@@ -1,4 +1,4 @@
-"""Sizes of compiled programs: rounded up, so that models of near sizes share one.
+"""Sizes of compiled programs, rounded up so that models of similar sizes share one.
 
 A feature that is never on, has no importance and no weights changes neither a loss nor any
 gradient but its own, which is 0; the same holds for a hidden dimension without weights. So sizes
@@ -18,13 +18,13 @@ Numbers = Array | np.ndarray
 
 
 def roomy(size: int) -> int:
-    """The next size that a program is compiled for: any up to 8, then four between n and 2n."""
+    """The next compiled size: any up to 8, then four between n and 2n."""
     step = 2 ** max(0, (size - 1).bit_length() - 3)
     return -(-size // step) * step
 
 
 class Padding(NamedTuple):
-    """Sizes of a model, and how its weights lie in the flat vectors of a minimiser.
+    """Sizes of a model, and the layout of its weights in the flat vectors of a minimiser.
 
     A vector holds ``W`` row by row and then ``b``, both filled up with zeros.
     """
@@ -34,16 +34,16 @@ class Padding(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """Hidden dimensions, filled up."""
+        """Hidden dimensions, padded."""
         return roomy(self.n_hidden)
 
     @property
     def columns(self) -> int:
-        """Features, filled up."""
+        """Features, padded."""
         return roomy(self.n_features)
 
     def fill(self, numbers: Float[Numbers, "*batch n_features"]) -> np.ndarray:
-        """Numbers of every feature, 0 for those that fill up; on the host."""
+        """Numbers of every feature, padded with 0; on the host."""
         return _filled(numbers, (self.columns,))
 
     def pack(self, weights: TiedWeights) -> np.ndarray:
@@ -53,14 +53,14 @@ class Padding(NamedTuple):
         return np.concatenate([flat, self.fill(weights.b)], axis=-1)
 
     def unpack(self, vectors: Float[np.ndarray, "*batch d"]) -> TiedWeights:
-        """The models of `pack`, without what fills them up."""
+        """The models of `pack`, without padding."""
         W, b = _split(vectors, self.rows)
         n, m = self.n_features, self.n_hidden
         return TiedWeights(jax.device_put(W[..., :m, :n]), jax.device_put(b[..., :n]))
 
 
 def unpacked(vectors: Float[Array, "*batch d"], rows: int) -> TiedWeights:
-    """The models of flat vectors, filled up as they are.
+    """The models of flat vectors, with padding.
 
     Args:
         vectors: As `Padding.pack` makes them.

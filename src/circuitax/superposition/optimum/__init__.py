@@ -1,4 +1,4 @@
-"""The least loss that a toy model can have, and where it is."""
+"""The least loss of a toy model, and its minimisers."""
 
 from circuitax.lazy import lazy_modules
 

@@ -17,7 +17,7 @@ FLAT_STEPS = 3  # accepted steps without progress before a member stops
 
 
 class BFGSState(NamedTuple):
-    """A minimiser's position, its inverse Hessian, and the step it will try next."""
+    """A minimiser's position, its inverse Hessian, and its next step."""
 
     x: Float[Array, " d"]
     value: Float[Array, ""]
@@ -57,7 +57,7 @@ def minimise(
     gradient_tolerance: float | Float[Array, ""] = 1e-9,
     value_tolerance: float | Float[Array, ""] = 1e-12,
 ) -> BFGSState:
-    """Move a state downhill until it settles or has used up its evaluations.
+    """Move a state downhill until it converges or has used up its evaluations.
 
     The function is pure, so it can be vmapped over states, and a state that it returns can be given
     to it again to go on.
@@ -133,7 +133,7 @@ def _accept(
 
 
 def _shorten(state: BFGSState, value: Float[Array, ""], slope: Float[Array, ""]) -> BFGSState:
-    """Try a shorter step: the minimum of the parabola through what is known, within [0.1, 0.5]."""
+    """Try a shorter step: the minimum of a fitted parabola, within [0.1, 0.5]."""
     excess = value - state.value - slope * state.step
     fraction = -0.5 * slope * state.step / jnp.where(excess > 0, excess, 1)
     fraction = jnp.where((excess > 0) & jnp.isfinite(excess), jnp.clip(fraction, 0.1, 0.5), 0.1)

@@ -1,4 +1,4 @@
-"""Five features in two dimensions: where the pentagon overtakes two digons."""
+"""Crossover of five features in two dimensions: two digons against the pentagon."""
 
 import itertools
 from typing import NamedTuple
@@ -17,14 +17,14 @@ DROPPED_NORM = 0.5
 
 
 class Branches(NamedTuple):
-    """Lowest sum loss of either kind of solution at every density; infinite where it has none."""
+    """Lowest sum loss of each kind of solution at every density; infinite where there is none."""
 
     digons: Float[Array, " density"]
     pentagon: Float[Array, " density"]
 
 
 def digon_starts() -> TiedWeights:
-    """The three ways to pair features 0 to 3 antipodally, feature 4 left out, ``[3, ...]``."""
+    """The three antipodal pairings of features 0 to 3, feature 4 left out, ``[3, ...]``."""
     pairings = [(0, 1, 2, 3), (0, 2, 1, 3), (0, 3, 1, 2)]
     W = np.zeros((len(pairings), 2, N_FEATURES))
     for start, (a, b, c, d) in zip(W, pairings, strict=True):
@@ -36,7 +36,7 @@ def digon_starts() -> TiedWeights:
 
 
 def pentagon_starts() -> TiedWeights:
-    """The twelve regular pentagons that no rotation or reflection makes equal, ``[12, ...]``.
+    """The twelve regular pentagons distinct up to rotation and reflection, ``[12, ...]``.
 
     Their norm and bias are the optimum for uniform importance and density 0.1.
     """
@@ -85,7 +85,7 @@ def branch_losses(density: Float[Array, " density"], importance: Float[Array, " 
 def perturbed_branches(
     density: Float[Array, " cell"], ratio: Float[Array, " cell"]
 ) -> tuple[Branches, Branches, TiedWeights]:
-    """Both kinds of solution where feature 4 has another density than the other four.
+    """Both kinds of solution when feature 4 has another density than the other four.
 
     Importances are equal, so one start of each kind stands for all: two digons that leave feature 4
     out, and a regular pentagon. A start that leaves its kind makes its branch infinite there. Call

@@ -1,4 +1,4 @@
-"""Many toy models moved downhill on their exact loss, in batches that one program serves."""
+"""Many toy models moved downhill on their exact loss, in batches that share one program."""
 
 from functools import partial
 from typing import NamedTuple
@@ -21,7 +21,7 @@ _begin = jax.jit(jax.vmap(begin))
 
 
 class Settled(NamedTuple):
-    """Where members came to rest, on the host."""
+    """Final states of members, on the host."""
 
     x: Float[np.ndarray, "member d"]
     loss: Float[np.ndarray, " member"]
@@ -93,7 +93,7 @@ def _advance(
     rows: int,
     block: int,
 ) -> BFGSState:
-    """Advance a batch of states until all have settled or used up their evaluations."""
+    """Advance a batch of states until all have converged or used up their evaluations."""
 
     def one(state: BFGSState, p: Array, weight: Array, unit: Array) -> BFGSState:
         def share(y: Array, first: int | Array) -> Array:

@@ -132,7 +132,7 @@ def _include(error: Pieces, shift: float, p: float, window: NDArray[np.float64])
 
 
 def _window(bias: float, couplings: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The lowest and the highest drive that these features can reach from the bias."""
+    """The lowest and the highest drive reachable by these features from the bias."""
     return bias + np.array([np.minimum(couplings, 0).sum(), np.maximum(couplings, 0).sum()])
 
 
@@ -142,7 +142,7 @@ def _fit(
     n_coefficients: int,
     function: Callable[[NDArray[np.float64]], NDArray[np.float64]],
 ) -> Pieces:
-    """The piecewise polynomial that equals ``function`` on a window, given where it may kink."""
+    """The piecewise polynomial equal to ``function`` on a window, given its possible kinks."""
     inside = kinks[(kinks > window[0]) & (kinks < window[1])]
     knots = np.unique(np.concatenate([window, inside]))
     if len(knots) == 1:

@@ -27,7 +27,7 @@ MAX_EVALUATIONS = 300
 
 
 class SetPatterns(NamedTuple):
-    """All patterns of sets, and the values at which each is evaluated."""
+    """All patterns of sets, and the values of their features."""
 
     mask: Float[Array, "pattern n_features"]
     """1 for features that are on."""
@@ -157,7 +157,7 @@ def _minimise(
     patterns: SetPatterns,
     n_hidden: int,
 ) -> tuple[Float[Array, "cell restart d"], Float[Array, "cell restart"]]:
-    """Where every start of every cell settles, and its loss."""
+    """Final weights of every start of every cell, and their loss."""
 
     def cell(p: Array) -> tuple[Array, Array]:
         def one(start: Array) -> tuple[Array, Array]:

@@ -1,4 +1,4 @@
-"""Tegum products of one polytope: what each is worth for every hidden dimension, exactly.
+"""Tegum products of one polytope: its exact gain for every hidden dimension.
 
 With many more features than dimensions, dimensions are what is scarce: a solution that fills them
 with orthogonal copies of one polytope (k features in r dimensions) and ignores all other features
@@ -49,7 +49,7 @@ class TegumGains(NamedTuple):
 
 
 def vertices(name: str) -> np.ndarray:
-    """Unit vertices of a polytope in columns, ``[3, 8]``, zero where it has fewer.
+    """Unit vertices of a polytope in columns, ``[3, 8]``, padded with zeros.
 
     The square antiprism is the one whose vertices form a tight frame.
 

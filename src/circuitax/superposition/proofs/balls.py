@@ -27,7 +27,7 @@ def flint_version() -> str:
 
 @contextmanager
 def ball_precision(bits: int) -> Iterator[None]:
-    """Balls made inside have ``bits`` bits; flint's own default is 53.
+    """Context in which balls have ``bits`` bits; flint's own default is 53.
 
     Raises:
         ValueError: If the library is not installed.
@@ -50,12 +50,12 @@ def cosine_of_turn(part: int, whole: int) -> Any:
 
 
 def upper_end(value: Any) -> float:
-    """A float that is not below any number of a ball."""
+    """A float no smaller than any number of a ball."""
     return _beyond(value, 1)
 
 
 def lower_end(value: Any) -> float:
-    """A float that is not above any number of a ball."""
+    """A float no larger than any number of a ball."""
     return _beyond(value, -1)
 
 

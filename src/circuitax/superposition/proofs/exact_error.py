@@ -43,7 +43,7 @@ def exact_error(
 
 
 def _mean_square(start: _Corner, slopes: Sequence[_Corner]) -> Fraction:
-    """The mean of ``(target - relu(drive))^2`` over the unit cube, whose slopes are given."""
+    """The mean of ``(target - relu(drive))^2`` over the unit cube, for given slopes."""
     n, total = len(slopes), Fraction(0)
     for order in permutations(slopes):
         corners = [start]

@@ -1,4 +1,4 @@
-"""Numbers of any arithmetic, so that one formula serves floats, intervals and balls."""
+"""Generic arithmetic: one formula serves floats, intervals and balls."""
 
 from typing import Any
 

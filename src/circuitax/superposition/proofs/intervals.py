@@ -58,7 +58,7 @@ class Interval:
         )
 
     def __truediv__(self, other: Number) -> "Interval":
-        """The quotient, the whole line where the divisor holds 0 or comes close to it."""
+        """The quotient, the whole line for divisors that hold 0 or nearly hold it."""
         other = _interval(other)
         safe = (other.low > CLOSE_TO_ZERO) | (other.high < -CLOSE_TO_ZERO)
         low, high = (np.where(safe, end, 1.0) for end in (other.low, other.high))

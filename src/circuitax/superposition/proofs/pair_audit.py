@@ -1,4 +1,4 @@
-"""Bounds of the proof for two features, held against another arithmetic and another loss.
+"""Audit of the proof for two features, by another arithmetic and another loss.
 
 Balls repeat the bound that the search computed, and so find what rounding did to it. They share
 its formulas; the loss of members of the tile in exact rationals (`exact_error`) does not, and must
@@ -22,7 +22,7 @@ Ends = tuple[float, float]
 
 
 class Audit(NamedTuple):
-    """How the sampled bounds of a proof compare with what is known of them otherwise."""
+    """Sampled bounds of a proof compared with independent values."""
 
     n_repeated: int
     n_wrong: int
@@ -33,7 +33,7 @@ class Audit(NamedTuple):
 
 
 def audit(density: float, sample: Sample, *, bits: int = 200) -> Audit:
-    """Compute the bounds of all sampled tiles again in balls, and the loss of some members.
+    """Recompute the bounds of all sampled tiles in balls, and the loss of some members.
 
     Args:
         density: p, as in the proof.

@@ -52,7 +52,7 @@ class Squares(NamedTuple):
 
 
 def squares(plane: Plane) -> Squares:
-    """What the squared weights can be in a box.
+    """Ranges of the squared weights in a box.
 
     ``u + alpha`` grows with alpha and with ``|k|``, since u is nowhere steeper than 1.
     """
@@ -119,7 +119,7 @@ def corner_bounds(
 
 
 def steep_bound(density: float, gain: Interval) -> Float[np.ndarray, " box"]:
-    """``F >= (p/3) (1 - 4/a)`` whatever k and b are, from the least gain of a box; 0 below 4.
+    """``F >= (p/3) (1 - 4/a)`` for all k and b, from the least gain of a box; 0 below 4.
 
     An error on a feature that is on falls below ``x^2`` by ``2 x r - r^2`` at an output r between 0
     and 2 only, and a gain of a leaves r there for a share of x of which the integral is at most

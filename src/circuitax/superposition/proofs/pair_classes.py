@@ -1,4 +1,4 @@
-"""What a pair of weights in one dimension is, and what the pairs in a box of weights may be."""
+"""Classes of pairs of weights in one dimension, and the classes present in a box of weights."""
 
 from enum import IntEnum
 
@@ -12,7 +12,7 @@ REPRESENTED_SQ, SHARED = 0.25, 0.5
 
 
 class PairClass(IntEnum):
-    """What became of the last of two features, in the order of `pair_classes`."""
+    """Phase of the last of two features, in the order of `pair_classes`."""
 
     ignored = 0
     """``|w_2| < 1/2``."""
@@ -25,7 +25,7 @@ class PairClass(IntEnum):
 
 
 def pair_classes(plane: Plane) -> Bool[np.ndarray, "box 4"]:
-    """Which `PairClass` has a member in each box; rounding may add one, and loses none.
+    """Mask of each `PairClass` with a member in each box; rounding may add one, and loses none.
 
     The classes are the phases of `phases.phases` with its thresholds, superposition by sign.
     """
@@ -45,7 +45,7 @@ def pair_classes(plane: Plane) -> Bool[np.ndarray, "box 4"]:
 
 
 def lopsided(plane: Plane, least: float) -> Bool[np.ndarray, "box 2"]:
-    """Whether a box has members with ``|w_1^2 - w_2^2| / 2`` up to ``least``, and from it on.
+    """Whether a box has members with ``|w_1^2 - w_2^2| / 2`` up to ``least``, and above it.
 
     At equal importances this tells the symmetric pair from the two that favour one feature.
     """

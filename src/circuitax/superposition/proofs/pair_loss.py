@@ -88,7 +88,7 @@ def _work(p: Number, k: Number, rest: DriveMoments, driven: DriveMoments) -> Num
 
 
 def drive_moments(drive: Number, gain: Number) -> DriveMoments:
-    """Integrals over the own feature x in [0, 1] of what ``relu(a x + t)`` does, at a drive t.
+    """Integrals over the own feature x in [0, 1] of ``relu(a x + t)``, at a drive t.
 
     Args:
         drive: t.

@@ -53,7 +53,7 @@ class Candidates(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """Some of the tiles of a proof, so that another arithmetic can repeat their bounds."""
+    """A sample of a proof's tiles, for audits in another arithmetic."""
 
     sign: Float[np.ndarray, " tile"]
     tilt: Float[np.ndarray, "tile 2"]
@@ -64,7 +64,7 @@ class Sample(NamedTuple):
 
 
 class PairProof(NamedTuple):
-    """What is proven of the global minimum at one density, for each importance."""
+    """Proven bounds on the global minimum at one density, for each importance."""
 
     lower: Float[np.ndarray, " importance"]
     upper: Float[np.ndarray, " importance"]
@@ -273,7 +273,7 @@ def _may_hold_minimum(
     importance: Float[np.ndarray, " importance"],
     upper: Float[np.ndarray, " importance"],
 ) -> Bool[np.ndarray, " tile"]:
-    """Tiles that are not above the attained loss, for an importance for which their box is open."""
+    """Tiles not above the attained loss, for an importance whose box is open."""
     other = least[tiles.box, 1 - tiles.output]
     of_first = (tiles.output == 0)[:, None]
     first, second = np.where(of_first, bounds, other), np.where(of_first, other, bounds)
@@ -286,14 +286,14 @@ def _may_hold_minimum(
 
 
 def _sum(first: np.ndarray, second: np.ndarray, importance: np.ndarray | float) -> np.ndarray:
-    """``F_1 + r F_2``, rounded downwards; both are bounds from below, and not negative."""
+    """``F_1 + r F_2``, rounded downwards; both are non-negative lower bounds."""
     return (first + second * importance) * BELOW
 
 
 def _halved(
     plane: Plane, tiles: _Tiles, open_: Bool[np.ndarray, "box importance"], bias_size: float
 ) -> tuple[Plane, _Tiles, Bool[np.ndarray, "quarter importance"]]:
-    """Four boxes for each that is open, and eight tiles for each tile over one of these."""
+    """Four boxes for each open one, and eight tiles for each tile over one of these."""
     kept = np.asarray(open_.any(axis=1))
     number = np.cumsum(kept) - 1
     tiles = tiles.where(kept[tiles.box])

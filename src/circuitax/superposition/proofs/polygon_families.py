@@ -37,7 +37,7 @@ from circuitax.superposition.proofs.exact_numbers import Number, relu
 
 
 class Moments(NamedTuple):
-    """What the family's error needs at one beta."""
+    """Terms of the family's error at one beta."""
 
     work: Number
     """P."""
@@ -51,7 +51,7 @@ class Moments(NamedTuple):
 
 
 class Maximum(NamedTuple):
-    """``max P^2/Q`` lies between two floats; the first is attained."""
+    """An enclosure of ``max P^2/Q`` between two floats; the first is attained."""
 
     least: float
     most: float
@@ -59,7 +59,7 @@ class Maximum(NamedTuple):
 
 
 class FamilyLoss(NamedTuple):
-    """The family's least sum loss lies between two floats."""
+    """An enclosure of the family's least sum loss between two floats."""
 
     lower: float
     upper: float
@@ -78,7 +78,7 @@ class PowerSum(NamedTuple):
     """Sign and sum of coefficients, for every subset."""
 
     def mean(self, shift: Number, power: int) -> Number:
-        """``int relu(sum_j a_j x_j + shift)^power dx``; power 0 is the volume where it is on."""
+        """``int relu(sum_j a_j x_j + shift)^power dx``; power 0 is the volume of the active set."""
         m = self.n_active
         if m == power == 0:
             raise ValueError("power=0 of no feature at all is a step and has no continuous value")
@@ -87,7 +87,7 @@ class PowerSum(NamedTuple):
 
 
 class Pattern(NamedTuple):
-    """Which other features are on, up to symmetry."""
+    """Active other features, up to symmetry."""
 
     n_on: int
     n_alike: int
@@ -157,7 +157,7 @@ def family_moments(family: Family, density: Number, beta: Number) -> Moments:
 
 
 def best_member(k: int, density: float) -> tuple[float, float]:
-    """The least sum loss of the family and its beta, by a search over floats that proves nothing.
+    """The least sum loss of the family and its beta, by an unproven search over floats.
 
     Args:
         k: Vertices, as for `polygon_family`.
@@ -186,7 +186,7 @@ def proven_maximum(
     tolerance: float,
     max_intervals: int = 20_000,
 ) -> Maximum:
-    """Prove that ``P^2/Q`` on a range is not above its value at one beta, but for a tolerance.
+    """Prove that ``P^2/Q`` on a range exceeds its value at one beta by a tolerance at most.
 
     On an interval, P is convex and positive, so that P^2 lies below its chord; Q is convex and lies
     above its tangent at the middle. If the chord is below V times the tangent at both ends, it is

@@ -1,4 +1,4 @@
-"""Where ignoring the last of two features stops being a local minimum, in closed form.
+"""Stability of ignoring the last of two features, in closed form.
 
 At ``W = (1, -kappa)``, ``b = (kappa beta, p/2)`` with small ``kappa > 0`` the second output's error
 is ``v (1 - kappa^2)``, ``v = p/3 - p^2/4``, and the first one's is ``kappa^2 m``, where

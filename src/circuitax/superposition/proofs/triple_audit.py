@@ -1,4 +1,4 @@
-"""Bounds of the proof for three features, held against a loss that shares no formula with them."""
+"""Audit of the proof for three features, by a loss that shares no formula with its bounds."""
 
 from fractions import Fraction
 from typing import NamedTuple
@@ -13,7 +13,7 @@ SHARES = ((1 / 2, 1 / 2, 1 / 2, 1 / 2), (1 / 16, 0, 1, 15 / 16), (15 / 16, 1, 1 
 
 
 class Audit(NamedTuple):
-    """How the sampled bounds of a proof compare with exact losses."""
+    """Sampled bounds of a proof compared with exact losses."""
 
     n_repeated: int
     n_wrong: int

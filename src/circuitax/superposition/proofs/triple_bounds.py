@@ -45,7 +45,7 @@ class Tiles(NamedTuple):
 
 
 def bias_range(cells: Cells) -> Float[np.ndarray, "cell 2"]:
-    """Where the best bias may lie.
+    """Range of the best bias.
 
     Below ``-a - relu(k_1) - relu(k_2)`` the output is never on and the error constant; above
     ``1 + relu(-k_1) + relu(-k_2)`` it is above every target and the error grows.
@@ -124,7 +124,7 @@ def _batch(
 
 
 def steepness_bound(density: float, gain: Float[np.ndarray, " cell"]) -> np.ndarray:
-    """``F >= (p/3) ((a - 1)/(a + 1))^2`` for a gain a of 1 or more, whatever the rest; 0 below.
+    """``F >= (p/3) ((a - 1)/(a + 1))^2`` for a gain ``a >= 1`` and any other weights; 0 below.
 
     For each drive t the error on x is at least that at ``t = -a (a - 1)/(a + 1)``, the best one.
     Rounded downwards.

@@ -1,4 +1,4 @@
-"""Boxes of Gram matrices of three features in two dimensions: which are possible, of what class.
+"""Boxes of Gram matrices of three features in two dimensions: feasibility and classes.
 
 A box is a range for each of ``a_1, a_2, a_3, k_12, k_13, k_23``, the squared norms and the products
 of the features' directions. Rotations of the hidden space change none of them.
@@ -25,7 +25,7 @@ Ends = Float[np.ndarray, "box 6"]
 
 
 class TripleClass(IntEnum):
-    """What became of the last of three features, in the order of `triple_classes`."""
+    """Phase of the last of three features, in the order of `triple_classes`."""
 
     ignored = 0
     """``|w_3| < 1/2``."""
@@ -79,12 +79,12 @@ def feasible(low: Ends, high: Ends) -> Bool[np.ndarray, " box"]:
 def _terms(
     a: np.ndarray, b: np.ndarray, c: np.ndarray, k: np.ndarray, m: np.ndarray, n: np.ndarray
 ) -> tuple[np.ndarray, ...]:
-    """Of the determinant."""
+    """Terms of the determinant."""
     return a * b * c, 2 * k * m * n, -a * n * n, -b * m * m, -c * k * k
 
 
 def triple_classes(low: Ends, high: Ends) -> Bool[np.ndarray, "box 3"]:
-    """Which `TripleClass` may have a member in each box; rounding may add one, and loses none.
+    """Mask of each `TripleClass` possible in each box; rounding may add one, and loses none.
 
     Args:
         low: Lower ends.

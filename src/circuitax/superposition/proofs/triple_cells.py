@@ -36,14 +36,14 @@ class Grid(NamedTuple):
 
 
 class Known(NamedTuple):
-    """Numbers of cells, in order, and where their best bias may lie."""
+    """Indices of cells, in order, and the range of their best bias."""
 
     cell: Int[np.ndarray, " cell"]
     bias: Float[np.ndarray, "cell 2"]
 
 
 class Shared(NamedTuple):
-    """The cells of some boxes, each once; a box and an output have the cell ``inverse`` says."""
+    """The distinct cells of some boxes; ``inverse`` maps a box and an output to its cell."""
 
     number: Int[np.ndarray, " cell"]
     cells: Cells
@@ -97,7 +97,7 @@ def _indices(number: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def best_tiles(
     density: float, grid: Grid, shared: Shared, known: Known | None, couplings_halved: bool
 ) -> Tiles:
-    """Bounds over all biases that may be best, by what is known of the cell that was halved.
+    """Bounds over all biases that may be best, from the bounds of the halved cell.
 
     Args:
         density: p, in (0, 1].
@@ -125,7 +125,7 @@ def best_tiles(
 def box_bounds(
     importance: float, upper: float, tiles: Tiles, shared: Shared
 ) -> tuple[Float[np.ndarray, " box"], Float[np.ndarray, "3 box"]]:
-    """The bound of each box, and what it leaves to each output's error below the attained loss.
+    """The bound of each box, and the room it leaves each output's error below the attained loss.
 
     The bounds of an output are concave in its cell, so that their sum is least at a corner.
 
@@ -162,7 +162,7 @@ def still_open(
     open_: Bool[np.ndarray, " box"],
     room: Float[np.ndarray, "3 box"],
 ) -> Known:
-    """Where the best bias of each cell may lie, for some box that is open.
+    """The range of the best bias of each cell, for some open box.
 
     Args:
         tiles: Of `best_tiles`.

@@ -1,4 +1,4 @@
-"""The error of one output that hears two other features, in closed form.
+"""The error of one output coupled to two other features, in closed form.
 
 The output is ``relu(z)`` with ``z = a x + k_1 y_1 + k_2 y_2 + b``, where ``a = |w_1|^2`` and the
 couplings are products with the other two features; each feature is on with probability p, and then
@@ -23,7 +23,7 @@ from circuitax.superposition.proofs.pair_loss import DriveMoments, drive_moments
 
 
 class Couplings(NamedTuple):
-    """What the output hears of the other two features; neither is 0."""
+    """Couplings of the output to the other two features; neither is 0."""
 
     one: Number
     two: Number
@@ -127,7 +127,7 @@ def _by_coupling(p: Number, couplings: Couplings, at: _Drives) -> Number:
 
 
 def _swapped(at: _Drives) -> _Drives:
-    """The same with the other two features in the other order."""
+    """The mean with the other two features exchanged."""
     return at[0], at[2], at[1], at[3]
 
 

@@ -1,4 +1,4 @@
-"""How far a proof of the global optimum gets for three features in two dimensions.
+"""Proof of the global optimum for three features in two dimensions, and its reach.
 
 With features of equal density p and importances 1, 1 and r the loss is ``F_1 + F_2 + r F_3``. The
 outputs share the Gram matrix of the features, six numbers with determinant 0, and each has a bias
@@ -40,7 +40,7 @@ DENSITIES, IMPORTANCES, LEVELS = "[0.01, 1]", "[0.01, 100]", "[1, 32]"
 
 
 class Level(NamedTuple):
-    """What was proven after a level, and what it cost."""
+    """Proven bounds after a level, and its cost."""
 
     lower: float
     """No weights have a lower loss."""
@@ -55,7 +55,7 @@ class Level(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """Some of the tiles of a proof, so that another arithmetic can repeat them."""
+    """A sample of a proof's tiles, for audits in another arithmetic."""
 
     gain: Float[np.ndarray, "tile 2"]
     one: Float[np.ndarray, "tile 2"]
@@ -66,7 +66,7 @@ class Sample(NamedTuple):
 
 
 class TripleProof(NamedTuple):
-    """What is proven of the global minimum, level by level."""
+    """Proven bounds on the global minimum, level by level."""
 
     upper: float
     levels: list[Level]
@@ -162,7 +162,7 @@ def _least(bound: np.ndarray, held: np.ndarray, which: np.ndarray) -> Float[np.n
 def _attained(
     density: float, importance: float, W: np.ndarray, b: np.ndarray
 ) -> tuple[float, Bool[np.ndarray, " class"]]:
-    """The least loss of a candidate, rounded upwards, and which class that one has."""
+    """The least loss of a candidate, rounded upwards, and the class of that candidate."""
     p = Interval(density)
     ignored = float((p / 3 - p * p / 4).high)
     losses = [ignored, ignored * importance * ABOVE]

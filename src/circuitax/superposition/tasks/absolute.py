@@ -1,4 +1,4 @@
-"""How a hidden layer computes absolute values: gains, and neurons that serve features unequally.
+"""Absolute values in a hidden layer: gains, and neurons that serve features unequally.
 
 All functions take one model's ``W_in [n_features, n_hidden]`` and ``W_out [n_hidden, n_features]``
 of ``y = ReLU(ReLU(x W_in) W_out + b)``. They do not change when a neuron's input weights are
@@ -46,7 +46,7 @@ def gains(
 def serving(
     W_in: Float[Array, "n_features n_hidden"], W_out: Float[Array, "n_hidden n_features"]
 ) -> Float[Array, "n_hidden n_features"]:
-    """``|W_in[i, k]| W_out[k, i]``: what neuron k gives of ``|x_i|`` on one side; 1 is all."""
+    """``|W_in[i, k]| W_out[k, i]``: neuron k's share of ``|x_i|`` on one side; 1 is all."""
     return jnp.abs(W_in).T * W_out
 
 
@@ -58,7 +58,7 @@ def asymmetric_motif(
     least_ratio: float = 1.5,
     least_inhibition: float = 0.5,
 ) -> Motif:
-    """Where two features share a neuron asymmetrically, and other neurons undo the damage.
+    """Asymmetric superposition: two features share a neuron, and other neurons undo the damage.
 
     Neuron k counts for (i, j) when it serves both (`serving`), reads them with opposite signs, i
     more than j, and writes j more than i, both by ``least_ratio``; and when all other neurons

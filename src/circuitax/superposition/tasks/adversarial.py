@@ -120,7 +120,7 @@ def attack_bound(
     importance: Float[Array, " n_features"],
     strength: float | Float[Array, ""],
 ) -> Float[Array, " batch"]:
-    """The most that any change of norm ``strength`` can make of each input's error.
+    """Upper bound on each input's error under any change of norm ``strength``.
 
     ``(sqrt(error) + strength sqrt(max I) |W^T W|_2)^2``, since a ReLU does not stretch.
 

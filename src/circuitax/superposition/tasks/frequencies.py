@@ -1,4 +1,4 @@
-"""Features of unequal frequency: power laws, and what a model that ignores the rarest ones loses.
+"""Features of unequal frequency: power laws, and the loss of a model that ignores the rarest.
 
 NumPy is used, not JAX, so that records can be read with these functions.
 """

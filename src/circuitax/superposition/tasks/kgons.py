@@ -57,7 +57,7 @@ def one_hot_loss(weights: TiedWeights) -> Float[Array, ""]:
 
 
 class CriticalPoint(NamedTuple):
-    """How the loss goes up and down around weights at which it should be level."""
+    """Gradient and curvatures of the loss at weights that should be stationary."""
 
     slope: float
     """Largest entry of the gradient."""

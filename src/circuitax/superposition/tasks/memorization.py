@@ -1,4 +1,4 @@
-"""Memorised samples: the regular T-gon that reconstructs T training points without any error.
+"""Memorised samples: the regular T-gon that reconstructs T training points exactly.
 
 Let T samples of unit norm have disjoint supports, as rare features nearly have. A model that keeps
 sample t in the direction ``h_t`` has ``W = sum_t h_t x_t^T``, and with a bias of ``β x_t`` on the
@@ -36,7 +36,7 @@ def tgon_norm(n_points: ArrayLike | int) -> np.ndarray:
 
 
 def tgon_weights(x: ArrayLike, norm: float | int) -> tuple[np.ndarray, np.ndarray]:
-    """W and b of the model that keeps T samples as a regular T-gon, with ``β = 1 - norm^2``.
+    """W and b of the model that stores T samples as a regular T-gon, with ``β = 1 - norm^2``.
 
     Args:
         x: ``[n_features, n_points]``, samples in columns, of unit norm and with disjoint supports,

@@ -1,4 +1,4 @@
-"""How a dense network answers single features and pairs: where it erases, clips and invents.
+"""Responses of a dense network to single features and pairs: erased, clipped and invented ones.
 
 S0 is the document "Some Structures in Transformer Architectures" (Menon 2025), whose Example 26 is
 a network of this kind; E6 and E7 are rows of docs/errata.md on what it says of that network.
@@ -17,7 +17,7 @@ from circuitax.kernel.weights import DenseWeights
 
 
 class Onsets(NamedTuple):
-    """Magnitudes at which the network's answer to feature k changes; ``inf`` where it does not."""
+    """Magnitudes at which the network's response to feature k changes; ``inf`` for no change."""
 
     alive: Float[Array, " n_features"]
     """Above it the feature's own output is positive."""
@@ -28,7 +28,7 @@ class Onsets(NamedTuple):
 
 
 class PairTable(NamedTuple):
-    """Answers to ``e_i + e_j`` for all pairs i < j, in lexicographic order."""
+    """Responses to ``e_i + e_j`` for all pairs i < j, in lexicographic order."""
 
     first: Int[Array, " pair"]
     second: Int[Array, " pair"]
