@@ -317,7 +317,7 @@ def test_pages_that_cannot_be_written_end_what_runs_after_it_has_saved(
     monkeypatch.setattr(reproduce, "write_pages", full)
     walk = discover()["house_walk"]
     entries = {name: walk._replace(name=name) for name in "abc"}
-    options = {"scale": "tiny", "seed": "", "only": "", "again": "no", "jobs": "2"}
+    options = {"scale": "tiny", "seed": "", "only": "", "again": "no", "reuse": "code", "jobs": "2"}
     with pytest.raises(OSError, match="No space left"):
         reproduce._suite(list("abc"), entries, options, [], 2)
     assert told == saved == ["b"], "c was not started, and b is not left behind"
