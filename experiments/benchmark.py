@@ -1,13 +1,12 @@
 """Measure against other libraries: ``python -m experiments.benchmark``."""
 
-import os
-
 import jax
 
+from circuitax.lab.cores import n_cores
 from experiments.benchmarks.table import main
 
 if __name__ == "__main__":
     # One device a core: what asks for a mesh trains members side by side, the rest uses the first.
     # Here, since a process that has computed already cannot have more devices.
-    jax.config.update("jax_num_cpu_devices", len(os.sched_getaffinity(0)))
+    jax.config.update("jax_num_cpu_devices", n_cores())
     main()

@@ -2,7 +2,7 @@
 
 import sys
 
-from circuitax.commands.poster import main
+from circuitax.commands.entry import enter
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(enter("circuitax.commands.poster"))

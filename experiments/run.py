@@ -2,7 +2,7 @@
 
 import sys
 
-from circuitax.commands.start import start
+from circuitax.commands.entry import enter
 
 if __name__ == "__main__":
-    sys.exit(start())
+    sys.exit(enter("circuitax.commands.start", "start"))

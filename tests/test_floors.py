@@ -15,6 +15,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 FLOOR = {
     "lazy": 0,
+    "memory": 0,
     "kernel": 0,
     "models": 1,
     "data": 1,

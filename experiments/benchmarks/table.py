@@ -20,6 +20,7 @@ from typing import Any
 import jax
 from tqdm import tqdm
 
+from circuitax.lab.cores import n_cores
 from experiments.benchmarks.case import measure
 from experiments.benchmarks.limits import machine_speeds
 
@@ -152,7 +153,7 @@ def main(arguments: list[str] | None = None) -> None:
     rows: list[dict[str, Any]] = []
     speeds = machine_speeds()
     machine = {
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": n_cores(),
         "processor": platform.machine(),
         "backend": jax.default_backend(),
         "load_before": os.getloadavg()[0],

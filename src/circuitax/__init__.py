@@ -20,7 +20,11 @@ Models
     forward           the forward pass of one text: logits and trace
     run               the same for a text or a batch, kept together as a ``Run``
     Run               model, tokens, logits, trace
-    Interventions     edits of a forward pass and frozen values
+    Interventions     edits of a forward pass and frozen values; the next four make them
+    patch_pattern     one head attends as told
+    patch_head        one head writes as told
+    patch_stream      the stream before one layer is as told
+    freeze            all patterns and norm scales of a run held
     generate          a text continued by a model
     fold_norms        the same model with gains and offsets of its norms in its weights
 
@@ -84,9 +88,10 @@ if TYPE_CHECKING:
     from circuitax.circuits.weights.heads import token_ov, token_qk
     from circuitax.figures.explanation_page import explanation_page
     from circuitax.kernel.chain import Chain
+    from circuitax.kernel.edits import patch_head, patch_pattern, patch_stream
     from circuitax.kernel.forward import forward
     from circuitax.kernel.generate import generate
-    from circuitax.kernel.interventions import Interventions
+    from circuitax.kernel.interventions import Interventions, freeze
     from circuitax.kernel.kron import Kron
     from circuitax.kernel.losses import token_losses
     from circuitax.kernel.model import Model
@@ -130,6 +135,7 @@ _PLACES = {
     "find_optimum": "circuitax.superposition.optimum.optimum",
     "fold_norms": "circuitax.circuits.weights.folding",
     "forward": "circuitax.kernel.forward",
+    "freeze": "circuitax.kernel.interventions",
     "generate": "circuitax.kernel.generate",
     "induction_scores": "circuitax.circuits.attention.induction_scores",
     "init": "circuitax.models.transformer:init_model",
@@ -138,12 +144,15 @@ _PLACES = {
     "save_pretrained": "circuitax.models.pretrained",
     "load_tokenizer": "circuitax.models.text_tokenizer",
     "patch": "circuitax.circuits.interventions.patching",
+    "patch_head": "circuitax.kernel.edits",
+    "patch_pattern": "circuitax.kernel.edits",
+    "patch_stream": "circuitax.kernel.edits",
     "project": "circuitax.projection.maps",
     "projection": "circuitax.projection.*",
     "run": "circuitax.kernel.run",
     "superposition": "circuitax.superposition.*",
     "term_losses": "circuitax.circuits.losses.term_losses",
-    "token_losses": "circuitax.circuits.losses.in_context",
+    "token_losses": "circuitax.kernel.losses",
     "token_ov": "circuitax.circuits.weights.heads",
     "token_qk": "circuitax.circuits.weights.heads",
     "train": "circuitax.training.*",
@@ -173,6 +182,7 @@ __all__ = [
     "find_optimum",
     "fold_norms",
     "forward",
+    "freeze",
     "generate",
     "induction_scores",
     "init",
@@ -180,6 +190,9 @@ __all__ = [
     "load_pretrained",
     "load_tokenizer",
     "patch",
+    "patch_head",
+    "patch_pattern",
+    "patch_stream",
     "project",
     "projection",
     "run",

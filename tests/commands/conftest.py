@@ -5,10 +5,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from circuitax.commands import job, run
+from circuitax.commands import job, run, suite
 from circuitax.config import catalogue
 from circuitax.lab import runs
 
@@ -49,3 +50,36 @@ def start(results: Path) -> Callable[..., subprocess.Popen]:
         )
 
     return call
+
+
+class Child:
+    """``subprocess.Popen`` of experiments.run, in this process."""
+
+    commands: list[list[str]] = []  # noqa: RUF012
+
+    def __init__(self, command: list[str]) -> None:
+        Child.commands.append(command)
+        self.status = run.main(command[3:])
+
+    def wait(self, timeout: float) -> int:
+        return self.status
+
+
+@pytest.fixture
+def stand_in(results: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable], None]:
+    """Puts another ``Popen`` into the suite alone; git still needs the real one."""
+
+    def put(popen: Callable) -> None:
+        names = ("TimeoutExpired", "PIPE", "STDOUT")
+        others = {name: getattr(subprocess, name) for name in names}
+        monkeypatch.setattr(suite, "subprocess", SimpleNamespace(Popen=popen, **others))
+
+    return put
+
+
+@pytest.fixture
+def children(stand_in: Callable[[Callable], None]) -> list[list[str]]:
+    """The commands of the suite's experiments, which run in this process."""
+    stand_in(Child)
+    Child.commands = []
+    return Child.commands

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from circuitax.commands import accept
+from circuitax.commands import accept, render
 from circuitax.config.catalogue import Entry
-from circuitax.lab.runs import DERIVED, finished_runs, provenance, verdicts
+from circuitax.lab.runs import DERIVED, accepted_run, finished_runs, provenance, verdicts
 from circuitax.records.claims import Verdict
 from circuitax.records.manifest import damage, write_manifest
+from circuitax.records.owner import this_process
 
 
 @pytest.fixture(autouse=True)
@@ -163,6 +164,27 @@ def test_nothing_is_promoted_when_another_accepted_record_settles_nothing(
     assert (results / "CLAIMS.md").read_text() == page
 
 
+def test_a_kill_between_the_renames_is_undone_by_the_next_command(
+    walk: Callable[..., int], results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert walk() == 0
+    assert accept.main(["dirty=yes", "twin=no"]) == 0
+    kept = results / "house_walk" / "accepted"
+    _, _, host = this_process().split("-")
+    for command, typed in (
+        (accept.main, ["settle=yes"]),
+        (render.main, ["house_walk/accepted"]),
+        (render.main, [str(kept)]),
+        (render.main, ["house_walk"]),
+    ):
+        kept.rename(kept.with_name(f".accepted.999999999-1-{host}.old"))
+        assert command(typed) == 0
+        assert damage(kept) == "" and not list(kept.parent.glob(".*"))
+    kept.rename(kept.with_name(f".accepted.999999999-1-{host}.old"))
+    assert accepted_run("house_walk") == kept
+    assert "## house_walk" in (results / "README.md").read_text()
+
+
 @pytest.mark.parametrize("name", ["../outside", "no_such", ""])
 def test_a_run_of_no_experiment_is_refused(
     walk: Callable[..., int], results: Path, capsys: pytest.CaptureFixture[str], name: str
@@ -171,6 +193,7 @@ def test_a_run_of_no_experiment_is_refused(
     run = finished_runs("house_walk")[0]
     facts = json.loads((run / "provenance.json").read_text()) | {"experiment": name}
     (run / "provenance.json").write_text(json.dumps(facts))
+    write_manifest(run, left_out=DERIVED)
     assert accept.main([f"run=house_walk/{run.name}", "dirty=yes"]) == 2
     message = f"says that it is of experiment={name!r}, which does not exist"
     assert message in capsys.readouterr().err

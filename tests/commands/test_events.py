@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from circuitax.commands import events
+from circuitax.records.manifest import write_manifest
 
 LINES = [
     {"loop": "train", "chunk": 0, "seconds": 1.5, "loss": {"mean": 2.0, "min": 1.0, "max": 3.5}},
@@ -34,6 +35,7 @@ def a_run(folder: Path) -> Path:
     (folder / events.METRICS).write_text(text + '{"loop": "fit", "chu')
     os.utime(folder / events.METRICS, (1000.0, 1000.0))
     (folder / "provenance.json").write_text("{}")
+    write_manifest(folder)
     return folder
 
 
@@ -87,6 +89,7 @@ def test_what_cannot_be_written_is_one_line(
     quiet = results / "toy" / "quiet"
     quiet.mkdir(parents=True)
     (quiet / "provenance.json").write_text("{}")
+    write_manifest(quiet)
     assert events.main([typed]) == 2
     out, err = capsys.readouterr()
     assert out == "" and err.startswith("error: ") and said in err and err.count("\n") == 1

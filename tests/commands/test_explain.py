@@ -7,7 +7,7 @@ from pathlib import Path
 
 import jax
 import pytest
-from tokenizers import Tokenizer, pre_tokenizers
+from tokenizers import Regex, Tokenizer, pre_tokenizers
 from tokenizers.models import WordLevel
 
 import circuitax as cx
@@ -97,6 +97,10 @@ def test_a_browser_shows_the_page(folder: Path, tmp_path: Path) -> None:
             ["FOLDER", "one", "--page=/nowhere/page.html"],
             "page='/nowhere/page.html' must be a file",
         ),
+        (["FOLDER", "one", "--page=FOLDER"], "must be a file in a folder that exists"),
+        (["FOLDER", "one", "--token=\udce9"], "token='\\udce9' must be UTF-8 text"),
+        (["FOLDER", "one", "--minus=\udce9"], "minus='\\udce9' must be UTF-8 text"),
+        (["FOLDER", "\udce9"], "TEXT='\\udce9' must be UTF-8 text"),
         (["FOLDER", "one", "--step=3"], "model, member and step choose among the models of a run"),
         (["FOLDER", "one", "--tokn=x"], "--tokn=x is no option (did you mean '--token'?)"),
         (["FOLDER", "one", "two"], "'two' is one too many"),
@@ -106,7 +110,7 @@ def test_a_browser_shows_the_page(folder: Path, tmp_path: Path) -> None:
 def test_mistakes(
     folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
-    typed = [str(folder) if item == "FOLDER" else item for item in arguments]
+    typed = [item.replace("FOLDER", str(folder)) for item in arguments]
     assert explain.main(typed) == 2
     said = capsys.readouterr()
     assert message in said.err and said.err.startswith("error: ") and said.err.count("\n") == 1
@@ -133,6 +137,36 @@ def test_models_that_cannot_be_read_are_refused(
     shutil.copy(folder / "tokenizer.json", short)
     assert explain.main([str(short), "six"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_the_whole_text_is_explained_whatever_the_tokenizer_cuts(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    short = tmp_path / "short"
+    shutil.copytree(folder, short)
+    tokenizer = Tokenizer.from_file(str(short / "tokenizer.json"))
+    tokenizer.enable_truncation(2)
+    tokenizer.save(str(short / "tokenizer.json"))
+    said = []
+    for place in (folder, short):
+        assert explain.main([str(place), "one two three four six"]) == 0
+        found = capsys.readouterr()
+        assert ": 5 tokens" in found.err
+        said.append(found.out)
+    assert said[0] == said[1]
+
+
+def test_a_regular_expression_that_never_ends_is_one_line(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    endless = tmp_path / "endless"
+    shutil.copytree(folder, endless)
+    tokenizer = Tokenizer.from_file(str(endless / "tokenizer.json"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("(x+x+)+y"), "isolated")
+    tokenizer.save(str(endless / "tokenizer.json"))
+    assert explain.main([str(endless), "x" * 80]) == 2
+    said = capfd.readouterr().err
+    assert said.startswith("error: 'xxxxx") and said.count("\n") == 1 and "retry-limit" in said
 
 
 def test_help(capsys: pytest.CaptureFixture[str]) -> None:

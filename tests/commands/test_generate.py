@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import jax
 import numpy as np
@@ -22,7 +23,7 @@ from circuitax.lab.arrays import load_tree, write_arrays
 from circuitax.lab.lab import Lab
 from circuitax.lab.language_model import open_language_model
 from circuitax.models.transformer import init_model
-from circuitax.records.manifest import damage
+from circuitax.records.manifest import damage, write_manifest
 from circuitax.records.record import Record
 
 PUBLISHED = {"layers-0": 1, "layers-1": 0}
@@ -51,6 +52,7 @@ def a_run(folder: Path, *, weights: bool = True, models: bool = True) -> Path:
     ).save(folder)
     facts = {"experiment": "text_models", "run": folder.name, "dtype": "float32"}
     (folder / "provenance.json").write_text(json.dumps(facts))
+    write_manifest(folder)
     return folder
 
 
@@ -202,6 +204,7 @@ def test_damaged_weights_are_refused_in_one_line(
     W_U = arrays["W_U"]
     arrays["W_U"] = np.full_like(W_U, np.nan) if damage == "nan" else W_U[:, :2]
     write_arrays(file, arrays)
+    write_manifest(run)
     for entry in (generate, explain):
         assert entry.main(["abc123", "let"]) == 2
         said = capsys.readouterr()
@@ -212,3 +215,15 @@ def test_damaged_weights_are_refused_in_one_line(
             else "W_U has shape (2, 2, 257), must be (*, 4, 257)"
         )
         assert wanted in said.err and "layers-1" in said.err
+
+
+@pytest.mark.parametrize("entry", [generate, explain])
+def test_one_bit_of_a_tokenizer_is_noticed(
+    run: Path, capsys: pytest.CaptureFixture[str], entry: ModuleType
+) -> None:
+    file = run / "arrays" / "tokenizer.json"
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    assert entry.main(["text_models", "let"]) == 2
+    assert "must be whole, but arrays/tokenizer.json is damaged" in capsys.readouterr().err

@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,35 +19,11 @@ from circuitax.config.catalogue import discover
 from circuitax.lab import runs
 from circuitax.lab.against_accepted import against_accepted
 from circuitax.lab.busy import held
-from circuitax.lab.runs import finished_runs, provenance, run_folder
+from circuitax.lab.runs import DERIVED, finished_runs, provenance, run_folder
 from circuitax.lab.stop import StopFlag
 from circuitax.lab.times import times_of
-
-
-class Child:
-    """``subprocess.Popen`` of experiments.run, in this process."""
-
-    commands: list[list[str]] = []  # noqa: RUF012
-
-    def __init__(self, command: list[str]) -> None:
-        Child.commands.append(command)
-        self.status = run.main(command[3:])
-
-    def wait(self, timeout: float) -> int:
-        return self.status
-
-
-def stand_in(popen: type) -> SimpleNamespace:
-    """A ``subprocess`` module for the suite alone; git still needs the real one."""
-    names = ("TimeoutExpired", "PIPE", "STDOUT")
-    return SimpleNamespace(Popen=popen, **{name: getattr(subprocess, name) for name in names})
-
-
-@pytest.fixture
-def children(results: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    monkeypatch.setattr(suite, "subprocess", stand_in(Child))
-    Child.commands = []
-    return Child.commands
+from circuitax.records.manifest import checksum, write_manifest
+from circuitax.records.store import write_json
 
 
 def test_cheap_first_but_upstream_before(results: Path) -> None:
@@ -109,8 +84,9 @@ def test_pages_keep_what_was_reproduced_before(children: list[list[str]], result
     seeds = {name: provenance(run_folder(name, run))["seed"] for name, run in shown.items()}
     assert seeds == {"house_walk": 5, "house_reader": 0}
     shutil.rmtree(run_folder("house_reader", shown["house_reader"]))
-    (results / "latest" / reproduce.RUNS).write_text("{")  # cut off: only the pages suffer
-    assert reproduce.main(["only=house_walk", "scale=tiny"]) == 0
+    for damaged in ("{", "[]", "[7]", '{"house_walk": [1]}'):  # only the pages suffer
+        (results / "latest" / reproduce.RUNS).write_text(damaged)
+        assert reproduce.main(["only=house_walk", "scale=tiny"]) == 0
     assert "## house_reader" not in (results / "latest" / "gallery" / "further.md").read_text()
 
 
@@ -181,7 +157,10 @@ def test_a_failure_is_named_and_the_rest_goes_on(
 
 
 def test_a_signal_is_passed_on(
-    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    results: Path,
+    stand_in: Callable[[Callable], None],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     sent: list[int] = []
     flags: list[Any] = []
@@ -204,7 +183,7 @@ def test_a_signal_is_passed_on(
             sent.append(15)
 
     monkeypatch.setattr(reproduce, "StopFlag", Flag)
-    monkeypatch.setattr(suite, "subprocess", stand_in(Slow))
+    stand_in(Slow)
     assert reproduce.main(["only=house_walk,house_reader", "scale=tiny"]) == 143
     assert sent == [15]
     out = capsys.readouterr().out
@@ -235,9 +214,9 @@ class Slowly:
 
 
 def test_side_by_side(
-    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    stand_in: Callable[[Callable], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(suite, "subprocess", stand_in(Slowly))
+    stand_in(Slowly)
     walk = discover()["house_walk"]
     entries = {
         name: walk._replace(name=name, requires=requires, alone=name == "timed")
@@ -267,7 +246,7 @@ def test_side_by_side(
     assert "reads_a: working on reads_a" in lines and "c: half a line" in lines
 
 
-def test_a_signal_reaches_all_that_run(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_reaches_all_that_run(stand_in: Callable[[Callable], None]) -> None:
     told: list[str] = []
 
     class Patient(Slowly):
@@ -279,7 +258,7 @@ def test_a_signal_reaches_all_that_run(results: Path, monkeypatch: pytest.Monkey
         def terminate(self) -> None:
             told.append(self.name)
 
-    monkeypatch.setattr(suite, "subprocess", stand_in(Patient))
+    stand_in(Patient)
     walk = discover()["house_walk"]
     entries = {name: walk._replace(name=name) for name in "abc"}
     flag = StopFlag()
@@ -294,7 +273,10 @@ def test_a_signal_reaches_all_that_run(results: Path, monkeypatch: pytest.Monkey
 
 
 def test_pages_that_cannot_be_written_end_what_runs_after_it_has_saved(
-    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    results: Path,
+    stand_in: Callable[[Callable], None],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     told, saved = list[str](), list[str]()
 
@@ -313,11 +295,11 @@ def test_pages_that_cannot_be_written_end_what_runs_after_it_has_saved(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(suite, "subprocess", stand_in(Patient))
+    stand_in(Patient)
     monkeypatch.setattr(reproduce, "write_pages", full)
     walk = discover()["house_walk"]
     entries = {name: walk._replace(name=name) for name in "abc"}
-    options = {"scale": "tiny", "seed": "", "only": "", "again": "no", "reuse": "code", "jobs": "2"}
+    options = {"scale": "tiny", "seed": "", "only": "", "again": "no", "reuse": "code"}
     with pytest.raises(OSError, match="No space left"):
         reproduce._suite(list("abc"), entries, options, [], 2)
     assert told == saved == ["b"], "c was not started, and b is not left behind"
@@ -334,7 +316,10 @@ def test_the_numbers_are_held_against_the_accepted_ones(
     kept = results / "house_walk" / "accepted"
     rows = json.loads((kept / "claims.json").read_text())
     rows[1]["measured"] |= {"value": 77.0, "low": 76.0, "high": 78.0}
-    (kept / "claims.json").write_text(json.dumps(rows))
+    write_json(kept / "claims.json", rows)
+    settled = json.loads((kept / "settled.json").read_text())
+    settled["sha256"]["claims.json"] = checksum(kept / "claims.json")
+    write_json(kept / "settled.json", settled)
     capsys.readouterr()
     assert reproduce.main(["only=house_walk,house_reader", "scale=tiny"]) == 0
     out = capsys.readouterr().out
@@ -344,6 +329,9 @@ def test_the_numbers_are_held_against_the_accepted_ones(
     (run,) = finished_runs("house_walk")
     facts = json.loads((kept / "provenance.json").read_text())
     (kept / "provenance.json").write_text(json.dumps(facts | {"run": "other", "seed": 4}))
+    text = against_accepted({"house_walk": run})
+    assert "must be whole, but provenance.json is damaged: git brings it back: house_walk" in text
+    write_manifest(kept, left_out=DERIVED)
     text = against_accepted({"house_walk": run})
     assert text == "not compared, accepted with seed=4: house_walk"
 

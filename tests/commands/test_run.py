@@ -140,7 +140,7 @@ def test_upstream_runs_come_by_themselves(results: Path) -> None:
 
 def test_hydra_leaves_its_folders_apart(walk: Callable[..., int], results: Path) -> None:
     assert walk() == 0
-    (status,) = (results / ".work" / "hydra").glob("*/status.json")
+    (status,) = (results / ".work" / "hydra").glob("*/circuitax-status.json")
     left = json.loads(status.read_text())
     assert (left["status"], left["run"]) == ("done", finished_runs("house_walk")[0].name)
     assert (status.parent / ".hydra" / "config.yaml").is_file()
@@ -184,7 +184,7 @@ def test_folders_may_have_any_name(
     monkeypatch.setenv(catalogue.VARIABLE, str(place / "house"))
     assert walk(*multirun) == 0
     assert len(finished_runs("house_walk")) == 1
-    assert len(list((place / "results").glob(".work/*/*/**/status.json"))) == 1
+    assert len(list((place / "results").glob(".work/*/*/**/circuitax-status.json"))) == 1
 
 
 def test_a_full_disk_is_one_line_and_loses_nothing(

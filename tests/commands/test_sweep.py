@@ -47,8 +47,8 @@ def test_a_second_sweep_into_one_folder_reads_no_old_status(
     folder = results / "own"
     sweep = ["-m", *IN_THIS_PROCESS, f"hydra.sweep.dir={folder}", "seed=0,1"]
     assert walk(*sweep) == 0
-    assert json.loads((folder / "1" / "status.json").read_text())["status"] == "done"
-    (folder / "stopped").write_text("15")  # of a sweep before: it stops nobody now
+    assert json.loads((folder / "1" / "circuitax-status.json").read_text())["status"] == "done"
+    (folder / "circuitax-stopped").write_text("15")  # of a sweep before: it stops nobody now
     capsys.readouterr()
     # As a job whose machine dies: it leaves no word of its own.
     monkeypatch.setattr(job, "leave", lambda *word: None)

@@ -12,6 +12,7 @@ import pytest
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ValidationError
 
+from circuitax import memory
 from circuitax.config.build import build, reject_unknown
 from circuitax.config.catalogue import discover
 from circuitax.config.cells import plan
@@ -19,6 +20,7 @@ from circuitax.config.identity import outside_inputs
 from circuitax.config.scale import register_resolvers
 from circuitax.config.schema import ConfigError, fields, writable
 from circuitax.data.corpus import TextError
+from circuitax.kernel.spec import TransformerSpec
 
 
 @dataclass(frozen=True)
@@ -135,6 +137,35 @@ def test_wrong_values_of_every_field_cost_one_line() -> None:
                     assert "\n" not in text and len(text) < 400, text
     assert len(tried) > 200
     assert untried == {"TextSpec.column"}
+
+
+@pytest.mark.parametrize(
+    "path", ["optim.steps", "seeds", "restarts", "crossover_points", "chunk", "model.n_hidden"]
+)
+def test_counts_beyond_memory_are_refused(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (cell,) = plan(["experiment=toy_intro", "scale=tiny"], discover())[1]
+    config = writable(type(cell.spec))
+    known = [str(key) for key in config]
+    config.merge_with(OmegaConf.masked_copy(OmegaConf.create(cell.config), known))
+    OmegaConf.update(config, path, 2**31 - 1)
+    monkeypatch.setattr(memory, "machine_bytes", lambda: 10**11)
+    with pytest.raises(ConfigError, match=f"^{path}=2147483647 must be smaller: 64 bytes for each"):
+        build(type(cell.spec), config)
+    # With more memory it is no longer the count as such that is too much.
+    monkeypatch.setattr(memory, "machine_bytes", lambda: 10**12)
+    with pytest.raises(ConfigError, match=r"^(?!.*64 bytes)"):
+        build(type(cell.spec), config)
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [{"d_model": 2**20, "d_head": 8}, {"n_layers": 2**24}, {"d_vocab": 2**29}, {"d_mlp": 2**28}],
+)
+def test_weights_beyond_memory_are_refused(sizes: dict[str, int]) -> None:
+    config = writable(TransformerSpec)
+    config.merge_with({"n_heads": 2**10, "d_model": 2**11} | sizes)
+    with pytest.raises(ConfigError, match=r"^d_model=\d+ must be smaller \(with n_layers=\d+, "):
+        build(TransformerSpec, config)
 
 
 def wrong_values(place: str, hint: Any, default: Any) -> list[object]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import circuitax as cx
-from circuitax.commands import accept, collect, events, explain, generate, reproduce
+from circuitax.commands import accept, collect, events, explain, generate, reproduce, twins
 from circuitax.commands.options import read_options, wanted
 from circuitax.commands.run import help_text
 from circuitax.config.catalogue import discover
@@ -80,6 +80,7 @@ READERS: dict[str, Callable[[list[str]], object]] = {
     "explain": explain._options,
     "generate": generate._options,
     "reproduce": reads(reproduce.OPTIONS),
+    "twins": reads(twins.OPTIONS),
 }
 
 

@@ -152,7 +152,7 @@ def test_a_method_points_at_what_exists(page: Path) -> None:
     source = ROOT / "src/circuitax"
     for folder, name in FILE.findall(text):
         # A name without its folder is a neighbour of the one before it.
-        base = ROOT if folder.startswith("experiments/") else source
+        base = ROOT if folder.startswith(("experiments/", "tests/")) else source
         found = list(base.glob(f"{folder}{name}" if folder else f"**/{name}"))
         assert found, f"no file {folder}{name}"
     for experiments in re.findall(r"\*\*See\*\* ([^.]+)\.", text):

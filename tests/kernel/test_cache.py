@@ -38,7 +38,11 @@ def test_caches_need_a_causal_live_model(make_transformer) -> None:
     cache = empty_cache(model, 8)
     with pytest.raises(ValueError, match=r"spec\.causal=False must be True"):
         forward(model.with_options(causal=False), TOKENS, cache=cache)
-    frozen = Interventions(patterns=jnp.zeros((2, 3, 6, 6)))
+    A = jnp.zeros((2, 3, 6, 6))
+    frozen = Interventions(all_patterns=A)
+    with pytest.raises(ValueError, match=r"interventions\.all_patterns must be None"):
+        forward(model, TOKENS, frozen, cache=cache)
+    frozen = Interventions(patterns=A, pattern_frozen=jnp.zeros((2, 3), bool))
     with pytest.raises(ValueError, match=r"interventions\.patterns must be None"):
         forward(model, TOKENS, frozen, cache=cache)
     with pytest.raises(ValueError, match="n_max=0 must be at least 1"):

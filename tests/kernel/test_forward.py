@@ -116,7 +116,7 @@ def test_shortformer_positions_reach_patterns_but_never_the_stream(
     _, bare = run(without, FOUR)
     np.testing.assert_array_equal(trace.streams[0], np.asarray(model.W_E)[FOUR])
     assert np.abs(np.asarray(trace.patterns - bare.patterns)).max() > 0.01
-    frozen = Interventions(patterns=trace.patterns)
+    frozen = Interventions(all_patterns=trace.patterns)
     _, replayed = run(without, FOUR, frozen)
     np.testing.assert_allclose(replayed.streams, trace.streams, rtol=1e-12)
 

@@ -79,7 +79,7 @@ def test_pattern_preserving_ablation_keeps_patterns_downstream(x64: None, model:
     _, clean = run(model, TOKENS)
     off = ablate_heads(SINGLE_HEADS[0])
     _, reacting = run(model, TOKENS, off)
-    _, preserved = run(model, TOKENS, off._replace(patterns=clean.patterns))
+    _, preserved = run(model, TOKENS, off._replace(all_patterns=clean.patterns))
     np.testing.assert_array_equal(preserved.patterns, clean.patterns)
     assert np.abs(np.asarray(reacting.patterns[1] - clean.patterns[1])).max() > 1e-3
     assert np.abs(np.asarray(preserved.streams[2] - reacting.streams[2])).max() > 1e-3
@@ -187,6 +187,15 @@ def test_mlp_edits(x64: None, make_transformer) -> None:
         (
             Interventions(pattern_frozen=jnp.ones((2, 2), bool)),
             r"pattern_frozen needs interventions\.patterns",
+        ),
+        (Interventions(patterns=jnp.ones((2, 2, 4, 4))), r"needs interventions\.pattern_frozen"),
+        (
+            Interventions(
+                all_patterns=jnp.ones((2, 2, 4, 4)),
+                patterns=jnp.ones((2, 2, 4, 4)),
+                pattern_frozen=jnp.ones((2, 2), bool),
+            ),
+            r"patterns must be None beside interventions\.all_patterns",
         ),
     ],
 )

@@ -5,7 +5,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.kit.members import each_member, member_of, n_members, one_by_one, split_members
+from circuitax.kit.members import (
+    drawn_by_each,
+    each_member,
+    each_with_own,
+    member_of,
+    n_members,
+    one_by_one,
+    split_members,
+)
+from circuitax.records.estimate import mean_estimate
 
 
 def size(weights: dict, x: jax.Array, scale: float) -> dict[str, jax.Array]:
@@ -52,3 +61,41 @@ def test_members_are_taken_apart(members: dict) -> None:
         n_members({"W": np.zeros((2, 3)), "b": np.zeros(3)})
     with pytest.raises(ValueError, match="one leading axis"):
         n_members({"W": np.zeros((2, 3)), "b": np.float64(0)})
+
+
+def test_each_member_has_its_own_draws_whatever_their_number(members: dict) -> None:
+    def draw(key: jax.Array) -> jax.Array:
+        return jax.random.normal(key, (4,))
+
+    xs = drawn_by_each(draw, jax.random.key(3), 5)
+    assert len(np.unique(np.asarray(xs))) == 20
+    np.testing.assert_array_equal(drawn_by_each(draw, jax.random.key(3), 2), xs[:2])
+    scales = jnp.arange(5.0)
+    found = each_with_own(size, xs, scales)(members)
+    for i in range(5):
+        alone = size(member_of(members, i), xs[i], float(i))
+        np.testing.assert_allclose(found["out"][i], alone["out"], rtol=1e-5, atol=1e-6)
+    with pytest.raises(ValueError, match="n_members=0"):
+        drawn_by_each(draw, jax.random.key(3), 0)
+
+
+def test_an_interval_over_seeds_covers_another_key_where_each_has_its_own_exam() -> None:
+    """Models that differ little, exams that differ much: what is measured is their mean score."""
+    ability = 0.01 * np.random.default_rng(5).normal(size=8)
+
+    def score(model: jax.Array, exam: jax.Array) -> jax.Array:
+        return model + exam.mean()
+
+    def draw(key: jax.Array) -> jax.Array:
+        return jax.random.normal(key, (4,))
+
+    misses = {"own": 0, "shared": 0}
+    keys = [jax.random.key(seed) for seed in range(40)]
+    for key in keys:
+        shared = each_member(score, draw(key))(jnp.asarray(ability))
+        own = each_with_own(score, drawn_by_each(draw, key, 8))(jnp.asarray(ability))
+        for name, samples in (("own", own), ("shared", shared)):
+            found = mean_estimate(samples)
+            misses[name] += not found.low <= ability.mean() <= found.high
+    assert misses["own"] <= 6  # two in forty are expected, and more than six once in 150
+    assert misses["shared"] >= 30

@@ -8,6 +8,7 @@ import pytest
 from circuitax.config.catalogue import discover
 from circuitax.kit import memory
 from circuitax.kit.memory import require_memory, toy_numbers
+from circuitax.memory import askable_bytes, machine_bytes
 
 HUGE = 2**31 - 4  # what the configuration lets through
 SIZES = {
@@ -18,7 +19,10 @@ SIZES = {
     "toy_adversarial": ("n_features", "exact_features", "densities", "seeds", "samples"),
     "toy_dynamics": ("n_features", "n_hidden", "batch_size", "seeds", "exam_size"),
     "toy_geometry": ("n_features", "batch_size", "seeds", "theory_points"),
-    "toy_intro": ("model.n_features", "model.n_hidden", "task.batch_size", "seeds"),
+    "toy_intro": (
+        *("model.n_features", "model.n_hidden", "task.batch_size", "seeds"),
+        *("restarts", "crossover_points"),
+    ),
     "toy_phase": ("theory_grid", "exact_grid", "trained_grid", "restarts", "batch_size", "seeds"),
     "toy_privileged": ("n_features", "n_hidden", "batch_size", "restarts"),
 }
@@ -31,7 +35,7 @@ class Spec:
 
 
 def test_the_line_names_the_fields_and_both_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "_memory", lambda: 10**12)
+    monkeypatch.setattr(memory, "askable_bytes", lambda: 10**12)
     require_memory(Spec(), 2.5e11, "rows")
     with pytest.raises(ValueError) as refused:
         require_memory(Spec(), 2.6e11, "rows", "names")
@@ -39,13 +43,16 @@ def test_the_line_names_the_fields_and_both_numbers(monkeypatch: pytest.MonkeyPa
         f"rows=3 must be smaller (with names={'x' * 60}...): the arrays would take 1.0e+12 bytes "
         "or more, at most 1.0e+12 can be asked for here"
     )
-    # A small machine may start a sweep of a cluster.
-    monkeypatch.setattr(memory, "_memory", lambda: 10**9)
-    require_memory(Spec(), 1e10, "rows")
 
 
 def test_this_machine_says_how_much_it_has() -> None:
-    assert 2**28 < memory._memory() < 2**50
+    assert 2**28 < (machine_bytes() or 0) < 2**50
+
+
+def test_a_small_machine_may_start_a_sweep_of_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    for has, may_ask in ((10**9, 2**36), (10**12, 10**12), (None, 2**36)):
+        monkeypatch.setattr("circuitax.memory.machine_bytes", lambda has=has: has)
+        assert askable_bytes() == may_ask
 
 
 def test_weights_moments_and_outputs_are_counted() -> None:

@@ -2,6 +2,10 @@
 
 import hashlib
 import os
+import shutil
+import subprocess
+import sys
+import time
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -23,9 +27,10 @@ from circuitax.lab.runs import (
     run_folder,
     shown,
     verdicts,
+    whole,
     work_folder,
 )
-from circuitax.lab.session import BEGAN, announcement, clock
+from circuitax.lab.session import UNDER_WAY, announcement, clock
 from circuitax.lab.stop import StopFlag, Stopped
 from circuitax.records.manifest import write_manifest
 from circuitax.records.measured import Measured
@@ -132,6 +137,44 @@ def test_stopped_and_resumed(entries: dict[str, Entry], results: Path) -> None:
     np.testing.assert_array_equal(
         Record.load(resumed.folder).data["position"], kept.data["position"]
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("depends-*.json", []),
+        (
+            "metrics.jsonl",
+            ["metrics.jsonl of unfinished work is no file"],
+        ),
+        ("loops", ["loops of unfinished work is no folder"]),
+    ],
+)
+def test_damaged_work_never_blocks(entries: dict[str, Entry], name: str, said: list[str]) -> None:
+    wanted, stop = cell(entries), StopFlag()
+    stop.number = 15
+    with pytest.raises(Stopped):
+        go(wanted, stop)
+    work = work_folder() / wanted.id
+    if name == "metrics.jsonl":
+        (work / name).mkdir()
+    elif name == "loops":
+        shutil.rmtree(work / name, ignore_errors=True)
+        (work / name).write_text("no folder")
+    else:
+        (path,) = work.glob(name)
+        path.write_bytes(b"\xff")
+    told: list[str] = []
+    assert go(wanted, said=told).folder.is_dir()
+    assert told[: len(said)] == [f"{line} (set aside in unreadable/)" for line in said]
+    assert told[len(said)].endswith("resumed")
+
+
+def test_work_that_is_no_folder_is_begun_anew(entries: dict[str, Entry]) -> None:
+    wanted = cell(entries)
+    work_folder().mkdir(parents=True)
+    (work_folder() / wanted.id).write_text("no folder")
+    assert go(wanted).folder.is_dir()
 
 
 def test_work_of_another_source_is_not_resumed(
@@ -245,7 +288,7 @@ def test_devices_and_paths_name_no_machine(tmp_path: Path, monkeypatch: pytest.M
     assert shown(tmp_path / "a" / "b") == "a/b"
     assert shown(Path("/elsewhere")) == "/elsewhere"
     with pytest.raises(ValueError, match="run='a' must be the folder of a finished run"):
-        provenance(tmp_path / "a")
+        whole(tmp_path / "a")
 
 
 def test_seconds_add_up_over_sessions(tmp_path: Path) -> None:
@@ -268,23 +311,35 @@ def test_seconds_add_up_over_sessions(tmp_path: Path) -> None:
     assert said == ["file 'seconds' is damaged: the time of earlier sessions is not counted"] * 4
 
 
-def test_sessions_that_were_killed_count_until_their_last_file(tmp_path: Path) -> None:
-    path, log = tmp_path / "seconds", tmp_path / "loops" / "log.txt"
-    log.parent.mkdir()
-    sessions = []  # entered and never left, as by a process that is killed
-    for end in (1050, 1100):
-        for item in (log, *path.parent.glob("seconds"), tmp_path / BEGAN):
-            item.touch()
-            os.utime(item, (1000, end if item == log else 1000))
-        (tmp_path / BEGAN).write_text("1000.0")
-        os.utime(tmp_path / BEGAN, (1000, 1000))
-        if end == 1050:
-            sessions.append(clock(path, print))
-            sessions[0].__enter__()
+KILLED = """
+import sys, time
+from pathlib import Path
+from circuitax.lab import session
+
+session.BEAT_SECONDS = 0.01
+with session.clock(Path(sys.argv[1]), print):
+    time.sleep(600)
+"""
+
+
+def test_sessions_that_were_killed_count_until_their_last_note(tmp_path: Path) -> None:
+    """Whatever becomes of the machine's clock: it stood at zero, and was set meanwhile."""
+    path, under_way = tmp_path / "seconds", tmp_path / UNDER_WAY
+    process = subprocess.Popen([sys.executable, "-c", KILLED, str(path)])
+    until = time.monotonic() + 60
+    while not under_way.exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    assert 0 < float(under_way.read_text().split()[0]) < 60
+    number = b"100.000"
+    for item in (path, under_way):
+        item.write_bytes(number + b" " + hashlib.sha256(number).hexdigest().encode() + b"\n")
+    os.utime(path, (0, 0))
+    os.utime(under_way, (0, 1.8e9))
     with clock(path, print) as seconds:
-        assert (tmp_path / BEGAN).is_file()
-    assert 150 <= seconds() < 155
-    assert not (tmp_path / BEGAN).exists()
+        assert not under_way.exists(), "it counts once"
+    assert 200 <= seconds() < 205
 
 
 def test_a_damaged_run_is_computed_again_and_said(entries: dict[str, Entry]) -> None:

@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from circuitax.config.catalogue import checkout
+from circuitax.lab.conduct import device_name
+from circuitax.lab.cores import n_cores
+
 PROBE = """
 import sys
 from pathlib import Path
@@ -43,3 +47,23 @@ def test_a_run_sees_each_core_as_a_device(
         check=True,
     )
     assert done.stdout.strip() == printed
+
+
+def test_a_system_that_does_not_say_which_cores_are_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """macOS: the runs computed, and ended with an error when they wrote their device."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 3}, raising=False)
+    assert n_cores() == 2 and device_name().endswith(", 2 cores")
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: 5)
+    assert n_cores() == 5 and device_name().endswith(", 5 cores")
+
+
+def test_nothing_else_asks_for_them() -> None:
+    packages = [checkout() / "src", checkout() / "experiments"]
+    asking = [p for package in packages for p in package.rglob("*.py") if asks(p.read_text())]
+    # Peers of the benchmarks are scripts of another environment, without this package.
+    assert [p.name for p in asking if p.parent.name != "peers"] == ["cores.py"]
+
+
+def asks(text: str) -> bool:
+    return "os.sched_getaffinity" in text

@@ -2,6 +2,8 @@
 
 import io
 import json
+import shutil
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -226,6 +228,105 @@ def test_damaged_work_falls_back_and_changes_no_number(tmp_path: Path, which: st
     assert len(calls) == (6 if which == "both" else 4)
     same(resumed, straight)
     assert [row["chunk"] for row in lines(tmp_path / "b")] == list(range(6))
+
+
+def stopped_at_3(folder: Path) -> Path:
+    """A loop stopped with checkpoints 2 and 3; the folder of its checkpoints."""
+    stop = StopFlag()
+    with pytest.raises(Stopped):
+        lab(folder, stop=stop, checkpoint_seconds=0.0).loop(
+            "walk", start(), interrupted_at(stop, 3), 6
+        )
+    return folder / "loops" / "walk" / "state"
+
+
+def no_metrics(folder: Path) -> None:
+    (folder / "loops" / "walk" / "metrics-3.safetensors").unlink()
+
+
+def fewer_metrics(folder: Path) -> None:
+    kept = folder / "loops" / "walk"
+    shutil.copy(kept / "metrics-2.safetensors", kept / "metrics-3.safetensors")
+
+
+def stray_folder(folder: Path) -> None:
+    (folder / "loops" / "walk" / "state" / "999999").mkdir()
+
+
+def stray_file(folder: Path) -> None:
+    (folder / "loops" / "walk" / "state" / "5").write_text("no checkpoint")
+
+
+def copied(folder: Path) -> None:
+    """A whole checkpoint, with its metrics, of more chunks than there are."""
+    kept = folder / "loops" / "walk"
+    shutil.copytree(kept / "state" / "3", kept / "state" / "7")
+    shutil.copy(kept / "metrics-3.safetensors", kept / "metrics-7.safetensors")
+
+
+def stray_metrics(folder: Path) -> None:
+    (folder / "loops" / "walk" / "metrics-old.safetensors").write_text("no metrics")
+
+
+def no_checkpoints(folder: Path) -> None:
+    shutil.rmtree(folder / "loops" / "walk")
+    (folder / "loops" / "walk").write_text("no folder")
+
+
+def invalid_byte(folder: Path) -> None:
+    text = (folder / "metrics.jsonl").read_bytes().splitlines(keepends=True)
+    (folder / "metrics.jsonl").write_bytes(text[0] + b"\xff" + b"".join(text[1:]))
+
+
+def flipped_key(folder: Path) -> None:
+    text = (folder / "metrics.jsonl").read_bytes()
+    (folder / "metrics.jsonl").write_bytes(text.replace(b'"loop"', b'"moop"', 1))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said", "computed", "kept"),
+    [
+        (no_metrics, ["loop walk: checkpoint 3 is left out: arrays 'metrics-3' were not"], 4, 6),
+        (fewer_metrics, ["loop walk: checkpoint 3 is left out: its metric 'loss' has not 3"], 4, 6),
+        (stray_folder, ["loop walk: 999999 is none of its 6 checkpoints"], 3, 6),
+        (stray_file, ["loop walk: 5 is none of its 6 checkpoints"], 3, 6),
+        (copied, ["loop walk: 7 is none of its 6 checkpoints"], 3, 6),
+        (stray_metrics, [], 3, 6),
+        (no_checkpoints, ["loop walk: walk is no folder"], 6, 6),
+        (invalid_byte, ["loop walk: lines of metrics.jsonl cannot be read"], 3, 5),
+        (flipped_key, ["loop walk: lines of metrics.jsonl cannot be read"], 3, 5),
+    ],
+)
+def test_what_cannot_be_read_is_set_aside(
+    tmp_path: Path,
+    spoil: Callable[[Path], None],
+    said: list[str],
+    computed: int,
+    kept: int,
+) -> None:
+    straight = lab(tmp_path / "a").loop("walk", start(), chunk, 6)
+    work = tmp_path / "b"
+    stopped_at_3(work)
+    spoil(work)
+    stream, calls = io.StringIO(), []
+
+    def counted(state: State) -> tuple[State, dict[str, jax.Array]]:
+        calls.append(1)
+        return chunk(state)
+
+    resumed = Lab(work, stream=stream, checkpoint_seconds=0.0).loop("walk", start(), counted, 6)
+    told = stream.getvalue().splitlines()
+    assert len(calls) == computed
+    assert [line.startswith(start) for line, start in zip(told, said, strict=True)] == [
+        True for _ in said
+    ]
+    assert all(line.endswith("(set aside in unreadable/)") for line in told)
+    assert len(list((work / "unreadable").glob("*"))) == len(said)
+    same(resumed, straight)
+    assert len(lines(work)) == kept
+    again = lab(work).loop("walk", start(), counted, 6)
+    assert len(calls) == computed, "the next session finds whole work"
+    same(again, straight)
 
 
 def damage(path: Path) -> None:

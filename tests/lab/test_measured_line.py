@@ -72,7 +72,7 @@ def test_claims_of_an_experiment_lead_to_lines_that_name_them() -> None:
         assert line.lstrip().startswith(('found["T4-', 'found = {"T4-', '"T4-')), claim.id
 
 
-def test_claims_of_a_shared_measure_lead_to_its_chapter() -> None:
+def test_claims_of_a_shared_measure_lead_to_where_it_is_shared() -> None:
     entry, results = discover()["text_models"], ROOT / "results"
     run = results / entry.name / "accepted"
     unmet = {claim.id: "not measured here" for claim in entry.load_claims()}

@@ -10,8 +10,9 @@ from circuitax.config.catalogue import Entry
 from circuitax.config.cells import plan
 from circuitax.lab.conduct import conduct
 from circuitax.lab.pages import verdict_counts, write_pages
-from circuitax.lab.runs import verdicts
+from circuitax.lab.runs import DERIVED, verdicts
 from circuitax.lab.stop import StopFlag
+from circuitax.records.manifest import write_manifest
 from circuitax.records.record import Record
 
 
@@ -63,6 +64,7 @@ def test_a_record_that_no_longer_settles_its_claims_is_refused(
     shutil.copytree(run, accepted)
     record = Record.load(accepted)
     Record(record.data.drop_vars("end"), record.notes).save(accepted)
+    write_manifest(accepted, left_out=DERIVED)
     with pytest.raises(ValueError, match=r"measure\(\) of 'house_walk' failed on the record"):
         write_pages(results / "latest", {"house_walk": accepted}, entries, "made by")
     assert not (results / "latest").exists()

@@ -13,9 +13,10 @@ import pytest
 import xarray as xr
 
 from circuitax.config.catalogue import VARIABLE, Entry, discover
-from circuitax.lab.runs import scalars, verdicts
+from circuitax.lab.runs import DERIVED, DamagedRun, scalars, verdicts
 from circuitax.lab.settle import settle_run
 from circuitax.lab.source import numbers_hash
+from circuitax.records.manifest import write_manifest
 from circuitax.records.record import Record
 
 HOUSE = Path(__file__).parent.parent / "house"
@@ -34,6 +35,7 @@ def copy(tmp_path: Path) -> Entry:
 def run(tmp_path: Path) -> Path:
     end = np.array([[1.0, -2.0, 0.5], [0.1, 0.2, 0.3]])
     Record(xr.Dataset({"end": (("rate", "member"), end)}), {"members": 3}).save(tmp_path / "run")
+    write_manifest(tmp_path / "run")
     return tmp_path / "run"
 
 
@@ -104,6 +106,11 @@ def test_other_data_are_settled_again(run: Path, copy: Entry) -> None:
     record = Record.load(run)
     record.notes["members"] = 2
     record.save(run)
+    kept = (run / "claims.json").read_bytes()
+    with pytest.raises(DamagedRun, match=r"data\.nc is damaged"):
+        settle_run(run, copy)
+    assert (run / "claims.json").read_bytes() == kept
+    write_manifest(run, left_out=DERIVED)
     assert [v.verdict for v in settle_run(run, copy)] == ["holds", "absent"]
 
 

@@ -13,6 +13,7 @@ from circuitax.lab import twins
 from circuitax.lab.stop import StopFlag
 from circuitax.lab.twin_files import known_twin, remember
 from circuitax.lab.twins import compare_twins, make_twin, repeat_twin
+from circuitax.records.manifest import write_manifest
 from circuitax.records.twin import DIFFERENT, NOT_COMPUTED, SAME
 
 
@@ -101,9 +102,15 @@ def test_a_twin_is_found_by_the_hash_of_its_code(
     accepted = results / "house_walk" / "accepted"
     accepted.mkdir(parents=True)
     (accepted / "provenance.json").write_text("{}")
+    other = {"cases": {"small": {"source": "1" * 12}}}
+    (accepted / "twin.json").write_text(json.dumps(other))
+    write_manifest(accepted)
+    assert known_twin("house_walk", "1" * 12) == other
     (accepted / "twin.json").write_text("{")
-    with pytest.raises(ValueError, match=r"twin\.json is damaged"):
-        known_twin("house_walk", source)
+    assert known_twin("house_walk", "1" * 12) is None
+    assert known_twin("house_walk", source) == twin
+    (results / ".work" / "twins" / "house_walk" / f"{source}.json").write_bytes(b"\xff{")
+    assert known_twin("house_walk", source) is None, "the next comparison makes it again"
 
 
 def test_a_case_without_its_text_is_left_out(

@@ -59,6 +59,10 @@ def test_viewers_are_made_once_by_another_process(
     assert refused.missing == {"seen": "ValueError: total must not be negative"}
     assert not refused.shown
     assert viewing.views({}, entries).missing == {"seen": "not run yet"}
+    kept = (tmp_path / "results" / ".work" / viewing.FOLDER).iterdir()
+    newest = max(kept, key=lambda path: path.stat().st_mtime_ns)
+    newest.write_bytes(b'{"viewers": [{}], "reason": "\xff')
+    assert viewing.views({"seen": run}, entries) == refused, "made again where it is damaged"
     whole = (seen.folder / "viewer.py").read_text()
     (seen.folder / "viewer.py").write_text("import os\nos.abort()\n")
     ended = viewing.views({"seen": run}, entries).missing

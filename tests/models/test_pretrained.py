@@ -219,6 +219,13 @@ def test_pth_is_read_through_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         def __init__(self, array: np.ndarray) -> None:
             self.array = array
 
+        @property
+        def dtype(self) -> np.dtype:
+            return self.array.dtype
+
+        def is_floating_point(self) -> bool:
+            return self.array.dtype.kind == "f"
+
         def float(self) -> "Tensor":
             return Tensor(self.array.astype(np.float32))
 
@@ -227,14 +234,18 @@ def test_pth_is_read_through_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     def load(path: Path, *, weights_only: bool, map_location: str) -> dict[str, Tensor]:
         assert path.name == "model_final.pth" and weights_only and map_location == "cpu"
-        return {name: Tensor(array.astype(np.float16)) for name, array in state().items()}
+        return {name: Tensor(array.astype(kind)) for name, array in state().items()}
 
+    kind: type[np.number] = np.float16
     monkeypatch.setattr(pretrained, "find_spec", lambda name: object())
     monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(load=load))
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
     (tmp_path / "model_final.pth").write_bytes(bytes(1000))
     model = load_pretrained(tmp_path)
     np.testing.assert_allclose(model.W_E, state()["embed.W_E"], rtol=1e-3)
+    kind = np.int8
+    with pytest.raises(ValueError, match=r"weight 'blocks.+' is of type int8, must be of floats"):
+        load_pretrained(tmp_path)
 
 
 def test_repositories_are_looked_up_in_the_local_cache_only(

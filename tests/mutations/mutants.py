@@ -321,7 +321,7 @@ MUTANTS = (
     ),
     Mutant(
         "the_token_before_is_predicted",
-        "circuits/losses/in_context.py",
+        "kernel/losses.py",
         "targets = jnp.roll(tokens, -1, axis=-1)",
         "targets = jnp.roll(tokens, 1, axis=-1)",
         (
@@ -469,8 +469,8 @@ MUTANTS = (
     Mutant(
         "ledger_sources_reversed",
         "circuits/ledger/ledger_steps.py",
-        "sources = [hop % (n_ctx + 1) for hop in hops]",
-        "sources = [hop % (n_ctx + 1) for hop in hops][::-1]",
+        "sources = [hop % (self.n_ctx + 1) for hop in hops]",
+        "sources = [hop % (self.n_ctx + 1) for hop in hops][::-1]",
         (
             "tests/circuits/known/test_ground_truth_heads.py::"
             "test_the_ledger_finds_the_paths_of_known_circuits_and_no_others",
@@ -479,18 +479,58 @@ MUTANTS = (
     Mutant(
         "position_paths_mixed_by_A",
         "circuits/ledger/second_moments.py",
-        "squared = model.A**2",
-        "squared = model.A",
+        "P, norms = model.A**2, norms_of(model)",
+        "P, norms = model.A, norms_of(model)",
         (
             "tests/circuits/ledger/test_ledger.py::test_position_moments_are_the_exact_sum_of_squares",
         ),
     ),
     Mutant(
+        "audit_takes_what_is_no_number",
+        "superposition/proofs/pair_audit.py",
+        "n_wrong += not (right and bound <= min(losses))",
+        "n_wrong += bound > above",
+        (
+            "tests/superposition/proofs/test_pair_proof.py::"
+            "test_bounds_and_balls_that_are_no_numbers_are_wrong",
+        ),
+    ),
+    Mutant(
+        "determinants_without_their_rounding",
+        "superposition/proofs/triple_boxes.py",
+        "missed = TERMS_ROUNDED * np",
+        "missed = 0 * np",
+        (
+            "tests/superposition/proofs/test_triple_bounds.py::"
+            "test_gram_matrices_without_any_room_are_possible",
+        ),
+    ),
+    Mutant(
         "ledger_prunes_too_early",
         "circuits/ledger/best_first.py",
-        "keep = front.bound > best.kth",
-        "keep = front.bound > 3 * best.kth",
+        "keep = front.bound > best.least",
+        "keep = front.bound > 3 * best.least",
         ("tests/circuits/ledger/test_ledger.py::test_head_paths_equal_brute_force[full]",),
+    ),
+    Mutant(
+        "ledger_forms_without_their_rounding",
+        "circuits/ledger/ledger_steps.py",
+        "lost(d * d) * size + error + floor(size)",
+        "floor(size)",
+        (
+            "tests/circuits/ledger/test_certificates.py::"
+            "test_a_path_whose_square_is_lost_beside_larger_ones_is_found[True]",
+        ),
+    ),
+    Mutant(
+        "ledger_sums_lose_nothing",
+        "circuits/ledger/rounding.py",
+        "return (n + 8) * 2.0**-52",
+        "return 0.0 * n",
+        (
+            "tests/circuits/ledger/test_certificates.py::"
+            "test_paths_that_differ_by_less_than_rounding_are_left_open",
+        ),
     ),
     Mutant(
         "order_terms_one_order_too_low",
@@ -553,8 +593,8 @@ MUTANTS = (
     Mutant(
         "frozen_gradients_through_norms",
         "circuits/interventions/head_gradients.py",
-        "held._replace(patterns=trace.patterns, scales=trace.scales)",
-        "held._replace(patterns=trace.patterns)",
+        "held._replace(all_patterns=trace.patterns, scales=trace.scales)",
+        "held._replace(all_patterns=trace.patterns)",
         (
             "tests/circuits/interventions/test_head_gradients.py::"
             "test_frozen_it_is_the_sum_of_all_paths_through_a_head",
@@ -651,8 +691,8 @@ MUTANTS = (
     Mutant(
         "path_bounds_of_starts_alone",  # a certificate that a deeper path breaks
         "circuits/ledger/path_bounds.py",
-        "squares += deep @ deep",
-        "squares += 0 * deep",
+        "squares = np.swapaxes(scaled, 1, 2) @ scaled + deep @ deep",
+        "squares = np.swapaxes(scaled, 1, 2) @ scaled",
         (
             "tests/circuits/ledger/test_ledger.py::test_path_bounds_hold_for_every_path_and_bite[12]",
         ),

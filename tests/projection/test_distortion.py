@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.projection.distortion import all_pairs, check_number, sampled_pairs
+from circuitax.projection.distortion import all_pairs, check_points, sampled_pairs
 from circuitax.projection.measures import Measure
 from circuitax.projection.stream import quantile, summarise
 
@@ -126,10 +126,15 @@ def test_sampled_pairs_are_uniform_over_distinct_indices(rng: np.random.Generato
 
 def test_nan_points_and_wrong_sizes_are_refused(rng: np.random.Generator) -> None:
     x, y = (jnp.asarray(z) for z in cloud(rng))
+    holed = x.at[4, 2].set(jnp.nan)
     with pytest.raises(ValueError, match="NaN or infinity: 22 pairs"):
-        summarise(all_pairs(x.at[4, 2].set(jnp.nan), y, BOUNDS, block=8))
+        summarise(jax.jit(lambda x: all_pairs(x, y, BOUNDS, block=8))(holed))
+    with pytest.raises(ValueError, match=r"points\[4, 2\]=nan must be finite"):
+        all_pairs(holed, y, BOUNDS, block=8)
+    with pytest.raises(ValueError, match=r"images\[0, 1\]=inf must be finite"):
+        sampled_pairs(jax.random.key(0), x, y.at[0, 1].set(jnp.inf), BOUNDS, n_pairs=3)
     with pytest.raises(ValueError, match="points has 23 rows and images 22"):
-        check_number(x, y[:22])
+        check_points(x, y[:22])
     with pytest.raises(ValueError, match="n_points=1"):
         all_pairs(x[:1], y[:1], BOUNDS)
     with pytest.raises(ValueError, match="n_pairs=0"):

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,10 +14,12 @@ import pytest
 import xarray as xr
 
 from circuitax.records import store
+from circuitax.records.owner import this_process
 from circuitax.records.store import (
     publish,
     read_dataset,
     recover,
+    recover_all,
     whole_folder,
     write_bytes,
     write_dataset,
@@ -152,6 +155,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from circuitax.records import store
+from circuitax.records.owner import this_process
 
 folder, target, renames = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 original, done = Path.rename, []
@@ -159,15 +163,20 @@ original, done = Path.rename, []
 def rename(self, other):
     if len(done) == renames:
         os.kill(os.getpid(), signal.SIGKILL)
-    done.append(original(self, other))
+    done.append(self)
+    return original(self, other)
 
 Path.rename = rename
-store.shutil.rmtree = lambda path, ignore_errors: os.kill(os.getpid(), signal.SIGKILL)
+def rmtree(path, ignore_errors):
+    if len(done) == renames:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+store.shutil.rmtree = rmtree
 store.publish(folder, target)
 """
 
 
-@pytest.mark.parametrize(("renames", "survives"), [(0, "old"), (1, "old"), (2, "new")])
+@pytest.mark.parametrize(("renames", "survives"), [(0, "old"), (1, "old"), (2, "old"), (3, "new")])
 def test_a_kill_between_the_renames_loses_nothing(
     tmp_path: Path, renames: int, survives: str
 ) -> None:
@@ -183,14 +192,81 @@ def test_a_kill_between_the_renames_loses_nothing(
 
 
 def test_recovery_leaves_the_living_and_others_alone(tmp_path: Path) -> None:
-    ours, others = f".run.{os.getpid()}.tmp", ".other.999999999.tmp"
-    for name in (ours, others, "run", ".run.999999999.tmp", ".run.999999998.tmp"):
+    ours = this_process()
+    number, started, host = ours.split("-")
+    kept = {f".run.{ours}.tmp", ".other.999999999.tmp", f".run.{number}-{started}-elsewhere.tmp"}
+    # The same number at another time, a number that nobody has, and one of an earlier version.
+    gone = {f".run.{number}-1-{host}.tmp", f".run.999999999-1-{host}.tmp", ".run.999999999.tmp"}
+    for name in {"run"} | kept | gone:
         (tmp_path / name).mkdir()
-        if name != ".run.999999998.tmp":  # perhaps of another machine
+        if not name.endswith("elsewhere.tmp"):  # of another machine, and young
             os.utime(tmp_path / name, (0, 0))
     recover(tmp_path / "run")
-    left = {path.name for path in tmp_path.iterdir()}
-    assert left == {"run", ours, others, ".run.999999998.tmp"}
+    assert {path.name for path in tmp_path.iterdir()} == {"run"} | kept
+
+
+@pytest.mark.parametrize("owner", ["1", "1-7-{here}", "1-{started}-elsewhere"])
+def test_an_old_folder_of_the_same_number_holds_nothing_up(tmp_path: Path, owner: str) -> None:
+    """In a container each start has process id 1, here that of the tests."""
+    number, started, host = this_process().split("-")
+    name = owner.format(here=host, started=started).replace("1", number, 1)
+    write_text(tmp_path / f".run.{name}.old" / "text", "old")
+    recover_all(tmp_path)
+    assert (tmp_path / "run" / "text").read_text() == "old", "it is restored where there is none"
+    write_text(tmp_path / f".run.{name}.old" / "text", "older")
+    write_text(tmp_path / "new" / "text", "new")
+    publish(tmp_path / "new", tmp_path / "run")
+    assert (tmp_path / "run" / "text").read_text() == "new"
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_work_may_be_on_another_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rename, copytree = Path.rename, shutil.copytree
+
+    def between_disks(path: Path, other: Path) -> Path:
+        if path.parent != other.parent:
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+        return rename(path, other)
+
+    def cut_short(folder: Path, new: Path) -> Path:
+        with monkeypatch.context() as as_it_was:
+            as_it_was.setattr(shutil, "copytree", copytree)
+            copytree(folder, new)
+        (new / "deep" / "text").write_text("ne")
+        return new
+
+    monkeypatch.setattr(Path, "rename", between_disks)
+    work, target = tmp_path / "disk" / "whole", tmp_path / "results" / "run"
+    write_text(target / "deep" / "text", "old")
+    write_text(work / "deep" / "text", "new")
+    monkeypatch.setattr(store.shutil, "copytree", cut_short)
+    with pytest.raises(OSError, match="Input/output error") as caught:
+        publish(work, target)
+    assert caught.value.filename.endswith("deep/text")
+    assert (target / "deep" / "text").read_text() == "old" and (work / "deep" / "text").is_file()
+    assert [path.name for path in target.parent.iterdir()] == ["run"]
+    monkeypatch.setattr(store.shutil, "copytree", copytree)
+    publish(work, target)
+    assert (target / "deep" / "text").read_text() == "new" and not work.exists()
+    assert [path.name for path in target.parent.iterdir()] == ["run"]
+
+
+def test_a_rename_that_fails_brings_the_old_folder_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename = Path.rename
+
+    def refused(path: Path, other: Path) -> Path:
+        if path.name == "new":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return rename(path, other)
+
+    for name in ("new", "run"):
+        write_text(tmp_path / name / "text", name)
+    monkeypatch.setattr(Path, "rename", refused)
+    with pytest.raises(OSError, match="No space left"):
+        publish(tmp_path / "new", tmp_path / "run")
+    assert (tmp_path / "run" / "text").read_text() == "run"
 
 
 def test_what_is_published_is_on_the_disk_first(
@@ -208,7 +284,7 @@ def test_what_is_published_is_on_the_disk_first(
 
 def full(path: Path) -> Path:
     """A file to write whose temporary copy stands on a device that is full."""
-    path.with_name(f".{path.name}.{os.getpid()}.tmp").symlink_to("/dev/full")
+    path.with_name(f".{path.name}.{this_process()}.tmp").symlink_to("/dev/full")
     return path
 
 

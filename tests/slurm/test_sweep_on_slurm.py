@@ -143,7 +143,8 @@ def test_nothing_is_lost(
     summary = said[said.rindex("3 of 4 jobs done") :]
     assert summary.count("failed: ") == 1 and "width=2 depth=1: Slurm says FAILED" in summary
     statuses = {
-        path.parent.name: json.loads(path.read_text()) for path in sweep.glob("*/status.json")
+        path.parent.name: json.loads(path.read_text())
+        for path in sweep.glob("*/circuitax-status.json")
     }
     assert [statuses[str(job)]["status"] for job in range(4)] == ["failed", *3 * ["done"]]
     for job, before in zip((1, 2), queued, strict=True):

@@ -15,7 +15,7 @@ from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kit.kept_models import KeptModels
 from circuitax.kit.real_model import RANDOM, open_weights
-from circuitax.lab.runs import ACCEPTED, ARRAYS, PUBLISHED, TOKENIZER
+from circuitax.lab.runs import ACCEPTED, ARRAYS, PUBLISHED, TOKENIZER, whole
 from circuitax.models.pretrained import load_pretrained
 from circuitax.models.smollm2 import has_smollm2
 
@@ -64,7 +64,7 @@ def open_models(weights: str, key: jax.Array) -> dict[str, Model]:
         }
     found = {}
     if own_weights().is_file():
-        found[OURS] = KeptModels.of_run(accepted_run()).published(FULL)[1]
+        found[OURS] = KeptModels.of_run(whole(accepted_run())).published(FULL)[1]
     if has_smollm2():
         found[SMOLLM2] = load_pretrained("smollm2")
     return found

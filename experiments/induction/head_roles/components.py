@@ -5,6 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from circuitax.circuits.attention.detectors import detect, previous_mask
+from circuitax.circuits.interventions.norm_price import norm_price
 from circuitax.circuits.interventions.patching import ablate, each_component
 from circuitax.circuits.paths.attribution import attribute, over_mean_token
 from circuitax.circuits.paths.components import Components, components_of, stacked
@@ -16,7 +17,6 @@ from circuitax.kernel.linalg import cosine
 from circuitax.kernel.losses import token_losses
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run
-from experiments.induction.head_roles.norm_price import norm_price
 
 # What takes the place of a component: nothing, its mean over windows at each position, its output
 # on another window; or nothing, with patterns and norm scales kept.

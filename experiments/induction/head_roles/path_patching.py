@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from circuitax.circuits.interventions.patching import ablate, each_component, patch_stream
+from circuitax.circuits.interventions.patching import ablate, each_component, patch_each
 from circuitax.circuits.interventions.path_patching import Edges, patch_paths
 from circuitax.circuits.paths.attribution import attribute, attribute_sources
 from circuitax.circuits.paths.components import components_of, stacked
@@ -82,7 +82,7 @@ def of_pairs(model: Model, pairs: Pairs, places: tuple[int, int]) -> dict[str, A
         return {
             "clean": lead(clean.logits),
             "corrupted": lead(corrupted.logits),
-            "stream": patch_stream(model, pair.corrupted, clean.trace, lead),
+            "stream": patch_each(model, pair.corrupted, clean.trace, lead),
             "edges": single,
             "routes": routes,
             "resampled": resampled.reshape(cells.heads.shape[1:]),

@@ -33,7 +33,7 @@ from circuitax.kernel.spectrum import trace
 from circuitax.kit.checks import require_at_least, require_divides, require_readable
 from circuitax.kit.language_arm import language_arm
 from circuitax.kit.measured_training import Trained
-from circuitax.kit.members import each_member
+from circuitax.kit.members import drawn_by_each, each_with_own
 from circuitax.kit.ragged import stack_named
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
@@ -71,7 +71,7 @@ class Spec:
         optim: Optimizer.
         seeds: Members of each arm, each with its own initialisation and data.
         measure_every: Steps between two measurements; must divide ``optim.steps``.
-        texts: Texts to measure on.
+        texts: Texts to measure on; each seed of each arm has its own.
     """
 
     model: TransformerSpec = field(default_factory=TransformerSpec)
@@ -116,11 +116,12 @@ class Spec:
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     """Train every size, follow its curves, and read its heads at the end."""
-    exam = replace(spec.task, batch=spec.texts, distinct=True)(derive(key, "evaluation"))
-    examine = each_member(partial(measure, task=spec.task), exam)
+    source = replace(spec.task, batch=spec.texts, distinct=True)
     found, divergences = {}, {}
     for arm, sizes in spec.arms().items():
         name = f"layers-{sizes.n_layers}-width-{sizes.d_model}" + "-mlp" * (sizes.d_mlp is not None)
+        # Claims pool seeds of several arms, so that no two of them may share an exam either.
+        exams = drawn_by_each(source, derive(derive(key, arm), "evaluation"), spec.seeds)
         trained = language_arm(
             lab,
             name,
@@ -130,11 +131,11 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
             spec.optim,
             seeds=spec.seeds,
             every=spec.measure_every,
-            measure=examine,
+            measure=each_with_own(partial(measure, task=spec.task), exams),
         )
         change = _change(spec, trained)
-        read = jax.jit(jax.vmap(read_heads, (0, 0, None)))
-        at_end = lab.stage(f"{name}-heads", read, trained.models, change.pop("token_change"), exam)
+        read = each_with_own(read_heads, change.pop("token_change"), exams)
+        at_end = lab.stage(f"{name}-heads", read, trained.models)
         curves = {curve: trained.curves[curve] for curve in CURVES}
         found[arm] = curves | change | dict(at_end) | {"alive": trained.alive}
         divergences[arm] = trained.divergence

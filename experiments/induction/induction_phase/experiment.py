@@ -27,7 +27,7 @@ from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.arms import file_name_of
 from circuitax.kit.checks import require_at_least, require_divides, require_readable
 from circuitax.kit.language_arm import language_arm
-from circuitax.kit.members import each_member
+from circuitax.kit.members import drawn_by_each, each_with_own
 from circuitax.kit.ragged import stack_named
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
@@ -63,7 +63,7 @@ class Spec:
         optim: Optimizer.
         seeds: Members of each arm, each with its own initialisation and data.
         measure_every: Steps between two measurements; must divide ``optim.steps``.
-        texts: Texts to measure on.
+        texts: Texts to measure on; each seed has its own, the same in all arms.
     """
 
     model: TransformerSpec = field(default_factory=TransformerSpec)
@@ -87,9 +87,10 @@ class Spec:
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     """Train the four arms and measure every curve of every seed."""
-    exam = replace(spec.task, batch=spec.texts, distinct=True)(derive(key, "evaluation"))
-    examine = each_member(partial(measure, task=spec.task), exam)
-    take_out = each_member(partial(without_heads, task=spec.task), exam)
+    source = replace(spec.task, batch=spec.texts, distinct=True)
+    exams = drawn_by_each(source, derive(key, "evaluation"), spec.seeds)
+    examine = each_with_own(partial(measure, task=spec.task), exams)
+    take_out = each_with_own(partial(without_heads, task=spec.task), exams)
     found, divergences = {}, {}
     for arm, (n_layers, smeared) in ARMS.items():
         sizes = replace(spec.model, n_layers=n_layers, smeared_keys=smeared)
@@ -206,7 +207,7 @@ def _dataset(spec: Spec, steps: np.ndarray, found: dict[str, dict[str, Any]]) ->
             "ablated": ((*each_arm, "ablation", "layer", "head"), stack("each", -2)),
             "ablated_group": ((*each_arm, "ablation", "group"), stack("groups")),
             "alive": (each_arm, alive),
-            "chance": float(found["2 layers"]["chance"][0, 0]),
+            "chance": float(found["2 layers"]["chance"][0].mean()),
         },
         coords={
             "arm": list(found),
@@ -216,8 +217,8 @@ def _dataset(spec: Spec, steps: np.ndarray, found: dict[str, dict[str, Any]]) ->
             "index": ("position", np.arange(1, by_position.shape[-1] + 1)),
         },
     )
-    plane, explained = trajectories(stack("token_loss"))
-    data["trajectory"] = ((*over, "component"), plane)
+    planes, explained = own_planes(stack("token_loss"))
+    data["trajectory"] = ((*over, "component"), planes)
     data["explained"] = ("component", explained)
     data["best_prefix"] = data.prefix.max(["layer", "head"])
     previous = data.previous.isel(layer=0)
@@ -249,6 +250,24 @@ def _dataset(spec: Spec, steps: np.ndarray, found: dict[str, dict[str, Any]]) ->
     return data
 
 
+def own_planes(token_losses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """`trajectories` of each member in all arms, in a plane of its own, as its texts are its own.
+
+    Axes have no direction: each is turned the way that the first member goes along it.
+
+    Args:
+        token_losses: ``[arm, step, member, token]``.
+
+    Returns:
+        Places ``[arm, step, member, component]``, and what share each component explains, as a mean
+        over members.
+    """
+    each = [trajectories(losses) for losses in np.moveaxis(token_losses, 2, 0)]
+    places = np.stack([place for place, _ in each], axis=2)
+    along = np.nansum(places * places[:, :, :1], axis=(0, 1))
+    return np.where(along < 0, -places, places), np.nanmean([share for _, share in each], axis=0)
+
+
 def trajectories(token_losses: np.ndarray, n_components: int = 2) -> tuple[np.ndarray, np.ndarray]:
     """Training as paths in the plane of largest variance of the losses on single tokens.
 
@@ -258,10 +277,13 @@ def trajectories(token_losses: np.ndarray, n_components: int = 2) -> tuple[np.nd
 
     Returns:
         Places on the first principal components of all models together, NaN where a loss is not
-        finite; and the share of the variance that each explains.
+        finite; and the share of the variance that each explains. NaN with fewer finite models.
     """
     flat = token_losses.reshape(-1, token_losses.shape[-1])
     finite = np.isfinite(flat).all(axis=1)
+    if finite.sum() <= n_components:
+        nowhere = np.full((*token_losses.shape[:-1], n_components), np.nan)
+        return nowhere, np.full(n_components, np.nan)
     centred = flat - flat[finite].mean(axis=0)
     _, sizes, axes = np.linalg.svd(centred[finite], full_matrices=False)
     places = centred @ axes[:n_components].T

@@ -29,7 +29,7 @@ from circuitax.figures.marks import (
     tilted_labels,
     zero_line,
 )
-from circuitax.figures.missing_page import missing_page
+from circuitax.figures.notice import notice
 from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE
 from circuitax.figures.style import letter_panels, new_figure, styled
 from circuitax.figures.token_text import shown
@@ -45,7 +45,7 @@ LANGUAGES = {"python": ("Python source", ORANGE), "english": ("English prose", B
 def draw(record: Record) -> dict[str, Figure]:
     """Both figures; without the English text, a page that says so."""
     if "missing" in record.notes:
-        return {"readings": missing_page(record.notes["missing"])}
+        return {"readings": notice(f"not at hand: {record.notes['missing']}")}
     tables = record.notes["tables"]["english"]
     figures = {
         "readings": readings(record.data),

@@ -19,7 +19,7 @@ from circuitax.kit.checks import (
 )
 from circuitax.kit.kept_models import notes_of_kept
 from circuitax.kit.measured_training import measured_training
-from circuitax.kit.members import each_member
+from circuitax.kit.members import drawn_by_each, each_member, each_with_own
 from circuitax.lab.lab import Lab
 from circuitax.models.extract_transformer import model_from_params
 from circuitax.models.transformer import Transformer
@@ -48,7 +48,7 @@ class Spec:
         task: Texts to train on; those to measure on have the same sizes and distinct symbols.
         optim: Optimizer.
         seeds: Members, each with its own initialisation and data.
-        texts: Texts to measure on.
+        texts: Texts to measure on, of each seed its own.
         chunk: Steps between two looks; must divide ``optim.steps``.
     """
 
@@ -69,7 +69,10 @@ class Spec:
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     """Train, then read the weights at both ends and the runs at the last."""
-    exam = replace(spec.task, batch=spec.texts, distinct=True)(derive(key, "evaluation"))
+    source = replace(spec.task, batch=spec.texts, distinct=True)
+    exams = drawn_by_each(source, derive(key, "evaluation"), spec.seeds)
+    late = spec.task.max_period + 1  # the first repeat of the longest period comes unannounced
+    examine = each_with_own(partial(text_readings, late=late), exams)
     problem = NextToken(Transformer(spec.model), spec.task)
     plan = Plan(problem, spec.optim, spec.chunk, mesh=lab.mesh)
     members = new_members(derive(key, "training"), spec.optim.learning_rate, jnp.zeros(spec.seeds))
@@ -90,17 +93,17 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     )
     models = trained.models
     after = lab.stage("weights", read, models)
-    late = spec.task.max_period + 1  # the first repeat of the longest period comes unannounced
-    examine = each_member(lambda model: text_readings(model, exam, late))
     runs = lab.stage("runs", examine, models)
     data = circuit_data(before, after, runs).assign(
         null=1 / np.sqrt(spec.model.d_model),
         uniform=np.log(spec.model.d_vocab),
-        text=("dest", np.asarray(exam[0])),
         alive=("member", trained.alive),
     )
     # Of the seed that is drawn alone: those of all would be most of the record.
-    patterns = jax.jit(forward)(models.member(example_member(data)), exam[0])[1].patterns
+    drawn = example_member(data)
+    text = exams[drawn, 0]
+    patterns = jax.jit(forward)(models.member(drawn), text)[1].patterns
+    data["text"] = ("dest", np.asarray(text))
     data["pattern"] = (("layer", "head", "dest", "src"), np.asarray(patterns))
     notes = {"divergence": trained.divergence, "late": late, "task": asdict(spec.task)}
     return Record(data=roles(data), notes=notes | notes_of_kept({MODEL: spec.model}, [steps]))

@@ -12,7 +12,7 @@ samples    What each model makes of one prompt. Nothing is settled by it.
 
 from matplotlib.figure import Figure
 
-from circuitax.figures.missing_page import missing_page
+from circuitax.figures.notice import notice
 from circuitax.figures.style import styled
 from circuitax.records.record import Record
 from experiments.one_layer.shared.figure_text_family import positions, samples, training
@@ -22,7 +22,7 @@ from experiments.one_layer.shared.figure_text_family import positions, samples, 
 def draw(record: Record) -> dict[str, Figure]:
     """The figures of `text_models`; without the English text, a page that says so."""
     if "missing" in record.notes:
-        return {"training": missing_page(record.notes["missing"])}
+        return {"training": notice(f"not at hand: {record.notes['missing']}")}
     return {
         "training": training(record),
         "positions": positions(record),

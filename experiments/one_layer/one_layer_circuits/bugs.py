@@ -134,7 +134,7 @@ def _said(model: Model, bugs: dict[str, Array], windows: Array) -> dict[str, Arr
         def without(head: Array) -> Array:
             gone = jax.nn.one_hot(head, n_heads)[None]
             kept = ablate_heads(jnp.broadcast_to(gone, (n_layers, n_heads)))
-            return probs(forward(model, text, kept._replace(patterns=trace.patterns))[0])
+            return probs(forward(model, text, kept._replace(all_patterns=trace.patterns))[0])
 
         absent = jax.vmap(without)(jnp.arange(n_heads))[bugs["head"], :, index].T
         is_source = text[:, None] == bugs["source"][None, :]

@@ -1,9 +1,8 @@
 """One prediction of the two-layer model on a text that repeats itself: who looks where, and why."""
 
-from pathlib import Path
-
 from circuitax.figures.explanation_page import explanation_viewer
 from circuitax.figures.viewers import Viewer
+from circuitax.lab.runs import WholeRun
 
 MODEL = "layers-2"
 TEXT = """\
@@ -13,7 +12,7 @@ class Node:
         self.parent = pare"""
 
 
-def view(run: Path) -> list[Viewer]:
+def view(run: WholeRun) -> list[Viewer]:
     """Attention, direct effects and paths behind the last token of `TEXT`."""
     import jax
     import jax.numpy as jnp

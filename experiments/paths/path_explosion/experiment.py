@@ -33,7 +33,7 @@ from circuitax.kit.checks import (
     require_readable,
 )
 from circuitax.kit.language_arm import language_arm
-from circuitax.kit.members import each_member
+from circuitax.kit.members import drawn_by_each, each_with_own
 from circuitax.kit.ragged import stack_named
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
@@ -55,7 +55,7 @@ class Spec:
         optim: Optimizer.
         max_depth: Depths 1 to this many layers, at most 8.
         seeds: Members of each depth, each with its own initialisation and data.
-        texts: Texts to measure on, on the answers.
+        texts: Texts to measure on, on the answers; each seed has its own, the same at all depths.
         ledgers: How many of them to rank paths on, for every member.
         chunk: Steps between two looks; must divide ``optim.steps``.
     """
@@ -80,8 +80,9 @@ class Spec:
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     """Train models of every depth, expand them into paths, and measure the loss of each order."""
-    exam = replace(spec.task, batch=spec.texts).sample(derive(key, "evaluation"))
-    examine = each_member(partial(measure, spec), exam)
+    source = replace(spec.task, batch=spec.texts)
+    exams = drawn_by_each(source.sample, derive(key, "evaluation"), spec.seeds)
+    examine = each_with_own(partial(measure, spec), exams)
     arms, divergences = {}, {}
     for depth in range(1, spec.max_depth + 1):
         sizes = replace(spec.model, n_layers=depth)
@@ -99,7 +100,8 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         found = lab.stage(f"terms-{depth}", examine, models)
         arms[depth] = found | {"alive": trained.alive}
         divergences[depth] = trained.divergence
-    found = lab.stage("ledger", rank, models, trained.state.alive, exam.tokens[: spec.ledgers])
+    texts = exams.tokens[:, : spec.ledgers]
+    found = lab.stage("ledger", rank, models, trained.state.alive, texts)
     last = {"top": ("place",), "top_path": ("place",), "all_sizes": ("rank",)}
     ledgers = {name: (("member", "text", *last.get(name, ())), x) for name, x in found.items()}
     data = xr.Dataset(

@@ -18,11 +18,11 @@ RANKS = 100  # at which sizes of all paths are kept
 
 
 def rank(models: Model, alive: Array, texts: Array) -> dict[str, np.ndarray]:
-    """Both rankings for every member and text, NaN for members that diverged.
+    """Both rankings for every member on each of its texts, NaN for members that diverged.
 
     Of the logit of the last token less the mean logit, at the position before it.
     """
-    position = texts.shape[1] - 2
+    position = texts.shape[-1] - 2
     count = n_paths(models.n_layers, models.n_heads)
     places = min(TOP_PATHS, count)
 
@@ -54,7 +54,7 @@ def rank(models: Model, alive: Array, texts: Array) -> dict[str, np.ndarray]:
         }
 
     living = np.flatnonzero(alive)
-    rows = [[one(models.member(int(i)), text) for text in texts] for i in living]
+    rows = [[one(models.member(int(i)), text) for text in texts[i]] for i in living]
     arrays = {}
     for name in rows[0][0]:
         measured = np.array([[cell[name] for cell in row] for row in rows])

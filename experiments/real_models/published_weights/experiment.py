@@ -20,7 +20,7 @@ from tokenizers import Tokenizer
 from circuitax.circuits.weights.composition import KINDS
 from circuitax.circuits.weights.folding import fold_norms
 from circuitax.data.fingerprint import fingerprint
-from circuitax.data.tokenizer import check_tokenizer_file
+from circuitax.data.tokenizer import check_tokenizer_file, read_tokenizer
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec
@@ -246,7 +246,9 @@ def _one_layer(model: Model) -> "xr.Dataset":
 
 
 def _words(spec: Spec, model: Model) -> "xr.Dataset":
-    tokenizer = _tokenizer(spec.tokenizer)
+    # Any tokenizer: those of GPT-NeoX name the start of a text otherwise than a corpus does.
+    file = Path(spec.tokenizer).expanduser()
+    tokenizer = read_tokenizer(file, f"tokenizer={spec.tokenizer!r} must be a tokenizer.json")
     triples = _ids(tokenizer, SKIP_TRIGRAMS, model.d_vocab)
     bugs = {which: _ids(tokenizer, pairs, model.d_vocab) for which, pairs in BUG.items()}
     if not len(triples) or any(len(ids) < 2 for ids in bugs.values()):
@@ -260,14 +262,6 @@ def _words(spec: Spec, model: Model) -> "xr.Dataset":
         },
         coords={"which": list(has)},
     )
-
-
-def _tokenizer(file: str) -> Tokenizer:
-    """Any tokenizer: those of GPT-NeoX name the start of a text otherwise than a corpus does."""
-    try:
-        return Tokenizer.from_file(str(Path(file).expanduser()))
-    except Exception as error:  # the library raises a bare Exception
-        raise ValueError(f"tokenizer={file!r} must be a tokenizer.json: {error}") from None
 
 
 def _ids(

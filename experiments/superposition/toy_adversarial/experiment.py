@@ -16,7 +16,7 @@ import xarray as xr
 from jaxtyping import Array, Float
 
 from circuitax.kernel.features import feature_columns
-from circuitax.kernel.keys import derive
+from circuitax.kernel.keys import derive, member_keys
 from circuitax.kernel.weights import TiedWeights
 from circuitax.kit.arms import crossed_training
 from circuitax.kit.checks import require_at_least, require_divides, require_in
@@ -53,7 +53,8 @@ class Spec:
         densities: Cells of the sweep, at least 2.
         attack: Norm of the attack over the mean norm of an input, in (0, 1]; 0.1 in the paper.
         ascent_steps: Of the attack by gradient, at least 1.
-        samples: Inputs that are attacked, at least 1, the same for all networks of a density.
+        samples: Inputs that are attacked, at least 1; each seed has its own, from the same uniform
+            numbers at every density.
         defence: Strengths of the attacks trained against, over the mean norm; 0 is none.
         defence_density: p of adversarial training, in (0, 1].
         seeds: Independent initialisations and data streams, at least 1.
@@ -122,7 +123,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         "seed": np.arange(spec.seeds),
     }
     notes = {
-        "loss": "sum over features, mean over common samples",
+        "loss": "sum over features, mean over the samples of a seed",
         "attack": "analytic: for each input, the feature and the sign that hurt most; "
         "feature: one feature and sign for all inputs; inputs are not clipped to [0, 1]",
         "kept": "features with at least half the greatest norm",
@@ -183,14 +184,18 @@ def _optimum(key: jax.Array, spec: Spec, density: np.ndarray) -> TiedWeights:
 def _attacked(
     spec: Spec, key: jax.Array, models: TiedWeights, density: np.ndarray
 ) -> dict[str, Array]:
-    """What attacks do to every model ``[cell, seed]``, on common inputs of each cell."""
-    n = models.W.shape[-1]
+    """What attacks do to every model ``[cell, seed]``, on inputs of each seed."""
+    n, seeds = models.W.shape[-1], member_keys(derive(key, "inputs"), models.W.shape[1])
 
     def one_cell(cell: tuple[TiedWeights, Array]) -> dict[str, Array]:
-        weights, p = cell
-        x = _inputs(derive(key, "inputs"), p, spec.samples, n)
-        strength = spec.attack * _mean_norm(x)
-        return jax.lax.map(partial(_one_model, spec, x, strength), weights)
+        all_seeds, p = cell
+
+        def one_seed(own: tuple[TiedWeights, Array]) -> dict[str, Array]:
+            weights, seed = own
+            x = _inputs(seed, p, spec.samples, n)
+            return _one_model(spec, x, spec.attack * _mean_norm(x), weights)
+
+        return jax.lax.map(one_seed, (all_seeds, seeds))
 
     return jax.jit(partial(jax.lax.map, one_cell))((models, jnp.asarray(density, jnp.float32)))
 

@@ -18,7 +18,7 @@ from circuitax.kernel.keys import derive
 from circuitax.kernel.weights import DenseWeights, TiedWeights
 from circuitax.kit.arms import crossed_training, in_every_seed
 from circuitax.kit.checks import require_at_least, require_divides
-from circuitax.kit.memory import require_memory, toy_numbers
+from circuitax.kit.memory import optimum_numbers, require_memory, toy_numbers
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToyKind, ToySpec
 from circuitax.records.record import Record
@@ -75,7 +75,11 @@ class Spec:
         sizes = self.model.n_features, self.model.n_hidden, self.task.batch_size
         fields = "model.n_features", "model.n_hidden", "task.batch_size", "seeds"
         require_memory(self, toy_numbers(networks, *sizes), *fields)
-        require_memory(self, 2 * self.crossover_points, "crossover_points")
+        cells = networks // self.seeds
+        numbers = optimum_numbers(cells, self.restarts, *sizes[:2])
+        require_memory(self, numbers, "restarts", *fields[:2])
+        numbers = optimum_numbers(self.crossover_points, 15, 5, 2)
+        require_memory(self, numbers, "crossover_points")
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
@@ -168,7 +172,7 @@ def _optimum(key: jax.Array, spec: Spec, cells: ToyHyper) -> dict[str, Any]:
         return {
             "optimum_loss": np.asarray(found.loss),
             "optimum_error": np.asarray(found.error),
-            "optimum_reached": np.asarray(found.n_reached) / restarts,
+            "optimum_reached": np.asarray(found.n_near) / restarts,
             "optimum_W": np.asarray(found.weights.W),
             "optimum_b": np.asarray(found.weights.b),
         }

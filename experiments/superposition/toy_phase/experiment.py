@@ -155,7 +155,7 @@ def _optimum(
         W = found.weights.W
         every: dict[str, Any] = _picture(W, found.loss, density, importance) | {
             "error": found.error,
-            "reached": np.asarray(found.n_reached) / spec.restarts,
+            "reached": np.asarray(found.n_near) / spec.restarts,
         }
         spots = {"W": W, "dimensionality": jax.vmap(dimensionality)(W)} | {
             name: every[name] for name in ("loss", "interference")

@@ -3,7 +3,7 @@
 At points of density and importance of the last feature, branch and bound over all Gram matrices of
 three features in two dimensions raises a lower bound of the loss, level by level, and excludes
 classes of solutions. What is published is the bound that a given amount of work reaches, and which
-class is left.
+class is left. A sample of the bounds is held against losses in exact rationals.
 """
 
 from dataclasses import dataclass
@@ -15,12 +15,19 @@ import numpy as np
 import xarray as xr
 
 from circuitax.kernel.keys import derive
-from circuitax.kit.checks import require_at_least, require_in, require_positive
+from circuitax.kit.checks import require_at_least, require_in
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
 from circuitax.superposition.optimum.optimum import find_optimum
+from circuitax.superposition.proofs.triple_audit import audit
 from circuitax.superposition.proofs.triple_boxes import TripleClass
-from circuitax.superposition.proofs.triple_proof import TripleProof, prove_triple
+from circuitax.superposition.proofs.triple_proof import (
+    DENSITIES,
+    IMPORTANCES,
+    LEVELS,
+    TripleProof,
+    prove_triple,
+)
 
 BUDGET_SECONDS = 40
 EVENING_SECONDS = 1_800  # 4,000 were measured beside other programs
@@ -34,9 +41,9 @@ class Spec:
     """Points, and how much work is spent on each.
 
     Attributes:
-        density: p of all features, in (0, 1].
-        importance: r of the last feature, positive; the other two have 1.
-        levels: Halvings of the boxes, at least 1; couplings and norms in turns.
+        density: p of all features, in [0.01, 1].
+        importance: r of the last feature, in [0.01, 100]; the other two have 1.
+        levels: Halvings of the boxes, from 1 to 32; couplings and norms in turns.
         max_boxes: Boxes of a level beyond which the search is given up, at least 1.
         restarts: Random starts of the optimiser, whose best loss is the upper bound.
     """
@@ -48,9 +55,10 @@ class Spec:
     restarts: int = 8
 
     def __post_init__(self) -> None:
-        require_in(self, "(0, 1]", "density")
-        require_positive(self, "importance")
-        require_at_least(self, 1, "levels", "max_boxes", "restarts")
+        require_in(self, DENSITIES, "density")
+        require_in(self, IMPORTANCES, "importance")
+        require_in(self, LEVELS, "levels")
+        require_at_least(self, 1, "max_boxes", "restarts")
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
@@ -108,7 +116,11 @@ def _optima(
 def _point(
     spec: Spec, density: float, importance: float, W: np.ndarray, b: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """The proof at one point; levels that were not reached are NaN."""
+    """The proof at one point; levels that were not reached are NaN.
+
+    Raises:
+        ValueError: If one of the sampled bounds is above an exact loss.
+    """
     proof = prove_triple(
         density,
         importance,
@@ -117,6 +129,12 @@ def _point(
         levels=spec.levels,
         max_boxes=spec.max_boxes,
     )
+    again = audit(density, proof.sample)
+    if again.n_wrong:
+        raise ValueError(
+            f"density={density} and importance={importance}: {again.n_wrong} of "
+            f"{again.n_repeated} bounds are wrong, so that nothing is proven"
+        )
     return {"upper": np.array(proof.upper), **_by_level(proof, spec.levels)}
 
 

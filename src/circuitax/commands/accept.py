@@ -22,17 +22,18 @@ from circuitax.lab.runs import (
     TIMES,
     TOKENIZER,
     TWIN,
+    WholeRun,
     finished_runs,
     provenance,
-    require_whole,
     results_folder,
     shown,
+    whole,
 )
 from circuitax.lab.settle import settle_run
 from circuitax.lab.source import numbers_hash
 from circuitax.records.manifest import write_manifest
 from circuitax.records.record import TABLES
-from circuitax.records.store import whole_folder, write_json
+from circuitax.records.store import recover, whole_folder, write_json
 
 HELP = """\
 usage: python -m experiments.accept [only=a,b] [scale=SCALE] [run=NAME/RUN] [dirty=no|yes]
@@ -81,8 +82,7 @@ def main(arguments: list[str] | None = None) -> int:
             _refuse_other_code(chosen, entries)
         # What may be refused comes first, so that nothing is half done.
         for name, run in {**kept, **chosen}.items():
-            require_whole(run)
-            settle_run(run, entries[name])
+            settle_run(whole(run), entries[name])
         for name, run in chosen.items():
             if not up_to_date(run, entries[name]) and not (run / FIGURES_FAILED).exists():
                 draw_figures(run, entries[name])
@@ -92,12 +92,13 @@ def main(arguments: list[str] | None = None) -> int:
     for name, run in chosen.items():
         promote(run, results_folder() / name / ACCEPTED, twins.get(name))
         print(f"{name}: {run.name} {'settled' if run == kept.get(name) else 'accepted'}")
-    for page in write_pages(results_folder(), accepted_runs(entries), entries, COMMAND):
+    accepted = {name: whole(run) for name, run in accepted_runs(entries).items()}
+    for page in write_pages(results_folder(), accepted, entries, COMMAND):
         print(shown(page))
     return 0
 
 
-def promote(run: Path, target: Path, twin: Mapping[str, Any] | None = None) -> None:
+def promote(run: WholeRun, target: Path, twin: Mapping[str, Any] | None = None) -> None:
     """Copy what git keeps of a run: no logs, no long tables, no weights but published ones, no PDF.
 
     ``experiments.render NAME/accepted`` draws the PDFs beside the pictures.
@@ -132,41 +133,39 @@ def accepted_runs(entries: dict[str, Entry]) -> dict[str, Path]:
     """The accepted run of each experiment that has one, cheap experiments first."""
     names = sorted(entries, key=lambda name: (entries[name].budget_seconds, name))
     folders = {name: results_folder() / name / ACCEPTED for name in names}
+    for run in folders.values():
+        recover(run)
     return {name: run for name, run in folders.items() if (run / PROVENANCE).is_file()}
 
 
 def _again(
     kept: dict[str, Path], options: dict[str, str], entries: dict[str, Entry]
-) -> dict[str, Path]:
+) -> dict[str, WholeRun]:
     """The accepted runs to settle again."""
     for name in ("run", "scale"):
         if options[name]:
             raise ValueError(f"{name}={options[name]} must not stand beside settle=yes")
-    if not options["only"]:
-        return kept
-    names = wanted(options["only"], entries)
+    names = wanted(options["only"], entries) if options["only"] else list(kept)
     for name in names:
         if name not in kept:
             raise ValueError(f"only={name} has no accepted run to settle")
-    return {name: kept[name] for name in names}
+    return {name: whole(kept[name]) for name in names}
 
 
-def _chosen(options: dict[str, str], entries: dict[str, Entry]) -> dict[str, Path]:
+def _chosen(options: dict[str, str], entries: dict[str, Entry]) -> dict[str, WholeRun]:
     if options["run"]:
-        run = results_folder() / options["run"]
+        run = whole(results_folder() / options["run"])
         name = str(provenance(run).get("experiment"))
         if name not in entries:
             raise ValueError(
                 f"run={options['run']} says that it is of experiment={name!r}, which does not exist"
             )
-        require_whole(run)
         return {name: run}
     chosen = {}
     for name in wanted(options["only"], entries):
-        fitting = [run for run in finished_runs(name) if _fits(run, options["scale"])]
-        if fitting:
-            require_whole(fitting[-1])
-            chosen[name] = fitting[-1]
+        newest_first = (whole(run) for run in reversed(finished_runs(name)))
+        if fitting := next((run for run in newest_first if _fits(run, options["scale"])), None):
+            chosen[name] = fitting
         elif options["only"]:
             raise ValueError(f"only={name} has no finished run with its own defaults")
     if not chosen:
@@ -174,13 +173,13 @@ def _chosen(options: dict[str, str], entries: dict[str, Entry]) -> dict[str, Pat
     return chosen
 
 
-def _fits(run: Path, scale: str) -> bool:
+def _fits(run: WholeRun, scale: str) -> bool:
     lines = (run / "overrides.yaml").read_text(encoding="utf-8").splitlines()
     keys = {line.removeprefix("- ").partition("=")[0] for line in lines}
     return keys <= _NEUTRAL and scale in {"", provenance(run)["scale"]}
 
 
-def _refuse_dirty(chosen: dict[str, Path]) -> None:
+def _refuse_dirty(chosen: dict[str, WholeRun]) -> None:
     for name, run in chosen.items():
         if provenance(run)["dirty"] is not False:
             raise ValueError(
@@ -189,7 +188,7 @@ def _refuse_dirty(chosen: dict[str, Path]) -> None:
             )
 
 
-def _refuse_other_code(chosen: dict[str, Path], entries: dict[str, Entry]) -> None:
+def _refuse_other_code(chosen: dict[str, WholeRun], entries: dict[str, Entry]) -> None:
     for name, run in chosen.items():
         facts = provenance(run)
         if facts["source"] != numbers_hash(entries[n].path for n in upstream_order(name, entries)):

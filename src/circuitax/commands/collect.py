@@ -14,15 +14,18 @@ from circuitax.config.scale import SCALES
 from circuitax.lab.drawing import draw_figures
 from circuitax.lab.places import in_one_line
 from circuitax.lab.runs import (
+    WholeRun,
     finished_runs,
     provenance,
-    require_whole,
     results_folder,
     run_folder,
     scalars,
     shown,
+    whole,
 )
 from circuitax.lab.settle import settle_run
+from circuitax.lab.sweeps import sweeps_of
+from circuitax.records.manifest import write_manifest
 from circuitax.records.merge import Part, merge, missing_text
 from circuitax.records.record import Record
 from circuitax.records.store import whole_folder
@@ -55,7 +58,9 @@ def main(arguments: list[str] | None = None) -> int:
         if not options["experiment"]:
             raise ValueError("experiment is missing: give experiment=NAME")
         entries = discover()
-        (name,) = wanted(options["experiment"].split(",")[0], entries)
+        name, *others = wanted(options["experiment"], entries)
+        if others:
+            raise ValueError(f"experiment={options['experiment']} must be one experiment")
         folder = collect(entries[name], options)
     except ValueError as error:
         return refuse(error)
@@ -76,7 +81,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def collect(entry: Entry, options: Mapping[str, str]) -> Path:
+def collect(entry: Entry, options: Mapping[str, str]) -> WholeRun:
     """The folder of the merged dataset.
 
     Raises:
@@ -84,7 +89,8 @@ def collect(entry: Entry, options: Mapping[str, str]) -> Path:
             not be.
     """
     name = entry.name
-    label, runs, absent = _runs(name, options["sweep"])
+    label, found, absent = _runs(name, options["sweep"])
+    runs = [whole(run) for run in found]
     if options["scale"]:
         runs = [run for run in runs if provenance(run)["scale"] == options["scale"]]
     if absent and options["missing"] == "fail":
@@ -93,7 +99,6 @@ def collect(entry: Entry, options: Mapping[str, str]) -> Path:
     if not runs:
         raise ValueError(f"experiment={name} has no finished run to collect")
     for run in runs:
-        require_whole(run)
         settle_run(run, entry)
     facts = [_facts(run) for run in runs]
     typed = {key for run in runs for key in _typed(run)}
@@ -124,25 +129,23 @@ def collect(entry: Entry, options: Mapping[str, str]) -> Path:
     target = results_folder() / name / "collected" / label
     with whole_folder(target) as folder:
         Record(merged.data, notes=notes).save(folder)
-    return target
+        write_manifest(folder)
+    return whole(target)
 
 
 def _runs(name: str, sweep: str) -> tuple[str, list[Path], list[dict[str, Any]]]:
-    manifests = sorted((results_folder() / name / "sweeps").glob("*.json"))
-    stamps = [path.stem for path in manifests]
-    if sweep == "all" or (sweep == "latest" and not stamps):
+    noted = {} if sweep == "all" else sweeps_of(name)
+    if sweep == "all" or (sweep == "latest" and not noted):
         return "all", finished_runs(name), []
-    stamp = stamps[-1] if sweep == "latest" else sweep
-    if stamp not in stamps:
-        raise ValueError(f"sweep={sweep} must be latest, all or one of {', '.join(stamps)}")
-    path = results_folder() / name / "sweeps" / f"{stamp}.json"
-    jobs = json.loads(path.read_text(encoding="utf-8"))["jobs"]
+    label = list(noted)[-1] if sweep == "latest" else sweep
+    if label not in noted:
+        raise ValueError(f"sweep={sweep} must be latest, all or one of {', '.join(noted)}")
     done = {run.name for run in finished_runs(name)}
-    runs = [run_folder(name, job["run"]) for job in jobs if job["run"] in done]
-    return stamp, list(dict.fromkeys(runs)), [job for job in jobs if job["run"] not in done]
+    runs = [run_folder(name, job["run"]) for job in noted[label] if job["run"] in done]
+    return label, list(dict.fromkeys(runs)), [j for j in noted[label] if j["run"] not in done]
 
 
-def _facts(run: Path) -> dict[str, Any]:
+def _facts(run: WholeRun) -> dict[str, Any]:
     facts = provenance(run)
     values = {key: facts[key] for key in ("scale", "seed", "dtype")}
     spec = json.loads((run / "spec.json").read_text(encoding="utf-8"))
@@ -159,7 +162,7 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _typed(run: Path) -> Iterator[str]:
+def _typed(run: WholeRun) -> Iterator[str]:
     lines = (run / "overrides.yaml").read_text(encoding="utf-8").splitlines()
     yield from (line.removeprefix("- ").partition("=")[0] for line in lines)
 
@@ -198,7 +201,7 @@ def _planned(overrides: list[str]) -> dict[str, Any]:
     return _flat(cast(dict[str, Any], values))
 
 
-def _measured(run: Path, record: Record) -> dict[str, Any]:
+def _measured(run: WholeRun, record: Record) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     for name, estimate in scalars(run).items():
         columns |= {

@@ -1,14 +1,15 @@
 """Metrics of runs as event files of TensorBoard: ``python -m experiments.events run=NAME/RUN``."""
 
-import json
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from circuitax.commands.options import disk_in_one_line, read_options, refuse
 from circuitax.config.schema import ConfigError
-from circuitax.lab.runs import named_runs, results_folder, shown
+from circuitax.lab.metric_lines import METRICS, metric_lines
+from circuitax.lab.runs import PROVENANCE, named_runs, results_folder, shown, whole
 
 HELP = """\
 usage: python -m experiments.events run=NAME/RUN [into=FOLDER]
@@ -20,7 +21,6 @@ run under way, below results/.work/, does too. FOLDER is results/events by defau
 for each run. Needs the extra tensorboard (pip install -e ".[tensorboard]").
 """
 OPTIONS = {"run": "", "into": ""}
-METRICS = "metrics.jsonl"
 _OWN = {"loop", "chunk", "seconds"}  # entries of a line that are no metric
 
 
@@ -44,7 +44,11 @@ def main(arguments: list[str] | None = None) -> int:
         options = read_options(typed, OPTIONS)
         if not options["run"]:
             raise ConfigError("run is missing: give run=NAME/RUN")
-        into = Path(options["into"]).resolve() if options["into"] else results_folder() / "events"
+        into = (
+            Path(os.path.realpath(options["into"]))
+            if options["into"]
+            else results_folder() / "events"
+        )
         for run in _runs(options["run"]):
             # Runs under way are in a hidden folder, which TensorBoard need not read.
             place = into / run.parent.name.removeprefix(".") / run.name
@@ -55,8 +59,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _runs(item: str) -> list[Path]:
-    here = Path(item).resolve()
-    return [here] if (here / METRICS).is_file() else named_runs(item)
+    here = Path(os.path.realpath(item))
+    if (here / METRICS).is_file() and not (here / PROVENANCE).is_file():  # it is under way
+        return [here]
+    return [whole(run) for run in named_runs(item)]
 
 
 def write_events(run: Path, folder: Path) -> Path:
@@ -99,12 +105,9 @@ def scalars_of(run: Path) -> Iterator[Scalar]:
     Args:
         run: Folder of a run; there is nothing in one without the file.
     """
-    path, seconds = run / METRICS, 0.0
-    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    for line in lines:
-        try:
-            row: dict[str, Any] = json.loads(line)
-        except json.JSONDecodeError:  # the last line, of a run under way
+    seconds = 0.0
+    for _, row in metric_lines(run / METRICS):
+        if row is None:  # the last line, of a run under way
             continue
         seconds += row["seconds"]
         for name, summary in row.items():

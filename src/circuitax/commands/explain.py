@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 from circuitax.commands.options import disk_in_one_line, refuse
 from circuitax.config.catalogue import checkout
 from circuitax.config.schema import ConfigError, nearest
-from circuitax.lab.runs import ACCEPTED, named_runs, provenance
+from circuitax.lab.runs import ACCEPTED, WholeRun, named_runs, provenance, whole
 
 if TYPE_CHECKING:  # --help does not wait for JAX
     from tokenizers import Tokenizer
@@ -101,6 +101,11 @@ def _options(typed: Sequence[str]) -> argparse.Namespace:
         raise ConfigError(f"{extra[0]!r} is one too many: give MODEL and the text, quoted")
     if not options.TEXT:
         raise ConfigError("the text must not be empty")
+    for name in ("TEXT", "token", "minus"):
+        try:
+            (getattr(options, name) or "").encode()
+        except UnicodeEncodeError:  # bytes of another encoding, as the command line hands them on
+            raise ConfigError(f"{name}={getattr(options, name)!r} must be UTF-8 text") from None
     for name in INTEGERS:
         text = getattr(options, name)
         try:
@@ -111,8 +116,10 @@ def _options(typed: Sequence[str]) -> argparse.Namespace:
         number = getattr(options, name)
         if number is not None and number < least:
             raise ConfigError(f"{name}={number} must be at least {least}")
-    if options.page is not None and not Path(options.page).expanduser().parent.is_dir():
-        raise ConfigError(f"page={options.page!r} must be a file in a folder that exists")
+    if options.page is not None:
+        page = Path(options.page).expanduser()
+        if page.is_dir() or not page.parent.is_dir():
+            raise ConfigError(f"page={options.page!r} must be a file in a folder that exists")
     return options
 
 
@@ -172,17 +179,17 @@ def _explained(opened: _Opened, options: argparse.Namespace) -> "Explanation":
     )
 
 
-def _run_folder(item: str) -> Path | None:
+def _run_folder(item: str) -> WholeRun | None:
     """The finished run that the item names; None where it names something else."""
     try:
         runs = named_runs(item)
     except ValueError:
         return None
     computed = [run for run in runs if run.name != ACCEPTED]
-    return (computed or runs)[-1]
+    return whole((computed or runs)[-1])
 
 
-def _of_run(folder: Path, options: argparse.Namespace) -> _Opened:
+def _of_run(folder: WholeRun, options: argparse.Namespace) -> _Opened:
     from circuitax.lab.language_model import open_language_model, read_prompt
 
     facts = provenance(folder)
@@ -216,10 +223,9 @@ def _of_source(options: argparse.Namespace) -> _Opened:
 
 def _ids(tokenizer: "Tokenizer", text: str) -> list[int]:
     """The ids of a text, with what the tokenizer's own file puts around it."""
-    try:
-        encoded = tokenizer.encode(text)
-    except Exception as error:  # the library raises a bare Exception
-        raise ConfigError(f"the text has no tokens in this vocabulary: {error}") from None
+    from circuitax.data.tokenizer import encode_prompt
+
+    encoded = encode_prompt(tokenizer, text, special=True)
     ids: list[int] = encoded.ids
     unknown = getattr(tokenizer.model, "unk_token", None)
     for i, token in enumerate(encoded.tokens):
@@ -233,9 +239,11 @@ def _ids(tokenizer: "Tokenizer", text: str) -> list[int]:
 
 def _token(opened: _Opened, name: str, text: str | None) -> int | None:
     """The id of a token given as text."""
+    from circuitax.data.tokenizer import encode_prompt
+
     if text is None:
         return None
-    ids: list[int] = opened.tokenizer.encode(text, add_special_tokens=False).ids
+    ids: list[int] = encode_prompt(opened.tokenizer, text, special=False).ids
     unknown = getattr(opened.tokenizer.model, "unk_token", None)
     if len(ids) != 1 or opened.tokenizer.id_to_token(ids[0]) == unknown:
         parts = [opened.tokenizer.decode([i]) for i in ids]

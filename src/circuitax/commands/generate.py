@@ -4,13 +4,12 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, NoReturn
 
 from circuitax.commands.options import disk_in_one_line, refuse
 from circuitax.config.catalogue import checkout
 from circuitax.config.schema import ConfigError, nearest
-from circuitax.lab.runs import ACCEPTED, named_runs, provenance
+from circuitax.lab.runs import ACCEPTED, WholeRun, named_runs, provenance, whole
 
 HELP = """\
 usage: python -m experiments.generate RUN PROMPT [--model NAME] [--member 0] [--step N]
@@ -100,10 +99,10 @@ def _number(options: argparse.Namespace, name: str, kind: Callable, words: str) 
         raise ConfigError(f"{name.replace('_', '-')}={text} must be {words}") from None
 
 
-def _run(item: str) -> Path:
+def _run(item: str) -> WholeRun:
     runs = named_runs(item)
     computed = [run for run in runs if run.name != ACCEPTED]
-    return (computed or runs)[-1]
+    return whole((computed or runs)[-1])
 
 
 def _write(options: argparse.Namespace) -> None:

@@ -22,13 +22,14 @@ from circuitax.lab.conduct import WAIT_SECONDS, Outcome, conduct
 from circuitax.lab.loop import Diverged
 from circuitax.lab.places import about_the_place
 from circuitax.lab.reuse import reasons
-from circuitax.lab.runs import shown, verdicts
+from circuitax.lab.runs import DamagedRun, shown, verdicts
 from circuitax.lab.stop import StopFlag, Stopped
 from circuitax.lab.times import COMPILING, keep_time
+from circuitax.records.owner import this_process
 from circuitax.records.provenance import typed_command
 from circuitax.records.store import write_text
 
-# Number of the process that reads the command line; workers of a launcher have others.
+# The process that reads the command line; workers of a launcher are others.
 LAUNCHER = "CIRCUITAX_LAUNCHER"
 
 
@@ -51,7 +52,7 @@ def compute(config: DictConfig, stop: StopFlag | None = None, *, alone: bool = F
     if marker.exists():  # a job before this one was told to stop, and meant the sweep
         _leave(status, overrides, "stopped", "before it began")
         return
-    launches = os.environ.get(LAUNCHER) == str(os.getpid())
+    launches = os.environ.get(LAUNCHER) == this_process()
     alone = alone or launches
     try:
         cell = from_config(config, overrides, discover())
@@ -75,6 +76,7 @@ def compute(config: DictConfig, stop: StopFlag | None = None, *, alone: bool = F
         TextError,
         Diverged,
         CacheError,
+        DamagedRun,
     ) as error:  # one line, where an exception would print its traceback
         _say(f"error: {error}")
         _leave(status, overrides, "failed", str(error))

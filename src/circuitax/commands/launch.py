@@ -1,11 +1,12 @@
 """Hand a checked command line to Hydra, and read afterwards what came of each job."""
 
+import itertools
 import os
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -16,11 +17,10 @@ from circuitax.commands.job import LAUNCHER
 from circuitax.config.catalogue import checkout
 from circuitax.config.cells import Cell
 from circuitax.lab.leftovers import LOGS_DAYS, remove_older
-from circuitax.lab.runs import results_folder, work_folder
+from circuitax.lab.runs import work_folder
 from circuitax.lab.stop import SIGNALS, Stopped
-from circuitax.records.store import write_json
-
-SWEEPS = "sweeps"
+from circuitax.lab.sweeps import FOLDER, note_sweep
+from circuitax.records.owner import this_process
 
 
 def through_hydra(task: Callable[..., Any], arguments: Sequence[str]) -> int:
@@ -53,7 +53,7 @@ def stopping_in_one_line() -> Iterator[None]:
         raise Stopped(number)
 
     before = {number: signal.signal(number, stop) for number in SIGNALS}
-    os.environ[LAUNCHER] = str(os.getpid())
+    os.environ[LAUNCHER] = this_process()
     try:
         yield
     finally:
@@ -67,17 +67,23 @@ def job_folder(multirun: bool) -> Path:
     Folders of commands from long ago are removed.
     """
     stamp = f"{time.strftime('%Y-%m-%d_%H-%M-%S', time.gmtime())}_{os.getpid()}"
-    parent = work_folder() / (SWEEPS if multirun else "hydra")
+    parent = work_folder() / (FOLDER if multirun else "hydra")
     remove_older(parent, LOGS_DAYS)
-    return parent / stamp
+    parent.mkdir(parents=True, exist_ok=True)
+    for nth in itertools.count(1):  # in containers, others have this process id at this second
+        folder = parent / (stamp if nth == 1 else f"{stamp}.{nth}")
+        with suppress(FileExistsError):
+            folder.mkdir()
+            return folder
+    raise AssertionError("unreachable")
 
 
-def write_manifests(stamp: str, cells: Sequence[Cell]) -> None:
+def note_sweeps(name: str, cells: Sequence[Cell]) -> None:
     """Note for each experiment which runs a sweep is made of, so that ``collect`` misses none."""
-    for name in sorted({cell.entry.name for cell in cells}):
+    for experiment in sorted({cell.entry.name for cell in cells}):
         jobs = [
             {"run": cell.id, "overrides": list(cell.overrides)}
             for cell in cells
-            if cell.entry.name == name
+            if cell.entry.name == experiment
         ]
-        write_json(results_folder() / name / SWEEPS / f"{stamp}.json", {"jobs": jobs})
+        note_sweep(experiment, name, jobs)

@@ -35,6 +35,8 @@ def wanted(text: str, entries: Mapping[str, Entry]) -> list[str]:
         ConfigError: If one does not exist.
     """
     names = [name for name in text.split(",") if name]
+    if text and not names:
+        raise ConfigError(f"{text!r} must name an experiment: there are {', '.join(entries)}")
     for name in names:
         if name not in entries:
             near = nearest(name, list(entries))

@@ -10,7 +10,7 @@ from circuitax.config.catalogue import FIGURE, Entry, discover
 from circuitax.figures.picture import save_pdf
 from circuitax.figures.poster import Panel, poster
 from circuitax.lab.places import require_results
-from circuitax.lab.runs import provenance, shown
+from circuitax.lab.runs import WholeRun, provenance, shown, whole
 from circuitax.lab.settle import settle_run
 from circuitax.lab.showing import claim_rows, gallery_item
 from circuitax.records.chapters import CHAPTERS
@@ -52,7 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
         read_options(typed, {})
         folder = require_results()
         entries = discover()
-        runs = accepted_runs(entries)
+        runs = {name: whole(run) for name, run in accepted_runs(entries).items()}
         if not runs:
             raise ValueError("there is no accepted run: run experiments.accept first")
         items, rows = _read(runs, entries, folder)
@@ -68,7 +68,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _read(
-    runs: dict[str, Path], entries: dict[str, Entry], folder: Path
+    runs: dict[str, WholeRun], entries: dict[str, Entry], folder: Path
 ) -> tuple[list[GalleryItem], list[ClaimRow]]:
     items: list[GalleryItem] = []
     rows: list[ClaimRow] = []
@@ -79,7 +79,7 @@ def _read(
     return items, rows
 
 
-def _lines(rows: list[ClaimRow], runs: dict[str, Path]) -> list[str]:
+def _lines(rows: list[ClaimRow], runs: dict[str, WholeRun]) -> list[str]:
     n_seconds = sum(provenance(run)["seconds"] for run in runs.values())
     # The counts of numbers and of relations; what hangs on a sign is for the claims page.
     counts = headline(rows).strip("*").split(". ")[:2]
@@ -90,7 +90,7 @@ def _lines(rows: list[ClaimRow], runs: dict[str, Path]) -> list[str]:
 
 
 def _panels(
-    items: list[GalleryItem], runs: dict[str, Path], entries: dict[str, Entry]
+    items: list[GalleryItem], runs: dict[str, WholeRun], entries: dict[str, Entry]
 ) -> Iterator[Panel]:
     """The figures of `SHOWN`, as far as there are runs of them."""
     chapters = {name: title for name, title, _ in CHAPTERS}

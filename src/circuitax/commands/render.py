@@ -6,7 +6,7 @@ from circuitax.commands.options import disk_in_one_line, refuse
 from circuitax.config.catalogue import discover
 from circuitax.lab.drawing import draw_figures
 from circuitax.lab.places import in_one_line
-from circuitax.lab.runs import named_runs, provenance, require_whole, shown
+from circuitax.lab.runs import named_runs, provenance, shown, whole
 
 HELP = """\
 usage: python -m experiments.render RUN ...
@@ -24,9 +24,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 0 if typed else 2
     try:
         entries = discover()
-        runs = [run for item in typed for run in named_runs(item)]
-        for run in runs:
-            require_whole(run)
+        runs = [whole(run) for item in typed for run in named_runs(item)]
         of = [entries[provenance(run)["experiment"]] for run in runs]
     except ValueError as error:
         return refuse(error)

@@ -1,8 +1,8 @@
 """Run every experiment, cheap ones first: ``python -m experiments.reproduce [only=a,b]``."""
 
 import json
-import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from circuitax.commands.options import disk_in_one_line, one_of, read_options, refuse, wanted
@@ -13,16 +13,21 @@ from circuitax.config.scale import SCALES
 from circuitax.config.schema import ConfigError
 from circuitax.lab.abandoned import WORK_DAYS, remove_abandoned
 from circuitax.lab.against_accepted import against_accepted
+from circuitax.lab.cores import n_cores
 from circuitax.lab.pages import write_pages
 from circuitax.lab.places import require_results
 from circuitax.lab.runs import (
+    DamagedRun,
+    WholeRun,
     finished_runs,
     provenance,
     results_folder,
     run_folder,
     shown,
+    whole,
     work_folder,
 )
+from circuitax.lab.settle import settle_run
 from circuitax.lab.stop import StopFlag
 from circuitax.lab.times import COMPILING, DRAWING, times_of
 from circuitax.records.store import write_json
@@ -34,7 +39,8 @@ usage: python -m experiments.reproduce [only=a,b] [scale=tiny|quick|evening|pape
 
 Runs every experiment in increasing expected time, reuses what is finished and resumes what was
 stopped. The gallery, the claims page and the report in results/latest/ are written anew after each;
-they keep the runs of experiments that were reproduced before and are not named now. At the end it
+they keep the runs of experiments that were reproduced before and are not named now, and leave out
+damaged ones, which are named. At the end it
 says how long each took, with compiling, computing and drawing apart, and how the numbers differ
 from those of the accepted runs: equal as printed, within noise, more.
 Without seed=, each experiment has the seed of its own configuration: 0, or another where claims
@@ -53,7 +59,7 @@ RUNS = "runs.json"
 
 @disk_in_one_line
 def main(arguments: list[str] | None = None) -> int:
-    """Run the suite; exit status 1 when an experiment failed, naming it."""
+    """Run the suite; exit status 1 when an experiment failed or a run is damaged, naming it."""
     typed = sys.argv[1:] if arguments is None else arguments
     if {"-h", "--help"} & set(typed):
         print(HELP, end="")
@@ -92,7 +98,7 @@ def _suite(
     jobs: int,
 ) -> int:
     latest, scale = results_folder() / "latest", options["scale"]
-    shown_before = _shown_before(latest)
+    pages = _Shown(entries, latest)
     results: list[Result] = []
     overrides = [f"scale={scale}", *([f"seed={options['seed']}"] if options["seed"] else [])]
     overrides += [f"reuse={options['reuse']}"] if options["reuse"] != "code" else []
@@ -110,7 +116,7 @@ def _suite(
             if not (ended := suite.finished()):
                 break
             results += ended
-            runs = _shown_now(shown_before, results, entries)
+            runs = pages.with_results(ended)
             try:
                 gallery, claims, report = write_pages(latest, runs, entries, COMMAND)
                 write_json(latest / RUNS, {name: run.name for name, run in runs.items()})
@@ -118,9 +124,9 @@ def _suite(
                 suite.end()
                 raise
     # Side by side, an experiment takes longer than it does alone.
-    _report(results, entries, scale if jobs == 1 else "")
-    done = {item.name: item.run for item in results if item.run is not None}
-    if compared := against_accepted(done):
+    _report(results, entries, scale if jobs == 1 else "", runs)
+    done = {item.name for item in results if item.run is not None}
+    if compared := against_accepted({name: run for name, run in runs.items() if name in done}):
         _say(compared)
     _say(f"gallery: {shown(gallery)}\nclaims:  {shown(claims)}\nreport:  {shown(report)}")
     if stop.number is not None:
@@ -131,13 +137,17 @@ def _suite(
         return 128 + stop.number
     busy = [item.name for item in results if item.left == BUSY]
     failed = [item.name for item in results if item.status != 0 and item.left != BUSY]
+    if pages.left_out:
+        _say(f"damaged, and left out of the pages: {', '.join(sorted(pages.left_out))}")
     if busy:
         _say(f"computed by another process, run this again to take the results: {', '.join(busy)}")
     if failed:
         _say(f"failed: {', '.join(failed)}")
-    if not (busy or failed):  # nothing of what was asked for is left to resume
+    if not (
+        bad := busy or failed or pages.left_out
+    ):  # nothing of what was asked for is left to resume
         remove_abandoned(work_folder(), WORK_DAYS, _say)
-    return 1 if busy or failed else 0
+    return 1 if bad else 0
 
 
 def _jobs(text: str) -> int:
@@ -146,30 +156,62 @@ def _jobs(text: str) -> int:
     Raises:
         ConfigError: If it is no whole number from 1 to the cores of this machine.
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    if not (text.isdecimal() and 1 <= int(text) <= (cores or 1)):
+    cores = n_cores()
+    if not (text.isdecimal() and 1 <= int(text) <= cores):
         raise ConfigError(f"jobs={text} must be a whole number from 1 to {cores}, the cores here")
     return int(text)
 
 
-def _shown_before(latest: Path) -> dict[str, Path]:
-    """The runs that an earlier command showed, as far as they are still there."""
-    try:
-        named = json.loads((latest / RUNS).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    folders = {name: run_folder(name, run) for name, run in named.items()}
-    return {name: run for name, run in folders.items() if run in finished_runs(name)}
+class _Shown:
+    """The runs that the pages show: those of an earlier command, and those that end now.
+
+    Args:
+        entries: All experiments.
+        latest: Folder of the pages.
+    """
+
+    def __init__(self, entries: dict[str, Entry], latest: Path) -> None:
+        self.left_out: set[str] = set()
+        self._entries = entries
+        self._runs: dict[str, WholeRun] = {}
+        try:
+            named = dict(json.loads((latest / RUNS).read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            return
+        for name, run in named.items():
+            folder = run_folder(name, str(run))
+            if name in entries and folder in finished_runs(name):
+                self._add(name, folder)
+
+    def with_results(self, ended: Iterable[Result]) -> dict[str, WholeRun]:
+        """All that can be shown now, cheap experiments first."""
+        for item in ended:
+            if item.run is not None:
+                self._add(item.name, item.run)
+        for name, run in list(self._runs.items()):
+            try:
+                settle_run(run, self._entries[name])
+            except ValueError as error:  # damaged, or changed claims, since it was added
+                self._leave_out(name, error)
+        order = cheap_first(sorted(self._entries), self._entries)
+        return {name: self._runs[name] for name in order if name in self._runs}
+
+    def _add(self, name: str, folder: Path) -> None:
+        try:
+            self._runs[name] = whole(folder)
+            self.left_out.discard(name)
+        except DamagedRun as error:
+            self._leave_out(name, error)
+
+    def _leave_out(self, name: str, error: ValueError) -> None:
+        _say(f"{name} is left out of the pages: {error}")
+        self._runs.pop(name, None)
+        self.left_out.add(name)
 
 
-def _shown_now(
-    before: dict[str, Path], results: list[Result], entries: dict[str, Entry]
-) -> dict[str, Path]:
-    known = before | {item.name: item.run for item in results if item.run is not None}
-    return {name: known[name] for name in cheap_first(sorted(entries), entries) if name in known}
-
-
-def _report(results: list[Result], entries: dict[str, Entry], scale: str) -> None:
+def _report(
+    results: list[Result], entries: dict[str, Entry], scale: str, runs: dict[str, WholeRun]
+) -> None:
     width = max(len(item.name) for item in results)
     together: dict[str, float] = {}
     for item in results:
@@ -178,7 +220,7 @@ def _report(results: list[Result], entries: dict[str, Entry], scale: str) -> Non
         note = f"over its budget of {budget:.0f} s" if slow else ""
         word = item.left if item.left in (BUSY, "stopped") else "FAILED"
         word = "done" if item.status == 0 else word
-        parts = _parts(item)
+        parts = _parts(item, runs)
         for name, seconds in parts.items():
             together[name] = together.get(name, 0.0) + seconds
         said = "; ".join(filter(None, [_in_words(parts), note]))
@@ -188,14 +230,14 @@ def _report(results: list[Result], entries: dict[str, Entry], scale: str) -> Non
         _say(f"  {'together':{width}}  {'':7}  {whole:7.1f} s  {_in_words(together)}")
 
 
-def _parts(item: Result) -> dict[str, float]:
+def _parts(item: Result, runs: dict[str, WholeRun]) -> dict[str, float]:
     """Seconds of a run that was computed now; its process took more, to start and to import."""
-    if item.run is None or item.left != "done":
+    if item.name not in runs or item.left != "done":
         return {}
-    known = times_of(item.run)
+    known = times_of(runs[item.name])
     if COMPILING not in known:
         return {}
-    whole = float(provenance(item.run)["seconds"])
+    whole = float(provenance(runs[item.name])["seconds"])
     computing = max(0.0, whole - known[COMPILING])
     found = {COMPILING: known[COMPILING], "computing": computing}
     return found | ({DRAWING: known[DRAWING]} if DRAWING in known else {})

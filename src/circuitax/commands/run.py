@@ -3,7 +3,6 @@
 import sys
 from functools import partial
 from itertools import groupby
-from pathlib import Path
 
 from tqdm import tqdm
 
@@ -91,15 +90,15 @@ def _run(typed: list[str], entries: dict[str, Entry]) -> int:
     from circuitax.commands.job import compute
     from circuitax.commands.launch import (
         job_folder,
+        note_sweeps,
         stopping_in_one_line,
         through_hydra,
-        write_manifests,
     )
     from circuitax.commands.status import forget_statuses, statuses, stopped_by
     from circuitax.config.cells import plan
     from circuitax.config.command_line import parse, quoted, split
     from circuitax.lab.abandoned import WORK_DAYS, remove_abandoned
-    from circuitax.lab.places import require_results
+    from circuitax.lab.places import own_folder, require_results
     from circuitax.lab.runs import work_folder
     from circuitax.lab.stop import Stopped
 
@@ -118,11 +117,11 @@ def _run(typed: list[str], entries: dict[str, Entry]) -> int:
     require_results()
     where = "hydra.sweep.dir" if line.multirun else "hydra.run.dir"
     given = [item.value() for item in parse(checked) if item.get_key_element() == where]
-    folder = Path(str(given[-1])) if given else job_folder(line.multirun)
+    folder = own_folder(where, str(given[-1])) if given else job_folder(line.multirun)
     named = [] if given else [quoted(where, str(folder))]
     forget_statuses(folder)
     if line.multirun:
-        write_manifests(folder.name, cells)
+        note_sweeps(folder.name, cells)
         print(f"{len(cells)} jobs, every one checked", file=sys.stderr)
     resume_collection()
     try:

@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 from circuitax.records.store import write_json
 
-STATUS = "status.json"
+# Names that nobody else gives: the folder may be the user's, with files of its own.
+STATUS = "circuitax-status.json"
 # The status of a job whose run another process computes.
 BUSY = "busy"
 # Beside the jobs of a sweep: the number of the signal that stopped it.
-STOPPED = "stopped"
+STOPPED = "circuitax-stopped"
 
 
 class JobStatus(NamedTuple):
@@ -28,7 +29,7 @@ def leave(
     """Write the status of a job into its folder.
 
     Args:
-        path: ``status.json`` in the job's folder.
+        path: ``STATUS`` in the job's folder.
         overrides: What was typed for the job.
         status: ``done``, ``reused``, ``failed``, ``stopped``, or ``busy`` when another process
             computes the run.

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from circuitax.commands.options import disk_in_one_line, one_of, read_options, refuse, wanted
@@ -17,15 +16,17 @@ from circuitax.config.catalogue import Entry, checkout, discover
 from circuitax.lab.cheap_code import use_cheap_code
 from circuitax.lab.runs import (
     VARIABLE,
+    DamagedRun,
+    WholeRun,
     accepted_run,
     provenance,
     results_folder,
     run_folder,
+    whole,
     work_folder,
 )
 from circuitax.lab.source import numbers_hash
 from circuitax.lab.twin_files import OUTCOMES, known_twin, read_twin, remember
-from circuitax.records.manifest import damage
 from circuitax.records.provenance import checkout_state
 from circuitax.records.store import write_json
 from circuitax.records.twin import DIFFERENT, NOT_COMPUTED, ROUNDED, SAME
@@ -67,13 +68,20 @@ def main(arguments: list[str] | None = None) -> int:
             "jobs", options["jobs"], [str(n) for n in range(1, 1 + (os.cpu_count() or 1))]
         )
         asked = wanted(options["only"], entries)
-        kept = {name: twin for name in asked if (twin := accepted_twin(name)) is not None}
-        if options["only"] and (lacking := sorted(set(asked) - set(kept))):
+        damaged: dict[str, dict[str, Any]] = {}
+        kept = {}
+        for name in asked:
+            try:
+                if (twin := accepted_twin(name)) is not None:
+                    kept[name] = twin
+            except DamagedRun as error:
+                damaged[name] = {"outcome": FAILED, "reason": str(error)}
+        if options["only"] and (lacking := sorted({*asked} - {*kept, *damaged})):
             raise ValueError(f"only={lacking[0]} has no accepted run with a twin")
     except ValueError as error:
         return refuse(error)
     found: dict[str, dict[str, Any]] = {}
-    for name, outcome in checked(kept, int(jobs)):
+    for name, outcome in (*damaged.items(), *checked(kept, int(jobs))):
         found[name] = outcome
         print(f"{name}: {in_words(outcome)}", flush=True)
     counts = {word: sum(item["outcome"] == word for item in found.values()) for word in _ORDER}
@@ -84,12 +92,16 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def accepted_twin(name: str) -> dict[str, Any] | None:
-    """The twin of the accepted run of an experiment; None without run or twin."""
+    """The twin of the accepted run of an experiment; None without run or twin.
+
+    Raises:
+        DamagedRun: If the accepted run is not whole.
+    """
     try:
         run = accepted_run(name)
     except ValueError:
         return None
-    return read_twin(run)
+    return read_twin(whole(run))
 
 
 def checked(kept: Mapping[str, dict[str, Any]], jobs: int) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -107,7 +119,7 @@ def checked(kept: Mapping[str, dict[str, Any]], jobs: int) -> Iterator[tuple[str
                 yield waiting[future], outcome
 
 
-def made(runs: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
+def made(runs: Mapping[str, WholeRun]) -> dict[str, dict[str, Any]]:
     """A new twin for the run of each experiment, by the code that is here.
 
     Args:
@@ -130,9 +142,10 @@ def alike(cell: "Cell", say: Callable[[str], None]) -> frozenset[str]:
     for item in cell.inputs:
         found |= alike(item, say)
     folder = run_folder(cell.entry.name, cell.id)
-    if not folder.is_dir() or damage(folder):
+    try:
+        source = provenance(whole(folder))["source"]
+    except ValueError:  # damaged, or not there yet
         return frozenset(found)
-    source = provenance(folder)["source"]
     if source == numbers_hash(each.path for each in _all_read(cell)):
         return frozenset(found)
     kept = known_twin(cell.entry.name, source)

@@ -18,6 +18,7 @@ from omegaconf import DictConfig
 from circuitax.commands.status import STATUS, leave
 from circuitax.commands.worker import Answer, Job, serve
 from circuitax.config.command_line import quoted
+from circuitax.lab.cores import n_cores
 from circuitax.lab.stop import SIGNALS, StopFlag, withheld
 
 # Between two looks at the stop flag.
@@ -50,7 +51,7 @@ def run_jobs(
     """
     folder = Path(config.hydra.sweep.dir)
     waiting = deque(jobs_of(config, overrides, first))
-    most = min(len(waiting), _cores() if n_workers == -1 else n_workers)
+    most = min(len(waiting), n_cores() if n_workers == -1 else n_workers)
     busy: dict[_Worker, Job] = {}
     idle: list[_Worker] = []
     told = False
@@ -155,7 +156,3 @@ def failed(folder: Path, job: Job, reason: str) -> None:
         print(f"error: job {job.number}: {reason}", file=sys.stderr, flush=True)
         with suppress(OSError):  # of a full disk: the summary will miss this word
             leave(path, job.overrides, "failed", reason)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1

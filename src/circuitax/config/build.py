@@ -2,18 +2,28 @@
 
 import dataclasses
 import math
+import re
 import typing
 from typing import Any
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from circuitax.config.scale import BY_SCALE
 from circuitax.config.schema import ConfigError, nearest, type_name
+from circuitax.kernel.spec import TransformerSpec
+from circuitax.kit.memory import require_memory
+from circuitax.memory import askable_bytes
+from circuitax.models.parameters import transformer_parameters
 
-# Integers from here on are no longer those of the arrays; a size or a count of as many things as
-# the second would not fit into any machine, and JAX ends the process when it tries.
+# Integers from here on are no longer those of the arrays; with as many things as the second, JAX
+# ends the process.
 LARGEST = 2**63
 LARGEST_COUNT = 2**31
+_RESOLVER = re.compile(r"\$\{\s*([\w.]+)\s*:")
+# What decides how many weights a transformer has.
+_SIZES = ("d_model", "n_layers", "d_vocab", "d_mlp", "mlp_depth", "n_heads", "d_head", "n_ctx")
+COUNTED = 64  # bytes that one of what a field counts takes, at least, before a run has ended
 
 
 def build(spec: type, config: DictConfig, prefix: str = "") -> Any:
@@ -36,7 +46,11 @@ def build(spec: type, config: DictConfig, prefix: str = "") -> Any:
             value = _like(field.default, value if isinstance(value, tuple) else (value,), path)
         values[field.name] = value
     try:
-        return spec(**values)
+        built = spec(**values)
+        if isinstance(built, TransformerSpec):
+            n_weights = sum(math.prod(p.shape) for p in transformer_parameters(built).values())
+            require_memory(built, 3 * n_weights, *_SIZES)  # and their moments
+        return built
     except ValueError as error:
         text = _one_line(error)
         if text.split("=")[0] in values:  # the message begins with a field: name its full path
@@ -67,11 +81,24 @@ def _value(config: DictConfig, name: str, path: str, hint: Any) -> Any:
     try:
         if OmegaConf.is_missing(config, name):
             raise ConfigError(f"{path} is missing, it must be {type_name(hint)}: give {path}=...")
+        _refuse_resolvers(config._get_node(name), path, hint)
         value = config[name]
     except OmegaConfBaseException as error:
         node = config._get_node(name)
         raise ConfigError(f"{path}={node} must be {type_name(hint)}") from error
     return _plain(value, path)
+
+
+def _refuse_resolvers(node: Any, path: str, hint: Any) -> None:
+    """A number must not be another tomorrow, as ``${now:%S}`` is; a text may name a place."""
+    if str in (hint, *typing.get_args(hint)) or isinstance(node, DictConfig):
+        return
+    items = node._content if isinstance(node, ListConfig) else [node]
+    for item in items if isinstance(items, list) else ():
+        raw = None if item is None else item._value()
+        asked = _RESOLVER.findall(raw) if isinstance(raw, str) else []
+        if other := next((name for name in asked if name != BY_SCALE), ""):
+            raise ConfigError(f"{path}={raw} must be {type_name(hint)}, and not what {other} says")
 
 
 def _plain(value: Any, path: str) -> Any:
@@ -87,8 +114,13 @@ def _plain(value: Any, path: str) -> Any:
         raise ConfigError(f"{path}={value} must be a finite number")
     if isinstance(value, int) and abs(value) >= LARGEST:
         raise ConfigError(f"{path}={str(value)[:12]}... must be smaller than 2^63")
-    if isinstance(value, int) and value >= LARGEST_COUNT and not path.endswith("seed"):
-        raise ConfigError(f"{path}={value} must be smaller than 2^31")
+    if isinstance(value, int) and not path.endswith("seed"):
+        limit = askable_bytes()
+        if value >= min(LARGEST_COUNT, limit / COUNTED):
+            raise ConfigError(
+                f"{path}={value} must be smaller: {COUNTED} bytes for each would be "
+                f"{value * COUNTED:.1e}, at most {limit:.1e} can be asked for here, and 2^31 of all"
+            )
     return value
 
 

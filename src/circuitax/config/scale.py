@@ -6,6 +6,9 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+# Name of the resolver, as configurations write it.
+BY_SCALE = "by_scale"
+
 
 class Scale(enum.Enum):
     """How large a run is: seconds, minutes or an evening on two cores, or the published sizes."""
@@ -64,7 +67,7 @@ def register_resolvers() -> None:
     Four values are ``${by_scale:tiny,quick,evening,paper}``. With three, a run at evening scale
     takes the quick one.
     """
-    OmegaConf.register_new_resolver("by_scale", _by_scale, replace=True)
+    OmegaConf.register_new_resolver(BY_SCALE, _by_scale, replace=True)
 
 
 def _by_scale(tiny: Any, quick: Any, *larger: Any, _root_: DictConfig) -> Any:

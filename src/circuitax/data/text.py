@@ -22,6 +22,7 @@ from circuitax.data.tokenizer import (
     size,
 )
 from circuitax.data.tokens import TokenArrays, corpus_tokens
+from circuitax.kernel.checks import choose_fields
 
 
 class Language(Enum):
@@ -52,6 +53,7 @@ class TextSpec:
     cache: str = ""
 
     def __post_init__(self) -> None:
+        choose_fields(self)
         if self.path and self.dataset:
             raise ValueError(
                 f"path={self.path!r} and dataset={self.dataset!r} must not both be given"

@@ -8,10 +8,11 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Encoding, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from circuitax.data.cache import cache_folder, write_once
 from circuitax.data.corpus import Corpus, TextError
+from circuitax.data.tokenizer_errors import refused_as, silent
 
 BOUNDARY = "<|endoftext|>"
 _FILE = "tokenizer.json"
@@ -71,15 +72,48 @@ def load_tokenizer(file: str | Path) -> Tokenizer:
     """
     file = Path(file).expanduser()
     check_tokenizer_file(file)
-    try:
-        tokenizer = Tokenizer.from_file(str(file))
-    except Exception as error:  # the library raises a bare Exception
-        raise TextError(f"tokenizer={str(file)!r} must be a tokenizer.json: {error}") from None
+    tokenizer = read_tokenizer(file, f"tokenizer={str(file)!r} must be a tokenizer.json")
     try:
         boundary_id(tokenizer)
     except ValueError as error:
         raise TextError(f"tokenizer={str(file)!r}: {error}") from None
     return _plain(tokenizer)
+
+
+def read_tokenizer(file: Path, must: str) -> Tokenizer:
+    """A tokenizer that encodes all of any text, always alike.
+
+    What else its file asks for is left out: truncation, padding, and merges dropped at random.
+
+    Args:
+        file: A ``tokenizer.json`` of the `tokenizers` library.
+        must: How the message begins.
+
+    Raises:
+        TextError: If the library cannot read it.
+    """
+    with refused_as(must), silent():
+        tokenizer = Tokenizer.from_file(str(file))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    if getattr(tokenizer.model, "dropout", None) is not None:
+        tokenizer.model.dropout = None
+    return tokenizer
+
+
+def encode_prompt(tokenizer: Tokenizer, text: str, *, special: bool) -> Encoding:
+    """A short text as tokens.
+
+    Args:
+        tokenizer: From a file.
+        text: The text.
+        special: Whether the tokens come that the tokenizer's own file puts around a text.
+
+    Raises:
+        TextError: If the library cannot, such as for a letter that has no token.
+    """
+    with refused_as(f"{text[:60]!r} has no tokens in this vocabulary"), silent():
+        return tokenizer.encode(text, add_special_tokens=special)
 
 
 def check_tokenizer_file(file: str | Path) -> None:
@@ -141,7 +175,4 @@ def _texts(corpus: Corpus) -> Iterator[str]:
 def _plain(tokenizer: Tokenizer) -> Tokenizer:
     # Text that contains the boundary's name is encoded as ordinary letters.
     tokenizer.encode_special_tokens = True
-    # A tokenizer file may ask for padding or truncation, which a corpus must not have.
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
     return tokenizer

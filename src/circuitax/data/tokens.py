@@ -18,6 +18,7 @@ from tokenizers import Tokenizer
 from circuitax.data.cache import cache_folder, write_once
 from circuitax.data.corpus import Corpus, Document
 from circuitax.data.tokenizer import boundary_id, size, tokenizer_digest
+from circuitax.data.tokenizer_errors import refused_as
 
 _PIECES_AT_ONCE = 32
 
@@ -67,6 +68,8 @@ def _encode(
     # (first piece of its document?, text), encoded some pieces at a time on all cores.
     stream = ((i == 0, text) for d in documents for i, text in enumerate(d.pieces()))
     while block := list(islice(stream, _PIECES_AT_ONCE)):
-        encoded = tokenizer.encode_batch_fast([text for _, text in block], add_special_tokens=False)
+        texts = [text for _, text in block]
+        with refused_as("the tokenizer cannot encode this corpus"):
+            encoded = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
         for (first, _), encoding in zip(block, encoded, strict=True):
             yield [boundary, *encoding.ids] if first else encoding.ids

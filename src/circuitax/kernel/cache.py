@@ -10,19 +10,26 @@ from circuitax.kernel.model import Model
 
 
 class LayerCache(NamedTuple):
-    """Room for ``n_max`` keys and values; a `Cache` has an axis of layers in front of them."""
+    """Room for ``n_max`` keys and values; a `Cache` has an axis of layers in front of them.
+
+    Attributes:
+        keys: As projected: smearing and rotation come after, since both need neighbours or
+            positions.
+    """
 
     keys: Float[Array, "*n_layers n_heads n_max d_head"]
-    """As projected: smearing and rotation come after, since both need neighbours or positions."""
     values: Float[Array, "*n_layers n_heads n_max d_value"]
 
 
 class Cache(NamedTuple):
-    """What every layer has read so far."""
+    """What every layer has read so far.
+
+    Attributes:
+        length: Number of positions filled, which is the position of the next token.
+    """
 
     layers: LayerCache
     length: Int[Array, ""]
-    """Number of positions filled, which is the position of the next token."""
 
 
 def empty_cache(model: Model, n_max: int) -> Cache:

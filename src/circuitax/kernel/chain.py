@@ -52,6 +52,11 @@ class Chain(NamedTuple):
     def __rmatmul__(self, first: ArrayLike) -> "Chain":
         return chain_of(first, *self.factors)
 
+    def __repr__(self) -> str:
+        batch = f"{list(self.shape[:-2])} maps, " if len(self.shape) > 2 else ""
+        rank = min(self.dims)
+        return f"Chain({batch}{' → '.join(map(str, self.dims))}, rank at most {rank})"
+
     # A tuple's own + and * would concatenate and repeat without a word.
     def __add__(self, other: "Chain") -> "Chain":  # type: ignore[override]
         return add(self, other)

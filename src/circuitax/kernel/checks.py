@@ -1,9 +1,13 @@
-"""Range checks of arguments: one line names the argument, its value and what is required."""
+"""Checks of arguments: one line names the argument, its value and what is required."""
 
+import dataclasses
 import sys
-from typing import Any
+from enum import Enum
+from typing import Any, TypeVar
 
 import numpy as np
+
+Kind = TypeVar("Kind", bound=Enum)
 
 
 def check_range(name: str, value: Any, interval: str) -> None:
@@ -42,3 +46,34 @@ def check_range(name: str, value: Any, interval: str) -> None:
         parts += [f"{bound} {low:g}"] * (low > -np.inf)
         requirement = " and ".join(parts)
     raise ValueError(f"{name}{place}={values[index]!s} must be {requirement}")
+
+
+def choice(name: str, kind: type[Kind], value: Any) -> Kind:
+    """A member of an enum, given itself or by its value, such as ``"adam"``.
+
+    Args:
+        name: The argument's name, for the message.
+        kind: The enum, whose values are texts.
+        value: A member of it, or the value of one.
+
+    Raises:
+        ValueError: If it is neither.
+    """
+    if isinstance(value, kind):
+        return value
+    if not isinstance(value, str) or value not in (member.value for member in kind):
+        allowed = ", ".join(str(member.value) for member in kind)
+        raise ValueError(f"{name}={value!r} must be one of {allowed}")
+    return kind(value)
+
+
+def choose_fields(spec: Any) -> None:
+    """Let a frozen dataclass take names in the fields whose type is an enum; for its post-init.
+
+    Raises:
+        ValueError: If a name is unknown, or a value is no name.
+    """
+    for field in dataclasses.fields(spec):
+        if isinstance(field.type, type) and issubclass(field.type, Enum):
+            chosen = choice(field.name, field.type, getattr(spec, field.name))
+            object.__setattr__(spec, field.name, chosen)

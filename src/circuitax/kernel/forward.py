@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Int
 
 from circuitax.kernel.attention import cap
 from circuitax.kernel.cache import Cache
+from circuitax.kernel.compiled import compiled
 from circuitax.kernel.interventions import Interventions, Trace, check_interventions
 from circuitax.kernel.layer import Layer, Place, apply_layer, edited
 from circuitax.kernel.model import Model, check_one_member
@@ -58,7 +59,19 @@ def forward(
     Source: S0 section 2.2 (pre-LN recurrence) and Definition 12; S2, "The Full Transformer".
     Differs: rows are tokens; S3 section 2 leaves out the residual around the MLP (E5).
     """
-    stream, trace = final_stream(model, tokens, interventions, cache=cache, outputs=outputs)
+    ids = token_ids(tokens, model.d_vocab)
+    return _forward(model, ids, interventions, cache, outputs)
+
+
+@compiled("outputs")
+def _forward(
+    model: Model,
+    ids: Int[Array, " n_ctx"],
+    interventions: Interventions | None,
+    cache: Cache | None,
+    outputs: bool,
+) -> tuple[Float[Array, "n_ctx d_vocab"], Trace]:
+    stream, trace = final_stream(model, ids, interventions, cache=cache, outputs=outputs)
     frozen = None if interventions is None else interventions.scales.final
     logits, scale = unembed(model, stream, frozen)
     return logits, trace._replace(scales=trace.scales._replace(final=scale))
@@ -96,8 +109,9 @@ def final_stream(
     check_interventions(edit, n_layers, model.n_heads, n_ctx, model.d_model)
     if cache is not None and not spec.causal:
         raise ValueError("spec.causal=False must be True to continue from a cache")
-    if cache is not None and edit.patterns is not None:
-        raise ValueError("interventions.patterns must be None to continue from a cache")
+    for name in ("all_patterns", "patterns"):
+        if cache is not None and getattr(edit, name) is not None:
+            raise ValueError(f"interventions.{name} must be None to continue from a cache")
     start = jnp.zeros((), jnp.int32) if cache is None else cache.length
     dest = start + jnp.arange(n_ctx, dtype=jnp.int32)
     place = Place(dest, start, _position_vectors(model, dest))

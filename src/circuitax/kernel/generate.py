@@ -8,10 +8,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int, Key
 
 from circuitax.kernel.cache import Cache, empty_cache
+from circuitax.kernel.compiled import compiled
 from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import at_index
 from circuitax.kernel.model import Model
 from circuitax.kernel.sampling import Sampling, next_token
+from circuitax.kernel.tokens import token_ids
 
 _Carry = tuple[Array, Cache | None]
 
@@ -42,7 +44,6 @@ def generate(
     Source: S0 Algorithm 10.
     Differs: keys and values of earlier tokens are kept instead of computing ``T(X_0)`` anew.
     """
-    how = sampling or Sampling()
     n_prompt = prompt.shape[0]
     if n_prompt < 1:
         raise ValueError("prompt has 0 tokens, must have at least 1")
@@ -52,15 +53,21 @@ def generate(
         raise ValueError(
             f"d_vocab_out={model.spec.vocab_out} must be d_vocab={model.d_vocab} to generate tokens"
         )
-    n_read = n_prompt + n_new - 1  # the last token is returned but never read by the model
     if model.spec.positions.needs_table and model.W_pos is not None:
-        n_ctx = model.W_pos.shape[0]
+        # The last token is returned but never read by the model.
+        n_ctx, n_read = model.W_pos.shape[0], n_prompt + n_new - 1
         if n_read > n_ctx:
             raise ValueError(
                 f"n_new={n_new} after {n_prompt} tokens reads {n_read} positions, "
                 f"must be at most the {n_ctx} of model.W_pos"
             )
+    return _generate(model, token_ids(prompt, model.d_vocab), n_new, key, sampling or Sampling())
 
+
+@compiled("n_new", "how")
+def _generate(
+    model: Model, prompt: Int[Array, " n_prompt"], n_new: int, key: Key[Array, ""], how: Sampling
+) -> Int[Array, " n_text"]:
     def pick(logits: Array, step: Array) -> Array:
         return next_token(at_index(key, step), logits, how).astype(prompt.dtype)
 
@@ -70,7 +77,7 @@ def generate(
         new = pick(logits[0], j)
         return (new, trace.cache), new
 
-    logits, trace = forward(model, prompt, cache=empty_cache(model, n_read))
+    logits, trace = forward(model, prompt, cache=empty_cache(model, prompt.shape[0] + n_new - 1))
     first = pick(logits[-1], jnp.zeros((), jnp.int32))
     _, rest = jax.lax.scan(step, (first, trace.cache), jnp.arange(1, n_new, dtype=jnp.int32))
     return jnp.concatenate([prompt, first[None], rest])

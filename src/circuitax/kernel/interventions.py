@@ -10,10 +10,19 @@ from typing import NamedTuple
 from jaxtyping import Array, Bool, Float
 
 from circuitax.kernel.cache import Cache
+from circuitax.kernel.shown import shapes
 
 
 class NormScales(NamedTuple):
-    """Divisors of every norm, for each position; None where a model has no such read."""
+    """Divisors of every norm, for each position; None where a model has no such read.
+
+    Attributes:
+        attention: Before attention.
+        mlp: Before the MLP.
+        final: Before the unembedding.
+        attention_post: Of what attention writes.
+        mlp_post: Of what the MLP writes.
+    """
 
     attention: Float[Array, "n_layers n_ctx"] | None = None
     mlp: Float[Array, "n_layers n_ctx"] | None = None
@@ -21,48 +30,78 @@ class NormScales(NamedTuple):
     attention_post: Float[Array, "n_layers n_ctx"] | None = None
     mlp_post: Float[Array, "n_layers n_ctx"] | None = None
 
+    def __repr__(self) -> str:
+        return shapes(self)
+
 
 class Trace(NamedTuple):
-    """Intermediates of one forward pass; unused ones are removed by the compiler."""
+    """Intermediates of one forward pass; unused ones are removed by the compiler.
+
+    Attributes:
+        streams: The residual stream entering each layer, and after the last (before the final
+            norm).
+        patterns: Attention of every head.
+        scales: Divisors of the norms.
+        head_outputs: What each head wrote; None unless asked for.
+        mlp_outputs: What each MLP wrote; None unless asked for.
+        cache: Keys and values, where the pass continued a cache.
+    """
 
     streams: Float[Array, "n_layers+1 n_ctx d_model"]
-    """The residual stream entering each layer, and after the last (before the final norm)."""
     patterns: Float[Array, "n_layers n_heads dest src"]
     scales: NormScales
     head_outputs: Float[Array, "n_layers n_heads n_ctx d_model"] | None = None
     mlp_outputs: Float[Array, "n_layers n_ctx d_model"] | None = None
     cache: Cache | None = None
 
+    def __repr__(self) -> str:
+        return shapes(self)
+
 
 class Interventions(NamedTuple):
     """Edits ``y <- keep * y + add``, and values to freeze.
 
     ``head_keep = 0`` is zero ablation; with ``head_add`` set to a mean or to another run's outputs
-    it is mean or resample ablation; with ``patterns`` frozen too it preserves patterns.
+    it is mean or resample ablation; with ``all_patterns`` too it preserves patterns. `kernel.edits`
+    makes edits of one head or one layer.
+
+    Attributes:
+        stream_keep: On the stream entering each layer, and on the final one (index n_layers).
+        stream_add: On the same.
+        query_add: Added, after the norm, to what one head reads: path patching into Q.
+        key_add: The same into K.
+        value_add: The same into V.
+        mlp_read_add: Added, after the norm, to what an MLP reads: path patching into it.
+        head_keep: On what each head writes (without ``b_O``), behind a norm after attention, whose
+            divisor is that of the heads before the edit: heads replaced by what they wrote change
+            nothing.
+        head_add: On the same.
+        mlp_keep: On what each MLP writes.
+        mlp_add: On the same.
+        all_patterns: Used instead of the computed patterns by every head, so that none reacts to
+            other edits.
+        patterns: Used instead of the computed patterns by the heads of ``pattern_frozen``.
+        pattern_frozen: Which heads take their pattern from ``patterns``; given with it.
+        scales: Norm divisors used instead of the computed ones.
     """
 
     stream_keep: Float[Array, "n_layers+1 n_ctx"] | None = None
     stream_add: Float[Array, "n_layers+1 n_ctx d_model"] | None = None
-    """On the stream entering each layer, and on the final one (index n_layers)."""
     query_add: Float[Array, "n_layers n_heads n_ctx d_model"] | None = None
     key_add: Float[Array, "n_layers n_heads n_ctx d_model"] | None = None
     value_add: Float[Array, "n_layers n_heads n_ctx d_model"] | None = None
-    """Added, after the norm, to what one head reads: path patching into Q, K or V."""
     mlp_read_add: Float[Array, "n_layers n_ctx d_model"] | None = None
-    """Added, after the norm, to what an MLP reads: path patching into it."""
     head_keep: Float[Array, "n_layers n_heads n_ctx"] | None = None
     head_add: Float[Array, "n_layers n_heads n_ctx d_model"] | None = None
-    """On what each head writes (without ``b_O``), behind a norm after attention, whose divisor is
-    that of the heads before the edit: heads replaced by what they wrote change nothing."""
     mlp_keep: Float[Array, "n_layers n_ctx"] | None = None
     mlp_add: Float[Array, "n_layers n_ctx d_model"] | None = None
-    """On what each MLP writes."""
+    all_patterns: Float[Array, "n_layers n_heads dest src"] | None = None
     patterns: Float[Array, "n_layers n_heads dest src"] | None = None
-    """Used instead of the computed patterns."""
     pattern_frozen: Bool[Array, "n_layers n_heads"] | None = None
-    """Which heads take their pattern from ``patterns``; None for all."""
     scales: NormScales = NormScales()
-    """Norm divisors used instead of the computed ones."""
+
+    def __repr__(self) -> str:
+        return shapes(self)
 
 
 def freeze(trace: Trace) -> Interventions:
@@ -72,7 +111,7 @@ def freeze(trace: Trace) -> Interventions:
 
     Source: framework paper, "freezing attention patterns".
     """
-    return Interventions(patterns=trace.patterns, scales=trace.scales)
+    return Interventions(all_patterns=trace.patterns, scales=trace.scales)
 
 
 def ablate_heads(
@@ -100,7 +139,8 @@ def check_interventions(
     """Refuse an array of the wrong shape by its name, instead of by an einsum deep inside.
 
     Raises:
-        ValueError: If a shape does not fit the model, or ``pattern_frozen`` lacks ``patterns``.
+        ValueError: If a shape does not fit the model, ``patterns`` and ``pattern_frozen`` are not
+            given together, or both kinds of patterns are given.
     """
     layers, heads, ctx, d = (n_layers,), (n_layers, n_heads), (n_ctx,), (d_model,)
     allowed = {
@@ -114,6 +154,7 @@ def check_interventions(
         "mlp_read_add": layers + ctx + d,
         "mlp_keep": layers + ctx,
         "mlp_add": layers + ctx + d,
+        "all_patterns": heads + ctx + ctx,
         "patterns": heads + ctx + ctx,
         "pattern_frozen": heads,
         "scales.attention": layers + ctx,
@@ -137,3 +178,10 @@ def check_interventions(
             raise ValueError(f"interventions.{name} has shape {array.shape}, must be {want}")
     if given.pattern_frozen is not None and given.patterns is None:
         raise ValueError("interventions.pattern_frozen needs interventions.patterns to freeze to")
+    if given.patterns is not None and given.pattern_frozen is None:
+        raise ValueError(
+            "interventions.patterns needs interventions.pattern_frozen, the heads that it is for: "
+            "patch_pattern(run, head, pattern) is for one, all_patterns for all"
+        )
+    if given.patterns is not None and given.all_patterns is not None:
+        raise ValueError("interventions.patterns must be None beside interventions.all_patterns")

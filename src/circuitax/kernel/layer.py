@@ -128,8 +128,8 @@ def _attend(
     """Mixed values, the pattern that mixed them, and the cache with this layer's keys."""
     edit = at.edit
     v = _read(read, weights.W_V, weights.b_V, edit.value_add, spec.n_heads)
-    if edit.patterns is not None and edit.pattern_frozen is None:
-        return attention.mix_values(edit.patterns, v), edit.patterns, None
+    if edit.all_patterns is not None:
+        return attention.mix_values(edit.all_patterns, v), edit.all_patterns, None
     # Shortformer adds positions after the norm, and not to the values or the stream.
     matched = read
     if spec.positions.in_queries_and_keys and place.vectors is not None:

@@ -6,6 +6,7 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
+from circuitax.kernel.compiled import compiled
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import Interventions, Trace
 from circuitax.kernel.model import Model, check_one_member
@@ -76,8 +77,6 @@ def run(
 ) -> Run:
     """One forward pass of a model on a text or on a batch of texts of one length.
 
-    Compile it by ``jax.jit(run, static_argnames="outputs")``.
-
     Args:
         model: One model, not an ensemble; vmap over members.
         tokens: Ids, at least one in each text: a list, or an array of NumPy or JAX, ``[n_ctx]`` or
@@ -90,12 +89,17 @@ def run(
     """
     check_one_member(model)
     ids = token_ids(tokens, model.d_vocab, batch=True)
+    return Run(model, ids, *_passes(model, ids, interventions, outputs))
 
+
+@compiled("outputs")
+def _passes(
+    model: Model, ids: Array, interventions: Interventions | None, outputs: bool
+) -> tuple[Array, Trace]:
     def one(text: Array) -> tuple[Array, Trace]:
         return forward(model, text, interventions, outputs=outputs)
 
-    logits, trace = one(ids) if ids.ndim == 1 else jax.vmap(one)(ids)
-    return Run(model, ids, logits, trace)
+    return one(ids) if ids.ndim == 1 else jax.vmap(one)(ids)
 
 
 def one_text(run: Run) -> Run:

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from circuitax.kernel.activations import Activation
+from circuitax.kernel.checks import choice, choose_fields
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 
@@ -117,8 +118,7 @@ class TransformerSpec:
     logit_cap: float | None = None
 
     def __post_init__(self) -> None:
-        for name, kind in _ENUMS.items():
-            object.__setattr__(self, name, _choice(name, kind, getattr(self, name)))
+        choose_fields(self)
         for name in ("d_vocab", "n_heads", "d_model"):
             _at_least(name, getattr(self, name), 1)
         _at_least("n_layers", self.n_layers, 0)
@@ -284,15 +284,9 @@ def read_options(options: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ValueError: If a name is unknown.
     """
-    read = {k: _choice(k, _ENUMS[k], v) if k in _ENUMS else v for k, v in options.items()}
+    read = {k: choice(k, _ENUMS[k], v) if k in _ENUMS else v for k, v in options.items()}
     # JSON has lists only, and a spec must be hashable.
     return {k: tuple(v) if isinstance(v, list) else v for k, v in read.items()}
-
-
-def _choice(name: str, kind: type[StrEnum], value: Any) -> StrEnum:
-    if value not in list(kind):
-        raise ValueError(f"{name}={value!r} must be one of {', '.join(kind)}")
-    return kind(value)
 
 
 def _at_least(name: str, value: int, least: int) -> None:

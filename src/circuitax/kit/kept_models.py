@@ -8,7 +8,6 @@ under ``published`` which member it is.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -20,7 +19,7 @@ from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.lab.arrays import Damaged, load_tree
 from circuitax.lab.lab import Lab
-from circuitax.lab.runs import ARRAYS, PUBLISHED
+from circuitax.lab.runs import ARRAYS, PUBLISHED, WholeRun
 from circuitax.models.plain import from_plain, to_plain
 from circuitax.models.transformer import init_model
 from circuitax.records.record import Record
@@ -122,7 +121,7 @@ class KeptModels:
         return cls(lab.input(source).notes, load, source)
 
     @classmethod
-    def of_run(cls, run: Path) -> "KeptModels":
+    def of_run(cls, run: WholeRun) -> "KeptModels":
         """Those of a run folder."""
 
         def load(name: str, like: Any, leading: int) -> Any:

@@ -5,7 +5,9 @@ from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import Array, Key, PyTree
+
+from circuitax.kernel.keys import member_keys
 
 
 def each_member(measure: Callable[..., PyTree], *shared: Any) -> Callable[[PyTree], PyTree]:
@@ -23,6 +25,43 @@ def each_member(measure: Callable[..., PyTree], *shared: Any) -> Callable[[PyTre
     """
     mapped = jax.jit(jax.vmap(measure, (0, *[None] * len(shared))))
     return lambda members: mapped(members, *shared)
+
+
+def each_with_own(measure: Callable[..., PyTree], *own: PyTree) -> Callable[[PyTree], PyTree]:
+    """As `each_member`, where each member has its own of every further argument.
+
+    An interval over seeds holds the noise of an exam only where each seed sits an exam of its own;
+    one that all share moves them together, and another root key then leaves the interval.
+
+    Args:
+        measure: Function of one model and of what is its own.
+        *own: Arguments with the axis of members in front of every array, such as what
+            `drawn_by_each` draws.
+
+    Returns:
+        Function of the members; its result has their axis in front of every array.
+    """
+    mapped = jax.jit(jax.vmap(measure))
+    return lambda members: mapped(members, *own)
+
+
+def drawn_by_each(
+    draw: Callable[[Key[Array, ""]], PyTree], key: Key[Array, ""], n_members: int
+) -> PyTree:
+    """What each member draws by a key of its own: ``draw(fold_in(key, i))`` for member ``i``.
+
+    Args:
+        draw: Function of a key, such as a source of texts.
+        key: Of this purpose.
+        n_members: At least 1; member ``i`` draws the same whatever their number.
+
+    Returns:
+        The draws, with the axis of members in front of every array.
+
+    Raises:
+        ValueError: If ``n_members`` is less than 1.
+    """
+    return jax.jit(jax.vmap(draw))(member_keys(key, n_members))
 
 
 def one_by_one(

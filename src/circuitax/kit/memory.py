@@ -1,15 +1,12 @@
 """Sizes that no memory holds are refused before anything of such a size is made."""
 
-import os
-import sys
 from typing import Any
 
 from circuitax.kit.checks import field_of
+from circuitax.memory import askable_bytes
 
 # Of one float32; what is held in float64 or several times takes more.
 BYTES = 4
-# A sweep is checked where it is started, which on a cluster may have less than the nodes have.
-LEAST_LIMIT = 2**36
 
 
 def require_memory(spec: Any, n_numbers: int | float, *names: str) -> None:
@@ -26,7 +23,7 @@ def require_memory(spec: Any, n_numbers: int | float, *names: str) -> None:
     Raises:
         ValueError: If they take more than all memory, or 64 GiB where there is less.
     """
-    limit = max(_memory(), LEAST_LIMIT)
+    limit = askable_bytes()
     if n_numbers * BYTES <= limit:
         return
     fields = [f"{name}={_short(field_of(spec, name))}" for name in names]
@@ -43,11 +40,9 @@ def toy_numbers(networks: int, n_features: int, n_hidden: int, batch_size: int) 
     return networks * (3 * weights + batch_size * n_features)
 
 
-def _memory() -> int:
-    """Bytes of this machine's memory; 0 where the system does not say."""
-    if sys.platform == "win32":
-        return 0
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+def optimum_numbers(cells: int, starts: int, n_features: int, n_hidden: int) -> int:
+    """The least that the exact optimum takes: starts and what they come to, in double precision."""
+    return 4 * cells * starts * n_features * (n_hidden + 1)
 
 
 def _short(value: Any) -> str:

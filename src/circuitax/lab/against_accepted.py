@@ -1,14 +1,13 @@
 """How the numbers of finished runs differ from those of the accepted ones, in words."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from circuitax.lab.runs import accepted_run, provenance, verdicts
+from circuitax.lab.runs import DamagedRun, WholeRun, accepted_run, provenance, verdicts, whole
 from circuitax.records.agreement import Difference, agreement_text, compare
 
 
-def against_accepted(runs: Mapping[str, Path]) -> str:
+def against_accepted(runs: Mapping[str, WholeRun]) -> str:
     """Counts, and a line for each claim that differs by more than noise.
 
     Runs of another scale, seed or specification than the accepted one are named and not compared.
@@ -20,15 +19,16 @@ def against_accepted(runs: Mapping[str, Path]) -> str:
     apart: dict[str, str] = {}
     for name, run in runs.items():
         try:
-            accepted = accepted_run(name)
+            accepted = whole(accepted_run(name))
+            here, there = provenance(run), provenance(accepted)
+            if here["run"] == there["run"]:
+                found[name] = compare(verdicts(run), verdicts(accepted))
+            else:
+                apart[name] = _apart(here, there)
+        except DamagedRun as damaged:
+            apart[name] = f"not compared, {damaged}"
         except ValueError:
             apart[name] = "no accepted run"
-            continue
-        here, there = provenance(run), provenance(accepted)
-        if here["run"] == there["run"]:
-            found[name] = compare(verdicts(run), verdicts(accepted))
-        else:
-            apart[name] = _apart(here, there)
     return agreement_text(found, apart)
 
 

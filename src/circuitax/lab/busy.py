@@ -57,7 +57,7 @@ def held(path: Path, what: str) -> Iterator[None]:
 
 def _holder(path: Path) -> str:
     try:
-        number = path.read_text()
+        number = path.read_text(errors="replace")
     except OSError:  # it was released just now
         number = ""
     return f"process {number}" if number else "another process"

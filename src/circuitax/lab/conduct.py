@@ -3,9 +3,9 @@
 This file is part of what the reuse of a run depends on: a change here computes every run again.
 """
 
+import hashlib
 import json
 import logging
-import os
 import shutil
 import time
 import traceback
@@ -21,23 +21,30 @@ from circuitax.config.cells import Cell
 from circuitax.config.identity import canonical
 from circuitax.kernel.keys import derive
 from circuitax.lab.busy import Busy, held
+from circuitax.lab.cores import n_cores
 from circuitax.lab.drawing import draw_figures, up_to_date
 from circuitax.lab.lab import Lab
+from circuitax.lab.metric_lines import METRICS
 from circuitax.lab.places import in_one_line
 from circuitax.lab.runs import (
     ARRAYS,
     DERIVED,
     FIGURES_FAILED,
     PROVENANCE,
+    DamagedRun,
+    WholeRun,
+    make_newest,
     provenance,
     run_folder,
+    whole,
     work_folder,
 )
-from circuitax.lab.session import announcement, clock, log_to
+from circuitax.lab.session import UNDER_WAY, announcement, clock, log_to
+from circuitax.lab.set_aside import set_aside_misfits
 from circuitax.lab.settle import settle_run
 from circuitax.lab.source import numbers_hash
 from circuitax.lab.stop import StopFlag
-from circuitax.records.manifest import contents, damage, write_manifest
+from circuitax.records.manifest import contents, write_manifest
 from circuitax.records.provenance import describe
 from circuitax.records.record import DATA, Record
 from circuitax.records.store import publish, recover, write_json, write_text
@@ -45,6 +52,9 @@ from circuitax.records.store import publish, recover, write_json, write_text
 LOG = logging.getLogger("circuitax")
 # Between two looks at the lock of an upstream run.
 WAIT_SECONDS = 0.5
+# What a session finds in the folder of its work.
+WORK_FILES = ("log.txt", METRICS, "seconds", UNDER_WAY)
+WORK_FOLDERS = ("loops", "stages", ARRAYS)
 
 
 class Outcome(NamedTuple):
@@ -57,7 +67,7 @@ class Outcome(NamedTuple):
         figure_error: Why its figures could not be drawn; the data are whole. Empty if they were.
     """
 
-    folder: Path
+    folder: WholeRun
     reused: bool
     seconds: float
     figure_error: str
@@ -125,7 +135,7 @@ def _conduct(
     alike: frozenset[str],
 ) -> tuple[Outcome, Exception | None]:
     """A run, and what its claims raised: its data are as good without them."""
-    inputs = {}
+    inputs: dict[str, WholeRun] = {}
     for item in cell.inputs:
         upstream, _ = _conduct(
             item, command=command, stop=stop, say=say, wait=True, derived=derived, alike=alike
@@ -133,8 +143,8 @@ def _conduct(
         inputs[item.entry.name] = upstream.folder
     target = run_folder(cell.entry.name, cell.id)
     depends = Depends(source_of(cell), {name: _read_of(run) for name, run in inputs.items()})
-    if not cell.root.again and _finished(target, depends, alike, say):
-        return _derive(target, Outcome(target, True, 0.0, ""), cell, derived)
+    if not cell.root.again and (there := _finished(target, depends, alike, say)):
+        return _derive(Outcome(there, True, 0.0, ""), cell, derived)
     work = work_folder() / cell.id
     with ExitStack() as stack:
         while True:
@@ -149,23 +159,30 @@ def _conduct(
                 time.sleep(WAIT_SECONDS)
         recover(target)
         # By the process that held the lock before.
-        if not cell.root.again and _finished(target, depends, alike, say):
-            return _derive(target, Outcome(target, True, 0.0, ""), cell, derived)
+        if not cell.root.again and (there := _finished(target, depends, alike, say)):
+            return _derive(Outcome(there, True, 0.0, ""), cell, derived)
         stated = json.dumps(depends._asdict(), sort_keys=True)
-        if not _same_text(work / "depends.json", stated):
+        # Found by its name alone, so that no damaged byte in it loses the work.
+        made_from = work / f"depends-{hashlib.sha256(stated.encode()).hexdigest()[:16]}.json"
+        if resumes := made_from.exists():
+            set_aside_misfits(work, WORK_FILES, WORK_FOLDERS, say)
+        elif work.is_dir():
             shutil.rmtree(work, ignore_errors=True)
-        say(announcement(cell, resumes=work.exists()))
-        write_text(work / "depends.json", stated)
+        else:
+            work.unlink(missing_ok=True)
+        say(announcement(cell, resumes=resumes))
+        write_text(made_from, stated)
         with log_to(LOG, work / "log.txt"), clock(work / "seconds", say) as seconds:
             record = _compute(cell, Lab(work, stop=stop, inputs=inputs))
-        whole = work / "whole"
-        shutil.rmtree(whole, ignore_errors=True)
-        _write(whole, cell, record, inputs, command=command, depends=depends, seconds=seconds())
-        write_manifest(whole, left_out=DERIVED)
-        outcome, unsettled = _derive(whole, Outcome(target, False, seconds(), ""), cell, derived)
-        publish(whole, target)
+        made = work / "whole"
+        shutil.rmtree(made, ignore_errors=True)
+        _write(made, cell, record, inputs, command=command, depends=depends, seconds=seconds())
+        write_manifest(made, left_out=DERIVED)
+        outcome, unsettled = _derive(Outcome(whole(made), False, seconds(), ""), cell, derived)
+        publish(made, target)
+        make_newest(target)
         shutil.rmtree(work, ignore_errors=True)
-    return outcome, unsettled
+    return outcome._replace(folder=WholeRun(target)), unsettled
 
 
 def source_of(cell: Cell) -> str:
@@ -178,37 +195,36 @@ def source_of(cell: Cell) -> str:
     return numbers_hash(starts)
 
 
-def _read_of(run: Path) -> str:
+def _read_of(run: WholeRun) -> str:
     return contents(run, (DATA, ARRAYS))
 
 
 def _finished(
     target: Path, depends: Depends, alike: frozenset[str], say: Callable[[str], None]
-) -> bool:
-    """Whether a run is there, whole, and made from what it would be made from now."""
+) -> WholeRun | None:
+    """The run that is there, if it is whole and made from what it would be made from now."""
     if not target.is_dir():
-        return False
-    wrong = damage(target)
-    if wrong:
-        say(f"{target.parent.name}/{target.name} is computed again: {wrong}")
-        return False
-    facts = provenance(target)
+        return None
+    try:
+        run = whole(target)
+    except DamagedRun as damaged:
+        say(f"{target.parent.name}/{target.name} is computed again: {damaged.wrong}")
+        return None
+    facts = provenance(run)
     same_code = facts["source"] in {depends.source, *alike}
-    return bool(same_code and facts["input_data"] == depends.input_data)
+    return run if same_code and facts["input_data"] == depends.input_data else None
 
 
-def _derive(
-    folder: Path, outcome: Outcome, cell: Cell, derived: bool
-) -> tuple[Outcome, Exception | None]:
+def _derive(outcome: Outcome, cell: Cell, derived: bool) -> tuple[Outcome, Exception | None]:
     """Settle the claims and draw the figures; neither can lose the data, whatever it raises."""
     if not derived:
         return outcome, None
     unsettled: Exception | None = None
     try:
-        settle_run(folder, cell.entry)
+        settle_run(outcome.folder, cell.entry)
     except Exception as error:
         unsettled = error
-    return outcome._replace(figure_error=_draw(folder, cell)), unsettled
+    return outcome._replace(figure_error=_draw(outcome.folder, cell)), unsettled
 
 
 def _compute(cell: Cell, lab: Lab) -> Record:
@@ -225,7 +241,7 @@ def _write(
     folder: Path,
     cell: Cell,
     record: Record,
-    inputs: dict[str, Path],
+    inputs: dict[str, WholeRun],
     *,
     command: str,
     depends: Depends,
@@ -236,7 +252,7 @@ def _write(
     write_json(folder / "spec.json", canonical(cell.spec))
     write_text(folder / "overrides.yaml", "".join(f"- {text}\n" for text in cell.overrides))
     work = folder.parent
-    for name in ("log.txt", "metrics.jsonl"):
+    for name in ("log.txt", METRICS):
         if (work / name).exists():
             shutil.copy2(work / name, folder / name)
     if (work / ARRAYS).exists():
@@ -263,11 +279,11 @@ def device_name() -> str:
     """Kind and number of the devices computed on, without the machine's name."""
     devices = jax.devices()
     kind = devices[0].device_kind
-    cores = f", {len(os.sched_getaffinity(0))} cores" if devices[0].platform == "cpu" else ""
+    cores = f", {n_cores()} cores" if devices[0].platform == "cpu" else ""
     return f"{len(devices)} x {kind}{cores}"
 
 
-def _draw(folder: Path, cell: Cell) -> str:
+def _draw(folder: WholeRun, cell: Cell) -> str:
     # A figure must not lose the data, whatever it raises.
     try:
         if not up_to_date(folder, cell.entry):
@@ -278,7 +294,3 @@ def _draw(folder: Path, cell: Cell) -> str:
         return in_one_line(error)
     (folder / FIGURES_FAILED).unlink(missing_ok=True)
     return ""
-
-
-def _same_text(path: Path, text: str) -> bool:
-    return path.is_file() and path.read_text(encoding="utf-8") == text

@@ -2,12 +2,17 @@
 
 import os
 
-import jax
-
 VARIABLE = "JAX_NUM_CPU_DEVICES"
 # Where a device waits for another one, XLA ends the process after 40 seconds. On a busy machine, or
 # after a pause (SIGSTOP), the other one is late and not stuck.
 _PATIENCE = "--xla_cpu_collective_call_terminate_timeout_seconds=86400"
+
+
+def n_cores() -> int:
+    """How many cores this process may use; all of the machine where the system does not say."""
+    if hasattr(os, "sched_getaffinity"):  # not on macOS
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def one_device_a_core() -> None:
@@ -19,8 +24,9 @@ def one_device_a_core() -> None:
     """
     if VARIABLE in os.environ or "device_count" in os.environ.get("XLA_FLAGS", ""):
         return
-    has_affinity = hasattr(os, "sched_getaffinity")
-    cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
+    cores = n_cores()
+    import jax  # not for those who count cores alone
+
     os.environ[VARIABLE] = str(cores)
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_PATIENCE}".strip()
     jax.config.update("jax_num_cpu_devices", cores)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from circuitax.config.catalogue import FIGURE, Entry
 from circuitax.config.showcase import read_showcase
-from circuitax.lab.runs import FIGURES
+from circuitax.lab.runs import FIGURES, WholeRun
 from circuitax.lab.source import source_hash
 from circuitax.lab.times import DRAWING, keep_time
 from circuitax.records.manifest import checksums
@@ -19,7 +19,7 @@ _PIXELS = 200  # an inch, of what is drawn as pixels inside a PDF
 _SOURCE = ".source"
 
 
-def draw_figures(run: Path, entry: Entry, function: str = "draw") -> list[Path]:
+def draw_figures(run: WholeRun, entry: Entry, function: str = "draw") -> list[Path]:
     """Draw every figure of a run anew, as PNG and PDF; the old ones stay if drawing fails.
 
     Beside them the run keeps how long this took. Each has its message as title: what the docstring
@@ -58,7 +58,7 @@ def draw_figures(run: Path, entry: Entry, function: str = "draw") -> list[Path]:
     return [run / FIGURES / f"{name}.png" for name in figures]
 
 
-def up_to_date(run: Path, entry: Entry) -> bool:
+def up_to_date(run: WholeRun, entry: Entry) -> bool:
     """Whether the figures of a run were drawn by the present source, and are whole."""
     if not entry.file(FIGURE).is_file():
         return True

@@ -16,6 +16,7 @@ from circuitax.lab.arrays import Damaged, load_tree, save_tree
 from circuitax.lab.loop import Advance, ChunkLoop, State
 from circuitax.lab.progress import Progress, Stream
 from circuitax.lab.runs import ARRAYS
+from circuitax.lab.set_aside import set_aside
 from circuitax.lab.stages import load_stage, save_stage
 from circuitax.lab.stop import StopFlag
 from circuitax.records.record import Record
@@ -153,7 +154,7 @@ class Lab:
             try:
                 return load_stage(path)
             except Damaged as error:
-                self.log(f"stage {name} is computed again: {error}")
+                set_aside(path, self.folder, f"stage {name} is computed again: {error}", self.log)
         self._stop.raise_if_set()
         began = time.monotonic()
         result = jax.tree.map(np.asarray, fn(*args))

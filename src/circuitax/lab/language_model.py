@@ -1,7 +1,6 @@
 """A language model that a run kept: weights, spec and tokenizer, enough to continue a text."""
 
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 import jax
@@ -10,12 +9,12 @@ import numpy as np
 from jaxtyping import Array, Int, Key
 from tokenizers import Tokenizer
 
-from circuitax.data.tokenizer import boundary_id, load_tokenizer
+from circuitax.data.tokenizer import boundary_id, encode_prompt, load_tokenizer
 from circuitax.kernel.keys import member_keys
 from circuitax.kernel.model import Model
 from circuitax.kernel.sampling import Sampling
 from circuitax.kit.kept_models import MODELS, KeptModels
-from circuitax.lab.runs import ARRAYS, TOKENIZER, shown
+from circuitax.lab.runs import ARRAYS, TOKENIZER, WholeRun, shown
 from circuitax.models.extract_transformer import params_from_model
 from circuitax.models.transformer import Transformer
 from circuitax.records.record import Record
@@ -32,7 +31,7 @@ class LanguageModel(NamedTuple):
 
 
 def open_language_model(
-    run: Path, name: str = "", member: int = 0, step: int | None = None
+    run: WholeRun, name: str = "", member: int = 0, step: int | None = None
 ) -> LanguageModel:
     """Read a model from the folder of a finished run, or of an accepted one.
 
@@ -99,7 +98,7 @@ def read_prompt(language: LanguageModel, prompt: str) -> list[int]:
     except UnicodeEncodeError:  # bytes of another encoding, as the command line hands them on
         raise ValueError(f"PROMPT={prompt!r} must be UTF-8 text") from None
     # As training reads texts: without what a tokenizer's file puts around them.
-    ids = language.tokenizer.encode(prompt, add_special_tokens=False).ids
+    ids = encode_prompt(language.tokenizer, prompt, special=False).ids
     spec, boundary = language.model.spec, boundary_id(language.tokenizer)
     n_ctx, start = spec.n_ctx, spec.start_token
     front = [boundary] if start in (None, boundary) else [start, boundary]

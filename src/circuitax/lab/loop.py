@@ -9,10 +9,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from circuitax.lab.arrays import Damaged, load_tree, save_tree
+from circuitax.lab.metric_lines import METRICS, metric_lines
 from circuitax.lab.progress import Progress, Stream
+from circuitax.lab.set_aside import set_aside
 from circuitax.lab.stop import StopFlag
 from circuitax.records.store import write_text
-from circuitax.training.checkpoints import Checkpoints, Unreadable
+from circuitax.training.checkpoints import Checkpoints
 from circuitax.training.problem import TrainState
 
 State = TypeVar("State")
@@ -49,8 +51,10 @@ class ChunkLoop:
     ) -> None:
         self._name, self._stop, self._say, self._stream = name, stop, say, stream
         self._every = checkpoint_seconds
+        self._work = folder
         self._folder = folder / "loops" / name
-        self._log = folder / "metrics.jsonl"
+        self._states = self._folder / "state"
+        self._log = folder / METRICS
         self._rows: list[dict[str, np.ndarray]] = []
         self._checkpoints: Checkpoints | None = None
         self._saved_at = 0  # chunk of the last checkpoint
@@ -60,7 +64,7 @@ class ChunkLoop:
         self, state: State, advance: Advance, n_chunks: int, show: str | None
     ) -> tuple[State, dict[str, np.ndarray]]:
         """Advance ``state`` by ``n_chunks`` chunks, counting those of earlier sessions."""
-        state, start = self._resume(state)
+        state, start = self._resume(state, n_chunks)
         self._forget_lines_from(start)
         bar = Progress(self._name, n_chunks, start, stream=self._stream)
         saved = time.monotonic()
@@ -97,22 +101,47 @@ class ChunkLoop:
             "updates: loss or gradient was not finite; a smaller learning rate may help"
         )
 
-    def _resume(self, state: State) -> tuple[State, int]:
-        if not self._folder.exists():
+    def _resume(self, state: State, n_chunks: int) -> tuple[State, int]:
+        steps = self._steps(n_chunks)
+        if not steps:
             return state, 0
         checkpoints = self._open()
-        for step in reversed(checkpoints.steps()):
+        for step in reversed(steps):
             try:
-                kept = load_tree(self._metrics_file(step))
+                kept = self._kept_metrics(step)
                 resumed = checkpoints.restore(step, state)
-            except (Damaged, Unreadable, FileNotFoundError) as error:
-                self._say(f"loop {self._name}: checkpoint {step} is left out: {error}")
-                checkpoints.forget(step)
+            except (ValueError, OSError) as error:  # damaged, not there, or of another state
+                wrong = " ".join(str(error).split())
+                self._set_aside(self._states / str(step), f"checkpoint {step} is left out: {wrong}")
+                checkpoints.look_again()
                 continue
             self._rows = [{key: kept[key][chunk] for key in kept} for chunk in range(step)]
             self._saved_at = step
             return resumed, step
         return state, 0
+
+    def _steps(self, n_chunks: int) -> list[int]:
+        """Checkpoints that may be resumed, the earliest first; what is none is set aside."""
+        steps = []
+        for path in (self._folder, self._states):
+            if path.exists() and not path.is_dir():
+                self._set_aside(path, f"{path.name} is no folder")
+        for path in sorted(self._states.iterdir()) if self._states.exists() else ():
+            # What Orbax was writing when it was killed carries a suffix, and is written again.
+            if path.name.isdecimal() and path.is_dir() and 0 < int(path.name) <= n_chunks:
+                steps.append(int(path.name))
+            elif "tmp" not in path.name:
+                self._set_aside(path, f"{path.name} is none of its {n_chunks} checkpoints")
+        return sorted(steps)
+
+    def _kept_metrics(self, step: int) -> dict[str, np.ndarray]:
+        kept: dict[str, np.ndarray] = load_tree(self._metrics_file(step))
+        if short := [key for key, rows in kept.items() if np.shape(rows)[:1] != (step,)]:
+            raise Damaged(f"its metric {short[0]!r} has not {step} rows")
+        return kept
+
+    def _set_aside(self, path: Path, wrong: str) -> None:
+        set_aside(path, self._work, f"loop {self._name}: {wrong}", self._say)
 
     def _save(self, chunk: int, state: Any) -> None:
         if chunk == self._saved_at:
@@ -121,7 +150,8 @@ class ChunkLoop:
         save_tree(self._metrics_file(chunk), self._stacked())
         self._open().save(chunk, state)
         for path in self._folder.glob("metrics-*.safetensors"):
-            if int(path.stem.split("-")[1]) < self._saved_at:
+            number = path.stem.removeprefix("metrics-")
+            if number.isdecimal() and int(number) < self._saved_at:
                 path.unlink()
         self._saved_at = chunk
 
@@ -130,7 +160,7 @@ class ChunkLoop:
 
     def _open(self) -> Checkpoints:
         if self._checkpoints is None:
-            self._checkpoints = Checkpoints(self._folder / "state")
+            self._checkpoints = Checkpoints(self._states)
         return self._checkpoints
 
     def _close(self) -> None:
@@ -160,17 +190,17 @@ class ChunkLoop:
 
     def _forget_lines_from(self, start: int) -> None:
         # Chunks after the last checkpoint are computed, and written, again.
-        if not self._log.exists():
+        lines = list(metric_lines(self._log))
+        if not lines:
             return
-        kept = []
-        for line in self._log.read_text(encoding="utf-8").splitlines():
-            try:
-                row = json.loads(line)
-            except json.JSONDecodeError:  # cut short by a kill
-                continue
-            if row["loop"] != self._name or row["chunk"] < start:
-                kept.append(line)
-        write_text(self._log, "".join(f"{line}\n" for line in kept))
+        if any(line.row is None for line in lines[:-1]):  # the last was cut short by a kill
+            self._set_aside(self._log, f"lines of {METRICS} cannot be read, the others are kept")
+        kept = [
+            text
+            for text, row in lines
+            if row is not None and (row["loop"] != self._name or row["chunk"] < start)
+        ]
+        write_text(self._log, "".join(f"{text}\n" for text in kept))
 
 
 def _summary(value: np.ndarray) -> dict[str, Any]:

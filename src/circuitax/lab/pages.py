@@ -6,6 +6,7 @@ from pathlib import Path
 from circuitax.config.catalogue import Entry, checkout
 from circuitax.figures.embedding import embedded_picture
 from circuitax.figures.viewers import viewer_script, viewer_section, viewer_style
+from circuitax.lab.runs import WholeRun
 from circuitax.lab.settle import settle_run
 from circuitax.lab.showing import claim_rows, gallery_item, runs_table
 from circuitax.lab.viewing import Views, views
@@ -29,7 +30,7 @@ CHANGES = "docs/claim_changes.toml"
 
 
 def write_pages(
-    folder: Path, runs: Mapping[str, Path], entries: Mapping[str, Entry], command: str
+    folder: Path, runs: Mapping[str, WholeRun], entries: Mapping[str, Entry], command: str
 ) -> tuple[Path, Path, Path]:
     """Write the gallery, the pages of claims and ``report.html`` about one run of each experiment.
 

@@ -29,6 +29,11 @@ def require_results() -> Path:
         ValueError: If it cannot be made or written, naming it and the variable that moves it.
     """
     folder = results_folder()
+    if "${" in str(folder):
+        raise ValueError(
+            f"results folder {str(folder)!r} must have a name without '${{', which stands for a "
+            f"value in configurations: name another with {VARIABLE}=FOLDER"
+        )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
@@ -40,6 +45,28 @@ def require_results() -> Path:
             f"results folder {str(folder)!r} cannot be written ({error.strerror}): make room, or "
             f"name another with {VARIABLE}=FOLDER"
         ) from error
+
+
+def own_folder(option: str, given: str) -> Path:
+    """A folder that a person named for what a command leaves, made if it is missing.
+
+    Args:
+        option: What they named it with.
+        given: Its path.
+
+    Raises:
+        ValueError: If it is no folder, or holds ``${``, so that it would be another each time.
+    """
+    if "${" in given:
+        raise ValueError(f"{option}={given} must be the name of a folder, without ${{...}}")
+    folder = Path(given)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        if error.errno in _OF_THE_PLACE:
+            raise
+        raise ValueError(f"{option}={given} must be a folder ({error.strerror})") from error
+    return folder
 
 
 def about_the_place(error: OSError) -> str:

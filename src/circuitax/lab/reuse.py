@@ -4,14 +4,14 @@
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib import metadata
-from pathlib import Path
 
 from circuitax.config.cells import Cell
 from circuitax.lab.conduct import source_of
-from circuitax.lab.runs import ARRAYS, provenance, run_folder
+from circuitax.lab.runs import ARRAYS, DamagedRun, WholeRun, provenance, run_folder, whole
 from circuitax.lab.source import LIBRARIES
-from circuitax.records.manifest import contents, damage
+from circuitax.records.manifest import contents
 from circuitax.records.record import DATA
 
 
@@ -27,13 +27,14 @@ def reasons(cell: Cell, alike: frozenset[str] = frozenset()) -> Iterator[str]:
     for item in cell.inputs:
         yield from reasons(item, alike)
     folder = run_folder(cell.entry.name, cell.id)
-    if folder.is_dir() and not damage(folder):
-        reason = _reason(cell, folder, alike)
-        if reason:
+    if not folder.is_dir():
+        return
+    with suppress(DamagedRun):
+        if reason := _reason(cell, whole(folder), alike):
             yield f"{cell.entry.name} {cell.id} is computed again: {reason}"
 
 
-def _reason(cell: Cell, folder: Path, alike: frozenset[str]) -> str:
+def _reason(cell: Cell, folder: WholeRun, alike: frozenset[str]) -> str:
     """Why a whole run is not good any more; empty if it is."""
     if cell.root.again:
         return "again=true asks for it"
@@ -53,6 +54,10 @@ def _reason(cell: Cell, folder: Path, alike: frozenset[str]) -> str:
         run = run_folder(item.entry.name, item.id)
         if not run.is_dir():
             return f"its input {item.entry.name} is not there any more"
-        if damage(run) or contents(run, (DATA, ARRAYS)) != facts["input_data"][item.entry.name]:
+        try:
+            read = contents(whole(run), (DATA, ARRAYS))
+        except DamagedRun:
+            read = ""
+        if read != facts["input_data"][item.entry.name]:
             return f"the data of its input {item.entry.name} changed"
     return ""

@@ -4,13 +4,14 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NewType
 
 from circuitax.config.catalogue import checkout
 from circuitax.config.schema import nearest
 from circuitax.records.claims import Verdict
 from circuitax.records.estimate import Estimate, estimate_from_json
-from circuitax.records.manifest import damage
+from circuitax.records.manifest import checksum, damage
+from circuitax.records.store import recover, recover_all
 from circuitax.records.verdict_json import verdict_from_json
 
 # Another place for results, such as a scratch disk.
@@ -35,14 +36,36 @@ PUBLISHED = "published-"
 TOKENIZER = "tokenizer.json"
 # Bytes of a name on usual file systems; asking for a longer one is an error of the disk.
 _LONGEST_NAME = 255
+# In nanoseconds; some disks keep no shorter time of a file.
+_SECOND = 1_000_000_000
 # Folders beside the runs of an experiment that are not runs of its own.
 _NOT_RUNS = {ACCEPTED, "collected", "sweeps"}
+
+# A run all of whose files have the checksums of its manifest. What reads a run asks for one, and
+# `whole` alone makes them: it is the one door.
+WholeRun = NewType("WholeRun", Path)
+
+
+class DamagedRun(ValueError):
+    """A run that is not as it was written.
+
+    Args:
+        run: Its folder.
+        wrong: What is wrong with its first damaged file.
+    """
+
+    def __init__(self, run: Path, wrong: str) -> None:
+        accepted = run.name == ACCEPTED
+        mended = "git brings it back" if accepted else "the command that made it computes it again"
+        super().__init__(f"RUN={shown(run)} must be whole, but {wrong}: {mended}")
+        self.wrong = wrong
 
 
 def results_folder() -> Path:
     """``results/`` of the checkout, or what ``CIRCUITAX_RESULTS`` names."""
     given = os.environ.get(VARIABLE)
-    return Path(given).resolve() if given else checkout() / "results"
+    # Of a loop of links, `resolve` would raise what is no error of the disk.
+    return Path(os.path.realpath(given)) if given else checkout() / "results"
 
 
 def work_folder() -> Path:
@@ -64,6 +87,7 @@ def accepted_run(experiment: str) -> Path:
     # Results may be kept elsewhere; what was accepted is in the checkout all the same.
     places = (results_folder(), checkout() / "results")
     for folder in (place / experiment / ACCEPTED for place in places):
+        recover(folder)
         if (folder / PROVENANCE).is_file():
             return folder
     raise ValueError(
@@ -75,12 +99,22 @@ def accepted_run(experiment: str) -> Path:
 def finished_runs(experiment: str) -> list[Path]:
     """Folders of the finished runs of an experiment, the oldest first; accepted ones left out."""
     folder = results_folder() / experiment
+    recover_all(folder)
     found = [
         path.parent
         for path in folder.glob(f"*/{PROVENANCE}")
         if path.parent.name not in _NOT_RUNS and not path.parent.name.startswith(".")
     ]
     return sorted(found, key=lambda run: (run / PROVENANCE).stat().st_mtime)
+
+
+def make_newest(run: Path) -> None:
+    """Have a finished run count as the newest of its experiment, wherever the clock stands."""
+    path = run / PROVENANCE
+    others = [(other / PROVENANCE).stat() for other in finished_runs(run.parent.name)]
+    latest = max(facts.st_mtime_ns for facts in others)
+    if path.stat().st_mtime_ns < latest:
+        os.utime(path, ns=(latest + _SECOND, latest + _SECOND))
 
 
 def named_runs(item: str) -> list[Path]:
@@ -95,7 +129,8 @@ def named_runs(item: str) -> list[Path]:
     """
     if any(len(part.encode()) > _LONGEST_NAME for part in Path(item).parts):
         raise ValueError(f"RUN={item[:60]}... must be the folder of a finished run: it is too long")
-    for folder in (Path(item).resolve(), results_folder() / item):
+    for folder in (Path(os.path.realpath(item)), results_folder() / item):
+        recover(folder)
         if (folder / PROVENANCE).is_file():
             return [folder]
     found = finished_runs(item)
@@ -122,49 +157,58 @@ def named_runs(item: str) -> list[Path]:
     return alone
 
 
-def provenance(run: Path) -> dict[str, Any]:
-    """The provenance of a finished run.
+def whole(run: Path) -> WholeRun:
+    """The run of a folder, once every file is as it was written.
 
     Raises:
-        ValueError: If the folder is no finished run, or its provenance is damaged.
+        ValueError: If there is no such folder.
+        DamagedRun: Naming the first file that is not.
     """
-    path = run / PROVENANCE
-    if not path.is_file():
+    if not run.is_dir():
         raise ValueError(f"run={run.name!r} must be the folder of a finished run")
-    try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except ValueError as error:
-        raise ValueError(f"run={run.name!r} must be whole, but {PROVENANCE} is damaged") from error
+    if wrong := damage(run):
+        raise DamagedRun(run, wrong)
+    return WholeRun(run)
 
 
-def require_whole(run: Path) -> None:
-    """Refuse a run whose data are damaged.
-
-    Raises:
-        ValueError: Naming the first file that is not as it was written.
-    """
-    wrong = damage(run)
-    if wrong:
-        raise ValueError(
-            f"RUN={shown(run)} must be whole, but {wrong}: the command that made it computes it "
-            "again"
-        )
+def provenance(run: WholeRun) -> dict[str, Any]:
+    """The provenance of a finished run."""
+    return dict(json.loads((run / PROVENANCE).read_text(encoding="utf-8")))
 
 
 def scalars(run: Path) -> dict[str, Estimate]:
-    """The numbers that settled the claims of a finished run, by name."""
-    measured = json.loads((run / SCALARS).read_text(encoding="utf-8"))["measured"]
+    """The numbers that settled the claims of a finished run, by name.
+
+    Raises:
+        DamagedRun: If they are not as they were settled.
+    """
+    measured = _settled(run, SCALARS)["measured"]
     return {name: estimate_from_json(fields) for name, fields in measured.items()}
 
 
 def verdicts(run: Path) -> list[Verdict]:
-    """The verdicts that were last settled for a finished run."""
-    rows = json.loads((run / CLAIMS).read_text(encoding="utf-8"))
-    return [verdict_from_json(row) for row in rows]
+    """The verdicts that were last settled for a finished run.
+
+    Raises:
+        DamagedRun: If they are not as they were settled.
+    """
+    return [verdict_from_json(row) for row in _settled(run, CLAIMS)]
+
+
+def _settled(run: Path, name: str) -> Any:
+    """A file that `settle` wrote: made from the data, so the manifest leaves it out."""
+    try:
+        kept = json.loads((run / SETTLED).read_text(encoding="utf-8"))
+        if checksum(run / name) == kept["sha256"][name]:
+            return json.loads((run / name).read_text(encoding="utf-8"))
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise DamagedRun(run, f"{name} is damaged") from error
+    raise DamagedRun(run, f"{name} is damaged")
 
 
 def figures(run: Path) -> Iterator[Path]:
     """The PNG figures of a run, by name."""
+    recover(run / FIGURES)
     yield from sorted((run / FIGURES).glob("*.png"))
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import logging
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -11,8 +12,10 @@ from pathlib import Path
 from circuitax.config.cells import Cell
 from circuitax.records.store import write_text
 
-# Beside the file of the seconds while a session runs: when it began.
-BEGAN = "began"
+# Beside the file of the seconds while a session runs: how long it has run.
+UNDER_WAY = "seconds-under-way"
+# Between two notes of that.
+BEAT_SECONDS = 5.0
 
 
 def announcement(cell: Cell, *, resumes: bool) -> str:
@@ -81,39 +84,40 @@ def log_to(logger: logging.Logger, path: Path) -> Iterator[None]:
 def clock(path: Path, say: Callable[[str], None]) -> Iterator[Callable[[], float]]:
     """Seconds over all sessions of a run, kept in a file also when the session is stopped.
 
-    A session that was killed counts until the last file that it wrote beside that one.
+    A session that was killed counts until it last noted how long it had run, which it does every
+    ``BEAT_SECONDS``: the times of files would be those of a clock that somebody may set.
 
     Args:
         path: The file; a damaged one counts as no time.
         say: Told if the file is damaged.
     """
-    before = _seconds(path, say) + _killed(path)
+    before = _seconds(path, say) + _seconds(path.with_name(UNDER_WAY), say)
     if before > 0:
         write_text(path, _checked(f"{before:.3f}"))
-    marker = path.with_name(BEGAN)
-    write_text(marker, f"{time.time():.3f}")
+    path.with_name(UNDER_WAY).unlink(missing_ok=True)
+    marker = path.with_name(UNDER_WAY)
     began = time.monotonic()
     total = [before]
+    ended = threading.Event()
 
     def seconds() -> float:
         return total[0]
 
+    def beat() -> None:
+        while not ended.wait(BEAT_SECONDS):
+            with suppress(OSError):  # of a full disk, which what is computed will say
+                write_text(marker, _checked(f"{time.monotonic() - began:.3f}"))
+
+    beating = threading.Thread(target=beat, daemon=True)
+    beating.start()
     try:
         yield seconds
     finally:
+        ended.set()
+        beating.join()
         total[0] = before + time.monotonic() - began
         write_text(path, _checked(f"{total[0]:.3f}"))
         marker.unlink(missing_ok=True)
-
-
-def _killed(path: Path) -> float:
-    """Time of a session that was killed: from its beginning to the last file that it wrote."""
-    try:
-        began = float(path.with_name(BEGAN).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return 0.0
-    written = [item.stat().st_mtime for item in path.parent.rglob("*") if item.is_file()]
-    return max(0.0, max(written) - began)
 
 
 def _seconds(path: Path, say: Callable[[str], None]) -> float:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from circuitax.config.catalogue import CLAIMS as CLAIMS_MODULE
 from circuitax.config.catalogue import MEASURES, Entry
-from circuitax.lab.runs import CLAIMS, SCALARS, SETTLED, verdicts
+from circuitax.lab.runs import CLAIMS, SCALARS, SETTLED, verdicts, whole
 from circuitax.lab.source import source_hash
 from circuitax.records.claims import Verdict, settle
 from circuitax.records.manifest import checksums
@@ -19,20 +19,21 @@ def settle_run(folder: Path, entry: Entry) -> list[Verdict]:
 
     The record is loaded, the experiment measures it, and its claims are settled by what was
     measured; nothing is computed with JAX. ``claims.json`` and ``scalars.json`` keep the outcome.
-    They are made again when the source of the claims or of the measures has changed, when the data
-    have, or when one of the files is damaged.
+    They are made again when the source of the claims or of the measures has changed, or when one of
+    the two files is damaged, but never from damaged data.
 
     Args:
-        folder: Folder of the run; only its data file is read.
+        folder: Folder of the run; only its data file is read, and all are checked before.
         entry: Its experiment.
 
     Raises:
-        ValueError: If the folder holds no whole record, or the record does not settle a claim.
+        DamagedRun: If the run is not whole; what was settled stays as it was.
+        ValueError: If the record does not settle a claim.
     """
     source = _source(entry)
     if _is_settled(folder, source):
         return verdicts(folder)
-    record = Record.load(folder)
+    record = Record.load(whole(folder))
     try:
         measured = entry.load_measure()(record)
     except Exception as error:

@@ -9,7 +9,7 @@ from pathlib import Path
 from circuitax.config.catalogue import CLAIMS, MEASURES, Entry
 from circuitax.config.showcase import FigureText, read_showcase
 from circuitax.lab.measured_line import line_that_measures
-from circuitax.lab.runs import figures, provenance
+from circuitax.lab.runs import WholeRun, figures, provenance
 from circuitax.lab.twin_files import checked_twin
 from circuitax.records.chapters import GALLERY, chapter_of
 from circuitax.records.claims import Claim, Verdict
@@ -23,7 +23,9 @@ _UNTOLD = FigureText("", "", "", "")
 OUTDATED = "computed by older code whose numbers differ"
 
 
-def gallery_item(run: Path, entry: Entry, verdicts: Sequence[Verdict], folder: Path) -> GalleryItem:
+def gallery_item(
+    run: WholeRun, entry: Entry, verdicts: Sequence[Verdict], folder: Path
+) -> GalleryItem:
     """Everything the pages say about a run.
 
     Args:
@@ -70,7 +72,7 @@ def gallery_item(run: Path, entry: Entry, verdicts: Sequence[Verdict], folder: P
 
 
 def claim_rows(
-    run: Path, entry: Entry, verdicts: Sequence[Verdict], top: Path, folder: Path | None = None
+    run: WholeRun, entry: Entry, verdicts: Sequence[Verdict], top: Path, folder: Path | None = None
 ) -> list[ClaimRow]:
     """What the pages of claims say about a run.
 
@@ -102,7 +104,7 @@ def claim_rows(
     ]
 
 
-def origin(run: Path) -> str:
+def origin(run: WholeRun) -> str:
     """Commit that computed a run, and whether the code of a later one gives the same tiny run."""
     facts, twin = provenance(run), checked_twin(run)
     commit = str(facts["commit"])[:8] if facts["commit"] else "no commit"
@@ -119,7 +121,7 @@ def origin(run: Path) -> str:
     return f"{told}; {said.get(twin['outcome'], 'its twin failed')}"
 
 
-def runs_table(runs: Mapping[str, Path], folder: Path) -> str:
+def runs_table(runs: Mapping[str, WholeRun], folder: Path) -> str:
     """A row for each experiment: its run, how long that took, and the code that computed it."""
     rows = ["| experiment | run | scale | seconds | code |", "| --- | --- | --- | --- | --- |"]
     for name, run in sorted(runs.items()):

@@ -6,14 +6,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from circuitax.lab.runs import TWIN, accepted_run, work_folder
+from circuitax.lab.runs import TWIN, WholeRun, accepted_run, whole, work_folder
 from circuitax.records.store import write_json
 
 # Outcomes by experiment, beside the accepted runs, which git tracks.
 OUTCOMES = "twins.json"
 
 
-def read_twin(accepted: Path) -> dict[str, Any] | None:
+def read_twin(accepted: WholeRun) -> dict[str, Any] | None:
     """The twin of an accepted run; None if it has none.
 
     Raises:
@@ -22,7 +22,7 @@ def read_twin(accepted: Path) -> dict[str, Any] | None:
     return _read(accepted / TWIN)
 
 
-def checked_twin(run: Path) -> dict[str, Any]:
+def checked_twin(run: WholeRun) -> dict[str, Any]:
     """What the last ``experiments.twins keep=yes`` found for an accepted run; empty if nothing.
 
     Args:
@@ -47,9 +47,12 @@ def known_twin(name: str, source: str) -> dict[str, Any] | None:
     """The twin by the code of a source hash, accepted or remembered; None if there is none."""
     candidates = [_remembered(name, source)]
     with suppress(ValueError):
-        candidates.insert(0, accepted_run(name) / TWIN)
+        candidates.insert(0, whole(accepted_run(name)) / TWIN)
     for path in candidates:
-        twin = _read(path)
+        try:
+            twin = _read(path)
+        except ValueError:  # made again, when this code is compared with that one
+            continue
         if twin and any(about.get("source") == source for about in twin["cases"].values()):
             return twin
     return None

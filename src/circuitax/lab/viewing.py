@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from circuitax.config.catalogue import VIEWER, Entry, discover
 from circuitax.figures.viewers import Viewer
 from circuitax.lab.leftovers import remove_older
-from circuitax.lab.runs import ARRAYS, work_folder
+from circuitax.lab.runs import ARRAYS, WholeRun, whole, work_folder
 from circuitax.lab.source import source_hash
 from circuitax.records.manifest import contents
 from circuitax.records.record import DATA
@@ -39,7 +39,7 @@ class Views(NamedTuple):
     missing: dict[str, str]
 
 
-def views(runs: Mapping[str, Path], entries: Mapping[str, Entry]) -> Views:
+def views(runs: Mapping[str, WholeRun], entries: Mapping[str, Entry]) -> Views:
     """The viewers of all experiments that have some.
 
     Args:
@@ -54,24 +54,32 @@ def views(runs: Mapping[str, Path], entries: Mapping[str, Entry]) -> Views:
             found.missing[name] = "not run yet"
             continue
         path = _kept(runs[name], entry)
-        reason = "" if path.is_file() else _make(runs[name], entry, path)
-        kept: dict[str, Any] = {"reason": reason}
-        if not reason:
-            kept = json.loads(path.read_text(encoding="utf-8"))
-        if kept["reason"]:
-            found.missing[name] = kept["reason"]
+        try:
+            kept = _read(path)
+        except (OSError, ValueError, TypeError, KeyError):  # not made yet, or damaged since
+            path.unlink(missing_ok=True)
+            reason = _make(runs[name], entry, path)
+            kept = reason or _read(path)
+        if isinstance(kept, str):
+            found.missing[name] = kept
         else:
-            found.shown[name] = [Viewer(**row) for row in kept["viewers"]]
+            found.shown[name] = kept
     return found
 
 
-def _kept(run: Path, entry: Entry) -> Path:
+def _read(path: Path) -> list[Viewer] | str:
+    """The viewers that were kept, or the reason why there are none."""
+    kept = json.loads(path.read_text(encoding="utf-8"))
+    return str(kept["reason"]) or [Viewer(**row) for row in kept["viewers"]]
+
+
+def _kept(run: WholeRun, entry: Entry) -> Path:
     made_from = [contents(run, (DATA, ARRAYS))]
     name = f"{entry.name}-{source_hash([entry.file(VIEWER)], also=made_from)}.json"
     return work_folder() / FOLDER / name
 
 
-def _make(run: Path, entry: Entry, path: Path) -> str:
+def _make(run: WholeRun, entry: Entry, path: Path) -> str:
     """Have the viewers of one run made, or the reason kept; why nothing was kept, else empty."""
     command = [sys.executable, "-m", "circuitax.lab.viewing", entry.name, str(run), str(path)]
     try:
@@ -91,7 +99,7 @@ def main(name: str, run: str, path: str) -> None:
     """What the process of its own does: call the experiment, and keep what it returns or raises."""
     found: dict[str, Any] = {"viewers": [], "reason": ""}
     try:
-        viewers = discover()[name].load(VIEWER).view(Path(run))
+        viewers = discover()[name].load(VIEWER).view(whole(Path(run)))
         found["viewers"] = [viewer._asdict() for viewer in viewers]
     except Exception as error:  # the same data would raise it again
         found["reason"] = f"{type(error).__name__}: {error}"

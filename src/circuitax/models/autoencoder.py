@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
+from circuitax.kernel.checks import choice
 from circuitax.models.sparse_codes import jump_gate, strongest
 
 
@@ -35,7 +36,7 @@ class Autoencoder(nn.Module):
     """``f = σ((h - b_dec) W_enc + b_enc)``, ``h' = f D + b_dec``, rows of D of norm 1.
 
     Attributes:
-        kind: What σ is.
+        kind: What σ is; a `Sparsity` or its name.
         width: Latents, at least 1.
         d_in: Size of h, at least 1.
         bandwidth: Width of the window in which a threshold of ``jumprelu`` has a gradient.
@@ -50,6 +51,10 @@ class Autoencoder(nn.Module):
     width: int
     d_in: int
     bandwidth: float = 0.1
+
+    def __post_init__(self) -> None:
+        self.kind = choice("kind", Sparsity, self.kind)
+        super().__post_init__()
 
     def setup(self) -> None:
         """Parameters; encoder and decoder begin equal."""

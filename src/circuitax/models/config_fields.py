@@ -30,9 +30,9 @@ def optional(config: Config, key: str, most: int = LARGEST) -> int | None:
     return None if config.get(key) is None else integer(config, key, most=most)
 
 
-def flag(config: Config, key: str) -> bool:
-    """True or false; true where it is absent."""
-    value = config.get(key, True)
+def flag(config: Config, key: str, default: bool = True) -> bool:
+    """True or false."""
+    value = config.get(key, default)
     if not isinstance(value, bool):
         raise ValueError(f"config key {key!r} is {cut(value)}, must be true or false")
     return value

@@ -4,7 +4,7 @@ import mmap
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import DTypeLike
@@ -14,6 +14,8 @@ from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
+from circuitax.memory import machine_bytes
+from circuitax.models.config_fields import DEEPEST, LARGEST, LONGEST, cut, integer, number
 from circuitax.models.hub_layouts import llama_layout
 from circuitax.models.hub_weights import model_from_layout
 from circuitax.models.tensors import Tensors
@@ -40,6 +42,9 @@ _LAYER_NAMES = {
 }
 _ROPE = "rope_freqs.weight"
 _ROWS = 2048  # of a matrix that are dequantised at a time
+_PIECE = 200  # bytes, at least, that the library keeps for each length, number and text it reads
+
+T = TypeVar("T")
 
 
 def open_gguf(file: Path) -> Any:
@@ -50,31 +55,67 @@ def open_gguf(file: Path) -> Any:
     """
     if find_spec("gguf") is None:
         raise ValueError(f"{file.name} needs the gguf library: pip install 'circuitax[gguf]'")
+    if not file.is_file():
+        raise ValueError(f"{file} must be a GGUF file: it is none")
     try:
-        return import_module("gguf").GGUFReader(str(file))
-    except (ValueError, IndexError, KeyError) as error:
+        # Offsets are added as unsigned integers, which would begin again from 0.
+        with np.errstate(over="raise"):
+            return _reader_within(import_module("gguf").GGUFReader)(str(file))
+    except (ValueError, IndexError, KeyError, FloatingPointError, RecursionError) as error:
         raise ValueError(f"{file} must be a GGUF file: {error}") from None
 
 
-def field(reader: Any, key: str, default: Any = None) -> Any:
-    """One value of the file's metadata: a number, a text or a list.
+def _reader_within(reader: Any) -> Any:
+    """The library's reader, which alone takes what is behind the end of a file for empty."""
+
+    memory = machine_bytes()
+
+    class Within(reader):
+        n_pieces = 0
+
+        def _get(self, offset: int, dtype: Any, count: Any = 1, *order: Any, **named: Any) -> Any:
+            end = int(offset) + np.dtype(dtype).itemsize * int(count)
+            if end > len(self.data):
+                raise ValueError(f"it has {len(self.data)} bytes, and names byte {end}")
+            self.n_pieces += 1
+            needed = self.n_pieces * _PIECE
+            if memory is not None and needed > memory:
+                raise ValueError(
+                    f"{self.n_pieces} entries take {needed:.1e} bytes, must fit into the "
+                    f"{memory:.1e} of this machine"
+                )
+            return super()._get(offset, dtype, count, *order, **named)
+
+    return Within
+
+
+def field(reader: Any, key: str, kind: type[T], default: T | None = None) -> T:
+    """One value of the file's metadata.
+
+    Args:
+        reader: From `open_gguf`.
+        key: Its name.
+        kind: `str` or `list`; numbers are read by `config_fields`.
+        default: Where it is absent; None for a value that must be there.
 
     Raises:
-        ValueError: If it is missing and there is no default.
+        ValueError: If it is missing and there is no default, or is of another kind.
     """
-    found = reader.fields.get(key)
-    if found is None:
+    if key not in reader.fields:
         if default is None:
             raise ValueError(f"GGUF key {key!r} is missing")
         return default
-    return found.contents()
+    value = _content(reader, key)
+    if not isinstance(value, kind):
+        raise ValueError(f"GGUF key {key!r} is {cut(value)}, must be a {kind.__name__}")
+    return value
 
 
-def _length(reader: Any, key: str) -> int:
-    """How many entries a list of the metadata has, none of which is decoded."""
-    if key not in reader.fields:
-        raise ValueError(f"GGUF key {key!r} is missing")
-    return len(reader.fields[key].data)
+def _content(reader: Any, key: str) -> Any:
+    try:
+        return reader.fields[key].contents()
+    except ValueError:
+        raise ValueError(f"GGUF key {key!r} must be in UTF-8") from None
 
 
 def model_from_gguf(file: Path, dtype: DTypeLike) -> Model:
@@ -89,10 +130,10 @@ def model_from_gguf(file: Path, dtype: DTypeLike) -> Model:
             or a tensor is not modelled.
     """
     reader = open_gguf(file)
-    family = field(reader, "general.architecture")
+    family = field(reader, "general.architecture", str)
     if family not in _HALVES:
         raise ValueError(
-            f"GGUF key 'general.architecture' is {family!r}, must be one of {', '.join(_HALVES)}"
+            f"GGUF key 'general.architecture' is {cut(family)}, must be one of {', '.join(_HALVES)}"
         )
     tensors = gguf_tensors(reader)
     spec = _spec(reader, family, tensors)
@@ -112,10 +153,19 @@ def gguf_tensors(reader: Any) -> Tensors:
     found = {_name(tensor.name): tensor for tensor in reader.tensors}
     dequantize = import_module("gguf").quants.dequantize
 
+    def shape(name: str) -> tuple[int, ...]:
+        return tuple(reversed(found[name].shape.tolist()))
+
     def read(name: str) -> np.ndarray:
         tensor = found[name]
         rows = tensor.data
-        first = np.asarray(dequantize(rows[:_ROWS], tensor.tensor_type))
+        try:
+            first = np.asarray(dequantize(rows[:_ROWS], tensor.tensor_type))
+        except NotImplementedError:
+            kind = tensor.tensor_type.name
+            raise ValueError(
+                f"weight {name!r} is of type {kind}, must be F32 or a quantised one"
+            ) from None
         if len(rows) <= _ROWS:
             _forget(reader)
             return first
@@ -128,7 +178,7 @@ def gguf_tensors(reader: Any) -> Tensors:
             _forget(reader)
         return whole
 
-    return Tensors(frozenset(found), read)
+    return Tensors(frozenset(found), shape, read)
 
 
 def _forget(reader: Any) -> None:
@@ -140,50 +190,57 @@ def _forget(reader: Any) -> None:
 
 def _name(theirs: str) -> str:
     """The Hub's name of a tensor; an unknown one stays, and is refused when all are placed."""
-    if theirs.startswith("blk."):
+    if theirs.startswith("blk.") and theirs.count(".") == 3:
         _, layer, part, kind = theirs.split(".")
         return f"layers.{layer}.{_LAYER_NAMES.get(part, part)}.{kind}"
     return _NAMES.get(theirs, theirs)
 
 
 def _spec(reader: Any, family: str, tensors: Tensors) -> TransformerSpec:
-    def number(key: str, default: Any = None) -> Any:
-        return field(reader, f"{family}.{key}", default)
+    settings = {key: _content(reader, key) for key in reader.fields if key.startswith(f"{family}.")}
 
-    scaling = number("rope.scaling.type", "none")
+    def size(key: str, default: int | None = None, least: int = 1, most: int = LARGEST) -> int:
+        key = f"{family}.{key}"
+        given = settings if default is None or key in settings else {key: default}
+        return integer(given, key, least, most)
+
+    def real(key: str, default: float | None = None) -> float:
+        return float(number(settings, f"{family}.{key}", default))
+
+    scaling = settings.get(f"{family}.rope.scaling.type", "none")
     if scaling not in ("none", "linear"):
         raise ValueError(
-            f"GGUF key '{family}.rope.scaling.type' is {scaling!r}, must be none or linear"
+            f"GGUF key '{family}.rope.scaling.type' is {cut(scaling)}, must be none or linear"
         )
-    if number("expert_count", 0):
-        raise ValueError(f"GGUF key '{family}.expert_count' must be 0: experts are not modelled")
-    if number("attention.sliding_window", 0):
-        raise ValueError(f"GGUF key '{family}.attention.sliding_window' must be absent")
-    d_model, n_heads = number("embedding_length"), number("attention.head_count")
-    n_kv = number("attention.head_count_kv", n_heads)
-    d_head = number("attention.key_length", d_model // n_heads)
-    turned, base = number("rope.dimension_count", d_head), float(number("rope.freq_base", 1e4))
+    for key in ("expert_count", "attention.sliding_window"):
+        if settings.get(f"{family}.{key}", 0) != 0:
+            raise ValueError(f"GGUF key '{family}.{key}' must be 0: it is not modelled")
+    d_model, n_heads = size("embedding_length"), size("attention.head_count")
+    n_kv = size("attention.head_count_kv", n_heads)
+    d_head = size("attention.key_length", d_model // n_heads)
+    turned = size("rope.dimension_count", d_head, least=2, most=d_head)
+    base = real("rope.freq_base", 1e4)
     frequencies = None
     if scaling == "linear" or _ROPE in tensors.names:
-        divisor = np.full(turned // 2, float(number("rope.scaling.factor", 1.0)))
+        divisor = np.full(turned // 2, real("rope.scaling.factor", 1.0))
         if _ROPE in tensors.names:
             divisor = divisor * tensors.take(_ROPE, (turned // 2,))
         powers = base ** (-np.arange(0, turned, 2) / turned)
         frequencies = tuple((powers / divisor).tolist())
     return TransformerSpec(
-        d_vocab=_length(reader, "tokenizer.ggml.tokens"),
-        n_ctx=number("context_length"),
-        n_layers=number("block_count"),
+        d_vocab=len(field(reader, "tokenizer.ggml.tokens", list)),
+        n_ctx=size("context_length", most=LONGEST),
+        n_layers=size("block_count", least=0, most=DEEPEST),
         n_heads=n_heads,
         n_kv_heads=None if n_kv == n_heads else n_kv,
         d_model=d_model,
         d_head=d_head,
-        d_mlp=number("feed_forward_length"),
+        d_mlp=size("feed_forward_length"),
         gated=True,
         activation=Activation.silu,
         positions=Positions.rotary,
         norm=Norm.rmsnorm,
-        norm_eps=_rounded(number("attention.layer_norm_rms_epsilon")),
+        norm_eps=_rounded(real("attention.layer_norm_rms_epsilon")),
         rotary_base=base,
         rotary_dim=None if turned == d_head else turned,
         rotary_frequencies=frequencies,

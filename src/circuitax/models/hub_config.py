@@ -235,7 +235,7 @@ def _llama3(frequency: float, rope: Mapping[str, Any]) -> float:
 
 def _windows(config: Config, n_layers: int) -> dict[str, Any]:
     kinds = config.get("layer_types")
-    if kinds is None and config.get("use_sliding_window"):
+    if kinds is None and flag(config, "use_sliding_window", False):
         full = config.get("max_window_layers")
         full = n_layers if full is None else integer(config, "max_window_layers")
         kinds = ["full_attention" if i < full else "sliding_attention" for i in range(n_layers)]

@@ -1,5 +1,6 @@
 """Weights of the Hugging Face Hub's families, under our names and in our layout."""
 
+import math
 from collections.abc import Mapping
 
 import jax
@@ -10,6 +11,7 @@ from jaxtyping import Array, DTypeLike
 from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kernel.weights import Blocks, HeadStack, MLPWeights, NormWeights
+from circuitax.memory import machine_bytes
 from circuitax.models.hub_layouts import LAYOUTS, Layout, Part
 from circuitax.models.tensors import Tensors
 
@@ -29,7 +31,8 @@ def model_from_hub(
         tied: Whether the unembedding is the embedding.
 
     Raises:
-        ValueError: If a weight is missing, has another shape than the settings say, or is unknown.
+        ValueError: If a weight is missing, has another shape than the settings say, is of a type
+            that is not read, or is unknown; or all take more than this machine's memory.
     """
     # A model with a head for its task has one more name in front of all that is inside.
     prefix = ""
@@ -53,7 +56,13 @@ def model_from_layout(
             known.add(untied.key)  # some files keep the shared array under both names
         del parts["W_U"]
     # The largest first: what is read later adds its own size once more while it is copied.
-    sizes = {ours: np.prod(part.shape) * _count(part, spec) for ours, part in parts.items()}
+    sizes = {ours: math.prod(part.shape) * _count(part, spec) for ours, part in parts.items()}
+    needed, memory = sum(sizes.values()) * np.dtype(dtype).itemsize, machine_bytes()
+    if memory is not None and needed > memory:
+        raise ValueError(
+            f"the weights would take {needed:.1e} bytes as {np.dtype(dtype)}, must fit into the "
+            f"{memory:.1e} of this machine"
+        )
     named: dict[str, Array] = {}
     for ours in sorted(parts, key=lambda name: -sizes[name]):
         part = parts[ours]

@@ -15,13 +15,13 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import DTypeLike
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import save_file
 
 from circuitax.data.fingerprint import ABSENT, fingerprint
 from circuitax.kernel.model import Model, check_one_member
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
+from circuitax.models.config_fields import flag
 from circuitax.models.extract_transformer import model_from_params, params_from_model
 from circuitax.models.gguf_format import model_from_gguf
 from circuitax.models.hub_config import spec_from_hub
@@ -92,7 +92,7 @@ def load_pretrained(
         files = safetensors_files(place.path)
         require_sizes(settings, files)
         spec = spec_from_hub(settings)
-        tied = settings.get("tie_word_embeddings", settings["model_type"] in _TIED)
+        tied = flag(settings, "tie_word_embeddings", settings["model_type"] in _TIED)
         with open_safetensors(files) as tensors:
             return model_from_hub(tensors, settings["model_type"], spec, dtype, tied=tied)
     file = _state_file(place.path)
@@ -218,7 +218,7 @@ def _state_file(source: Path) -> Path:
     """
     if source.is_file():
         return source
-    safe = sorted(source.glob("*.safetensors"))
+    safe = sorted(file for file in source.glob("*.safetensors") if file.is_file())
     if len(safe) == 1:
         return safe[0]
     # A repository holds training checkpoints too, in a folder of their own.
@@ -231,10 +231,9 @@ def _state_file(source: Path) -> Path:
 
 def _state(file: Path) -> dict[str, np.ndarray]:
     if file.suffix == ".safetensors":
-        try:
-            return load_file(file)
-        except SafetensorError as error:
-            raise ValueError(f"{file} must be a safetensors file: {error}") from None
+        with open_safetensors([file]) as tensors:
+            names = [name for name in sorted(tensors.names) if not _BUFFER.match(name)]
+            return {name: tensors.read(name) for name in names}
     if find_spec("torch") is None:
         raise ValueError(
             f"{file.name} needs torch to be read; install it, or save the state dict as "
@@ -247,11 +246,16 @@ def _state(file: Path) -> dict[str, np.ndarray]:
         raise  # the file may be whole
     except Exception as error:  # torch has no one error for a damaged file
         raise ValueError(f"{file} must be a state dict saved by torch: {error}") from None
-    values = loaded.values() if isinstance(loaded, Mapping) else [loaded]
-    for value in values:
-        if not hasattr(value, "numpy"):
-            raise ValueError(f"{file} holds a {type(value).__name__}, must hold tensors by name")
-    return {key: tensor.float().numpy() for key, tensor in loaded.items()}
+    state = {}
+    for key, tensor in loaded.items() if isinstance(loaded, Mapping) else [("", loaded)]:
+        if not isinstance(key, str) or not hasattr(tensor, "numpy"):
+            raise ValueError(f"{file} holds a {type(tensor).__name__}, must hold tensors by name")
+        if _BUFFER.match(key):
+            continue
+        if not tensor.is_floating_point():
+            raise ValueError(f"weight {key!r} is of type {tensor.dtype}, must be of floats")
+        state[key] = tensor.float().numpy()
+    return state
 
 
 def weights_checksum(source: str | Path) -> str:

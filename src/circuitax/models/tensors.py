@@ -9,13 +9,23 @@ from typing import NamedTuple
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
+from circuitax.models.config_fields import cut
+
+# Eight bits and integers mean nothing without scales, which no family here keeps in its file.
+_KINDS = ("F64", "F32", "F16", "BF16")
+
 
 class Tensors(NamedTuple):
     """The names of a file's tensors, and how one is read; several files may be one set."""
 
     names: frozenset[str]
+    shape: Callable[[str], tuple[int, ...]]
+    """Of one tensor by name, without reading it."""
     read: Callable[[str], np.ndarray]
-    """One tensor by name, of the type in the file."""
+    """One tensor by name, of the type in the file.
+
+    Raises a ValueError if that is no type of weights.
+    """
 
     def require_layers(self, n_layers: int) -> None:
         """Refuse more layers than there are tensors.
@@ -32,14 +42,14 @@ class Tensors(NamedTuple):
         """One tensor of a given shape.
 
         Raises:
-            ValueError: If it is missing or has another shape.
+            ValueError: If it is missing, has another shape or is of a type that is not read.
         """
         if name not in self.names:
             raise ValueError(f"weight {name!r} is missing")
-        array = self.read(name)
-        if array.shape != shape:
-            raise ValueError(f"weight {name!r} has shape {array.shape}, must be {shape}")
-        return array
+        found = self.shape(name)
+        if found != shape:
+            raise ValueError(f"weight {name!r} has shape {found}, must be {shape}")
+        return self.read(name)
 
 
 @contextmanager
@@ -50,24 +60,31 @@ def open_safetensors(files: Iterable[Path]) -> Iterator[Tensors]:
         ValueError: If a file is damaged, or two hold the same name.
     """
     where: dict[str, Path] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
     for file in files:
         try:
             # Flax arrays, since NumPy has no type for the bfloat16 of many files.
             with safe_open(file, framework="flax") as opened:
-                names = set(opened.keys())
+                names = opened.keys()
+                heads = {name: opened.get_slice(name).get_shape() for name in names}
         except SafetensorError as error:
             raise ValueError(f"{file} must be a safetensors file: {error}") from None
-        for name in names:
+        for name, shape in heads.items():
             if name in where:
                 raise ValueError(f"weight {name!r} is in both {where[name].name} and {file.name}")
-            where[name] = file
+            where[name], shapes[name] = file, tuple(shape)
 
     def read(name: str) -> np.ndarray:
         # Opened again for each tensor: a map that stays open keeps all pages read so far.
         with safe_open(where[name], framework="flax") as opened:
+            kind = opened.get_slice(name).get_dtype()
+            if kind not in _KINDS:
+                raise ValueError(
+                    f"weight {name!r} is of type {kind}, must be one of {', '.join(_KINDS)}"
+                )
             return np.asarray(opened.get_tensor(name))
 
-    yield Tensors(frozenset(where), read)
+    yield Tensors(frozenset(where), shapes.__getitem__, read)
 
 
 def safetensors_files(source: Path) -> list[Path]:
@@ -77,22 +94,23 @@ def safetensors_files(source: Path) -> list[Path]:
         source: A folder, or one weight file.
 
     Raises:
-        ValueError: If there is none, or several that no index joins, or a shard is missing.
+        ValueError: If there is none, or several that no index joins; or a shard is missing or not
+            in the folder.
     """
     if source.is_file():
         return [source]
     index = source / "model.safetensors.index.json"
     if index.is_file():
         try:
-            names = set(json.loads(index.read_bytes())["weight_map"].values())
+            names = sorted(set(json.loads(index.read_bytes())["weight_map"].values()))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise ValueError(f"{index} must be JSON with a 'weight_map' of file names") from None
-        shards = [source / name for name in sorted(names)]
-        for shard in shards:
-            if not shard.is_file():
-                raise ValueError(f"{shard} is missing, {index.name} names it")
-        return shards
-    found = sorted(source.glob("*.safetensors"))
+        there = {file.name for file in source.iterdir() if file.is_file()}
+        for name in names:
+            if name not in there:
+                raise ValueError(f"{index} names {cut(name)}, must name files beside it")
+        return [source / name for name in names]
+    found = sorted(file for file in source.glob("*.safetensors") if file.is_file())
     usual = [file for file in found if file.name == "model.safetensors"]
     if len(found) == 1 or usual:
         return usual or found

@@ -1,11 +1,13 @@
 """The tokenizer that comes with a model: ``tokenizer.json`` of a folder, or a GGUF file's own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
+from circuitax.data.tokenizer import read_tokenizer
+from circuitax.models.config_fields import cut
 from circuitax.models.gguf_format import field, open_gguf
 from circuitax.models.sources import find_source
 
@@ -21,7 +23,7 @@ _CONTROL = 3  # the type of tokens that no text contains
 
 
 def load_tokenizer(source: str | Path) -> Tokenizer:
-    """The tokenizer of a model: ``load_tokenizer(source).encode(text).ids``.
+    """The tokenizer of a model: ``load_tokenizer(source).encode(text).ids``, of the whole text.
 
     Args:
         source: As for `pretrained.load_pretrained`.
@@ -37,25 +39,26 @@ def load_tokenizer(source: str | Path) -> Tokenizer:
     file = folder / "tokenizer.json"
     if not file.is_file():
         raise ValueError(f"{file} is missing, must be a tokenizer of the tokenizers library")
-    try:
-        return Tokenizer.from_file(str(file))
-    except Exception as error:  # the library raises a bare Exception
-        raise ValueError(f"{file} must be a tokenizer.json: {error}") from None
+    return read_tokenizer(file, f"{file} must be a tokenizer.json")
 
 
 def _from_gguf(reader: Any) -> Tokenizer:
-    kind, split = field(reader, "tokenizer.ggml.model"), field(reader, "tokenizer.ggml.pre", "none")
+    kind = field(reader, "tokenizer.ggml.model", str)
+    split = field(reader, "tokenizer.ggml.pre", str, "none")
     if kind != "gpt2" or split not in _SPLITS:
         raise ValueError(
-            f"GGUF keys 'tokenizer.ggml.model' and 'pre' are {kind!r} and {split!r}, must be "
+            f"GGUF keys 'tokenizer.ggml.model' and 'pre' are {cut(kind)} and {cut(split)}, must be "
             f"'gpt2' and one of {', '.join(_SPLITS)}"
         )
-    tokens = field(reader, "tokenizer.ggml.tokens")
-    merges = [tuple(merge.split(" ", 1)) for merge in field(reader, "tokenizer.ggml.merges")]
-    tokenizer = Tokenizer(models.BPE({token: i for i, token in enumerate(tokens)}, merges))
+    tokens = field(reader, "tokenizer.ggml.tokens", list)
+    ids = {str(token): i for i, token in enumerate(tokens)}
+    if list(ids) != tokens:
+        raise ValueError("GGUF key 'tokenizer.ggml.tokens' must hold texts, each of them once")
+    merges = [_merge(merge, ids) for merge in field(reader, "tokenizer.ggml.merges", list)]
+    tokenizer = Tokenizer(models.BPE(ids, merges))
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(_SPLITS[split]())
     tokenizer.decoder = decoders.ByteLevel()
-    kinds = field(reader, "tokenizer.ggml.token_type", [])
+    kinds = field(reader, "tokenizer.ggml.token_type", list, [])
     tokenizer.add_special_tokens(
         [
             AddedToken(token, special=True, normalized=False)
@@ -64,3 +67,14 @@ def _from_gguf(reader: Any) -> Tokenizer:
         ]
     )
     return tokenizer
+
+
+def _merge(merge: Any, ids: Mapping[str, int]) -> tuple[str, str]:
+    """Two tokens that are joined to a third."""
+    left, _, right = str(merge).partition(" ")
+    if not all(part in ids for part in (left, right, left + right)):
+        raise ValueError(
+            f"GGUF key 'tokenizer.ggml.merges' has {cut(merge)}, must hold two tokens with a space "
+            "between them, which together are a token"
+        )
+    return left, right

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from circuitax.kernel.activations import Activation
+from circuitax.kernel.checks import choose_fields
 from circuitax.kernel.toy import dense_forward, tied_forward
 from circuitax.kernel.weights import DenseLayer, DenseWeights, TiedWeights
 
@@ -59,6 +60,7 @@ class ToySpec:
     init_std: float | None = None
 
     def __post_init__(self) -> None:
+        choose_fields(self)
         for field in ("n_features", "n_hidden", "depth"):
             value = getattr(self, field)
             if value < 1:

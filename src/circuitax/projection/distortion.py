@@ -1,12 +1,11 @@
 """Distortion of a point cloud under a map: over all pairs in tiles, or over a random subset."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from circuitax.kernel.checks import check_range
+from circuitax.kernel.checks import check_range, choice
+from circuitax.kernel.compiled import compiled
 from circuitax.kernel.keys import derive
 from circuitax.projection.measures import (
     Block,
@@ -22,16 +21,13 @@ from circuitax.projection.tiles import block_of, pad_rows, tile_mask, upper_tile
 LIMITS = (-1.0, 1.0)
 
 
-@functools.partial(
-    jax.jit, static_argnames=("limits", "measure", "block", "n_bins", "near_capacity")
-)
 def all_pairs(
     points: Float[Array, "n_points dim_in"],
     images: Float[Array, "n_points dim_out"],
     bounds: Float[Array, "n_bounds 2"],
     limits: tuple[float, float] = LIMITS,
     *,
-    measure: Measure = Measure.distance,
+    measure: Measure | str = Measure.distance,
     block: int = 500,
     n_bins: int = 512,
     near_capacity: int = 1024,
@@ -41,28 +37,43 @@ def all_pairs(
     For many maps, use ``jax.vmap`` over ``images``: the shared ``points`` have their distances
     computed once. Pairs that are too close for the Gram form (see `measures.tile_values`) are
     computed again by direct differences, up to ``near_capacity`` in each tile; ``n_unresolved``
-    counts the rest. ``n_zero`` counts the pairs at distance zero, which enter nothing else. NaN is
-    counted here and refused by `summarise`.
+    counts the rest. ``n_zero`` counts the pairs at distance zero, which enter nothing else. Under
+    jit, NaN is counted here and refused by `summarise`.
 
     Args:
-        points: At least two, centred by the caller if their mean is far from 0.
-        images: Under the map, one for each point.
+        points: At least two, finite, centred by the caller if their mean is far from 0.
+        images: Under the map, one for each point, finite.
         bounds: Rows ``(lower, upper)`` on the measure; failures are counted on each side.
         limits: Range of the histogram, increasing.
-        measure: What is compared; see `Measure`.
+        measure: What is compared; a `Measure` or its name.
         block: Side of a tile, at least 1.
         n_bins: Cells of the histogram, whose width is the resolution of quantiles; 0 for none.
         near_capacity: Nearly equal pairs resolved in each tile, at least 0; 0 is for clouds known
             to have none, and compiles three times faster.
 
     Raises:
-        ValueError: If there are fewer than two points, points and images differ in number, or an
-            argument is out of range.
+        ValueError: If there are fewer than two points, points and images differ in number or are
+            not finite, or an argument is out of range.
     """
-    n_points = points.shape[0]
-    check_number(points, images)
+    check_points(points, images)
     _check_histogram(limits, n_bins)
     check_range("near_capacity", near_capacity, "[0, inf)")
+    measure = choice("measure", Measure, measure)
+    return _all_pairs(points, images, bounds, limits, measure, block, n_bins, near_capacity)
+
+
+@compiled("limits", "measure", "block", "n_bins", "near_capacity")
+def _all_pairs(
+    points: Float[Array, "n_points dim_in"],
+    images: Float[Array, "n_points dim_out"],
+    bounds: Float[Array, "n_bounds 2"],
+    limits: tuple[float, float],
+    measure: Measure,
+    block: int,
+    n_bins: int,
+    near_capacity: int,
+) -> Stream:
+    n_points = points.shape[0]
     block = min(block, n_points)
     tiles = upper_tiles(n_points, block)
     everything = make_block(pad_rows(points, block), pad_rows(images, block))
@@ -94,7 +105,6 @@ def all_pairs(
     return jax.lax.scan(step, empty_stream(bounds.shape[0], n_bins), order)[0]
 
 
-@functools.partial(jax.jit, static_argnames=("limits", "n_pairs", "measure", "block", "n_bins"))
 def sampled_pairs(
     key: Key[Array, ""],
     points: Float[Array, "n_points dim_in"],
@@ -103,7 +113,7 @@ def sampled_pairs(
     limits: tuple[float, float] = LIMITS,
     *,
     n_pairs: int,
-    measure: Measure = Measure.distance,
+    measure: Measure | str = Measure.distance,
     block: int = 1024,
     n_bins: int = 512,
 ) -> Stream:
@@ -116,12 +126,29 @@ def sampled_pairs(
         ValueError: If ``n_pairs`` or ``block`` is below 1, or as in `all_pairs`.
     """
     n_points = points.shape[0]
-    check_number(points, images)
+    check_points(points, images)
     _check_histogram(limits, n_bins)
     check_range("n_pairs", n_pairs, "[1, inf)")
     check_range("block", block, "[1, inf)")
     if n_points < 2:
         raise ValueError(f"n_points={n_points} must be at least 2 to make a pair")
+    measure = choice("measure", Measure, measure)
+    return _sampled_pairs(key, points, images, bounds, limits, n_pairs, measure, block, n_bins)
+
+
+@compiled("limits", "n_pairs", "measure", "block", "n_bins")
+def _sampled_pairs(
+    key: Key[Array, ""],
+    points: Float[Array, "n_points dim_in"],
+    images: Float[Array, "n_points dim_out"],
+    bounds: Float[Array, "n_bounds 2"],
+    limits: tuple[float, float],
+    n_pairs: int,
+    measure: Measure,
+    block: int,
+    n_bins: int,
+) -> Stream:
+    n_points = points.shape[0]
     edges = jnp.array(limits)
     n_blocks = -(-n_pairs // block)
     first = jax.random.randint(derive(key, "first"), (n_blocks, block), 0, n_points)
@@ -169,17 +196,19 @@ def _resolve(
     return update(stream, found.value[None], valid, zero, bounds, edges, missed)
 
 
-def check_number(points: Float[Array, "n d"], images: Float[Array, "k m"]) -> None:
-    """Refuse images that are not one for each point.
+def check_points(points: Float[Array, "n d"], images: Float[Array, "k m"]) -> None:
+    """Refuse images that are not one for each point, and NaN, with which extremes look valid.
 
     Raises:
-        ValueError: If points and images differ in number.
+        ValueError: If points and images differ in number, or one of them is not finite.
     """
     if points.shape[0] != images.shape[0]:
         raise ValueError(
             f"points has {points.shape[0]} rows and images {images.shape[0]}; a map gives each "
             "point one image"
         )
+    check_range("points", points, "(-inf, inf)")
+    check_range("images", images, "(-inf, inf)")
 
 
 def _check_histogram(limits: tuple[float, float], n_bins: int) -> None:

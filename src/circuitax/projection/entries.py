@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Key
 
-from circuitax.kernel.checks import check_range
+from circuitax.kernel.checks import check_range, choice
 
 
 class EntryLaw(enum.Enum):
@@ -26,7 +26,7 @@ class EntryLaw(enum.Enum):
 
 
 def draw_column(
-    key: Key[Array, ""], law: EntryLaw, dim_in: int, dtype: DTypeLike = jnp.float32
+    key: Key[Array, ""], law: EntryLaw | str, dim_in: int, dtype: DTypeLike = jnp.float32
 ) -> Float[Array, " {dim_in}"]:
     """One column of independent entries of the given law.
 
@@ -35,7 +35,7 @@ def draw_column(
 
     Args:
         key: Consumed.
-        law: One of `EntryLaw`.
+        law: An `EntryLaw` or its name.
         dim_in: Length of the column, at least 1.
         dtype: Floating type of the entries.
 
@@ -44,6 +44,7 @@ def draw_column(
 
     Source: Achlioptas 2003, Theorem 1.1; Li, Hastie and Church 2006, section 1.
     """
+    law = choice("law", EntryLaw, law)
     check_range("dim_in", dim_in, "[1, inf)")
     if law is EntryLaw.gaussian:
         return jax.random.normal(key, (dim_in,), dtype)
@@ -57,25 +58,26 @@ def draw_column(
 
 
 def draw_columns(
-    keys: Key[Array, " n_columns"], law: EntryLaw, dim_in: int, dtype: DTypeLike = jnp.float32
+    keys: Key[Array, " n_columns"], law: EntryLaw | str, dim_in: int, dtype: DTypeLike = jnp.float32
 ) -> Float[Array, "{dim_in} n_columns"]:
     """The columns of several keys side by side; see `draw_column`."""
     return jax.vmap(lambda key: draw_column(key, law, dim_in, dtype), out_axes=1)(keys)
 
 
-def inverse_density(law: EntryLaw, dim_in: int) -> float:
+def inverse_density(law: EntryLaw | str, dim_in: int) -> float:
     """The s of a law whose entries are non-zero with probability 1/s.
 
     Raises:
         ValueError: If ``dim_in`` is below 1.
     """
     check_range("dim_in", dim_in, "[1, inf)")
+    law = choice("law", EntryLaw, law)
     if law is EntryLaw.achlioptas:
         return 3.0
     return math.sqrt(dim_in) if law is EntryLaw.li else 1.0
 
 
-def kurtosis(law: EntryLaw, dim_in: int) -> float:
+def kurtosis(law: EntryLaw | str, dim_in: int) -> float:
     """The fourth moment ``E r^4`` of an entry: 3, 1, 3 and √dim_in in the order of `EntryLaw`.
 
     It decides how fast ``‖f(z)‖²`` concentrates, through `laws.ratio_variance`.
@@ -83,4 +85,5 @@ def kurtosis(law: EntryLaw, dim_in: int) -> float:
     Raises:
         ValueError: If ``dim_in`` is below 1.
     """
+    law = choice("law", EntryLaw, law)
     return 3.0 if law is EntryLaw.gaussian else inverse_density(law, dim_in)

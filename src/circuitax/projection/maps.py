@@ -15,7 +15,8 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Key
 
-from circuitax.kernel.checks import check_range
+from circuitax.kernel.checks import check_range, choice, choose_fields
+from circuitax.kernel.compiled import compiled
 from circuitax.kernel.keys import member_keys
 from circuitax.projection.entries import EntryLaw, draw_columns
 from circuitax.projection.hadamard import padded_dim, subsampled_hadamard
@@ -57,14 +58,14 @@ class MapSpec:
     """Which random map, at which size.
 
     Args:
-        family: One of `MapFamily`.
+        family: A `MapFamily` or its name.
         dim_in: n, at least 1.
         dim_out: m, at least 1; at most n for ``orthogonal``, at most the padded n for ``hadamard``.
         epsilon: ε in (0, 1) of the proof's map; must be left out for every other family.
         unit_gain: Divide by ``√gain``, so that squared lengths are kept on average.
 
     Raises:
-        ValueError: If a field is outside its range.
+        ValueError: If a name is unknown or a field is outside its range.
     """
 
     family: MapFamily
@@ -74,6 +75,7 @@ class MapSpec:
     unit_gain: bool = False
 
     def __post_init__(self) -> None:
+        choose_fields(self)
         for name in ("dim_in", "dim_out"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
@@ -114,6 +116,7 @@ def gain(spec: MapSpec) -> float:
     return factors.get(spec.family, 1.0)
 
 
+@compiled("spec", "block")
 def project(
     key: Key[Array, ""],
     points: Float[Array, "*batch dim_in"],
@@ -188,7 +191,7 @@ def row_features(
 def nested_features(
     key: Key[Array, ""],
     points: Float[Array, "*batch dim_in"],
-    family: MapFamily,
+    family: MapFamily | str,
     dim_out: int,
 ) -> Float[Array, "*batch {dim_out}"]:
     """Features whose first m, divided by √m, are the images under a unit-gain map to m dimensions.
@@ -198,8 +201,9 @@ def nested_features(
     multiply squared lengths by ``1 + ε``.
 
     Raises:
-        ValueError: If ``dim_out`` is out of range, as in `MapSpec`.
+        ValueError: If the family is unknown or ``dim_out`` is out of range, as in `MapSpec`.
     """
+    family = choice("family", MapFamily, family)
     law = MapFamily.rademacher if family is MapFamily.proof else family
     spec = MapSpec(law, points.shape[-1], dim_out, unit_gain=True)
     return math.sqrt(dim_out) * project(key, points, spec)

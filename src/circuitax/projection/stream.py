@@ -1,5 +1,6 @@
 """Statistics of a distortion, gathered in one pass: extremes, moments, histogram, failures."""
 
+import math
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -7,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from circuitax.kernel.checks import check_range
+from circuitax.kernel.shown import known, shapes, shortened
 from circuitax.projection.counters import (
     CompensatedSum,
     WideCount,
@@ -20,19 +22,49 @@ from circuitax.projection.counters import (
 
 
 class Stream(NamedTuple):
-    """State of the pass. Leading axes, such as one over maps, come from `jax.vmap`."""
+    """State of the pass. Leading axes, such as one over maps, come from `jax.vmap`.
 
-    n_used: WideCount  # values in the statistics
-    n_zero: WideCount  # pairs without a value: distance, norm or image norm zero
-    n_unresolved: WideCount  # pairs too close for the Gram form and past the capacity
-    n_nonfinite: WideCount  # NaN or infinite values: bad input
+    Attributes:
+        n_used: Values in the statistics.
+        n_zero: Pairs without a value: distance, norm or image norm zero.
+        n_unresolved: Pairs too close for the Gram form and past the capacity.
+        n_nonfinite: NaN or infinite values: bad input.
+        total: Sum of the values.
+        total_sq: Sum of their squares.
+        low: The lowest value.
+        high: The highest value.
+        below: ``[n_bounds]``, values under the lower bound.
+        above: ``[n_bounds]``, values over the upper bound.
+        histogram: ``[n_bins + 2]``, the first and the last for values outside the limits.
+    """
+
+    n_used: WideCount
+    n_zero: WideCount
+    n_unresolved: WideCount
+    n_nonfinite: WideCount
     total: CompensatedSum
     total_sq: CompensatedSum
     low: Float[Array, "*maps"]
     high: Float[Array, "*maps"]
-    below: WideCount  # [n_bounds] values under the lower bound
-    above: WideCount  # [n_bounds] values over the upper bound
-    histogram: WideCount  # [n_bins + 2] first and last: outside the limits
+    below: WideCount
+    above: WideCount
+    histogram: WideCount
+
+    def __repr__(self) -> str:
+        if np.ndim(self.low) or not known(*self):
+            return shapes(self)
+        n, zero, unresolved, bad = (int(count_value(count)) for count in self[:4])
+        sums = float(sum_value(self.total)), float(sum_value(self.total_sq))
+        mean, square = (x / n if n else math.nan for x in sums)
+        lines = [
+            f"Stream of {n:,} pairs; summarise(stream) gives quantiles",
+            f"  low {float(self.low):+.4g}, mean {mean:+.4g}, high {float(self.high):+.4g}",
+            f"  standard deviation {math.sqrt(max(square - mean**2, 0)) if n else math.nan:.4g}",
+            f"  left out: {zero:,} without a value, {unresolved:,} unresolved, {bad:,} not finite",
+        ]
+        outside = zip(count_value(self.below), count_value(self.above), strict=True)
+        bounds = [f"  bound {i}: {a:,} below, {b:,} above" for i, (a, b) in enumerate(outside)]
+        return "\n".join([*lines, *shortened(bounds)])
 
 
 class Summary(NamedTuple):

@@ -11,7 +11,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from numpy.typing import NDArray
 
-from circuitax.kernel.checks import check_range
+from circuitax.kernel.checks import check_range, choice
 from circuitax.projection.laws import failure_probability
 
 Values = NDArray[np.float64]
@@ -27,21 +27,22 @@ class Tail(enum.Enum):
     subgaussian = "subgaussian"  # 2 exp(−m ε² / 8)
 
 
-def tail_bound(tail: Tail, dim_out: ArrayLike, epsilon: ArrayLike) -> Values:
+def tail_bound(tail: Tail | str, dim_out: ArrayLike, epsilon: ArrayLike) -> Values:
     """The bound, both sides together; it may exceed 1 where it says nothing.
 
     Args:
-        tail: Which bound.
+        tail: Which bound; a `Tail` or its name.
         dim_out: m, at least 1.
         epsilon: ε in (0, 1).
 
     Raises:
-        ValueError: If ``dim_out`` is below 1 or ``epsilon`` outside (0, 1).
+        ValueError: If the tail is unknown, ``dim_out`` is below 1 or ``epsilon`` outside (0, 1).
 
     Source: S0 Theorem 27, proof, the two displayed tails (there with unnamed constants); Dasgupta
         and Gupta 2003; Achlioptas 2003, Lemma 5.1; Laurent and Massart 2000, Lemma 1.
     """
     check_range("dim_out", dim_out, "[1, inf)")
+    tail = choice("tail", Tail, tail)
     m, eps = np.asarray(dim_out, float), check_epsilon(epsilon)
     if tail is Tail.exact:
         return failure_probability(m, 1 - eps, 1 + eps)
@@ -55,7 +56,7 @@ def tail_bound(tail: Tail, dim_out: ArrayLike, epsilon: ArrayLike) -> Values:
     return np.asarray(2 * np.exp(-m * eps**2 / 8))
 
 
-def union_dim(tail: Tail, n_points: int, epsilon: float, delta: float = 0.05) -> int:
+def union_dim(tail: Tail | str, n_points: int, epsilon: float, delta: float = 0.05) -> int:
     """The smallest m with ``N (N − 1)/2 · bound(m, ε) ≤ δ``: sufficient for all pairs at once.
 
     Args:
@@ -84,7 +85,7 @@ def union_dim(tail: Tail, n_points: int, epsilon: float, delta: float = 0.05) ->
     return high
 
 
-def union_epsilon(tail: Tail, n_points: int, dim_out: int, delta: float = 0.05) -> float:
+def union_epsilon(tail: Tail | str, n_points: int, dim_out: int, delta: float = 0.05) -> float:
     """The smallest ε that the union bound guarantees at m: the inverse of `union_dim`.
 
     It is NaN where the bound guarantees no ε below 1.

@@ -1,5 +1,7 @@
 """Files and folders written completely or not at all, and labelled arrays in one format."""
 
+import errno
+import filecmp
 import io
 import json
 import os
@@ -14,6 +16,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from circuitax.records.owner import OWNER, State, state, this_process
+
 # NetCDF attributes hold neither None nor dicts nor booleans, so all are saved as one string.
 _ATTRIBUTE = "circuitax"
 # HDF5 1.10 of 2016 and later reads it. Its index of an array in one piece takes a few bytes, where
@@ -22,6 +26,10 @@ _HDF5 = ("v110", "v110")
 # Bytes of an array from which on it is compressed.
 _PACKED_FROM = 1024
 _ONE_PIECE = 2**28
+# What a process leaves beside a folder or file that it writes or replaces.
+_LEFT = re.compile(rf"\.(?P<target>.+)\.(?P<owner>{OWNER})\.(?P<kind>old|tmp)")
+# Two renames, one right after the other, take less.
+_BETWEEN_RENAMES = 1.0
 # An unfinished folder older than this is abandoned; a younger one may belong to another machine.
 _ABANDONED_SECONDS = 24 * 3600.0
 
@@ -38,7 +46,7 @@ def write_bytes(path: Path, data: bytes) -> None:
         OSError: Naming the file, of which nothing is left then.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{this_process()}.tmp")
     try:
         temporary.write_bytes(data)
         temporary.replace(path)
@@ -64,7 +72,7 @@ def whole_folder(target: Path) -> Iterator[Path]:
     A folder at ``target`` is replaced; after an error or a kill it is unchanged.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    temporary = target.with_name(f".{target.name}.{this_process()}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir()
     try:
@@ -75,54 +83,96 @@ def whole_folder(target: Path) -> Iterator[Path]:
 
 
 def publish(folder: Path, target: Path) -> None:
-    """Rename ``folder`` to ``target`` and replace what was there; it survives a power failure.
+    """Move ``folder`` to ``target`` and replace what was there; it survives a power failure.
 
-    Everything is on the disk before the rename. A process that is killed in between leaves the old
-    folder under a hidden name, from which `recover` restores it.
+    Everything is on the disk before ``target`` changes. A process that is killed in between leaves
+    the old folder under a hidden name, from which `recover` restores it. A folder on another disk
+    is copied and compared before.
+
+    Raises:
+        OSError: If the disk of ``target`` does not take it; ``target`` is as it was then.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     recover(target)
-    for path in (*folder.rglob("*"), folder):
+    new, old = (target.with_name(f".{target.name}.{this_process()}.{s}") for s in ("tmp", "old"))
+    whole = folder if folder.parent == target.parent else _moved(folder, new)
+    for path in (*whole.rglob("*"), whole):
         _flush(path)
     if target.exists():
         # Two renames: a folder that is not empty cannot be replaced in one.
-        old = target.with_name(f".{target.name}.{os.getpid()}.old")
-        target.rename(old)
-        folder.rename(target)
-        _flush(target.parent)
         shutil.rmtree(old, ignore_errors=True)
-    else:
-        folder.rename(target)
-        _flush(target.parent)
+        target.rename(old)
+    try:
+        whole.rename(target)
+    except OSError:
+        if old.exists():
+            old.rename(target)
+        raise
+    _flush(target.parent)
+    shutil.rmtree(old, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)  # the original of a copy
+
+
+def _moved(folder: Path, new: Path) -> Path:
+    """The folder, or a copy of it, at ``new``, where nothing reads it."""
+    shutil.rmtree(new, ignore_errors=True)
+    try:
+        return folder.rename(new)
+    except OSError as error:
+        if error.errno != errno.EXDEV:  # it is on this disk, as it is seen from here
+            raise
+    try:
+        shutil.copytree(folder, new)
+        names = [p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()]
+        _, other, unread = filecmp.cmpfiles(folder, new, names, shallow=False)
+        if other or unread:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(new / [*other, *unread][0]))
+    except OSError:
+        shutil.rmtree(new, ignore_errors=True)  # on a full disk it would take the last room
+        raise
+    return new
+
+
+def _entries(folder: Path) -> list[Path]:
+    """What lies in a folder; nothing where it cannot be read."""
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
+
+
+def recover_all(folder: Path) -> None:
+    """`recover` every entry of a folder of which a killed process left something."""
+    left = [_LEFT.fullmatch(path.name) for path in _entries(folder)]
+    for name in sorted({found["target"] for found in left if found and found["kind"] == "old"}):
+        recover(folder / name)
 
 
 def recover(target: Path) -> None:
     """Undo what a killed process left of replacing ``target``: no folder is lost or left behind.
 
     If it was killed between the two renames of `publish`, the old folder is restored to
-    ``target``; otherwise what it left beside ``target`` is removed.
+    ``target``; otherwise what it left beside ``target`` is removed. What belongs to a process of
+    another machine, or container, counts as left behind once nothing moves any more.
     """
-    if not target.parent.is_dir():
-        return
-    pattern = re.compile(rf"\.{re.escape(target.name)}\.(\d+)\.(old|tmp)")
-    for path in sorted(target.parent.iterdir()):
-        found = pattern.fullmatch(path.name)
-        if found is None or not path.is_dir() or _is_alive(int(found[1])):
+    for path in _entries(target.parent):
+        found = _LEFT.fullmatch(path.name)
+        if found is None or found["target"] != target.name or not path.is_dir():
             continue
-        if found[2] == "old" and not target.exists():
-            path.rename(target)
-        elif found[2] == "old" or time.time() - path.stat().st_mtime > _ABANDONED_SECONDS:
+        what = state(found["owner"])
+        if what is State.alive:
+            continue
+        if found["kind"] == "old" and not target.exists():
+            if what is State.unknown:  # it may stand between its renames
+                time.sleep(_BETWEEN_RENAMES)
+            if path.exists() and not target.exists():
+                path.rename(target)
+        elif found["kind"] == "old" or what is State.gone or _is_abandoned(path):
             shutil.rmtree(path, ignore_errors=True)
 
 
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # it belongs to another user
-        return True
-    return True
+def _is_abandoned(path: Path) -> bool:
+    return time.time() - path.stat().st_mtime > _ABANDONED_SECONDS
 
 
 def _flush(path: Path) -> None:

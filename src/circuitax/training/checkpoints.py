@@ -114,9 +114,9 @@ class Checkpoints:
             lambda leaf: next(found) if leaf.size else jnp.zeros(leaf.shape, leaf.dtype), abstract
         )
 
-    def forget(self, step: int) -> None:
-        """Remove a step that cannot be read from the disk, so that it can be saved again."""
-        self._manager.delete(step)
+    def look_again(self) -> None:
+        """Notice that a step was taken off the disk, so that it can be saved again."""
+        self._manager.reload()
 
     def wait(self) -> None:
         """Return when every save so far is on disk."""

@@ -11,6 +11,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Key, PyTree
 
+from circuitax.kernel.checks import choose_fields
 from circuitax.kernel.keys import derive, in_a_row, member_keys
 from circuitax.training import step as solo
 from circuitax.training.loop import Metrics, scan_steps
@@ -58,6 +59,7 @@ class Plan:
     mesh: Mesh | None = None
 
     def __post_init__(self) -> None:
+        choose_fields(self)
         for field in ("chunk", "common"):
             value = getattr(self, field)
             if value < 1:

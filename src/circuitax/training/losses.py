@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from circuitax.kernel.checks import check_range
+from circuitax.kernel.checks import check_range, choice
 from circuitax.superposition.loss.convention import Convention
 
 
@@ -39,7 +39,7 @@ def weighted_squared_error(
             f"importance has {importance.shape[0]} entries, must have one per feature, {n_features}"
         )
     check_range("importance", importance, "[0, inf)")
-    convention = Convention(convention)
+    convention = choice("convention", Convention, convention)
     features_last = jnp.moveaxis(jnp.square(target - output), feature_axis, -1)
     error = jnp.mean(features_last, axis=tuple(range(target.ndim - 1)))
     total = jnp.sum(importance * error)

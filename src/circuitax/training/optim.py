@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int
 
+from circuitax.kernel.checks import choose_fields
 from circuitax.training.muon import muon_direction
 
 
@@ -35,7 +36,8 @@ class OptimSpec:
     """An optimizer with every setting stated, so that no library's default enters a result.
 
     Attributes:
-        name: ``sgd``, ``adam``, ``adamw`` or ``muon`` (`muon.muon_direction`).
+        name: ``sgd``, ``adam``, ``adamw`` or ``muon`` (`muon.muon_direction`); an `Optimizer` or
+            its name.
         learning_rate: Peak rate, positive; an ensemble may sweep it without compiling again.
         weight_decay: Decoupled for ``adamw`` and ``muon``, added to the gradient for the others;
             the sources decay every parameter by PyTorch's 0.01, biases too (Optax's default is
@@ -44,14 +46,14 @@ class OptimSpec:
         b2: Decay of the mean of their squares (Adam), in [0, 1).
         eps: Added to the root of that mean, positive.
         momentum: Momentum of ``sgd``, or decay of the mean of gradients of ``muon``; in [0, 1).
-        schedule: Shape after the warm-up.
+        schedule: Shape after the warm-up; a `Schedule` or its name.
         end_fraction: The last rate over the peak rate (linear, cosine), in [0, 1].
         warmup_steps: Steps of linear rise; the first one is at ``learning_rate / warmup_steps``.
         steps: Updates in all; linear and cosine end there.
         clip_norm: Largest global norm of a gradient, or None; applied before the decay.
 
     Raises:
-        ValueError: If a field is out of its range.
+        ValueError: If a name is unknown or a field is out of its range.
     """
 
     name: Optimizer = Optimizer.adamw
@@ -68,6 +70,7 @@ class OptimSpec:
     clip_norm: float | None = None
 
     def __post_init__(self) -> None:
+        choose_fields(self)
         for field in ("learning_rate", "eps", "steps"):
             value = getattr(self, field)
             if not value > 0:

@@ -116,9 +116,7 @@ def test_stream_patches_hand_over_the_donors_future(make_run, x64):
     """The donor's final stream at a position gives the donor's logits there; layer 0 likewise."""
     run = make_run(2)
     donor = _other(run)
-    found = jax.jit(
-        lambda: patching.patch_stream(run.model, run.tokens, donor.trace, lambda z: z)
-    )()
+    found = jax.jit(lambda: patching.patch_each(run.model, run.tokens, donor.trace, lambda z: z))()
     assert found.shape == (3, 5, 5, 7)
     for position in range(5):
         np.testing.assert_allclose(found[2, position, position], donor.logits[position], atol=1e-12)
@@ -136,7 +134,7 @@ def test_all_edges_of_a_head_are_the_head(make_run, x64):
     edit = path_patching.patch_paths(run, change, edges)
     by_paths, _ = forward(run.model, run.tokens, edit)
     add = jnp.zeros_like(run.trace.head_outputs).at[0, 1].set(change)
-    held = freeze(run.trace)._replace(patterns=None, head_add=add)
+    held = freeze(run.trace)._replace(all_patterns=None, head_add=add)
     by_head, _ = forward(run.model, run.tokens, held)
     np.testing.assert_allclose(by_paths, by_head, atol=1e-11)
     assert np.abs(by_head - run.logits).max() > 1e-2
@@ -166,7 +164,7 @@ def test_all_edges_into_heads_and_mlps_are_the_component(sender, n_extra, make_r
     run = make_run(3, mlp=True, n_extra=n_extra, **FULL)
     other, parts = _parts(_other(run)), _parts(run)
     later = jnp.zeros((3, 2)).at[1:].set(1)
-    add = freeze(run.trace)._replace(patterns=None)
+    add = freeze(run.trace)._replace(all_patterns=None)
     if sender == "head":
         change, mlps = other.heads[0, 1] - parts.heads[0, 1], jnp.ones(3)
         added = jnp.zeros_like(run.trace.head_outputs).at[0, 1].set(change)
@@ -277,7 +275,7 @@ def test_cells_that_do_not_fit_at_once_are_run_block_by_block(make_run, x64, mon
     def both():
         return (
             patching.ablate(run.model, run.tokens, cells, lambda z: z),
-            patching.patch_stream(run.model, run.tokens, donor, lambda z: z),
+            patching.patch_each(run.model, run.tokens, donor, lambda z: z),
         )
 
     at_once = jax.jit(both)()
@@ -286,9 +284,7 @@ def test_cells_that_do_not_fit_at_once_are_run_block_by_block(make_run, x64, mon
     monkeypatch.setattr(patching, "BLOCK_ENTRIES", 3 * 5 * (4 * 6 + 7))
     for found, expected in zip(jax.jit(lambda: both())(), at_once, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-12)
-    steps = jax.make_jaxpr(
-        lambda: patching.patch_stream(run.model, run.tokens, donor, lambda z: z)
-    )()
+    steps = jax.make_jaxpr(lambda: patching.patch_each(run.model, run.tokens, donor, lambda z: z))()
     loops = [step.params["length"] for step in steps.eqns if step.primitive.name == "scan"]
     assert loops == [5]
 
@@ -309,3 +305,19 @@ def test_patches_are_changes_of_the_metric(make_run, x64):
     own = patching.patch(run, donor)
     want = token_losses(donor.logits, run.tokens)[3] - token_losses(run.logits, run.tokens)[3]
     np.testing.assert_allclose(own[2, 3], want / 4, atol=1e-12)
+
+
+def test_a_metric_may_close_over_what_is_differentiated_and_mapped(make_run, x64):
+    run = make_run(2, **FULL)
+    donor = _other(run)
+
+    def total(weight):
+        return patching.patch(run, donor, lambda logits: logits[-1] @ weight).sum()
+
+    weights = jnp.linspace(-1, 1, 14).reshape(2, 7)
+    want = patching.patch(run, donor, lambda logits: logits[-1]).sum(axis=(0, 1))
+    for mapped in (jax.vmap, lambda f: jax.jit(jax.vmap(f))):
+        np.testing.assert_allclose(mapped(total)(weights), weights @ want, atol=1e-12)
+        np.testing.assert_allclose(
+            mapped(jax.grad(total))(weights), jnp.stack([want, want]), atol=1e-12
+        )

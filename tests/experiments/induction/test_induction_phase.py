@@ -114,6 +114,30 @@ def test_trajectories_keep_distances_in_their_plane() -> None:
     np.testing.assert_allclose(between[0], between[1], atol=1e-9)
 
 
+def test_each_member_has_the_plane_of_its_own_texts() -> None:
+    rng = np.random.default_rng(1)
+    paths = rng.normal(size=(2, 9, 3, 2)) * [5, 1]  # arm, step, member
+    bases = [np.linalg.qr(rng.normal(size=(7, 2)))[0].T for _ in range(3)]
+    losses = np.stack([paths[:, :, m] @ bases[m] for m in range(3)], axis=2)
+    losses[:, :, 2] = np.nan
+    places, explained = induction_phase.own_planes(losses)
+    for m in range(2):
+        alone, share = induction_phase.trajectories(losses[:, :, m])
+        np.testing.assert_allclose(np.abs(places[:, :, m]), np.abs(alone), atol=1e-9)
+        assert share.sum() == pytest.approx(1)
+    # In one plane of all, four directions would share the variance.
+    assert explained.sum() == pytest.approx(1)
+    assert np.isnan(places[:, :, 2]).all()
+
+
+def test_axes_of_all_members_point_the_same_way() -> None:
+    path = np.random.default_rng(2).normal(size=(2, 9, 2)) * [5, 1]
+    turned = np.stack([path, -path, path * [1, -1]], axis=2)
+    places, _ = induction_phase.own_planes(turned)
+    for m in (1, 2):
+        np.testing.assert_allclose(places[:, :, m], places[:, :, 0], atol=1e-9)
+
+
 def members(steps: np.ndarray) -> xr.Dataset:
     """Two members: one turns by a right angle and learns late tokens at step 40, one does not."""
     way = np.where(steps <= 40, steps, 40.0)

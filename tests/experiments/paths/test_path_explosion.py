@@ -10,6 +10,7 @@ import xarray as xr
 from circuitax.data.chained_maps import ChainedMapSource
 from circuitax.kernel.forward import forward
 from circuitax.kernel.spec import TransformerSpec
+from circuitax.kit.members import drawn_by_each
 from circuitax.models.transformer import init_model
 from circuitax.records.record import Record
 from circuitax.training.optim import OptimSpec
@@ -23,12 +24,16 @@ def test_ledgers_agree_with_all_paths_and_skip_the_dead():
     spec = TransformerSpec(d_vocab=28, n_ctx=8, n_layers=3, n_heads=2, d_model=8)
     models = jax.vmap(lambda key: init_model(key, spec))(jax.random.split(jax.random.key(0), 3))
     models = jax.tree.map(lambda x: x.at[1].set(jnp.nan), models)
-    found = rank(models, jnp.array([True, False, True]), source(jax.random.key(1)))
+    texts = drawn_by_each(source, jax.random.key(1), 3)
+    found = rank(models, jnp.array([True, False, True]), texts)
     assert found["top"].shape == (3, 2, 20) and found["top_path"].shape == (3, 2, 20)
     assert np.isnan(found["brute_force_gap"][1]).all() and not found["top_path"][1, 0, 0]
     lived = found["brute_force_gap"][[0, 2]]
     assert lived.max() < 1e-5 and found["complete"][[0, 2]].all()
     assert found["position_complete"][[0, 2]].all()
+    # Of each member on its own texts.
+    last = rank(models, jnp.array([False, False, True]), texts.at[:2].set(0))
+    np.testing.assert_array_equal(last["top"][2], found["top"][2])
     sizes = np.abs(found["top"][0, 0])
     assert (np.diff(sizes) <= 0).all() and len(set(found["top_path"][0, 0])) == 20
     np.testing.assert_allclose(found["all_sizes"][0, 0][: len(ranks(20))], sizes, rtol=1e-4)

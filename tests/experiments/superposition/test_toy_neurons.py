@@ -3,10 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
+from circuitax.kernel.weights import TiedWeights
 from circuitax.records.record import Record
 from experiments.superposition.toy_abs import experiment as toy_abs
 from experiments.superposition.toy_abs import figure as abs_figure
@@ -42,6 +44,18 @@ def accepted(name: str) -> Record:
 def test_a_spec_refuses(module: Any, fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         module.Spec(**fields)
+
+
+def test_the_same_network_is_attacked_at_other_inputs_in_another_seed() -> None:
+    spec = toy_adversarial.Spec(n_features=6, n_hidden=2, samples=16, ascent_steps=1)
+    W = np.random.default_rng(0).normal(size=(2, 6)).astype(np.float32)
+    three = TiedWeights(np.tile(W, (1, 3, 1, 1)), np.zeros((1, 3, 6), np.float32))
+    density = np.array([0.5])
+    found = toy_adversarial._attacked(spec, jax.random.key(0), three, density)
+    assert len(np.unique(found["loss"])) == len(np.unique(found["analytic"])) == 3
+    first = TiedWeights(three.W[:, :1], three.b[:, :1])
+    alone = toy_adversarial._attacked(spec, jax.random.key(0), first, density)
+    np.testing.assert_allclose(alone["loss"], found["loss"][:, :1], rtol=1e-6)
 
 
 def test_vulnerability_is_read_from_the_densest_and_the_sparsest_cell() -> None:

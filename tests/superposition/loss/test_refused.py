@@ -101,6 +101,10 @@ REFUSED = {
         r"starts.W has shape \(1, 2, 3\), must have \(start, 1, 3\)",
     ),
     "optimum restarts": (lambda: optimum(n_restarts=-1), "n_restarts=-1 must be at least 0"),
+    "optimum memory": (
+        lambda: optimum(n_restarts=2**40),
+        r"n_restarts=1099511627776 must be smaller: in 1 cells they take 1.1e\+14 bytes",
+    ),
     "optimum scale": (lambda: optimum(init_scale=0.0), "init_scale=0.0 must be above 0"),
     "optimum tolerance": (
         lambda: optimum(tolerance=np.nan),

@@ -1,5 +1,6 @@
 """The proof for two features in one dimension: closed form, bounds, search."""
 
+from fractions import Fraction
 from itertools import product
 
 import jax
@@ -11,6 +12,7 @@ from scipy import optimize
 from circuitax.kernel.weights import TiedWeights
 from circuitax.superposition.geometry.phases import phases
 from circuitax.superposition.loss.expected_loss import expected_loss
+from circuitax.superposition.proofs import pair_bounds, pair_proof
 from circuitax.superposition.proofs.intervals import Interval
 from circuitax.superposition.proofs.pair_audit import audit
 from circuitax.superposition.proofs.pair_bounds import (
@@ -21,10 +23,11 @@ from circuitax.superposition.proofs.pair_bounds import (
     steep_bound,
 )
 from circuitax.superposition.proofs.pair_classes import PairClass, lopsided, pair_classes
-from circuitax.superposition.proofs.pair_loss import pair_energy, pair_error
+from circuitax.superposition.proofs.pair_loss import pair_energy, pair_error, pair_work
 from circuitax.superposition.proofs.pair_proof import (
     Candidates,
     PairProof,
+    Sample,
     _bounds,
     _Tiles,
     prove_pair,
@@ -69,10 +72,6 @@ def test_slopes_are_those_of_the_value() -> None:
         shift = step * np.eye(3)[i][:, None]
         up, down = (pair_energy(P, *(at + sign * shift)).value for sign in (1, -1))
         np.testing.assert_allclose(slope, (up - down) / (2 * step), atol=3e-8)
-
-
-def boxes(size):
-    return [(centre - size / 2, centre + size / 2) for centre in (TILT, K, B)]
 
 
 def random_boxes(size):
@@ -196,6 +195,61 @@ def test_balls_repeat_the_bounds_of_the_search(rare: PairProof) -> None:
     assert audit(0.3, raised_bounds).n_wrong == again.n_repeated
 
 
+def test_the_audit_has_a_loss_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With ``E[x relu(z)]`` halved, balls repeat what the search computed, and find nothing."""
+    size, output = 0.1, np.repeat([0, 1], N // 2)
+    plane = Plane(TILT - size / 2, K - size / 2, size, size)
+    tiles = _Tiles(np.arange(N), output, B - size / 2)
+
+    def wrong() -> int:
+        _, sample = _bounds(0.4, plane, squares(plane), tiles, size, 40)
+        return audit(0.4, sample).n_wrong
+
+    assert wrong() == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(pair_bounds, "pair_work", lambda *given: 0.5 * pair_work(*given))
+        assert wrong() > 10
+
+
+def test_bounds_and_balls_that_are_no_numbers_are_wrong(rare: PairProof) -> None:
+    some = Sample(*(part[:3] for part in rare.sample))
+    for value in (np.nan, np.inf):
+        assert audit(0.3, some._replace(bound=np.full(3, value))).n_wrong == 3
+    # Where the coupling may be 0 balls divide by it, and hold every number.
+    at_zero = some._replace(coupling=np.array([[0.0, 0.1]] * 3))
+    assert audit(0.3, at_zero).n_wrong == 3
+
+
+def test_a_candidate_that_is_no_number_proves_nothing(rare: PairProof) -> None:
+    odd = np.array([[np.nan, 0.0], [0.0, np.inf], [1e300, 0.0]])
+    W = np.concatenate([OPTIMA.W, np.array([[1.0, -1.0], [1.0, 1.0], [1e200, 1.0]])])
+    found = prove_pair(0.3, TOGETHER, Candidates(W, np.concatenate([OPTIMA.b, odd])), levels=3)
+    np.testing.assert_array_equal(found.upper, rare.upper)
+    assert found.possible.any(axis=1).all()
+
+
+def test_a_search_that_drops_every_box_is_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    nine = np.full((pair_proof.SIDE**2, 4, 1), 9.0)
+    monkeypatch.setattr(pair_proof, "_sum", lambda *_: nine)
+    with pytest.raises(ValueError, match="every box was dropped"):
+        prove_pair(0.3, np.ones(1), OPTIMA, levels=2)
+
+
+@pytest.mark.parametrize(("p", "r"), [(1e-4, 1e-5), (1e-4, 1e5), (1.0, 1.0)])
+def test_the_search_begins_with_all_that_may_be_best_at_the_ends_of_the_range(p, r) -> None:
+    """In exact rationals: which gains cannot be excluded by ``F >= (p/3) (1 - 4/a)``."""
+    density, weight = Fraction(p), Fraction(r)
+    ignored = density / 3 - density**2 / 4
+    upper = min(ignored, weight * ignored)
+    plane, tiles, size = pair_proof._start(p, np.array([r]), np.array([float(upper)]))
+    steepest = [4 / (1 - 3 * upper / (density * w)) for w in (1, weight)]
+    assert 2 * Fraction(plane.tilt.max() + plane.tilt_size) >= max(steepest)
+    coupling = Fraction(plane.coupling.max() + plane.coupling_size)
+    assert min(coupling, -Fraction(plane.coupling.min())) ** 2 >= steepest[0] * steepest[1]
+    assert Fraction(tiles.bias.min()) <= -max(steepest) - Fraction(-plane.coupling.min())
+    assert Fraction(tiles.bias.max() + size) >= 1 + Fraction(-plane.coupling.min())
+
+
 def test_a_search_that_is_cut_short_proves_less_and_nothing_wrong(rare: PairProof) -> None:
     importance = TOGETHER[1:2]
     for limit in ({"levels": 4}, {"max_tiles": 500}):
@@ -238,8 +292,12 @@ def test_ignoring_limit_is_where_a_small_antipodal_feature_begins_to_pay(p) -> N
     ("call", "message"),
     [
         (lambda: ignoring_limit(np.array(0.0)), r"density=0.0 must be in \(0, 1\]"),
-        (lambda: prove_pair(1.5, np.ones(1), NOTHING), r"density=1.5 must be in \(0, 1\]"),
+        (lambda: prove_pair(1.5, np.ones(1), NOTHING), r"density=1.5 must be in \[1e-4, 1\]"),
+        (lambda: prove_pair(1e-14, np.ones(1), NOTHING), r"density=1e-14 must be in \[1e-4, 1\]"),
         (lambda: prove_pair(0.5, -np.ones(1), NOTHING), r"importance\[0\]=-1.0 must be"),
+        (lambda: prove_pair(0.5, np.full(1, 1e9), NOTHING), r"importance\[0\]=1000000000.0 must"),
+        (lambda: prove_pair(0.5, np.ones(1), NOTHING, tolerance=np.nan), "tolerance=nan must be"),
+        (lambda: prove_pair(0.5, np.ones(1), NOTHING, levels=60), "levels=60 must be in"),
     ],
 )
 def test_arguments_out_of_range_are_refused(call, message) -> None:

@@ -7,7 +7,9 @@ import pytest
 
 from circuitax.superposition.geometry.phases import phases
 from circuitax.superposition.optimum.enumeration import enumerated_loss
+from circuitax.superposition.proofs import triple_bounds
 from circuitax.superposition.proofs.intervals import Interval
+from circuitax.superposition.proofs.triple_audit import audit
 from circuitax.superposition.proofs.triple_bounds import Cells, steepness_bound, tile_bounds
 from circuitax.superposition.proofs.triple_boxes import TripleClass, feasible, triple_classes
 from circuitax.superposition.proofs.triple_cells import Grid, best_tiles, box_bounds, shared_cells
@@ -17,7 +19,7 @@ from circuitax.superposition.proofs.triple_loss import (
     triple_error,
     triple_work,
 )
-from circuitax.superposition.proofs.triple_proof import prove_triple
+from circuitax.superposition.proofs.triple_proof import Sample, prove_triple
 
 RNG = np.random.default_rng(7)
 N = 300
@@ -147,6 +149,34 @@ def test_boxes_around_gram_matrices_are_possible_and_hold_their_class(
     assert not feasible(identity - 0.05, identity + 0.05).any()
 
 
+@pytest.mark.parametrize("scale", [1.0, 30.0, 1e4])
+def test_gram_matrices_without_any_room_are_possible(scale, rng: np.random.Generator) -> None:
+    """Of few bits, so that a box of one point holds the exact matrix, whose determinant is 0."""
+    W = np.round(rng.uniform(-1, 1, (20_000, 2, 3)) * 1024) / 1024 * scale
+    at = gram(W)
+    at = at[at[:, 0] >= at[:, 1]]
+    assert feasible(at, at).all()
+    with pytest.raises(ValueError, match=r"high\[0, 0\]=inf must be"):
+        feasible(at[:1], np.full((1, 6), np.inf))
+
+
+def test_exact_errors_find_bounds_that_are_too_high(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With ``E[x relu(z)]`` halved in the proof, which the exact error does not use."""
+    size = 0.125
+    low = np.stack([A, K.one + 2, K.two - 3], axis=1)
+    cells = Cells(*(np.stack([x, x + size], axis=1) for x in low.T)).at(np.arange(12))
+
+    def sample() -> Sample:
+        tiles = tile_bounds(0.3, cells, np.floor(B[:12] / size).astype(int), np.ones(12, int), size)
+        return Sample(*cells.at(tiles.cell), tiles.bias, tiles.bound)
+
+    right = sample()
+    assert audit(0.3, right) == (12, 0)
+    assert audit(0.3, right._replace(bound=right.bound * np.nan)).n_wrong == 12
+    monkeypatch.setattr(triple_bounds, "triple_work", lambda *given: 0.5 * triple_work(*given))
+    assert audit(0.3, sample()).n_wrong > 8
+
+
 def test_a_proof_encloses_the_optimum_and_bounds_every_class(rng: np.random.Generator) -> None:
     """At density 0.3 and importance 0.5 features 2 and 3 are opposite, and nothing is ignored."""
     p, r = 0.3, 0.5
@@ -166,8 +196,10 @@ def test_a_proof_encloses_the_optimum_and_bounds_every_class(rng: np.random.Gene
             assert loss(other, at, p, r) >= by_class[held].min()
             seen.add(int(held.argmax()))
     assert len(seen) == 3
+    assert audit(p, proof.sample) == (4 * len(proof.levels), 0)
     # Without a candidate the best that is known ignores the last feature.
-    alone = prove_triple(p, r, W[None][:0], b[None][:0], levels=1)
+    odd = np.array([[np.nan] * 3, [np.inf] * 3])
+    alone = prove_triple(p, r, np.stack([W, W]), odd, levels=1)
     assert alone.upper == pytest.approx(r * (p / 3 - p**2 / 4), rel=1e-12)
     short = prove_triple(p, r, W[None], b[None], levels=7, max_boxes=20_000)
     assert [x.n_boxes for x in short.levels] == [x.n_boxes for x in proof.levels[:2]]
@@ -190,6 +222,10 @@ def test_what_is_refused() -> None:
         prove_triple(0.0, 1.0, *nothing)
     with pytest.raises(ValueError, match="importance=-1"):
         prove_triple(0.5, -1.0, *nothing)
+    with pytest.raises(ValueError, match=r"density=1e-14 must be in \[0.01, 1\]"):
+        prove_triple(1e-14, 1.0, *nothing)
+    with pytest.raises(ValueError, match="tolerance=nan"):
+        prove_triple(0.5, 1.0, *nothing, tolerance=np.nan)
     with pytest.raises(ValueError, match="levels"):
         prove_triple(0.5, 1.0, *nothing, levels=0)
 

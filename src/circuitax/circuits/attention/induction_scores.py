@@ -4,27 +4,42 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+import numpy as np
+from jaxtyping import Array, Float, Int
 
 from circuitax.circuits.attention.detectors import detect, prefix_mask, previous_mask
+from circuitax.kernel.compiled import compiled
 from circuitax.kernel.forward import forward
 from circuitax.kernel.linalg import safe_divide
 from circuitax.kernel.losses import token_losses
 from circuitax.kernel.model import Model, check_one_member
+from circuitax.kernel.shown import known, largest, shapes, table
 from circuitax.kernel.tokens import token_ids
 
 
 class InductionScores(NamedTuple):
-    """Means over texts; scores are shares of attention, losses are nats."""
+    """Means over texts; scores are shares of attention, losses are nats.
+
+    Attributes:
+        loss_by_position: Entry t is the loss on token t + 1.
+        prefix: Attention to positions that follow an earlier occurrence of the present token.
+        previous: Attention to the position before.
+        chance: The prefix score of uniform attention.
+    """
 
     loss_by_position: Float[Array, " n_losses"]
-    """Entry t is the loss on token t + 1."""
     prefix: Float[Array, "n_layers n_heads"]
-    """Attention to positions that follow an earlier occurrence of the present token."""
     previous: Float[Array, "n_layers n_heads"]
-    """Attention to the position before."""
     chance: Float[Array, ""]
-    """The prefix score of uniform attention."""
+
+    def __repr__(self) -> str:
+        if np.ndim(self.prefix) != 2 or not known(*self):
+            return shapes(self)
+        scores = np.stack([self.prefix, self.previous], axis=-1)
+        rows = [(f"head {l}.{h}", scores[l, h]) for l, h in largest(scores.max(axis=-1))]
+        loss = float(np.mean(self.loss_by_position))
+        head = f"InductionScores: loss {loss:.4g} nats, chance {float(self.chance):.4g}"
+        return "\n".join([head, *table(("prefix", "previous"), rows)])
 
 
 def induction_scores(model: Model, texts: Any) -> InductionScores:
@@ -46,6 +61,11 @@ def induction_scores(model: Model, texts: Any) -> InductionScores:
         raise ValueError(
             f"texts has shape {texts.shape}, must be [batch, n_ctx], of two tokens or more each"
         )
+    return _scores(model, texts)
+
+
+@compiled()
+def _scores(model: Model, texts: Int[Array, "batch n_ctx"]) -> InductionScores:
     logits, trace = jax.vmap(lambda text: forward(model, text))(texts)
     found = jax.vmap(lambda A, text: detect(A, prefix_mask(text)))(trace.patterns, texts)
     before = jax.vmap(lambda A, text: detect(A, previous_mask(text)).score)(trace.patterns, texts)

@@ -29,38 +29,43 @@ class Explanation(NamedTuple):
     """What one run says about one logit at one position, or about the difference of two.
 
     ``effects.sum() + bias + remainder`` is the logit.
+
+    Attributes:
+        tokens: The text, as names of its tokens.
+        position: Where the logit is read, from 0.
+        chosen: The token whose logit is explained.
+        against: The token whose logit is subtracted; None for none.
+        next_tokens: The most probable next tokens.
+        next_logits: Their logits.
+        next_probs: Their probabilities.
+        logit: What is explained.
+        names: Components, such as ``tokens``, ``head 0.3``, ``mlp 1``.
+        effects: What each adds to the logit, in the order of the names.
+        bias: What belongs to no component: ``b_U`` and the final norm's offset.
+        remainder: Rounding errors only.
+        paths: The largest paths, with a bound on all others; None where none were asked for.
+        heads: The heads that matter, as (layer, head): those on the paths, then by their effect.
+        patterns: Their attention, ``[head, n_ctx, n_ctx]``, a row for each destination.
+        written: What they add, by head and position: next tokens whose logits rise and fall most,
+            with the logit over the mean token.
     """
 
     tokens: tuple[str, ...]
-    """The text, as names of its tokens."""
     position: int
-    """Where the logit is read, from 0."""
     chosen: str
-    """The token whose logit is explained."""
     against: str | None
-    """The token whose logit is subtracted; None for none."""
     next_tokens: tuple[str, ...]
-    """The most probable next tokens."""
     next_logits: np.ndarray
     next_probs: np.ndarray
     logit: float
     names: tuple[str, ...]
-    """Components, such as ``tokens``, ``head 0.3``, ``mlp 1``."""
     effects: np.ndarray
-    """What each adds to the logit, in the order of the names."""
     bias: float
-    """What belongs to no component: ``b_U`` and the final norm's offset."""
     remainder: float
-    """Rounding errors only."""
     paths: Ledger | None
-    """The largest paths, with a bound on all others; None where none were asked for."""
     heads: tuple[Head, ...]
-    """The heads that matter, as (layer, head): those on the paths, then by their effect."""
     patterns: np.ndarray
-    """Their attention, ``[head, n_ctx, n_ctx]``, a row for each destination."""
     written: tuple[tuple[tuple[tuple[str, float], ...], ...], ...]
-    """What they add, by head and position: next tokens whose logits rise and fall most, with the
-    logit over the mean token."""
 
     def __str__(self) -> str:
         return "\n".join(_lines(self))

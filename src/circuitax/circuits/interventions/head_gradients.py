@@ -41,7 +41,7 @@ def head_gradients(
     model, trace = one_text(run).model, run.trace
     held = Interventions()
     if frozen:
-        held = held._replace(patterns=trace.patterns, scales=trace.scales)
+        held = held._replace(all_patterns=trace.patterns, scales=trace.scales)
     if frozen and model.blocks.mlp is not None:
         if trace.mlp_outputs is None:
             raise ValueError("run.trace.mlp_outputs is None: make the run with outputs=True")

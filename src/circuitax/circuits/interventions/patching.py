@@ -10,14 +10,18 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from circuitax.circuits.paths.components import Components, components_of
+from circuitax.kernel.compiled import compiled
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import Interventions, Trace, ablate_heads, freeze
 from circuitax.kernel.losses import token_losses
 from circuitax.kernel.model import Model, check_one_member
 from circuitax.kernel.run import Run, one_text
+from circuitax.kernel.shown import known, largest, shapes, table
+from circuitax.kernel.tokens import token_ids
 
 BLOCK_ENTRIES = 2**27  # numbers held at once by edited runs: 512 MiB in float32
 Metric = Callable[[Float[Array, "n_ctx d_vocab"]], Float[Array, "*metric"]]
@@ -31,13 +35,29 @@ class Ablation(NamedTuple):
 
 
 class Effects(NamedTuple):
-    """How much a metric changes when one component is replaced; positive where it grows."""
+    """How much a metric changes when one component is replaced; positive where it grows.
+
+    Attributes:
+        heads: One for each head.
+        mlps: None for a model without MLPs.
+    """
 
     heads: Float[Array, "n_layers n_heads *metric"]
     mlps: Float[Array, "n_layers *metric"] | None = None
-    """None for a model without MLPs."""
+
+    def __repr__(self) -> str:
+        if np.ndim(self.heads) != 2 or not known(*self):
+            return shapes(self)
+        effects = {f"head {l}.{h}": x for (l, h), x in np.ndenumerate(np.asarray(self.heads))}
+        if self.mlps is not None:
+            effects |= {f"mlp {l}": x for (l,), x in np.ndenumerate(np.asarray(self.mlps))}
+        names, values = list(effects), np.array(list(effects.values()))
+        rows = [(names[i], [values[i]]) for (i,) in largest(values)]
+        head = f"Effects of {len(names)} components on the metric, largest first"
+        return "\n".join([head, *table(("change",), rows)])
 
 
+@compiled("metric", "preserve_patterns")
 def ablate_each(
     run: Run,
     metric: Metric | None = None,
@@ -49,7 +69,8 @@ def ablate_each(
 
     Args:
         run: A run on one text.
-        metric: From logits to an array; None for the mean next-token loss on the text, in nats.
+        metric: From logits to an array; None for the mean next-token loss on the text, in nats. One
+            function is compiled once, one that is made anew in each call in each call.
         donor: Run of another text of equal length, made with ``outputs=True``, whose outputs take
             their place (resample ablation); None for zeros.
         preserve_patterns: Whether attention patterns and norm scales stay as they are in the run;
@@ -78,6 +99,7 @@ def ablate_each(
     return Effects(heads, None if run.model.blocks.mlp is None else values[split:])
 
 
+@compiled("metric")
 def patch(
     run: Run, donor: Run, metric: Metric | None = None
 ) -> Float[Array, "place n_ctx *metric"]:
@@ -96,7 +118,7 @@ def patch(
     Source: activation patching (causal tracing), every layer and position.
     """
     measure = _metric_of(one_text(run), metric)
-    values = patch_stream(run.model, run.tokens, one_text(donor).trace, measure)
+    values = patch_each(run.model, run.tokens, one_text(donor).trace, measure)
     return values - measure(run.logits)[None, None]
 
 
@@ -178,17 +200,29 @@ def ablate(
         raise ValueError(
             f"ablation.mlps has shape {mlps.shape}, must be {(ablation.heads.shape[0], n_layers)}"
         )
+    ids = token_ids(tokens, model.d_vocab)
+    return _ablate(model, ids, ablation, metric, replacement, preserved)
 
+
+@compiled("metric")
+def _ablate(
+    model: Model,
+    tokens: Int[Array, " n_ctx"],
+    ablation: Ablation,
+    metric: Metric,
+    replacement: Components | None,
+    preserved: Trace | None,
+) -> Float[Array, "cell *metric"]:
     def one(cell: Ablation) -> Array:
         edit = ablation_edit(cell, replacement, preserved)
         return metric(forward(model, tokens, edit)[0])
 
     n_ctx = tokens.shape[0]
-    held = n_ctx * (n_layers * model.n_heads * model.d_model + model.d_vocab)
+    held = n_ctx * (model.n_layers * model.n_heads * model.d_model + model.d_vocab)
     return _by_blocks(one, ablation, held)
 
 
-def patch_stream(
+def patch_each(
     model: Model,
     tokens: Int[Array, " n_ctx"],
     donor: Trace,
@@ -209,12 +243,22 @@ def patch_stream(
     """
     check_one_member(model)
     _check_donor(donor, tokens)
-    n_places, n_ctx, _ = donor.streams.shape
+    return _patch_each(model, token_ids(tokens, model.d_vocab), donor.streams, metric)
+
+
+@compiled("metric")
+def _patch_each(
+    model: Model,
+    tokens: Int[Array, " n_ctx"],
+    streams: Float[Array, "place n_ctx d_model"],
+    metric: Metric,
+) -> Float[Array, "place n_ctx *metric"]:
+    n_places, n_ctx, _ = streams.shape
 
     def one(cell: tuple[Array, Array]) -> Array:
         place, position = cell
-        here = jnp.zeros((n_places, n_ctx), donor.streams.dtype).at[place, position].set(1)
-        edit = Interventions(stream_keep=1 - here, stream_add=here[..., None] * donor.streams)
+        here = jnp.zeros((n_places, n_ctx), streams.dtype).at[place, position].set(1)
+        edit = Interventions(stream_keep=1 - here, stream_add=here[..., None] * streams)
         return metric(forward(model, tokens, edit)[0])
 
     cells = jnp.repeat(jnp.arange(n_places), n_ctx), jnp.tile(jnp.arange(n_ctx), n_places)

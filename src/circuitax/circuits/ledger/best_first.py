@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from circuitax.circuits.ledger.ledger_steps import Batch, HeadSteps, PositionSteps, join, take
+from circuitax.circuits.ledger.rounding import require_finite
 from circuitax.circuits.paths.paths import Path
 
 _LEAST_BATCH = 64
@@ -21,6 +22,7 @@ class Found(NamedTuple):
     positions: tuple[tuple[int | None, ...], ...]
     starts: tuple[int | None, ...]
     values: np.ndarray
+    errors: np.ndarray
     omitted_bound: float
     complete: bool
     n_evaluated: int
@@ -36,16 +38,19 @@ def best_first(steps: HeadSteps | PositionSteps, n_heads: int, k: int, budget: i
         k: How many paths, at least 1.
         budget: Stop after this many evaluations, at least 1.
 
+    Raises:
+        ValueError: If a value or a bound is not finite.
+
     Source: ours; the search and its bound are derived in docs/methods/path-ledger.md.
     """
-    front, ids = steps.root(), np.zeros(1, int)
+    front, ids = _finite(steps.root()), np.zeros(1, int)
     parents, hops = [np.array([-1])], [front.hop]
     best = _Best(k)
     best.add(front, ids)
     n_nodes, dropped = 1, 0.0
     rounds: list[tuple[int, float, float]] = []
     while True:
-        keep = front.bound > best.kth
+        keep = front.bound > best.least
         dropped = max(dropped, front.bound[~keep].max(initial=0.0))
         front, ids = take(front, keep), ids[keep]
         omitted = float(max(best.runner_up, dropped, front.bound.max(initial=0.0)))
@@ -57,6 +62,7 @@ def best_first(steps: HeadSteps | PositionSteps, n_heads: int, k: int, budget: i
         size = min(max(_LEAST_BATCH, ids.size // 8), ids.size)
         chosen = np.argpartition(-front.bound, size - 1)[:size]
         new, parent = steps.children(take(front, chosen).state)
+        _finite(new)
         new_ids = n_nodes + np.arange(new.hop.size)
         n_nodes += new.hop.size
         parents.append(ids[chosen][parent])
@@ -82,41 +88,60 @@ def best_first(steps: HeadSteps | PositionSteps, n_heads: int, k: int, budget: i
         tuple(positions),
         tuple(int(source) - 1 if source else None for source in best.sources),
         best.values,
+        best.errors,
         omitted,
-        complete=not ids.size,
+        complete=omitted <= best.surely,
         n_evaluated=best.n_evaluated,
         rounds=tuple(rounds),
     )
 
 
 class _Best:
-    """The largest values seen, and the largest of all others."""
+    """The largest values seen, and how large all others may be."""
 
     def __init__(self, k: int) -> None:
         self.k, self.n_evaluated, self.runner_up = k, 0, 0.0
-        self.values = np.zeros(0)
+        self.values, self.errors = np.zeros(0), np.zeros(0)
         self.nodes, self.sources = np.zeros(0, int), np.zeros(0, int)
+        self.least = 0.0
+        """So large are k exact values at least."""
 
     @property
     def kth(self) -> float:
         return kth_of(self.values, self.k)
 
+    @property
+    def surely(self) -> float:
+        """So large are all exact values of the k at least; 0 while there are fewer."""
+        return kth_of(np.sort(np.maximum(np.abs(self.values) - self.errors, 0))[::-1], self.k)
+
     def add(self, batch: Batch, ids: np.ndarray) -> None:
         """Count the values of a batch."""
         row, source = np.nonzero(np.arange(batch.value.shape[1]) < batch.n_sources[:, None])
-        value = batch.value[row, source]
+        value, error = batch.value[row, source], batch.error[row, source]
         self.n_evaluated += value.size
         if len(self.values) == self.k:  # most are too small to be sorted
             large = np.abs(value) > self.kth
-            self.runner_up = max(self.runner_up, np.abs(value[~large]).max(initial=0.0))
-            row, source, value = row[large], source[large], value[large]
-        values = np.concatenate([self.values, value])
+            self._leave(value[~large], error[~large])
+            row, source, value, error = row[large], source[large], value[large], error[large]
+        values, errors = (
+            np.concatenate(pair) for pair in ((self.values, value), (self.errors, error))
+        )
         order = np.argsort(-np.abs(values), kind="stable")
         first, rest = order[: self.k], order[self.k :]
-        self.runner_up = max(self.runner_up, np.abs(values[rest]).max(initial=0.0))
-        self.values = values[first]
+        self._leave(values[rest], errors[rest])
+        self.values, self.errors = values[first], errors[first]
         self.nodes = np.concatenate([self.nodes, ids[row]])[first]
         self.sources = np.concatenate([self.sources, source])[first]
+        self.least = max(self.least, self.surely)
+
+    def _leave(self, values: np.ndarray, errors: np.ndarray) -> None:
+        self.runner_up = max(self.runner_up, (np.abs(values) + errors).max(initial=0.0))
+
+
+def _finite(batch: Batch) -> Batch:
+    require_finite("values and bounds of paths", batch.value, batch.error, batch.bound)
+    return batch
 
 
 def kth_of(best: np.ndarray, k: int) -> float:

@@ -22,6 +22,12 @@ from circuitax.circuits.ledger.best_first import Found, best_first, kth_of
 from circuitax.circuits.ledger.ledger_steps import HeadSteps, PositionSteps
 from circuitax.circuits.ledger.one_thread import one_thread
 from circuitax.circuits.ledger.path_bounds import PathBounds, head_path_bounds
+from circuitax.circuits.ledger.rounding import (
+    exponent_of,
+    lost,
+    overflow_is_refused,
+    require_finite,
+)
 from circuitax.circuits.ledger.second_moments import (
     HostModel,
     final_stream,
@@ -39,40 +45,46 @@ class Ledger(NamedTuple):
     """The k largest paths in absolute value, and a proven bound on every other path.
 
     ``found + remainder + bias`` is the logit. `str` prints a table of the paths by name.
+
+    Attributes:
+        paths: Heads in the order in which they act.
+        positions: For position paths, the position each head reads; None where a path starts from
+            its first head's bias. Empty tuples for head paths.
+        values: Contributions to the logit, largest first in absolute value.
+        errors: How far rounding may have moved each of them: proven, as is the bound.
+        found: Sum of the values.
+        remainder: The sum of all paths minus ``found``.
+        omitted_bound: No path left out is larger than this in absolute value: proven, rounding
+            included.
+        complete: Whether that bound is at most every value less its error, so that these are the k
+            largest paths. Paths that differ by less than rounding leave it open.
+        n_evaluated: Paths whose value was computed.
+        bias: What belongs to no path: ``b_U`` and the final norm's offset. 0 from `head_ledger` and
+            `position_ledger`, which take a direction instead of a token.
+        starts: Where each path starts: None for the embedding, else the layer of an MLP.
+        rounds: After each round of the search: evaluations, the bound on every path that is not
+            among the k largest so far, and the k-th value.
     """
 
     paths: tuple[Path, ...]
-    """Heads in the order in which they act."""
     positions: tuple[tuple[int | None, ...], ...]
-    """For position paths, the position each head reads; None where a path starts from its first
-    head's bias. Empty tuples for head paths."""
     values: np.ndarray
-    """Contributions to the logit, largest first in absolute value."""
+    errors: np.ndarray
     found: float
-    """Sum of the values."""
     remainder: float
-    """The sum of all paths minus ``found``."""
     omitted_bound: float
-    """No path left out is larger than this in absolute value: proven, up to rounding."""
     complete: bool
-    """Whether that bound is at most the k-th value, so that these are the k largest paths."""
     n_evaluated: int
-    """Paths whose value was computed."""
     bias: float = 0.0
-    """What belongs to no path: ``b_U`` and the final norm's offset. 0 from `head_ledger` and
-    `position_ledger`, which take a direction instead of a token."""
     starts: tuple[int | None, ...] = ()
-    """Where each path starts: None for the embedding, else the layer of an MLP."""
     rounds: tuple[tuple[int, float, float], ...] = ()
-    """After each round of the search: evaluations, the bound on every path that is not among the k
-    largest so far, and the k-th value."""
 
     def __str__(self) -> str:
         names = [
             path_name(path, sources or None, start)
             for path, sources, start in zip(self.paths, self.positions, self.starts, strict=True)
         ]
-        which = "the largest" if self.complete else "the budget ended the search"
+        which = "the largest" if self.complete else "the budget or rounding ended the search"
         sums = {
             f"sum of these {len(names)} paths ({which})": self.found,
             f"all other paths, none beyond {self.omitted_bound:.3g}": self.remainder,
@@ -141,6 +153,7 @@ def ledger(
     return found._replace(bias=bias)
 
 
+@overflow_is_refused
 def head_ledger(
     frozen: FrozenModel,
     position: int,
@@ -166,17 +179,18 @@ def head_ledger(
     Raises:
         ValueError: If an argument is traced (inside jit, vmap or grad), ``position`` is out of
             range, k or the budget is less than 1, the direction has another length than the stream,
-            or it or the model is not finite.
+            or it or the model is not finite, or squares or values overflow.
 
     Source: ours; the search and its bound are derived in docs/methods/path-ledger.md.
     """
-    host, w, whole = _prepare("head_ledger", frozen, position, direction, k, budget)
+    host, w, whole, exponent = _prepare("head_ledger", frozen, position, direction, k, budget)
     bounds = head_path_bounds(host, position) if bounds is None else bounds
     steps = HeadSteps(host, bounds, position, w)
     with one_thread():
-        return _ledger(best_first(steps, frozen.A.shape[1], k, budget), whole)
+        return _ledger(best_first(steps, frozen.A.shape[1], k, budget), whole, exponent)
 
 
+@overflow_is_refused
 def position_ledger(
     frozen: FrozenModel,
     position: int,
@@ -201,16 +215,21 @@ def position_ledger(
     Raises:
         ValueError: As in `head_ledger`.
     """
-    host, w, whole = _prepare("position_ledger", frozen, position, direction, k, budget)
+    host, w, whole, exponent = _prepare("position_ledger", frozen, position, direction, k, budget)
     moments = position_path_moments(host, position)
     steps = PositionSteps(host, moments, position, w)
     found = best_first(steps, frozen.A.shape[1], k, budget)
-    total = w @ moments.at_end @ w + np.sum((host.written()[:, position] @ w) ** 2)
+    # What is left of the sum of all squares, in a unit in which it does not overflow.
+    root = steps.root()
+    unit = int(np.frexp(max(root.bound.max(), np.abs(root.value).max()))[1])
+    whole_size = np.concatenate([np.abs(root.value[0]) + root.error[0], root.bound])
+    least = np.maximum(np.abs(found.values) - found.errors, 0)
+    total, kept = (np.sum(np.ldexp(size, -unit) ** 2) for size in (whole_size, least))
     # The subtraction may lose all digits; what it can lose is added back.
-    rest = total * (1 + 1e-12) - np.sum(found.values**2)
-    bound = min(found.omitted_bound, float(np.sqrt(max(rest, 0))))
-    complete = found.complete or bound <= kth_of(found.values, k)
-    return _ledger(found._replace(omitted_bound=bound, complete=complete), whole)
+    rest = total * (1 + 1e-12 + lost(k)) - kept
+    bound = min(found.omitted_bound, float(np.ldexp(np.sqrt(max(rest, 0)), unit)))
+    complete = found.complete or bound <= kth_of(np.sort(least)[::-1], k)
+    return _ledger(found._replace(omitted_bound=bound, complete=complete), whole, exponent)
 
 
 def head_path_values(
@@ -242,16 +261,38 @@ def head_path_values(
     return jnp.stack([path_stream(frozen, path, at)[position] @ w for path, at in from_each])
 
 
-def _ledger(found: Found, whole: float) -> Ledger:
-    """What a search found, beside the sum of all paths."""
+def _ledger(found: Found, whole: float, exponent: int) -> Ledger:
+    """What a search found, beside the sum of all paths, in the units of the model.
+
+    Args:
+        found: In units of ``2^exponent``.
+        whole: The sum, in the same units.
+        exponent: Of both.
+    """
+    if exponent:
+        found = found._replace(
+            values=np.ldexp(found.values, exponent),
+            # Small numbers are rounded once more.
+            errors=np.nextafter(np.ldexp(found.errors, exponent), np.inf),
+            omitted_bound=float(np.nextafter(np.ldexp(found.omitted_bound, exponent), np.inf)),
+            rounds=tuple(
+                (n, float(np.ldexp(bound, exponent)), float(np.ldexp(kth, exponent)))
+                for n, bound, kth in found.rounds
+            ),
+        )
+        whole = float(np.ldexp(whole, exponent))
     total = float(found.values.sum())
+    require_finite("paths", found.values, found.errors, np.array([found.omitted_bound, whole]))
     return Ledger(**found._asdict(), found=total, remainder=whole - total)
 
 
 def _prepare(
     name: str, frozen: FrozenModel, position: int, direction: Array, k: int, budget: int
-) -> tuple[HostModel, np.ndarray, float]:
-    """The model on the host, the direction on the final stream, the sum of all paths along it."""
+) -> tuple[HostModel, np.ndarray, float, int]:
+    """The model on the host, the direction on the final stream, the sum of all paths along it.
+
+    Direction and sum are divided by powers of two; the last number is the exponent of both units.
+    """
     _check_host(name, (frozen, direction))
     check_index("position", position, frozen.tokens.shape[0])
     for option, value in (("k", k), ("budget", budget)):
@@ -264,8 +305,11 @@ def _prepare(
         raise ValueError("direction must be finite")
     if frozen.read_out.scale is not None:
         w = w / float(frozen.read_out.scale[position])
-    host = host_model(frozen)
-    return host, w, float(final_stream(host)[position] @ w)
+        require_finite("direction divided by the scale of the final norm", w)
+    host, unit = host_model(frozen), exponent_of(w)
+    w = np.ldexp(w, -unit)
+    whole = float(final_stream(host)[position] @ w)
+    return host, w, whole, host.exponent + unit
 
 
 def _check_host(name: str, given: Any) -> None:

@@ -6,6 +6,10 @@ counts all paths together, where the largest one matters. So the matrices of gro
 joined by ``(Σ_g M_g²)^(1/2)`` instead of ``Σ_g M_g``: the square root preserves the order of
 matrices (Löwner), so this is no less than each M_g, and for n equal groups it grows by √n only.
 
+Rounding is covered twice (`rounding`): what it does to a sum of squares, and LAPACK to its
+eigenvalues, is added to these before the root, and what it did to the parts that were squared, to
+the root. LAPACK is taken to be right to 16 units of the last place for each row of a matrix.
+
 Eigenvectors of one small matrix for every head and position are nearly all of the time. LAPACK lets
 other threads of Python run meanwhile, so that the heads of a layer share the cores.
 """
@@ -18,10 +22,18 @@ from typing import NamedTuple
 import numpy as np
 
 from circuitax.circuits.ledger.one_thread import one_thread
-from circuitax.circuits.ledger.second_moments import HostModel
+from circuitax.circuits.ledger.rounding import (
+    floor,
+    lost,
+    norm,
+    overflow_is_refused,
+    require_finite,
+)
+from circuitax.circuits.ledger.second_moments import HostModel, Norms, norms_of
 
 _RANK = 12  # directions of a matrix that are kept apart; the others are bounded by the next one
-_ROUNDING = 1e-14  # added to every root, relative to its largest eigenvalue: what sums may lose
+_LEAST = -4096  # below the exponent of any number
+_LAPACK = 16  # units of the last place that an eigenvalue may miss, for each row
 
 
 class PathBounds(NamedTuple):
@@ -44,6 +56,9 @@ def head_path_bounds(model: HostModel, position: int) -> PathBounds:
         model: The model on the host.
         position: Where paths may end.
 
+    Raises:
+        ValueError: If squares overflow.
+
     Source: ours; docs/methods/path-ledger.md. That roots keep the order of matrices is the
         inequality of Löwner and Heinz.
     """
@@ -54,6 +69,7 @@ def head_path_bounds(model: HostModel, position: int) -> PathBounds:
 def _bounds(model: HostModel, position: int) -> PathBounds:
     """`head_path_bounds`, layer by layer; the heads of a layer side by side."""
     n_heads, n_ctx, d = model.V.shape
+    norms = norms_of(model)
     size = np.abs(model.A)
     mass = size * size.sum(axis=-1, keepdims=True)
     at_head = np.zeros((n_heads, n_ctx, d, d))
@@ -62,16 +78,26 @@ def _bounds(model: HostModel, position: int) -> PathBounds:
     factors, left = np.zeros((n_heads, n_ctx, kept, d)), np.zeros((n_heads, n_ctx))
     at_end = np.zeros((n_heads, d, d))
 
+    @overflow_is_refused
     def root(head: int) -> None:
-        squares = _squares_of_starts(model, head)
+        first, moved = _starts(model, norms, head)
         deep = (mass[head] @ at_head[head].reshape(n_ctx, -1)).reshape(n_ctx, d, d)
-        squares += deep @ deep
+        of_deep = norm(at_head[head], (-2, -1))
+        rounded = lost(2 * n_ctx) * (mass[head] @ of_deep) + floor(size[head]) @ of_deep
+        moved = np.maximum(moved, rounded)
+        exponent = np.maximum(_exponent(first, 1), _exponent(deep, 2))
+        first = np.ldexp(first, -exponent[:, None, None])
+        deep = np.ldexp(deep, -2 * exponent[:, None, None])
+        scaled = first * np.linalg.norm(first, axis=-1, keepdims=True)
+        squares = np.swapaxes(scaled, 1, 2) @ scaled + deep @ deep
+        total = (first**2).sum(axis=-1) ** 2
+        error = lost(first.shape[1] + 4 * d) * (total.sum(axis=-1) + (deep**2).sum(axis=(1, 2)))
         if model.layer[head] == last:  # nothing comes later that would read another position
-            values, vectors = _eigen(squares[position])
-            at_end[head] = (vectors * np.sqrt(values)) @ vectors.T
+            here = slice(position, position + 1)
+            roots, vectors = _roots(squares[here], error[here], exponent[here], moved[here])
+            at_end[head] = (vectors[0] * roots[0]) @ vectors[0].T
             return
-        values, vectors = _eigen(squares)
-        roots = np.sqrt(values)
+        roots, vectors = _roots(squares, error, exponent, moved)
         sides = (vectors * np.sqrt(roots)[:, None, :])[..., -kept:]
         factors[head] = np.swapaxes(sides, 1, 2)
         left[head] = roots[:, -kept - 1] if kept < d else 0.0
@@ -84,12 +110,13 @@ def _bounds(model: HostModel, position: int) -> PathBounds:
             before = heads[0]
             # Heads that share their values share this bound.
             same = {h: _first_with_values_of(model, h, heads) for h in heads if layer}
-            through = partial(_through, model, factors=factors[:before], left=left[:before])
+            through = partial(_through, model, norms, factors=factors[:before], left=left[:before])
             distinct = sorted(set(same.values()))
             found = dict(zip(distinct, threads.map(through, distinct), strict=True))
             for head, first in same.items():
                 at_head[head] = found[first]
             list(threads.map(root, heads))
+    require_finite("squares of what paths bring", at_head, at_end)
     return PathBounds(at_head, at_end)
 
 
@@ -97,30 +124,72 @@ def _first_with_values_of(model: HostModel, head: int, heads: list[int]) -> int:
     return next(h for h in heads if np.array_equal(model.W_V[h], model.W_V[head]))
 
 
-def _squares_of_starts(model: HostModel, head: int) -> np.ndarray:
-    """``Σ (v vᵀ)²`` over what the head brings from each source of paths."""
+def _starts(model: HostModel, norms: Norms, head: int) -> tuple[np.ndarray, np.ndarray]:
+    """What the head brings from each source of paths, ``[n_ctx, n_sources, d]``.
+
+    And by how much the exact ``v vᵀ`` of any of them may be above the computed one.
+    """
+    A, b_V = np.abs(model.A[head]), norms.b_V[head]
     first = model.A[head] @ model.read_from(head)
     first[0] += model.b_V[head]
-    scaled = np.swapaxes(first * np.linalg.norm(first, axis=-1, keepdims=True), 0, 1)
-    return np.swapaxes(scaled, 1, 2) @ scaled
+    n_ctx, read = A.shape[0], norms.read[head]
+    error = (norms.read_error[head] + lost(n_ctx) * read) @ A.T + read @ floor(A).T
+    error[0] += lost(0) * b_V + floor(b_V)
+    moved = error * (2 * norm(first) + error) + floor(error)
+    return np.swapaxes(first, 0, 1), moved.max(axis=0)
 
 
-def _through(model: HostModel, head: int, factors: np.ndarray, left: np.ndarray) -> np.ndarray:
+@overflow_is_refused
+def _through(
+    model: HostModel, norms: Norms, head: int, factors: np.ndarray, left: np.ndarray
+) -> np.ndarray:
     """What all earlier heads bring into the value space of one, joined."""
     n, n_ctx, rank, d = factors.shape
     maps = (model.W_O[:n].reshape(n * d, -1) @ model.W_V[head]).reshape(n, d, d)
     seen = (factors.reshape(n, -1, d) @ maps).reshape(n, n_ctx, rank, d)
+    of_map, of_factor = norm(maps, (1, 2)), norm(factors, (2, 3))
+    in_map = lost(model.W_V.shape[1]) * norms.O[:n] * norms.V[head]
+    in_map += floor(norms.O[:n], norms.V[head])
+    in_seen = of_factor * (in_map + lost(d) * of_map)[:, None] + floor(of_factor, in_map[:, None])
+    moved = (in_seen * (2 * norm(seen, (2, 3)) + in_seen) + floor(in_seen)).max(axis=0)
+    in_square = in_map * (2 * of_map + in_map) + lost(n + d) * of_map**2 + floor(in_map)
+    moved += left.T @ in_square + floor(left.T, in_map).sum(axis=1)
     seen = np.ascontiguousarray(np.swapaxes(seen, 0, 1))
+    exponent = _exponent(seen, 1)
+    seen = np.ldexp(seen, -exponent[:, None, None, None])
     turned = (seen @ np.swapaxes(seen, 2, 3)) @ seen
     # One product over all earlier heads at each position: Σ (GᵀG)².
     rows = [part.reshape(n_ctx, -1, d) for part in (turned, seen)]
-    values, vectors = _eigen(np.swapaxes(rows[0], 1, 2) @ rows[1])
-    joined = (vectors * np.sqrt(values)[:, None, :]) @ np.swapaxes(vectors, 1, 2)
+    error = lost(n * rank + 2 * rank + 2 * d) * ((seen**2).sum(axis=(2, 3)) ** 2).sum(axis=1)
+    roots, vectors = _roots(np.swapaxes(rows[0], 1, 2) @ rows[1], error, exponent, moved)
+    joined = (vectors * roots[:, None, :]) @ np.swapaxes(vectors, 1, 2)
     rest = left.T @ (np.swapaxes(maps, 1, 2) @ maps).reshape(n, -1)
     return joined + rest.reshape(n_ctx, d, d)
 
 
-def _eigen(squares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Eigenvalues, rising and safely above zero, and eigenvectors of positive matrices."""
+def _exponent(x: np.ndarray, power: int) -> np.ndarray:
+    """By which power of two to divide, at each position, for fourth powers to be in range."""
+    largest = np.abs(x).reshape(len(x), -1).max(axis=1)
+    exponent = -(-np.frexp(largest)[1] // power)
+    return np.where(largest > 0, exponent, _LEAST)
+
+
+def _roots(
+    squares: np.ndarray, error: np.ndarray, exponent: np.ndarray, moved: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Eigenvalues of the root, rising, and eigenvectors, such that the exact root is not above.
+
+    Args:
+        squares: Divided by the fourth power of ``2^exponent``.
+        error: What was lost in these, of that size.
+        exponent: Of the vectors whose squares are squared.
+        moved: What is to be added to the root.
+    """
+    require_finite("squares of what paths bring", squares)
+    unit = lost(_LAPACK * squares.shape[-1])
     values, vectors = np.linalg.eigh(squares)
-    return np.maximum(values, 0) + _ROUNDING * np.maximum(values[..., -1:], 0), vectors
+    error = error + unit * np.abs(values).sum(axis=-1)
+    roots = np.sqrt(np.maximum(values, 0) + error[..., None])
+    roots = np.ldexp(roots, 2 * exponent[..., None])
+    # The last part is for the product of eigenvectors and roots.
+    return roots + (moved + unit * (roots[..., -1] + moved))[..., None], vectors

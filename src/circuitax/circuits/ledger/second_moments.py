@@ -6,11 +6,19 @@ that can precede, which is what the search, going backwards, has still to choose
 would bound it far more loosely.
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
+from circuitax.circuits.ledger.rounding import (
+    exponent_of,
+    floor,
+    lost,
+    norm,
+    overflow_is_refused,
+    require_finite,
+    spectral_norm,
+)
 from circuitax.circuits.paths.frozen import FrozenModel
 
 
@@ -18,7 +26,8 @@ class HostModel(NamedTuple):
     """A frozen model on the host in double precision, heads of all layers in one axis.
 
     Searches use it. ``V`` is what each head reads from a direct path, embedding and the ``b_O``
-    of earlier layers included; ``b_V`` what its bias adds at each destination.
+    of earlier layers included; ``b_V`` what its bias adds at each destination. Numbers so large or
+    small that squares might be out of range are divided by powers of two.
     """
 
     A: np.ndarray  # [heads, dest, src]
@@ -30,6 +39,8 @@ class HostModel(NamedTuple):
     direct: np.ndarray  # [n_ctx, d_model], what the direct path writes
     mlp_V: np.ndarray  # [heads, n_mlps, src, d_value], as V from each MLP; 0 from later layers
     mlp_direct: np.ndarray  # [n_mlps, n_ctx, d_model]
+    size: np.ndarray  # [n_ctx], bound on the embedding with any of the b_O
+    exponent: int  # the stream is 2^exponent times what is kept here
 
     @property
     def n_sources(self) -> int:
@@ -45,7 +56,14 @@ class HostModel(NamedTuple):
         """What each source writes to the final stream itself, ``[n_sources, n_ctx, d_model]``."""
         return np.concatenate([self.direct[None], self.mlp_direct])
 
+    def written_error(self) -> np.ndarray:
+        """What rounding did to the norms of these, ``[n_sources, n_ctx]``."""
+        n_layers = int(self.layer.max(initial=-1)) + 1
+        own = lost(n_layers) * self.size + floor(self.size)
+        return np.concatenate([own[None], np.zeros(self.mlp_direct.shape[:2])])
 
+
+@overflow_is_refused
 def host_model(frozen: FrozenModel) -> HostModel:
     """Copy a frozen model to the host.
 
@@ -56,36 +74,82 @@ def host_model(frozen: FrozenModel) -> HostModel:
         ValueError: If anything in it is not finite, as in a model that diverged.
     """
     n_layers, n_heads, n_ctx, _ = frozen.A.shape
-    d_value = frozen.W_O.shape[2]
+    d_value, d_model = frozen.W_O.shape[2:]
+    count = n_layers * n_heads
     embedding = np.asarray(frozen.embedding, np.float64)
-    W_V = np.asarray(frozen.W_V, np.float64).reshape(-1, embedding.shape[1], d_value)
-    b_O = np.zeros((n_layers, embedding.shape[1]))
+    A = np.asarray(frozen.A, np.float64).reshape(count, n_ctx, n_ctx)
+    W_V = np.asarray(frozen.W_V, np.float64).reshape(count, d_model, d_value)
+    W_O = np.asarray(frozen.W_O, np.float64).reshape(count, d_value, d_model)
+    b_V, b_O = np.zeros((count, n_ctx, d_value)), np.zeros((n_layers, d_model))
+    mlps = np.zeros((0, *embedding.shape))
+    if frozen.b_V is not None:
+        b_V = np.asarray(frozen.b_V, np.float64).reshape(b_V.shape)
     if frozen.b_O is not None:
         b_O = np.asarray(frozen.b_O, np.float64)
-    before = np.concatenate([np.zeros((1, b_O.shape[1])), np.cumsum(b_O, axis=0)])
-    layer = np.repeat(np.arange(n_layers), n_heads)
-    shape = (n_layers * n_heads, n_ctx, d_value)
-    b_V = np.zeros(shape) if frozen.b_V is None else np.asarray(frozen.b_V, np.float64)
-    mlps = np.zeros((0, *embedding.shape))
     if frozen.mlps is not None:
         mlps = np.asarray(frozen.mlps, np.float64)
+    given = {"A": A, "W_V": W_V, "W_O": W_O, "b_V": b_V, "b_O": b_O, "mlps": mlps}
+    for name, array in {**given, "embedding": embedding}.items():
+        require_finite(f"frozen.{name}", array)
+    # Powers of two change no digit, so that ordinary models are as they were.
+    stream = exponent_of(embedding, b_O, mlps)
+    embedding, b_O, mlps = (np.ldexp(x, -stream) for x in (embedding, b_O, mlps))
+    of_A, of_V = (np.array([exponent_of(x) for x in each], int) for each in (A, W_V))
+    A, W_V = (np.ldexp(x, -e[:, None, None]) for x, e in ((A, of_A), (W_V, of_V)))
+    b_V = np.ldexp(b_V, -(of_A + of_V + stream)[:, None, None])
+    W_O = np.ldexp(W_O, (of_A + of_V)[:, None, None])
+    before = np.concatenate([np.zeros((1, d_model)), np.cumsum(b_O, axis=0)])
+    layer = np.repeat(np.arange(n_layers), n_heads)
     earlier = np.arange(len(mlps)) < layer[:, None]
     host = HostModel(
-        np.asarray(frozen.A, np.float64).reshape(shape[0], n_ctx, n_ctx),
+        A,
         (embedding[None] + before[layer][:, None]) @ W_V,
         W_V,
-        np.asarray(frozen.W_O, np.float64).reshape(-1, d_value, embedding.shape[1]),
-        b_V.reshape(shape),
+        W_O,
+        b_V,
         layer,
         embedding + before[-1],
         (mlps[None] @ W_V[:, None]) * earlier[:, :, None, None],
         mlps,
+        norm(embedding) + norm(b_O).sum(),
+        stream,
     )
-    for name, array in host._asdict().items():
-        # Comparisons with NaN are false: a search would drop all such paths as if proven small.
-        if not np.isfinite(array).all():
-            raise ValueError(f"frozen.{name} must be finite; a path ledger is no proof otherwise")
+    require_finite("frozen, in units in which most of it is about 1,", *host[:-1])
     return host
+
+
+class Norms(NamedTuple):
+    """Norms of a host model, and what rounding did to what its heads read."""
+
+    V: np.ndarray  # [heads], Frobenius, as O
+    O: np.ndarray  # named like W_O
+    V_spectral: np.ndarray
+    O_spectral: np.ndarray
+    read: list[np.ndarray]  # for each head [n_sources, src]: bound on what the exact model reads
+    read_error: list[np.ndarray]
+    b_V: np.ndarray  # [heads, dest]
+
+
+def norms_of(model: HostModel) -> Norms:
+    """Norms, each with what was lost when it was computed.
+
+    Args:
+        model: The model on the host.
+    """
+    d_model = model.direct.shape[1]
+    V, O = (norm(W, (-2, -1)) for W in (model.W_V, model.W_O))
+    V_spectral, O_spectral = spectral_norm(model.W_V), spectral_norm(model.W_O)
+    written, lost_before = norm(model.written()), model.written_error()
+    written[0] = model.size
+    read, errors = [], []
+    for head in range(len(model.layer)):
+        computed = model.read_from(head)
+        size = V[head] * written[: len(computed)]
+        error = lost(d_model) * size + floor(V[head], written[: len(computed)])
+        error += V_spectral[head] * lost_before[: len(computed)]
+        read.append(norm(computed) + error)
+        errors.append(error)
+    return Norms(V, O, V_spectral, O_spectral, read, errors, norm(model.b_V))
 
 
 def final_stream(model: HostModel) -> np.ndarray:
@@ -101,52 +165,97 @@ def final_stream(model: HostModel) -> np.ndarray:
 
 
 class Moments(NamedTuple):
-    """Second moments of non-empty completions, where the search asks for them."""
+    """Second moments of non-empty completions, where the search asks for them.
+
+    The exact matrices are these, each with at most its error times the identity more or less.
+    """
 
     at_head: np.ndarray
     """``W_Vᵀ N_l(s) W_V`` for every head, l its layer: ``[heads, n_ctx, d_value, d_value]``."""
     at_end: np.ndarray
     """``N_L`` at one position: ``[d_model, d_model]``."""
+    head_error: np.ndarray
+    """``[heads, n_ctx]``"""
+    end_error: float
 
 
+@overflow_is_refused
 def position_path_moments(model: HostModel, position: int) -> Moments:
-    """Moments over paths of heads and positions; exact, since no two of them share a term.
+    """Moments over paths of heads and positions: ``N += Σ_h W_Oᵀ (starts + P W_Vᵀ N W_V) W_O``.
+
+    They are the exact sums of squares up to rounding, since no two paths share a term.
 
     Args:
         model: The model on the host.
         position: Where the completions may end.
+
+    Raises:
+        ValueError: If squares overflow.
     """
-    squared = model.A**2
-
-    def starts(head: int | np.integer) -> np.ndarray:
-        sources = _mix(squared[head], _outer(model.read_from(head)))
-        return sources + _outer(model.b_V[head][None])
-
-    return _moments(model, squared, starts, position)
-
-
-def _moments(
-    model: HostModel, P: np.ndarray, starts: Callable[[int | np.integer], np.ndarray], position: int
-) -> Moments:
-    """``N += Σ_h W_Oᵀ (starts + P W_Vᵀ N W_V) W_O`` over layers."""
     n_heads, n_ctx, d_value = model.V.shape
     d_model = model.direct.shape[1]
+    P, norms = model.A**2, norms_of(model)
     at_head = np.zeros((n_heads, n_ctx, d_value, d_value))
-    N = np.zeros((n_ctx, d_model, d_model))
+    head_error = np.zeros((n_heads, n_ctx))
+    N, error = np.zeros((n_ctx, d_model, d_model)), np.zeros(n_ctx)
     last = model.layer.max(initial=-1)
     for layer in range(last + 1):
         heads = np.flatnonzero(model.layer == layer)
         if layer:  # one product for all heads: most of the work is here and in the update
             side = np.concatenate(model.W_V[heads], axis=1)
             read = (N.reshape(-1, d_model) @ side).reshape(n_ctx, d_model, len(heads), d_value)
+            size = norm(N, (-2, -1))
             for i, head in enumerate(heads):
                 at_head[head] = model.W_V[head].T @ read[:, :, i]
+                head_error[head] = _sandwich(
+                    error, size, norms.V_spectral[head], norms.V[head], 2 * d_model
+                )
         # After the last layer only one position is asked for.
         where = slice(None) if layer < last else slice(position, position + 1)
-        inner = [starts(head)[where] + _mix(P[head][where], at_head[head]) for head in heads]
+        inner = []
+        for head in heads:
+            read_of, b_V = model.read_from(head), model.b_V[head][None]
+            starts = _mix(P[head][where], _outer(read_of)) + _outer(b_V)[where]
+            inner.append(starts + _mix(P[head][where], at_head[head]))
+            missed = _start_error(model, norms, P, head)[where]
+            deep = norm(at_head[head], (-2, -1))
+            missed = missed + P[head][where] @ (head_error[head] + lost(n_ctx) * deep)
+            # A square that underflows may meet a large number.
+            missed += floor(np.abs(model.A[head][where])) @ (deep + head_error[head])
+            error[where] += _sandwich(
+                missed,
+                norm(inner[-1], (-2, -1)),
+                norms.O_spectral[head],
+                norms.O[head],
+                d_value * (1 + len(heads)),
+            )
         right = np.concatenate([y @ model.W_O[h] for y, h in zip(inner, heads, strict=True)], 1)
         N[where] += np.concatenate(model.W_O[heads]).T @ right
-    return Moments(at_head, N[position])
+        error[where] += lost(0) * norm(N[where], (-2, -1))
+    require_finite("squares of what paths bring", at_head, N, head_error, error)
+    return Moments(at_head, N[position], head_error, float(error[position]))
+
+
+def _sandwich(
+    error: np.ndarray, size: np.ndarray, by: np.floating, scale: np.floating, n: int
+) -> np.ndarray:
+    """Error of ``Wᵀ X W``, for X of an error and a norm and W of a spectral and another norm."""
+    rounding = scale * (scale * (lost(n) * size))
+    return by * (by * error) + rounding + (1 + scale) * floor(scale, size + error)
+
+
+def _start_error(
+    model: HostModel, norms: Norms, P: np.ndarray, head: int | np.integer
+) -> np.ndarray:
+    """Error of the moments of what starts at a head."""
+    read, missed = norms.read[head], norms.read_error[head]
+    n_sources, n_ctx = read.shape
+    of_each = 2 * read * missed + lost(n_ctx + n_sources) * read**2
+    of_bias = lost(n_sources) * norms.b_V[head] ** 2
+    sizes = P[head] @ of_each.sum(axis=0) + of_bias
+    return sizes + floor(np.abs(model.A[head]).sum(axis=1) * read.sum() + norms.b_V[head]) * (
+        1 + read.max()
+    )
 
 
 def _outer(vectors: np.ndarray) -> np.ndarray:

@@ -18,18 +18,31 @@ from circuitax.circuits.losses.score_importance import (
 )
 from circuitax.circuits.paths.frozen import frozen_model
 from circuitax.circuits.paths.order_terms import layer_subset_streams, order_streams
+from circuitax.kernel.compiled import compiled
 from circuitax.kernel.run import Run
+from circuitax.kernel.shown import known, shapes, table
 
 
 class TermLosses(NamedTuple):
-    """Next-token losses in nats when only some terms reach the unembedding, patterns frozen."""
+    """Next-token losses in nats when only some terms reach the unembedding, patterns frozen.
+
+    Attributes:
+        order: Row k: all paths through at most k heads. The last row is the loss of the model.
+        first_order: Rows as in `first_order_selections`.
+    """
 
     order: Float[Array, "order n_losses"]
-    """Row k: all paths through at most k heads. The last row is the loss of the model."""
     first_order: Float[Array, "selection n_losses"]
-    """Rows as in `first_order_selections`."""
+
+    def __repr__(self) -> str:
+        if np.ndim(self.order) != 2 or not known(*self):
+            return shapes(self)
+        means = np.asarray(self.order).mean(axis=1)
+        rows = [(f"up to {k} heads", [loss]) for k, loss in enumerate(means)]
+        return "\n".join(["TermLosses, means over positions", *table(("nats",), rows)])
 
 
+@compiled()
 def term_losses(run: Run) -> TermLosses:
     """Losses of the terms of the path expansion, by order and by the layers of the first order.
 
@@ -73,6 +86,7 @@ def first_order_selections(n_layers: int) -> Bool[np.ndarray, "selection subset"
     return np.array([[subset in row for subset in range(1 << n_layers)] for row in rows])
 
 
+@compiled("layer")
 def score_losses(run: Run, layer: int = 1) -> Float[Array, "n_selections n_losses"]:
     """Losses when a layer attends with all terms of its scores, and with some left out.
 

@@ -13,27 +13,47 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from circuitax.circuits.paths.read_out import logits_of, read_out_of
+from circuitax.kernel.compiled import compiled
 from circuitax.kernel.run import Run, one_text
+from circuitax.kernel.shown import shapes
 
 
 class Components(NamedTuple):
-    """What each component writes to the stream; absent ones are None."""
+    """What each component writes to the stream; absent ones are None.
+
+    Attributes:
+        tokens: The embeddings of the tokens.
+        positions: What the position scheme added.
+        heads: What each head wrote.
+        mlps: What each MLP wrote.
+        b_O: The bias that the heads of a layer share, repeated at each position.
+    """
 
     tokens: Float[Array, "n_ctx d_model"]
     positions: Float[Array, "n_ctx d_model"] | None
     heads: Float[Array, "n_layers n_heads n_ctx d_model"]
     mlps: Float[Array, "n_layers n_ctx d_model"] | None
     b_O: Float[Array, "n_layers n_ctx d_model"] | None
-    """The bias that the heads of a layer share, repeated at each position."""
+
+    def __repr__(self) -> str:
+        return shapes(self)
 
 
 class ComponentLogits(NamedTuple):
-    """The logits of each component; with ``bias`` and ``remainder`` they sum to the logits."""
+    """The logits of each component; with ``bias`` and ``remainder`` they sum to the logits.
+
+    Attributes:
+        parts: Each field's last axis is ``d_vocab`` instead of ``d_model``.
+        bias: ``b_U`` and the final norm's offset, which belong to no component.
+        remainder: Logits minus all of these: rounding.
+    """
 
     parts: Components
-    """Each field's last axis is ``d_vocab`` instead of ``d_model``."""
     bias: Float[Array, " d_vocab"]
     remainder: Float[Array, "n_ctx d_vocab"]
+
+    def __repr__(self) -> str:
+        return shapes(self)
 
 
 def components_of(run: Run) -> Components:
@@ -84,6 +104,7 @@ def component_names(parts: Components) -> tuple[str, ...]:
     return tuple(names)
 
 
+@compiled()
 def component_logits(run: Run) -> ComponentLogits:
     """Every component read through the frozen final norm and the unembedding.
 

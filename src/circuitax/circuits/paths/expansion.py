@@ -7,31 +7,57 @@ S0 is "Some Structures in Transformer Architectures" (docs/bibliography.md). E24
 erratum of the sources (docs/errata.md).
 """
 
+import math
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+import numpy as np
+from jaxtyping import Array, Float, Int
 
 from circuitax.circuits.paths.frozen import FrozenModel, frozen_model, head_constants, head_writes
-from circuitax.circuits.paths.paths import Path, check_path, n_paths
+from circuitax.circuits.paths.paths import Path, all_paths, check_path, n_paths, path_name
 from circuitax.circuits.paths.read_out import logits_of
 from circuitax.kernel import kron
 from circuitax.kernel.chain import chain_of
+from circuitax.kernel.compiled import compiled
 from circuitax.kernel.indices import check_index
 from circuitax.kernel.kron import Kron
 from circuitax.kernel.run import Run
+from circuitax.kernel.shown import known, largest, shapes, table
 
 PATH_LIMIT = 2**14  # paths that `path_streams` holds at once by default
 
 
 class Expansion(NamedTuple):
-    """Logits split into terms; ``terms.sum(0) + bias + remainder`` are the logits."""
+    """Logits split into terms; ``terms.sum(0) + bias + remainder`` are the logits.
+
+    Attributes:
+        terms: One for each path, in the order of `paths.all_paths`.
+        bias: ``b_U`` and the final norm's offset, which belong to no path.
+        remainder: Logits minus the terms: rounding where the terms are complete, else what was left
+            out.
+        n_heads: Heads of a layer, by which paths have their names.
+    """
 
     terms: Float[Array, "n_terms n_ctx d_vocab"]
     bias: Float[Array, " d_vocab"]
-    """``b_U`` and the final norm's offset, which belong to no path."""
     remainder: Float[Array, "n_ctx d_vocab"]
-    """Logits minus the terms: rounding where the terms are complete, else what was left out."""
+    n_heads: int | Int[Array, ""]
+
+    def __repr__(self) -> str:
+        if np.ndim(self.terms) != 3 or not known(self.terms, self.remainder):
+            return shapes(self)
+        terms = np.asarray(self.terms)
+        most, n_heads = np.abs(terms).max(axis=(1, 2), initial=0), int(self.n_heads)
+        n_layers = round(math.log(len(terms), 1 + n_heads)) if n_heads else 0
+        names = [path_name(path) for path in all_paths(n_layers, n_heads)]
+        rows = [(names[i], [most[i]]) for (i,) in largest(most)]
+        left = np.abs(np.asarray(self.remainder)).max(initial=0)
+        n, n_ctx, d_vocab = terms.shape
+        head = (
+            f"Expansion of logits [{n_ctx}, {d_vocab}] into {n} paths; remainder at most {left:.2g}"
+        )
+        return "\n".join([head, *table(("largest logit",), rows)])
 
 
 def path_streams(
@@ -65,6 +91,7 @@ def path_streams(
     return streams
 
 
+@compiled("max_paths")
 def expand(run: Run, *, max_paths: int = PATH_LIMIT) -> Expansion:
     """All paths' logits, in the order of `paths.all_paths`, and what they leave unexplained.
 
@@ -83,7 +110,8 @@ def expand(run: Run, *, max_paths: int = PATH_LIMIT) -> Expansion:
     terms = logits_of(path_streams(frozen, max_paths), frozen.read_out)
     b_U = frozen.read_out.b_U
     bias = jnp.zeros(logits.shape[-1], logits.dtype) if b_U is None else b_U
-    return Expansion(terms, bias, logits - (terms.sum(axis=0) + bias[None, :]))
+    remainder = logits - (terms.sum(axis=0) + bias[None, :])
+    return Expansion(terms, bias, remainder, run.model.n_heads)
 
 
 def path_stream(

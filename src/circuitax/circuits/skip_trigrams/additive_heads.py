@@ -59,7 +59,7 @@ def additive_heads_logits(
 ) -> Float[Array, "n_ctx d_vocab"]:
     """Logits of one text: the forward pass, with gates in place of the patterns."""
     gates = jnp.exp(_log_gates(heads, tokens))
-    return forward(heads.model, tokens, Interventions(patterns=gates[None]))[0]
+    return forward(heads.model, tokens, Interventions(all_patterns=gates[None]))[0]
 
 
 def normalised_heads_logits(
@@ -70,7 +70,7 @@ def normalised_heads_logits(
     ``dest`` cancels. What differs from `additive_heads_logits` is the denominator and nothing else.
     """
     patterns = softmax(_log_gates(heads, tokens), axis=-1)
-    return forward(heads.model, tokens, Interventions(patterns=patterns[None]))[0]
+    return forward(heads.model, tokens, Interventions(all_patterns=patterns[None]))[0]
 
 
 def _log_gates(

@@ -17,15 +17,18 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Key
 
 from circuitax.circuits.weights.heads import rotation
 from circuitax.kernel.chain import Chain, chain_of
+from circuitax.kernel.compiled import compiled
 from circuitax.kernel.indices import check_index
 from circuitax.kernel.linalg import gram, safe_divide, safe_sqrt, scaled_to_one
 from circuitax.kernel.model import Model, check_one_member
 from circuitax.kernel.per_head import per_head
 from circuitax.kernel.positions import Positions
+from circuitax.kernel.shown import known, largest, shapes, table
 from circuitax.kernel.spectrum import gram_singular_values
 from circuitax.kernel.weights import HeadStack
 
@@ -42,18 +45,34 @@ class Composition(NamedTuple):
 
     The kinds are those of `KINDS`. Pairs that cannot compose, because the reader is not in a later
     layer, are NaN, not 0.
+
+    Attributes:
+        score: ``‖W_OV R‖ / (‖W_OV‖ ‖R‖)``, in [0, 1].
+        z: ``(score² - 1/d_model) / null_std``: deviations from a random rotation between the heads.
+            NaN also where a head is zero, which has nothing to rotate; its score is 0.
+        null_std: Of the squared score; its null mean is ``1/d_model`` for every pair.
+        maximum: The largest score that any rotation between the two heads could reach.
     """
 
     score: Float[Array, "kind n_layers n_heads n_layers n_heads"]
     z: Float[Array, "kind n_layers n_heads n_layers n_heads"]
-    """``(score² - 1/d_model) / null_std``: deviations from a random rotation between the heads.
-    NaN also where a head is zero, which has nothing to rotate; its score is 0."""
     null_std: Float[Array, "kind n_layers n_heads n_layers n_heads"]
-    """Of the squared score; its null mean is ``1/d_model`` for every pair."""
     maximum: Float[Array, "kind n_layers n_heads n_layers n_heads"]
-    """The largest score that any rotation between the two heads could reach."""
+
+    def __repr__(self) -> str:
+        if np.ndim(self.score) != 5 or not known(*self):
+            return shapes(self)
+        score, z, _, maximum = (np.asarray(part) for part in self)
+        rows = [
+            (f"{KINDS[k]} {l}.{h} → {m}.{i}", [part[k, l, h, m, i] for part in (score, z, maximum)])
+            for k, l, h, m, i in largest(z)
+        ]
+        _, n_layers, n_heads, *_ = score.shape
+        head = f"Composition of {n_layers} layers of {n_heads} heads; pairs farthest from chance"
+        return "\n".join([head, *table(("score", "z", "maximum"), rows)])
 
 
+@compiled("block_entries")
 def composition(
     model: Model, *, offset: int = 0, block_entries: int = BLOCK_ENTRIES
 ) -> Composition:
@@ -97,6 +116,7 @@ def composition(
     )
 
 
+@compiled("block_entries")
 def composition_scores(
     model: Model, *, offset: int = 0, block_entries: int = BLOCK_ENTRIES
 ) -> Float[Array, "kind n_layers n_heads n_layers n_heads"]:
@@ -120,6 +140,7 @@ class RotationNull(NamedTuple):
     std: Float[Array, "kind n_layers n_heads n_layers n_heads"]
 
 
+@compiled("n_samples")
 def rotation_null(model: Model, key: Key[Array, ""], *, n_samples: int = 100) -> RotationNull:
     """The null by sampling: what all heads write is turned by a random rotation of the stream.
 

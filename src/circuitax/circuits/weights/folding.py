@@ -9,6 +9,7 @@ S0 is "Some Structures in Transformer Architectures" (docs/bibliography.md).
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from circuitax.kernel.compiled import compiled
 from circuitax.kernel.model import Model, check_one_member
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
@@ -49,6 +50,7 @@ def over_heads(norm: NormWeights | None) -> NormWeights | None:
     return NormWeights(norm.gain[..., None, :], offset)
 
 
+@compiled()
 def fold_norms(model: Model) -> Model:
     """The same model with bare norms, without gain and offset, and where possible without centring.
 

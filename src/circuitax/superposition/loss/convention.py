@@ -12,7 +12,3 @@ class Convention(StrEnum):
 
     sum = "sum"
     mean = "mean"
-
-    @classmethod
-    def _missing_(cls, value: object) -> "Convention":
-        raise ValueError(f"convention={value!r} must be one of {', '.join(cls)}")

@@ -17,7 +17,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from circuitax.kernel.checks import check_range
+from circuitax.kernel.checks import check_range, choice
+from circuitax.kernel.compiled import compiled
 from circuitax.kernel.weights import TiedWeights
 from circuitax.superposition.loss.characteristic import Count
 from circuitax.superposition.loss.convention import Convention
@@ -68,9 +69,8 @@ def expected_loss(
     Source: toy-models paper, "Demonstrating Superposition"; erratum E17 of docs/errata.md for the
         two conventions.
     """
-    gram = weights.W.T @ weights.W
-    n_features = gram.shape[0]
-    convention = Convention(convention)
+    n_features = weights.W.shape[1]
+    convention = choice("convention", Convention, convention)
     check_range("density", density, "[0, 1]")
     check_range("importance", importance, "[0, inf)")
     if n_terms < (n_features > 2):
@@ -78,12 +78,24 @@ def expected_loss(
             f"n_terms={n_terms} must be at least 1 for n_features={n_features}: only up to two "
             "features (and then from 0) is the closed form exact"
         )
+    return _expected_loss(weights, density, importance, n_terms, convention)
+
+
+@compiled("n_terms", "convention")
+def _expected_loss(
+    weights: TiedWeights,
+    density: Float[Array, " n_features"],
+    importance: Float[Array, " n_features"],
+    n_terms: int,
+    convention: Convention,
+) -> ExpectedLoss:
+    gram = weights.W.T @ weights.W
 
     def one(row: Array, bias: Array, own: Array) -> tuple[Array, Array]:
         return output_error(row, bias, own, density, n_terms)
 
     value, error = _of_outputs(one, gram, weights.b, n_terms)
-    scale = 1 / n_features if convention is Convention.mean else 1.0
+    scale = 1 / gram.shape[0] if convention is Convention.mean else 1.0
     return ExpectedLoss(scale * (importance @ value), scale * (importance @ error))
 
 
@@ -122,7 +134,7 @@ def converged_loss(
     check_range("importance", importance, "[0, inf)")
     n_terms = start_terms
     while True:
-        loss = _jitted(weights, density, importance, n_terms=n_terms, convention=convention)
+        loss = expected_loss(weights, density, importance, n_terms=n_terms, convention=convention)
         if float(loss.error) <= tolerance:
             return loss, n_terms
         if 2 * n_terms > max_terms:
@@ -131,9 +143,6 @@ def converged_loss(
                 f"{float(loss.error):.1e}: raise max_terms, or use float64"
             )
         n_terms *= 2
-
-
-_jitted = jax.jit(expected_loss, static_argnames=("n_terms", "convention"))
 
 
 def loss_share(

@@ -6,6 +6,7 @@ long series. Call it in float64 (``jax.enable_x64``): in float32 the line search
 differences of 1e-6.
 """
 
+import warnings
 from typing import NamedTuple
 
 import jax
@@ -15,34 +16,62 @@ from jaxtyping import Array, Float, Int, Key
 
 from circuitax.kernel.checks import check_range
 from circuitax.kernel.keys import derive
+from circuitax.kernel.shown import known, shapes, shortened
 from circuitax.kernel.weights import TiedWeights
+from circuitax.memory import machine_bytes
 from circuitax.superposition.loss.batches import batch_size
 from circuitax.superposition.loss.exact_losses import N_TERMS, losses_with_errors
 from circuitax.superposition.loss.padding import Padding
-from circuitax.superposition.optimum.descent import descend
+from circuitax.superposition.optimum.descent import Settled, descend
 
 # Cosine terms of the search (errors near 1e-7, far below the gaps between solution classes) and of
 # the polish (near 1e-9), by number of features, a multiple of the former: one compiled program
 # serves both. Up to two features the closed form is exact.
 TERMS = {1: (0, 0), 2: (0, 0), 3: (16, 16), 4: (24, 96)}
 MANY_FEATURES_TERMS = (32, 128)
+# Restarts of a cell that are polished to be counted, at most, and how near to the best loss of them
+# one has reached it: as a share of it, and of the loss of a model that does nothing.
+COMPARED = 10
+AGREEMENT = (1e-6, 1e-12)
 # Numbers drawn for random starts come in powers of two, at least this one: few programs.
 LEAST_DRAWN = 256
 
 
 class Optimum(NamedTuple):
-    """The best solution of every cell, with all its restarts; losses are summed over features."""
+    """The best solution of every cell, with all its restarts; losses are summed over features.
+
+    Attributes:
+        weights: The best network of every cell.
+        loss: Its expected loss.
+        error: Truncation error of the loss, as in `ExpectedLoss`.
+        gradient: Largest entry of the polished loss's gradient at the optimum.
+        n_near: Restarts whose loss came within ``tolerance`` of the best; other minima may be among
+            them.
+        n_reached: Restarts, of the ten best, that reached the best loss: polished, they agree to
+            1e-6.
+        restart_weights: All solutions, given starts after random ones.
+        restart_loss: Their losses.
+    """
 
     weights: TiedWeights  # [cell, ...]
     loss: Float[Array, " cell"]
     error: Float[Array, " cell"]
-    """Truncation error of the loss, as in `ExpectedLoss`."""
     gradient: Float[Array, " cell"]
-    """Largest entry of the polished loss's gradient at the optimum."""
+    n_near: Int[Array, " cell"]
     n_reached: Int[Array, " cell"]
-    """Restarts whose loss came within ``tolerance`` of the best."""
     restart_weights: TiedWeights  # [cell, restart, ...]
     restart_loss: Float[Array, "cell restart"]
+
+    def __repr__(self) -> str:
+        if np.ndim(self.restart_loss) != 2 or not known(*self):
+            return shapes(self)
+        reached = np.asarray(self.n_reached)
+        lines = [
+            f"  cell {i}: loss {loss:.6g}, " + ("reached once" if n == 1 else f"reached {n} times")
+            for i, (loss, n) in enumerate(zip(np.asarray(self.loss), reached, strict=True))
+        ]
+        n_cells, n_starts = self.restart_loss.shape
+        return "\n".join([f"Optimum of {n_cells} cells, {n_starts} starts", *shortened(lines)])
 
 
 def find_optimum(
@@ -67,11 +96,16 @@ def find_optimum(
         n_restarts: Random starts of each cell; ``W ~ N(0, init_scale^2 / n_hidden)``, ``b = 0``.
         starts: Further starts, with a leading axis, such as `crossover.digon_starts`.
         init_scale: Expected norm of a feature at the start, nearly; positive.
-        n_polished: Restarts of each cell that are polished, best first.
-        tolerance: Relative distance to the best loss that counts as reaching it, not negative.
+        n_polished: Restarts of each cell whose polished solutions are kept, best first.
+        tolerance: Relative distance to the best loss that counts as near it, not negative.
+
+    Warns:
+        UserWarning: If random starts reached the best loss of a cell once, so that there may be a
+            better one that none has reached.
 
     Raises:
-        ValueError: If an argument is out of range, the shapes do not fit, or there is no start.
+        ValueError: If an argument is out of range, the shapes do not fit, there is no start, or the
+            starts take more than this machine's memory.
 
     Source: toy-models paper, "The Geometry of Superposition" (best of several fits).
     """
@@ -92,6 +126,15 @@ def find_optimum(
         raise ValueError(
             f"starts.W has shape {starts.W.shape}, must have (start, {n_hidden}, {n_features})"
         )
+    given = 0 if starts is None else starts.W.shape[0]
+    # In double precision, as starts and as what they come to.
+    needed = 16 * n_cells * (n_restarts + given) * n_features * (n_hidden + 1)
+    memory = machine_bytes()
+    if memory is not None and needed > memory:
+        raise ValueError(
+            f"n_restarts={n_restarts} must be smaller: in {n_cells} cells they take {needed:.1e} "
+            f"bytes, this machine has {memory:.1e}"
+        )
     first = _starts(key, n_hidden, n_features, n_restarts, starts, init_scale, density.dtype)
     n_starts = first.W.shape[0]
     if n_starts == 0:
@@ -104,42 +147,71 @@ def find_optimum(
     batch = batch_size(n_cells * n_polished)
 
     def minima(
-        x: np.ndarray, n_terms: int, tolerances: tuple[float, float]
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        cells, count, d = x.shape
-        found = descend(
-            x.reshape(cells * count, d),
-            *(np.repeat(array, count, axis=0) for array in (p, weight)),
+        x: np.ndarray, cells: np.ndarray, n_terms: int, tolerances: tuple[float, float]
+    ) -> Settled:
+        return descend(
+            x,
+            p[cells],
+            weight[cells],
             rows=padding.rows,
             batch=batch,
             n_terms=n_terms,
             block=search_terms,
             tolerances=tolerances,
         )
-        shape = (cells, count)
-        return found.x.reshape(x.shape), found.loss.reshape(shape), found.gradient.reshape(shape)
 
-    x = np.repeat(padding.pack(first)[None], n_cells, axis=0)
-    x, loss, _ = minima(x, search_terms, (1e-5, 1e-6))
+    cells, shape = np.arange(n_cells), (n_cells, n_starts)
+    every = np.tile(padding.pack(first), (n_cells, 1)), np.repeat(cells, n_starts)
+    searched = minima(*every, search_terms, (1e-5, 1e-6))
+    x, loss = searched.x.reshape(*shape, -1), searched.loss.reshape(shape)
+    solved, value = x.copy(), np.full(shape, np.inf, loss.dtype)
+    gradient = np.zeros(shape, loss.dtype)
 
-    rows = np.arange(n_cells)[:, None]
-    order = np.argsort(loss, axis=1)[:, :n_polished]
-    y, value, gradient = minima(x[rows, order], polish_terms, (1e-9, 1e-13))
-    x[rows, order], loss[rows, order] = y, value
+    def polish(some: tuple[np.ndarray, ...]) -> None:
+        if some[0].size:
+            found = minima(x[some], some[0], polish_terms, (1e-9, 1e-13))
+            solved[some], value[some], gradient[some] = found.x, found.loss, found.gradient
 
-    best = np.arange(n_cells), np.argmin(value, axis=1)
-    weights = padding.unpack(y[best])
+    order = np.argsort(loss, axis=1)
+    kept = np.repeat(cells, n_polished), order[:, :n_polished].ravel()
+    polish(kept)
+    x[kept], loss[kept] = solved[kept], value[kept]
+    at, lowest = np.argmin(value, axis=1), np.min(value, axis=1)
+    # Others that came near are polished too: to be counted, and to be taken where one is lower. Of
+    # equal ones the first stays.
+    among = np.zeros(shape, bool)
+    among[cells[:, None], order[:, n_polished:COMPARED]] = True
+    polish(np.nonzero(among & (loss <= (1 + tolerance) * lowest[:, None])))
+    share, of_nothing = AGREEMENT
+    slack = share * lowest + of_nothing * np.sum(p * weight, axis=1) / 3
+    lower = np.min(value, axis=1) < lowest - slack
+    best = cells, np.where(lower, np.argmin(value, axis=1), at)
+    n_reached = np.sum(value <= (value[best] + slack)[:, None], axis=1)
+    if n_restarts and (n_reached == 1).any():
+        warnings.warn(_reached_once(n_reached, n_restarts), stacklevel=2)
+
+    weights = padding.unpack(solved[best])
     n_terms = N_TERMS if polish_terms else 0
     final = losses_with_errors(weights, density, importance, n_terms=n_terms)
-    reached = loss <= (1 + tolerance) * np.asarray(final.value)[:, None]
+    near = loss <= (1 + tolerance) * np.asarray(final.value)[:, None]
     return Optimum(
         weights=weights,
         loss=jnp.asarray(final.value),
         error=jnp.asarray(final.error),
         gradient=jnp.asarray(gradient[best]),
-        n_reached=jnp.asarray(np.sum(reached, axis=1)),
+        n_near=jnp.asarray(np.sum(near, axis=1)),
+        n_reached=jnp.asarray(n_reached),
         restart_weights=padding.unpack(x),
         restart_loss=jnp.asarray(loss),
+    )
+
+
+def _reached_once(n_reached: np.ndarray, n_restarts: int) -> str:
+    cells = np.flatnonzero(n_reached == 1)
+    which = ", ".join(map(str, cells[:6])) + ", ..." * (cells.size > 6)
+    return (
+        f"the best loss was reached once in {cells.size} of {n_reached.size} cells ({which}): a "
+        f"better one may be missed; give more starts than n_restarts={n_restarts}"
     )
 
 

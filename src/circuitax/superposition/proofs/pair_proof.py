@@ -32,6 +32,13 @@ from circuitax.superposition.proofs.pair_loss import pair_error
 SIDE = 8
 # Candidates with a smaller coupling are left out: the closed form divides by it.
 LEAST_COUPLING = 1e-4
+# Candidates with a larger weight or bias are left out too.
+LARGEST = 1e6
+# What the proof is made for. Where features are rarer, what bounds the search is lost in rounding,
+# as a share of p^2 of a loss; gains and biases stay below 1e5, which `pair_bounds.SLACK` relies on.
+DENSITIES, IMPORTANCES = "[1e-4, 1]", "[1e-5, 1e5]"
+# More halvings would need more digits than a float has.
+LEVELS = "[1, 24]"
 # Rounding of a product and a sum of positive numbers, with room.
 BELOW, ABOVE = 1 - 1e-15, 1 + 1e-15
 
@@ -96,24 +103,28 @@ def prove_pair(
     """Enclose the global minimum of the sum loss, and exclude classes of solutions.
 
     Args:
-        density: p of both features, in (0, 1].
-        importance: r of the second feature, positive; the first has 1.
+        density: p of both features, in [1e-4, 1].
+        importance: r of the second feature, in [1e-5, 1e5]; the first has 1.
         candidates: Good solutions, such as `optimum.find_optimum` gives; the two that ignore a
-            feature are added. They need not be optimal, but the enclosure ends at the best.
+            feature are added. They need not be optimal, but the enclosure ends at the best. Those
+            that are not finite, or beyond 1e6, are left out.
         tolerance: A box that holds no class but the best candidate's is done once its bound is this
-            close below the best candidate; relative to that one's loss where it is below 1e-3.
+            close below the best candidate; relative to that one's loss where it is below 1e-3. In
+            (0, 1].
         classify: Which classes a box may hold; no member may be overlooked.
-        levels: Halvings before the rest is left as it is.
+        levels: Halvings before the rest is left as it is, from 1 to 24.
         max_tiles: Tiles of a level beyond which the rest is left as it is.
         n_sampled: Tiles of each level that go into the sample.
 
     Raises:
-        ValueError: If density or an importance is out of range.
+        ValueError: If a number is out of range, or every box was dropped, as wrong bounds would do.
 
     Source: exact loss of the toy-models paper; bounds and search are ours.
     """
-    check_range("density", density, "(0, 1]")
-    check_range("importance", importance, "(0, inf)")
+    check_range("density", density, DENSITIES)
+    check_range("importance", importance, IMPORTANCES)
+    check_range("tolerance", tolerance, "(0, 1]")
+    check_range("levels", levels, LEVELS)
     upper, target = _attained(density, importance, candidates, classify)
     close = upper - tolerance * np.minimum(1.0, upper / 1e-3)
     plane, tiles, bias_size = _start(density, importance, upper)
@@ -152,6 +163,8 @@ def prove_pair(
         tiles = tiles.where(_may_hold_minimum(bounds, least, tiles, open_, importance, upper))
         plane, tiles, open_ = _halved(plane, tiles, open_, bias_size)
         bias_size /= 2
+    if not possible.any(axis=1).all():
+        raise ValueError("every box was dropped, though one holds the minimum: a bound is wrong")
     joined = Sample(*(np.concatenate(parts) for parts in zip(*samples, strict=True)))
     return PairProof(lower, upper, possible, ranges[0], ranges[1], n_tiles, joined)
 
@@ -165,7 +178,9 @@ def _attained(
     """The least loss of a candidate, rounded upwards, and the class of that candidate."""
     p = Interval(density)
     W, b = candidates.W, candidates.b
-    usable = np.abs(W[:, 0] * W[:, 1]) >= LEAST_COUPLING
+    # Too small to divide by, and too large to be of use, which NaN is as well.
+    size = np.abs(np.concatenate([W, b], axis=1)).max(axis=1)
+    usable = (np.abs(W[:, 0] * W[:, 1]) >= LEAST_COUPLING) & (size <= LARGEST)
     first, second = W[usable].T
     k = Interval(first) * second
     errors = [

@@ -233,7 +233,7 @@ def proven_loss(k: int, density: float, *, tolerance: float = 1e-9, bits: int = 
     Args:
         k: Vertices, 2 or 5.
         density: p of every feature, in (0, 1].
-        tolerance: Relative width of the enclosed ``P^2/Q``, positive.
+        tolerance: Relative width of the enclosed ``P^2/Q``, in (0, 1].
         bits: Precision of the balls.
 
     Raises:
@@ -242,6 +242,7 @@ def proven_loss(k: int, density: float, *, tolerance: float = 1e-9, bits: int = 
     Source: exact loss of the toy-models paper; reduction and proof are ours.
     """
     check_range("density", density, "(0, 1]")
+    check_range("tolerance", tolerance, "(0, 1]")
     if k not in (2, 5):
         raise ValueError(f"k={k} must be 2 or 5")
     _, beta = best_member(k, density)

@@ -67,7 +67,7 @@ def tile_bounds(
 
     Args:
         density: p, in (0, 1].
-        cells: Boxes; no end of a coupling is 0.
+        cells: Boxes, of ends below 1e3 in size; no end of a coupling is 0.
         first: The least i of each cell.
         count: Tiles of each cell, at least 1.
         size: Length of a tile, a power of two times few bits.
@@ -113,8 +113,9 @@ def _batch(
         - twice_work.high[:, left + side]
         for side in (0, 1)
     ]
-    # One more rounding, of a difference of numbers below 1e3.
-    least = np.minimum(*bounds) - 1e-12
+    # One more rounding, of a difference: far less than this below 1e3, and a share above.
+    least = np.minimum(*bounds)
+    least = least - np.maximum(1e-12, np.abs(least) * 2.0**-50)
     # Over the two ends of the gain: what is left are the corners of the couplings.
     corners = np.minimum(least[:4], least[4:]).T
     floor = steepness_bound(density, cells.gain[edge_cell[left], 0])

@@ -9,12 +9,15 @@ from enum import IntEnum
 import numpy as np
 from jaxtyping import Bool, Float
 
+from circuitax.kernel.checks import check_range
 from circuitax.superposition.proofs.intervals import Interval
 
 # Where a coupling stands, and the two features it couples.
 PAIRS = ((3, 0, 1), (4, 0, 2), (5, 1, 2))
 # Far above what rounding does to sums of products of numbers below 1e2.
 SLACK = 1e-9
+# Of larger ones rounding is a share: of a product, and of a determinant at a rounded centre.
+ROUNDED, TERMS_ROUNDED = 2.0**-50, 2.0**-46
 # The thresholds of `phases`, the first one squared.
 REPRESENTED_SQ, SHARED = 0.25, 0.5
 
@@ -40,12 +43,19 @@ def feasible(low: Ends, high: Ends) -> Bool[np.ndarray, " box"]:
     within reach of the gradient.
 
     Args:
-        low: Lower ends.
+        low: Lower ends, between -1e50 and 1e50, as are the upper ones.
         high: Upper ends.
+
+    Raises:
+        ValueError: If an end is out of range.
     """
+    for name, ends in (("low", low), ("high", high)):
+        check_range(name, ends, "[-1e50, 1e50]")
     possible = high[:, 0] >= low[:, 1]
     for at, i, j in PAIRS:
-        possible &= _squares(low[:, at], high[:, at])[0] <= high[:, i] * high[:, j] + SLACK
+        product = high[:, i] * high[:, j]
+        least = _squares(low[:, at], high[:, at])[0] * (1 - ROUNDED)
+        possible &= least <= product + np.abs(product) * ROUNDED + SLACK
     a, b, c, k, m, n = (Interval(low[:, i], high[:, i]) for i in range(6))
     gradient = [
         b * c - n * n,
@@ -58,14 +68,19 @@ def feasible(low: Ends, high: Ends) -> Bool[np.ndarray, " box"]:
     half = (high - low) / 2
     steepest = [np.maximum(np.abs(part.low), np.abs(part.high)) for part in gradient]
     reach = np.sum([size * half[:, i] for i, size in enumerate(steepest)], axis=0)
-    determinant = _determinant(*((low + high) / 2).T)
-    return np.asarray(possible & (np.abs(determinant) <= reach + SLACK))
+    centre = (low + high) / 2
+    terms = _terms(*centre.T)
+    sizes = _terms(*np.maximum(np.abs(low), np.abs(high)).T)
+    missed = TERMS_ROUNDED * np.sum(np.abs(sizes), axis=0)
+    determinant = sum(terms)
+    return np.asarray(possible & (np.abs(determinant) <= reach * (1 + ROUNDED) + missed + SLACK))
 
 
-def _determinant(
+def _terms(
     a: np.ndarray, b: np.ndarray, c: np.ndarray, k: np.ndarray, m: np.ndarray, n: np.ndarray
-) -> np.ndarray:
-    return a * b * c + 2 * k * m * n - a * n * n - b * m * m - c * k * k
+) -> tuple[np.ndarray, ...]:
+    """Of the determinant."""
+    return a * b * c, 2 * k * m * n, -a * n * n, -b * m * m, -c * k * k
 
 
 def triple_classes(low: Ends, high: Ends) -> Bool[np.ndarray, "box 3"]:
@@ -76,7 +91,8 @@ def triple_classes(low: Ends, high: Ends) -> Bool[np.ndarray, "box 3"]:
         high: Upper ends.
     """
     with_1, with_2 = (_squares(low[:, k], high[:, k]) for k in (4, 5))
-    least, most = with_1[0] + with_2[0], with_1[1] + with_2[1]
+    least = (with_1[0] + with_2[0]) * (1 - ROUNDED)
+    most = (with_1[1] + with_2[1]) * (1 + ROUNDED)
     kept = high[:, 2] >= REPRESENTED_SQ
     return np.stack(
         [

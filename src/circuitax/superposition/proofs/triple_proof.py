@@ -17,7 +17,8 @@ from jaxtyping import Bool, Float
 
 from circuitax.kernel.checks import check_range
 from circuitax.superposition.proofs.intervals import Interval
-from circuitax.superposition.proofs.pair_proof import ABOVE, LEAST_COUPLING
+from circuitax.superposition.proofs.pair_proof import ABOVE, LARGEST, LEAST_COUPLING
+from circuitax.superposition.proofs.triple_bounds import Cells, Tiles
 from circuitax.superposition.proofs.triple_boxes import TripleClass, feasible, triple_classes
 from circuitax.superposition.proofs.triple_cells import (
     BATCH,
@@ -34,6 +35,8 @@ from circuitax.superposition.proofs.triple_loss import Couplings, triple_error
 
 ENTRIES = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
 SIDE = 8  # boxes a side at the first level
+# What the proof is made for: norms stay below 1e3, and cells can be numbered.
+DENSITIES, IMPORTANCES, LEVELS = "[0.01, 1]", "[0.01, 100]", "[1, 32]"
 
 
 class Level(NamedTuple):
@@ -51,11 +54,23 @@ class Level(NamedTuple):
     """Tiles whose bound was computed."""
 
 
+class Sample(NamedTuple):
+    """Some of the tiles of a proof, so that another arithmetic can repeat them."""
+
+    gain: Float[np.ndarray, "tile 2"]
+    one: Float[np.ndarray, "tile 2"]
+    two: Float[np.ndarray, "tile 2"]
+    bias: Float[np.ndarray, "tile 2"]
+    bound: Float[np.ndarray, "tile 4"]
+    """Of one output, as `triple_bounds.Tiles.bound`."""
+
+
 class TripleProof(NamedTuple):
     """What is proven of the global minimum, level by level."""
 
     upper: float
     levels: list[Level]
+    sample: Sample
 
     @property
     def possible(self) -> list[TripleClass]:
@@ -72,31 +87,35 @@ def prove_triple(
     tolerance: float = 0.05,
     levels: int = 12,
     max_boxes: int = 1_000_000,
+    n_sampled: int = 4,
 ) -> TripleProof:
     """Bound the global minimum of the sum loss from below, and exclude classes of solutions.
 
     Args:
-        density: p of all features, in (0, 1].
-        importance: r of the last feature, positive; the others have 1.
+        density: p of all features, in [0.01, 1].
+        importance: r of the last feature, in [0.01, 100]; the others have 1.
         W: Good solutions, such as `optimum.find_optimum` gives; those that ignore a feature are
-            added. They need not be optimal, but the search ends at the best of them.
+            added. They need not be optimal, but the search ends at the best of them. Those that
+            are not finite, or beyond 1e6, are left out.
         b: Their biases.
         tolerance: A box that holds no class but the best candidate's is done once its bound is
-            this close below that one's loss, as a share of it.
-        levels: Of the search, at least 1.
+            this close below that one's loss, as a share of it, in (0, 1].
+        levels: Of the search, from 1 to 32.
         max_boxes: Boxes of a level after the first beyond which the search is given up.
+        n_sampled: Tiles of each level that go into the sample.
 
     Raises:
-        ValueError: If density, importance or levels is out of range.
+        ValueError: If a number is out of range, or every box was dropped, as wrong bounds would do.
 
     Source: exact loss of the toy-models paper; bounds and search are ours.
     """
-    check_range("density", density, "(0, 1]")
-    check_range("importance", importance, "(0, inf)")
-    check_range("levels", levels, "[1, inf)")
+    check_range("density", density, DENSITIES)
+    check_range("importance", importance, IMPORTANCES)
+    check_range("tolerance", tolerance, "(0, 1]")
+    check_range("levels", levels, LEVELS)
     upper, target = _attained(density, importance, W, b)
     grid, boxes = _start(density, importance, upper)
-    known, done = None, []
+    known, done, samples = None, [], []
     settled = np.full(len(TripleClass), np.inf)
     for level in range(levels):
         if level:
@@ -106,6 +125,7 @@ def prove_triple(
             break
         shared = shared_cells(grid, boxes)
         tiles = best_tiles(density, grid, shared, known, couplings_halved=level % 2 == 1)
+        samples.append(_sample(shared.cells, tiles, n_sampled))
         bound, room = box_bounds(importance, upper, tiles, shared)
         held = triple_classes(*grid.ends(boxes))
         kept = ~(bound > upper)
@@ -114,12 +134,24 @@ def prove_triple(
         settled = np.minimum(settled, _least(bound, held, near))
         lower = np.minimum(settled, _least(bound, held, open_))
         size = boxes.shape[0], int(open_.sum()), tiles.cell.size
+        if np.isinf(lower).all():
+            raise ValueError(
+                "every box was dropped, though one holds the minimum: a bound is wrong"
+            )
         done.append(Level(float(lower.min()), lower, *size))
         if not open_.any():
             break
         known = still_open(tiles, shared, open_, room)
         boxes = boxes[open_]
-    return TripleProof(upper, done)
+    joined = Sample(*(np.concatenate(parts) for parts in zip(*samples, strict=True)))
+    return TripleProof(upper, done, joined)
+
+
+def _sample(cells: Cells, tiles: Tiles, n: int) -> Sample:
+    """Tiles at even distances."""
+    count = tiles.cell.size
+    some = np.unique(np.linspace(0, max(count - 1, 0), n).astype(int))[:count]
+    return Sample(*cells.at(tiles.cell[some]), tiles.bias[some], tiles.bound[some])
 
 
 def _least(bound: np.ndarray, held: np.ndarray, which: np.ndarray) -> Float[np.ndarray, " class"]:
@@ -136,6 +168,8 @@ def _attained(
     losses = [ignored, ignored * importance * ABOVE]
     kinds = list(np.eye(len(TripleClass), dtype=bool)[[TripleClass.dedicated, TripleClass.ignored]])
     for weights, bias in zip(W, b, strict=True):
+        if not np.abs(np.append(weights, bias)).max() <= LARGEST:  # or NaN
+            continue
         columns = [(Interval(x), Interval(y)) for x, y in weights.T]
         gram = [[x * u + y * v for u, v in columns] for x, y in columns]
         pairs = [(gram[i][i], gram[i][i - 1], gram[i][i - 2]) for i in range(3)]

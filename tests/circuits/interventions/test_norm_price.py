@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from circuitax.circuits.interventions.norm_price import norm_price
 from circuitax.kernel.norm import Norm
-from experiments.induction.head_roles.norm_price import norm_price
 
 
 def test_S0_section_2_3_a_norm_is_only_approximately_absorbed(make_run, x64):

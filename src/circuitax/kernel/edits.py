@@ -1,0 +1,153 @@
+"""Edits of one head, or of the stream before one layer, on top of a run.
+
+Each returns `Interventions` for ``run(model, tokens, edit)``, in which later heads react; only
+`interventions.freeze` holds them. What is left out of an edit stays as the model computes it.
+"""
+
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from circuitax.kernel.checks import check_range
+from circuitax.kernel.indices import check_index
+from circuitax.kernel.interventions import Interventions
+from circuitax.kernel.run import Run
+
+Index = int | Int[Array, ""]  # one that is traced is not checked
+
+
+def patch_pattern(
+    run: Run,
+    head: tuple[Index, Index],
+    pattern: Float[Array, "dest src"],
+    *,
+    edit: Interventions | None = None,
+) -> Interventions:
+    """The edit in which one head attends as told, and every other head as it finds.
+
+    Args:
+        run: Whose sizes the edit has.
+        head: Layer and head, both from 0.
+        pattern: Attention from each destination to each source, ``[n_ctx, n_ctx]``, finite.
+        edit: Edits made at the same time; None for none.
+
+    Raises:
+        ValueError: If the model has no such head, or the pattern has another shape or is not
+            finite.
+    """
+    layer, number, n_ctx = *_head(run, head), run.tokens.shape[-1]
+    pattern = _checked("pattern", pattern, [(n_ctx, n_ctx)])
+    edit = edit or Interventions()
+    if edit.all_patterns is not None:
+        return edit._replace(all_patterns=edit.all_patterns.at[layer, number].set(pattern))
+    heads = (run.model.n_layers, run.model.n_heads)
+    patterns, frozen = edit.patterns, edit.pattern_frozen
+    if patterns is None or frozen is None:
+        patterns, frozen = jnp.zeros((*heads, n_ctx, n_ctx), pattern.dtype), jnp.zeros(heads, bool)
+    return edit._replace(
+        patterns=patterns.at[layer, number].set(pattern),
+        pattern_frozen=frozen.at[layer, number].set(True),
+    )
+
+
+def patch_head(
+    run: Run,
+    head: tuple[Index, Index],
+    output: Float[Array, "#n_ctx d_model"],
+    *,
+    positions: Sequence[int] | None = None,
+    edit: Interventions | None = None,
+) -> Interventions:
+    """The edit in which one head writes what it is told, such as another run's ``head_outputs``.
+
+    Args:
+        run: Whose sizes the edit has.
+        head: Layer and head, both from 0.
+        output: What it writes, ``[n_ctx, d_model]``, or one row for all positions; finite.
+        positions: Where; None for all positions. Elsewhere the head writes what it finds.
+        edit: Edits made at the same time; None for none.
+
+    Raises:
+        ValueError: If the model has no such head, a position is out of range, or the output has
+            another shape or is not finite.
+    """
+    layer, number = _head(run, head)
+    keep, add = _replaced(run, "output", output, positions)
+    edit = edit or Interventions()
+    heads = (run.model.n_layers, run.model.n_heads, keep.size)
+    keeps = jnp.ones(heads, add.dtype) if edit.head_keep is None else edit.head_keep
+    adds = jnp.zeros((*heads, add.shape[1]), add.dtype) if edit.head_add is None else edit.head_add
+    keeps, adds = _spread(keeps, 2, keep.size), _spread(adds, 2, keep.size)
+    return edit._replace(
+        head_keep=keeps.at[layer, number].multiply(keep),
+        head_add=adds.at[layer, number].set(keep[:, None] * adds[layer, number] + add),
+    )
+
+
+def patch_stream(
+    run: Run,
+    layer: Index,
+    stream: Float[Array, "#n_ctx d_model"],
+    *,
+    positions: Sequence[int] | None = None,
+    edit: Interventions | None = None,
+) -> Interventions:
+    """The edit in which the stream before one layer is as told, such as another run's.
+
+    Args:
+        run: Whose sizes the edit has.
+        layer: From 0; ``n_layers`` for the final stream.
+        stream: ``[n_ctx, d_model]``, or one row for all positions; finite.
+        positions: Where; None for all positions. Elsewhere the stream is what it is.
+        edit: Edits made at the same time; None for none.
+
+    Raises:
+        ValueError: If the layer or a position is out of range, or the stream has another shape or
+            is not finite.
+    """
+    check_index("layer", layer, run.model.n_layers + 1)
+    keep, add = _replaced(run, "stream", stream, positions)
+    edit = edit or Interventions()
+    places = (run.model.n_layers + 1, keep.size)
+    keeps = jnp.ones(places, add.dtype) if edit.stream_keep is None else edit.stream_keep
+    adds = edit.stream_add
+    adds = jnp.zeros((*places, add.shape[1]), add.dtype) if adds is None else adds
+    keeps, adds = _spread(keeps, 1, keep.size), _spread(adds, 1, keep.size)
+    return edit._replace(
+        stream_keep=keeps.at[layer].multiply(keep),
+        stream_add=adds.at[layer].set(keep[:, None] * adds[layer] + add),
+    )
+
+
+def _head(run: Run, head: tuple[Index, Index]) -> tuple[Index, Index]:
+    for axis, size in enumerate((run.model.n_layers, run.model.n_heads)):
+        check_index(f"head[{axis}]", head[axis], size)
+    return head
+
+
+def _replaced(
+    run: Run, name: str, value: Array, positions: Sequence[int] | None
+) -> tuple[Float[Array, " n_ctx"], Float[Array, "n_ctx d_model"]]:
+    """The share that is kept at each position, and what is added to it."""
+    n_ctx, d_model = run.tokens.shape[-1], run.model.d_model
+    value = _checked(name, value, [(n_ctx, d_model), (1, d_model)])
+    here: Bool[Array, " n_ctx"] = jnp.ones(n_ctx, bool)
+    if positions is not None:
+        for at in positions:
+            check_index("positions", at, n_ctx)
+        here = jnp.zeros(n_ctx, bool).at[jnp.asarray(positions, int)].set(True)
+    return (~here).astype(value.dtype), jnp.where(here[:, None], value, 0)
+
+
+def _checked(name: str, value: Array, shapes: list[tuple[int, int]]) -> Array:
+    value = jnp.asarray(value)
+    if value.shape not in shapes:
+        raise ValueError(f"{name} has shape {value.shape}, must be {shapes[0]}")
+    check_range(name, value, "(-inf, inf)")
+    return value
+
+
+def _spread(x: Array, axis: int, n_ctx: int) -> Array:
+    """One entry for each position, where there was one for all."""
+    return jnp.broadcast_to(x, (*x.shape[:axis], n_ctx, *x.shape[axis + 1 :]))

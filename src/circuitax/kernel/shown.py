@@ -1,0 +1,70 @@
+"""What results print: a few numbers by name, or shapes where they are not known, in twenty lines.
+
+A value inside ``jit``, or with axes that a table does not expect, is shown by its shapes.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+ROWS = 12  # of a table, at most
+
+
+def known(*arrays: Any) -> bool:
+    """Whether all of these hold numbers, so that none is traced or a placeholder."""
+    return all(
+        hasattr(leaf, "shape")
+        and hasattr(leaf, "__array__")
+        and not isinstance(leaf, jax.core.Tracer)
+        for leaf in jax.tree.leaves(arrays)
+    )
+
+
+def shapes(value: Any) -> str:
+    """The arrays of a named tuple by name, with type and shape; None is left out."""
+    lines = list(_fields(value, ""))
+    width = max((len(name) for name, _ in lines), default=0)
+    rows = [f"  {name:<{width}}  {text}" for name, text in lines]
+    return "\n".join([f"{type(value).__name__}", *shortened(rows, 19)])
+
+
+def shortened(lines: Sequence[str], most: int = ROWS) -> list[str]:
+    """At most so many lines, the last of which says how many others there are."""
+    if len(lines) <= most:
+        return list(lines)
+    return [*lines[: most - 1], f"  and {len(lines) - most + 1} more"]
+
+
+def table(columns: Sequence[str], rows: Iterable[tuple[str, Iterable[Any]]]) -> list[str]:
+    """Named rows of numbers under a head, four digits each."""
+    shown = [(name, [f"{x:+.4g}" for x in numbers]) for name, numbers in rows]
+    width = max((len(name) for name, _ in shown), default=0)
+    lines = [f"  {'':<{width}}" + "".join(f"{column:>12}" for column in columns)]
+    return lines + [
+        f"  {name:<{width}}" + "".join(f"{text:>12}" for text in texts) for name, texts in shown
+    ]
+
+
+def largest(values: np.ndarray) -> list[tuple[int, ...]]:
+    """Where the largest finite entries are in absolute value, as many as a table has rows."""
+    size = np.where(np.isfinite(values), np.abs(values), -1).ravel()
+    order = np.argsort(-size, kind="stable")[:ROWS]
+    return [
+        tuple(int(i) for i in np.unravel_index(at, values.shape)) for at in order if size[at] >= 0
+    ]
+
+
+def _fields(value: Any, before: str) -> Iterable[tuple[str, str]]:
+    for name, part in value._asdict().items():
+        if isinstance(part, tuple) and hasattr(part, "_fields"):
+            yield from _fields(part, f"{before}{name}.")
+        elif part is not None:
+            yield before + name, _array(part)
+
+
+def _array(part: Any) -> str:
+    if hasattr(part, "shape") and hasattr(part, "dtype"):
+        return f"{part.dtype}{list(part.shape)}"
+    return repr(part)

@@ -1,0 +1,19 @@
+"""How much memory there is; whatever asks for more is refused before it is made."""
+
+import os
+import sys
+
+# A sweep is checked where it is started, which on a cluster may have less than the nodes have.
+_LEAST = 2**36
+
+
+def machine_bytes() -> int | None:
+    """Bytes of this machine's memory; None where the system does not say."""
+    if sys.platform == "win32":
+        return None
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def askable_bytes() -> int:
+    """What a configuration may ask for: all memory of this machine, or 64 GiB where it has less."""
+    return max(machine_bytes() or 0, _LEAST)

@@ -1,0 +1,130 @@
+"""Edits of one head or one layer leave all others as they find their streams."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from circuitax.kernel.edits import patch_head, patch_pattern, patch_stream
+from circuitax.kernel.interventions import Interventions, freeze
+from circuitax.kernel.positions import Positions
+from circuitax.kernel.run import Run
+from circuitax.kernel.run import run as run_model
+
+SIZES = {"n_heads": 2, "d_model": 6, "d_head": 4, "d_value": 3, "n_ctx": 4}
+UNIFORM = jnp.tril(jnp.ones((4, 4))) / jnp.arange(1, 5)[:, None]
+
+
+@pytest.fixture
+def seen(make_transformer, x64: None) -> Run:
+    model = make_transformer(**SIZES, bias=True, positions=Positions.learned)
+    return run_model(model, [3, 1, 4, 1], outputs=True)
+
+
+@pytest.fixture
+def other(seen: Run) -> Run:
+    return run_model(seen.model, [2, 7, 1, 8], outputs=True)
+
+
+def edited(seen: Run, edit: Interventions) -> Run:
+    return run_model(seen.model, seen.tokens, edit, outputs=True)
+
+
+def test_a_pattern_is_what_that_head_writes_and_later_heads_react(seen: Run) -> None:
+    found = edited(seen, patch_pattern(seen, (0, 1), UNIFORM))
+    heads = jax.tree.map(np.asarray, seen.model.blocks.attention)
+    values = np.asarray(seen.trace.streams[0]) @ heads.W_V[0, 1] + heads.b_V[0, 1]
+    wrote = np.asarray(UNIFORM) @ values @ heads.W_O[0, 1]
+    np.testing.assert_array_equal(found.trace.patterns[0, 1], UNIFORM)
+    np.testing.assert_allclose(found.trace.patterns[0, 0], seen.trace.patterns[0, 0], rtol=1e-12)
+    moved = wrote - seen.trace.head_outputs[0, 1]
+    np.testing.assert_allclose(found.trace.streams[1] - seen.trace.streams[1], moved, atol=1e-12)
+    assert np.abs(found.trace.patterns[1] - seen.trace.patterns[1]).max() > 1e-3
+    same = edited(seen, patch_head(seen, (0, 1), jnp.asarray(wrote)))
+    np.testing.assert_allclose(found.logits, same.logits, atol=1e-12)
+
+
+def test_a_pattern_beside_frozen_ones_moves_no_other(seen: Run) -> None:
+    edit = patch_pattern(seen, (0, 1), UNIFORM, edit=freeze(seen.trace))
+    found = edited(seen, edit)
+    want = seen.trace.patterns.at[0, 1].set(UNIFORM)
+    np.testing.assert_array_equal(found.trace.patterns, want)
+
+
+def test_a_head_is_replaced_where_it_is_told(seen: Run, other: Run) -> None:
+    new = other.trace.head_outputs[1, 0]
+    found = edited(seen, patch_head(seen, (1, 0), new, positions=[2]))
+    moved = np.zeros((4, 6))
+    moved[2] = new[2] - seen.trace.head_outputs[1, 0, 2]
+    np.testing.assert_allclose(found.trace.streams[2] - seen.trace.streams[2], moved, atol=1e-12)
+    mean = new.mean(axis=0, keepdims=True)
+    found = edited(seen, patch_head(seen, (1, 0), mean))
+    np.testing.assert_allclose(found.trace.head_outputs[1, 0], np.repeat(mean, 4, 0), atol=1e-12)
+
+
+def test_the_stream_is_replaced_where_it_is_told(seen: Run, other: Run) -> None:
+    found = edited(seen, patch_stream(seen, 1, other.trace.streams[1], positions=[0, 3]))
+    want = (
+        seen.trace.streams[1].at[jnp.array([0, 3])].set(other.trace.streams[1][jnp.array([0, 3])])
+    )
+    np.testing.assert_allclose(found.trace.streams[1], want, atol=1e-12)
+    whole = edited(seen, patch_stream(seen, 1, other.trace.streams[1]))
+    np.testing.assert_allclose(whole.logits, other.logits, atol=1e-12)
+
+
+def test_edits_add_up_and_the_last_one_of_a_place_counts(seen: Run, other: Run) -> None:
+    new = other.trace.head_outputs
+    off = jnp.ones((2, 2, 1)).at[1, 1].set(0)
+    edit = patch_pattern(seen, (0, 0), UNIFORM, edit=Interventions(head_keep=off))
+    edit = patch_pattern(seen, (1, 0), UNIFORM, edit=edit)
+    for head, positions in (((1, 0), [0, 1]), ((0, 1), None), ((1, 0), [1, 2])):
+        edit = patch_head(
+            seen,
+            head,
+            new[head] + positions[0] if positions else new[head],
+            positions=positions,
+            edit=edit,
+        )
+    edit = patch_stream(seen, 2, other.trace.streams[2], positions=[0], edit=edit)
+    edit = patch_stream(seen, 2, other.trace.streams[1], positions=[0], edit=edit)
+    found = edited(seen, edit).trace
+    np.testing.assert_array_equal(found.patterns[:, 0], [UNIFORM, UNIFORM])
+    np.testing.assert_allclose(found.head_outputs[1, 1], 0, atol=1e-12)
+    np.testing.assert_allclose(found.head_outputs[0, 1], new[0, 1], atol=1e-12)
+    np.testing.assert_allclose(found.head_outputs[1, 0, 0], new[1, 0, 0], atol=1e-12)
+    np.testing.assert_allclose(found.head_outputs[1, 0, 1:3], new[1, 0, 1:3] + 1, atol=1e-12)
+    np.testing.assert_allclose(found.streams[2, 0], other.trace.streams[1, 0], atol=1e-12)
+
+
+def test_one_program_patches_every_head(seen: Run, other: Run) -> None:
+    def lead(layer: jax.Array, head: jax.Array) -> jax.Array:
+        edit = patch_head(seen, (layer, head), other.trace.head_outputs[layer, head])
+        return run_model(seen.model, seen.tokens, edit).logits[-1, 2]
+
+    found = jax.jit(jax.vmap(lead))(*jnp.unravel_index(jnp.arange(4), (2, 2)))
+    alone = edited(seen, patch_head(seen, (1, 0), other.trace.head_outputs[1, 0]))
+    np.testing.assert_allclose(found[2], alone.logits[-1, 2], atol=1e-12)
+    assert np.unique(np.asarray(found)).size == 4
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda s: patch_pattern(s, (2, 0), UNIFORM), r"head\[0\]=2 must be from 0 to 1"),
+        (lambda s: patch_pattern(s, (0, -1), UNIFORM), r"head\[1\]=-1 must be from 0 to 1"),
+        (lambda s: patch_pattern(s, (0, 0), UNIFORM[:2]), r"pattern has shape \(2, 4\), must be"),
+        (
+            lambda s: patch_pattern(s, (0, 0), UNIFORM.at[1, 0].set(jnp.nan)),
+            r"pattern\[1, 0\]=nan must be finite",
+        ),
+        (lambda s: patch_head(s, (0, 0), jnp.ones((4, 3))), r"output has shape \(4, 3\), must be"),
+        (
+            lambda s: patch_head(s, (0, 0), jnp.ones((4, 6)), positions=[4]),
+            "positions=4 must be from 0 to 3",
+        ),
+        (lambda s: patch_stream(s, 3, jnp.ones((4, 6))), "layer=3 must be from 0 to 2"),
+    ],
+)
+def test_what_does_not_fit_is_named(seen: Run, call, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call(seen)
