@@ -17,7 +17,7 @@ SPEC = cx.TransformerSpec(d_vocab=11, n_ctx=8, n_layers=2, n_heads=2, d_model=8,
 )
 N_CTX = 6
 # They read files or trace nothing; packages are no functions.
-NOT_TRACED = {"load_pretrained", "load_tokenizer", "explanation_page"}
+NOT_TRACED = {"load_pretrained", "load_tokenizer", "save_pretrained", "explanation_page"}
 PACKAGES = {"circuits", "projection", "superposition", "train"}
 
 

@@ -48,6 +48,7 @@ def test_a_command_sweeps_the_folders_of_old_ones_and_no_work(
         folder.mkdir(parents=True)
         aged(folder, LOGS_DAYS + 1)
     (hydra / "2026-01-01").mkdir()
-    assert job_folder(multirun=False).parent == hydra
-    assert [path.name for path in hydra.iterdir()] == ["2026-01-01"]
+    new = job_folder(multirun=False)
+    assert new.parent == hydra
+    assert {path.name for path in hydra.iterdir()} == {"2026-01-01", new.name}
     assert work.is_dir()

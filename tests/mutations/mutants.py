@@ -324,9 +324,7 @@ MUTANTS = (
         "kernel/losses.py",
         "targets = jnp.roll(tokens, -1, axis=-1)",
         "targets = jnp.roll(tokens, 1, axis=-1)",
-        (
-            "tests/circuits/losses/test_in_context.py::test_token_losses_by_hand_and_at_large_logits",
-        ),
+        ("tests/kernel/test_losses.py::test_token_losses_by_hand_and_at_large_logits",),
     ),
     Mutant(
         "devices_train_on_the_first_share_of_a_batch",

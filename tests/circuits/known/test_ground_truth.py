@@ -7,7 +7,7 @@ import pytest
 
 from circuitax.circuits.attention import detectors
 from circuitax.circuits.known import ground_truth
-from circuitax.circuits.ledger.ledger import ledger
+from circuitax.circuits.ledger import ledger
 from circuitax.circuits.weights import composition, heads, roles, spectra, token_tables
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as run_model

@@ -15,7 +15,7 @@ import pytest
 
 from circuitax.circuits.attention import detectors, score_terms
 from circuitax.circuits.known import ground_truth
-from circuitax.circuits.ledger.ledger import ledger
+from circuitax.circuits.ledger import ledger
 from circuitax.circuits.paths import frozen
 from circuitax.circuits.weights import composition, heads, roles
 from circuitax.kernel.run import Run

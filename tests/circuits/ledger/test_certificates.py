@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import circuitax as cx
-from circuitax.circuits.ledger import path_bounds, rounding, second_moments
-from circuitax.circuits.ledger.ledger import ledger
+from circuitax.circuits.ledger import ledger, path_bounds, rounding, second_moments
 from circuitax.circuits.paths import paths
 from circuitax.circuits.paths.frozen import FrozenModel
 from circuitax.circuits.paths.read_out import ReadOut

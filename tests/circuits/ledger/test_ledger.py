@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits.ledger import path_bounds, second_moments
-from circuitax.circuits.ledger.ledger import ledger
+from circuitax.circuits.ledger import ledger, path_bounds, second_moments
 from circuitax.circuits.paths import expansion, frozen, paths
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import freeze

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from circuitax.circuits.attention import score_terms as terms
-from circuitax.circuits.ledger.ledger import ledger
+from circuitax.circuits.ledger import ledger
 from circuitax.circuits.paths import attribution, components, expansion, frozen, paths
 from circuitax.circuits.paths.order_terms import order_streams
 from circuitax.circuits.paths.read_out import logits_of, token_directions

@@ -72,7 +72,7 @@ class Composition(NamedTuple):
         return "\n".join([head, *table(("score", "z", "maximum"), rows)])
 
 
-@compiled("block_entries")
+@compiled("offset", "block_entries")
 def composition(
     model: Model, *, offset: int = 0, block_entries: int = BLOCK_ENTRIES
 ) -> Composition:
@@ -116,7 +116,7 @@ def composition(
     )
 
 
-@compiled("block_entries")
+@compiled("offset", "block_entries")
 def composition_scores(
     model: Model, *, offset: int = 0, block_entries: int = BLOCK_ENTRIES
 ) -> Float[Array, "kind n_layers n_heads n_layers n_heads"]:
