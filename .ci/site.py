@@ -48,6 +48,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     if here.startswith("results/"):
         markdown = markdown.replace(f"]({up}docs/", f"]({up}")
         markdown = re.sub(r" · \[(?:run|code)\]\([^)]*\)", "", markdown)
+        # Python-Markdown leaves what is in a fold as it is, unless the fold says otherwise.
+        markdown = re.sub("^<details>", '<details markdown="1">', markdown, flags=re.MULTILINE)
         kept = r"https?://|#|[^)]*\.(?:md|png|pdf)(?:#[^)]*)?\)"
         return re.sub(rf"(?<!!)\[([^\]]*)\]\((?!{kept})[^)]*\)", r"\1", markdown)
     return markdown.replace(f"]({up}../results/", f"]({up}results/")

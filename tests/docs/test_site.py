@@ -137,7 +137,14 @@ def test_the_site_is_whole_and_loads_nothing_from_elsewhere(tmp_path: Path) -> N
     assert "../site.css" in claims and (site / "site.css").is_file()
     assert 'data-md-type="toc" hidden' in claims and 'data-md-type="toc" hidden' not in pentagon
     gallery = (site / "results/index.html").read_text(encoding="utf-8")
-    assert "scale=quick</code> · quick scale" in gallery and "· run" not in gallery
+    assert gallery.count("<img ") == 3 and 'href="gallery/paths.html#path_explosion"' in gallery
+    chapter = (site / "results/gallery/paths.html").read_text(encoding="utf-8")
+    assert "scale=quick</code> · quick scale" in chapter and "· run" not in chapter
+    detail = (site / "results/claims/framework.html").read_text(encoding="utf-8")
+    assert 'data-md-type="toc" hidden' in detail and "· code" not in detail
+    # Links in folds and in tables lead to the pages of the site.
+    assert all(".md#" not in page for page in (claims, gallery, chapter, detail))
+    assert 'href="../errata.html"' in claims
     api = (site / "api.html").read_text(encoding="utf-8")
     headings = re.findall(r"<h3[^>]*>\s*(?:<[^>]*>\s*)*cx\.(\w+)", api)
     floors = {"circuits", "superposition", "projection", "train"}
