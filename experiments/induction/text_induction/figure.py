@@ -1,10 +1,10 @@
 """Real text alone gives no induction head cheaply; a primer does, and text wears it down slowly.
 
-training   Prefix matching rises during the primer and fades slowly on plain text, where repeated
-           pairs stay cheaper than without a primer. Refuted if an orange curve of the upper left
-           or the lower left panel falls or rises back to the blue one.
-heads      The head that matches prefixes is the head that repeated pairs need. Refuted if heads
-           far to the right cost nothing to remove.
+training   Prefix matching rises during the primer and fades slowly on plain text, where the loss on
+           repeated pairs stays lower than without a primer. Refuted if an orange curve of the upper
+           left or the lower left panel falls or rises back to the blue one.
+heads      Predictions of repeated pairs depend on the prefix-matching head. Refuted if heads far to
+           the right cost nothing to remove.
 """
 
 from matplotlib.figure import Figure

@@ -1,19 +1,21 @@
 """Induction heads of a real model: prefix matching, outputs, reads, and effects.
 
-composition  Left: how much of what each earlier head writes the best induction heads read as keys,
-          previous-token heads marked; they lie among the others if K-composition does not tell them
-          apart. Right: where these pairs stand among all pairs of their two layers, through
-          queries, keys and values; a pair at random has 0.5.
-heads     Left: prefix and previous-token scores of all heads by layer, with the reference numbers.
-          Middle: what each head adds to the right token, by its prefix score; the paper's heads
+composition  K-composition of the best induction heads with each earlier head. Left: all earlier
+             heads, previous-token heads marked; they lie among the others if K-composition does not
+             separate them. Right: ranks of these pairs among all pairs of their two layers, through
+             queries, keys and values; a pair at random has 0.5.
+heads     Prefix and previous-token scores of all heads by layer, with the reference numbers (left).
+          Middle: the effect of each head on the right token, by its prefix score; the paper's heads
           that copy negatively lie below zero. Right: attention of the best heads to matches of
-          which one token is kept; the paper's figure (F14 in docs/acceptance.md) is refuted if
-          the bars of the attended token are higher.
-prose     Left: loss along prose, intact and without sets of five heads. Right: what each set costs
-          where a pair of tokens comes again, where a token does behind another one, and where it is
-          new; induction heads do nothing of their own in prose if their dots lie among the random.
-ablation  Left: loss along a text of two copies, intact and without sets of five heads. Right: what
-          each set costs on second copies; refuted if the crosses lie among the random sets.
+          which one token is kept; the paper's figure (F14 in docs/acceptance.md) is refuted if the
+          bars of the attended token are higher.
+prose     Loss along prose, intact and without sets of five heads (left). Right: the cost of
+          removing each set at the end of a repeated pair of tokens, at a repeated token after
+          another one, and at a new token; induction heads have no effect of their own in prose if
+          their dots lie among the random.
+ablation  Loss along a text of two copies, intact and without sets of five heads (left). Right: the
+          cost of removing each set on second copies; refuted if the crosses lie among the random
+          sets.
 """
 
 import numpy as np

@@ -1,11 +1,11 @@
 """Heads by the distance they look back, from weights and on text.
 
-atlas     All heads against offsets, ordered by what their weights predict for the token before: the
-          kernel of their mean scores, beside what they do on prose. The maps would differ if
-          weights said nothing.
-names     Left: ROC curves of previous-token heads and local heads from five kinds of contents; on
-          the diagonal weights say nothing. Right: predicted against measured attention to the token
-          before.
+atlas     Attention of all heads by offset, ordered by the predicted attention to the previous
+          token: the kernel of their mean scores, beside their attention on prose. The maps would
+          differ if weights were uninformative.
+names     ROC curves of previous-token heads and local heads from five kinds of contents (left); on
+          the diagonal weights are uninformative. Right: predicted against measured attention to the
+          previous token.
 """
 
 import numpy as np

@@ -3,9 +3,9 @@
 pipeline   One feature passes through two neurons unchanged; two that are not neighbours come out
            as a third. This is refuted if the first row's output is not its input, or the second
            row's is.
-response   Only magnitude one is kept: weak features are erased; strong ones clip a hidden neuron
-           and make neighbouring features appear. This is refuted if a solid curve meets the dotted
-           line anywhere but at 0 and 1.
+response   Only magnitude one is reproduced: weak features are erased; strong ones clip a hidden
+           neuron and make neighbouring features appear. This is refuted if a solid curve meets the
+           dotted line anywhere but at 0 and 1.
 pairs      No pair of features is recovered: each is amplified, clipped, or replaced by a third.
            This is refuted if a row shows ones in its two marked cells.
 

@@ -1,10 +1,10 @@
 """What is proven of the phase diagram of two features, and of pentagon and digons.
 
-proof       Left: the class that every global minimiser has, proven at each point; a cross where
-            nothing is. Closed forms are right away from the boundaries only; the exact triple
-            point is denser than theirs. This is refuted if a cross lies in the middle of a region.
-            Right: at enclosed boundaries the last feature's norm jumps. Bars are proven ranges,
-            long where a proof is coarse; this is refuted if short ones of a density overlap.
+proof       Proven class of every global minimiser at each point (left); a cross where nothing is
+            proven. Closed forms are right away from the boundaries only; the exact triple point is
+            denser than theirs. This is refuted if a cross lies in the middle of a region. Right: at
+            enclosed boundaries the last feature's norm jumps. Bars are proven ranges, long where a
+            proof is coarse; this is refuted if short ones of a density overlap.
 families    The best pentagon overtakes the best digons at one density. This is refuted if the
             curves cross elsewhere.
 """

@@ -3,9 +3,9 @@
 scores      The published scores of each target, with the papers' numbers, the score of whole
             subcomponents, and how many are alive. This is refuted where intervals miss the papers'
             numbers, or where the score before training is as high as after it.
-parts       Subcomponents of one model with five features in two dimensions: what is written where
-            feature i is read, and which are on for each feature alone. This is refuted if a feature
-            turns on none, or several.
+parts       Subcomponents of one model with five features in two dimensions: the output for input
+            feature i, and the active subcomponents for each feature alone. This is refuted if a
+            feature turns on none, or several.
 """
 
 import numpy as np
