@@ -149,7 +149,7 @@ def layers(record: Record) -> Figure:
 
 
 def _dims(ax: Axes, data: xr.Dataset, models: list[str]) -> None:
-    """Quantiles of D_i times n/d: what share of a fair share each feature has."""
+    """Quantiles of D_i times n/d: each feature's dimensionality over the fair share."""
     labels: list[str] = []
     for name in models:
         for kind, (colour, label) in KINDS.items():

@@ -33,7 +33,7 @@ def draw(record: Record) -> dict[str, Figure]:
 
 
 def scaling(data: xr.Dataset) -> Figure:
-    """Loss over width in both regimes, and the exponents beside what is predicted."""
+    """Loss over width in both regimes, and the exponents beside the predicted ones."""
     figure, axes = new_figure(1, 3, width=PAGE, height=2.7, width_ratios=[1, 1, 0.9])
     decays = data.decay.values
     width = data.width.values

@@ -59,7 +59,7 @@ def draw(record: Record) -> dict[str, Figure]:
 
 
 def roles(data: xr.Dataset, members: xr.Dataset) -> Figure:
-    """Where every head looks, what it writes, who reads that, and what is lost without it."""
+    """Attention of every head, its output, the readers of that output, and the loss without it."""
     figure, axes = new_figure(2, 2, height=4.9)
     looks, writes, reads, worth = axes.flat
     role = data.role.transpose("layer", "member", "head").values
@@ -120,7 +120,7 @@ def roles(data: xr.Dataset, members: xr.Dataset) -> Figure:
 
 
 def readings(data: xr.Dataset) -> Figure:
-    """Five more readings of every head, each with what it would be by chance."""
+    """Five more scores of every head, each with its chance level."""
     figure, axes = new_figure(2, 3, height=3.9)
     panels = (
         ("duplicate", "looks at earlier copies\nof the present token", "share of attention"),

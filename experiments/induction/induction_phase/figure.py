@@ -108,7 +108,7 @@ def _looking_back(ax: Axes, two: xr.Dataset) -> None:
 
 
 def windows(record: Record) -> Figure:
-    """When, in each seed, a curve was half way; the bar is where the in-context score fell most."""
+    """Half-way step of each curve in each seed; bars mark the in-context score's steepest fall."""
     data = record.data
     chosen = ("2 layers", "1 layer, smeared")
     figure, axes = new_figure(1, 2, height=2.9, sharey=True)
@@ -248,7 +248,7 @@ def _fall_of_loss(ax: Axes, members: xr.Dataset, deepest: float) -> QuadMesh:
 
 
 def ablation(record: Record) -> Figure:
-    """What each head is worth to the in-context score at the end, by what it attends to."""
+    """Effect of each head on the in-context score at the end, by its attention."""
     data = record.data
     figure, axes = new_figure(1, 2, height=2.7, sharey=True)
     members = members_where(data.sel(arm="2 layers"))

@@ -71,7 +71,7 @@ def training(record: Record) -> Figure:
 
 
 def heads(record: Record) -> Figure:
-    """What removing each head costs, under fixed patterns, against its prefix matching."""
+    """Cost of removing each head, under fixed patterns, against its prefix matching."""
     data = record.data
     figure, axes = new_figure(1, 2, height=2.6, sharex=True)
     names = {"loss_repeated": "repeated pairs", "loss_new": "other tokens"}

@@ -73,7 +73,7 @@ def terms(members: xr.Dataset) -> Figure:
 
 
 def _removals(ax: Axes, members: xr.Dataset) -> None:
-    """What the two named heads are worth, by their own output alone and through patterns too."""
+    """Effects of the two named heads, by their own output alone and through patterns too."""
     reacting, kept = members.ablated - members.loss, members.ablated_preserving - members.loss
     for shift, cost, colour, label in (
         (-0.18, reacting, GREEN, "patterns react"),

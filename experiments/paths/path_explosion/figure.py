@@ -137,7 +137,7 @@ def sizes(record: Record) -> Figure:
 
 
 def ledger(record: Record) -> Figure:
-    """All paths by size with what is proven of them, first text; the largest of one member."""
+    """All paths by size with their proven bounds, first text; the largest of one member."""
     data = members_where(record.data.isel(depth=-1)).isel(text=0)
     figure, axes = new_figure(1, 2, height=3.4, width_ratios=(1.2, 1))
     sizes, bars = axes[0]

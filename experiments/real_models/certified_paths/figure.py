@@ -42,7 +42,7 @@ def draw(record: Record) -> dict[str, Figure]:
 
 
 def certificate(data: xr.Dataset, what: str) -> Figure:
-    """How the bound falls, what it costs, and of which order the listed paths are."""
+    """Decrease of the bound, its cost, and the orders of the listed paths."""
     figure, axes = new_figure(1, 3, height=2.4)
     bound, cost, orders = axes[0]
     for kind, colour in KINDS.items():
@@ -85,7 +85,7 @@ def certificate(data: xr.Dataset, what: str) -> Figure:
 
 
 def attribution(data: xr.Dataset, what: str) -> Figure:
-    """What scores of heads miss, and one list with the paths that gradients hide."""
+    """Paths missed by scores of heads, and one list with the paths that gradients hide."""
     figure, axes = new_figure(1, 2, height=3.0, width_ratios=(1.3, 1))
     shares, example = axes[0]
     proven = data.isel(prompt=np.flatnonzero(data.complete.values))

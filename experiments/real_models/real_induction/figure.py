@@ -66,7 +66,7 @@ def draw(record: Record) -> dict[str, Figure]:
 
 
 def heads(data: xr.Dataset, what: str) -> Figure:
-    """Where heads of a kind lie, what they write, and what their keys are made of."""
+    """Layers of heads of a kind, their outputs, and the origin of their keys."""
     figure, axes = new_figure(1, 3, height=2.75)
     mean = data.scores.sel(twin="plain").mean("text")
     left, middle, right = axes[0]
@@ -139,7 +139,7 @@ def heads(data: xr.Dataset, what: str) -> Figure:
 
 
 def composition(data: xr.Dataset, length: int, what: str) -> Figure:
-    """What induction heads read of each earlier head, and the place of previous-token heads."""
+    """Reads of induction heads from each earlier head, and the rank of previous-token heads."""
     figure, axes = new_figure(1, 2, height=2.5, width_ratios=(1.7, 1))
     left, right = axes[0]
     keys, n_layers = data.composition.sel(reading="K"), data.sizes["layer"]
@@ -195,7 +195,7 @@ def composition(data: xr.Dataset, length: int, what: str) -> Figure:
 
 
 def ablation(data: xr.Dataset, length: int, what: str) -> Figure:
-    """Losses along the text, and what each set of heads is worth."""
+    """Losses along the text, and the effect of each set of heads."""
     figure, axes = new_figure(1, 2, height=2.7, width_ratios=(1.7, 1))
     left, right = axes[0]
     random = data.loss_by_place.sel(curve="random")
@@ -233,7 +233,7 @@ def ablation(data: xr.Dataset, length: int, what: str) -> Figure:
 
 
 def prose(data: xr.Dataset, what: str) -> Figure:
-    """Loss along prose, and what sets of heads are worth by what is predicted."""
+    """Loss along prose, and the effect of sets of heads by predicted token."""
     figure, axes = new_figure(1, 2, height=2.3)
     left, right = axes[0]
     mean = data.prose_loss.mean("chapter").rename(predicted="place")

@@ -75,7 +75,7 @@ def atlas(data: xr.Dataset, what: str) -> Figure:
 
 
 def names(data: xr.Dataset, what: str) -> Figure:
-    """How well names agree, and the agreement head by head."""
+    """Agreement of names with measured attention, overall and head by head."""
     figure, axes = new_figure(1, 3, height=2.6)
     previous, local, scatter = axes[0]
     groups = (

@@ -71,7 +71,7 @@ def vulnerability(record: Record) -> Figure:
 
 
 def defence(record: Record) -> Figure:
-    """What is left of superposition after training against attacks, and what it costs."""
+    """Superposition left after adversarial training, and the cost of this training."""
     data = record.data
     figure, axes = new_figure(1, 4, width=PAGE, height=2.2)
     shown = (

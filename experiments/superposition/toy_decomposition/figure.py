@@ -76,7 +76,7 @@ def scores(record: Record) -> Figure:
 
 
 def parts(record: Record) -> Figure:
-    """Where subcomponents of one model lie, and which of them each feature needs."""
+    """Positions of one model's subcomponents, and the active ones for each feature."""
     name = [target for target in record.data.target.values if target.startswith("small")][-1]
     prefix = name.replace(" ", "_")
     alone = record.data[f"{prefix}_alone"].transpose(..., "small_feature", "small_component").values
