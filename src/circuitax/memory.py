@@ -15,5 +15,5 @@ def machine_bytes() -> int | None:
 
 
 def askable_bytes() -> int:
-    """Memory that a configuration may ask for: all of this machine's, or 64 GiB where it has less."""
+    """Memory that a configuration may ask for: this machine's, or 64 GiB where it has less."""
     return max(machine_bytes() or 0, _LEAST)

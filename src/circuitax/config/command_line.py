@@ -20,7 +20,7 @@ from circuitax.config.schema import ConfigError, nearest, type_name
 
 
 class CommandLine(NamedTuple):
-    """The typed command line: overrides, flags with values, whether a sweep, and its config folder."""
+    """The typed command line: overrides, flags with values, sweep or not, and config folder."""
 
     overrides: tuple[str, ...]
     flags: tuple[str, ...]
