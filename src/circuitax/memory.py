@@ -1,4 +1,4 @@
-"""How much memory there is; whatever asks for more is refused before it is made."""
+"""Memory of this machine; larger requests are refused before any allocation."""
 
 import os
 import sys
@@ -15,5 +15,5 @@ def machine_bytes() -> int | None:
 
 
 def askable_bytes() -> int:
-    """What a configuration may ask for: all memory of this machine, or 64 GiB where it has less."""
+    """Memory that a configuration may ask for: this machine's, or 64 GiB where it has less."""
     return max(machine_bytes() or 0, _LEAST)

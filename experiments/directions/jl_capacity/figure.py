@@ -1,11 +1,12 @@
 """Numbers of nearly orthogonal directions by method, and their capacity for read-out.
 
-capacity   Numbers of directions grow exponentially with dimension; greedy ones at more than twice
-           the rate of random ones, optimised ones faster still, all below the bound.
-           Refuted if dots bend away from straight lines, or cross the dashed bound.
-learned    Training makes a tight frame (c) and signed cosines far below random ones (b), which are
-           what a ReLU pays for; it leaves antipodal pairs (a). Refuted if learned bars in b and c
-           are nearer to random than to optimised ones.
+capacity   The number of nearly orthogonal directions grows exponentially with dimension: of greedy
+           ones at more than twice the rate of random ones, of optimised ones faster still, all
+           below the bound. Refuted if dots bend away from straight lines, or cross the dashed
+           bound.
+learned    Training makes a tight frame (c) and signed cosines far below random ones (b), the only
+           ones that a ReLU penalises; antipodal pairs remain (a). Refuted if learned bars in b and
+           c are nearer to random than to optimised ones.
 decoding   A threshold reads out several times more active features than coherence guarantees.
            Refuted if the dots fall with the shaded region, or leave the solid law.
 """

@@ -1,11 +1,12 @@
 """Johnson–Lindenstrauss distortion against m.
 
-distribution  Every Gaussian map distorts pairs by the law χ²(m)/m, and by nothing else.
-              Refuted if a dot leaves its line.
-worst         The worst of all pairs is what independent pairs would give, well below the guarantee.
-              Refuted if a band leaves the dashed line of its colour, or crosses the dotted one.
-families      All maps are alike on dense clouds (orthogonal ones better near m = n); on one-hot
-              features the very sparse one fails. Refuted if c looks like a and b.
+distribution  Under every Gaussian map the distortion of pairs follows the law χ²(m)/m, and depends
+              on nothing else. Refuted if a dot leaves its line.
+worst         The worst distortion over all pairs equals that of independent pairs, well below the
+              guarantee. Refuted if a band leaves the dashed line of its colour, or crosses the
+              dotted one.
+families      On dense clouds all maps distort alike (orthogonal ones less near m = n); on one-hot
+              features the very sparse map fails. Refuted if c looks like a and b.
 """
 
 from matplotlib.figure import Figure

@@ -1,7 +1,7 @@
 """Theorem 27 with both maps, and Corollary 28 on its own terms.
 
-maps       The proof's map has its mean on the statement's upper edge: half of it lies outside.
-           Refuted if the orange histogram lies inside the grey band.
+maps       The mean distortion of the proof's map is the statement's upper edge: half of its
+           distribution lies outside. Refuted if the orange histogram lies inside the grey band.
 corollary  Corollary 28 fails as printed (orange), and holds with room as corrected. Refuted if a
            point of a lies beyond 1, or no bar of b does.
 """

@@ -3,8 +3,8 @@
 threshold  The smallest m grows like log N, as the exact law says. It lies below the bound of
            Dasgupta and Gupta, and far below the proof of Theorem 27.
            Refuted if dots leave the solid lines or reach the dashed ones.
-transition The more points, the narrower the range of m between never and always. Whether all
-           pairs survive turns within it. Refuted if the curves have equal widths.
+transition With more points the transition in m from never to always keeping all pairs becomes
+           narrower. Refuted if the curves have equal widths.
 """
 
 import numpy as np

@@ -1,13 +1,13 @@
 """Do tokens and neurons of real models lie as random directions do?
 
-tails       How often two directions overlap by more than a threshold, as they are and with their
-            mean taken off, beside the law of random directions. This is refuted as superposition by
-            chance where the dashed curves leave the grey one.
-layers      Mean square overlap over that of random directions, by layer of SmolLM2, and how many
-            dimensions features have, beside random ones.
-features    Features that autoencoders find in each model interfere more than random directions, and
-            have fewer dimensions. Their overlaps beside those of tokens and neurons, and the sums
-            of their dimensionalities. This is refuted if pink dots lie on the dotted lines.
+tails       Share of pairs of directions that overlap by more than a threshold, raw and centred,
+            beside the law of random directions. This is refuted as superposition by chance where
+            the dashed curves leave the grey one.
+layers      Mean square overlap over that of random directions, by layer of SmolLM2, and the
+            dimensionality of features, beside random ones.
+features    Autoencoder features of each model interfere more than random directions, and have lower
+            dimensionality. Their overlaps beside those of tokens and neurons, and the sums of their
+            dimensionalities. This is refuted if pink dots lie on the dotted lines.
 """
 
 import numpy as np
@@ -149,7 +149,7 @@ def layers(record: Record) -> Figure:
 
 
 def _dims(ax: Axes, data: xr.Dataset, models: list[str]) -> None:
-    """Quantiles of D_i times n/d: what share of a fair share each feature has."""
+    """Quantiles of D_i times n/d: each feature's dimensionality over the fair share."""
     labels: list[str] = []
     for name in models:
         for kind, (colour, label) in KINDS.items():

@@ -1,12 +1,13 @@
 """In superposition loss falls faster with width than when rare features are ignored.
 
 scaling     Loss over width, and its exponents beside the published ones: 1 under strong
-            superposition, that of the tail of features beyond the width under weak. This is
-            refuted if exponents of equal frequencies are not higher under strong superposition;
-            the published exponents are refuted at these sizes where intervals leave their marks.
-geometry    Decay below 0 represents all features, decay above 0 about as many as there are
-            dimensions; directions under strong superposition overlap little more than they must.
-            This is refuted if shares do not fall with decay, or overlaps are below the bound.
+            superposition, the exponent of the tail of features beyond the width under weak. This is
+            refuted if exponents of equal frequencies are not higher under strong superposition; the
+            published exponents are refuted at these sizes where intervals leave their marks.
+geometry    With decay below 0 all features are represented, with decay above 0 about as many as
+            there are dimensions; directions under strong superposition overlap little more than the
+            bound requires. This is refuted if shares do not fall with decay, or overlaps are below
+            the bound.
 """
 
 import numpy as np
@@ -32,7 +33,7 @@ def draw(record: Record) -> dict[str, Figure]:
 
 
 def scaling(data: xr.Dataset) -> Figure:
-    """Loss over width in both regimes, and the exponents beside what is predicted."""
+    """Loss over width in both regimes, and the exponents beside the predicted ones."""
     figure, axes = new_figure(1, 3, width=PAGE, height=2.7, width_ratios=[1, 1, 0.9])
     decays = data.decay.values
     width = data.width.values

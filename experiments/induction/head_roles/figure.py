@@ -1,23 +1,23 @@
 """Roles of heads: by attention, by writing, by patching; and the effect of each component.
 
-roles       Heads of layer 0 look one token back, heads of layer 1 find what followed last time, by
-            keys that layer 0 wrote. A dot is a head; all seeds together.
-            Refuted if the coloured dots of a lie among the grey ones, if K does not stand out in
-            c, or if the heads that have a role can be exchanged at no cost.
-readings    Five more readings tell the kinds of heads apart, but none names both kinds on its own.
+roles       Heads of layer 0 attend to the previous token; heads of layer 1 attend to the token
+            after the last occurrence, through keys written by layer 0. A dot is a head; all seeds
+            together. Refuted if the coloured dots of a lie among the grey ones, if K does not stand
+            out in c, or if the heads that have a role can be exchanged at no cost.
+readings    Five more scores separate the kinds of heads, but none identifies both kinds on its own.
             Refuted if blue or orange dots lie on the dashed lines of chance in all of them.
-patching    What decides the answer is one position further on after layer 0, and at the end after
-            layer 1. Lead of the right answer won back by patching the stream into the
-            corrupted text, and where heads of layer 1 take their direct effect from. Refuted if the
-            bright squares do not move one position on between the layers, or if the bar is not at
-            b.
-paths       Layer 0 tells layer 1 through its keys alone; only heads of layer 1 add to the lead
-            themselves. Refuted if Q or V carry what K does.
-components  In the full transformer MLPs are worth most, and single heads a fraction of a nat. On
-            real text: direct effects, nats lost, alignment with the stream, norms held constant;
-            heads in the order of their attention to the previous token.
-            Refuted if constant norms cost nothing, if no component is worth a nat, or if all are
-            aligned as before training.
+patching    The information that decides the answer moves one position on in layer 0, and to the
+            last position in layer 1. Lead of the right answer won back by patching the stream into
+            the corrupted text, and where heads of layer 1 take their direct effect from. Refuted if
+            the bright squares do not move one position on between the layers, or if the bar is not
+            at b.
+paths       Layer 0 reaches layer 1 through its keys alone; only heads of layer 1 have a direct
+            effect on the lead. Refuted if Q or V have an effect as large as K's.
+components  In the full transformer MLPs lower the loss most, and single heads by a fraction of a
+            nat. On real text: direct effects, nats lost, alignment with the stream, norms held
+            constant; heads in the order of their attention to the previous token. Refuted if
+            constant norms cost nothing, if no component is worth a nat, or if all are aligned as
+            before training.
 """
 
 import numpy as np
@@ -59,7 +59,7 @@ def draw(record: Record) -> dict[str, Figure]:
 
 
 def roles(data: xr.Dataset, members: xr.Dataset) -> Figure:
-    """Where every head looks, what it writes, who reads that, and what is lost without it."""
+    """Attention of every head, its output, the readers of that output, and the loss without it."""
     figure, axes = new_figure(2, 2, height=4.9)
     looks, writes, reads, worth = axes.flat
     role = data.role.transpose("layer", "member", "head").values
@@ -120,7 +120,7 @@ def roles(data: xr.Dataset, members: xr.Dataset) -> Figure:
 
 
 def readings(data: xr.Dataset) -> Figure:
-    """Five more readings of every head, each with what it would be by chance."""
+    """Five more scores of every head, each with its chance level."""
     figure, axes = new_figure(2, 3, height=3.9)
     panels = (
         ("duplicate", "looks at earlier copies\nof the present token", "share of attention"),

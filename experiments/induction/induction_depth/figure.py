@@ -1,12 +1,12 @@
 """Deeper and wider models of repeated tokens: the change, the place of heads, the gain of tokens.
 
-curves   Every size has the phase change, if not every seed; of two layers, the narrow later.
-         In-context score and loss along training, above by width and with MLPs, below by depth.
-         Refuted if a curve falls evenly.
-heads    Prefix-matching heads stand in the last layers, and copy. Each dot is a head; refuted if
+curves   The phase change occurs at every size, though not in every seed; narrow two-layer models
+         change later than wide ones. In-context score and loss along training, above by width and
+         with MLPs, below by depth. Refuted if a curve falls evenly.
+heads    Prefix-matching heads lie in the last layers, and copy. Each dot is a head; refuted if
          matching heads of the first layers are as many, or lie left of zero.
-tokens   Through the change a token that continues a repeat becomes cheaper, and one that breaks it
-         dearer. Refuted if both fall.
+tokens   During the phase change the loss falls on tokens that continue a repeat, and rises on
+         tokens that break one. Refuted if both fall.
 """
 
 from itertools import cycle

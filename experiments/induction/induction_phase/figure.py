@@ -1,24 +1,25 @@
 """Induction heads appear abruptly, with two layers or smeared keys and never with one plain layer.
 
-training   Loss, in-context score, prefix matching and previous-token score change together.
-           Refuted if the orange curves turn at different times, or a grey one gets to where the
-           others end.
+training   Loss, in-context score, prefix matching and previous-token score change together. Refuted
+           if the orange curves turn at different times, or a grey one reaches the final level of
+           the others.
 windows    The heads form while the in-context score falls, not before or after. Titles count the
            seeds whose marks all lie in the bar; a ring is around each mark that does not. Refuted
            if rings are more than the exception: in over a tenth of the seeds of a.
-positions  The change teaches the models to predict repeats, at every position at once.
+positions  During the phase change the models learn to predict repeats at all positions at once.
            Refuted if one plain layer gets as bright beyond the longest period.
-slope      Only after the change does the loss fall on until every text repeats. Above, before it
-           (orange) a longer context soon stops helping; the dotted line is where the longest text
-           repeats. Below, how steeply the loss falls with the index, all through training. Refuted
-           if the blue line of a falls as far as that of c, or a gets as bright below.
-circuits   The circuit is in the weights before the in-context score falls: its traces have risen
-           by then (b), and training hardly turns there (a, the plane of largest variance of single
-           tokens' losses). Refuted if the curves of b rise in the shaded stretch, or the paths of a
-           have a corner where they become thick.
-ablation   Without the heads that match prefixes the in-context score is gone; what the others write
-           is not missed, though patterns depend on one of them. Refuted if the solid line of a is
-           low, or its dashed line above 0.
+slope      Only after the phase change does the loss keep falling along a text until every text
+           repeats. Above, before it (orange) a longer context soon stops helping; the dotted line
+           is where the longest text repeats. Below, how steeply the loss falls with the index, all
+           through training. Refuted if the blue line of a falls as far as that of c, or a gets as
+           bright below.
+circuits   The circuit forms in the weights before the in-context score falls: its traces have risen
+           by then (b), and the training trajectory hardly turns there (a, the plane of largest
+           variance of single tokens' losses). Refuted if the curves of b rise in the shaded
+           stretch, or the paths of a have a corner where they become thick.
+ablation   Without the prefix-matching heads the in-context score vanishes; the outputs of the other
+           heads are dispensable, though patterns depend on one of them. Refuted if the solid line
+           of a is low, or its dashed line above 0.
 """
 
 import numpy as np
@@ -107,7 +108,7 @@ def _looking_back(ax: Axes, two: xr.Dataset) -> None:
 
 
 def windows(record: Record) -> Figure:
-    """When, in each seed, a curve was half way; the bar is where the in-context score fell most."""
+    """Half-way step of each curve in each seed; bars mark the in-context score's steepest fall."""
     data = record.data
     chosen = ("2 layers", "1 layer, smeared")
     figure, axes = new_figure(1, 2, height=2.9, sharey=True)
@@ -247,7 +248,7 @@ def _fall_of_loss(ax: Axes, members: xr.Dataset, deepest: float) -> QuadMesh:
 
 
 def ablation(record: Record) -> Figure:
-    """What each head is worth to the in-context score at the end, by what it attends to."""
+    """Effect of each head on the in-context score at the end, by its attention."""
     data = record.data
     figure, axes = new_figure(1, 2, height=2.7, sharey=True)
     members = members_where(data.sel(arm="2 layers"))

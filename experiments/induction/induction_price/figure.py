@@ -1,11 +1,11 @@
 """Repeats diluted with plain text delay the induction head by a law, read at plain text itself.
 
-price   The less of the text repeats, the more tokens it takes until a prefix-matching head forms,
-        and the fewer seeds form one: score of the best head over training (a), and tokens to onset
-        against the share of windows that repeat, with the law read at plain text's own share (b).
-        Refuted if the dots of b lie on no straight line, or if plain text, in black, forms a head
-        before the law says so. Where triangles stand far above the dots of their share, seeds are
-        of two kinds, which one law does not describe.
+price   With fewer repeats in the text a prefix-matching head forms after more tokens, and in fewer
+        seeds: score of the best head over training (a), and tokens to onset against the share of
+        windows that repeat, with the law read at plain text's own share (b). Refuted if the dots of
+        b lie on no straight line, or if plain text, in black, forms a head before the law's
+        prediction. Where triangles stand far above the dots of their share, seeds are of two kinds,
+        which one law does not describe.
 """
 
 import numpy as np

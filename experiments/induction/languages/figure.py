@@ -1,16 +1,16 @@
 """The same recipe on code and on prose: common and different results, and skip-trigrams in words.
 
 readings   On prose as on code each layer helps, and single heads save less than the direct path.
-           Held-out loss by depth (a), what paths of each order save (b), what the first layer is
-           worth with and without layer 1 (c), and what heads do (d). Refuted if English, in
-           blue, goes another way than Python.
-words      Of tokens that are words, heads pair what is told with what goes with it: offering …
-           drink, wife … her. Table 1 of S0 ("Some Structures in Transformer Architectures") by
-           its rule, head by head of one model with one layer, of tokens that are a word in at
-           least half of their places. Refuted if outs have nothing to do with their sources.
-trigrams   Of all frequent tokens, the strongest skip-trigrams are mostly pieces of words. The same
-           table of the same model, of its most frequent tokens. Refuted if most rows are of whole
-           words, as the paper's are.
+           Held-out loss by depth (a), nats saved by paths of each order (b), the value of the first
+           layer with and without layer 1 (c), and scores of heads (d). Refuted if English, in blue,
+           goes another way than Python.
+words      Among tokens that are words, heads pair related words: offering … drink, wife … her.
+           Table 1 of S0 ("Some Structures in Transformer Architectures") by its rule, head by head
+           of one model with one layer, of tokens that are a word in at least half of their places.
+           Refuted if outs have nothing to do with their sources.
+trigrams   Among all frequent tokens, the strongest skip-trigrams mostly consist of word pieces. The
+           same table of the same model, of its most frequent tokens. Refuted if most rows are of
+           whole words, as the paper's are.
 """
 
 from typing import Any

@@ -1,12 +1,12 @@
 """Evaluators of heads order planted heads by their strength, but a ReLU hides heads that erase.
 
-scores    What heads do on random tokens orders them as their weights do. Each dot is a head of a
-          model; colours are the strengths that were planted. Refuted if the dots of a panel do
-          not rise from left to right.
-erasing   A share of what a ReLU leaves is small for all heads that take back what they attend to;
-          a cosine tells them apart. Refuted if both rise alike over negative strengths.
-offsets   A head can ask sinusoids for any offset. Mean attention by offset; refuted if the
-          brightest cell of a row is off the diagonal.
+scores    Scores on random tokens rank heads as their weights do. Each dot is a head of a model;
+          colours are the planted strengths. Refuted if the dots of a panel do not rise from left to
+          right.
+erasing   The copying share after a ReLU is small for all heads that erase the tokens they attend
+          to; a cosine separates them. Refuted if both rise alike over negative strengths.
+offsets   A head can attend to any offset through sinusoidal positions. Mean attention by offset;
+          refuted if the brightest cell of a row is off the diagonal.
 """
 
 import numpy as np

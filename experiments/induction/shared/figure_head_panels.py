@@ -51,7 +51,7 @@ def composition(data: xr.Dataset) -> Figure:
 
 
 def patterns(data: xr.Dataset) -> Figure:
-    """What two heads attend to on one text of repeated random tokens, as arcs and as squares."""
+    """Attention of two heads on one text of repeated random tokens, as arcs and as squares."""
     one = data.isel(member=example_member(data))
     text = one.text.values
     repeat = int(np.argmax(text[1:] == text[0])) + 1

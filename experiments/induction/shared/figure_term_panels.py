@@ -37,7 +37,7 @@ SELECTIONS = ("direct", "+ layer 0", "+ layer 1", "+ both", "all")
 
 
 def terms(data: xr.Dataset) -> Figure:
-    """Nats saved by order and by layers of order 1, and what single heads cost."""
+    """Nats saved by order and by layers of order 1, and the cost of removing single heads."""
     figure, axes = new_figure(1, 3, height=2.8, width_ratios=(1.3, 1.2, 1.3))
     by_order, by_layer, removed = axes[0]
     _waterfall(by_order, data)
@@ -70,7 +70,7 @@ def terms(data: xr.Dataset) -> Figure:
 
 
 def _waterfall(ax: Axes, data: xr.Dataset) -> None:
-    """The loss going down from uniform guessing: a floating bar for what each order saves."""
+    """The loss going down from uniform guessing: a floating bar of nats saved by each order."""
     losses = data.order_loss.transpose("member", ...).values
     before = np.concatenate([np.full((len(losses), 1), float(data.uniform)), losses[:, :-1]], 1)
     for x, printed in enumerate(PRINTED_ORDERS):
@@ -93,7 +93,7 @@ def _waterfall(ax: Axes, data: xr.Dataset) -> None:
 
 
 def _saved_by_layers(ax: Axes, losses: xr.DataArray) -> None:
-    """What order-1 terms of each layer save beyond the direct path."""
+    """Nats saved by order-1 terms of each layer beyond the direct path."""
     values = losses.transpose("member", ...).values
     saved = [mean_estimate(values[:, 0] - values[:, i]) for i in range(1, values.shape[1])]
     for x, estimate in enumerate(saved):

@@ -1,18 +1,18 @@
 """Two layers on real text, before any induction head: local heads, useful one at a time.
 
-terms         Single heads save more loss than virtual heads, and most of it is that of layer 1.
+terms         Single heads save more loss than virtual heads, and those of layer 1 save most of it.
               Loss with paths of each order, and with the order-1 terms of each layer. Refuted if
-              virtual heads take off more than single ones, or if the terms of layer 0 are worth
-              as much with those of layer 1 as without.
-distance      Most heads of both layers look one token back most, but none at that alone.
-              Attention by distance, every head of every seed. Refuted if attention is even, or if a
-              head of layer 0 gives most of it to the token before.
-composition   Training takes most composition below chance, and heads of layer 1 towards copying.
-              Composition of all pairs against its null, and OV eigenvalues, before and after
-              training. Refuted if K-composition lies above 0, or eigenvalue scores stay at 0.
-training      Single heads pay from the first steps on, and virtual heads little at any step. Loss
-              with paths of each order, OV eigenvalue scores and composition at every step kept.
-              Refuted if virtual heads pay before single ones do.
+              virtual heads take off more than single ones, or if the terms of layer 0 save as much
+              with those of layer 1 as without.
+distance      Most heads of both layers attend most to the previous token, but none to it alone.
+              Attention by distance, every head of every seed. Refuted if attention is uniform, or
+              if a head of layer 0 gives most of it to the token before.
+composition   Training lowers most composition below chance, and moves heads of layer 1 towards
+              copying. Composition of all pairs against its null, and OV eigenvalues, before and
+              after training. Refuted if K-composition lies above 0, or eigenvalue scores stay at 0.
+training      Single heads lower the loss from the first steps on, and virtual heads little at any
+              step. Loss with paths of each order, OV eigenvalue scores and composition at every
+              step kept. Refuted if virtual heads lower it before single ones do.
 """
 
 import xarray as xr

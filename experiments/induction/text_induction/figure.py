@@ -1,10 +1,10 @@
 """Real text alone gives no induction head cheaply; a primer does, and text wears it down slowly.
 
-training   Prefix matching rises during the primer and fades slowly on plain text, where repeated
-           pairs stay cheaper than without a primer. Refuted if an orange curve of the upper left
-           or the lower left panel falls or rises back to the blue one.
-heads      The head that matches prefixes is the head that repeated pairs need. Refuted if heads
-           far to the right cost nothing to remove.
+training   Prefix matching rises during the primer and fades slowly on plain text, where the loss on
+           repeated pairs stays lower than without a primer. Refuted if an orange curve of the upper
+           left or the lower left panel falls or rises back to the blue one.
+heads      Predictions of repeated pairs depend on the prefix-matching head. Refuted if heads far to
+           the right cost nothing to remove.
 """
 
 from matplotlib.figure import Figure
@@ -71,7 +71,7 @@ def training(record: Record) -> Figure:
 
 
 def heads(record: Record) -> Figure:
-    """What removing each head costs, under fixed patterns, against its prefix matching."""
+    """Cost of removing each head, under fixed patterns, against its prefix matching."""
     data = record.data
     figure, axes = new_figure(1, 2, height=2.6, sharex=True)
     names = {"loss_repeated": "repeated pairs", "loss_new": "other tokens"}

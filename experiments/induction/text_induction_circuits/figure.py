@@ -2,19 +2,19 @@
 
 composition   The previous-token head feeds the keys of the induction head, as on random texts.
               Refuted if the marked pair does not have the largest z of its K panel.
-patterns      Trained on text, two heads find the earlier copy of random tokens too. Each token is
-              named by a letter; arcs are as thick as the attention. Refuted without two stripes:
-              one beside the diagonal, one a period away.
-eigenvalues   Training moves heads into the corner of copying and matching, with the previous-token
-              head and not with another. Refuted if induction heads after training lie where they
-              lay before.
-repeats       Only heads of layer 1 look after the earlier copy; they raise the right token most.
-              Where a pair of tokens comes again, on text and on random tokens. Refuted if layer 0
-              looks there too.
+patterns      In models trained on text, two heads together find the earlier copy of random tokens
+              too. Each token is named by a letter; arcs are as thick as the attention. Refuted
+              without two stripes: one beside the diagonal, one a period away.
+eigenvalues   Training moves heads into the corner of copying and of matching through the
+              previous-token head, and not through another. Refuted if induction heads after
+              training lie where they lay before.
+repeats       Only heads of layer 1 attend to the token after the earlier copy, and raise the right
+              token most. At recurring pairs of tokens, on text and on random tokens. Refuted if
+              layer 0 attends there too.
 terms         Single heads save more loss than virtual heads. Refuted if virtual heads take off more
               loss than single ones.
-distance      A head of layer 0 looks one token back. Refuted if no head of layer 0 peaks one token
-              back.
+distance      A head of layer 0 attends to the previous token. Refuted if no head of layer 0 peaks
+              one token back.
 """
 
 from matplotlib.figure import Figure

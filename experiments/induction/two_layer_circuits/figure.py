@@ -3,20 +3,20 @@
 composition   One head stands out: the previous-token head feeds the keys of layer 1.
               The z-scores of all pairs of heads; the pair with the best induction head is marked.
               Refuted if the largest z of the K panel is outside the previous-token head's column.
-patterns      One head looks one token back; the other at what followed the earlier copy. Both on
-              random tokens, repeated, each named by a letter; arcs are as thick as the attention.
-              Refuted without two stripes: one beside the diagonal, one a period away.
-repeats       Heads of layer 1 look after the earlier copy and raise the right token; those of layer
-              0 do not. Every head of every seed on repeats: how often it looks most there, how much
-              of what it moves comes from there, what it adds to the right logit. Refuted if heads
-              of layer 0 do any of it, or induction heads do not.
-eigenvalues   Training makes induction heads that copy, and match by what the previous-token head
-              wrote. Copying against matching by the composed circuit; crosses: composed with
-              another head. Refuted if induction heads are not in the upper right corner, or lie
-              where they lay before training.
+patterns      One head attends to the previous token; the other to the token after the earlier copy.
+              Both on random tokens, repeated, each named by a letter; arcs are as thick as the
+              attention. Refuted without two stripes: one beside the diagonal, one a period away.
+repeats       Heads of layer 1 attend to the token after the earlier copy and raise the right token;
+              heads of layer 0 do neither. Every head of every seed on repeats: how often its
+              attention is largest there, the share of its moved value from there, its effect on the
+              right logit. Refuted if heads of layer 0 do any of this, or induction heads do not.
+eigenvalues   After training, induction heads copy, and match through the output of the
+              previous-token head. Copying against matching by the composed circuit; crosses:
+              composed with another head. Refuted if induction heads are not in the upper right
+              corner, or lie where they lay before training.
 terms         Single heads of layer 1 predict repeats, and need K-composition to find them. Loss by
-              order and by layer, without Q- or K-composition in the second layer's scores, and what
-              removing each head costs, with patterns kept or not.
+              order and by layer, without Q- or K-composition in the second layer's scores, and the
+              cost of removing each head, with patterns frozen or not.
 """
 
 import numpy as np
@@ -73,7 +73,7 @@ def terms(members: xr.Dataset) -> Figure:
 
 
 def _removals(ax: Axes, members: xr.Dataset) -> None:
-    """What the two named heads are worth, by their own output alone and through patterns too."""
+    """Effects of the two named heads, by their own output alone and through patterns too."""
     reacting, kept = members.ablated - members.loss, members.ablated_preserving - members.loss
     for shift, cost, colour, label in (
         (-0.18, reacting, GREEN, "patterns react"),

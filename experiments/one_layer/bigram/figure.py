@@ -1,8 +1,8 @@
 """A zero-layer transformer is a low-rank bigram table; a one-layer direct path is not one at all.
 
-widths   The wider the model, the nearer it comes to the bigram table. Its divergence (a) and its
-         loss (b), beside those of tables of the same rank and of the table itself. Refuted if the
-         curve levels off above the dotted line of the SVD.
+widths   Wider models are nearer to the bigram table. Their divergence (a) and loss (b), beside
+         those of tables of the same rank and of the table itself. Refuted if the curve levels off
+         above the dotted line of the SVD.
 pairs    At full width frequent pairs have the table's probability; narrow models miss even these.
          Refuted if the right panel leaves the diagonal where pairs are frequent.
 paths    Heads take over part of the bigrams: the direct path alone is further from the table.

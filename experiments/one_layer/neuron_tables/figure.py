@@ -1,8 +1,8 @@
 """Neurons as a memory: keys, values, and the rate at which values come next.
 
-units   Each unit fires on some tokens and raises others, which often do come next. The units that
-        move the logits most, in each layer of the first seed: keys read from weights, tokens they
-        fire on, tokens they raise, and how often those come next.
+units   Each unit fires on some tokens and raises others, which often come next. The units that move
+        the logits most, in each layer of the first seed: keys read from weights, tokens they fire
+        on, tokens they raise, and how often these come next.
 true    The tokens that a unit raises come next more often where it fires. Refuted if the trained
         units lie on the diagonal, as those of a random model do.
 """

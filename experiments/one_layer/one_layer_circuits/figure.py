@@ -1,19 +1,19 @@
 """One layer on real text: copying, attention, and skip-trigrams of its heads.
 
-trigrams     Heads of one layer hold skip-trigrams: a source, who looks back at it, what it raises.
-             Table 1 of S0 ("Some Structures in Transformer Architectures") for every head of the
-             first seed. The entries are the largest by a stated rule.
+trigrams     Heads of one layer hold skip-trigrams: a source, the tokens that attend to it, and the
+             tokens that it raises. Table 1 of S0 ("Some Structures in Transformer Architectures")
+             for every head of the first seed. The entries are the largest by a stated rule.
 eigenvalues  Training turns OV eigenvalues towards the positive side: heads learn to copy. All heads
              and seeds in the complex plane, before and after training. Refuted if the trained ones
              do not lean to the right.
-scores       After training heads copy, and prefer what stands near. Copying scores and accuracy of
+scores       After training heads copy, and prefer near tokens. Copying scores and accuracy of
              heads, and scores by offset, against untrained heads.
-bugs         Heads are forced to raise skip-trigrams that the text never has, at a price. The
-             strongest of the first seed, what the model says there, and the price for each seed.
-additivity   A sum over sources cannot do what a softmax does on "a unless b"; on text it does no
-             worse. Refuted if the sums' curves end above the softmax's, or their bars reach the
-             rule's. Both families have the same weights and factors of positions; the sum has a
-             factor for each destination token where the softmax has its denominator. Both are
+bugs         Heads must raise skip-trigrams that never occur in the text, at a price. The strongest
+             of the first seed, the model's predictions there, and the price for each seed.
+additivity   A sum over sources cannot express the rule "a unless b", which a softmax can; on text
+             it does no worse. Refuted if the sums' curves end above the softmax's, or their bars
+             reach the rule's. Both families have the same weights and factors of positions; the sum
+             has a factor for each destination token where the softmax has its denominator. Both are
              trained from equal initialisations on the same windows. Dots are of more held-out
              windows than curves.
 """

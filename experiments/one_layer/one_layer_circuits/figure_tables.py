@@ -78,7 +78,7 @@ def trigrams(data: xr.Dataset) -> Figure:
 
 
 def bugs(data: xr.Dataset) -> Figure:
-    """The strongest bugs of the first seed, what the model says there, and the price over seeds."""
+    """The strongest bugs of the first seed, the model's predictions there, and prices by seed."""
     first = data.isel(member=0)
     names = [shown(str(name), 8) for name in data.token.values]
     n = first.sizes["bug"]

@@ -93,7 +93,7 @@ def budget_message(record: Record) -> str:
 
 
 def positions(record: Record) -> Figure:
-    """What context saves at each position, against the zero-layer models on the same texts."""
+    """Nats saved by context at each position, against the zero-layer models on the same texts."""
     data = record.data
     figure, axes = new_figure(1, 2, height=2.4)
     for ax, variable in zip(axes[0], ("loss_by_position", "repeats_by_position"), strict=True):
@@ -113,7 +113,7 @@ def positions(record: Record) -> Figure:
 
 
 def samples(record: Record) -> Figure:
-    """What the first seed of each model writes after the prompt, at temperature 0.8."""
+    """Continuations of the prompt by the first seed of each model, at temperature 0.8."""
     texts, losses = record.notes["samples"], measure(record).estimates
     columns = len(texts) if len(texts) <= _BESIDE else 2
     rows = -(-len(texts) // columns)

@@ -3,9 +3,9 @@
 rates    Held-out loss against the learning rate, at each depth and for each optimizer, after
          equally many tokens. The rates in use (circles) lie near the best of Adam's (stars), where
          the curves are flat. Refuted for a depth whose circle lies visibly above Adam's star.
-sweeps   Warm-up, batch, width and initialisation, one at a time around the recipe, at equal
-         tokens: at the best rate of each value (solid) and at the recipe's (dashed). Refuted for a
-         dial if a solid line falls clearly below zero away from the recipe.
+sweeps   Warm-up, batch, width and initialisation, one at a time around the recipe, at equal tokens:
+         at the best rate of each value (solid) and at the recipe's (dashed). Refuted for a setting
+         if a solid line falls clearly below zero away from the recipe.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
 """Figures of cost_of_size, drawn from its record alone.
 
-growth   How processor time and memory of six computations grow with size, and where one machine
-         ends. Processor time and memory against size n, and the size at which a machine of two
+growth   Growth of processor time and memory with size in six computations, and the limits of one
+         machine. Processor time and memory against size n, and the size at which a machine of two
          cores and 16 GB ends within a day. Refuted if its headline counts a claim that fails.
 """
 

@@ -1,14 +1,14 @@
 """Paths multiply with depth, and the loss comes from the shortest.
 
-depth      Depth pays: one layer looks up one step of a map, further layers look up further steps.
-           Loss on the answers to questions about one, two and three steps. Refuted if one layer
-           answers them all, or six answer no more than one.
-orders     Paths multiply with depth, but the shortest take off most of the loss. How many paths
-           each order has, and the loss on answers with all paths up to it. Refuted if the loss
+depth      Deeper models look up more steps of a map: one layer one step, further layers further
+           steps. Loss on the answers to questions about one, two and three steps. Refuted if one
+           layer answers them all, or six answer no more than one.
+orders     The number of paths grows with depth, but the shortest save most of the loss. Number of
+           paths of each order, and the loss on answers with all paths up to it. Refuted if the loss
            still falls where the counts are highest.
-sizes      Beyond two heads longer paths add smaller logits; every layer is worth something. How
-           large the logits of each order are, and which layers the loss needs. A model may be full
-           of large terms that cancel: then sizes grow where worth does not.
+sizes      Beyond two heads longer paths add smaller logits; every layer lowers the loss. Size of
+           the logits of each order, and the layers that the loss depends on. A model may be full of
+           large terms that cancel: then sizes grow where the saved loss does not.
 ledger     The ledger finds the largest of thousands of paths, and bounds all others. Every path of
            the deepest models by size, the twenty that the ledger proves largest, and its bound on
            the rest; the twenty of one model by name. Refuted if a path outside the twenty is larger
@@ -137,7 +137,7 @@ def sizes(record: Record) -> Figure:
 
 
 def ledger(record: Record) -> Figure:
-    """All paths by size with what is proven of them, first text; the largest of one member."""
+    """All paths by size with their proven bounds, first text; the largest of one member."""
     data = members_where(record.data.isel(depth=-1)).isel(text=0)
     figure, axes = new_figure(1, 2, height=3.4, width_ratios=(1.2, 1))
     sizes, bars = axes[0]

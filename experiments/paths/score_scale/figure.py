@@ -1,8 +1,8 @@
 """Without 1/sqrt(d_k) wide heads start saturated; the scale keeps every width alike.
 
-widths   Before training variance, entropy and Jacobian stay level with the scale; without it they
-         run off, before and after.
-         Refuted if the solid and dashed curves of a panel are parallel.
+widths   With the scale, variance, entropy and Jacobian do not change with width before training;
+         without it they diverge, before and after. Refuted if the solid and dashed curves of a
+         panel are parallel.
 losses   Without the scale wide heads learn less. The loss of each width along training, and at its
          end. Refuted, as a reason to scale, if the dashed curves end where the solid ones do.
 """

@@ -1,12 +1,12 @@
 """Proofs of the largest paths of a real model, and the paths missed by scores of heads.
 
-certificate  Left: the bound on every path that is not listed, over the last one listed, as the
-             search goes on; a line that reaches 1 is a proof, and the goal is missed if lines end
-             above it. Middle: what a list costs. Right: what paths through 0, 1, 2, ... heads add
-             to the lead, all of them and those listed.
-attribution  Left: shares of heads and paths that three scores of heads do not name; a dot is a
-             prompt. Right: the list of one prompt, with the paths that gradients hide. Nothing
-             is missed if the dots lie at 0.
+certificate  Proof of the largest paths: the bound on every unlisted path, over the last listed one,
+             during the search (left). A line that reaches 1 is a proof, and the goal is missed if
+             lines end above it. Middle: the cost of a list. Right: contributions to the lead of
+             paths through 0, 1, 2, ... heads, all of them and those listed.
+attribution  Heads and paths missed by three scores of heads. Left: their shares; a dot is a prompt.
+             Right: the list of one prompt, with the paths that gradients hide. Nothing is missed if
+             the dots lie at 0.
 """
 
 import numpy as np
@@ -42,7 +42,7 @@ def draw(record: Record) -> dict[str, Figure]:
 
 
 def certificate(data: xr.Dataset, what: str) -> Figure:
-    """How the bound falls, what it costs, and of which order the listed paths are."""
+    """Decrease of the bound, its cost, and the orders of the listed paths."""
     figure, axes = new_figure(1, 3, height=2.4)
     bound, cost, orders = axes[0]
     for kind, colour in KINDS.items():
@@ -85,7 +85,7 @@ def certificate(data: xr.Dataset, what: str) -> Figure:
 
 
 def attribution(data: xr.Dataset, what: str) -> Figure:
-    """What scores of heads miss, and one list with the paths that gradients hide."""
+    """Paths missed by scores of heads, and one list with the paths that gradients hide."""
     figure, axes = new_figure(1, 2, height=3.0, width_ratios=(1.3, 1))
     shares, example = axes[0]
     proven = data.isel(prompt=np.flatnonzero(data.complete.values))

@@ -1,13 +1,13 @@
 """Printed numbers beside measured ones, and three mistakes of write-ups from both sides.
 
-agreement  What authors print and an independent pass gives is what is measured here. Each number,
-           by model. Refuted by a mark off the diagonal.
-mistakes   A wrong norm scale, a value bias not folded, and centring without a norm explain what is
-           printed. Left: what the paths of each text leave of its logits, over the right norm scale
-           and as published; refuted if the right ones are not at rounding. Middle: zero ablation on
-           the weights as they are, and with the value bias folded; right: the loss without neurons
-           of the file's function and of its centred twin. Refuted if the printed crosses lie on the
-           other bars.
+agreement  Our measurements agree with the numbers of the authors and of an independent forward
+           pass. Each number, by model. Refuted by a mark off the diagonal.
+mistakes   A wrong norm scale, a value bias not folded, and centring without a norm explain the
+           printed numbers. Left: the residual of each text's logits after all paths, over the right
+           norm scale and as published; refuted if the right ones are not at rounding. Middle: zero
+           ablation on the weights as they are, and with the value bias folded; right: the loss
+           without neurons of the file's function and of its centred twin. Refuted if the printed
+           crosses lie on the other bars.
 """
 
 import numpy as np

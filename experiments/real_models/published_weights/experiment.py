@@ -100,7 +100,7 @@ class Spec:
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
-    """Measurements of the models at hand, each of a model, a text or a tokenizer."""
+    """Measure the models at hand: each part needs a model, a text or a tokenizer."""
     notes: dict[str, Any] = {"previous": spec.previous, "inducers": list(spec.inducers)}
     models = {name: _open(spec, name) for name in NAMES}
     for name, model in models.items():

@@ -1,9 +1,9 @@
 """Published numbers, and measurements of the models at hand.
 
-copying   Share of tokens that heads raise most, or have among the five they raise most: as printed,
-          and as measured where the weights are at hand. Refuted by a cross beside its bar's end.
-heads     Composition of all pairs, and what is left of induction without each head of layer 0; it
-          is drawn only where the weights are at hand. Refuted if other cells of the K panel are as
+copying   Copying accuracy of heads, by the highest and the five highest raises: as printed, and as
+          measured where the weights are at hand. Refuted by a cross beside its bar's end.
+heads     Composition of all pairs of heads, and the remaining induction without each head of layer
+          0; drawn only where the weights are at hand. Refuted if other cells of the K panel are as
           bright as those of the previous-token head with the induction heads.
 """
 

@@ -1,19 +1,21 @@
 """Induction heads of a real model: prefix matching, outputs, reads, and effects.
 
-composition  Left: how much of what each earlier head writes the best induction heads read as keys,
-          previous-token heads marked; they lie among the others if K-composition does not tell them
-          apart. Right: where these pairs stand among all pairs of their two layers, through
-          queries, keys and values; a pair at random has 0.5.
-heads     Left: prefix and previous-token scores of all heads by layer, with the reference numbers.
-          Middle: what each head adds to the right token, by its prefix score; the paper's heads
+composition  K-composition of the best induction heads with each earlier head. Left: all earlier
+             heads, previous-token heads marked; they lie among the others if K-composition does not
+             separate them. Right: ranks of these pairs among all pairs of their two layers, through
+             queries, keys and values; a pair at random has 0.5.
+heads     Prefix and previous-token scores of all heads by layer, with the reference numbers (left).
+          Middle: the effect of each head on the right token, by its prefix score; the paper's heads
           that copy negatively lie below zero. Right: attention of the best heads to matches of
-          which one token is kept; the paper's figure (F14 in docs/acceptance.md) is refuted if
-          the bars of the attended token are higher.
-prose     Left: loss along prose, intact and without sets of five heads. Right: what each set costs
-          where a pair of tokens comes again, where a token does behind another one, and where it is
-          new; induction heads do nothing of their own in prose if their dots lie among the random.
-ablation  Left: loss along a text of two copies, intact and without sets of five heads. Right: what
-          each set costs on second copies; refuted if the crosses lie among the random sets.
+          which one token is kept; the paper's figure (F14 in docs/acceptance.md) is refuted if the
+          bars of the attended token are higher.
+prose     Loss along prose, intact and without sets of five heads (left). Right: the cost of
+          removing each set at the end of a repeated pair of tokens, at a repeated token after
+          another one, and at a new token; induction heads have no effect of their own in prose if
+          their dots lie among the random.
+ablation  Loss along a text of two copies, intact and without sets of five heads (left). Right: the
+          cost of removing each set on second copies; refuted if the crosses lie among the random
+          sets.
 """
 
 import numpy as np
@@ -64,7 +66,7 @@ def draw(record: Record) -> dict[str, Figure]:
 
 
 def heads(data: xr.Dataset, what: str) -> Figure:
-    """Where heads of a kind lie, what they write, and what their keys are made of."""
+    """Layers of heads of a kind, their outputs, and the origin of their keys."""
     figure, axes = new_figure(1, 3, height=2.75)
     mean = data.scores.sel(twin="plain").mean("text")
     left, middle, right = axes[0]
@@ -137,7 +139,7 @@ def heads(data: xr.Dataset, what: str) -> Figure:
 
 
 def composition(data: xr.Dataset, length: int, what: str) -> Figure:
-    """What induction heads read of each earlier head, and the place of previous-token heads."""
+    """Reads of induction heads from each earlier head, and the rank of previous-token heads."""
     figure, axes = new_figure(1, 2, height=2.5, width_ratios=(1.7, 1))
     left, right = axes[0]
     keys, n_layers = data.composition.sel(reading="K"), data.sizes["layer"]
@@ -193,7 +195,7 @@ def composition(data: xr.Dataset, length: int, what: str) -> Figure:
 
 
 def ablation(data: xr.Dataset, length: int, what: str) -> Figure:
-    """Losses along the text, and what each set of heads is worth."""
+    """Losses along the text, and the effect of each set of heads."""
     figure, axes = new_figure(1, 2, height=2.7, width_ratios=(1.7, 1))
     left, right = axes[0]
     random = data.loss_by_place.sel(curve="random")
@@ -231,7 +233,7 @@ def ablation(data: xr.Dataset, length: int, what: str) -> Figure:
 
 
 def prose(data: xr.Dataset, what: str) -> Figure:
-    """Loss along prose, and what sets of heads are worth by what is predicted."""
+    """Loss along prose, and the effect of sets of heads by predicted token."""
     figure, axes = new_figure(1, 2, height=2.3)
     left, right = axes[0]
     mean = data.prose_loss.mean("chapter").rename(predicted="place")

@@ -1,11 +1,11 @@
 """Heads by the distance they look back, from weights and on text.
 
-atlas     All heads against offsets, ordered by what their weights predict for the token before: the
-          kernel of their mean scores, beside what they do on prose. The maps would differ if
-          weights said nothing.
-names     Left: ROC curves of previous-token heads and local heads from five kinds of contents; on
-          the diagonal weights say nothing. Right: predicted against measured attention to the token
-          before.
+atlas     Attention of all heads by offset, ordered by the predicted attention to the previous
+          token: the kernel of their mean scores, beside their attention on prose. The maps would
+          differ if weights were uninformative.
+names     ROC curves of previous-token heads and local heads from five kinds of contents (left); on
+          the diagonal weights are uninformative. Right: predicted against measured attention to the
+          previous token.
 """
 
 import numpy as np
@@ -75,7 +75,7 @@ def atlas(data: xr.Dataset, what: str) -> Figure:
 
 
 def names(data: xr.Dataset, what: str) -> Figure:
-    """How well names agree, and the agreement head by head."""
+    """Agreement of names with measured attention, overall and head by head."""
     figure, axes = new_figure(1, 3, height=2.6)
     previous, local, scatter = axes[0]
     groups = (

@@ -1,7 +1,7 @@
 """Use of a real model's stream by its embeddings, neurons and heads.
 
-use   Embeddings take up most of the stream; many neurons write against what they read; heads with
-      an eigenvalue score near -1 look most at the present token. Refuted, panel by panel: if
+use   Embeddings take up most of the stream; many neurons write against their input direction; heads
+      with an eigenvalue score near -1 attend most to the present token. Refuted, panel by panel: if
       the curve rises at once; if no neuron lies left of the random law; if the dots at the left
       edge lie as low as their neighbours.
 """

@@ -128,7 +128,7 @@ def measure(record: Record) -> Measured:
 
 
 def _miscounted(data: xr.Dataset) -> int:
-    """How far the number of curvatures above 0, or of those below, is from what is printed."""
+    """Error of the printed number of curvatures above 0, or of those below."""
     wrong = 0
     for k in data.k.values[1:]:  # the 4-gon has drives of exactly 0, where curvatures jump
         curvatures = data.curvature.sel(k=k).values
@@ -138,7 +138,7 @@ def _miscounted(data: xr.Dataset) -> int:
 
 
 def _resting(data: xr.Dataset, n_features: int) -> np.ndarray:
-    """Of each network that rests somewhere, whether it rests at losses of k-gons only."""
+    """Mask of resting networks that rest at losses of k-gons only."""
     losses = kgon_losses(data, n_features)
     kept = data.isel(seed=np.flatnonzero(data.alive.values))
     found: dict[int, list[bool]] = {}

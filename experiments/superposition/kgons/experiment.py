@@ -46,7 +46,7 @@ PAPER_SECONDS = 600  # by its steps against quick scale; not run
 
 @dataclass(frozen=True)
 class Spec:
-    """Which polygons, with how many features, and the networks that are trained.
+    """The polygons, their numbers of features, and the trained networks.
 
     Attributes:
         max_k: Greatest number of vertices, from 6 to 12.
@@ -124,7 +124,7 @@ def _spectra(ks: list[int], gons: list[KGon]) -> dict[str, Any]:
 
 
 def _trained(spec: Spec, key: jax.Array, lab: Lab) -> dict[str, Any]:
-    """The exact loss of every network over training, and what it ends as."""
+    """The exact loss of every network over training, and its final solution."""
     members = new_members(
         key, spec.optim.learning_rate, OneHotHyper(jnp.full(spec.seeds, spec.spread))
     )

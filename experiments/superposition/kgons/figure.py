@@ -1,13 +1,13 @@
 """One-hot data: up to seven features one polygon holds them all; at eight one is better left out.
 
-kgons       Up to seven features one polygon holds them all; of eight, one is left out. Up to k = 7,
-            the k-gon of all c = k features has a lower potential than every smaller
+kgons       Up to seven features, the lowest polygon holds all of them; of eight, it leaves one out.
+            Up to k = 7, the k-gon of all c = k features has a lower potential than every smaller
             polygon; the 8-gon has not. At every c the lowest polygon lies on 0. This is refuted if
             a curve of k up to 7 starts above 0, or that of k = 8 does not.
-training    Left: the exact loss of networks of six features in training; marks at plateaus. It is
-            refuted that training rests at k-gons where marks lie between the lines. Right: the
-            loss curves up in all directions around a k-gon but one, its rotation. This is refuted
-            if more than one dot of a k lies in the grey band, or a dot is open (curved down).
+training    Exact loss of networks of six features in training, with marks at plateaus (left). It is
+            refuted that training rests at k-gons where marks lie between the lines. Right: the loss
+            curves up in all directions around a k-gon but one, its rotation. This is refuted if
+            more than one dot of a k lies in the grey band, or a dot is open (curved down).
 """
 
 import matplotlib

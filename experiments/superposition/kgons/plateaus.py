@@ -1,4 +1,4 @@
-"""Where the loss of a network in training rests, and which k-gon has that loss.
+"""Plateaus of the loss of a network in training, and the k-gon of the same loss.
 
 A network rests between two measurements if its loss falls by less than `FLAT` of itself within
 `SPAN` of training. Resting places of at least that length that overlap are one plateau, whose level

@@ -19,7 +19,7 @@ class OneHotHyper(NamedTuple):
 
 
 class OneHotBatch(NamedTuple):
-    """Which feature is on in each sample, and its value in [0, 1)."""
+    """Index of the active feature in each sample, and its value in [0, 1)."""
 
     feature: Int[Array, " batch"]
     value: Float[Array, " batch"]

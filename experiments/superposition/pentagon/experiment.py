@@ -24,7 +24,7 @@ PAPER_SECONDS = 10
 
 @dataclass(frozen=True)
 class Spec:
-    """What is looked at; the network itself is fixed by its definition.
+    """Evaluation points; the network itself is fixed by its definition.
 
     Attributes:
         max_magnitude: Greatest magnitude of a feature, positive.

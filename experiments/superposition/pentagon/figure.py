@@ -3,9 +3,9 @@
 pipeline   One feature passes through two neurons unchanged; two that are not neighbours come out
            as a third. This is refuted if the first row's output is not its input, or the second
            row's is.
-response   Only magnitude one is kept: weak features are erased; strong ones clip a hidden neuron
-           and make neighbouring features appear. This is refuted if a solid curve meets the dotted
-           line anywhere but at 0 and 1.
+response   Only magnitude one is reproduced: weak features are erased; strong ones clip a hidden
+           neuron and make neighbouring features appear. This is refuted if a solid curve meets the
+           dotted line anywhere but at 0 and 1.
 pairs      No pair of features is recovered: each is amplified, clipped, or replaced by a third.
            This is refuted if a row shows ones in its two marked cells.
 
@@ -56,7 +56,7 @@ def pipeline(record: Record) -> Figure:
 
 
 def response(record: Record) -> Figure:
-    """What comes out for a single feature of magnitude a, in one panel for each."""
+    """The output for a single feature of magnitude a, in one panel for each."""
     data = record.data
     a = data.magnitude.values
     figure, axes = new_figure(1, 5, height=1.75, sharex=True, sharey=True)
@@ -80,7 +80,7 @@ def response(record: Record) -> Figure:
 
 
 def pairs(record: Record) -> Figure:
-    """The output for every pair of unit features, with what happened in words."""
+    """The output for every pair of unit features, with its outcome in words."""
     data = record.data
     output = data.pair_output.values
     first, second = data["first"].values, data["second"].values
@@ -129,7 +129,7 @@ def _bars(ax: Axes, values: np.ndarray, label: str) -> None:
 
 
 def _embedding(ax: Axes, directions: np.ndarray, x: np.ndarray) -> None:
-    """The five directions in the plane; those that are on in colour, and their sum in black."""
+    """The five directions in the plane; active ones in colour, and their sum in black."""
     angle = np.linspace(0, 2 * np.pi, 200)
     ax.plot(np.cos(angle), np.sin(angle), color=GREY, linewidth=0.5, linestyle=":")
     for k, v in enumerate(directions):

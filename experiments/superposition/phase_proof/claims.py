@@ -1,4 +1,4 @@
-"""What is claimed to be proven of the phase diagram.
+"""Claims of proof about the phase diagram.
 
 Theorems are proofs by computer: a claim counts what was proven, and its tolerance says how much of
 the grid may stay open. They were written down after looking at single points, and before any grid.

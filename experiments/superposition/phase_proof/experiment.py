@@ -145,7 +145,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
 def _column(
     spec: Spec, solved: Solved, p: np.ndarray, r: np.ndarray, cells: slice
 ) -> dict[str, np.ndarray]:
-    """What is proven at one density, for all importances, and a sample of it in balls."""
+    """Proven bounds at one density, for all importances, and a sample of them in balls."""
     density = float(p[0])
     proof = prove_pair(density, r, solved.at(cells), tolerance=spec.tolerance)
     again = audit(density, proof.sample)
@@ -207,7 +207,7 @@ def _outer(p: np.ndarray, place: np.ndarray, steps: np.ndarray) -> tuple[np.ndar
 
 
 def _points(key: jax.Array, spec: Spec) -> dict[str, np.ndarray]:
-    """Where minimisers at importance 1 become lopsided, and a point where a small norm is best."""
+    """Points where minimisers at importance 1 become unequal, and a point of small optimal norm."""
 
     def is_lopsided(p: np.ndarray) -> np.ndarray:
         W = solve(key, p.ravel(), np.ones(p.size), spec.restarts).W

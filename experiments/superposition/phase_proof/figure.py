@@ -1,10 +1,10 @@
-"""What is proven of the phase diagram of two features, and of pentagon and digons.
+"""Proofs of the phase diagram of two features, and of pentagon and digons.
 
-proof       Left: the class that every global minimiser has, proven at each point; a cross where
-            nothing is. Closed forms are right away from the boundaries only; the exact triple
-            point is denser than theirs. This is refuted if a cross lies in the middle of a region.
-            Right: at enclosed boundaries the last feature's norm jumps. Bars are proven ranges,
-            long where a proof is coarse; this is refuted if short ones of a density overlap.
+proof       Proven class of every global minimiser at each point (left); a cross where nothing is
+            proven. Closed forms are right away from the boundaries only; the exact triple point is
+            denser than theirs. This is refuted if a cross lies in the middle of a region. Right: at
+            enclosed boundaries the last feature's norm jumps. Bars are proven ranges, long where a
+            proof is coarse; this is refuted if short ones of a density overlap.
 families    The best pentagon overtakes the best digons at one density. This is refuted if the
             curves cross elsewhere.
 """
@@ -31,14 +31,14 @@ CELLS: dict[str, Any] = {"shading": "nearest", "rasterized": True}
 
 @styled
 def draw(record: Record) -> dict[str, Figure]:
-    """Both figures; without the library of balls one that says what is missing."""
+    """Both figures; without the library of balls a notice of the missing requirements."""
     if record.notes["missing"]:
         return {"proof": nothing(record.notes["missing"])}
     return {"proof": proof(record.data), "families": families(record.data)}
 
 
 def nothing(how: str) -> Figure:
-    """What a run without balls draws."""
+    """The figure of a run without balls."""
     figure, axes = new_figure(height=1.3)
     axes[0, 0].set_axis_off()
     text = f"python-flint is not installed, so that nothing was proven.\n{how}"
@@ -47,7 +47,7 @@ def nothing(how: str) -> Figure:
 
 
 def proof(data: xr.Dataset) -> Figure:
-    """The proven diagram, and what happens to the last feature at the boundary."""
+    """The proven diagram, and the last feature's norm at the boundary."""
     figure, axes = new_figure(1, 2, height=3.3, width_ratios=[1.5, 1])
     diagram(axes[0, 0], data)
     jumps(axes[0, 1], data)
@@ -91,7 +91,7 @@ def diagram(ax: Axes, data: xr.Dataset) -> None:
 
 
 def _closed_forms(ax: Axes) -> None:
-    """Where two closed forms cost the same, as in the figure of `toy_phase`."""
+    """Boundary of equal loss of two closed forms, as in the figure of `toy_phase`."""
     p = np.geomspace(0.01, TRIPLE_OF_CLOSED_FORMS, 200)
     low = 2 * p / (4 - 5 * p)
     line: dict[str, Any] = {"color": GREY, "linewidth": 0.9}
@@ -102,7 +102,7 @@ def _closed_forms(ax: Axes) -> None:
 
 
 def _ignoring_limit(ax: Axes) -> None:
-    """Where ignoring the last, or the first, feature ceases to be a local minimum."""
+    """Stability limit of ignoring the last, or the first, feature."""
     p = np.geomspace(0.01, 1, 200)
     line: dict[str, Any] = {"color": BLACK, "linewidth": 0.8, "linestyle": "--"}
     ax.plot(p, ignoring_limit(p), label="ignoring a feature is unstable inside", **line)

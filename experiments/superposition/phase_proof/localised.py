@@ -1,4 +1,4 @@
-"""What the optimiser says, cell by cell, and where along a line its solution changes its kind.
+"""Solutions of the optimiser by cell, and the points along a line where their class changes.
 
 Nothing here is proven: the optimum is a candidate, and a change of kind is where to try a proof.
 """
@@ -33,7 +33,7 @@ class Solved(NamedTuple):
     restart_b: Float[np.ndarray, "cell restart 2"]
 
     def at(self, cells: slice) -> Candidates:
-        """All that was found in some cells, the best first."""
+        """All solutions of some cells, the best first."""
         W, b = self.restart_W[cells].reshape(-1, 2), self.restart_b[cells].reshape(-1, 2)
         return Candidates(np.concatenate([self.W[cells], W]), np.concatenate([self.b[cells], b]))
 
@@ -68,7 +68,7 @@ def located(
     high: Float[np.ndarray, " line"],
     is_beyond: Callable[[Float[np.ndarray, "line point"]], Bool[np.ndarray, "line point"]],
 ) -> Float[np.ndarray, " line"]:
-    """Where something begins to hold along each line, between ``low`` and ``high``.
+    """First point along each line at which a condition holds, between ``low`` and ``high``.
 
     The bracket shrinks geometrically to the gap before the first point at which it holds.
     """

@@ -1,10 +1,10 @@
-"""Where a measured curve changes sign."""
+"""Sign changes of a measured curve."""
 
 import numpy as np
 
 
 def crossing(x: np.ndarray, y: np.ndarray) -> float:
-    """Where y first changes sign along increasing x, by linear interpolation; NaN if it does not.
+    """First sign change of y along increasing x, by linear interpolation; NaN if there is none.
 
     Where y is exactly 0 between two signs, the first such x is the answer.
 

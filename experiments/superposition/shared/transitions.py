@@ -1,4 +1,4 @@
-"""Where the lowest of several branches changes, in NumPy, as records are read without JAX."""
+"""Transitions of the lowest of several branches, in NumPy, for records without JAX."""
 
 from collections.abc import Mapping
 from typing import NamedTuple

@@ -140,7 +140,7 @@ def _trained(
 
 
 def _measured(spec: Spec, arm: Arm, key: jax.Array, weights: MLPWeights) -> dict[str, Array]:
-    """Error of every feature, and what every neuron does, of each model ``[density, seed]``."""
+    """Error of every feature, and class of every neuron, of each model ``[density, seed]``."""
     u = jax.random.uniform(derive(key, "inputs"), (arm.n_features, spec.samples), jnp.float32)
     importance = arm.importance_base ** jnp.arange(float(arm.n_features))
 
@@ -173,7 +173,7 @@ def _motifs(weights: MLPWeights) -> dict[str, Array]:
 
 
 def _listed(motif: dict[str, np.ndarray]) -> "xr.Dataset":
-    """The motifs that were found: of which seed and neuron, and how unequal."""
+    """The motifs: seed and neuron of each, and their inequality."""
     density, seed, neuron, strong, weak = np.nonzero(motif["found"])
     at = (density, seed, neuron, strong, weak)
     arrays = {"cell": density, "seed": seed, "neuron": neuron, "strong": strong, "weak": weak}

@@ -105,7 +105,7 @@ def sweep(record: Record) -> Figure:
 
 
 def motif(record: Record) -> Figure:
-    """Ratios of the input and output weights of every motif that was found."""
+    """Ratios of the input and output weights of every asymmetric motif."""
     data = record.data
     figure, axes = new_figure(1, 1, width=COLUMN, height=3.3)
     ax = axes[0, 0]

@@ -184,7 +184,7 @@ def _optimum(key: jax.Array, spec: Spec, density: np.ndarray) -> TiedWeights:
 def _attacked(
     spec: Spec, key: jax.Array, models: TiedWeights, density: np.ndarray
 ) -> dict[str, Array]:
-    """What attacks do to every model ``[cell, seed]``, on inputs of each seed."""
+    """Effects of attacks on every model ``[cell, seed]``, on inputs of each seed."""
     n, seeds = models.W.shape[-1], member_keys(derive(key, "inputs"), models.W.shape[1])
 
     def one_cell(cell: tuple[TiedWeights, Array]) -> dict[str, Array]:

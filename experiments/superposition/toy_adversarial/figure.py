@@ -4,7 +4,7 @@ vulnerability   The sparser the features, the more a small attack adds to the lo
                 features per dimension. Dashed is a smaller model, at its exact optimum. This is
                 refuted if the solid curves of the first two panels do not rise together, or the
                 points of a model in the third do not lie on one rising line.
-defence         Training against attacks takes superposition away. This is refuted if features per
+defence         Adversarial training removes superposition. This is refuted if features per
                 dimension do not fall with the strength that was trained against.
 """
 
@@ -71,7 +71,7 @@ def vulnerability(record: Record) -> Figure:
 
 
 def defence(record: Record) -> Figure:
-    """What is left of superposition after training against attacks, and what it costs."""
+    """Superposition left after adversarial training, and the cost of this training."""
     data = record.data
     figure, axes = new_figure(1, 4, width=PAGE, height=2.2)
     shown = (

@@ -1,7 +1,7 @@
 """Features that are on together share a direction, and the loss is lower for it.
 
 loss          Loss over weight decay for three dependences of the same features, the loss of
-              exchanged directions, and how clear the arrangement is. This is refuted if dependent
+              exchanged directions, and the clarity of the arrangement. This is refuted if dependent
               features lose as much as independent ones, or exchanged directions no more.
 arrangement   Directions of the twelve features of the first seed. This is refuted if neighbours in
               colour are not neighbours in direction.

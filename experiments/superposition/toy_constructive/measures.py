@@ -31,7 +31,7 @@ def cosines(data: xr.Dataset) -> np.ndarray:
 
 
 def circle(data: xr.Dataset) -> np.ndarray:
-    """How well cosines of circular features follow their places, ``[seed, decay]``."""
+    """Fit of cosines of circular features to their places, ``[seed, decay]``."""
     found = cosines(data)[:, list(data.kind.values).index("circular")]
     n = data.sizes["feature"]
     turn = 2 * np.pi * np.arange(n) / n

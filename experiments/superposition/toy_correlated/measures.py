@@ -44,7 +44,7 @@ def best_weights(data: xr.Dataset, name: str) -> np.ndarray:
 
 
 def collapsed(W: np.ndarray) -> np.ndarray:
-    """How many pairs have one direction, ``[...]``."""
+    """Number of pairs with a common direction, ``[...]``."""
     return (pair_angles(W) < COLLAPSED_ANGLE).sum(axis=-1)
 
 

@@ -192,7 +192,7 @@ def _targets(key: jax.Array, spec: Spec, target: Target, size: str, lab: Lab) ->
 
 
 def _export(lab: Lab, spec: Spec, target: Target, size: str, targets: Targets) -> None:
-    """The targets of all seeds as one safetensors file, with what they are in JSON beside it."""
+    """The targets of all seeds as one safetensors file, with a JSON description beside it."""
     name = f"target-{target.n_features}-{target.n_hidden}"
     lab.save_arrays(name, {"W": targets.weights.W, "b": targets.weights.b})
     facts = {

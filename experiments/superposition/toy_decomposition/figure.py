@@ -3,9 +3,9 @@
 scores      The published scores of each target, with the papers' numbers, the score of whole
             subcomponents, and how many are alive. This is refuted where intervals miss the papers'
             numbers, or where the score before training is as high as after it.
-parts       Subcomponents of one model with five features in two dimensions: what is written where
-            feature i is read, and which are on for each feature alone. This is refuted if a feature
-            turns on none, or several.
+parts       Subcomponents of one model with five features in two dimensions: the output for input
+            feature i, and the active subcomponents for each feature alone. This is refuted if a
+            feature turns on none, or several.
 """
 
 import numpy as np
@@ -76,7 +76,7 @@ def scores(record: Record) -> Figure:
 
 
 def parts(record: Record) -> Figure:
-    """Where subcomponents of one model lie, and which of them each feature needs."""
+    """Positions of one model's subcomponents, and the active ones for each feature."""
     name = [target for target in record.data.target.values if target.startswith("small")][-1]
     prefix = name.replace(" ", "_")
     alone = record.data[f"{prefix}_alone"].transpose(..., "small_feature", "small_component").values

@@ -145,7 +145,7 @@ def masked_maps(
 def through(
     maps: Sequence[Map], b: Float[Array, " n_features"], x: Float[Array, "batch n_features"]
 ) -> tuple[list[Float[Array, "batch _"]], Float[Array, "batch n_features"]]:
-    """What every map is fed, and the output ``ReLU(x W_1 ... W_L + b)``."""
+    """Inputs of every map, and the output ``ReLU(x W_1 ... W_L + b)``."""
     inputs = [x]
     for part in maps[:-1]:
         inputs.append(part(inputs[-1]))

@@ -1,4 +1,4 @@
-"""How well subcomponents are the true ones, and which of them are on."""
+"""Match of subcomponents with the true ones, and the active ones among them."""
 
 from functools import partial
 from typing import Any

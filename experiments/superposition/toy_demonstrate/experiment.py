@@ -220,7 +220,7 @@ def _norms(name: str, axis: str, trained: Trained, spec: Spec) -> tuple[tuple[st
 def _optimum(
     key: Key[Array, ""], spec: Spec, cells: ToyHyper, starts: TiedWeights
 ) -> dict[str, np.ndarray]:
-    """The lowest exact loss found at every density: from the best trained ones, and at random."""
+    """The lowest exact loss at every density: from the best trained networks, and at random."""
     with jax.enable_x64(True):
         wide = [jnp.asarray(np.asarray(a), jnp.float64) for a in (*cells, *starts)]
         found = find_optimum(

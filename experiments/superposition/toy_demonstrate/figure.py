@@ -5,8 +5,8 @@ small       Linear and dense ReLU models keep the five most important features, 
             the linear column has entries off the first five of the diagonal, or if the best trained
             networks and the exact optimum show different patterns before the sparsest densities,
             at which training stops short of the optimum.
-scaled      80 features in 20 dimensions show the same. This is refuted if the order of the panels
-            or their shapes differ from those of the small model.
+scaled      Models of 80 features in 20 dimensions show the same patterns. This is refuted if the
+            order of the panels or their shapes differ from those of the small model.
 counts      The number of represented features rises with sparsity as published. This is refuted
             where the dots of the seeds are away from the published marks.
 """

@@ -99,7 +99,7 @@ def _relu(data: xr.Dataset) -> dict[str, Estimate]:
 
 
 def _optimum(data: xr.Dataset) -> dict[str, Estimate]:
-    """What is reached, and the shape of the optimum where features are sparsest."""
+    """Attainment of the optimum by training, and its shape where features are sparsest."""
     ratio = data.relu_loss.values / data.optimum_loss.values
     found = {"demonstrate-optimum-below": exact(np.nanmin(ratio), data.sizes["seed"])}
     if 0.001 in data.density.values:

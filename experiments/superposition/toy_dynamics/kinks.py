@@ -5,7 +5,7 @@ from numpy.typing import ArrayLike
 
 
 def kinks(x: ArrayLike, y: ArrayLike, *, tolerance: float = 0.02, most: int = 12) -> np.ndarray:
-    """Where a curve changes slope: the inner ends of its best fit by pieces of straight lines.
+    """Kinks of a curve: the inner ends of its best fit by pieces of straight lines.
 
     Each piece is a least-squares line, ``k`` pieces split the points so that the squared error is
     the lowest of all splits (by dynamic programming), and k is the smallest number for which

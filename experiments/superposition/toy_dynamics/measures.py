@@ -26,7 +26,7 @@ PLANE = 0.25  # third singular value over the first, below which W has two dimen
 
 
 class Regimes(NamedTuple):
-    """Steps at which each seed first was what is named, in this order; NaN where it never was."""
+    """First step of each regime in each seed, in this order; NaN where it never occurs."""
 
     separated: np.ndarray
     opened: np.ndarray
@@ -46,7 +46,7 @@ def measure(record: Record) -> Measured:
 
 
 def on_level(dimensionality: np.ndarray, width: float = LEVEL_WIDTH) -> np.ndarray:
-    """Whether each D_i is within ``width`` of that of no direction or of a digon."""
+    """Whether each D_i is within ``width`` of 0 or of that of a digon."""
     return np.min([np.abs(dimensionality - level) for level in LEVELS], axis=0) <= width
 
 
@@ -63,7 +63,7 @@ def largest_jump(steps: np.ndarray, dimensionality: np.ndarray) -> np.ndarray:
 
 
 def motion_and_fall(data: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
-    """How far all D_i move between two measurements, and how far log loss falls, after `FIRST`."""
+    """Motion of all D_i between two measurements, and fall of log loss, after `FIRST`."""
     late = data.isel(step=data.step.values >= FIRST * data.step.values[-1])
     moved = np.abs(np.diff(late.dimensionality.values, axis=0)).sum(axis=-1)
     return moved, -np.diff(np.log(late.loss.values), axis=0)
@@ -110,7 +110,7 @@ def is_octahedron(W: np.ndarray) -> np.ndarray:
 
 
 def regimes(data: xr.Dataset) -> Regimes:
-    """When sets were first one direction each, then open, then an octahedron."""
+    """First steps of the regimes of sets: one direction each, then open, then an octahedron."""
     W, steps = data.set_W.values, data.set_step.values
     mean = inside(W)
     across = cosines(W)[..., :SIZE, SIZE:].mean(axis=(-1, -2))
@@ -140,7 +140,7 @@ def falls(slope: np.ndarray) -> int:
 
 
 def onset(data: xr.Dataset) -> np.ndarray:
-    """When sets begin to open: a tenth of the way from their closest to their last, ``[seed]``."""
+    """Step at which sets begin to open: a tenth of the way from closest to last, ``[seed]``."""
     mean, steps = inside(data.set_W.values), data.set_step.values
     closest = mean.max(axis=0)
     after = np.arange(len(steps))[:, None] > mean.argmax(axis=0)

@@ -6,8 +6,8 @@ dimensions  D* stays near 1/2 while digons are the best filling, then falls. Dot
 features    Recognised polytopes lie at their dimensionality, or below where too many share space.
             This is refuted if labelled dots are above their lines, or if digons on the plateau are
             not at 1/2.
-polytopes   What the code calls the components of the feature graph. This is refuted if digons do
-            not fill the plateau.
+polytopes   Components of the feature graph by polytope, as the code names them. This is refuted if
+            digons do not fill the plateau.
 """
 
 import numpy as np

@@ -30,7 +30,7 @@ def measure(record: Record) -> Measured:
 
 
 def best_factors(data: xr.Dataset) -> list[Transition]:
-    """Where, over log 1/p, one polytope gives way to the next as the best filling."""
+    """Transitions over log 1/p between the best polytopes for filling."""
     at = np.log(data.theory_inverse_density.values)
     # Losses close to straight: the gain over what a dedicated dimension gains.
     gain = data.theory_gain.values / data.theory_gain.sel(factor="dedicated").values
@@ -77,7 +77,7 @@ def _each(data: xr.Dataset, m: int) -> dict[str, Estimate]:
 
 
 def _labels(data: xr.Dataset) -> dict[str, Estimate]:
-    """What the code calls the polytopes."""
+    """Names of the polytopes in the code."""
     names = [str(name) for name in data.name.values]
     seeds = data.sizes["seed"]
     flat = plateau(data).polytope.values
@@ -102,7 +102,7 @@ def _labels(data: xr.Dataset) -> dict[str, Estimate]:
 
 
 def _theory(data: xr.Dataset) -> dict[str, Estimate]:
-    """Where digons begin and end to be the best filling."""
+    """Range over which digons are the best filling."""
     changes = best_factors(data)
     found = {}
     for change in changes:

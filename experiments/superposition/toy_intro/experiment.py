@@ -83,7 +83,7 @@ class Spec:
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
-    """Train every (seed, importance, sparsity) at once; then find what could have been reached."""
+    """Train every (seed, importance, sparsity) at once; then find the optimum of each cell."""
     n, m = spec.model.n_features, spec.model.n_hidden
     cells = (len(spec.task.importance_base), len(spec.task.sparsity))
     networks = (spec.seeds, *cells)

@@ -1,10 +1,10 @@
 """Five features in two dimensions: sparsity decides how many are kept, and in which shape.
 
-weights     Dense features: two are kept, at right angles; sparser: two digons (pairs of opposite
-            features); sparser still: a pentagon. This is refuted if the best trained network of a
-            column has another shape than the exact optimum below it.
-loss        One seed often ends in a local minimum; the best of all does not. This is refuted if
-            the line of the best seed leaves the shaded 5 % at some density.
+weights     Of dense features two are represented, at right angles; sparser ones form two digons
+            (pairs of opposite features), still sparser ones a pentagon. This is refuted if the best
+            trained network of a column has another shape than the exact optimum below it.
+loss        A single seed often ends in a local minimum; the best of all seeds does not. This is
+            refuted if the line of the best seed leaves the shaded 5 % at some density.
 crossover   The pentagon's loss falls below that of two digons at one density, which depends on
             importance. This is refuted if a curve does not cross one, or crosses it away from its
             published mark.

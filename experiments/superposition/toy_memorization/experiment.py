@@ -221,7 +221,7 @@ def _measure(
     sets: TrainingSet,
     exam: Float[Array, "dataset n exam"],
 ) -> dict[str, Array]:
-    """The training losses, and what the restart of the lowest one is like, cell after cell."""
+    """The training losses, and measurements of the lowest restart, cell after cell."""
     loss = jax.vmap(lambda weights, seen: problem.loss(weights, (), seen))(models, sets)
     loss = loss.reshape(shape)
     best = best_of(loss, alive.reshape(shape))

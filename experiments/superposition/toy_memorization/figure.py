@@ -1,8 +1,8 @@
 """Small training sets become polygons of samples, large ones a pentagon of features.
 
-descent     Test loss, norms and dimensions over the number of training points. Samples have the
-            dimensions first, features last, and the test loss bumps between. This is refuted if
-            the test loss falls throughout, or if the largest D_f are there from the start.
+descent     Test loss, norms and dimensions over the number of training points. Samples occupy the
+            dimensions first, features last, and the test loss has a bump between. This is refuted
+            if the test loss falls throughout, or if the largest D_f are there from the start.
 polygons    Directions of features and hidden vectors of samples in one training set. This is
             refuted if hidden vectors of few points are no regular polygon, or features of many
             points no pentagon.

@@ -84,7 +84,7 @@ def _exact(data: xr.Dataset, at: float) -> dict[str, Estimate]:
 
 
 def _trained(data: xr.Dataset, at: float) -> dict[str, Estimate]:
-    """Which branch trained networks are on, and how the pentagon bends."""
+    """Branches of the trained networks, and the bending of the pentagon."""
     pentagon = is_pentagon(data)
     agree = pentagon == (data.ratio.values > at)
     ratios = data.ratio.values.tolist()

@@ -167,7 +167,7 @@ def _optimum(
 
 
 def _labelled(spots: dict[str, np.ndarray], name: str) -> "xr.Dataset":
-    """What was found at the points that claims name; models differ in their number and sizes."""
+    """Results at the points named by claims; models differ in their number and sizes."""
     axes = ("spot", "spot_hidden", "spot_feature")
     importance, density = np.array(SPOTS[name]).T
     return xr.Dataset(

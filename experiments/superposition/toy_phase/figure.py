@@ -36,7 +36,7 @@ def draw(record: Record) -> dict[str, Figure]:
 
 
 def phase(record: Record) -> Figure:
-    """Two models by three sources, coloured by what becomes of the last feature."""
+    """Two models by three sources, coloured by the phase of the last feature."""
     data = record.data
     figure, axes = new_figure(2, 4, height=4.3, width_ratios=[1, 1, 1, 0.5])
     for row, model in enumerate(data.model.values):
@@ -94,7 +94,7 @@ def region_colour(norm: np.ndarray, interference: np.ndarray) -> np.ndarray:
 
 
 def _boundaries(ax: Axes, model: str, colour: str = BLACK) -> None:
-    """Where two closed forms cost the same (toy-models paper, phase section; derived)."""
+    """Boundary of equal loss of two closed forms (toy-models paper, phase section; derived)."""
     p = np.geomspace(0.01, TRIPLE_POINT, 200)
     low = 2 * p / (4 - 5 * p)
     line: dict[str, Any] = {"color": colour, "linewidth": 0.9}
@@ -120,7 +120,7 @@ def _name(ax: Axes, at: tuple[float, float], text: str, colour: str, ha: str, va
 
 
 def _key(ax: Axes) -> None:
-    """What the names of the regions mean, in words."""
+    """Meaning of the names of the regions, in words."""
     ax.set_axis_off()
     words = (
         (r"$\bf{ignored}$", "not stored"),

@@ -47,7 +47,7 @@ def _trained(data: xr.Dataset) -> dict[str, Estimate]:
 
 
 def _regions(data: xr.Dataset, source: str) -> np.ndarray:
-    """What became of the last feature in every cell of one picture."""
+    """Phase of the last feature in every cell of one picture."""
     return phases(data[f"{source}_norm"], data[f"{source}_interference"])
 
 
@@ -61,7 +61,7 @@ def _regions_in_theory(data: xr.Dataset, source: str) -> np.ndarray:
 
 
 def _spot(data: xr.Dataset, model: str, importance: float, density: float) -> xr.Dataset:
-    """What was found at one of the points that claims name."""
+    """Results at one of the points named by claims."""
     cell = data.sel(model=model)
     here = np.isclose(cell["spot_importance"], importance) & np.isclose(
         cell["spot_density"], density

@@ -1,4 +1,4 @@
-"""Which autoencoder finds the true features, when they are known exactly?
+"""Recovery of exactly known features by autoencoders.
 
 ranking     Methods by mean max cosine, regret, norm ratio and dead latents on each target. This is
             refuted as a ranking where intervals overlap.

@@ -1,4 +1,4 @@
-"""What is claimed to be proven with three features in two dimensions, and how far the proof gets.
+"""Claims of proof with three features in two dimensions, and the reach of the proof.
 
 Written down after looking at one point, density 0.3 and importance 0.5, at which the superposed
 class was proven at the twelfth level.

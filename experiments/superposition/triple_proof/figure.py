@@ -1,4 +1,4 @@
-"""What is proven of three features in two dimensions, against the work it takes.
+"""Proofs about three features in two dimensions, against the work they take.
 
 levels      At each point of density p and importance I of the last feature: the loss below which no
             solution of a class lies, over the best loss known, against the boxes that were bounded.

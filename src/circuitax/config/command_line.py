@@ -20,8 +20,7 @@ from circuitax.config.schema import ConfigError, nearest, type_name
 
 
 class CommandLine(NamedTuple):
-    """What was typed: overrides, flags (with their values), whether it is a sweep, and where
-    further configuration is."""
+    """The typed command line: overrides, flags with values, sweep or not, and config folder."""
 
     overrides: tuple[str, ...]
     flags: tuple[str, ...]

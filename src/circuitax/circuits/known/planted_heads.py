@@ -18,7 +18,7 @@ from circuitax.kernel.weights import HeadStack
 
 
 class Strengths(NamedTuple):
-    """How much of each head's weights is planted, in [-1, 1]; the rest is random."""
+    """Planted share of each head's weights, in [-1, 1]; the rest is random."""
 
     previous: Float[Array, " n_heads"]
     matching: Float[Array, " n_heads"]
