@@ -114,7 +114,7 @@ def origin(run: WholeRun) -> str:
     at = f"checked at {str(twin['checked_at'])[:8]}"
     said = {
         SAME: f"the present code gives the same tiny run, bit by bit ({at})",
-        ROUNDED: f"the present code gives the same tiny run up to {twin['largest']:.0e} ({at})",
+        ROUNDED: f"the present code gives the same tiny run up to {twin['largest'] or 0:.0e} ({at})",
         DIFFERENT: f"{OUTDATED} ({at}: {', '.join(twin['variables'][:3])})",
         NOT_COMPUTED: f"not compared with the present code ({at})",
     }
