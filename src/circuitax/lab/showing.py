@@ -112,9 +112,10 @@ def origin(run: WholeRun) -> str:
     if not twin:
         return told
     at = f"checked at {str(twin['checked_at'])[:8]}"
+    size = twin["largest"] or 0.0  # none where a variable is not there
     said = {
         SAME: f"the present code gives the same tiny run, bit by bit ({at})",
-        ROUNDED: f"the present code gives the same tiny run up to {twin['largest'] or 0:.0e} ({at})",
+        ROUNDED: f"the present code gives the same tiny run up to {size:.0e} ({at})",
         DIFFERENT: f"{OUTDATED} ({at}: {', '.join(twin['variables'][:3])})",
         NOT_COMPUTED: f"not compared with the present code ({at})",
     }
