@@ -93,8 +93,8 @@ def null_outcome(draws: Draws, holds: Callable[[Estimate], bool]) -> NullOutcome
         holds: Whether the claim holds by an estimate.
 
     Raises:
-        ValueError: If there is no draw, a value is not a number (a draw without a value is None), or
-            an array has several dimensions.
+        ValueError: If there is no draw, a value is not a number (one without a value is None), or an
+            array has several dimensions.
     """
     if isinstance(draws, np.ndarray) and draws.ndim != 1:
         raise ValueError(f"draws has shape {draws.shape}, must have one dimension")
