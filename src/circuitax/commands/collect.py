@@ -14,6 +14,8 @@ from circuitax.config.scale import SCALES
 from circuitax.lab.drawing import draw_figures
 from circuitax.lab.places import in_one_line
 from circuitax.lab.runs import (
+    flat,
+    spec_fields,
     WholeRun,
     finished_runs,
     provenance,
@@ -148,18 +150,7 @@ def _runs(name: str, sweep: str) -> tuple[str, list[Path], list[dict[str, Any]]]
 def _facts(run: WholeRun) -> dict[str, Any]:
     facts = provenance(run)
     values = {key: facts[key] for key in ("scale", "seed", "dtype")}
-    spec = json.loads((run / "spec.json").read_text(encoding="utf-8"))
-    return values | _flat(spec)
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        if isinstance(value, dict):
-            flat |= _flat(value, f"{prefix}{key}.")
-        else:
-            flat[f"{prefix}{key}"] = value
-    return flat
+    return values | spec_fields(run)
 
 
 def _typed(run: WholeRun) -> Iterator[str]:
@@ -198,7 +189,7 @@ def _follows(path: str, leading: list[str], facts: list[dict[str, Any]]) -> bool
 
 def _planned(overrides: list[str]) -> dict[str, Any]:
     values = OmegaConf.to_container(OmegaConf.from_dotlist(overrides))
-    return _flat(cast(dict[str, Any], values))
+    return flat(cast(dict[str, Any], values))
 
 
 def _measured(run: WholeRun, record: Record) -> dict[str, Any]:

@@ -30,7 +30,11 @@ CHANGES = "docs/claim_changes.toml"
 
 
 def write_pages(
-    folder: Path, runs: Mapping[str, WholeRun], entries: Mapping[str, Entry], command: str
+    folder: Path,
+    runs: Mapping[str, WholeRun],
+    entries: Mapping[str, Entry],
+    command: str,
+    here: Mapping[str, Here] | None = None,
 ) -> tuple[Path, Path, Path]:
     """Write the gallery, the pages of claims and ``report.html`` about one run of each experiment.
 
@@ -43,6 +47,7 @@ def write_pages(
         runs: Folder of a finished run, by experiment, in the order shown.
         entries: All experiments.
         command: What makes the pages.
+        here: Claims as they were measured here, by id, beside those of the accepted runs.
 
     Returns:
         The gallery's index, the summary of claims and the report, which has all in one file.
