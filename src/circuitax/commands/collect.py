@@ -14,15 +14,15 @@ from circuitax.config.scale import SCALES
 from circuitax.lab.drawing import draw_figures
 from circuitax.lab.places import in_one_line
 from circuitax.lab.runs import (
-    flat,
-    spec_fields,
     WholeRun,
     finished_runs,
+    flat,
     provenance,
     results_folder,
     run_folder,
     scalars,
     shown,
+    spec_fields,
     whole,
 )
 from circuitax.lab.settle import settle_run

@@ -119,7 +119,8 @@ def _suite(
         while True:
             for name in suite.start():
                 started += 1
-                _say(f"[{started}/{len(left)}] {name}{_hint((name, *suite.waiting), entries, scale, jobs)}")
+                hint = _hint((name, *suite.waiting), entries, scale, jobs)
+                _say(f"[{started}/{len(left)}] {name}{hint}")
             if not (ended := suite.finished()):
                 break
             results += ended
@@ -251,15 +252,15 @@ class _Pages:
                     self._leave_out(runs, name, error)
         shown_runs = {**self.here, **self._accepted}
         ordered = {name: shown_runs[name] for name in self._order if name in shown_runs}
-        found = held_against(self._accepted, self.here, self._command)
-        key = pages_key(ordered, found)
+        found = held_against(self._accepted, self.here, self._command) if self.here else {}
+        key = pages_key(ordered, self.here, found)
         made = self._latest / MADE
         pages = tuple(self._latest / name for name in PAGES)
         if not (made.is_file() and made.read_text(encoding="utf-8") == key) or not all(
             page.is_file() for page in pages
         ):
             made.unlink(missing_ok=True)
-            write_pages(self._latest, ordered, self._entries, COMMAND, found)
+            write_pages(self._latest, ordered, self._entries, COMMAND, self.here, found)
             write_json(self._latest / RUNS, {name: run.name for name, run in self.here.items()})
             write_text(made, key)
         gallery, claims, report = map(shown, pages)

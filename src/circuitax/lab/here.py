@@ -7,7 +7,6 @@ from circuitax.lab.runs import WholeRun, provenance, spec_fields, verdicts
 from circuitax.records.agreement import (
     DIFFERS,
     NOT_REPEATED,
-    WORDS,
     Here,
     compare,
     counts_here,
@@ -36,14 +35,13 @@ def held_against(
         if name not in runs:
             found |= {key: Here(NOT_REPEATED, None, f"`{command}{name}`") for key in kept}
             continue
-        settings = settings_text(*(_settings(run) for run in (runs[name], there)))
+        settings = settings_text(_settings(runs[name]), _settings(there))
         made = {verdict.claim.id: verdict for verdict in verdicts(runs[name])}
-        address = f"{name}/{runs[name].name}"
         for key, verdict in kept.items():
             if key in made:
-                found[key] = compare(made[key], verdict, settings, address)
+                found[key] = compare(made[key], verdict, settings)
             else:
-                found[key] = Here(NOT_REPEATED, None, "the run here does not make it", address)
+                found[key] = Here(NOT_REPEATED, None, "the run here does not make it")
     return found
 
 
@@ -55,17 +53,24 @@ def in_words(found: Mapping[str, Here], accepted: Mapping[str, WholeRun]) -> Ite
         accepted: Folder of the accepted run, by experiment.
     """
     kept = {v.claim.id: v for run in accepted.values() for v in verdicts(run)}
-    for what, chosen in (("published statements", _published(found, kept)), ("claims", found)):
-        if chosen:
-            yield f"of {len(chosen)} {what}: {counts_here(chosen.values())}"
+    if found:
+        yield published_here(found, kept)
+        yield f"of all {len(found)} claims: {counts_here(found.values())}"
     for name, here in found.items():
         if here.word == DIFFERS:
             numbers = measured_text(here.estimate), measured_text(kept[name].estimate)
             yield f"  {name}: {numbers[0]} here, {numbers[1]} accepted: {here.told}"
 
 
-def _published(found: Mapping[str, Here], kept: Mapping[str, Verdict]) -> dict[str, Here]:
-    return {key: here for key, here in found.items() if kept[key].claim.origin == PUBLISHED}
+def published_here(found: Mapping[str, Here], kept: Mapping[str, Verdict]) -> str:
+    """How many published statements agree with what was measured here, in words.
+
+    Args:
+        found: Claims by id, as `held_against` has them.
+        kept: Verdicts of the accepted runs, by id.
+    """
+    chosen = [here for key, here in found.items() if kept[key].claim.origin == PUBLISHED]
+    return f"Of {len(chosen)} published statements: {counts_here(chosen) or 'none'}."
 
 
 def _settings(run: WholeRun) -> dict[str, Any]:

@@ -27,13 +27,11 @@ class Here(NamedTuple):
             seeds. ``"not repeated"``: nothing was measured here, or nothing accepted.
         estimate: What was measured here, if anything.
         told: By how much it differs, which settings are others, or why it was not repeated.
-        run: Address of the run here; empty without one.
     """
 
     word: str
     estimate: Estimate | None
     told: str
-    run: str = ""
 
 
 def tolerance(here: Estimate, there: Estimate, least_size: float = 0.0) -> float:
@@ -50,31 +48,33 @@ def tolerance(here: Estimate, there: Estimate, least_size: float = 0.0) -> float
         least_size: What the size is at least.
     """
     rounding = ROUNDING * max(abs(here.value), abs(there.value), least_size)
-    halves = [(estimate.high - estimate.low) / 2 for estimate in (here, there)]
-    for half, one, other, n in zip(halves, (here, there), halves[::-1], (there.n, here.n), strict=True):
-        if one.n == 1 and math.isinf(half) and math.isfinite(other):
-            return max(other * math.sqrt(n + 1), rounding)
-    return max(math.hypot(*halves), rounding)
+    for one, other in ((here, there), (there, here)):
+        if one.n == 1 and math.isinf(_half(one)) and math.isfinite(_half(other)):
+            return max(_half(other) * math.sqrt(other.n + 1), rounding)
+    return max(math.hypot(_half(here), _half(there)), rounding)
 
 
-def compare(here: Verdict, there: Verdict, settings: str, run: str = "") -> Here:
+def _half(estimate: Estimate) -> float:
+    return (estimate.high - estimate.low) / 2
+
+
+def compare(here: Verdict, there: Verdict, settings: str) -> Here:
     """One claim in a run made here and in the accepted one.
 
     Args:
         here: Verdict of the run here.
         there: Verdict of the accepted run.
         settings: Settings that differ beside the number of seeds, in words; empty without any.
-        run: Address of the run here.
     """
     if here.verdict == NOT_RUN:
-        return Here(NOT_REPEATED, None, here.reason, run)
+        return Here(NOT_REPEATED, None, here.reason)
     if there.verdict == NOT_RUN:
-        return Here(NOT_REPEATED, here.estimate, "the accepted run did not measure it", run)
+        return Here(NOT_REPEATED, here.estimate, "the accepted run did not measure it")
     apart = _apart(here, there)
     if not apart:
-        return Here(AGREES, here.estimate, "", run)
+        return Here(AGREES, here.estimate, "")
     word = OTHER if settings else DIFFERS
-    return Here(word, here.estimate, f"{apart}; {settings}" if settings else apart, run)
+    return Here(word, here.estimate, f"{apart}; {settings}" if settings else apart)
 
 
 def _apart(here: Verdict, there: Verdict) -> str:
@@ -136,4 +136,3 @@ def counts_here(found: Iterable[Here]) -> str:
     words = [here.word for here in found]
     plural = {AGREES: "agree here", DIFFERS: "differ", OTHER: "at other settings"}
     return ", ".join(f"{words.count(w)} {plural.get(w, w)}" for w in WORDS if w in words)
-
