@@ -21,6 +21,7 @@ from circuitax.lab.pages import PAGES, pages_key, write_pages
 from circuitax.lab.places import require_results
 from circuitax.lab.reuse import reusable
 from circuitax.lab.runs import (
+    ACCEPTED,
     DamagedRun,
     WholeRun,
     accepted_run,
@@ -212,7 +213,7 @@ class _Pages:
 
     Attributes:
         here: Runs made here, those of an earlier command included, by experiment.
-        left_out: Experiments with a damaged run.
+        left_out: Experiments with a damaged run, and accepted runs that are damaged.
         places: Addresses of the gallery, the claims and the report, as they were written last.
     """
 
@@ -265,8 +266,10 @@ class _Pages:
             write_text(made, key)
         gallery, claims, report = map(shown, pages)
         self.places = f"gallery: {gallery}\nclaims:  {claims}\nreport:  {report}"
-        told = f"the accepted runs of {len(self._accepted)} experiments" if self._accepted else ""
-        return f"open {report}: {told or 'nothing is accepted yet'}; what is computed here joins it"
+        return (
+            f"open {report}: the accepted runs of {len(self._accepted)} experiments; what is "
+            "computed here is written beside them"
+        )
 
     def compared(self) -> Iterator[str]:
         """How the runs of this command compare with the accepted ones, a line each."""
@@ -279,14 +282,18 @@ class _Pages:
     def _add(self, runs: dict[str, WholeRun], name: str, folder: Path) -> None:
         try:
             runs[name] = whole(folder)
-            self.left_out.discard(name)
+            self.left_out.discard(self._called(runs, name))
         except DamagedRun as error:
             self._leave_out(runs, name, error)
 
     def _leave_out(self, runs: dict[str, WholeRun], name: str, error: ValueError) -> None:
-        _say(f"{name} is left out of the pages: {error}")
+        called = self._called(runs, name)
+        _say(f"{called} is left out of the pages: {error}")
         runs.pop(name, None)
-        self.left_out.add(name)
+        self.left_out.add(called)
+
+    def _called(self, runs: dict[str, WholeRun], name: str) -> str:
+        return f"{name}/{ACCEPTED}" if runs is self._accepted else name
 
 
 def _report(
