@@ -197,16 +197,16 @@ def _refuse_dirty(chosen: dict[str, WholeRun]) -> None:
             )
 
 
-def _refuse_changed_settings(chosen: Mapping[str, Path], kept: Mapping[str, Path]) -> None:
+def _refuse_changed_settings(chosen: Mapping[str, WholeRun], kept: Mapping[str, Path]) -> None:
     """A change of settings after a verdict has its row, and another root key."""
     rows = read_setting_changes(checkout() / CHANGES)
     for name in chosen.keys() & kept.keys():
-        before, now = (_settings(runs[name]) for runs in (kept, chosen))
-        if fault := setting_fault(before, now, rows):
+        before = _settings(whole(kept[name]))
+        if fault := setting_fault(before, _settings(chosen[name]), rows):
             raise ValueError(f"run {fault}")
 
 
-def _settings(run: Path) -> AcceptedSettings:
+def _settings(run: WholeRun) -> AcceptedSettings:
     return accepted_settings(
         provenance(run), json.loads((run / "spec.json").read_text(encoding="utf-8"))
     )

@@ -76,7 +76,8 @@ def missing_rows() -> list[tuple[str, Difference]]:
 
 def missing_moves() -> dict[str, tuple[str, ...]]:
     """Every claim whose accepted verdict moved otherwise than the table has it."""
-    kept, found = read_moves(checkout() / CHANGES), {}
+    kept = read_moves(checkout() / CHANGES)
+    found: dict[str, tuple[str, ...]] = {}
     for name in sorted(discover()):
         verdicts: dict[str, list[str]] = {}
         for (claims,) in _accepted(name, "claims"):
