@@ -32,6 +32,7 @@ from circuitax.records.claims_table import ClaimRow
 from circuitax.records.gallery import GalleryItem, render_chapters, render_index
 from circuitax.records.manifest import MANIFEST
 from circuitax.records.report import Interactive, render_report
+from circuitax.records.setting_changes import read_setting_changes, setting_changes_table
 from circuitax.records.store import write_text
 
 # All pictures of the report together; what it says beside them is small.
@@ -103,7 +104,11 @@ def write_pages(
     write_text(claims, summary)
     changes = changes_table(read_changes(kept)[1], places)
     details = render_details(rows(folder / CLAIMS))
-    details["changes"] = render_changes(changes, pilots_table(read_pilots(kept)))
+    details["changes"] = render_changes(
+        changes,
+        setting_changes_table(read_setting_changes(kept)),
+        pilots_table(read_pilots(kept)),
+    )
     _write_all(folder / CLAIMS, {f"{name}.md": page for name, page in details.items()})
     # A run made here has the weights that git does not keep of an accepted one.
     interactive = _interactive(views({**runs, **made}, entries))
