@@ -12,9 +12,8 @@ from omegaconf.errors import OmegaConfBaseException
 from circuitax.config.scale import BY_SCALE
 from circuitax.config.schema import ConfigError, nearest, type_name
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.kit.memory import require_memory
+from circuitax.kit.memory import require_memory, weights_of
 from circuitax.memory import askable_bytes
-from circuitax.models.parameters import transformer_parameters
 
 # Integers from here on are no longer those of the arrays; with as many things as the second, JAX
 # ends the process.
@@ -48,8 +47,7 @@ def build(spec: type, config: DictConfig, prefix: str = "") -> Any:
     try:
         built = spec(**values)
         if isinstance(built, TransformerSpec):
-            n_weights = sum(math.prod(p.shape) for p in transformer_parameters(built).values())
-            require_memory(built, 3 * n_weights, *_SIZES)  # and their moments
+            require_memory(built, 3 * weights_of(built), *_SIZES)  # and their moments
         return built
     except ValueError as error:
         text = _one_line(error)
