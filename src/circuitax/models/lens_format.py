@@ -104,7 +104,7 @@ def spec_from_config(config: Config) -> TransformerSpec:
     attn_only = flag(given, "attn_only")
     positions, norm = _positions(given), _norm(given)
     if given.get("final_rms") not in (None, False) and norm != Norm.rmsnorm:
-        raise ValueError(f"config key 'final_rms' is {given['final_rms']!r}, must be false")
+        raise ValueError(f"config key 'final_rms' is {cut(given['final_rms'])}, must be false")
     return TransformerSpec(
         **sizes,
         n_kv_heads=_size(given, "n_key_value_heads", None, sizes["n_heads"]),
@@ -253,7 +253,7 @@ def _norm(config: Config) -> Norm:
         return choice(config, older, _NORMS)
     if older in config and config[older] != config[key]:
         raise ValueError(
-            f"config key {older!r} is {config[older]!r}, must be that of {key!r}, {config[key]!r}"
+            f"config key {older!r} is {cut(config[older])}, must be that of {key!r}, {cut(config[key])}"
         )
     return choice(config, key, _NORMS)
 
