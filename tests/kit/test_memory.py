@@ -1,5 +1,6 @@
 """Sizes that no machine holds are refused when a spec is made, naming the field."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
@@ -85,6 +86,21 @@ def test_the_line_names_the_fields_and_both_numbers(monkeypatch: pytest.MonkeyPa
 
 def test_this_machine_says_how_much_it_has() -> None:
     assert 2**28 < (machine_bytes() or 0) < 2**50
+
+
+@pytest.mark.parametrize("answer", [ValueError("unrecognized name"), OSError(22, "invalid"), -1])
+def test_a_system_that_does_not_say_how_much_it_has(
+    answer: Exception | int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def sysconf(name: str) -> int:
+        if isinstance(answer, Exception):
+            raise answer
+        return 1 if name == "SC_PAGE_SIZE" else answer
+
+    monkeypatch.setattr(os, "sysconf", sysconf)
+    assert machine_bytes() is None and askable_bytes() == 2**36
+    monkeypatch.delattr(os, "sysconf")
+    assert machine_bytes() is None
 
 
 def test_a_small_machine_may_start_a_sweep_of_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:

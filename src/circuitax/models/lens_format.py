@@ -253,7 +253,8 @@ def _norm(config: Config) -> Norm:
         return choice(config, older, _NORMS)
     if older in config and config[older] != config[key]:
         raise ValueError(
-            f"config key {older!r} is {cut(config[older])}, must be that of {key!r}, {cut(config[key])}"
+            f"config key {older!r} is {cut(config[older])}, must be that of {key!r}, "
+            f"{cut(config[key])}"
         )
     return choice(config, key, _NORMS)
 
