@@ -1,11 +1,11 @@
 """Run every experiment, cheap ones first: ``python -m experiments.reproduce [only=a,b]``."""
 
 import json
-import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
-from circuitax.commands.options import disk_in_one_line, one_of, read_options, refuse, wanted
+from circuitax.commands.options import YES_NO, Command, Option, n_jobs, refuse, wanted
 from circuitax.commands.status import BUSY
 from circuitax.commands.suite import Result, Suite
 from circuitax.config.catalogue import Entry, discover, upstream_order
@@ -13,7 +13,6 @@ from circuitax.config.scale import SCALES
 from circuitax.config.schema import ConfigError
 from circuitax.lab.abandoned import WORK_DAYS, remove_abandoned
 from circuitax.lab.against_accepted import against_accepted
-from circuitax.lab.cores import n_cores
 from circuitax.lab.pages import write_pages
 from circuitax.lab.places import require_results
 from circuitax.lab.runs import (
@@ -32,45 +31,52 @@ from circuitax.lab.stop import StopFlag
 from circuitax.lab.times import COMPILING, DRAWING, times_of
 from circuitax.records.store import write_json
 
-HELP = """\
-usage: python -m experiments.reproduce [only=a,b] [scale=tiny|quick|evening|paper] [seed=N]
-                                       [again=no|yes] [reuse=code|twin]
-                                       [jobs=N]
-
+COMMAND = Command(
+    "reproduce",
+    """\
 Runs every experiment in increasing expected time, reuses what is finished and resumes what was
 stopped. The gallery, the claims page and the report in results/latest/ are written anew after each;
 they keep the runs of experiments that were reproduced before and are not named now, and leave out
-damaged ones, which are named. At the end it
-says how long each took, with compiling, computing and drawing apart, and how the numbers differ
-from those of the accepted runs: equal as printed, within noise, more.
-Without seed=, each experiment has the seed of its own configuration: 0, or another where claims
-were worded after a look at seed 0. again=yes computes the experiments named again, although they
-are finished; reuse=twin keeps finished runs of older code where the small run of experiments.twins
-is the same bit by bit. jobs=N computes N experiments side by side; one that measures time is
-computed alone.
-"""
-OPTIONS = {"only": "", "scale": "quick", "seed": "", "again": "no", "reuse": "code", "jobs": "1"}
-COMMAND = "python -m experiments.reproduce"
+damaged ones, which are named. At the end it says how long each took, with compiling, computing and
+drawing apart, and how the numbers differ from those of the accepted runs: equal as printed, within
+noise, more.
+""",
+    options=(
+        Option("only", "a,b", "experiments, and what they read; all of them by default"),
+        Option("scale", "SCALE", "of all runs", "quick", SCALES),
+        Option(
+            "seed",
+            "N",
+            "of all runs; by default each has that of its own configuration: 0, or another where "
+            "claims were worded after a look at seed 0",
+        ),
+        Option("again", "", "whether those named are computed although finished", "no", YES_NO),
+        Option(
+            "reuse",
+            "",
+            "twin keeps finished runs of older code where the small run of experiments.twins is "
+            "the same bit by bit",
+            "code",
+            ("code", "twin"),
+        ),
+        Option(
+            "jobs", "N", "experiments side by side; one that measures time is computed alone", "1"
+        ),
+    ),
+)
+TYPED = "python -m experiments.reproduce"
 # A run that takes this many times its budget is a defect.
 TOLERATED = 1.5
 # In results/latest/: the runs that its pages show.
 RUNS = "runs.json"
 
 
-@disk_in_one_line
-def main(arguments: list[str] | None = None) -> int:
+@COMMAND.entry
+def main(options: dict[str, Any]) -> int:
     """Run the suite; exit status 1 when an experiment failed or a run is damaged, naming it."""
-    typed = sys.argv[1:] if arguments is None else arguments
-    if {"-h", "--help"} & set(typed):
-        print(HELP, end="")
-        return 0
     try:
         entries = discover()
-        options = read_options(typed, OPTIONS)
-        one_of("scale", options["scale"], SCALES)
-        one_of("again", options["again"], ("no", "yes"))
-        one_of("reuse", options["reuse"], ("code", "twin"))
-        jobs = _jobs(options["jobs"])
+        jobs = n_jobs(options["jobs"])
         asked = wanted(options["only"], entries)
         names = cheap_first(asked, entries)
         require_results()
@@ -118,7 +124,7 @@ def _suite(
             results += ended
             runs = pages.with_results(ended)
             try:
-                gallery, claims, report = write_pages(latest, runs, entries, COMMAND)
+                gallery, claims, report = write_pages(latest, runs, entries, TYPED)
                 write_json(latest / RUNS, {name: run.name for name, run in runs.items()})
             except OSError:  # a full disk: nothing is left to run on behind it
                 suite.end()
@@ -148,18 +154,6 @@ def _suite(
     ):  # nothing of what was asked for is left to resume
         remove_abandoned(work_folder(), WORK_DAYS, _say)
     return 1 if bad else 0
-
-
-def _jobs(text: str) -> int:
-    """Number of parallel processes, of ``jobs=N``.
-
-    Raises:
-        ConfigError: If it is no whole number from 1 to the cores of this machine.
-    """
-    cores = n_cores()
-    if not (text.isdecimal() and 1 <= int(text) <= cores):
-        raise ConfigError(f"jobs={text} must be a whole number from 1 to {cores}, the cores here")
-    return int(text)
 
 
 class _Shown:
