@@ -21,7 +21,7 @@ this checkout (experiments/, conf/experiment/, tests/experiments/), or all three
 """,
     ("NAME",),
     (
-        Option("chapter", "CHAPTER", f"one of {', '.join(NAMES[:-1])}", allowed=NAMES[:-1]),
+        Option("chapter", "CHAPTER", "in which it stands", allowed=NAMES[:-1]),
         Option(
             "folder",
             "FOLDER",

@@ -21,7 +21,7 @@ class Option(NamedTuple):
 
     Attributes:
         name: Typed as ``name=value``, ``--name value`` or ``--name=value``.
-        value: What help shows in the place of a value; the allowed ones where they are given.
+        value: What help shows in the place of a value; the allowed ones where it is empty.
         help: What it does.
         default: Its value where it is not typed.
         allowed: All values, where there are few; of `YES_NO`, ``--name`` alone is yes.
@@ -37,8 +37,15 @@ class Option(NamedTuple):
 
     @property
     def usage(self) -> str:
-        """``name=value``, as help shows it."""
-        return f"{self.name}={'|'.join(self.allowed) or self.value}"
+        """``name=value``, as help shows it; of all values the usual one comes first."""
+        first = sorted(self.allowed, key=lambda value: value != self.default)
+        return f"{self.name}={self.value or '|'.join(first)}"
+
+    @property
+    def line(self) -> str:
+        """What it does, with its values where `usage` does not show them."""
+        values = f" ({', '.join(self.allowed)})" if self.value and self.allowed else ""
+        return self.help + values
 
 
 class Command(NamedTuple):
@@ -64,7 +71,7 @@ class Command(NamedTuple):
         lines = [_wrapped(f"usage: python -m experiments.{self.name} ", " ".join(usage))]
         lines += ["", *self.about.strip().split("\n")]
         lines += [""] if self.options else []
-        lines += [_wrapped(f"  {one.usage:<18} ", one.help, at=21) for one in self.options]
+        lines += [_wrapped(f"  {one.usage:<18} ", one.line, at=21) for one in self.options]
         return "\n".join(lines) + "\n"
 
     def _brackets(self) -> Iterable[str]:
