@@ -64,7 +64,7 @@ def _thaw(node: Container) -> None:
     hints = typing.get_type_hints(kind) if dataclasses.is_dataclass(kind) else {}
     for key in range(len(node)) if isinstance(node, ListConfig) else list(node):
         if OmegaConf.is_missing(node, key):
-            nested = _nested(hints.get(key))
+            nested = _nested(hints.get(str(key)))
             if nested is None:
                 continue
             # A nested spec without a default: its own fields say what is missing.
