@@ -16,7 +16,7 @@ import xarray as xr
 from circuitax.kit.arms import crossed_training
 from circuitax.kit.checks import require_at_least, require_below, require_divides, require_in
 from circuitax.kit.members import each_member
-from circuitax.kit.memory import require_memory, toy_numbers
+from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
 from circuitax.records.record import Record
@@ -73,10 +73,12 @@ class Spec:
         require_in(self, "(0, 2]", "represented")
         require_at_least(self, 0, "spread")
         require_divides(self, "chunk", "optim.steps")
-        networks = self.seeds * len(self.inverse_density)
-        numbers = toy_numbers(networks, self.n_features, self.n_hidden, self.batch_size)
-        require_memory(self, numbers, "n_features", "n_hidden", "batch_size", "seeds")
-        require_memory(self, 10 * self.theory_points, "theory_points")
+        require_arrays(
+            self,
+            "3 seeds inverse_density n_features n_hidden",
+            "seeds inverse_density batch_size n_features",
+            "10 theory_points",
+        )
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:

@@ -1,13 +1,13 @@
 """Run every experiment, cheap ones first: ``python -m experiments.reproduce [only=a,b]``."""
 
 import json
-import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-from circuitax.commands.options import disk_in_one_line, one_of, read_options, refuse, wanted
+from circuitax.commands.options import YES_NO, Command, Option, n_jobs, refuse, wanted
 from circuitax.commands.status import BUSY, REUSED
 from circuitax.commands.suite import Result, Suite
 from circuitax.config.catalogue import Entry, discover, upstream_order
@@ -15,7 +15,6 @@ from circuitax.config.cells import plan
 from circuitax.config.scale import SCALES
 from circuitax.config.schema import ConfigError
 from circuitax.lab.abandoned import WORK_DAYS, remove_abandoned
-from circuitax.lab.cores import n_cores
 from circuitax.lab.here import held_against, in_words
 from circuitax.lab.pages import PAGES, pages_key, write_pages
 from circuitax.lab.places import require_results
@@ -38,11 +37,9 @@ from circuitax.lab.stop import StopFlag
 from circuitax.lab.times import COMPILING, DRAWING, times_of
 from circuitax.records.store import write_json, write_text
 
-HELP = """\
-usage: python -m experiments.reproduce [only=a,b] [scale=tiny|quick|evening|paper] [seed=N]
-                                       [again=no|yes] [reuse=code|twin]
-                                       [jobs=N]
-
+COMMAND = Command(
+    "reproduce",
+    """\
 First writes the gallery, the claims page and the report in results/latest/ from the accepted runs,
 without computing, and says which file to open. Then runs every experiment in increasing expected
 time, reuses what is finished and resumes what was stopped, and after each writes beside every claim
@@ -50,34 +47,43 @@ what was measured here, and one word: agrees, differs, other settings, not repea
 experiments that were reproduced before and are not named now stay on the pages; damaged ones are
 named and left out. At the end it says how long each took, with compiling, computing and drawing
 apart, how many claims have each word, and by how much those that differ do.
-Without seed=, each experiment has the seed of its own configuration: 0, or another where claims
-were worded after a look at seed 0. again=yes computes the experiments named again, although they
-are finished; reuse=twin keeps finished runs of older code where the small run of experiments.twins
-is the same bit by bit. jobs=N computes N experiments side by side; one that measures time is
-computed alone.
-"""
-OPTIONS = {"only": "", "scale": "quick", "seed": "", "again": "no", "reuse": "code", "jobs": "1"}
-COMMAND = "python -m experiments.reproduce"
+""",
+    options=(
+        Option("only", "a,b", "experiments, and what they read; all of them by default"),
+        Option("scale", "SCALE", "of all runs", "quick", SCALES),
+        Option(
+            "seed",
+            "N",
+            "of all runs; by default each has that of its own configuration: 0, or another where "
+            "claims were worded after a look at seed 0",
+        ),
+        Option("again", "", "whether those named are computed although finished", "no", YES_NO),
+        Option(
+            "reuse",
+            "",
+            "twin keeps finished runs of older code where the small run of experiments.twins is "
+            "the same bit by bit",
+            "code",
+            ("code", "twin"),
+        ),
+        Option(
+            "jobs", "N", "experiments side by side; one that measures time is computed alone", "1"
+        ),
+    ),
+)
+TYPED = "python -m experiments.reproduce"
 # A run that takes this many times its budget is a defect.
 TOLERATED = 1.5
 # In results/latest/: the runs made here that its pages show, and what the pages were made from.
 RUNS, MADE = "runs.json", "made.txt"
 
 
-@disk_in_one_line
-def main(arguments: list[str] | None = None) -> int:
+@COMMAND.entry
+def main(options: dict[str, Any]) -> int:
     """Run the suite; exit status 1 when an experiment failed or a run is damaged, naming it."""
-    typed = sys.argv[1:] if arguments is None else arguments
-    if {"-h", "--help"} & set(typed):
-        print(HELP, end="")
-        return 0
     try:
         entries = discover()
-        options = read_options(typed, OPTIONS)
-        one_of("scale", options["scale"], SCALES)
-        one_of("again", options["again"], ("no", "yes"))
-        one_of("reuse", options["reuse"], ("code", "twin"))
-        jobs = _jobs(options["jobs"])
+        jobs = n_jobs(options["jobs"])
         asked = wanted(options["only"], entries)
         names = cheap_first(asked, entries)
         require_results()
@@ -191,18 +197,6 @@ def _hint(names: Iterable[str], entries: dict[str, Entry], scale: str, jobs: int
     return f", about {known / 60:.0f} min left" if scale in ("quick", "evening") else ""
 
 
-def _jobs(text: str) -> int:
-    """Number of parallel processes, of ``jobs=N``.
-
-    Raises:
-        ConfigError: If it is no whole number from 1 to the cores of this machine.
-    """
-    cores = n_cores()
-    if not (text.isdecimal() and 1 <= int(text) <= cores):
-        raise ConfigError(f"jobs={text} must be a whole number from 1 to {cores}, the cores here")
-    return int(text)
-
-
 class _Pages:
     """The pages: accepted runs, and beside their claims what the runs made here give.
 
@@ -222,7 +216,7 @@ class _Pages:
         self.here: dict[str, WholeRun] = {}
         self.places = ""
         self._entries, self._latest = entries, latest
-        self._command = f"{COMMAND} scale={scale} only="
+        self._command = f"{TYPED} scale={scale} only="
         self._order = cheap_first(sorted(entries), entries)
         self._asked: set[str] = set()
         self._accepted: dict[str, WholeRun] = {}
@@ -261,7 +255,7 @@ class _Pages:
             page.is_file() for page in pages
         ):
             made.unlink(missing_ok=True)
-            write_pages(self._latest, ordered, self._entries, COMMAND, self.here, found)
+            write_pages(self._latest, ordered, self._entries, TYPED, self.here, found)
             write_json(self._latest / RUNS, {name: run.name for name, run in self.here.items()})
             write_text(made, key)
         gallery, claims, report = map(shown, pages)
