@@ -13,9 +13,8 @@ from circuitax.records.record import Record
 from circuitax.records.resampled import resampled_estimate
 from experiments.induction.induction_depth.claims import CLAIMS
 from experiments.induction.shared.head_roles import PREFIX_SCORE
+from experiments.induction.shared.phase_change import has_changed, jump_share, last_score
 
-# A seed has a phase change if context comes to save a nat within a sixth of its training.
-JUMP_NATS = 1.0
 # A head below this matches no prefixes; a dozen tokens back, chance is below a tenth.
 NO_MATCH = 0.2
 
@@ -41,11 +40,9 @@ def measure(record: Record) -> Measured:
         if formed.any():
             last = int(part.n_layers) - 1
             found[f"depth-last-{last + 1}"] = share_estimate(at == last)
-    found |= _of_heads(deep) | _of_mlps(with_mlps)
-    for name, parts in (("depth-change", deep), ("depth-change-deeper", deeper)):
-        if parts:
-            jumps = np.concatenate([part.jump.values for part in parts])
-            found[name] = share_estimate(jumps >= JUMP_NATS)
+    found |= _of_heads(deep)
+    if second is not None:
+        found |= _of_changes(last_score(second), deep, deeper, with_mlps)
     for part in by_layers[3]:
         found["depth-share-3"] = mean_estimate(jump_share(part))
     found |= _of_sizes([*arms, *mlps])
@@ -78,17 +75,17 @@ def widths_of(data: xr.Dataset) -> list[str]:
     return [str(arm) for arm in data.arm.values[(data.n_layers.values == 2) & has_no_mlps(data)]]
 
 
-def jump_share(part: xr.Dataset) -> xr.DataArray:
-    """Each member's gain in context within its phase change, over its whole gain."""
-    score = part.in_context
-    return part.jump / (score.isel(step=0) - score.isel(step=-1))
-
-
-def _of_mlps(with_mlps: list[xr.Dataset]) -> dict[str, Estimate]:
-    """The phase change of two layers with MLPs, and whether their heads match prefixes."""
+def _of_changes(
+    usual: float, deep: list[xr.Dataset], deeper: list[xr.Dataset], with_mlps: list[xr.Dataset]
+) -> dict[str, Estimate]:
+    """Shares of models with the phase change, and the prefix matching of those with MLPs."""
     found: dict[str, Estimate] = {}
+    for name, parts in (("depth-change", deep), ("depth-change-deeper", deeper)):
+        if parts:
+            changed = [has_changed(part, usual).values for part in parts]
+            found[name] = share_estimate(np.concatenate(changed))
     for part in with_mlps:
-        found["depth-mlp-change"] = share_estimate(part.jump >= JUMP_NATS)
+        found["depth-mlp-change"] = share_estimate(has_changed(part, usual))
         found["depth-mlp-share"] = mean_estimate(jump_share(part))
         matches = part.prefix.max(["layer", "head"]) >= PREFIX_SCORE
         found["depth-mlp-matching"] = share_estimate(matches)
@@ -111,7 +108,7 @@ def _of_heads(deep: list[xr.Dataset]) -> dict[str, Estimate]:
             matches, idle = later["prefix"] >= PREFIX_SCORE, later["prefix"] < NO_MATCH
             if not matches.any():
                 continue
-            add("depth-matching-copies", float(np.mean(later["copying"][matches] > 0)))
+            add("depth-matching-copies", float((later["copying"][matches] > 0).all()))
             add("depth-score-together", _ranks(later["prefix"], later["copying"]))
             every = (model[name].values.ravel() for name in ("copying", "eigenvalues"))
             add("depth-evaluator-copying", _ranks(*every))
@@ -124,7 +121,10 @@ def _of_heads(deep: list[xr.Dataset]) -> dict[str, Estimate]:
             add("depth-before-after-others", along[matches].mean() - along[idle].mean())
             corner = np.minimum(model.eigenvalues.values[1:], model.matching.values[1:]).ravel()
             add("depth-corner-alone", corner[matches].mean() - corner[idle].mean())
-    return {name: mean_estimate(values) for name, values in samples.items() if len(values) > 1}
+    found = {name: mean_estimate(values) for name, values in samples.items() if len(values) > 1}
+    if copies := samples.get("depth-matching-copies"):
+        found["depth-matching-copies"] = share_estimate(copies)
+    return found
 
 
 def _of_tokens(part: xr.Dataset) -> dict[str, Estimate]:
@@ -148,11 +148,8 @@ def _of_sizes(arms: list[xr.Dataset]) -> dict[str, Estimate]:
 
 
 def _of_rates(narrow: xr.Dataset, wide: xr.Dataset) -> dict[str, Estimate]:
-    """Rates of decrease of losses in the narrowest and widest models, over members that changed."""
-    changed = [part.isel(member=part.jump.values >= JUMP_NATS) for part in (narrow, wide)]
-    if min(part.sizes["member"] for part in changed) < 2:
-        return {}
-    found, rates = dict[str, Estimate](), [slopes(part) for part in changed]
+    """Rates of decrease of losses in the narrowest and widest models."""
+    found, rates = dict[str, Estimate](), [slopes(part) for part in (narrow, wide)]
     for when in ("before", "after"):
         small, large = (rate[when][np.isfinite(rate[when])] for rate in rates)
         if min(len(small), len(large)) > 1:

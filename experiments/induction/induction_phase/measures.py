@@ -1,5 +1,7 @@
 """Measured values of the claims on the phase change, from a record."""
 
+from functools import partial
+
 import numpy as np
 import xarray as xr
 
@@ -8,10 +10,11 @@ from circuitax.records.estimate import Estimate, mean_estimate, share_estimate
 from circuitax.records.measured import Measured
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
+from circuitax.records.resampled import resampled_estimate
+from experiments.induction.shared.phase_change import has_changed, jump_share, last_score
 
-# A seed has a phase change if context comes to save a nat within a sixth of its training, while
-# its whole loss starts to fall faster than before; a bag of the words seen so far does neither.
-JUMP_NATS = 1.0
+# A curve has a bump if the whole loss falls by this much more in a sixth of training than in an
+# earlier one; a bag of the words seen so far makes none.
 BUMP_NATS = 0.3
 
 
@@ -21,29 +24,27 @@ def measure(record: Record) -> Measured:
         members_where(record.data.sel(arm=arm))
         for arm in ("1 layer", "2 layers", "1 layer, smeared", "2 layers, smeared")
     )
-    enough = record.notes["prefix_score"]
+    enough, usual = record.notes["prefix_score"], last_score(two)
     end_of_one, end_of_two = one.isel(step=-1), two.isel(step=-1)
     measured = {
-        "phase-two-layers": share_estimate(two.jump >= JUMP_NATS),
-        "phase-share": mean_estimate(
-            two.jump / (two.in_context.isel(step=0) - two.in_context.isel(step=-1))
-        ),
-        "phase-one-layer": share_estimate(one.jump >= JUMP_NATS),
-        "phase-smeared": share_estimate(smeared.jump >= JUMP_NATS),
+        "phase-two-layers": share_estimate(has_changed(two, usual)),
+        "phase-share": mean_estimate(jump_share(two)),
+        "phase-one-layer": share_estimate(has_changed(one, usual)),
+        "phase-smeared": share_estimate(has_changed(smeared, usual)),
         "phase-smeared-earlier": difference_estimate(both.in_context_middle, two.in_context_middle),
         "prefix-two-layers": share_estimate(end_of_two.best_prefix >= enough),
         "prefix-one-layer": share_estimate(end_of_one.best_prefix >= enough),
         "icl-depth": difference_estimate(end_of_one.in_context, end_of_two.in_context),
         "bump-two-layers": share_estimate(two.bump >= BUMP_NATS),
         "bump-one-layer": share_estimate(one.bump >= BUMP_NATS),
-        "together-prefix": _inside(two, two.best_prefix_middle),
-        "together-previous": _inside(two, two.best_previous_middle),
+        "together-prefix": _inside(two, two.best_prefix_middle, usual),
+        "together-previous": _inside(two, two.best_previous_middle, usual),
         "previous-dissolves": mean_estimate(
             end_of_two.best_previous_new - end_of_two.best_previous_again
         ),
         "index-two-layers": mean_estimate(two.slope_after - two.slope_before),
         "index-one-layer": mean_estimate(one.slope_after - one.slope_before),
-        "pairs-phase": share_estimate(pair_jumps(two).min("pair") >= JUMP_NATS),
+        "pairs-phase": resampled_estimate(partial(pairs_alike, two), two.sizes["member"]),
         "pivot-two-layers": mean_estimate(turns(two)),
         "pivot-one-layer": mean_estimate(turns(one)),
         **{f"trace-{name}": mean_estimate(rise) for name, rise in _traces(two).items()},
@@ -53,10 +54,10 @@ def measure(record: Record) -> Measured:
     return Measured(measured, {})
 
 
-def _inside(members: xr.Dataset, middle: xr.DataArray) -> Estimate:
+def _inside(members: xr.Dataset, middle: xr.DataArray, usual: float) -> Estimate:
     """Share of members for which a time lies within their phase change."""
     within = (middle >= members.jump_start) & (middle <= members.jump_end)
-    return share_estimate(within & (members.jump >= JUMP_NATS))
+    return share_estimate(within & has_changed(members, usual))
 
 
 def _gone(at_end: xr.Dataset, group: str) -> Estimate:
@@ -65,21 +66,21 @@ def _gone(at_end: xr.Dataset, group: str) -> Estimate:
     return mean_estimate(1 - left / at_end.in_context)
 
 
-def pair_jumps(members: xr.Dataset) -> xr.DataArray:
-    """The largest fall of the in-context score in a sixth of training, for each pair of positions.
+def pair_scores(members: xr.Dataset) -> xr.DataArray:
+    """In-context score at the end for each pair of positions, ``[member, late, early]``, in nats.
 
     Early positions are those before any repeat, late ones those by which every text repeats.
     """
-    losses = members.loss_by_position.drop_vars("index")
-    # Every second one of each is enough: neighbours differ by noise alone.
-    early = losses.isel(position=slice(0, int(members.first_repeat) - 1, 2))
-    late = losses.isel(position=slice(int(members.every_text_repeats), None, 2))
-    score = late.rename(position="late") - early.rename(position="early")
-    steps = members.step.values
-    stretch = (steps[-1] - steps[0]) / 6
-    start = steps[steps <= steps[-1] - stretch]
-    later = score.interp(step=start + stretch).assign_coords(step=start)
-    return (score.sel(step=start) - later).max("step").stack(pair=("early", "late"))
+    losses = members.loss_by_position.isel(step=-1).drop_vars("index")
+    early = losses.isel(position=slice(0, int(members.first_repeat) - 1))
+    late = losses.isel(position=slice(int(members.every_text_repeats), None))
+    return early.rename(position="early") - late.rename(position="late")
+
+
+def pairs_alike(members: xr.Dataset, chosen: np.ndarray) -> float:
+    """Least score of a pair of positions over the greatest, of the means over chosen members."""
+    means = pair_scores(members).isel(member=chosen).mean("member")
+    return float(means.min() / means.max())
 
 
 def turns(members: xr.Dataset) -> xr.DataArray:
