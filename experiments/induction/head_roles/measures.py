@@ -62,12 +62,11 @@ def _circuits(members: xr.Dataset) -> dict[str, Estimate]:
 def _components(full: xr.Dataset) -> dict[str, Estimate]:
     """Measurements of full transformers."""
     lost = full.nats_lost
-    aligned = full.alignment_full.min("cell") - full.alignment_full_at_init.min("cell")
     return {
         "components-close": exact(full.remainder_full.max()),
         "norm-costs": mean_estimate(full.norm_price),
         "norm-absorbed": mean_estimate(full.norm_price / (full.full_uniform - full.loss)),
-        "memory-writes-against": mean_estimate(aligned),
+        "memory-writes-against": mean_estimate(full.alignment_full.min("cell")),
         "bandwidth-reused": mean_estimate(full.bandwidth_reused - full.bandwidth_null),
         "bandwidth-effective": mean_estimate(full.bandwidth_effective),
         "zero-above-mean": mean_estimate(

@@ -11,8 +11,6 @@ from circuitax.records.record import Record
 from experiments.induction.languages.claims import CLAIMS
 from experiments.induction.shared.measures_term_worth import local_attention, term_worth
 
-COPIES = 0.1  # a random circuit of this rank is within 0.1 of 0
-
 
 def measure(record: Record) -> Measured:
     """English by the names of the claims, Python source by the same names with its own word."""
@@ -38,21 +36,27 @@ def samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
     """One number for each seed of one language, by the claim whose mean it is."""
     none, one, two = (members.loss_of_depth.isel(model=i) for i in range(3))
     worth = term_worth(members)
+    # Above 95 % of the untrained heads of all seeds, one head in twenty passes by chance.
+    chance = float(members.ov_copying_at_init.quantile(0.95))
     found = {
         "zero-layers": none - members.bigram_loss,
         "one-layer": none - one,
         "two-layers": one - two,
-        "most-copy": (members.ov_copying > COPIES).mean("cell"),
+        "most-copy": (members.ov_copying > chance).mean("cell"),
+        "positive": (members.ov_copying > 0).mean("cell"),
         "copying-rise": (members.ov_copying - members.ov_copying_at_init).mean("cell"),
         "copying-top-5": members.ov_top_5.max("cell") / members.chance_5,
         "order-0": worth.direct,
         "order-1": worth.heads,
         "order-2": worth.virtual,
+        "order-1-share": worth.heads / worth.of_all_orders,
+        "order-2-share": worth.virtual / worth.of_all_orders,
         "order-1-above-0": worth.heads - worth.direct,
         "order-1-above-2": worth.heads - worth.virtual,
         "layer-0-redundant": worth.first_alone - worth.first_last,
         "layer-0-nearly-redundant": worth.first_last / worth.first_alone,
         "layer-1-above-0": worth.second_last - worth.first_last,
+        "layer-1-share": worth.second_last / worth.of_both_layers,
         "local": local_attention(members),
         "previous-head": members.attention.isel(layer=0, offset=1).max("head"),
         "induction-head": members.prefix.max(("layer", "head")),

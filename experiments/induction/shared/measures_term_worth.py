@@ -30,6 +30,16 @@ class TermWorth(NamedTuple):
     second_last: xr.DataArray
     """By the second layer's heads, given the first layer's too."""
 
+    @property
+    def of_all_orders(self) -> xr.DataArray:
+        """By paths of all orders together, over uniform guessing."""
+        return self.direct + self.heads + self.virtual
+
+    @property
+    def of_both_layers(self) -> xr.DataArray:
+        """By single heads of both layers together, once the direct path is there."""
+        return self.first_alone + self.second_last
+
 
 def term_worth(members: xr.Dataset) -> TermWorth:
     """Differences of the losses of a record.

@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from circuitax.records.claims import unmet_rest
-from circuitax.records.estimate import mean_estimate, mean_estimates
+from circuitax.records.estimate import mean_estimates, share_estimate
 from circuitax.records.measured import Measured
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
@@ -25,7 +25,7 @@ def measure(record: Record) -> Measured:
     if len(outside) < 2:
         why = f"only {len(outside)} of {n} seeds have a second-layer head that is no induction head"
         return Measured(measured, {"primed-corner-alone": why})
-    return Measured(measured | {"primed-corner-alone": mean_estimate(outside)}, {})
+    return Measured(measured | {"primed-corner-alone": share_estimate(outside == 1)}, {})
 
 
 def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
@@ -56,7 +56,7 @@ def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
         "primed-matching": through_previous,
         "primed-matching-by-writer": through_previous - matching.isel(writer=least),
         "primed-attends": of_induction(on_text, "top_is_match"),
-        "primed-raises": of_induction(on_text, "raises"),
+        "primed-raises": of_induction(on_text, "raises") - on_text.raises.isel(layer=0).max("head"),
         "primed-stripes": of_induction(on_random, "stripes") - in_layer_0,
         "primed-order-1-above-2": worth.heads - worth.virtual,
         "primed-layer-0-redundant": worth.first_alone - worth.first_last,

@@ -12,7 +12,6 @@ from circuitax.records.measured import Measured
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
 
-COPIES = 0.1  # a random circuit of this rank is within 0.1 of 0, by the claims' reference page
 LEARNED = 0.75  # P(out) after a alone, from which a head has learned the rule
 TINY = 1e-12
 
@@ -22,10 +21,13 @@ def measure(record: Record) -> Measured:
     data = record.data
     alive = members_where(data)
     best = alive.top_5.max("head") / (5 / data.sizes["token"])
+    # Above 95 % of the untrained heads of all seeds, one head in twenty passes by chance.
+    chance = float(alive.copying_at_init.quantile(0.95))
     measured = {
         "ov-random": mean_estimate(alive.copying_at_init.mean("head")),
         "ov-copying-rise": mean_estimate((alive.copying - alive.copying_at_init).mean("head")),
-        "ov-most-copy": mean_estimate((alive.copying > COPIES).mean("head")),
+        "ov-most-copy": mean_estimate((alive.copying > chance).mean("head")),
+        "ov-positive": mean_estimate((alive.copying > 0).mean("head")),
         "copying-top-5": mean_estimate(best),
         "bugs-cost": mean_estimate(alive.bug_price),
         "additive-loss": mean_estimate(data.additive_loss - data.optimal_loss),

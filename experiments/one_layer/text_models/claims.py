@@ -8,18 +8,15 @@ from dataclasses import replace
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, between
 
-INDUCTION = ClaimSource(
-    "induction-heads paper, loss curves (O4)",
+FRAMEWORK = ClaimSource(
+    "framework paper, zero-layer and one-layer models",
     kind="shape",
     n=5,
     why="a relation: the corpus changes with the Python version",
     selection="all seeds that stayed finite; each its own data",
     opening="On real text ",
     origin="published",
-    link=papers.INDUCTION,
-)
-FRAMEWORK = replace(
-    INDUCTION, source="framework paper, zero-layer and one-layer models", link=papers.FRAMEWORK
+    link=papers.FRAMEWORK,
 )
 
 BIGRAM = ClaimSource(
@@ -44,10 +41,10 @@ CLAIMS = (
         at_least(0),
         printed="no layers give bigrams, one layer skip-trigrams as well; no loss",
     ),
-    INDUCTION.claim(
+    replace(BIGRAM, source="circuitax", kind="shape").claim(
         "text-two-layers",
         "two layers beat one: difference of mean held-out loss, nats",
         at_least(0),
-        printed="two layers leave the curve of one at the bump; no number",
+        "a relation: the corpus changes with the Python version",
     ),
 )

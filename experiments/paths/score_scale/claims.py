@@ -28,15 +28,19 @@ CLAIMS = (
         "Without the scale the variance of scores grows in proportion to d_k: slope of log "
         "variance over log d_k at initialisation",
         near(1, 0.1),
-        "1 in expectation; a few percent of noise from finite widths",
-        printed="without the scale scores grow with d_k; no exponent",
+        "1 in expectation, since queries and keys begin with variance 1; a few percent of noise "
+        "from "
+        "finite widths",
+        origin="theorem",
+        link="",
     ),
     PAPERS.claim(
         "scale-constant",
         "With the scale it does not grow: the same slope",
         near(0, 0.1),
         "0 in expectation; likewise",
-        printed="divided by the root of d_k they do not grow large; no number",
+        origin="theorem",
+        link="",
     ),
     PAPERS.claim(
         "scale-saturates",
@@ -50,8 +54,9 @@ CLAIMS = (
         "scale-trains",
         "After training the widest heads have a higher loss without the scale: difference, nats",
         at_least(0),
-        "a relation",
-        printed="the scale keeps gradients stable; no loss",
+        "a relation; the sources speak of gradients",
+        origin="ours",
+        link="",
     ),
 )
 

@@ -40,9 +40,9 @@ CLAIMS = (
         "stream-neuron-layers",
         "... in many layers: share of layers with such a cosine below -0.3",
         at_least(0.5),
-        "seven deviations of random directions; the paper says some",
-        section="residual stream, neurons with negative cosine of input and output weights (F20)",
-        printed="some neurons have a very negative cosine; layers are not counted",
+        "seven deviations of random directions; the paper says some, and counts no layers",
+        origin="ours",
+        link="",
     ),
     PAPER.claim(
         "stream-head-erases",

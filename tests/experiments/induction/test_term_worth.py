@@ -18,7 +18,10 @@ def test_worth_is_what_each_step_takes_off() -> None:
             "first_order_loss": (("member", "selection"), first),
         }
     )
-    found = np.array(term_worth(members))
+    worth = term_worth(members)
+    np.testing.assert_allclose(worth.of_all_orders, [7.3, 3.65], rtol=1e-9)
+    np.testing.assert_allclose(worth.of_both_layers, [5.2, 2.6], rtol=1e-9)
+    found = np.array(worth)
     wanted = np.array([1.8, 5.2, 0.3, 1.3, 0.05, 3.9])
     np.testing.assert_allclose(found, np.stack([wanted, wanted / 2], axis=1), rtol=1e-9)
 
