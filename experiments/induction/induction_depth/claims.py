@@ -121,8 +121,8 @@ CLAIMS = (
     ),
     FORMED.claim(
         "depth-matching-copies",
-        "Heads that match prefixes copy as well: share of seeds all of whose prefix-matching heads "
-        "raise what they attend to (cosine above 0)",
+        "Heads that match prefixes copy as well: share of prefix-matching heads that raise what "
+        "they attend to (cosine above 0)",
         at_least(0.9),
         "the paper has exceptions in models above 16 layers only",
         section="distributions of scores, small models (O12)",

@@ -108,7 +108,7 @@ def _of_heads(deep: list[xr.Dataset]) -> dict[str, Estimate]:
             matches, idle = later["prefix"] >= PREFIX_SCORE, later["prefix"] < NO_MATCH
             if not matches.any():
                 continue
-            add("depth-matching-copies", float((later["copying"][matches] > 0).all()))
+            add("depth-matching-copies", float(np.mean(later["copying"][matches] > 0)))
             add("depth-score-together", _ranks(later["prefix"], later["copying"]))
             every = (model[name].values.ravel() for name in ("copying", "eigenvalues"))
             add("depth-evaluator-copying", _ranks(*every))
@@ -121,10 +121,13 @@ def _of_heads(deep: list[xr.Dataset]) -> dict[str, Estimate]:
             add("depth-before-after-others", along[matches].mean() - along[idle].mean())
             corner = np.minimum(model.eigenvalues.values[1:], model.matching.values[1:]).ravel()
             add("depth-corner-alone", corner[matches].mean() - corner[idle].mean())
-    found = {name: mean_estimate(values) for name, values in samples.items() if len(values) > 1}
-    if copies := samples.get("depth-matching-copies"):
-        found["depth-matching-copies"] = share_estimate(copies)
-    return found
+    # Of what is compared here only this is a share.
+    bounds = {"depth-matching-copies": (0.0, 1.0)}
+    return {
+        name: mean_estimate(values, bounds=bounds.get(name))
+        for name, values in samples.items()
+        if len(values) > 1
+    }
 
 
 def _of_tokens(part: xr.Dataset) -> dict[str, Estimate]:

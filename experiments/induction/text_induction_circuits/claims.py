@@ -116,8 +116,8 @@ CLAIMS = (
     ),
     HEADS.claim(
         "primed-corner-alone",
-        "second-layer heads that are no induction heads are not in that corner: share of seeds all "
-        f"of whose such heads have either score below {CORNER} (F15)",
+        "second-layer heads that are no induction heads are not in that corner: share of "
+        f"them with either score below {CORNER} (F15)",
         at_least(0.5),
         "most of them; added after a look at the first run",
         n=5,

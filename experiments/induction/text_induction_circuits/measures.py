@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from circuitax.records.claims import unmet_rest
-from circuitax.records.estimate import mean_estimates, share_estimate
+from circuitax.records.estimate import mean_estimate, mean_estimates
 from circuitax.records.measured import Measured
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
@@ -25,7 +25,7 @@ def measure(record: Record) -> Measured:
     if len(outside) < 2:
         why = f"only {len(outside)} of {n} seeds have a second-layer head that is no induction head"
         return Measured(measured, {"primed-corner-alone": why})
-    return Measured(measured | {"primed-corner-alone": share_estimate(outside == 1)}, {})
+    return Measured(measured | {"primed-corner-alone": mean_estimate(outside, bounds=(0, 1))}, {})
 
 
 def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
