@@ -180,7 +180,7 @@ def test_a_width_whose_change_comes_at_once_says_nothing_of_the_order_before() -
     assert {"depth-order-after", "depth-score-alike"} <= set(found)
 
 
-def test_a_share_that_is_whole_in_all_seeds_has_an_interval_and_a_head_that_erases_lowers_it() -> None:
+def test_equal_shares_have_an_interval_and_a_head_that_erases_lowers_them() -> None:
     every = measure(record()).estimates["depth-matching-copies"]
     assert every.value == 1 and every.low < 0.95  # equal shares leave room in the interval
     made = record()
