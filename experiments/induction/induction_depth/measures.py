@@ -6,9 +6,11 @@ from scipy import stats
 
 from circuitax.records.claims import unmet_rest
 from circuitax.records.difference import difference_estimate
-from circuitax.records.estimate import Estimate, mean_estimate, share_estimate
+from circuitax.records.estimate import Estimate, mean_estimate, proportion_estimate, share_estimate
 from circuitax.records.measured import Measured
 from circuitax.records.members import members_where
+from circuitax.records.null_samples import regrouped
+from circuitax.records.nulls import Draws, Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import resampled_estimate
 from experiments.induction.induction_depth.claims import CLAIMS
@@ -17,6 +19,9 @@ from experiments.induction.shared.phase_change import has_changed, jump_share, l
 
 # A head below this matches no prefixes; a dozen tokens back, chance is below a tenth.
 NO_MATCH = 0.2
+# How often the null shuffles heads.
+DRAWS = 200
+PLACES = 1000
 
 
 def measure(record: Record) -> Measured:
@@ -33,13 +38,8 @@ def measure(record: Record) -> Measured:
     deep = [*by_layers[3], *by_layers[4]]
     deeper, with_mlps = [*by_layers[5], *by_layers[6]], [p for p in mlps if int(p.n_layers) == 2]
     found: dict[str, Estimate] = {}
-    for part in (*deep, *deeper):
-        best = part.prefix.stack(each=("layer", "head")).dropna("each")
-        formed = (best.max("each") >= PREFIX_SCORE).values
-        at = best.layer.values[best.argmax("each").values][formed]
-        if formed.any():
-            last = int(part.n_layers) - 1
-            found[f"depth-last-{last + 1}"] = share_estimate(at == last)
+    for n_layers, at in _places([*deep, *deeper]).items():
+        found[f"depth-last-{n_layers}"] = share_estimate(at == n_layers - 1)
     found |= _of_heads(deep)
     if second is not None:
         found |= _of_changes(last_score(second), deep, deeper, with_mlps)
@@ -49,7 +49,8 @@ def measure(record: Record) -> Measured:
     if second is not None:
         found |= _of_tokens(second)
     if narrow is not None and wide is not None:
-        found |= _of_rates(narrow, wide)
+        rates = _rates(narrow, wide)
+        found |= {name: difference_estimate(*groups) for name, groups in rates.items()}
     sizes = {
         "depth-change": deep,
         **dict.fromkeys(("depth-gain", "depth-loss"), second is not None),
@@ -63,6 +64,67 @@ def measure(record: Record) -> Measured:
     lacking = [claim for claim in rest if not sizes.get(claim, True)]
     not_run = dict.fromkeys(lacking, "this run has no finite models of that size")
     return Measured(found, {k: why for k, why in rest.items() if k not in not_run}, not_run)
+
+
+def nulls(record: Record) -> Nulls:
+    """Draws of the nulls: heads shuffled in each model, kinds of tokens and widths exchanged."""
+    data = record.data
+    arms = {
+        str(arm): members_where(data.sel(arm=arm))
+        for arm in data.arm.values
+        if data.alive.sel(arm=arm).any()
+    }
+    attention = [part for part in arms.values() if not int(part.get("d_mlp", 0))]
+    deep = [part for part in attention if int(part.n_layers) in (3, 4)]
+    deepest = [part for part in attention if int(part.n_layers) > 2]
+    rng = np.random.default_rng(0)
+    shuffled = [_of_heads([_heads_shuffled(part, rng) for part in deep]) for _ in range(DRAWS)]
+    permuted: dict[str, Draws] = {
+        name: [draw.get(name) for draw in shuffled] for name in shuffled[0]
+    }
+    # Any layer behind the first alike: counts at even steps of their binomial distribution.
+    levels = (np.arange(PLACES) + 0.5) / PLACES
+    random: dict[str, Draws] = {
+        f"depth-last-{n_layers}": [
+            proportion_estimate(count, at.size)
+            for count in stats.binom.ppf(levels, at.size, 1 / (n_layers - 1))
+        ]
+        for n_layers, at in _places(deepest).items()
+    }
+    widths = widths_of(data)
+    second = arms.get(widths[1]) if len(widths) > 1 else None
+    if second is not None:
+        swapped = _of_tokens(second.rename(on_repeat="on_break", on_break="on_repeat"))
+        permuted |= {name: [estimate] for name, estimate in swapped.items()}
+    if len(widths) > 1 and {widths[0], widths[-1]} <= arms.keys():
+        rates = _rates(arms[widths[0]], arms[widths[-1]])
+        permuted |= {name: regrouped(*groups) for name, groups in rates.items()}
+    first_layers = [
+        part.prefix.isel(layer=0).max("head") >= PREFIX_SCORE
+        for part in arms.values()
+        if int(part.n_layers) == 2 and int(part.get("d_mlp", 0))
+    ]
+    mismatched: dict[str, Draws] = {
+        "depth-mlp-matching": [share_estimate(matches) for matches in first_layers] or [None]
+    }
+    if (idle := _of_heads(deep).get("before-after-idle")) is not None:
+        mismatched["depth-before-after"] = [idle]
+    return {"permuted": permuted, "random": random, "mismatched": mismatched}
+
+
+def _heads_shuffled(part: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
+    """One size with prefix scores and eigenvalues shuffled among the heads of each model.
+
+    Prefix scores go to heads behind the first layer alone, which can match prefixes.
+    """
+    changed = {}
+    for name, first in (("prefix", 1), ("eigenvalues", 0)):
+        values = part[name].transpose("member", "layer", "head").values.copy()
+        heads = values[:, first : int(part.n_layers)]
+        flat = heads.reshape(len(heads), -1)
+        values[:, first : int(part.n_layers)] = rng.permuted(flat, axis=1).reshape(heads.shape)
+        changed[name] = (("member", "layer", "head"), values)
+    return part.assign(changed)
 
 
 def has_no_mlps(data: xr.Dataset) -> np.ndarray:
@@ -92,6 +154,17 @@ def _of_changes(
     return found
 
 
+def _places(parts: list[xr.Dataset]) -> dict[int, np.ndarray]:
+    """The layer of the best prefix-matching head of each model that has one, by layers."""
+    found = {}
+    for part in parts:
+        best = part.prefix.stack(each=("layer", "head")).dropna("each")
+        formed = (best.max("each") >= PREFIX_SCORE).values
+        if formed.any():
+            found[int(part.n_layers)] = best.layer.values[best.argmax("each").values][formed]
+    return found
+
+
 def _of_heads(deep: list[xr.Dataset]) -> dict[str, Estimate]:
     """Scores of single heads of deep models, as one number for each seed."""
     samples: dict[str, list[float]] = {}
@@ -118,6 +191,7 @@ def _of_heads(deep: list[xr.Dataset]) -> dict[str, Estimate]:
             add("depth-before-after", along[matches].mean())
             if not idle.any():
                 continue
+            add("before-after-idle", along[idle].mean())
             add("depth-before-after-others", along[matches].mean() - along[idle].mean())
             corner = np.minimum(model.eigenvalues.values[1:], model.matching.values[1:]).ravel()
             add("depth-corner-alone", corner[matches].mean() - corner[idle].mean())
@@ -150,13 +224,13 @@ def _of_sizes(arms: list[xr.Dataset]) -> dict[str, Estimate]:
     return {"depth-score-alike": resampled_estimate(alike, *(len(score) for score in scores))}
 
 
-def _of_rates(narrow: xr.Dataset, wide: xr.Dataset) -> dict[str, Estimate]:
-    """Rates of decrease of losses in the narrowest and widest models."""
-    found, rates = dict[str, Estimate](), [slopes(part) for part in (narrow, wide)]
+def _rates(narrow: xr.Dataset, wide: xr.Dataset) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Rates of decrease of losses in the narrowest and widest models, by the claim on both."""
+    found, rates = {}, [slopes(part) for part in (narrow, wide)]
     for when in ("before", "after"):
         small, large = (rate[when][np.isfinite(rate[when])] for rate in rates)
         if min(len(small), len(large)) > 1:
-            found[f"depth-order-{when}"] = difference_estimate(small, large)
+            found[f"depth-order-{when}"] = (small, large)
     return found
 
 

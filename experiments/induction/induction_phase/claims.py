@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most
+from circuitax.records.nulls import Null
 
 MOST = "95 % interval of a proportion; 16 of 16 give a lower end of 0.81, 15 of 16 of 0.72"
 NONE = "95 % interval of a proportion; 0 of 16 give an upper end of 0.19"
@@ -29,6 +30,12 @@ PAPER = ClaimSource(
     link=papers.INDUCTION,
 )
 OURS = replace(PAPER, origin="ours", link="")
+OF_ONE = Null("mismatched", "the same of models of one layer, which the paper says lack it")
+OF_TWO = Null("mismatched", "the same of models of two layers, which the paper says have it")
+OTHER_SEEDS = Null("mismatched", "the time of one seed against the change of another")
+LABELS = Null("permuted", "models are shuffled between the two groups")
+SIDES = Null("permuted", "the two sides of the difference are exchanged at random in each seed")
+
 CLAIMS = (
     PAPER.claim(
         "phase-two-layers",
@@ -37,6 +44,7 @@ CLAIMS = (
         MOST,
         section="in-context score over training (O1)",
         printed=SIZE,
+        null=OF_ONE,
     ),
     PAPER.claim(
         "phase-share",
@@ -46,6 +54,7 @@ CLAIMS = (
         "five eighths, 0.25 of 0.4 as printed; one layer has 0.61; added on data already accepted",
         section="in-context score over training (O1)",
         printed=SIZE,
+        null=OF_ONE,
     ),
     PAPER.claim(
         "phase-one-layer",
@@ -54,6 +63,7 @@ CLAIMS = (
         NONE,
         section="in-context score over training (O1)",
         printed="one layer never jumps",
+        null=OF_TWO,
     ),
     PAPER.claim(
         "phase-smeared",
@@ -65,6 +75,7 @@ CLAIMS = (
         "longer "
         "than a sixth of training",
         printed="with smeared keys one layer has the change as well; no number",
+        null=OF_ONE,
     ),
     PAPER.claim(
         "phase-smeared-earlier",
@@ -76,6 +87,7 @@ CLAIMS = (
         explanation="no difference is seen: perhaps, with 32 symbols and two heads a layer, a "
         "previous-token head forms as fast as keys learn to be smeared",
         printed="with smeared keys two layers have it earlier; no number",
+        null=LABELS,
     ),
     PAPER.claim(
         "prefix-two-layers",
@@ -84,6 +96,7 @@ CLAIMS = (
         MOST,
         section="prefix matching over training (O3)",
         printed="prefix scores of some heads shoot up in the phase change; no number",
+        null=Null("untrained", "the same heads before training"),
     ),
     PAPER.claim(
         "prefix-one-layer",
@@ -92,6 +105,7 @@ CLAIMS = (
         NONE,
         section="prefix matching over training (O3)",
         printed="no such head in one layer",
+        null=OF_TWO,
     ),
     PAPER.claim(
         "icl-depth",
@@ -100,6 +114,7 @@ CLAIMS = (
         "the printed step, from 0.15 to 0.4; texts that repeat in full leave more to save",
         section="in-context score over training (O1)",
         printed="about 0.4 nats from two layers up; one layer never jumps",
+        null=LABELS,
     ),
     PAPER.claim(
         "bump-two-layers",
@@ -109,6 +124,7 @@ CLAIMS = (
         MOST,
         section="loss curves (O4)",
         printed="a bump in the window, the only stretch that is not convex; no number",
+        null=OF_ONE,
     ),
     PAPER.claim(
         "bump-one-layer",
@@ -117,6 +133,7 @@ CLAIMS = (
         NONE,
         section="loss curves (O4)",
         printed="no bump with one layer",
+        null=OF_TWO,
     ),
     PAPER.claim(
         "together-prefix",
@@ -126,6 +143,7 @@ CLAIMS = (
         MOST,
         section="simultaneity (argument 1)",
         printed="both in one window, of 1 to 3 billion tokens in small models",
+        null=OTHER_SEEDS,
     ),
     replace(
         OURS, source="Ours, beside simultaneity (argument 1) of the induction-heads paper"
@@ -134,6 +152,7 @@ CLAIMS = (
         "The same for the previous-token score of the first layer",
         at_least(0.75),
         MOST,
+        null=OTHER_SEEDS,
     ),
     OURS.claim(
         "previous-dissolves",
@@ -142,6 +161,7 @@ CLAIMS = (
         "training, new tokens minus repeated ones",
         at_least(0.1),
         "fixed before the two were looked at apart; together they are at 0.55",
+        null=SIDES,
     ),
     PAPER.claim(
         "index-two-layers",
@@ -152,6 +172,7 @@ CLAIMS = (
         PILOT,
         section="derivative of loss by log token index (O2)",
         printed="before, the loss stops falling near index 50; after, it goes on",
+        null=OF_ONE,
     ),
     PAPER.claim(
         "index-one-layer",
@@ -162,6 +183,7 @@ CLAIMS = (
         explanation="one layer learns as well which symbols a text has, and knows more of them the "
         "later: a third of what two layers gain along the text",
         printed="one layer has no such change; no number",
+        null=OF_TWO,
     ),
     PAPER.claim(
         "ablation-induction",
@@ -173,6 +195,7 @@ CLAIMS = (
         section="ablations (O8)",
         printed="induction heads do almost all in-context learning of small attention-only "
         "models; no number",
+        null=Null("mismatched", "as many other heads, those of the first layer"),
     ),
     PAPER.claim(
         "pairs-phase",
@@ -186,6 +209,7 @@ CLAIMS = (
         "than the "
         "one before, and late ones may follow a second repeat",
         printed="the score varies little between other pairs of positions; no number",
+        null=OF_ONE,
     ),
     PAPER.claim(
         "pivot-two-layers",
@@ -197,6 +221,7 @@ CLAIMS = (
         explanation="four fifths of the variance lie on one component, the repeated tokens' loss, "
         "which the change only speeds up: these texts may have too little else to be learned first",
         printed="trajectories pivot inside the window; no number",
+        null=OF_ONE,
     ),
     PAPER.claim(
         "pivot-one-layer",
@@ -206,6 +231,7 @@ CLAIMS = (
         section="principal components of per-token losses (O5)",
         explanation="one layer moves little, and its direction may be noise",
         printed="the trajectory of one layer does not pivot; no number",
+        null=OF_TWO,
     ),
     PAPER.claim(
         "trace-keys",
@@ -218,6 +244,7 @@ CLAIMS = (
         explanation="it is 0.9 before the in-context score begins to fall steeply: perhaps the "
         "circuit's direction forms first, and its size then makes attention sharp",
         printed="QK traces go with prefix scores, which shoot up in the window; no number",
+        null=Null("mismatched", "through the first-layer head that looks back least"),
     ),
     replace(OURS, source="Ours, beside the trace of the QK circuit (O10)").claim(
         "trace-values",
@@ -225,6 +252,7 @@ CLAIMS = (
         "end of the change minus at its beginning",
         at_least(0),
         "a relation: heads may copy before they match",
+        null=SIDES,
     ),
     PAPER.claim(
         "ablation-others",
@@ -233,5 +261,6 @@ CLAIMS = (
         "a relation; the paper: ablating most other heads raises the score",
         section="ablations (O8)",
         printed="removing most other heads raises the score; no number",
+        null=Null("mismatched", "as many prefix-matching heads"),
     ),
 )

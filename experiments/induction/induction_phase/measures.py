@@ -9,6 +9,8 @@ from circuitax.records.difference import difference_estimate
 from circuitax.records.estimate import Estimate, mean_estimate, share_estimate
 from circuitax.records.measured import Measured
 from circuitax.records.members import members_where
+from circuitax.records.null_samples import exchanged, regrouped
+from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import resampled_estimate
 from experiments.induction.shared.phase_change import has_changed, jump_share, last_score
@@ -16,13 +18,14 @@ from experiments.induction.shared.phase_change import has_changed, jump_share, l
 # A curve has a bump if the whole loss falls by this much more in a sixth of training than in an
 # earlier one; a bag of the words seen so far makes none.
 BUMP_NATS = 0.3
+BOTH = "2 layers, smeared"
 
 
 def measure(record: Record) -> Measured:
     """The measured value of every claim."""
     one, two, smeared, both = (
         members_where(record.data.sel(arm=arm))
-        for arm in ("1 layer", "2 layers", "1 layer, smeared", "2 layers, smeared")
+        for arm in ("1 layer", "2 layers", "1 layer, smeared", BOTH)
     )
     enough, usual = record.notes["prefix_score"], last_score(two)
     end_of_one, end_of_two = one.isel(step=-1), two.isel(step=-1)
@@ -52,6 +55,58 @@ def measure(record: Record) -> Measured:
         "ablation-others": _gone(end_of_two, "all others"),
     }
     return Measured(measured, {})
+
+
+def nulls(record: Record) -> Nulls:
+    """Draws of the nulls: one layer for two and two for one, other seeds, heads and labels."""
+    one, two, both = (
+        members_where(record.data.sel(arm=arm)) for arm in ("1 layer", "2 layers", BOTH)
+    )
+    enough, usual = record.notes["prefix_score"], last_score(two)
+    start, end_of_one, end_of_two = two.isel(step=0), one.isel(step=-1), two.isel(step=-1)
+    changed_one, changed_two = (share_estimate(has_changed(part, usual)) for part in (one, two))
+    middles = ("best_prefix_middle", "best_previous_middle")
+    prefix, previous = (
+        [
+            _inside(two, two[name].roll(member=by, roll_coords=False), usual)
+            for by in range(1, two.sizes["member"])
+        ]
+        for name in middles
+    )
+    return {
+        "untrained": {"prefix-two-layers": [share_estimate(start.best_prefix >= enough)]},
+        "mismatched": {
+            "phase-two-layers": [changed_one],
+            "phase-smeared": [changed_one],
+            "phase-one-layer": [changed_two],
+            "phase-share": [mean_estimate(jump_share(one))],
+            "prefix-one-layer": [share_estimate(end_of_two.best_prefix >= enough)],
+            "bump-two-layers": [share_estimate(one.bump >= BUMP_NATS)],
+            "bump-one-layer": [share_estimate(two.bump >= BUMP_NATS)],
+            "together-prefix": prefix or [None],
+            "together-previous": previous or [None],
+            "index-two-layers": [mean_estimate(one.slope_after - one.slope_before)],
+            "index-one-layer": [mean_estimate(two.slope_after - two.slope_before)],
+            "ablation-induction": [_gone(end_of_two, "all others")],
+            "ablation-others": [_gone(end_of_two, "prefix-matching heads")],
+            "pairs-phase": [
+                resampled_estimate(partial(pairs_alike, one), one.sizes["member"]),
+            ],
+            "pivot-two-layers": [mean_estimate(turns(one))],
+            "pivot-one-layer": [mean_estimate(turns(two))],
+            "trace-keys": [mean_estimate(_traces(two, other=True)["keys"])],
+        },
+        "permuted": {
+            "phase-smeared-earlier": regrouped(both.in_context_middle, two.in_context_middle),
+            "icl-depth": regrouped(end_of_one.in_context, end_of_two.in_context),
+        }
+        | exchanged(
+            {
+                "previous-dissolves": end_of_two.best_previous_new - end_of_two.best_previous_again,
+                "trace-values": _traces(two)["values"],
+            }
+        ),
+    }
 
 
 def _inside(members: xr.Dataset, middle: xr.DataArray, usual: float) -> Estimate:
@@ -97,10 +152,14 @@ def turns(members: xr.Dataset) -> xr.DataArray:
     return np.degrees(np.arccos(cosine.clip(-1, 1))).fillna(0)
 
 
-def _traces(members: xr.Dataset) -> dict[str, xr.DataArray]:
-    """Rise of both eigenvalue scores of the induction circuit within the phase change."""
+def _traces(members: xr.Dataset, other: bool = False) -> dict[str, xr.DataArray]:
+    """Rise of both eigenvalue scores of the induction circuit within the phase change.
+
+    With ``other``, through the first-layer head that looks least at the previous token.
+    """
     end = members.isel(step=-1, drop=True)
-    writer = end.previous.isel(layer=0).argmax("head")
+    looks_back = end.previous.isel(layer=0)
+    writer = looks_back.argmin("head") if other else looks_back.argmax("head")
     reader = end.prefix.isel(layer=1).argmax("head")
     curves = {
         "keys": members.matching.isel(writer=writer, reader=reader),

@@ -8,7 +8,8 @@ from numpy.typing import ArrayLike
 from circuitax.records.difference import difference_estimate
 from circuitax.records.estimate import Estimate, mean_estimate
 
-DRAWS = 200
+# At 2.5 % expected, this many tell from 5 %.
+DRAWS = 1000
 
 
 def exchanged(
