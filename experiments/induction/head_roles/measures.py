@@ -12,6 +12,8 @@ from circuitax.records.estimate import (
 )
 from circuitax.records.measured import Measured
 from circuitax.records.members import members_where
+from circuitax.records.null_samples import exchanged
+from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from experiments.induction.head_roles.claims import CLAIMS, FULL
 from experiments.induction.shared.head_roles import FOUND, INDUCTION, PREVIOUS
@@ -34,6 +36,30 @@ def measure(record: Record) -> Measured:
     else:
         measured |= _components(full)
     return Measured(measured, unmet)
+
+
+def nulls(record: Record) -> Nulls:
+    """Draws of the nulls: other routes, places and kinds, and weights before training."""
+    members = members_where(record.data, "has_induction")
+    full = members_where(record.data, "full_alive")
+    found: dict[str, dict[str, list[Estimate]]] = {"permuted": {}, "untrained": {}}
+    if members.sizes["member"] > 1:
+        routes = members.routes.isel(writer=members.previous_head)
+        before, swapped = members.stream.sel(place="into layer 1"), members.swapped.values
+        at, behind = (before.isel(position=swapped + k).sum("position") for k in (0, 1))
+        z = members.overlap_z.isel(writer=members.previous_head, reader=members.induction_head)
+        found["permuted"] = {
+            "previous-through-keys": [
+                mean_estimate(routes.sel(route=route) / routes.sel(route="all")) for route in "QV"
+            ],
+            "patching-moves": [mean_estimate(at / (behind + at))],
+            "overlap-keys": [mean_estimate(z.sel(kind=kind)) for kind in "QV"],
+        }
+    if full.sizes["full_member"] > 1:
+        start = full.alignment_full_at_init.min("cell")
+        found["untrained"] = {"memory-writes-against": [mean_estimate(start)]}
+        found["permuted"] |= exchanged({"norm-costs": full.norm_price})
+    return found
 
 
 def _circuits(members: xr.Dataset) -> dict[str, Estimate]:

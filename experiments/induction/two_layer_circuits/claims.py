@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, between
+from circuitax.records.nulls import Null
 from experiments.induction.shared.head_roles import FOUND, MOST
 
 OTHER = "; of web text, where these are random tokens that repeat: nats are not compared"
@@ -31,6 +32,10 @@ OURS = replace(
 IDENTITY = ClaimSource(
     "induction-heads paper; section 1.6 of our reference", kind="identity", origin="theorem"
 )
+BEFORE = Null("untrained", "the same heads of the same models before training")
+SIDES = Null("permuted", "the two sides of the difference are exchanged at random in each seed")
+ADDED = Null("false world", "nothing is redundant: savings of both layers add up")
+
 CLAIMS = (
     FRAMEWORK.claim(
         "k-composition-z",
@@ -40,6 +45,7 @@ CLAIMS = (
         "three deviations (F10, F18)",
         section="composition diagrams (F10, F18)",
         printed="K-composition with the previous-token head is the largest; no number",
+        null=BEFORE,
     ),
     FRAMEWORK.claim(
         "k-composition-first",
@@ -49,6 +55,7 @@ CLAIMS = (
         MOST + " (F10, F18)",
         section="composition diagrams (F10, F18)",
         printed="K-composition with the previous-token head is the largest; no number",
+        null=BEFORE,
     ),
     FRAMEWORK.claim(
         "k-composition-second",
@@ -61,6 +68,7 @@ CLAIMS = (
         "that, both compose",
         section="corrected composition diagram (F18)",
         printed="two induction heads also K-compose with a head of the last several tokens",
+        null=BEFORE,
     ),
     FRAMEWORK.claim(
         "k-above-v",
@@ -70,6 +78,7 @@ CLAIMS = (
         "a relation (F10)",
         section="composition diagram (F10)",
         printed="as first printed, K-composition only, with one head; no number",
+        null=BEFORE,
     ),
     FRAMEWORK.claim(
         "copying-corner",
@@ -78,6 +87,7 @@ CLAIMS = (
         "top right corner of the scatter; random heads give 0 (F15)",
         section="OV and QK eigenvalue scatter (F15)",
         printed="all induction heads in the extreme top right corner; no number",
+        null=BEFORE,
     ),
     FRAMEWORK.claim(
         "matching-corner",
@@ -86,6 +96,7 @@ CLAIMS = (
         "top right corner of the scatter (F15)",
         section="OV and QK eigenvalue scatter (F15)",
         printed="all induction heads in the extreme top right corner; no number",
+        null=BEFORE,
     ),
     FRAMEWORK.claim(
         "corner-alone",
@@ -96,6 +107,7 @@ CLAIMS = (
         selection=FOUND + " and a second-layer head that is none",
         section="OV and QK eigenvalue scatter (F15)",
         printed="no other head in the top right corner; no number",
+        null=BEFORE,
     ),
     FRAMEWORK.claim(
         "composition-overall",
@@ -107,6 +119,7 @@ CLAIMS = (
         "these models may need no more than one kind",
         section="corrected composition diagram (F18)",
         printed="the corrected diagram has more composition overall; no number",
+        null=SIDES,
     ),
     FRAMEWORK.claim(
         "composition-some",
@@ -117,6 +130,7 @@ CLAIMS = (
         section="corrected composition diagram (F18)",
         origin="ours",
         link="",
+        null=SIDES,
     ),
     FRAMEWORK.claim(
         "composition-avoided",
@@ -126,6 +140,7 @@ CLAIMS = (
         "a relation; added when mean z was seen to fall",
         origin="ours",
         link="",
+        null=SIDES,
     ),
     FRAMEWORK.claim(
         "erasing-heads",
@@ -135,6 +150,7 @@ CLAIMS = (
         MOST + "; -0.5 as in `stream-head-erases`; added on data already accepted",
         section="OV circuits with negative eigenvalues (F21)",
         printed="some heads have large negative OV eigenvalues; no share",
+        null=BEFORE,
     ),
     FRAMEWORK.claim(
         "induction-attends",
@@ -144,6 +160,7 @@ CLAIMS = (
         "more often than not (F12)",
         section="induction head on text (F12)",
         printed="head 1:8 attends to the token after the earlier copy; no number",
+        null=Null("mismatched", "the first-layer head that does so most"),
     ),
     FRAMEWORK.claim(
         "induction-raises",
@@ -153,6 +170,7 @@ CLAIMS = (
         "a relation (F12); a first-layer head raises tokens of the text too",
         section="induction head on text (F12)",
         printed="head 1:8 raises the token that came next; no number",
+        null=SIDES,
     ),
     FRAMEWORK.claim(
         "induction-stripes",
@@ -162,6 +180,7 @@ CLAIMS = (
         "stripes that a reader sees; threshold from a pilot with another key (F13)",
         section="random tokens, repeated (F13)",
         printed="clean diagonals, one place short of the period; no number",
+        null=SIDES,
     ),
     FRAMEWORK.claim(
         "order-1-above-2",
@@ -171,6 +190,7 @@ CLAIMS = (
         "a relation; 5.2 against 0.3 (F16)",
         printed="5.2 nats against 0.3" + OTHER,
         section="term importance (F16)",
+        null=SIDES,
     ),
     FRAMEWORK.claim(
         "layer-0-redundant",
@@ -182,6 +202,7 @@ CLAIMS = (
         "mean, so that its share is wide",
         printed="0.05 nats of 1.3" + OTHER,
         section="term importance by layer (F17)",
+        null=ADDED,
     ),
     FRAMEWORK.claim(
         "layer-1-alone",
@@ -193,6 +214,7 @@ CLAIMS = (
         section="term importance by layer (F17)",
         origin="ours",
         link="",
+        null=ADDED,
     ),
     FRAMEWORK.claim(
         "layer-0-alone",
@@ -203,6 +225,7 @@ CLAIMS = (
         "cannot find the repeat may have little to say",
         printed="1.3 nats of 5.25" + OTHER,
         section="term importance by layer (F17)",
+        null=Null("permuted", "the two layers are exchanged"),
     ),
     TERMS.claim(
         "k-composition-pays",
@@ -212,6 +235,7 @@ CLAIMS = (
         "a relation; the paper names these variants and leaves them undefined",
         origin="ours",
         link="",
+        null=SIDES,
     ),
     INDUCTION.claim(
         "preserving-induction",
@@ -224,6 +248,7 @@ CLAIMS = (
         section="pattern-preserving ablation",
         printed="induction heads do almost all in-context learning of small attention-only "
         "models; no number",
+        null=Null("permuted", "costs are shuffled among all heads of each model"),
     ),
     OURS.claim(
         "previous-through-patterns",
@@ -231,6 +256,7 @@ CLAIMS = (
         "kept, nats",
         at_least(0),
         "a relation: it acts through K",
+        null=SIDES,
     ),
     IDENTITY.claim(
         "ablation-identity",
