@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, between, near
+from circuitax.records.nulls import Null
 
 MODELS = ClaimSource(
     "framework paper",
@@ -27,6 +28,11 @@ EARLY = replace(
     why="the threshold on Python source; the paper's window is at 1 to 3 billion tokens",
 )
 TERMS = replace(MODELS, source="framework paper, term importance analysis")
+SIDES = Null("permuted", "the two sides of the difference are exchanged at random in each seed")
+ADDED = Null("false world", "nothing is redundant: savings of both layers add up")
+THIRD = Null("printed number", "three orders that save alike", 1 / 3)
+HALF = Null("printed number", "two layers that save alike", 0.5)
+
 CLAIMS = (
     OURS.claim(
         "english-zero-layers",
@@ -34,6 +40,7 @@ CLAIMS = (
         between(-0.05, 0.05),
         "0.03 on Python source; twice the vocabulary has four times the pairs",
         kind="number",
+        null=Null("mismatched", "one layer in the place of none"),
     ),
     MODELS.claim(
         "english-one-layer",
@@ -41,11 +48,13 @@ CLAIMS = (
         at_least(0),
         section="zero-layer and one-layer models",
         printed="no layers give bigrams, one layer skip-trigrams as well; no loss",
+        null=SIDES,
     ),
     OURS.claim(
         "english-two-layers",
         "two layers beat one: difference of held-out loss, nats",
         at_least(0),
+        null=SIDES,
     ),
     MODELS.claim(
         "english-most-copy",
@@ -56,6 +65,7 @@ CLAIMS = (
         section="OV eigenvalues of a one-layer model (F9)",
         explanation="seeds differ: from one head of four to three; the interval of eight holds the "
         "limit",
+        null=Null("untrained", "the same heads before training"),
     ),
     MODELS.claim(
         "english-positive",
@@ -67,6 +77,7 @@ CLAIMS = (
         kind="number",
         explanation="half of the heads are below zero, as before training; on Python source more "
         "copy",
+        null=Null("printed number", "eigenvalues of either sign alike", 0.5),
     ),
     MODELS.claim(
         "english-copying-rise",
@@ -74,6 +85,7 @@ CLAIMS = (
         at_least(0),
         section="OV eigenvalues, trained against random (F8)",
         printed="trained heads have near-positive eigenvalues, random ones symmetric; no number",
+        null=SIDES,
     ),
     MODELS.claim(
         "english-rejoin",
@@ -85,6 +97,7 @@ CLAIMS = (
         printed="words in two pieces are joined again: Ralph … R → alph; no number",
         explanation="the interval is wider than the value: each seed has one head, chosen and "
         "judged on a few words",
+        null=SIDES,
     ),
     MODELS.claim(
         "english-table-rows",
@@ -93,12 +106,14 @@ CLAIMS = (
         at_least(0),
         section="skip-trigram tables (F2), S0 Table 1",
         printed="perfect … are → perfect, two … has → three; no number",
+        null=SIDES,
     ),
     TERMS.claim(
         "english-order-0",
         "the direct path alone beats uniform guessing: nats saved (F16; 1.8 in the paper)",
         at_least(0),
         printed="1.8 nats, a quarter of 7.3; our share is what the other two leave",
+        null=SIDES,
     ),
     TERMS.claim(
         "english-order-1-above-0",
@@ -106,6 +121,7 @@ CLAIMS = (
         "(F16; 5.2 against 1.8)",
         at_least(0),
         printed="5.2 nats against 1.8; the size is asked in `english-order-1-share`",
+        null=SIDES,
     ),
     TERMS.claim(
         "english-order-1-above-2",
@@ -114,6 +130,7 @@ CLAIMS = (
         at_least(0),
         printed="5.2 nats against 0.3; the sizes are asked in `english-order-1-share`, "
         "`english-order-2-share`",
+        null=SIDES,
     ),
     TERMS.claim(
         "english-order-1-share",
@@ -125,6 +142,7 @@ CLAIMS = (
         explanation="half and more is the direct path's, perhaps because windows of 64 tokens "
         "hold less for heads to find than 2,048 did",
         printed="5.2 nats of 1.8, 5.2 and 0.3 together",
+        null=THIRD,
     ),
     TERMS.claim(
         "english-order-2-share",
@@ -135,6 +153,7 @@ CLAIMS = (
         explanation="virtual heads may come late, as induction heads do, of which there are none "
         "here",
         printed="0.3 nats of 1.8, 5.2 and 0.3 together",
+        null=THIRD,
     ),
     TERMS.claim(
         "english-layer-0-redundant",
@@ -144,6 +163,7 @@ CLAIMS = (
         at_least(0),
         origin="ours",
         link="",
+        null=SIDES,
     ),
     TERMS.claim(
         "english-layer-0-nearly-redundant",
@@ -151,6 +171,7 @@ CLAIMS = (
         "(F17; 0.05 of 1.3 in the paper)",
         at_most(0.2),
         printed="0.05 nats of 1.3",
+        null=ADDED,
     ),
     TERMS.claim(
         "english-layer-1-above-0",
@@ -159,6 +180,7 @@ CLAIMS = (
         at_least(0),
         printed="4.0 nats against 0.05; the sizes are asked in `english-layer-1-share`, "
         "`english-layer-0-nearly-redundant`",
+        null=SIDES,
     ),
     TERMS.claim(
         "english-layer-1-share",
@@ -169,6 +191,7 @@ CLAIMS = (
         kind="number",
         explanation="without induction heads the second layer may have less of its own to add",
         printed="4.0 nats, beside 1.3 of the first layer alone",
+        null=HALF,
     ),
     MODELS.claim(
         "english-local",
@@ -177,6 +200,7 @@ CLAIMS = (
         at_least(0),
         section="primarily positional heads (F6)",
         printed="a few heads prefer offsets, such as present and previous token; no share",
+        null=Null("mismatched", "two offsets further back"),
     ),
     EARLY.claim(
         "english-previous-head",

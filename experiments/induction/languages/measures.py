@@ -4,12 +4,20 @@ import numpy as np
 import xarray as xr
 
 from circuitax.records.claims import unmet_rest
-from circuitax.records.estimate import Estimate, exact, mean_estimates
+from circuitax.records.estimate import Estimate, exact, mean_estimate, mean_estimates
 from circuitax.records.measured import Measured
 from circuitax.records.members import members_where
+from circuitax.records.null_samples import exchanged
+from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from experiments.induction.languages.claims import CLAIMS
 from experiments.induction.shared.measures_term_worth import local_attention, term_worth
+
+# Claims on a difference within each model; its sides are exchanged for their null.
+DIFFERENCES = (
+    *("one-layer", "two-layers", "copying-rise", "rejoin", "table-rows"),
+    *("order-0", "order-1-above-0", "order-1-above-2", "layer-0-redundant", "layer-1-above-0"),
+)
 
 
 def measure(record: Record) -> Measured:
@@ -30,6 +38,30 @@ def _estimates(data: xr.Dataset) -> dict[str, Estimate]:
     """Means over the seeds all of whose depths stayed finite."""
     members = members_where(data, (data.alive == 1).all("model"))
     return mean_estimates(samples(members)) if members.sizes["member"] else {}
+
+
+def nulls(record: Record) -> Nulls:
+    """Draws of the nulls on English: untrained heads, other offsets, and sides exchanged."""
+    if "missing" in record.notes:
+        return {}
+    data = record.data.sel(language="english")
+    members = members_where(data, (data.alive == 1).all("model"))
+    if not members.sizes["member"]:
+        return {}
+    found = samples(members)
+    start = samples(members.assign(ov_copying=members.ov_copying_at_init))["most-copy"]
+    one = members.loss_of_depth.isel(model=1)
+    return {
+        "untrained": {"english-most-copy": [mean_estimate(start)]},
+        "mismatched": {
+            "english-local": [mean_estimate(local_attention(members, 2))],
+            "english-zero-layers": [mean_estimate(one - members.bigram_loss)],
+        },
+        "permuted": exchanged(
+            {f"english-{name}": found[name] for name in DIFFERENCES if name in found}
+        ),
+        "false world": {"english-layer-0-nearly-redundant": [1.0]},
+    }
 
 
 def samples(members: xr.Dataset) -> dict[str, xr.DataArray]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
+from circuitax.records.nulls import Null
 
 HEADS = ClaimSource(
     "framework paper, two-layer models",
@@ -26,12 +27,19 @@ DIAGRAM = replace(
     HEADS, source="circuitax; framework paper's composition diagram", origin="ours", link=""
 )
 POSITIONS = replace(HEADS, source="framework paper, positional heads (F6)")
+BEFORE = Null("untrained", "the same models before training")
+SIDES = Null("permuted", "the two sides of the difference are exchanged at random in each seed")
+ADDED = Null("false world", "nothing is redundant: savings of both layers add up")
+THIRD = Null("printed number", "three orders that save alike", 1 / 3)
+HALF = Null("printed number", "two layers that save alike", 0.5)
+
 CLAIMS = (
     TERMS.claim(
         "text-order-0",
         "the direct path alone beats uniform guessing: nats saved (F16; 1.8 in the paper)",
         at_least(0),
         printed="1.8 nats, a quarter of 7.3; our share is what the other two leave",
+        null=BEFORE,
     ),
     TERMS.claim(
         "text-order-0-above-bigram",
@@ -40,6 +48,7 @@ CLAIMS = (
         at_least(0),
         origin="correction",
         link="",
+        null=SIDES,
     ),
     TERMS.claim(
         "text-order-1-above-0",
@@ -51,6 +60,7 @@ CLAIMS = (
         "the shortfall (0.25 nats after as many), nor do more tokens simply close it: with 512 it "
         "was 0.09 after 0.65 million, 0.55 after 3.3 and 0.25 after 13",
         printed="5.2 nats against 1.8; the size is asked in `text-order-1-share`",
+        null=BEFORE,
     ),
     TERMS.claim(
         "text-order-1-above-2",
@@ -59,12 +69,14 @@ CLAIMS = (
         at_least(0),
         printed="5.2 nats against 0.3; the sizes are asked in `text-order-1-share`, "
         "`text-order-2-share`",
+        null=BEFORE,
     ),
     TERMS.claim(
         "text-order-2",
         "virtual heads save something: marginal of order 2, nats (F16; 0.3 in the paper)",
         at_least(0),
         printed="0.3 nats, asked as a share in `text-order-2-share`",
+        null=BEFORE,
     ),
     TERMS.claim(
         "text-order-1-share",
@@ -76,6 +88,7 @@ CLAIMS = (
         explanation="half and more is the direct path's, perhaps because windows of 64 tokens "
         "hold less for heads to find than 2,048 did",
         printed="5.2 nats of 1.8, 5.2 and 0.3 together",
+        null=THIRD,
     ),
     TERMS.claim(
         "text-order-2-share",
@@ -86,6 +99,7 @@ CLAIMS = (
         explanation="virtual heads may come late, as induction heads do, of which there are none "
         "here",
         printed="0.3 nats of 1.8, 5.2 and 0.3 together",
+        null=THIRD,
     ),
     TERMS.claim(
         "text-layer-0-redundant",
@@ -95,6 +109,7 @@ CLAIMS = (
         at_least(0),
         origin="ours",
         link="",
+        null=SIDES,
     ),
     TERMS.claim(
         "text-layer-0-nearly-redundant",
@@ -104,6 +119,7 @@ CLAIMS = (
         at_most(0.2),
         explanation="half is left, perhaps because no induction head has formed in these models",
         printed="0.05 nats of 1.3",
+        null=ADDED,
     ),
     TERMS.claim(
         "text-layer-1-above-0",
@@ -112,6 +128,7 @@ CLAIMS = (
         at_least(0),
         printed="4.0 nats against 0.05; the sizes are asked in `text-layer-1-share`, "
         "`text-layer-0-nearly-redundant`",
+        null=SIDES,
     ),
     TERMS.claim(
         "text-layer-1-share",
@@ -122,6 +139,7 @@ CLAIMS = (
         kind="number",
         explanation="without induction heads the second layer may have less of its own to add",
         printed="4.0 nats, beside 1.3 of the first layer alone",
+        null=HALF,
     ),
     replace(ABLATIONS, source="circuitax, beside the induction-heads paper, argument 1").claim(
         "text-previous-head",
@@ -142,6 +160,7 @@ CLAIMS = (
         selection="seeds with a previous-token head in the first layer (score over 0.4)",
         section="composition diagrams (F10, F18)",
         printed="K-composition with the previous-token head is the largest; no number",
+        null=BEFORE,
     ),
     HEADS.claim(
         "text-corner",
@@ -150,12 +169,14 @@ CLAIMS = (
         selection="seeds with an induction head (prefix score over 0.4)",
         section="OV and QK eigenvalue scatter (F15)",
         printed="all induction heads in the extreme top right corner; no number",
+        null=BEFORE,
     ),
     DIAGRAM.claim(
         "text-composition-below-null",
         "without those heads K- and V-composition lie below a random rotation's: mean z over "
         "all pairs (found in a pilot with another key)",
         at_most(0),
+        null=BEFORE,
     ),
     HEADS.claim(
         "text-copying-rises",
@@ -163,6 +184,7 @@ CLAIMS = (
         at_least(0),
         section="OV eigenvalues, there of one layer (F8)",
         printed="trained heads have near-positive eigenvalues, random ones symmetric; no number",
+        null=SIDES,
     ),
     POSITIONS.claim(
         "text-local",
@@ -170,6 +192,7 @@ CLAIMS = (
         "evenly: share of attention minus that of uniform attention",
         at_least(0),
         printed="a few heads prefer offsets, such as present and previous token; no share",
+        null=Null("mismatched", "two offsets further back"),
     ),
     POSITIONS.claim(
         "text-positional",
@@ -184,5 +207,6 @@ CLAIMS = (
         "removing a head of the first layer costs more when later patterns react than when "
         "they are kept: nats, mean over heads",
         at_least(0),
+        null=SIDES,
     ),
 )

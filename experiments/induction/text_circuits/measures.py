@@ -6,9 +6,18 @@ import xarray as xr
 from circuitax.records.estimate import mean_estimate, mean_estimates
 from circuitax.records.measured import Measured
 from circuitax.records.members import members_where
+from circuitax.records.null_draws import measured_again, with_data
+from circuitax.records.null_samples import exchanged
+from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from experiments.induction.shared.head_roles import PREFIX_SCORE, PREVIOUS_SCORE
 from experiments.induction.shared.measures_term_worth import local_attention, term_worth
+
+# Claims on a difference within each model; its sides are exchanged for their null.
+DIFFERENCES = (
+    *("text-order-0-above-bigram", "text-layer-0-redundant", "text-layer-1-above-0"),
+    *("text-copying-rises", "text-patterns-react"),
+)
 
 
 def measure(record: Record) -> Measured:
@@ -16,6 +25,24 @@ def measure(record: Record) -> Measured:
     members = members_where(record.data)
     circuits = _circuits(members)
     return Measured(mean_estimates(_samples(members)) | circuits.estimates, circuits.unmet)
+
+
+def nulls(record: Record) -> Nulls:
+    """Draws of the nulls: models before training, other offsets, and sides exchanged."""
+    members = members_where(record.data)
+    if not members.sizes["member"]:
+        return {}
+    names = ("composition_z", "copying", "matching")
+    start = record.data.assign({name: record.data[f"{name}_at_init"] for name in names})
+    start = start.assign(order_loss=record.data.order_loss_by_step.isel(step=0))
+    samples = _samples(members)
+    others = range(2, members.sizes["offset"] - 1, 2)
+    return {
+        "untrained": measured_again(measure, [with_data(record, start)]),
+        "mismatched": {"text-local": [mean_estimate(local_attention(members, k)) for k in others]},
+        "permuted": exchanged({name: samples[name] for name in DIFFERENCES}),
+        "false world": {"text-layer-0-nearly-redundant": [1.0]},
+    }
 
 
 def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:

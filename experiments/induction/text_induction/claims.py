@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most
+from circuitax.records.nulls import Null
 
 PAPER = ClaimSource(
     "induction-heads paper",
@@ -17,6 +18,8 @@ OURS = replace(PAPER, source="circuitax, on the default corpus", origin="ours", 
 PILOTS = "; threshold from pilots with another root key"
 UNIFORM = f"uniform attention gives about 0.03{PILOTS}"
 
+SIDES = Null("permuted", "the two sides of the difference are exchanged at random in each seed")
+
 CLAIMS = (
     PAPER.claim(
         "text-induction-primed",
@@ -27,6 +30,7 @@ CLAIMS = (
         section="argument 1",
         origin="ours",
         link="",
+        null=Null("untrained", "the same heads before training"),
     ),
     OURS.claim(
         "text-induction-plain",
@@ -46,6 +50,7 @@ CLAIMS = (
         UNIFORM,
         section="argument 1 (O3)",
         printed="no such head in one layer",
+        null=Null("mismatched", "two layers with the same primer"),
     ),
     OURS.claim(
         "text-induction-stays",
@@ -64,6 +69,7 @@ CLAIMS = (
         f"a relation{PILOTS}",
         section="argument 4 (copying on natural text, O6)",
         printed="repeated strings become cheaper; no number",
+        null=Null("permuted", "models are shuffled between primed and plain ones"),
     ),
     OURS.claim(
         "text-induction-ablation",
@@ -72,5 +78,6 @@ CLAIMS = (
         "difference, nats",
         at_least(0.3),
         f"a relation{PILOTS}; how much of all in-context learning that is is not measured",
+        null=SIDES,
     ),
 )

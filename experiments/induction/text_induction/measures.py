@@ -6,6 +6,8 @@ import xarray as xr
 from circuitax.records.difference import difference_estimate
 from circuitax.records.estimate import Estimate, mean_estimate
 from circuitax.records.measured import Measured
+from circuitax.records.null_samples import exchanged, regrouped
+from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from experiments.induction.text_induction.claims import CLAIMS
 
@@ -44,6 +46,25 @@ def estimates(data: xr.Dataset) -> dict[str, Estimate]:
         "text-induction-ablation": mean_estimate(_margin(primed)),
         "gain-held-out": gap("loss"),
         "gain-new": gap("loss_new"),
+    }
+
+
+def nulls(record: Record) -> Nulls:
+    """Draws of the nulls: scores before training, two layers for one, models between arms."""
+    data = record.data
+    plain, primed = (_alive(data, arm) for arm in (PLAIN, PRIMED))
+    if (
+        record.notes.get("repeated_share", 0.0)
+        or min(plain.sizes["member"], primed.sizes["member"]) < 2
+    ):
+        return {}
+    best = primed.prefix.max(["layer", "head"])
+    repeated = (part.loss_repeated.isel(step=-1) for part in (plain, primed))
+    return {
+        "untrained": {"text-induction-primed": [mean_estimate(best.isel(step=0))]},
+        "mismatched": {"text-induction-one-layer": [mean_estimate(best.isel(step=-1))]},
+        "permuted": {"text-induction-repeats": regrouped(*repeated)}
+        | exchanged({"text-induction-ablation": _margin(primed)}),
     }
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most
+from circuitax.records.nulls import Null
 
 # Eigenvalue scores from here on are in the top right corner of the scatter.
 CORNER = 0.7
@@ -34,6 +35,10 @@ OURS = replace(
     origin="ours",
     link="",
 )
+BEFORE = Null("untrained", "the same heads of the same models before training")
+SIDES = Null("permuted", "the two sides of the difference are exchanged at random in each seed")
+ADDED = Null("false world", "nothing is redundant: savings of both layers add up")
+
 CLAIMS = (
     HEADS.claim(
         "primed-previous",
@@ -43,6 +48,7 @@ CLAIMS = (
         "more than half",
         section="attention on a paragraph of a novel (F11)",
         printed="a first-layer head attends mainly to the previous token; no number",
+        null=Null("mismatched", "the best of the other first-layer heads"),
     ),
     HEADS.claim(
         "primed-k-composition",
@@ -52,6 +58,7 @@ CLAIMS = (
         "three deviations",
         section="composition diagrams (F10, F18)",
         printed="K-composition with the previous-token head is the largest; no number",
+        null=BEFORE,
     ),
     HEADS.claim(
         "primed-k-above-v",
@@ -59,6 +66,7 @@ CLAIMS = (
         at_least(0),
         section="composition diagram (F10)",
         printed="as first printed, K-composition only, with one head; no number",
+        null=BEFORE,
     ),
     HEADS.claim(
         "primed-composition-overall",
@@ -69,6 +77,7 @@ CLAIMS = (
         "by 6 and 10: the induction circuit may leave no room for other kinds",
         section="corrected composition diagram (F18)",
         printed="the corrected diagram has more composition overall; no number",
+        null=SIDES,
     ),
     HEADS.claim(
         "primed-composition-some",
@@ -79,6 +88,7 @@ CLAIMS = (
         section="corrected composition diagram (F18)",
         origin="ours",
         link="",
+        null=SIDES,
     ),
     HEADS.claim(
         "primed-composition-avoided",
@@ -88,6 +98,7 @@ CLAIMS = (
         "a relation; added when mean z was seen to fall",
         origin="ours",
         link="",
+        null=SIDES,
     ),
     HEADS.claim(
         "primed-copying",
@@ -96,6 +107,7 @@ CLAIMS = (
         PILOT,
         section="OV and QK eigenvalue scatter (F15)",
         printed="all induction heads in the extreme top right corner; no number",
+        null=BEFORE,
     ),
     HEADS.claim(
         "primed-matching",
@@ -105,6 +117,7 @@ CLAIMS = (
         PILOT,
         section="OV and QK eigenvalue scatter (F15)",
         printed="all induction heads in the extreme top right corner; no number",
+        null=BEFORE,
     ),
     HEADS.claim(
         "primed-matching-by-writer",
@@ -113,6 +126,7 @@ CLAIMS = (
         at_least(0),
         origin="ours",
         link="",
+        null=SIDES,
     ),
     HEADS.claim(
         "primed-corner-alone",
@@ -125,6 +139,7 @@ CLAIMS = (
         "prefix scores of 0.25 to 0.38 are below the threshold, and it copies and matches",
         section="OV and QK eigenvalue scatter (F15)",
         printed="no other head in the top right corner; no number",
+        null=BEFORE,
     ),
     HEADS.claim(
         "primed-attends",
@@ -134,6 +149,7 @@ CLAIMS = (
         "more often than not",
         section="induction heads on text (F11, F12)",
         printed="head 1:8 attends to the token after the earlier copy; no number",
+        null=Null("mismatched", "the first-layer head that does so most"),
     ),
     HEADS.claim(
         "primed-raises",
@@ -142,6 +158,7 @@ CLAIMS = (
         at_least(0),
         section="induction head on text (F12)",
         printed="head 1:8 raises the token that came next; no number",
+        null=SIDES,
     ),
     HEADS.claim(
         "primed-stripes",
@@ -151,6 +168,7 @@ CLAIMS = (
         PILOT,
         section="random tokens, repeated (F13)",
         printed="clean diagonals, one place short of the period; no number",
+        null=SIDES,
     ),
     TERMS.claim(
         "primed-order-1-above-2",
@@ -158,6 +176,7 @@ CLAIMS = (
         "2, nats (F16)",
         at_least(0),
         printed="5.2 nats against 0.3" + OTHER,
+        null=SIDES,
     ),
     TERMS.claim(
         "primed-layer-0-redundant",
@@ -166,6 +185,7 @@ CLAIMS = (
         at_least(0),
         origin="ours",
         link="",
+        null=SIDES,
     ),
     TERMS.claim(
         "primed-layer-0-nearly-redundant",
@@ -176,6 +196,7 @@ CLAIMS = (
         explanation="more than half of it is left; perhaps one first-layer head of two, which "
         "feeds nothing to the induction head, keeps its own worth",
         printed="0.05 nats of 1.3",
+        null=ADDED,
     ),
     TERMS.claim(
         "primed-layer-1-above-0",
@@ -183,11 +204,13 @@ CLAIMS = (
         "first's given the second's, nats (F17)",
         at_least(0),
         printed="4.0 nats against 0.05" + OTHER,
+        null=SIDES,
     ),
     OURS.claim(
         "primed-previous-through-patterns",
         "removing the previous-token head costs more when patterns react than when they are "
         "kept, nats",
         at_least(0),
+        null=SIDES,
     ),
 )

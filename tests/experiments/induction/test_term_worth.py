@@ -37,5 +37,7 @@ def test_even_attention_is_not_local() -> None:
         {"attention": (("member", "layer", "head", "offset"), attention), "n_ctx": n_ctx}
     )
     np.testing.assert_allclose(local_attention(members), [0.1], rtol=1e-12)
-    with pytest.raises(ValueError, match="attention has 1 offset, must have the present and"):
+    attention[:, 0, 2, 3] -= 0.3
+    np.testing.assert_allclose(local_attention(members, first=2), [-0.1], rtol=1e-12)
+    with pytest.raises(ValueError, match="attention has 1 offsets, must have those of 0 and 1"):
         local_attention(members.isel(offset=[0]))
