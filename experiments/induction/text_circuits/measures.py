@@ -37,9 +37,10 @@ def nulls(record: Record) -> Nulls:
     start = start.assign(order_loss=record.data.order_loss_by_step.isel(step=0))
     samples = _samples(members)
     others = range(2, members.sizes["offset"] - 1, 2)
+    local = [mean_estimate(local_attention(members, first)) for first in others]
     return {
         "untrained": measured_again(measure, [with_data(record, start)]),
-        "mismatched": {"text-local": [mean_estimate(local_attention(members, k)) for k in others]},
+        "mismatched": {"text-local": local or [None]},
         "permuted": exchanged({name: samples[name] for name in DIFFERENCES}),
         "false world": {"text-layer-0-nearly-redundant": [1.0]},
     }
