@@ -22,16 +22,22 @@ def test_a_difference_that_all_replicates_share_rarely_holds_when_sides_are_exch
     assert 0 <= np.mean([draw.low > 0 for draw in draws]) <= 0.05
 
 
-def test_regrouped_replicates_are_a_permutation_of_both_groups() -> None:
-    first, second = np.array([10.0, 11.0, 12.0, 13.0]), np.array([0.0, 1.0])
-    draws = regrouped(first, second, n_draws=300)
+def test_regrouped_replicates_are_a_permutation_of_what_is_left_without_the_difference() -> None:
+    first, second = np.array([110.0, 111.0, 112.0, 117.0]), np.array([0.0, 1.0])
+    draws = regrouped(first, second, n_draws=400)
+    left = [-2.5, -1.5, -0.5, 4.5, -0.5, 0.5]
     # Fifteen ways to choose the pair of the second group.
-    pairs = [(a, b) for i, a in enumerate([*first, *second]) for b in [*first, *second][i + 1 :]]
-    total = first.sum() + second.sum()
-    expected = {round((total - a - b) / 4 - (a + b) / 2, 9) for a, b in pairs}
+    pairs = [(a, b) for i, a in enumerate(left) for b in left[i + 1 :]]
+    expected = {round(-(a + b) / 4 - (a + b) / 2, 9) for a, b in pairs}
     assert {round(draw.value, 9) for draw in draws} == expected
     assert {draw.n for draw in draws} == {2}
-    ratios = regrouped(first, second + 5, ratio_estimate, n_draws=20)
-    assert min(draw.value for draw in ratios) > 0
-    with pytest.raises(ValueError, match="samples is empty"):
+    ratios = regrouped(first, second + 50, ratio_estimate, n_draws=50)
+    assert np.mean([ratio.value for ratio in ratios]) == pytest.approx(1, abs=0.02)
+    with pytest.raises(ValueError, match="groups of 4 and 0 replicates must not be empty"):
         regrouped(first, [])
+
+
+def test_two_groups_far_apart_rarely_differ_once_shuffled() -> None:
+    rng = np.random.default_rng(0)
+    draws = regrouped(5 + 0.01 * rng.normal(size=8), 0.01 * rng.normal(size=8))
+    assert 0 < np.mean([draw.low > 0 for draw in draws]) <= 0.05

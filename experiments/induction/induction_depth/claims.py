@@ -247,7 +247,7 @@ CLAIMS = (
             printed=printed,
             n=8,
             selection="finite seeds of the narrowest and of the widest model of two layers",
-            null=Null("permuted", "models are shuffled between the two widths"),
+            null=Null("permuted", "of equal means, models are shuffled between the two widths"),
         )
         for when, statement, printed, allowed in (
             (

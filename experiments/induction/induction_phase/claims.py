@@ -33,7 +33,7 @@ OURS = replace(PAPER, origin="ours", link="")
 OF_ONE = Null("mismatched", "the same of models of one layer, which the paper says lack it")
 OF_TWO = Null("mismatched", "the same of models of two layers, which the paper says have it")
 OTHER_SEEDS = Null("mismatched", "the time of one seed against the change of another")
-LABELS = Null("permuted", "models are shuffled between the two groups")
+LABELS = Null("permuted", "of equal means, models are shuffled between the two groups")
 SIDES = Null("permuted", "the two sides of the difference are exchanged at random in each seed")
 
 CLAIMS = (

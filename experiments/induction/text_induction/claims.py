@@ -69,7 +69,7 @@ CLAIMS = (
         f"a relation{PILOTS}",
         section="argument 4 (copying on natural text, O6)",
         printed="repeated strings become cheaper; no number",
-        null=Null("permuted", "models are shuffled between primed and plain ones"),
+        null=Null("permuted", "of equal means, models are shuffled between primed and plain ones"),
     ),
     OURS.claim(
         "text-induction-ablation",

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, between, near
+from circuitax.records.nulls import Null
 
 FRAMEWORK = ClaimSource(
     "framework paper",
@@ -26,6 +27,9 @@ UNLESS = ClaimSource(
     "S0 Theorem 25; S4; Shlegeris 2023 (E11)", kind="shape", n=8, origin="correction"
 )
 LOGISTIC = ClaimSource("S0 Theorem 25; S4 (E11)", n=8, origin="ours")
+
+SIDES = Null("permuted", "the two sides of the difference are exchanged at random in each seed")
+BEFORE = Null("untrained", "the same heads before training")
 
 CLAIMS = (
     FRAMEWORK.claim(
@@ -45,6 +49,7 @@ CLAIMS = (
         "a relation",
         section="OV eigenvalues, trained against random (F8)",
         printed="trained heads have near-positive eigenvalues, random ones symmetric; no number",
+        null=SIDES,
     ),
     FRAMEWORK.claim(
         "ov-most-copy",
@@ -53,6 +58,7 @@ CLAIMS = (
         "10 of 12 in the paper; more than half",
         section="OV eigenvalues of a one-layer model (F9)",
         printed="10 of 12 heads have positive eigenvalues",
+        null=BEFORE,
     ),
     FRAMEWORK.claim(
         "ov-positive",
@@ -62,6 +68,7 @@ CLAIMS = (
         section="OV eigenvalues of a one-layer model (F9)",
         kind="number",
         printed="10 of 12 heads have positive eigenvalues",
+        null=Null("printed number", "eigenvalues of either sign alike", 0.5),
     ),
     FRAMEWORK.claim(
         "copying-top-5",
@@ -73,6 +80,7 @@ CLAIMS = (
         section="one-layer models",
         origin="ours",
         link="",
+        null=BEFORE,
     ),
     FRAMEWORK.claim(
         "bugs-cost",
@@ -84,6 +92,7 @@ CLAIMS = (
         section="skip-trigram bugs; S4",
         origin="ours",
         link="",
+        null=SIDES,
     ),
     FRAMEWORK.claim(
         "bugs-said",

@@ -10,6 +10,9 @@ from circuitax.records.estimate import (
 )
 from circuitax.records.measured import Measured
 from circuitax.records.members import members_where
+from circuitax.records.null_draws import measured_again, with_data
+from circuitax.records.null_samples import exchanged
+from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 
 LEARNED = 0.75  # P(out) after a alone, from which a head has learned the rule
@@ -56,6 +59,24 @@ def measure(record: Record) -> Measured:
     else:
         unmet["additivity-gap-learned"] = "no seed learned the rule"
     return Measured(measured, unmet, not_run)
+
+
+def nulls(record: Record) -> Nulls:
+    """Draws of the nulls: heads before training, and sides of differences exchanged."""
+    alive = members_where(record.data)
+    if not alive.sizes["member"]:
+        return {}
+    start = record.data.assign(
+        {name: record.data[f"{name}_at_init"] for name in ("copying", "top_5")}
+    )
+    differences = {
+        "ov-copying-rise": (alive.copying - alive.copying_at_init).mean("head"),
+        "bugs-cost": alive.bug_price,
+    }
+    return {
+        "untrained": measured_again(measure, [with_data(record, start)]),
+        "permuted": exchanged(differences),
+    }
 
 
 def _on_text(data: xr.Dataset) -> dict[str, Estimate]:

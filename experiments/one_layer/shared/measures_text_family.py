@@ -1,5 +1,7 @@
 """Models of text, measured: held-out losses, their gaps, and the gain from more text."""
 
+import numpy as np
+
 from circuitax.records.difference import difference_estimate
 from circuitax.records.estimate import Estimate, exact, mean_estimate
 from circuitax.records.measured import Measured
@@ -16,12 +18,7 @@ def measure(record: Record) -> Measured:
 
     What more text gives is as `more_text` names it.
     """
-    samples = {
-        str(name): members_where(record.data.sel(model=name))
-        .loss_by_position.mean("position")
-        .values
-        for name in record.data.model.values
-    }
+    samples = last_losses(record)
     losses = {name: mean_estimate(values) for name, values in samples.items()}
     gaps: dict[str, Estimate] = {}
     not_run: dict[str, str] = {}
@@ -41,6 +38,16 @@ def measure(record: Record) -> Measured:
         {},
         not_run,
     )
+
+
+def last_losses(record: Record) -> dict[str, np.ndarray]:
+    """Held-out loss of each seed that stayed finite, by model."""
+    return {
+        str(name): members_where(record.data.sel(model=name))
+        .loss_by_position.mean("position")
+        .values
+        for name in record.data.model.values
+    }
 
 
 def attention_only(record: Record) -> list[str]:

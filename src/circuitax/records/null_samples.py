@@ -39,11 +39,15 @@ def exchanged(
 def regrouped(
     first: ArrayLike,
     second: ArrayLike,
-    compare: Callable[[np.ndarray, np.ndarray], Estimate] = difference_estimate,
+    compare: Callable[..., Estimate] = difference_estimate,
     n_draws: int = DRAWS,
     seed: int = 0,
 ) -> list[Estimate]:
-    """Comparisons of two groups of the same sizes whose replicates are shuffled between them.
+    """Comparisons of two groups of equal means whose replicates are shuffled between them.
+
+    Each group is shifted to the mean of all before, so that its spread stays and the difference
+    does not: shuffled as they are, two groups far apart would make one of two peaks, for which an
+    interval of a mean is too short.
 
     Args:
         first: One number for each replicate of one group.
@@ -53,9 +57,12 @@ def regrouped(
         seed: Seed of the permutations.
 
     Raises:
-        ValueError: As ``compare``.
+        ValueError: If a group is empty, or as ``compare``.
     """
     one, two = (np.asarray(group, float).ravel() for group in (first, second))
-    pool, rng = np.concatenate([one, two]), np.random.default_rng(seed)
+    if not one.size or not two.size:
+        raise ValueError(f"groups of {one.size} and {two.size} replicates must not be empty")
+    middle, rng = np.concatenate([one, two]).mean(), np.random.default_rng(seed)
+    pool = middle + np.concatenate([one - one.mean(), two - two.mean()])
     mixed = (rng.permutation(pool) for _ in range(n_draws))
     return [compare(drawn[: one.size], drawn[one.size :]) for drawn in mixed]
