@@ -15,8 +15,15 @@ from circuitax.records.members import members_where
 from circuitax.records.null_samples import exchanged
 from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
+from circuitax.records.shared_exam import over_seeds_only
 from experiments.induction.head_roles.claims import CLAIMS, FULL
 from experiments.induction.shared.head_roles import FOUND, INDUCTION, PREVIOUS
+
+# Claims measured on texts, or pairs of texts, that all seeds share.
+ON_TEXTS = (
+    *("previous-through-keys", "edge-largest", "patching-moves", "direct-largest"),
+    *("norm-costs", "norm-absorbed", "memory-writes-against"),
+)
 
 
 def measure(record: Record) -> Measured:
@@ -35,7 +42,7 @@ def measure(record: Record) -> Measured:
         unmet |= {claim.id: why for claim in CLAIMS if claim.selection == FULL}
     else:
         measured |= _components(full)
-    return Measured(measured, unmet)
+    return Measured(over_seeds_only(measured, ON_TEXTS), unmet)
 
 
 def nulls(record: Record) -> Nulls:

@@ -8,13 +8,15 @@ from circuitax.records.members import members_where
 from circuitax.records.null_samples import exchanged
 from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
+from circuitax.records.shared_exam import over_seeds_only
 
 
 def measure(record: Record) -> Measured:
     """Means over seeds, all units of all layers alike, before training and after."""
     alive = members_where(record.data)
     measured = _at(alive, "", "") | _at(alive, "_at_init", "-null")
-    return Measured(measured | mean_estimates(_rises(alive)), {})
+    found = measured | mean_estimates(_rises(alive))
+    return Measured(over_seeds_only(found, found), {})
 
 
 def nulls(record: Record) -> Nulls:

@@ -14,9 +14,13 @@ from circuitax.records.null_draws import measured_again, with_data
 from circuitax.records.null_samples import exchanged
 from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
+from circuitax.records.shared_exam import over_seeds_only
 
 LEARNED = 0.75  # P(out) after a alone, from which a head has learned the rule
 TINY = 1e-12
+
+# Claims measured on texts that all seeds share.
+ON_TEXTS = ("bugs-cost", "bugs-said", "text-additivity-gap", "text-ensemble")
 
 
 def measure(record: Record) -> Measured:
@@ -58,7 +62,7 @@ def measure(record: Record) -> Measured:
         measured["additivity-gap-learned"] = mean_estimate(runs.gap)
     else:
         unmet["additivity-gap-learned"] = "no seed learned the rule"
-    return Measured(measured, unmet, not_run)
+    return Measured(over_seeds_only(measured, ON_TEXTS), unmet, not_run)
 
 
 def nulls(record: Record) -> Nulls:
