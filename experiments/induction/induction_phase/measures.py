@@ -1,7 +1,5 @@
 """Measured values of the claims on the phase change, from a record."""
 
-from functools import partial
-
 import numpy as np
 import xarray as xr
 
@@ -47,7 +45,7 @@ def measure(record: Record) -> Measured:
         ),
         "index-two-layers": mean_estimate(two.slope_after - two.slope_before),
         "index-one-layer": mean_estimate(one.slope_after - one.slope_before),
-        "pairs-phase": resampled_estimate(partial(pairs_alike, two), two.sizes["member"]),
+        "pairs-phase": pairs_alike(two),
         "pivot-two-layers": mean_estimate(turns(two)),
         "pivot-one-layer": mean_estimate(turns(one)),
         **{f"trace-{name}": mean_estimate(rise) for name, rise in _traces(two).items()},
@@ -90,7 +88,7 @@ def nulls(record: Record) -> Nulls:
             "ablation-induction": [_gone(end_of_two, "all others")],
             "ablation-others": [_gone(end_of_two, "prefix-matching heads")],
             "pairs-phase": [
-                resampled_estimate(partial(pairs_alike, one), one.sizes["member"]),
+                pairs_alike(one),
             ],
             "pivot-two-layers": [mean_estimate(turns(one))],
             "pivot-one-layer": [mean_estimate(turns(two))],
@@ -132,10 +130,15 @@ def pair_scores(members: xr.Dataset) -> xr.DataArray:
     return early.rename(position="early") - late.rename(position="late")
 
 
-def pairs_alike(members: xr.Dataset, chosen: np.ndarray) -> float:
-    """Least score of a pair of positions over the greatest, of the means over chosen members."""
-    means = pair_scores(members).isel(member=chosen).mean("member")
-    return float(means.min() / means.max())
+def pairs_alike(members: xr.Dataset) -> Estimate:
+    """Least score of a pair of positions over the greatest, of the means over members."""
+    scores = pair_scores(members).transpose("member", ...).values
+
+    def alike(chosen: np.ndarray) -> float:
+        means = scores[chosen].mean(axis=0)
+        return float(means.min() / means.max())
+
+    return resampled_estimate(alike, len(scores))
 
 
 def turns(members: xr.Dataset) -> xr.DataArray:

@@ -167,7 +167,10 @@ def test_turns_and_scores_of_every_pair_by_hand() -> None:
     scores = pair_scores(uneven)
     assert scores.sizes == {"member": 2, "early": 2, "late": 2}
     np.testing.assert_allclose(np.sort(scores.values[0].ravel()), [0.5, 1.5, 2.0, 3.0])
-    assert pairs_alike(uneven, np.array([0, 1, 1])) == pytest.approx(0.5 / 3)
+    factors = xr.DataArray([1, 3], dims="member")
+    twice = uneven.assign(loss_by_position=uneven.loss_by_position * factors)
+    alike = pairs_alike(twice)
+    assert alike.value == pytest.approx(0.5 / 3) and alike.n == 2
 
 
 def test_slopes_are_means_over_members_whether_a_record_has_each_or_the_mean() -> None:
