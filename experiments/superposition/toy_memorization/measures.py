@@ -24,10 +24,11 @@ def measure(record: Record) -> Measured:
         "memorization-exact": exact(loss.sel(scale=1.0).max()),
         "memorization-least": exact(loss.sel(scale=0.99).min()),
     }
-    wanted = set(FEW) <= set(data.points.values.tolist()) and data.sizes["points"] > 5
+    sizes = set(data.points.values.tolist())
+    wanted = set(FEW) <= sizes and len(sizes) > 5 and data.sizes["dataset"] > 1
     if wanted and bool(np.isfinite(data.test_loss).all()):
         found |= _samples(data) | _features(data) | _descent(data, record.notes["density"])
-    reason = "this run has other numbers of points or decays, or networks that diverged"
+    reason = "this run has other numbers of points, one set or decay, or networks that diverged"
     return Measured(found, {}, unmet_rest(CLAIMS, found, reason))
 
 
@@ -47,6 +48,21 @@ def bump(data: xr.Dataset) -> int:
     """The number of points at which the mean test loss of the first decay is highest."""
     mean = data.test_loss.isel(decay=0).mean("dataset")
     return int(data.points[int(mean.argmax("points"))])
+
+
+def at_peak(values: xr.DataArray) -> xr.DataArray:
+    """Value of each set at the inner T at which the mean of the other half of the sets is highest.
+
+    The place is chosen on other sets than those it is read from, so that no peak of noise is taken
+    for one, and a curve that only falls or only rises has none above both of its ends.
+
+    Args:
+        values: ``[dataset, points]`` in any order, of two sets and three sizes or more.
+    """
+    rows = values.transpose("dataset", "points")
+    halves = [rows[half::2, 1:-1].mean("dataset").argmax("points") for half in (1, 0)]
+    places = [int(halves[i % 2]) + 1 for i in range(rows.sizes["dataset"])]
+    return rows.isel(points=xr.DataArray(places, dims="dataset"))
 
 
 def onset(data: xr.Dataset) -> float:
@@ -94,16 +110,17 @@ def pentagons(data: xr.Dataset) -> list[bool]:
 def _descent(data: xr.Dataset, density: float) -> dict[str, Estimate]:
     """Test loss and norms over the number of points."""
     first = data.isel(decay=0)
-    fewest, most, at = data.points.values[0], data.points.values[-1], bump(data)
-    test = first.test_loss
-    peak = first.W_norm.isel(points=int(first.W_norm.mean("dataset").argmax("points")))
+    test, norm = first.test_loss, first.W_norm
+    top, most = at_peak(test), test.isel(points=-1)
+    ends = norm.isel(points=[0, -1]).max("points")
     found = {
-        "memorization-bump-low": mean_estimate(test.sel(points=at) - test.sel(points=fewest)),
-        "memorization-bump-high": mean_estimate(test.sel(points=at) - test.sel(points=most)),
-        "memorization-generalises": mean_estimate(test.sel(points=most)),
-        "memorization-norm-peak": mean_estimate(peak / first.W_norm.sel(points=most)),
+        "memorization-bump-low": mean_estimate(top - test.isel(points=0)),
+        "memorization-bump-height": mean_estimate(top),
+        "memorization-bump-high": mean_estimate(top - most),
+        "memorization-generalises": mean_estimate(most),
+        "memorization-norm-peak": mean_estimate(at_peak(norm) / ends),
     }
-    never = 2.0 * most  # where the loss never stays below 1, onset is far beyond all points
+    never = 2.0 * data.points.values[-1]  # where the loss never stays below 1
 
     def onset_of(sets: np.ndarray) -> float:
         at = onset(data.isel(dataset=sets))
@@ -113,6 +130,5 @@ def _descent(data: xr.Dataset, density: float) -> dict[str, Estimate]:
     if data.sizes["decay"] > 1:
         strong = data.test_loss.isel(decay=-1)
         highest = strong.isel(points=int(strong.mean("dataset").argmax("points")))
-        change = (highest - test.sel(points=at)) / (test.sel(points=at).mean() - 1)
-        found["memorization-decay"] = mean_estimate(change)
+        found["memorization-decay"] = mean_estimate((highest - top) / (top.mean() - 1))
     return found
