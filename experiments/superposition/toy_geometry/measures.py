@@ -14,6 +14,14 @@ from experiments.superposition.toy_geometry.claims import CLAIMS, NOTEBOOK_STAR
 # 1/p of the plateau at which every seed counts, and of the end of the comparison.
 PLATEAU = (2.1, 3.6)
 AFTER = 3.5  # 1/p from which on D* falls: its last density on the plateau and the later ones
+# Features and rank of the polytopes whose lines the paper shows, beside the digon's.
+LINES = {
+    "tetrahedron": (4, 3),
+    "triangle": (3, 2),
+    "pentagon": (5, 2),
+    "square antiprism": (8, 3),
+}
+LINE_WIDTH = 0.0125
 LEAST_DIMENSIONALITY = 0.02  # the notebook's threshold for a feature that has any dimension
 
 
@@ -91,9 +99,9 @@ def _labels(data: xr.Dataset) -> dict[str, Estimate]:
         "geometry-digons": mean_estimate(digons / kept),
         "geometry-mixture": mean_estimate(share),
     }
-    vertices = {"tetrahedron": 4, "triangle": 3, "pentagon": 5, "square antiprism": 8}
-    for name, k in vertices.items():
-        count = (data.polytope.values == names.index(name)).sum() / k
+    for name, (k, rank) in LINES.items():
+        on_line = abs(data.dimensionality - rank / k) <= LINE_WIDTH
+        count = int(((data.polytope == names.index(name)) & on_line).sum()) / k
         # Of trained networks: no formula has failed where the count is zero.
         found[f"geometry-{name.replace(' ', '-')}"] = exact(count, seeds)._replace(
             method="count over all seeds, no interval"

@@ -119,6 +119,18 @@ def test_sums_of_dimensionalities_above_m_are_noticed() -> None:
     assert changed["T6-bound"].value == pytest.approx(1.01 * found["T6-bound"].value, rel=1e-6)
 
 
+def test_polytopes_count_only_on_their_line() -> None:
+    record = accepted("toy_geometry")
+    d = record.data.dimensionality.values
+    triangles = record.data.polytope.values == list(record.data.name.values).index("triangle")
+    wanted = (triangles & (np.abs(d - 2 / 3) <= 0.0125)).sum() / 3
+    found = toy_geometry_measures.measure(record).estimates["geometry-triangle"]
+    assert found.value == pytest.approx(wanted) and 0 < wanted < triangles.sum() / 3
+    off = record.data.assign(dimensionality=record.data.dimensionality + 0.03)
+    beside = toy_geometry_measures.measure(Record(off, record.notes)).estimates
+    assert beside["geometry-triangle"].value == 0
+
+
 def test_the_theory_changes_to_digons_and_from_them_where_gains_cross() -> None:
     data = accepted("toy_geometry").data
     changes = {t.before: t.at for t in toy_geometry_measures.best_factors(data)}
