@@ -255,7 +255,7 @@ def _counts(rows: Sequence[ClaimRow]) -> str:
 
 def _wrong_in_papers(row: ClaimRow) -> bool:
     """Corrections that hold, and printed formulas that fail without any training."""
-    claim, verdict, estimate, _ = row.verdict
+    claim, verdict, estimate, *_ = row.verdict
     if claim.origin == CORRECTION:
         return verdict == HOLDS
     computed = estimate is not None and estimate.method == "exact"

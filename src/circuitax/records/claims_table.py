@@ -57,7 +57,7 @@ def brief(row: ClaimRow) -> str:
 
 def briefest(row: ClaimRow) -> str:
     """One line of the summary: verdict and number, and a link to the row."""
-    claim, verdict, estimate, _ = row.verdict
+    claim, verdict, estimate, *_ = row.verdict
     number = "" if estimate is None else f": {measured_text(estimate)}"
     return f"[`{claim.id}`]({CLAIMS}/{address(claim)}) {_marked(verdict)}{number}"
 
@@ -71,7 +71,7 @@ def table(rows: Sequence[ClaimRow]) -> str:
     """One row for each claim; what is allowed, and why, is in the row's own fold."""
     parts = [f"| {' | '.join(_COLUMNS)} |", "|" + " --- |" * len(_COLUMNS)]
     for row in rows:
-        claim, verdict, estimate, _ = row.verdict
+        claim, verdict, estimate, *_ = row.verdict
         cells = (
             f"{place(row)}`{claim.id}` {claim.statement}{_fold(row)}",
             claim.printed or "-",
@@ -89,7 +89,7 @@ def explanations(rows: Sequence[ClaimRow]) -> str:
     """One item for each claim of the page, with what may be the cause."""
     items = []
     for row in rows:
-        claim, verdict, _, reason = row.verdict
+        claim, verdict, _, reason, _ = row.verdict
         statement = _said(row, f"#{anchor(claim.id)}")
         if verdict == HOLDS:
             items.append(f"- {statement} ({cell(claim.source)})")
@@ -122,13 +122,13 @@ def _sentence(text: str) -> str:
 
 
 def _said(row: ClaimRow, link: str) -> str:
-    claim, _, estimate, _ = row.verdict
+    claim, _, estimate, *_ = row.verdict
     number = f"{measured_text(estimate)}, allowed {claim.expected.text}"
     return f"[`{claim.id}`]({link}) {cell(claim.statement)}: {cell(number)}"
 
 
 def _fold(row: ClaimRow) -> str:
-    claim, _, estimate, _ = row.verdict
+    claim, _, estimate, *_ = row.verdict
     source = f'<a href="{claim.link}">{claim.source}</a>' if claim.link else claim.source
     facts = [
         f"<b>source</b> {source}",

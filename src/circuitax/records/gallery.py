@@ -5,11 +5,20 @@ from typing import NamedTuple
 
 from circuitax.records.chapters import CHAPTERS, CLAIMS, GALLERY, Chapter, chapter_of
 from circuitax.records.claim_sections import address
-from circuitax.records.claims import ABSENT, FAILS, HOLDS, NOT_RUN, UNDECIDED, VERDICTS, Verdict
+from circuitax.records.claims import (
+    ABSENT,
+    FAILS,
+    HOLDS,
+    NOT_RUN,
+    UNDECIDED,
+    VERDICTS,
+    WOULD_HOLD,
+    Verdict,
+)
 from circuitax.records.claims_table import measured_text
 
 # A mark for each verdict, so that no reader depends on colour.
-MARKS = {HOLDS: "✔", FAILS: "✘", UNDECIDED: "?", ABSENT: "∅", NOT_RUN: "–"}
+MARKS = {HOLDS: "✔", FAILS: "✘", UNDECIDED: "?", WOULD_HOLD: "≈", ABSENT: "∅", NOT_RUN: "–"}
 _WORDS = {HOLDS: "hold", FAILS: "fail"}
 _ONE = {HOLDS: "holds", FAILS: "fails"}
 
