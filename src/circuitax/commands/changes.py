@@ -8,7 +8,14 @@ from collections.abc import Iterator
 from circuitax.commands.options import refuse
 from circuitax.config.catalogue import checkout, discover
 from circuitax.lab.pages import CHANGES
-from circuitax.records.claim_changes import Difference, differences, read_changes, unexplained
+from circuitax.records.claim_changes import (
+    Difference,
+    differences,
+    moved,
+    read_changes,
+    read_moves,
+    unexplained,
+)
 from circuitax.records.claims import Verdict
 from circuitax.records.verdict_json import verdict_to_json
 
@@ -19,7 +26,8 @@ usage: python -m experiments.changes
 
 Compares the claims of the source with those of each experiment's first acceptance and with those
 that the last release accepted, as git has them, and names every difference that has no row in
-docs/claim_changes.toml.
+docs/claim_changes.toml. Then every claim whose accepted verdict moved, as a line for the table
+[moved] of that file, where it is not there or was moved otherwise.
 """
 
 
@@ -30,12 +38,14 @@ def main(arguments: list[str] | None = None) -> int:
         print(HELP, end="")
         return 0 if {"-h", "--help"} & set(typed) else 2
     try:
-        missing = missing_rows()
+        missing, moves = missing_rows(), missing_moves()
     except ValueError as error:
         return refuse(error)
     for experiment, difference in missing:
         print(f"{experiment}: {difference.claim}: {difference.what}")
-    return 1 if missing else 0
+    for claim, verdicts in moves.items():
+        print(f"{json.dumps(claim)} = {json.dumps(verdicts)}")
+    return 1 if missing or moves else 0
 
 
 def missing_rows() -> list[tuple[str, Difference]]:
@@ -51,6 +61,28 @@ def missing_rows() -> list[tuple[str, Difference]]:
         for difference in unexplained(found, rows)
     ]
     return sorted(set(missing))
+
+
+def missing_moves() -> dict[str, tuple[str, ...]]:
+    """Every claim whose accepted verdict moved otherwise than the table has it."""
+    kept, found = read_moves(checkout() / CHANGES), {}
+    for name in sorted(discover()):
+        verdicts: dict[str, list[str]] = {}
+        for text in _accepted_claims(name):
+            for row in json.loads(text):
+                verdicts.setdefault(row["id"], []).append(row["verdict"])
+        found |= {claim: moved(given) for claim, given in verdicts.items()}
+    there = {claim: given for claim, given in found.items() if len(given) > 1}
+    return {claim: given for claim, given in there.items() if kept.get(claim) != given}
+
+
+def _accepted_claims(experiment: str) -> Iterator[str]:
+    """The accepted claims of an experiment as all commits had them, the oldest first, and now."""
+    file = _ACCEPTED.format(experiment)
+    for commit in (_git("log", "--reverse", "--format=%H", "--", file) or "").split():
+        yield _git("show", f"{commit}:{file}") or "[]"
+    if (now := checkout() / file).is_file():
+        yield now.read_text(encoding="utf-8")
 
 
 def _found(since: str) -> Iterator[tuple[str, list[Difference]]]:

@@ -12,7 +12,13 @@ from circuitax.lab.showing import claim_rows, gallery_item, runs_table
 from circuitax.lab.viewing import Views, views
 from circuitax.records.acceptance import outcome_table
 from circuitax.records.chapters import CLAIMS, GALLERY
-from circuitax.records.claim_changes import changes_table, pilots_table, read_changes, read_pilots
+from circuitax.records.claim_changes import (
+    changes_table,
+    pilots_table,
+    read_changes,
+    read_moves,
+    read_pilots,
+)
 from circuitax.records.claim_sections import address
 from circuitax.records.claims import Verdict
 from circuitax.records.claims_details import render_changes, render_details
@@ -69,6 +75,7 @@ def write_pages(
     summary = render_claims_page(
         rows(folder),
         command,
+        moves=read_moves(kept),
         headlines=outcome_table(listed.read_text(encoding="utf-8"), verdicts),
         runs=runs_table(runs, folder),
     )

@@ -336,7 +336,9 @@ def _settle_one(
         return Verdict(claim, UNDECIDED, estimate, why, null)
     verdict = claim.expected.verdict(estimate)
     if verdict == HOLDS and null is not None and null.holds:
-        verdict = WOULD_HOLD
+        anyway = f"it would hold in {null.holding} of {null.n} draws of its null"
+        why = f"{anyway}: {claim.explanation}" if claim.explanation else anyway
+        return Verdict(claim, WOULD_HOLD, estimate, why, null)
     return Verdict(claim, verdict, estimate, claim.explanation, null)
 
 

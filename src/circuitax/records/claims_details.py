@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from circuitax.records import claims_table
 from circuitax.records.claim_sections import SECTIONS, TITLES, section_of
-from circuitax.records.claims import ABSENT, CORRECTION, FAILS, HOLDS, UNDECIDED
+from circuitax.records.claims import ABSENT, CORRECTION, FAILS, HOLDS, UNDECIDED, WOULD_HOLD
 from circuitax.records.claims_table import ClaimRow, cell
 
-_DISAGREEING = {FAILS, UNDECIDED, ABSENT}
+_DISAGREEING = {FAILS, UNDECIDED, WOULD_HOLD, ABSENT}
 _CHANGES = """\
 # Changes of claims
 

@@ -7,8 +7,10 @@ from circuitax.records.chapters import CLAIMS
 from circuitax.records.claim_sections import address, anchor
 from circuitax.records.claims import FAILS, HOLDS, Verdict
 from circuitax.records.estimate import Estimate
+from circuitax.records.nulls import BY_PROOF, PRINTED_NUMBER
 
-_COLUMNS = "claim", "printed", "ours", "n", "verdict", "figure, run, code"
+_COLUMNS = "claim", "printed", "ours", "null", "n", "verdict", "figure, run, code"
+NOT_DECLARED = "not declared"
 
 
 class ClaimRow(NamedTuple):
@@ -50,6 +52,26 @@ def measured_text(estimate: Estimate | None) -> str:
     return f"{value} [{estimate.low:.4g}, {estimate.high:.4g}]"
 
 
+def null_text(verdict: Verdict) -> str:
+    """What the null of a claim gives, or why there is none.
+
+    Such as ``permuted: 0.02 [-0.21, 0.24], 0 of 100 would hold`` (median, 5 and 95 % quantile of
+    the draws) or ``printed number: tolerance 10 % of the way to a random answer, 0.25``.
+    """
+    claim, outcome = verdict.claim, verdict.null
+    if claim.null is None:
+        return NOT_DECLARED if claim.needs_null else BY_PROOF
+    if claim.null.kind == PRINTED_NUMBER:
+        way = f"tolerance {claim.tolerance:.2g} of the way to a random answer"
+        return f"{PRINTED_NUMBER}: {way}, {claim.null.answer:.4g}"
+    if outcome is None:
+        return claim.null.kind
+    drawn = f"{claim.null.kind}: "
+    if outcome.median is not None:
+        drawn += f"{outcome.median:.4g} [{outcome.low:.4g}, {outcome.high:.4g}], "
+    return f"{drawn}{outcome.holding} of {outcome.n} would hold"
+
+
 def brief(row: ClaimRow) -> str:
     """One line of the summary: statement, number and what is allowed, and a link to the row."""
     return _said(row, f"{CLAIMS}/{address(row.verdict.claim)}")
@@ -76,6 +98,7 @@ def table(rows: Sequence[ClaimRow]) -> str:
             f"{place(row)}`{claim.id}` {claim.statement}{_fold(row)}",
             claim.printed or "-",
             measured_text(estimate),
+            null_text(row.verdict),
             "-" if estimate is None else str(estimate.n),
             _marked(verdict),
             f"[{row.experiment}]({row.figure}) · [{row.run}]({row.link}) · [code]({row.code})"
@@ -139,4 +162,8 @@ def _fold(row: ClaimRow) -> str:
     ]
     if estimate is not None:
         facts.insert(3, f"<b>interval</b> {estimate.method}")
+    if claim.null is not None:
+        facts.insert(3, f"<b>null</b> {claim.null.kind}: {claim.null.how}")
+    if row.verdict.verdict == HOLDS and claim.explanation:
+        facts.append(f"<b>about it</b> {claim.explanation}")
     return f"<details><summary>{claim.expected.text}</summary>{'<br>'.join(facts)}</details>"

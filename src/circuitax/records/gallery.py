@@ -15,7 +15,7 @@ from circuitax.records.claims import (
     WOULD_HOLD,
     Verdict,
 )
-from circuitax.records.claims_table import measured_text
+from circuitax.records.claims_table import measured_text, null_text
 
 # A mark for each verdict, so that no reader depends on colour.
 MARKS = {HOLDS: "✔", FAILS: "✘", UNDECIDED: "?", WOULD_HOLD: "≈", ABSENT: "∅", NOT_RUN: "–"}
@@ -181,12 +181,13 @@ def _beside(verdicts: Sequence[Verdict]) -> str:
     rows = [verdict for verdict in verdicts if verdict.claim.printed]
     if not rows:
         return ""
-    lines = ["| claim | printed | ours | verdict |", "| --- | --- | --- | --- |"]
+    lines = ["| claim | printed | ours | null | verdict |", "|" + " --- |" * 5]
     for row in rows:
         cells = (
             row.claim.statement,
             row.claim.printed,
             measured_text(row.estimate),
+            null_text(row),
             f"[{MARKS[row.verdict]} {row.verdict}](../{CLAIMS}/{address(row.claim)})",
         )
         lines.append("| " + " | ".join(_cell(cell) for cell in cells) + " |")

@@ -11,8 +11,8 @@ from circuitax.records.estimate import Estimate
 
 # Nulls that are drawn, as `Null` explains.
 DRAWN = ("untrained", "mismatched", "permuted", "random", "false world")
-THEOREM, PRINTED_NUMBER, OFF_RECORD = "theorem", "printed number", "not on record"
-NULLS = (*DRAWN, THEOREM, PRINTED_NUMBER, OFF_RECORD)
+BY_PROOF, PRINTED_NUMBER, OFF_RECORD = "theorem", "printed number", "not on record"
+NULLS = (*DRAWN, BY_PROOF, PRINTED_NUMBER, OFF_RECORD)
 # A claim that holds in more of its null's draws than this would hold anyway.
 LARGEST_SHARE = 0.05
 
@@ -93,8 +93,8 @@ def null_outcome(draws: Draws, holds: Callable[[Estimate], bool]) -> NullOutcome
         holds: Whether the claim holds by an estimate.
 
     Raises:
-        ValueError: If there is no draw, a value is not a number (one without a value is None), or an
-            array has several dimensions.
+        ValueError: If there is no draw, an array has several dimensions, or a value is not a
+            number; a draw that has none is None.
     """
     if isinstance(draws, np.ndarray) and draws.ndim != 1:
         raise ValueError(f"draws has shape {draws.shape}, must have one dimension")

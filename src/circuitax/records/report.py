@@ -9,7 +9,7 @@ from typing import NamedTuple
 from circuitax.records.cited import named, order
 from circuitax.records.claim_sections import anchor
 from circuitax.records.claims import ORIGINS, VERDICTS, Verdict
-from circuitax.records.claims_table import measured_text
+from circuitax.records.claims_table import measured_text, null_text
 from circuitax.records.gallery import MARKS, GalleryFigure, GalleryItem, badge, by_chapter
 
 TEMPLATE = Path(__file__).with_name("report.html")
@@ -125,6 +125,7 @@ def _row(verdict: Verdict, item: GalleryItem) -> str:
         "Selection": claim.selection,
         "Reason": verdict.reason,
         "Interval": "" if estimate is None else estimate.method,
+        "Null": "" if claim.null is None else f"{claim.null.kind}: {claim.null.how}",
     }
     more = "".join(
         f"<dt>{name}</dt><dd>{escape(text)}</dd>" for name, text in facts.items() if text
@@ -143,6 +144,7 @@ def _row(verdict: Verdict, item: GalleryItem) -> str:
         escape(claim.origin),
         escape(claim.expected.text),
         escape(measured_text(estimate)),
+        escape(null_text(verdict)),
         "-" if estimate is None else str(estimate.n),
         f'<b class="verdict">{MARKS[verdict.verdict]} {verdict.verdict}</b>',
         _link(item),
