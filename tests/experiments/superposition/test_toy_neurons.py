@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import xarray as xr
 from matplotlib.colors import to_rgb
 
 from circuitax.kernel.weights import TiedWeights
@@ -27,6 +28,7 @@ from experiments.superposition.toy_privileged import experiment as toy_privilege
 from experiments.superposition.toy_privileged import figure as privileged_figure
 from experiments.superposition.toy_privileged import measures as privileged_measures
 from experiments.superposition.toy_sae import experiment as toy_sae
+from experiments.superposition.toy_sae import measures as sae_measures
 
 RESULTS = Path(__file__).parents[3] / "results"
 
@@ -130,6 +132,18 @@ def test_neurons_of_a_start_are_counted_as_those_of_the_record() -> None:
         assert found["paired"][i] == pytest.approx(float((neurons_per_feature(one) == 2).mean()))
         assert found["represented"][i] == (np.linalg.norm(W[i], axis=0) > 0.5).sum()
     assert found["monosemantic"].max() == 1 and found["polysemantic"].min() < 5
+
+
+def test_no_seed_is_judged_at_a_strength_that_was_chosen_on_itself() -> None:
+    # Two strengths: the first is best for even seeds, the second for odd ones.
+    cosine = np.array([[0.9, 0.2, 0.8, 0.4], [0.1, 0.7, 0.3, 0.6]])
+    data = xr.Dataset(
+        {"cosine": (("kind", "strength", "seed"), cosine[None])}, {"strength": [0, 1]}
+    )
+    best = sae_measures.at_best_strength(data)
+    np.testing.assert_array_equal(best.cosine.values, [[0.1, 0.2, 0.3, 0.4]])
+    alone = sae_measures.at_best_strength(data.isel(seed=[0]))
+    np.testing.assert_array_equal(alone.cosine.values, [[0.9]])
 
 
 def test_ratios_of_a_null_are_picked_as_those_of_motifs_are() -> None:
