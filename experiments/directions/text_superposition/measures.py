@@ -112,7 +112,7 @@ def features(data: xr.Dataset) -> dict[str, Estimate]:
         **_of_dictionaries(each, "features"),
         "features-dims-bound": exact(used, each.sizes["seed"]),
         "features-error": mean_estimate(each.error / each.components_error),
-        "features-dead": mean_estimate(each.dead),
+        "features-dead": mean_estimate(each.dead, bounds=(0, 1)),
         "features-above-tokens": mean_estimate(over / tokens),
         "features-agree": mean_estimate(each.agreement - each.null_agreement),
     }

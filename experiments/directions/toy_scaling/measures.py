@@ -118,7 +118,7 @@ def _norms(data: xr.Dataset) -> dict[str, Estimate]:
     between = (levers.norm > BETWEEN[0]) & (levers.norm < BETWEEN[1])
     long = (strong.norm.sel(width=smallest) > 1).sum("feature")
     return {
-        "scaling-represented-strong": mean_estimate(share[0]),
+        "scaling-represented-strong": mean_estimate(share[0], bounds=(0, 1)),
         "scaling-represented-weak": mean_estimate((represented(weak) / weak.width).mean("width")),
         "scaling-lever": mean_estimate(share[0] - share[1]),
         "scaling-bimodal": mean_estimate(between.mean(["width", "arm", "feature"])),

@@ -124,7 +124,13 @@ def _of_heads(deep: list[xr.Dataset]) -> dict[str, Estimate]:
             add("depth-before-after-others", along[matches].mean() - along[idle].mean())
             corner = np.minimum(model.eigenvalues.values[1:], model.matching.values[1:]).ravel()
             add("depth-corner-alone", corner[matches].mean() - corner[idle].mean())
-    return {name: mean_estimate(values) for name, values in samples.items() if len(values) > 1}
+    # Of what is compared here only this is a share.
+    bounds = {"depth-matching-copies": (0.0, 1.0)}
+    return {
+        name: mean_estimate(values, bounds=bounds.get(name))
+        for name, values in samples.items()
+        if len(values) > 1
+    }
 
 
 def _of_tokens(part: xr.Dataset) -> dict[str, Estimate]:

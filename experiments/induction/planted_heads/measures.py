@@ -26,7 +26,7 @@ def measure(record: Record) -> Measured:
         "planted-erasing-unseen": erasing["raised"] - erasing["cosine"],
     }
     at_its_own = data.at_offset.argmax("offset") == np.arange(data.sizes["asked"])
-    offsets = mean_estimate(at_its_own.mean("asked").values)
+    offsets = mean_estimate(at_its_own.mean("asked").values, bounds=(0, 1))
     return Measured(mean_estimates(samples) | {"planted-offsets": offsets}, {})
 
 

@@ -25,7 +25,7 @@ def measure(record: Record) -> Measured:
     if len(outside) < 2:
         why = f"only {len(outside)} of {n} seeds have a second-layer head that is no induction head"
         return Measured(measured, {"primed-corner-alone": why})
-    return Measured(measured | {"primed-corner-alone": mean_estimate(outside)}, {})
+    return Measured(measured | {"primed-corner-alone": mean_estimate(outside, bounds=(0, 1))}, {})
 
 
 def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:

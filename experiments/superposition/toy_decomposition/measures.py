@@ -32,7 +32,10 @@ def measure(record: Record) -> Measured:
         found[f"spd-alive-{size}"] = _mean(cell.alive.sel(place="encoder"))
         if f"{size} ID" in there:
             identity = data.alive.sel(target=f"{size} ID", place="identity")
-            found[f"spd-alive-identity-{size}"] = _mean(identity)
+            components = sizes[size][2]
+            found[f"spd-alive-identity-{size}"] = mean_of_finite(
+                identity.values, bounds=(0, components)
+            )
         found[f"spd-one-to-one-{size}"] = _mean(cell.one_to_one)
         found[f"decomposition-null-{size}"] = _mean(cell.start_cosine)
         found[f"decomposition-whole-null-{size}"] = _mean(cell.start_rank_one)
