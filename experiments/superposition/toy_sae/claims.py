@@ -72,6 +72,7 @@ CLAIMS = (
         "largest strength",
         at_least(0),
         "a relation",
+        selection="largest strength; all seeds",
         explanation="One number is two penalties: 0.1 for each code that is on is far more than "
         "0.1 times a code of one half. A hypothesis, not tested at equal sparsity",
     ),
