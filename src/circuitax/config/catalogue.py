@@ -107,7 +107,7 @@ class Entry(NamedTuple):
         return lambda record: Measured({}, {})
 
     def load_nulls(self) -> "Callable[[Record], Nulls]":
-        """``nulls(record)``, which draws the nulls of claims, of the file that measures; or none."""
+        """``nulls(record)`` of the file that measures, which draws the nulls of claims; or none."""
         for part in (MEASURES, CLAIMS):
             if self.file(part).is_file() and hasattr(module := self.load(part), "nulls"):
                 return cast("Callable[[Record], Nulls]", module.nulls)
