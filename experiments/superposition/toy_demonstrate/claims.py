@@ -108,6 +108,7 @@ CLAIMS = (
         kind="shape",
         printed="superposition starts with the less important features and moves to the most "
         "important",
+        null=Null("permuted", "the features of each network are shuffled"),
     ),
     PAPER.claim(
         "demonstrate-negative-bias",

@@ -6,6 +6,7 @@ import xarray as xr
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, exact, mean_estimate
 from circuitax.records.measured import Measured
+from circuitax.records.null_draws import shuffled
 from circuitax.records.nulls import Draws, Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import best_estimate, resampled_estimate
@@ -35,21 +36,25 @@ def nulls(record: Record) -> Nulls:
     data = record.data
     if not _wanted(data):
         return {}
-    starts = [_at_start(record, np.random.default_rng(i)) for i in range(N_DRAWS)]
+    rngs = [np.random.default_rng(i) for i in range(N_DRAWS)]
+    starts = [_at_start(record, rng) for rng in rngs]
     found = [_linear(one) | _biases(one) | _notebook(one) for one in starts]
-    alone = normal_weights(
-        np.random.default_rng(0), record.notes["init_std"]["small"], N_ALONE, 5, 20
-    )
+    ordered = ["relu_W", "relu_interference"]
+    orders = [_later(shuffled(data, ordered, "feature", rng, ["seed", "density"])) for rng in rngs]
+    std = record.notes["init_std"]["small"]
+    alone = normal_weights(np.random.default_rng(0), std, N_ALONE, 5, 20)
     kept = (np.linalg.norm(alone, axis=1) > REPRESENTED).sum(axis=-1)
     several: dict[str, Draws] = {name: [draw[name] for draw in found] for name in found[0]}
     return {
         "untrained": {
             **several,
-            "demonstrate-less-important-first": [
-                _later(one).get("demonstrate-less-important-first") for one in starts
-            ],
             **{f"demonstrate-count-p{p:g}": kept for p in COUNTS},
             "demonstrate-digons-p0.03": [_digons(W) for W in alone],
+        },
+        "permuted": {
+            "demonstrate-less-important-first": [
+                one.get("demonstrate-less-important-first") for one in orders
+            ]
         },
         "mismatched": {
             "demonstrate-rescaled": [
