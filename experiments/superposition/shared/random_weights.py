@@ -8,6 +8,14 @@ def normal_weights(rng: np.random.Generator, std: float, *shape: int) -> np.ndar
     return std * rng.standard_normal(shape)
 
 
+def same_norms(rng: np.random.Generator, W: np.ndarray) -> np.ndarray:
+    """Random directions ``[..., n_hidden, n_features]`` of features as long as those of W."""
+    drawn = rng.standard_normal(W.shape)
+    length = np.linalg.norm(W, axis=-2, keepdims=True)
+    turned: np.ndarray = drawn * length / np.linalg.norm(drawn, axis=-2, keepdims=True)
+    return turned
+
+
 def dimensionalities(W: np.ndarray) -> np.ndarray:
     """Dimensionality of every feature, ``|W_i|^4 / sum_j (W_i . W_j)^2``, ``[..., n_features]``.
 

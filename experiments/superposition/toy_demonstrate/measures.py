@@ -17,7 +17,7 @@ from experiments.superposition.toy_demonstrate.claims import CLAIMS, COUNTS, NOT
 
 # A feature is represented when its norm is above this.
 REPRESENTED = 0.5
-N_DRAWS, N_ALONE = 40, 1000
+N_DRAWS, N_ALONE = 100, 1000
 SIZES = (20, 5, 80, 20, 100, 20)
 
 

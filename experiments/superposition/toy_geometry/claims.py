@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, between, near
+from circuitax.records.nulls import Null
 
 PAPER = ClaimSource(
     "Toy Models of Superposition, the geometry of superposition (uniform importance)",
@@ -15,6 +16,7 @@ PAPER = ClaimSource(
     why="a relation",
     origin="published",
     link=papers.TOY_MODELS,
+    null=Null("untrained", "as many networks at their start, a seed's the same at all densities"),
 )
 NOTEBOOK = replace(
     PAPER,
@@ -31,6 +33,7 @@ OURS = replace(
     kind="number",
     origin="ours",
     link="",
+    null=None,
 )
 
 # 1/p: D* of the official notebook's saved run.
@@ -88,7 +91,7 @@ CLAIMS = (
         at_most(0.15),
         printed="0.526 at 1/p = 2.2 to 0.136 at 1/p = 20",
     ),
-    PAPER.claim(
+    replace(PAPER, null=None).claim(
         "T6-bound",
         "The D_i sum to at most m (greatest sum over m, all seeds and densities)",
         at_most(1 + 1e-5),

@@ -6,10 +6,13 @@ import xarray as xr
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, exact, mean_estimate
 from circuitax.records.measured import Measured
+from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import resampled_estimate
+from experiments.superposition.shared.random_weights import dimensionalities, normal_weights
 from experiments.superposition.shared.transitions import Transition, transitions
 from experiments.superposition.toy_geometry.claims import CLAIMS, NOTEBOOK_STAR
+from experiments.superposition.toy_geometry.labels import labels
 
 # 1/p of the plateau at which every seed counts, and of the end of the comparison.
 PLATEAU = (2.1, 3.6)
@@ -22,6 +25,7 @@ LINES = {
     "square antiprism": (8, 3),
 }
 LINE_WIDTH = 0.0125
+N_DRAWS = 20
 LEAST_DIMENSIONALITY = 0.02  # the notebook's threshold for a feature that has any dimension
 
 
@@ -29,12 +33,44 @@ def measure(record: Record) -> Measured:
     """The measured value of every claim that this run can settle, and why it cannot the others."""
     data = record.data
     found: dict[str, Estimate] = {}
-    wanted = set(NOTEBOOK_STAR) <= set(data.inverse_density.values.tolist())
-    if wanted and bool(data.alive.all()):
+    if _wanted(data):
         m = record.notes["n_hidden"]
         found = _star(data) | _each(data, m) | _labels(data) | _theory(data)
     reason = "this run has other densities, or networks that diverged"
     return Measured(found, {}, unmet_rest(CLAIMS, found, reason))
+
+
+def nulls(record: Record) -> Nulls:
+    """Draws of the null: networks at their start, which all densities of a seed have in common."""
+    data, m = record.data, record.notes["n_hidden"]
+    if not _wanted(data):
+        return {}
+    found = []
+    for i in range(N_DRAWS):
+        start = _at_start(record, np.random.default_rng(i))
+        found.append(_star(start) | _each(start, m) | _labels(start))
+    return {"untrained": {name: [draw[name] for draw in found] for name in found[0]}}
+
+
+def _wanted(data: xr.Dataset) -> bool:
+    """Whether a run has the densities that the claims are about, and no network diverged."""
+    wanted = set(NOTEBOOK_STAR) <= set(data.inverse_density.values.tolist())
+    return wanted and bool(data.alive.all())
+
+
+def _at_start(record: Record, rng: np.random.Generator) -> xr.Dataset:
+    """As many networks as they are before training."""
+    data, m = record.data, record.notes["n_hidden"]
+    shape = (data.sizes["seed"], m, data.sizes["feature"])
+    W = normal_weights(rng, record.notes["init_std"], *shape)
+    of_features = ("seed", "feature")
+    start = {
+        "dimensionality": xr.DataArray(dimensionalities(W), dims=of_features),
+        "polytope": xr.DataArray(labels(W, **record.notes["tolerances"]), dims=of_features),
+        "dimensions_per_feature": xr.DataArray(m / (W**2).sum(axis=(1, 2)), dims="seed"),
+    }
+    alike = {k: v.expand_dims(inverse_density=data.inverse_density) for k, v in start.items()}
+    return data.assign(alike).transpose(*data.dims)
 
 
 def best_factors(data: xr.Dataset) -> list[Transition]:
