@@ -139,6 +139,15 @@ CLAIMS = (
             "of 20, at D_i = k / (2 k + 2), 0.46 to 0.47; the other two are as the claim says."
         ),
     ),
+    NOTEBOOK.claim(
+        "geometry-mixture-digons",
+        "At 1/p = 4.13 18 of 46 features are at D_i = 1/2 (share, within 0.03 of it, of the "
+        "features with D_i above 0.02)",
+        near(18 / 46, 0.1),
+        "five of 46: one saved run, of other seeds",
+        printed="18 of 46 features at 0.5",
+        null=Null("printed number", "none is, at the start", answer=0.0),
+    ),
     *(
         PAPER.claim(
             f"geometry-{name.replace(' ', '-')}",

@@ -131,8 +131,11 @@ def _labels(data: xr.Dataset) -> dict[str, Estimate]:
     near = np.minimum(abs(cell.dimensionality - 1 / 2), abs(cell.dimensionality - 2 / 5)) < 0.03
     represented = cell.polytope >= 0
     share = (near & represented).sum("feature") / represented.sum("feature")
+    some = cell.dimensionality > LEAST_DIMENSIONALITY
+    half = (abs(cell.dimensionality - 1 / 2) < 0.03) & some
     found = {
         "geometry-digons": mean_estimate(digons / kept),
+        "geometry-mixture-digons": mean_estimate(half.sum("feature") / some.sum("feature")),
         "geometry-mixture": mean_estimate(share),
     }
     for name, (k, rank) in LINES.items():

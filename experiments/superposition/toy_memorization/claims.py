@@ -157,7 +157,8 @@ CLAIMS = (
         "largest T; no output gives 1)",
         at_most(1),
         "unit norm",
-        printed="the model generalises from about 5,000 points on",
+        printed="the model generalises from about 5,000 points on, which is T p = 5; where it "
+        "does is judged by the onset",
         null=SIZES,
     ),
     replace(PAPER, source="Henighan et al. 2023, comment and replication by Jermyn").claim(
