@@ -41,6 +41,11 @@ def test_every_kind_of_difference_is_found() -> None:
         ("allowed", "expected", {"low": -1, "high": None, "text": "at least 0"}),
     ):
         assert differences([OLD], [OLD | {field: value}]) == [("a", word)]
+    null = {"kind": "permuted", "how": "heads are shuffled", "answer": None}
+    assert differences([OLD], [OLD | {"null": null}]) == [], "its first"
+    assert differences([OLD | {"null": null}], [OLD | {"null": null}]) == []
+    for other in (None, null | {"how": "labels are shuffled"}):
+        assert differences([OLD | {"null": null}], [OLD | {"null": other}]) == [("a", "null")]
 
 
 def test_a_row_explains_what_it_names_and_no_more() -> None:

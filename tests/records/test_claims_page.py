@@ -183,8 +183,9 @@ def test_disagreements_are_explained_by_hypotheses() -> None:
 
 
 def test_changes_and_pilots_have_a_page() -> None:
-    page = render_changes("| a table |", "| looked at |")
+    page = render_changes("| a table |", "| set |", "| looked at |")
     assert part("Changes", page).endswith("| a table |\n")
+    assert part("Settings", page).endswith("| set |\n")
     assert part("Pilots", page).endswith("| looked at |\n") and "(../CLAIMS.md)" in page
 
 

@@ -1,17 +1,19 @@
 """Keep finished runs in git: ``python -m experiments.accept [only=a,b] [run=NAME/RUN]``."""
 
+import json
 import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from circuitax.commands.changes import accepted_settings
 from circuitax.commands.options import disk_in_one_line, one_of, read_options, refuse, wanted
 from circuitax.commands.twins import made
-from circuitax.config.catalogue import Entry, discover, upstream_order
+from circuitax.config.catalogue import Entry, checkout, discover, upstream_order
 from circuitax.config.scale import SCALES
 from circuitax.lab.drawing import draw_figures, up_to_date
-from circuitax.lab.pages import write_pages
+from circuitax.lab.pages import CHANGES, write_pages
 from circuitax.lab.runs import (
     ACCEPTED,
     ARRAYS,
@@ -33,6 +35,11 @@ from circuitax.lab.settle import settle_run
 from circuitax.lab.source import numbers_hash
 from circuitax.records.manifest import write_manifest
 from circuitax.records.record import TABLES
+from circuitax.records.setting_changes import (
+    AcceptedSettings,
+    read_setting_changes,
+    setting_fault,
+)
 from circuitax.records.store import recover, whole_folder, write_json
 
 HELP = """\
@@ -80,6 +87,8 @@ def main(arguments: list[str] | None = None) -> int:
             _refuse_dirty(chosen)
         if with_twins := not settle and options["twin"] == "yes":
             _refuse_other_code(chosen, entries)
+        if not settle:
+            _refuse_changed_settings(chosen, kept)
         # What may be refused comes first, so that nothing is half done.
         for name, run in {**kept, **chosen}.items():
             settle_run(whole(run), entries[name])
@@ -186,6 +195,21 @@ def _refuse_dirty(chosen: dict[str, WholeRun]) -> None:
                 f"run {name}/{run.name} was made from changed sources; commit and run again, "
                 "or say dirty=yes"
             )
+
+
+def _refuse_changed_settings(chosen: Mapping[str, WholeRun], kept: Mapping[str, Path]) -> None:
+    """A change of settings after a verdict has its row, and another root key."""
+    rows = read_setting_changes(checkout() / CHANGES)
+    for name in chosen.keys() & kept.keys():
+        before = _settings(whole(kept[name]))
+        if fault := setting_fault(before, _settings(chosen[name]), rows):
+            raise ValueError(f"run {fault}")
+
+
+def _settings(run: WholeRun) -> AcceptedSettings:
+    return accepted_settings(
+        provenance(run), json.loads((run / "spec.json").read_text(encoding="utf-8"))
+    )
 
 
 def _refuse_other_code(chosen: dict[str, WholeRun], entries: dict[str, Entry]) -> None:

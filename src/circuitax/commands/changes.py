@@ -1,9 +1,11 @@
-"""Changes of claims since they were first accepted: ``python -m experiments.changes``."""
+"""Changes of claims and settings since they were accepted: ``python -m experiments.changes``."""
 
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import Any
 
 from circuitax.commands.options import refuse
 from circuitax.config.catalogue import checkout, discover
@@ -17,6 +19,11 @@ from circuitax.records.claim_changes import (
     unexplained,
 )
 from circuitax.records.claims import Verdict
+from circuitax.records.setting_changes import (
+    AcceptedSettings,
+    read_setting_changes,
+    setting_fault,
+)
 from circuitax.records.verdict_json import verdict_to_json
 
 _ACCEPTED = "results/{}/accepted/claims.json"
@@ -27,7 +34,9 @@ usage: python -m experiments.changes
 Compares the claims of the source with those of each experiment's first acceptance and with those
 that the last release accepted, as git has them, and names every difference that has no row in
 docs/claim_changes.toml. Then every claim whose accepted verdict moved, as a line for the table
-[moved] of that file, where it is not there or was moved otherwise.
+[moved] of that file, where it is not there or was moved otherwise. Then every accepted run whose
+settings are not those of the one before, without a row that says what was seen and why, or on the
+same root key without a reason.
 """
 
 
@@ -38,14 +47,16 @@ def main(arguments: list[str] | None = None) -> int:
         print(HELP, end="")
         return 0 if {"-h", "--help"} & set(typed) else 2
     try:
-        missing, moves = missing_rows(), missing_moves()
+        missing, moves, settings = missing_rows(), missing_moves(), faulty_settings()
     except ValueError as error:
         return refuse(error)
     for experiment, difference in missing:
         print(f"{experiment}: {difference.claim}: {difference.what}")
     for claim, verdicts in moves.items():
         print(f"{json.dumps(claim)} = {json.dumps(verdicts)}")
-    return 1 if missing or moves else 0
+    for fault in settings:
+        print(fault)
+    return 1 if missing or moves or settings else 0
 
 
 def missing_rows() -> list[tuple[str, Difference]]:
@@ -65,24 +76,43 @@ def missing_rows() -> list[tuple[str, Difference]]:
 
 def missing_moves() -> dict[str, tuple[str, ...]]:
     """Every claim whose accepted verdict moved otherwise than the table has it."""
-    kept, found = read_moves(checkout() / CHANGES), {}
+    kept = read_moves(checkout() / CHANGES)
+    found: dict[str, tuple[str, ...]] = {}
     for name in sorted(discover()):
         verdicts: dict[str, list[str]] = {}
-        for text in _accepted_claims(name):
-            for row in json.loads(text):
+        for (claims,) in _accepted(name, "claims"):
+            for row in claims:
                 verdicts.setdefault(row["id"], []).append(row["verdict"])
         found |= {claim: moved(given) for claim, given in verdicts.items()}
     there = {claim: given for claim, given in found.items() if len(given) > 1}
     return {claim: given for claim, given in there.items() if kept.get(claim) != given}
 
 
-def _accepted_claims(experiment: str) -> Iterator[str]:
-    """The accepted claims of an experiment as all commits had them, the oldest first, and now."""
-    file = _ACCEPTED.format(experiment)
-    for commit in (_git("log", "--reverse", "--format=%H", "--", file) or "").split():
-        yield _git("show", f"{commit}:{file}") or "[]"
-    if (now := checkout() / file).is_file():
-        yield now.read_text(encoding="utf-8")
+def faulty_settings() -> list[str]:
+    """What accepted runs lack that have other settings than those before, `setting_fault`."""
+    rows = read_setting_changes(checkout() / CHANGES)
+    faults = []
+    for name in sorted(discover()):
+        runs = [accepted_settings(*found) for found in _accepted(name, "provenance", "spec")]
+        faults += [setting_fault(before, now, rows) for before, now in pairwise(runs)]
+    return [fault for fault in faults if fault]
+
+
+def accepted_settings(facts: Mapping[str, Any], spec: Mapping[str, Any]) -> AcceptedSettings:
+    """The settings of a run from its provenance and its ``spec.json``."""
+    return AcceptedSettings(f"{facts['experiment']}/{facts['run']}", facts["seed"], spec)
+
+
+def _accepted(experiment: str, *parts: str) -> Iterator[list[Any]]:
+    """Files of the accepted run in every commit that changed one of them, and as they are now."""
+    files = [f"results/{experiment}/accepted/{part}.json" for part in parts]
+    for commit in (_git("log", "--reverse", "--format=%H", "--", *files) or "").split():
+        texts = [_git("show", f"{commit}:{file}") for file in files]
+        if None not in texts:
+            yield [json.loads(text) for text in texts if text is not None]
+    paths = [checkout() / file for file in files]
+    if all(path.is_file() for path in paths):
+        yield [json.loads(path.read_text(encoding="utf-8")) for path in paths]
 
 
 def _found(since: str) -> Iterator[tuple[str, list[Difference]]]:

@@ -14,7 +14,7 @@ from circuitax.lab.runs import WholeRun, provenance, shown, whole
 from circuitax.lab.settle import settle_run
 from circuitax.lab.showing import claim_rows, gallery_item
 from circuitax.records.chapters import CHAPTERS
-from circuitax.records.claims_page import headline
+from circuitax.records.claims_page import published_counts
 from circuitax.records.claims_table import ClaimRow
 from circuitax.records.gallery import GalleryItem, badge
 from circuitax.records.record import Record
@@ -81,11 +81,9 @@ def _read(
 
 def _lines(rows: list[ClaimRow], runs: dict[str, WholeRun]) -> list[str]:
     n_seconds = sum(provenance(run)["seconds"] for run in runs.values())
-    # The counts of numbers and of relations; what hangs on a sign is for the claims page.
-    counts = headline(rows).strip("*").split(". ")[:2]
     return [
         f"{len(runs)} experiments, {len(rows)} claims, {n_seconds / 60:.0f} minutes on two cores.",
-        *(f"{text}." for text in counts),
+        *published_counts(rows),
     ]
 
 

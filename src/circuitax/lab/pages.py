@@ -26,6 +26,7 @@ from circuitax.records.claims_page import counts_text, render_claims_page
 from circuitax.records.claims_table import ClaimRow
 from circuitax.records.gallery import GalleryItem, render_chapters, render_index
 from circuitax.records.report import Interactive, render_report
+from circuitax.records.setting_changes import read_setting_changes, setting_changes_table
 from circuitax.records.store import write_text
 
 # All pictures of the report together; what it says beside them is small.
@@ -82,7 +83,11 @@ def write_pages(
     write_text(claims, summary)
     changes = changes_table(read_changes(kept)[1], places)
     details = render_details(rows(folder / CLAIMS))
-    details["changes"] = render_changes(changes, pilots_table(read_pilots(kept)))
+    details["changes"] = render_changes(
+        changes,
+        setting_changes_table(read_setting_changes(kept)),
+        pilots_table(read_pilots(kept)),
+    )
     _write_all(folder / CLAIMS, {f"{name}.md": page for name, page in details.items()})
     interactive = _interactive(views(runs, entries))
     pictures = _pictures(shown, folder)

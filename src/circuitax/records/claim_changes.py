@@ -21,7 +21,7 @@ _FIELDS = {
 # What no comparison of claims finds: a number is measured otherwise or on other data, a claim is
 # put down to another source, or all claims are judged by another rule.
 _BESIDE = ("measure", "data", "source", "rule")
-WORDS = ("added", "removed", "allowed", *_FIELDS, *_BESIDE)
+WORDS = ("added", "removed", "allowed", "null", *_FIELDS, *_BESIDE)
 # Nothing was measured: not run, by its former name too.
 _NO_LOOK = (NOT_RUN, "out of reach")
 # What a cell of a table shows unfolded: ids of claims, and letters of a text.
@@ -87,6 +87,10 @@ def differences(
         ]
         if ends[0] != ends[1]:
             found.append(Difference(name, "allowed"))
+        # The first null of a claim changes nothing of what was claimed; another one may.
+        null = old[name].get("null")
+        if null is not None and null != new[name].get("null"):
+            found.append(Difference(name, "null"))
     return found
 
 

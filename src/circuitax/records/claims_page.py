@@ -197,15 +197,18 @@ def _listed(row: ClaimRow) -> bool:
     return claim.origin == PUBLISHED and verdict != NOT_RUN
 
 
-def headline(rows: Sequence[ClaimRow], moves: Mapping[str, Sequence[str]]) -> str:
-    """How the published statements that could have failed fared, numbers and relations apart.
-
-    Then how those that hold fare beside their nulls, and how many moved after a look.
-    """
+def published_counts(rows: Sequence[ClaimRow]) -> list[str]:
+    """How the published statements fared, numbers and relations apart, a sentence each."""
     texts = []
     for kind, number in (("number", True), ("relation", False)):
         given = [row.verdict.verdict for row in rows if _of(PUBLISHED, number=number)(row)]
         texts.append(f"Of {len(given)} published {kind}s: {counts_text(given) or 'none'}.")
+    return texts
+
+
+def headline(rows: Sequence[ClaimRow], moves: Mapping[str, Sequence[str]]) -> str:
+    """The `published_counts`, how those that hold fare beside their nulls, and how many moved."""
+    texts = published_counts(rows)
     published = [row.verdict for row in rows if row.verdict.claim.origin == PUBLISHED]
     held = [found for found in published if found.verdict == HOLDS]
     signs = [found for found in held if 0 in found.claim.expected[:2]]
