@@ -143,7 +143,7 @@ CLAIMS = (
         kind="shape",
         section="causal importances of TMS 5-2",
         printed="one rank-one subcomponent for each of 5 features",
-        null=Null("printed number", ALL_ALIVE, answer=20),
+        null=Null("printed number", ALL_ALIVE, answer=20.0),
     ),
     SPD.claim(
         "spd-alive-large",
@@ -155,7 +155,7 @@ CLAIMS = (
         section="causal importances of TMS 40-10",
         n=3,
         printed="one rank-one subcomponent for each of 40 features",
-        null=Null("printed number", ALL_ALIVE, answer=200),
+        null=Null("printed number", ALL_ALIVE, answer=200.0),
         explanation=TOO_SHORT,
     ),
     SPD.claim(
@@ -166,7 +166,7 @@ CLAIMS = (
         kind="shape",
         section="causal importances of TMS 5-2 with identity",
         printed="2 subcomponents for the identity, as many as dimensions",
-        null=Null("printed number", ALL_ALIVE, answer=20),
+        null=Null("printed number", ALL_ALIVE, answer=20.0),
     ),
     SPD.claim(
         "spd-alive-identity-large",
@@ -177,7 +177,7 @@ CLAIMS = (
         section="causal importances of TMS 40-10 with identity",
         n=3,
         printed="10 subcomponents for the identity, as many as dimensions",
-        null=Null("printed number", ALL_ALIVE, answer=200),
+        null=Null("printed number", ALL_ALIVE, answer=200.0),
         explanation=TOO_SHORT,
     ),
     SPD.claim(
