@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
+from circuitax.records.nulls import Null
 
 THEOREM = ClaimSource(
     "branch and bound on the exact loss, n = 2, m = 1",
@@ -100,6 +101,7 @@ CLAIMS = (
         at_least(0.5),
         "half of a represented feature",
         printed="a change of first order: the optimal loss is continuous, its derivative jumps",
+        null=Null("theorem", "a proven range: where nothing is proven, any jump is left"),
         explanation="nothing is proven at density 0.02, and at 0.1 the proven ranges of the norm "
         "are wide; at 0.2 and 0.3 the difference is proven to be above 0.6. Two importances are "
         "compared, so that a steep and continuous rise between them is not excluded",
