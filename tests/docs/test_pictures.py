@@ -45,9 +45,7 @@ def test_every_picture_has_its_code_and_a_page(draw: ModuleType) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DRAWN)
-def test_a_picture_says_what_its_code_computes(
-    name: str, draw: ModuleType, tmp_path: Path
-) -> None:
+def test_a_picture_says_what_its_code_computes(name: str, draw: ModuleType, tmp_path: Path) -> None:
     draw.save(name, tmp_path / "again.svg")
     said = words(FOLDER / f"{name}.svg")
     assert said and words(tmp_path / "again.svg") == said
