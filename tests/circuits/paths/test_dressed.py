@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import circuitax as cx
-from circuitax.circuits.paths import expansion, frozen, order_terms, paths
+from circuitax.circuits.paths import expansion, frozen, groups, order_terms, paths
 from circuitax.kernel.interventions import Interventions, freeze
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import Run, run
@@ -233,6 +233,64 @@ def test_the_frozen_forward_pass_is_affine_and_its_slope_is_the_dressed_model(
     linear = frozen.only(frozen.frozen_model(seen, gates=gates), "tokens")
     moved = linear._replace(tokens=change[0])
     close(first, expansion.path_streams(moved).sum(axis=0))
+
+
+def test_groups_are_sums_of_single_paths(seen: Run) -> None:
+    """By source, by last head, both, and single one-head paths, each against enumeration."""
+    linear, position, token, minus = frozen.frozen_model(seen), 3, 7, 2
+    direction = linear.read_out.W_U[:, token] - linear.read_out.W_U[:, minus]
+    found = jax.jit(groups.path_groups)(linear, position, direction)
+    w = direction if linear.read_out.scale is None else direction / linear.read_out.scale[position]
+    want = np.zeros(found.by_head.shape)
+    for s in range(-1, len(TEXT)):
+        if s < 0:
+            bare = frozen.only(linear, "biases")._replace(positions=None)
+        else:
+            at = jnp.zeros_like(linear.tokens).at[s].set(linear.embedding[s])
+            bare = frozen.only(linear, "tokens")._replace(tokens=at)
+        streams = expansion.path_streams(bare)
+        for path, stream in zip(paths.all_paths(L, H), streams, strict=True):
+            row = 1 + H * path[-1][0] + path[-1][1] if path else 0
+            value = float(stream[position] @ w)
+            want[row, 1 + s] += value
+            if len(path) == 1 and s >= 0:
+                np.testing.assert_allclose(found.one_head[*path[0], s], value, atol=1e-12)
+    close(found.by_head, want)
+    lead = float(seen.logits[position, token] - seen.logits[position, minus])
+    b_U = linear.read_out.b_U
+    bias = 0.0 if b_U is None else float(b_U[token] - b_U[minus])
+    np.testing.assert_allclose(found.by_source.sum() + bias, lead, rtol=1e-11)
+    np.testing.assert_allclose(found.by_last.sum(), found.by_source.sum(), rtol=1e-11)
+
+
+def test_flow_is_conserved_from_layer_to_layer(seen: Run) -> None:
+    """At every cut, stream times direction and the biases still to come are the logit.
+
+    And within a layer, neurons, the constant of the MLP and what passes it by.
+    """
+    linear, position = frozen.frozen_model(seen), 4
+    direction = linear.read_out.W_U[:, 5]
+    back = groups.carried_back(linear, position, direction)
+    whole = float(seen.trace.streams[-1, position] @ back.entering[-1, position])
+    bare = frozen.only(linear, "tokens")._replace(tokens=linear.embedding)
+    want = float(expansion.path_streams(bare).sum(axis=0)[position] @ back.entering[-1, position])
+    np.testing.assert_allclose((linear.embedding * back.entering[0]).sum(), want, rtol=1e-10)
+    flows = groups.neuron_flows(seen, linear, position, direction)
+    for layer in range(L):
+        written = np.asarray(seen.trace.mlp_outputs[layer])
+        b_out = seen.model.blocks.mlp.b_out
+        b_out = 0 if b_out is None else np.asarray(b_out)[layer]
+        if seen.trace.scales.mlp_post is not None:
+            b_out = b_out / np.asarray(seen.trace.scales.mlp_post)[layer][:, None]
+        through = ((written - b_out) * np.asarray(back.entering[layer + 1])).sum(axis=1)
+        np.testing.assert_allclose(flows[layer].sum(axis=1), through, atol=1e-10 * abs(whole))
+    # A unit's flow is what its removal under frozen gates takes from the logit.
+    silent = seen.model.blocks.mlp.W_out.at[1, 3].set(0)
+    mlp = seen.model.blocks.mlp._replace(W_out=silent)
+    without = seen.model.replace(blocks=seen.model.blocks._replace(mlp=mlp))
+    edited = run(without, seen.tokens, freeze(seen.trace)).trace.streams[-1, position]
+    lost = whole - float(edited @ back.entering[-1, position])
+    np.testing.assert_allclose(flows[1, :, 3].sum(), lost, atol=1e-9 * abs(whole))
 
 
 def test_dressed_paths_under_vmap_and_grad(x64: None) -> None:

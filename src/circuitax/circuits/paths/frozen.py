@@ -19,15 +19,17 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from circuitax.circuits.paths.read_out import ReadOut, read_out_of
 from circuitax.circuits.weights.folding import fold_read, over_heads
 from circuitax.kernel.indices import check_index
 from circuitax.kernel.interventions import check_gates
+from circuitax.kernel.mlp import Gates
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.per_head import per_head
 from circuitax.kernel.run import Run, one_text
+from circuitax.kernel.weights import MLPWeights
 
 
 class FrozenMLPs(NamedTuple):
@@ -126,6 +128,9 @@ def frozen_model(run: Run, *, mlps: str = "dressed", gates: str = "frozen") -> F
     if trace.scales.attention_post is not None:
         after = trace.scales.attention_post[:, None, :, None]
         A, b_V = A / after, None if b_V is None else b_V / after
+    maps = None
+    if mlps == "dressed" and blocks.mlp is not None and trace.gates is not None:
+        maps = _frozen_mlps(run, blocks.mlp, trace.gates, gates)
     embedded = run.model.W_E[run.tokens]
     in_stream = spec.positions.in_stream
     return FrozenModel(
@@ -138,15 +143,13 @@ def frozen_model(run: Run, *, mlps: str = "dressed", gates: str = "frozen") -> F
         heads.b_O,
         read_out_of(run),
         trace.mlp_outputs if mlps == "sources" else None,
-        _frozen_mlps(run, gates) if mlps == "dressed" and blocks.mlp is not None else None,
+        maps,
     )
 
 
-def _frozen_mlps(run: Run, gates: str) -> FrozenMLPs:
+def _frozen_mlps(run: Run, mlp: MLPWeights, held: Gates, gates: str) -> FrozenMLPs:
     """The MLPs of a run, norms before and after them folded."""
-    spec, blocks, trace = run.model.spec, run.model.blocks, run.trace
-    mlp, held, scales = blocks.mlp, trace.gates, trace.scales
-    assert mlp is not None and held is not None
+    spec, blocks, scales = run.model.spec, run.model.blocks, run.trace.scales
     sides = [(mlp.W_in, mlp.b_in, held.values[:, 0])]
     if gates == "shared" and mlp.W_gate is not None and held.gates is not None:
         sides = [
@@ -158,9 +161,9 @@ def _frozen_mlps(run: Run, gates: str) -> FrozenMLPs:
     for (_, b), g in folded:
         hidden = hidden if b is None else hidden + g * b[:, None, :]
     W_out, b_out, factors = mlp.W_out, mlp.b_out, held.values[:, 1:]
-    for i in range(factors.shape[1]):
-        assert mlp.W_hidden is not None
-        hidden = hidden @ mlp.W_hidden[:, i]
+    between = () if mlp.W_hidden is None else tuple(jnp.moveaxis(mlp.W_hidden, 1, 0))
+    for i, W in enumerate(between):
+        hidden = hidden @ W
         if mlp.b_hidden is not None:
             hidden = hidden + mlp.b_hidden[:, i, None, :]
         hidden = hidden * factors[:, i]
@@ -217,7 +220,7 @@ def only(frozen: FrozenModel, source: str) -> FrozenModel:
 
 def head_writes(
     frozen: FrozenModel,
-    layer: int,
+    layer: int | Int[Array, ""],
     streams: Float[Array, "*paths n_ctx d_model"],
     summed: bool = False,
 ) -> Float[Array, "*out n_ctx d_model"]:
@@ -225,7 +228,7 @@ def head_writes(
 
     Args:
         frozen: The frozen model of one text.
-        layer: Which layer, in ``[0, n_layers)``.
+        layer: Which layer, in ``[0, n_layers)``; a traced index is not checked.
         streams: What the heads read.
         summed: Whether the heads are added up.
 
@@ -242,7 +245,9 @@ def head_writes(
     return jnp.einsum(f"h...tk,hkd->{target}", mixed, frozen.W_O[layer])
 
 
-def head_constants(frozen: FrozenModel, layer: int) -> Float[Array, "n_heads n_ctx d_model"]:
+def head_constants(
+    frozen: FrozenModel, layer: int | Int[Array, ""]
+) -> Float[Array, "n_heads n_ctx d_model"]:
     """Outputs of the heads of one layer due to their own biases, ``A 1 b_V W_O``.
 
     Raises:
@@ -256,13 +261,13 @@ def head_constants(frozen: FrozenModel, layer: int) -> Float[Array, "n_heads n_c
 
 
 def mlp_units(
-    maps: FrozenMLPs, layer: int, streams: Float[Array, "*paths n_ctx d_model"]
+    maps: FrozenMLPs, layer: int | Int[Array, ""], streams: Float[Array, "*paths n_ctx d_model"]
 ) -> Float[Array, "*paths n_ctx d_mlp"]:
     """What a layer's hidden units get from any stack of streams, without biases.
 
     Args:
         maps: MLPs of a frozen model.
-        layer: Which layer, in ``[0, n_layers)``.
+        layer: Which layer, in ``[0, n_layers)``; a traced index is not checked.
         streams: What the MLP reads.
 
     Raises:
@@ -285,13 +290,13 @@ def _times(
 
 
 def mlp_writes(
-    maps: FrozenMLPs, layer: int, streams: Float[Array, "*paths n_ctx d_model"]
+    maps: FrozenMLPs, layer: int | Int[Array, ""], streams: Float[Array, "*paths n_ctx d_model"]
 ) -> Float[Array, "*paths n_ctx d_model"]:
     """``x M`` of one layer's MLP on any stack of streams, without its constant.
 
     Args:
         maps: MLPs of a frozen model.
-        layer: Which layer, in ``[0, n_layers)``.
+        layer: Which layer, in ``[0, n_layers)``; a traced index is not checked.
         streams: What the MLP reads.
 
     Raises:
@@ -302,7 +307,7 @@ def mlp_writes(
 
 def after_layer(
     frozen: FrozenModel,
-    layer: int,
+    layer: int | Int[Array, ""],
     streams: Float[Array, "*paths n_ctx d_model"],
     written: Float[Array, "*others n_ctx d_model"],
     constants: bool = True,
@@ -313,7 +318,7 @@ def after_layer(
 
     Args:
         frozen: The frozen model of one text.
-        layer: Which layer, in ``[0, n_layers)``.
+        layer: Which layer, in ``[0, n_layers)``; a traced index is not checked.
         streams: Before the layer. The first, or the only one, is that of the paths without heads.
         written: By heads of the layer.
         constants: Whether the first stream takes on what enters here and belongs to no path:
