@@ -144,6 +144,8 @@ def test_tokens_heads_and_orders_add_up_to_the_logit(d_mlp: int | None) -> None:
     assert len(found.neurons) == (5 if d_mlp else 0)
     sizes = [abs(unit.value) for unit in found.neurons]
     assert sizes == sorted(sizes, reverse=True)
+    for unit in found.neurons:
+        np.testing.assert_allclose(sum(x for _, x in unit.opened_by[0]), unit.gate, rtol=1e-9)
     text = str(found)
     assert text.splitlines()[1].startswith(f"from {found.sources()[0][0]} ")
     assert ("neurons, by all that flows" in text) == bool(d_mlp)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import circuitax as cx
-from circuitax.circuits.paths import expansion, frozen, groups, order_terms, paths
+from circuitax.circuits.paths import expansion, frozen, groups, openings, order_terms, paths
+from circuitax.circuits.paths.read_out import logits_of
 from circuitax.kernel.interventions import Interventions, freeze
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import Run, run
@@ -291,6 +292,35 @@ def test_flow_is_conserved_from_layer_to_layer(seen: Run) -> None:
     edited = run(without, seen.tokens, freeze(seen.trace)).trace.streams[-1, position]
     lost = whole - float(edited @ back.entering[-1, position])
     np.testing.assert_allclose(flows[1, :, 3].sum(), lost, atol=1e-9 * abs(whole))
+
+
+@pytest.mark.parametrize("layer", range(L))
+def test_a_pre_activation_splits_by_source_and_last_head(seen: Run, layer: int) -> None:
+    """Against the pre-activations of NumPy, and against single paths to the stream read there."""
+    spec, position, unit = seen.model.spec, 3, 5
+    streams, mlps = np.asarray(seen.trace.streams), np.asarray(seen.trace.mlp_outputs)
+    x = streams[layer] if spec.parallel else streams[layer + 1] - mlps[layer]
+    w = jax.tree.map(lambda leaf: np.asarray(leaf[layer]), seen.model.blocks.mlp)
+    norm = seen.model.blocks.mlp_norm
+    if spec.norm != "none":
+        x = x - (x.mean(axis=1, keepdims=True) if spec.norm.centres else 0)
+        x = x / np.sqrt((x**2).mean(axis=1, keepdims=True) + spec.norm_eps)
+        x = x * np.asarray(norm.gain)[layer]
+        x = x + (0 if norm.offset is None else np.asarray(norm.offset)[layer])
+    W, b = (w.W_in, w.b_in) if w.W_gate is None else (w.W_gate, w.b_gate)
+    want = x @ W + (0 if b is None else b)
+    cut = openings.cut_before_gates(seen, layer)
+    b = 0 if cut.read_out.b_U is None else cut.read_out.b_U[None]
+    single = logits_of(expansion.path_streams(cut), cut.read_out)
+    close(single.sum(axis=0) + b, want)
+    found = openings.opening(seen, layer, unit, position)
+    np.testing.assert_allclose(found.by_source.sum() + found.bias, want[position, unit], atol=1e-12)
+    total = found.by_last.sum() + found.direct + found.bias
+    np.testing.assert_allclose(total, want[position, unit], atol=1e-12)
+    by_group = groups.path_groups(cut, position, cut.read_out.W_U[:, unit])
+    np.testing.assert_allclose(found.by_last.ravel(), by_group.by_last[1:], atol=1e-12)
+    rolled = np.roll(by_group.by_source, -1)
+    np.testing.assert_allclose(found.by_source, rolled, atol=1e-12)
 
 
 def test_dressed_paths_under_vmap_and_grad(x64: None) -> None:

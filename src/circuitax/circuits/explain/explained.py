@@ -1,5 +1,6 @@
 """One prediction explained: the numbers, and the text that `str` prints of them."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,9 @@ class Neuron(NamedTuple):
         position: Where it acts.
         value: The sum of all paths through it (`groups.neuron_flows`).
         raises: The next tokens that what it writes raises most, directly, over the mean token.
+        gate: The pre-activation of its gate; of the unit itself in an MLP without gate.
+        opened_by: What that comes from, largest first: source tokens by all paths, and all biases;
+            and, with them summed otherwise, the last heads of these paths (`openings.opening`).
     """
 
     layer: int
@@ -26,6 +30,8 @@ class Neuron(NamedTuple):
     position: int
     value: float
     raises: tuple[str, ...]
+    gate: float
+    opened_by: tuple[tuple[tuple[str, float], ...], tuple[tuple[str, float], ...]]
 
 
 class Explanation(NamedTuple):
@@ -110,18 +116,16 @@ class Explanation(NamedTuple):
             of_lead: Whether of the lead over the rival, instead of the logit.
         """
         names = ["biases", *(self.at(i) for i in range(len(self.tokens)))]
-        return _by_size(names, self.lead if of_lead else self.by_head.sum(axis=0))
+        return by_size(names, self.lead if of_lead else self.by_head.sum(axis=0))
 
     def last_heads(self) -> list[tuple[str, float, list[tuple[str, float]]]]:
         """Last heads of paths with the sum of these, and their sources, largest first."""
-        n_layers, n_heads = self.one_head.shape[:2]
-        names = [f"{layer}.{head}" for layer in range(n_layers) for head in range(n_heads)]
-        names = ["no head", *names]
+        names = ["no head", *head_names(*self.one_head.shape[:2])]
         columns = ["biases", *(self.at(i) for i in range(len(self.tokens)))]
         from_each = {
-            name: _by_size(columns, row) for name, row in zip(names, self.by_head, strict=True)
+            name: by_size(columns, row) for name, row in zip(names, self.by_head, strict=True)
         }
-        ranked = _by_size(names, self.by_head.sum(axis=1))
+        ranked = by_size(names, self.by_head.sum(axis=1))
         return [(name, value, from_each[name]) for name, value in ranked]
 
     def single_paths(self) -> list[tuple[str, float]]:
@@ -207,7 +211,9 @@ def _group_lines(explained: Explanation, n_rows: int = 8) -> list[str]:
                     f"mlp {unit.layer}.n{unit.unit}",
                     unit.value,
                     f"at {explained.at(unit.position)}, raises "
-                    + " ".join(repr(word) for word in unit.raises),
+                    + " ".join(repr(word) for word in unit.raises)
+                    + f"; gate {unit.gate:+.2f}, from {_listed(unit.opened_by[0][:2])}, "
+                    + f"by {_listed(unit.opened_by[1][:2])}",
                 )
                 for unit in explained.neurons
             ],
@@ -244,10 +250,16 @@ def _lead_line(explained: Explanation) -> list[str]:
     ]
 
 
-def _listed(rows: list[tuple[str, float]]) -> str:
+def _listed(rows: Sequence[tuple[str, float]]) -> str:
     return ", ".join(f"{name} {value:+.2f}" for name, value in rows)
 
 
-def _by_size(names: list[str], values: np.ndarray) -> list[tuple[str, float]]:
+def head_names(n_layers: int, n_heads: int) -> list[str]:
+    """``0.0``, ``0.1`` and so on, layer by layer."""
+    return [f"{layer}.{head}" for layer in range(n_layers) for head in range(n_heads)]
+
+
+def by_size(names: list[str], values: np.ndarray) -> list[tuple[str, float]]:
+    """Names with their values, largest first in absolute value."""
     order = np.argsort(-np.abs(values), kind="stable")
     return [(names[i], float(values[i])) for i in order]

@@ -14,13 +14,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from circuitax.circuits.explain.explained import Explanation, Neuron
+from circuitax.circuits.explain.explained import Explanation, Neuron, by_size, head_names
 from circuitax.circuits.ledger.ledger import Ledger, ledger
 from circuitax.circuits.losses.neurons import neuron_activations
 from circuitax.circuits.paths.attribution import attribute, over_mean_token
 from circuitax.circuits.paths.components import component_names, components_of, stacked
 from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
 from circuitax.circuits.paths.groups import neuron_flows, path_groups
+from circuitax.circuits.paths.openings import opening
 from circuitax.circuits.paths.order_terms import order_streams
 from circuitax.circuits.paths.paths import Head
 from circuitax.circuits.paths.read_out import logits_of, read_out_of
@@ -162,13 +163,21 @@ def _neurons(
     flows = np.asarray(neuron_flows(run, frozen, position, direction), np.float64)
     read_out = read_out_of(over_mean_token(run))._replace(scale=None, b_U=None)
     active = neuron_activations(run)
+    places = [f"{name(int(token))!r} at {i}" for i, token in enumerate(run.tokens)]
     found = []
     for place in np.argsort(-np.abs(flows), axis=None, kind="stable")[:most]:
         layer, at, unit = (int(i) for i in np.unravel_index(place, flows.shape))
         written = active[layer, at, unit] * frozen.maps.W_out[layer, unit]
         ids = _largest(np.asarray(logits_of(written[None], read_out)), RAISED)[0]
         words = tuple(name(int(i)) for i in ids)
-        found.append(Neuron(layer, unit, at, float(flows[layer, at, unit]), words))
+        opened = opening(run, layer, unit, at)
+        sources = np.array(opened.by_source, np.float64)
+        sources[-1] += float(opened.bias)
+        heads = np.append(np.asarray(opened.by_last, np.float64), float(opened.direct))
+        by_last = by_size([*head_names(*opened.by_last.shape), "no head"], heads)
+        opened_by = tuple(by_size([*places, "biases"], sources)), tuple(by_last)
+        value, gate = float(flows[layer, at, unit]), float(sources.sum())
+        found.append(Neuron(layer, unit, at, value, words, gate, opened_by))
     return tuple(found)
 
 
