@@ -13,7 +13,7 @@ from circuitax.lab.runs import ACCEPTED, WholeRun, named_runs, provenance, whole
 if TYPE_CHECKING:  # --help does not wait for JAX
     from tokenizers import Tokenizer
 
-    from circuitax.circuits.explain.explanation import Explanation
+    from circuitax.circuits.explain.explained import Explanation
     from circuitax.kernel.model import Model
 
 COMMAND = Command(
