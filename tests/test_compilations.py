@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -18,7 +19,7 @@ SPEC = cx.TransformerSpec(d_vocab=11, n_ctx=8, n_layers=2, n_heads=2, d_model=8,
 N_CTX = 6
 # They read files or trace nothing; packages are no functions.
 NOT_TRACED = {"load_pretrained", "load_tokenizer", "save_pretrained", "explanation_page"}
-PACKAGES = {"circuits", "projection", "superposition", "train"}
+PACKAGES = {"circuits", "projection", "superposition", "training"}
 
 
 @contextmanager
@@ -55,6 +56,20 @@ def network(seed: int) -> cx.TiedWeights:
 
 def cloud(seed: int) -> jax.Array:
     return jax.random.normal(jax.random.key(seed), (20, 8))
+
+
+@dataclass(frozen=True)
+class Halved:
+    """A problem of one number: half of its square."""
+
+    def init(self, key: jax.Array, hyper: Any) -> jax.Array:
+        return jax.random.normal(key, ())
+
+    def batch(self, key: jax.Array, step: jax.Array) -> tuple[()]:
+        return ()
+
+    def loss(self, params: jax.Array, batch: tuple[()], hyper: Any) -> jax.Array:
+        return params**2 / 2
 
 
 def last_logit(logits: jax.Array) -> jax.Array:
@@ -126,6 +141,9 @@ CALLS: dict[str, list[Callable[[int], Any]]] = {
     "token_losses": [lambda seed: cx.token_losses(run(seed).logits, ids(seed))],
     "token_ov": [lambda seed: cx.token_ov(model(seed))],
     "token_qk": [lambda seed: cx.token_qk(model(seed))],
+    "train": [
+        lambda seed: cx.train(Halved(), 2, 4, key=jax.random.key(seed), probe=jnp.sum).models
+    ],
 }
 
 

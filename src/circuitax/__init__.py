@@ -58,13 +58,16 @@ Superposition and projection
     project           points through a random map
     all_pairs         the distortion of all distances, in blocks
 
+Training
+    train             a problem of your own, as an ensemble: models, metrics, what is probed
+
 Results
     Record            labelled data of a run of an experiment
     Estimate          a number with its interval and n
     Claim             a published statement with what is expected of it
 
 Whole floors, with their modules as attributes: ``cx.circuits``, ``cx.superposition``,
-``cx.projection``, ``cx.train``.
+``cx.projection``, ``cx.training``.
 """
 
 from typing import TYPE_CHECKING
@@ -75,7 +78,7 @@ if TYPE_CHECKING:
     import circuitax.circuits as circuits
     import circuitax.projection as projection
     import circuitax.superposition as superposition
-    import circuitax.training as train
+    import circuitax.training as training
     from circuitax.circuits.attention.induction_scores import induction_scores
     from circuitax.circuits.explain.explanation import explain
     from circuitax.circuits.interventions.patching import ablate_each, patch
@@ -98,6 +101,7 @@ if TYPE_CHECKING:
     from circuitax.kernel.run import Run, run
     from circuitax.kernel.spec import TransformerSpec
     from circuitax.kernel.weights import TiedWeights
+    from circuitax.kit.train import train
     from circuitax.models.pretrained import load_pretrained, save_pretrained
     from circuitax.models.text_tokenizer import load_tokenizer
     from circuitax.models.transformer import init_model as init
@@ -155,7 +159,8 @@ _PLACES = {
     "token_losses": "circuitax.kernel.losses",
     "token_ov": "circuitax.circuits.weights.heads",
     "token_qk": "circuitax.circuits.weights.heads",
-    "train": "circuitax.training.*",
+    "train": "circuitax.kit.train",
+    "training": "circuitax.training.*",
 }
 __all__ = [
     "Chain",
@@ -203,5 +208,6 @@ __all__ = [
     "token_ov",
     "token_qk",
     "train",
+    "training",
 ]
 __getattr__, __dir__ = lazy_names(__name__, _PLACES)
