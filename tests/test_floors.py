@@ -16,6 +16,7 @@ ROOT = Path(__file__).parent.parent
 FLOOR = {
     "lazy": 0,
     "memory": 0,
+    "names": 0,
     "kernel": 0,
     "models": 1,
     "data": 1,

@@ -149,7 +149,7 @@ def readings(
         "frequent": frequent,
         "words": whole_words(trio.names, trio.counts["train"], read.table_tokens),
     }
-    first, tables = trio.after["layers-1"].member(0), {}
+    first, tables = trio.after["layers-1"][0], {}
     for name, ids in chosen.items():
         if len(ids) >= read.fewest_tokens:
             found = lab.stage(f"{language}-{name}", read.tables, first, jnp.asarray(ids))

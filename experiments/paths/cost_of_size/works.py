@@ -21,7 +21,7 @@ from circuitax.kernel.spec import TransformerSpec
 from circuitax.kernel.streaming import top_k
 from circuitax.kernel.weights import HeadStack
 from circuitax.models.toy import ToySpec
-from circuitax.projection.distortion import all_pairs
+from circuitax.projection.distortion import distortion
 from circuitax.projection.maps import MapFamily, MapSpec, project
 from circuitax.training import ensemble
 from circuitax.training.ensemble import Plan, new_members
@@ -130,7 +130,7 @@ def _distortion(key: jax.Array, n_points: int, dim_in: int, size: int) -> Work:
     spec, bounds = MapSpec(MapFamily.gaussian, dim_in, DIM_OUT), jnp.array(BOUNDS)
 
     def distort(key: jax.Array, cloud: jax.Array) -> Any:
-        return all_pairs(cloud, project(key, cloud, spec), bounds, near_capacity=0)
+        return distortion(cloud, project(key, cloud, spec), bounds, near_capacity=0)
 
     return compiled(size, distort, derive(key, "map"), cloud)
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from circuitax.commands.options import disk_in_one_line, refuse
 from circuitax.config.catalogue import checkout
-from circuitax.config.schema import ConfigError, nearest
+from circuitax.config.schema import ConfigError
 from circuitax.lab.runs import ACCEPTED, WholeRun, named_runs, provenance, whole
+from circuitax.names import nearest
 
 if TYPE_CHECKING:  # --help does not wait for JAX
     from tokenizers import Tokenizer

@@ -8,8 +8,9 @@ from typing import Any, NoReturn
 
 from circuitax.commands.options import disk_in_one_line, refuse
 from circuitax.config.catalogue import checkout
-from circuitax.config.schema import ConfigError, nearest
+from circuitax.config.schema import ConfigError
 from circuitax.lab.runs import ACCEPTED, WholeRun, named_runs, provenance, whole
+from circuitax.names import nearest
 
 HELP = """\
 usage: python -m experiments.generate RUN PROMPT [--model NAME] [--member 0] [--step N]

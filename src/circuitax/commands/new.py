@@ -17,7 +17,7 @@ usage: python -m experiments.new NAME [chapter=CHAPTER] [folder=FOLDER]
 Writes an experiment that runs at once, to be changed into yours: the folder NAME with
 experiment.py, claims.py, measures.py and figure.py, its configuration, and a test. Without
 folder= they go into this checkout (experiments/, conf/experiment/, tests/experiments/). With it,
-all three go below FOLDER, and {VARIABLE}=FOLDER makes every command find them.
+all go below FOLDER, and {VARIABLE}=FOLDER makes every command find them.
 With chapter= the experiment stands in one of the chapters, which are
 {", ".join(NAMES[:-1])}.
 """
@@ -45,6 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(shown(path))
     given = f"{VARIABLE}={shown(folder)} " if folder is not None else ""
     print(f"now: {given}python -m experiments.run experiment={name} scale=tiny")
+    print(f"and: python -m pytest {next(shown(p) for p in written if p.stem == f'test_{name}')}")
     return 0
 
 
@@ -79,6 +80,8 @@ def new_experiment(name: str, folder: Path | None = None, chapter: str = "") -> 
         where = f": {shown(taken[0])} is there already" if taken else ""
         raise ValueError(f"NAME={name} must be new{where}")
     dashed = name.replace("_", "-")
+    if folder is not None and not (folder / "conftest.py").exists():
+        texts = {folder / "conftest.py": _template("conftest.py"), **texts}
     for path, text in texts.items():
         filled = text.format(name=name, dashed=dashed, package=package)
         write_text(path, filled)

@@ -5,9 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import ParamSpec
 
-from circuitax.config.catalogue import Entry
-from circuitax.config.schema import ConfigError, nearest
+from circuitax.config.catalogue import Entry, no_experiment
+from circuitax.config.schema import ConfigError
 from circuitax.lab.places import about_the_place
+from circuitax.names import nearest
 
 Arguments = ParamSpec("Arguments")
 
@@ -39,10 +40,7 @@ def wanted(text: str, entries: Mapping[str, Entry]) -> list[str]:
         raise ConfigError(f"{text!r} must name an experiment: there are {', '.join(entries)}")
     for name in names:
         if name not in entries:
-            near = nearest(name, list(entries))
-            raise ConfigError(
-                f"{name} is not an experiment{near}; there are {', '.join(sorted(entries))}"
-            )
+            raise ConfigError(f"{name} {no_experiment(name, entries)}")
     return names or sorted(entries)
 
 

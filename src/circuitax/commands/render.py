@@ -3,7 +3,7 @@
 import sys
 
 from circuitax.commands.options import disk_in_one_line, refuse
-from circuitax.config.catalogue import discover
+from circuitax.config.catalogue import discover, no_experiment
 from circuitax.lab.drawing import draw_figures
 from circuitax.lab.places import in_one_line
 from circuitax.lab.runs import named_runs, provenance, shown, whole
@@ -25,11 +25,16 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         entries = discover()
         runs = [whole(run) for item in typed for run in named_runs(item)]
-        of = [entries[provenance(run)["experiment"]] for run in runs]
+        of = []
+        for run in runs:
+            name = provenance(run)["experiment"]
+            if name not in entries:
+                raise ValueError(
+                    f"experiment={name} of {shown(run)} {no_experiment(name, entries)}"
+                )
+            of.append(entries[name])
     except ValueError as error:
         return refuse(error)
-    except KeyError as error:
-        return refuse(ValueError(f"experiment {error} of the run does not exist any more"))
     failed = 0
     for run, entry in zip(runs, of, strict=True):
         try:

@@ -24,7 +24,7 @@ class Repeated(NamedTuple):
 
 @dataclass(frozen=True)
 class RepeatedSource:
-    """Texts for training, described by a config; see `sample_repeated` for the fields."""
+    """Texts for training, described by a config; see `repeated_tokens` for the fields."""
 
     batch: int = 32
     length: int = 32
@@ -44,7 +44,7 @@ class RepeatedSource:
 
     def sample(self, key: Key[Array, ""]) -> Repeated:
         """One batch with its periods."""
-        return sample_repeated(
+        return repeated_tokens(
             key,
             self.batch,
             self.length,
@@ -55,7 +55,7 @@ class RepeatedSource:
         )
 
 
-def sample_repeated(
+def repeated_tokens(
     key: Key[Array, ""],
     batch: int,
     length: int,

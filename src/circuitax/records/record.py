@@ -10,6 +10,7 @@ import xarray as xr
 from circuitax.records.store import read_dataset, write_dataset, write_text
 
 DATA = "data.nc"
+RESULTS = Path("results")
 TABLES = "tables"
 # Longer tables are of no use as text; all arrays are in the data file.
 LONGEST_TABLE = 10_000
@@ -35,14 +36,29 @@ class Record:
             write_text(folder / TABLES / f"{name}.csv", text)
 
     @classmethod
-    def load(cls, folder: Path) -> "Record":
+    def load(cls, folder: Path | str) -> "Record":
         """Read the record of a run folder.
 
         Raises:
-            ValueError: If the folder holds no whole record.
+            ValueError: If the folder holds no whole record; the message lists the runs below it, or
+                below ``results/``.
         """
-        data, attributes = read_dataset(Path(folder) / DATA)
+        folder = Path(folder)
+        if not (folder / DATA).is_file():
+            raise ValueError(f"folder={str(folder)!r} must be that of a run{_runs_near(folder)}")
+        data, attributes = read_dataset(folder / DATA)
         return cls(data, attributes["notes"])
+
+
+def _runs_near(folder: Path) -> str:
+    """The folders of runs that may have been meant, the newest first."""
+    for place in (folder, RESULTS / folder, folder.parent):
+        files = sorted(place.glob(f"*/{DATA}"), key=lambda file: -file.stat().st_mtime)
+        if files:
+            return f": there are {', '.join(str(file.parent) for file in files[:6])}" + (
+                f" and {len(files) - 6} more" if len(files) > 6 else ""
+            )
+    return f", which holds {DATA}"
 
 
 def tidy_tables(data: "xr.Dataset") -> Iterator[tuple[str, str]]:

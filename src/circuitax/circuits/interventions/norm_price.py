@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int
 
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import Interventions, NormScales
-from circuitax.kernel.losses import token_losses
+from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.model import Model, check_one_member
 
 
@@ -47,7 +47,7 @@ def norm_price(model: Model, texts: Int[Array, "*batch n_ctx"]) -> NormPrice:
 
     def losses(text: Array, scales: NormScales) -> Array:
         logits, _ = forward(model, text, Interventions(scales=scales))
-        return token_losses(logits, text)
+        return next_token_losses(logits, text)
 
     def scales_of(text: Array) -> NormScales:
         return forward(model, text)[1].scales

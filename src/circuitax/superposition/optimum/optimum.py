@@ -76,11 +76,11 @@ class Optimum(NamedTuple):
 
 def find_optimum(
     key: Key[Array, ""],
-    density: Float[Array, "cell n_features"],
-    importance: Float[Array, "cell n_features"],
+    density: Float[Array, "*cell n_features"],
+    importance: Float[Array, "*cell n_features"],
     *,
     n_hidden: int,
-    n_restarts: int,
+    n_restarts: int = 40,
     starts: TiedWeights | None = None,
     init_scale: float = 1.0,
     n_polished: int = 2,
@@ -90,8 +90,8 @@ def find_optimum(
 
     Args:
         key: Random starts; the same starts serve every cell, so that cells differ by setting only.
-        density: P(feature is on), in [0, 1].
-        importance: I_i, not negative.
+        density: P(feature is on), in [0, 1]; one row for each cell, or that of one cell.
+        importance: I_i, not negative; of the same shape.
         n_hidden: Hidden dimensions, at least 1.
         n_restarts: Random starts of each cell; ``W ~ N(0, init_scale^2 / n_hidden)``, ``b = 0``.
         starts: Further starts, with a leading axis, such as `crossover.digon_starts`.
@@ -109,6 +109,14 @@ def find_optimum(
 
     Source: toy-models paper, "The Geometry of Superposition" (best of several fits).
     """
+    density, importance = jnp.asarray(density), jnp.asarray(importance)
+    if density.ndim not in (1, 2):
+        raise ValueError(
+            f"density has shape {density.shape}, must be [n_features] or [cell, n_features]"
+        )
+    if importance.shape != density.shape:
+        raise ValueError(f"importance has shape {importance.shape}, density has {density.shape}")
+    density, importance = jnp.atleast_2d(density), jnp.atleast_2d(importance)
     n_cells, n_features = density.shape
     check_range("density", density, "[0, 1]")
     check_range("importance", importance, "[0, inf)")
@@ -120,8 +128,6 @@ def find_optimum(
         check_range(name, size, f"[{least}, inf)")
     check_range("init_scale", init_scale, "(0, inf)")
     check_range("tolerance", tolerance, "[0, inf)")
-    if importance.shape != density.shape:
-        raise ValueError(f"importance has shape {importance.shape}, density has {density.shape}")
     if starts is not None and starts.W.shape[1:] != (n_hidden, n_features):
         raise ValueError(
             f"starts.W has shape {starts.W.shape}, must have (start, {n_hidden}, {n_features})"
