@@ -97,7 +97,7 @@ Superposition and projection
     expected_loss(weights, density, importance, *, n_terms=256, convention='sum')
         its expected loss, exactly
     find_optimum(key, density, importance, *, n_hidden, n_restarts=40, starts=None,
-            init_scale=1.0, n_polished=2, tolerance=0.001)
+            init_scale=1.0, n_polished=2, tolerance=0.001, thorough=True)
         the optimum over many starts
     dimensionality(W)
         D_i, the share of a dimension that each feature has

@@ -30,10 +30,10 @@ def test_a_problem_of_ones_own_trains() -> None:
     with redirect_stdout(StringIO()):
         exec(compile(BLOCKS[2], "README.md", "exec"), names)
     log = names["log"]
-    # 0.1 / 3 where nothing is learned; the exact optimum with biases is 0.0043.
     assert log.metrics.sizes == {"step": 10, "member": 4, "probe_0": 5}
-    assert (log.metrics.loss[0] > 0.035).all() and (log.metrics.loss[-1] > 0.004).all()
-    assert (log.metrics.loss[-1] < 0.033).all()
+    assert (log.metrics.loss[-1] < log.metrics.loss[0] / 2).all()
+    # 0.1 / 3 where nothing is learned; a member may be left with one feature that disturbs another.
+    assert 0.004 < log.metrics.loss[-1].min() < 0.015
     assert len(BLOCKS) == 3, "test_newcomer.py runs the first block"
 
 

@@ -144,7 +144,9 @@ def _small(key: jax.Array, spec: Spec) -> dict[str, Any]:
     n, m = spec.small
     with jax.enable_x64(True):
         p = jnp.full((1, n), spec.density)
-        best = find_optimum(key, p, jnp.ones_like(p), n_hidden=m, n_restarts=spec.restarts)
+        best = find_optimum(
+            key, p, jnp.ones_like(p), n_hidden=m, n_restarts=spec.restarts, thorough=False
+        )
         return {"W": best.weights.W[0], "b": best.weights.b[0], "loss": best.loss[0]}
 
 
