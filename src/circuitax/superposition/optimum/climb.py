@@ -22,6 +22,8 @@ ENOUGH = 3
 CLIMBERS, PASSES = 4, 3
 # Moves tried from one solution, at most; of more, that many are drawn.
 MOVES = 48
+# Moves made by one climb, at most; six features need four.
+ROUNDS = 12
 LEAST_GAIN = 1e-6
 # Norm and bias of a polytope's vertices at the start, up to two for each dimension and beyond.
 WIDE, NARROW = (1.0, 0.0), (1.1, -0.2)
@@ -43,7 +45,7 @@ def climbed(
     """The best solution of every cell after climbs, and how often it was reached.
 
     A climb moves to the lowest minimum that swapping two features, or dropping one, leads to, until
-    none is lower. All climbs start from minima that no other one starts from.
+    none is lower or it has made `ROUNDS` moves. All climbs start from minima that no other one starts from.
 
     Args:
         settle: Moves starts downhill.
@@ -145,7 +147,9 @@ def _climb(
     x, loss = (array.copy() for array in start)
     p, weight = setting
     moving = np.arange(len(x))
-    while moving.size:
+    for _ in range(ROUNDS):
+        if not moving.size:
+            break
         models = padding.unpack(x[moving])
         tried = []
         for one, cell in enumerate(cells[moving]):
