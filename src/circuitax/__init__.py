@@ -152,7 +152,7 @@ if TYPE_CHECKING:
     from circuitax.circuits.weights.heads import token_ov as token_ov
     from circuitax.circuits.weights.heads import token_qk as token_qk
     from circuitax.data.repeated import repeated_tokens as repeated_tokens
-    from circuitax.figures.explanation_page import explanation_page as explanation_page
+    from circuitax.display.explanation_page import explanation_page as explanation_page
     from circuitax.kernel.chain import Chain as Chain
     from circuitax.kernel.edits import ablate_head as ablate_head
     from circuitax.kernel.edits import patch_head as patch_head
@@ -211,7 +211,7 @@ _PLACES = {
     "expand": "circuitax.circuits.paths.expansion",
     "expected_loss": "circuitax.superposition.loss.expected_loss",
     "explain": "circuitax.circuits.explain.explanation",
-    "explanation_page": "circuitax.figures.explanation_page",
+    "explanation_page": "circuitax.display.explanation_page",
     "figures": "circuitax.figures.*",
     "find_optimum": "circuitax.superposition.optimum.optimum",
     "fold_norms": "circuitax.circuits.weights.folding",

@@ -20,6 +20,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from circuitax.display.token_text import shown
 from circuitax.figures.marks import (
     interval_bars,
     mean_bars,
@@ -32,7 +33,6 @@ from circuitax.figures.marks import (
 from circuitax.figures.notice import notice
 from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE
 from circuitax.figures.style import letter_panels, new_figure, styled
-from circuitax.figures.token_text import shown
 from circuitax.records.estimate import mean_estimate
 from circuitax.records.members import members_where
 from circuitax.records.record import Record

@@ -12,9 +12,9 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from circuitax.display.token_text import shown
 from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE
 from circuitax.figures.style import letter_panels, new_figure, sample_note, styled
-from circuitax.figures.token_text import shown
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
 

@@ -5,10 +5,10 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from circuitax.display.token_text import shown
 from circuitax.figures.marks import interval_bars, seed_dots, zero_line
 from circuitax.figures.palette import BLUE, GREY, ORANGE
 from circuitax.figures.style import headline, new_figure, sample_note
-from circuitax.figures.token_text import shown
 from circuitax.records.estimate import mean_estimate
 from circuitax.records.members import members_where
 

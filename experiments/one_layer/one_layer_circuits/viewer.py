@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from circuitax.figures.token_text import shown
-from circuitax.figures.viewers import Viewer
+from circuitax.display.token_text import shown
+from circuitax.display.viewers import Viewer
 from circuitax.records.record import Record
 
 

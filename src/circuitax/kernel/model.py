@@ -19,6 +19,7 @@ from circuitax.kernel.model_fields import (
 )
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.shapes import implied_options
+from circuitax.kernel.shown import known
 from circuitax.kernel.spec import TransformerSpec, read_options
 from circuitax.kernel.weights import Blocks, HeadStack, MLPWeights, NormWeights
 from circuitax.names import unknown_attribute
@@ -262,6 +263,17 @@ class Model:
     @property
     def n_ctx(self) -> int | None:
         return self.spec.n_ctx
+
+    def _repr_html_(self) -> str | None:
+        """The tree of weights, for a notebook, where treescope is installed."""
+        try:
+            import treescope
+        except ImportError:
+            return None
+        if not known(self):
+            return None
+        fields = {name: getattr(self, name) for name in FIELDS}
+        return str(treescope.render_to_html({"spec": self.spec, **fields}))
 
     def __getattr__(self, name: str) -> Any:
         raise unknown_attribute(self, name, "model.")

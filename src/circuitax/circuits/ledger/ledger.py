@@ -37,6 +37,7 @@ from circuitax.circuits.ledger.second_moments import (
 from circuitax.circuits.paths.expansion import path_stream
 from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
 from circuitax.circuits.paths.paths import Path, path_name
+from circuitax.display.tables import sum_table
 from circuitax.kernel.indices import check_index
 from circuitax.kernel.run import Run, one_text
 
@@ -79,11 +80,22 @@ class Ledger(NamedTuple):
     starts: tuple[int | None, ...] = ()
     rounds: tuple[tuple[int, float, float], ...] = ()
 
-    def __str__(self) -> str:
-        names = [
+    @property
+    def names(self) -> list[str]:
+        """The paths in words, such as ``0.1 → 1.0``."""
+        return [
             path_name(path, sources or None, start)
             for path, sources, start in zip(self.paths, self.positions, self.starts, strict=True)
         ]
+
+    def _repr_html_(self) -> str:
+        """The paths as bars that add up to the logit, for a notebook."""
+        terms = [(name, float(value)) for name, value in zip(self.names, self.values, strict=True)]
+        rest = [(f"all others, none beyond {self.omitted_bound:.3g}", self.remainder)]
+        return sum_table("Paths to the logit", [*terms, *rest, ("bias", self.bias)], "logit")
+
+    def __str__(self) -> str:
+        names = self.names
         which = "the largest" if self.complete else "the budget or rounding ended the search"
         sums = {
             f"sum of these {len(names)} paths ({which})": self.found,

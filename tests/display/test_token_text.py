@@ -2,7 +2,7 @@
 
 import pytest
 
-from circuitax.figures.token_text import shown
+from circuitax.display.token_text import shown
 
 
 @pytest.mark.parametrize(
