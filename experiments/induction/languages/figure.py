@@ -20,7 +20,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from circuitax.display.token_text import shown
+from circuitax.display.visible import visible
 from circuitax.figures.marks import (
     interval_bars,
     mean_bars,
@@ -145,7 +145,7 @@ def trigrams(table: dict[str, list]) -> Figure:
 
 
 def _word(token: str) -> str:
-    return shown(token, 10)
+    return visible(token, 10)
 
 
 def _cell(ax: Axes, x: float, y: float, text: str, *, grey: bool) -> None:

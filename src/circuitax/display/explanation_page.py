@@ -5,8 +5,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from circuitax.display.token_text import shown
 from circuitax.display.viewers import Viewer, viewer_page
+from circuitax.display.visible import visible
 
 DIGITS = 4
 LONGEST = 40  # characters of a token
@@ -130,4 +130,4 @@ def _code(name: str) -> str | None:
 
 
 def _visible(token: str) -> str:
-    return shown(token, LONGEST) or "∅"
+    return visible(token, LONGEST) or "∅"

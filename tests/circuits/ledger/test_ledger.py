@@ -115,7 +115,7 @@ def test_position_paths_equal_brute_force(options, make_run, x64):
 def test_the_hosts_final_stream_is_the_models(make_run, x64):
     run = make_run(3, biases=True, norm=Norm.layernorm, positions=Positions.learned)
     model = frozen.frozen_model(run)
-    found = second_moments.final_stream(second_moments.host_model(model))
+    found = second_moments.sum_of_paths(second_moments.host_model(model))
     np.testing.assert_allclose(found, run.trace.streams[-1], atol=1e-12)
 
 

@@ -30,9 +30,9 @@ from circuitax.circuits.ledger.rounding import (
 )
 from circuitax.circuits.ledger.second_moments import (
     HostModel,
-    final_stream,
     host_model,
     position_path_moments,
+    sum_of_paths,
 )
 from circuitax.circuits.paths.expansion import path_stream
 from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
@@ -320,7 +320,7 @@ def _prepare(
         require_finite("direction divided by the scale of the final norm", w)
     host, unit = host_model(frozen), exponent_of(w)
     w = np.ldexp(w, -unit)
-    whole = float(final_stream(host)[position] @ w)
+    whole = float(sum_of_paths(host)[position] @ w)
     return host, w, whole, host.exponent + unit
 
 
