@@ -29,7 +29,7 @@ Models
         the same model with gains and offsets of its norms in its weights
     generate(model, prompt, n_new, *, key, sampling=None)
         a text continued by a model
-    repeated_tokens(key, batch, length, d_vocab, *, min_period, max_period, distinct=False)
+    repeated_tokens(key, batch, length, d_vocab)
         random texts that repeat themselves, on which induction heads are seen
 
 Forward passes and edits

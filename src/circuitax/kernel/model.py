@@ -325,12 +325,15 @@ def stack(models: Sequence[Model]) -> Model:
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *models)
 
 
-def check_one_member(model: Model) -> None:
-    """Refuse an ensemble where one model is wanted.
+def check_one_member(model: Any) -> None:
+    """Refuse an ensemble where one model is wanted, and what is no model, such as a run of one.
 
     Raises:
-        ValueError: If the weights have leading axes of members.
+        ValueError: If it is none, or the weights have leading axes of members.
     """
+    if not isinstance(model, Model):
+        own = ": take run.model" if hasattr(model, "model") else ""
+        raise ValueError(f"model is a {type(model).__name__}, must be a Model{own}")
     if model.member_axes:
         raise ValueError(
             f"model has a leading axis of members, {model.member_axes}: vmap over it, or take "
