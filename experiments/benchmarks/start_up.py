@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
+from circuitax.config.catalogue import discover
 from circuitax.lab.runs import VARIABLE
 from experiments.benchmarks.case import Case
 
@@ -70,7 +71,7 @@ def first_steps(experiment: str) -> Start:
 def imports_alone(experiment: str) -> float:
     """Seconds of a process with the imports of the command and the experiment alone."""
     modules = ("circuitax.commands.job", "circuitax.commands.launch", "circuitax.config.cells")
-    wanted = ", ".join([*modules, f"experiments.{experiment}.experiment"])
+    wanted = ", ".join([*modules, f"{discover()[experiment].package}.experiment"])
     code = f"from circuitax.commands.first_steps import put_off; put_off(); import {wanted}"
     began = time.perf_counter()
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -37,8 +37,8 @@ def typed(
         _, _, module, *arguments = shlex.split(command)
         if module == "experiments.new":
             arguments.append("folder=mine")
-        # `experiments.run` imports its command when it is started as a program only.
-        command = "circuitax.commands.run" if module == "experiments.run" else module
+        # An entry imports its command when it is started as a program only.
+        command = module.replace("experiments.", "circuitax.commands.")
         status = import_module(command).main(arguments)
         return 0 if status is None else status
 

@@ -93,6 +93,8 @@ def sweep(record: Record) -> Figure:
     )
     for ax, (rows, colour, label, title) in zip(axes[0], shown, strict=True):
         known = np.isfinite(rows).any(axis=1)  # a density may have no network with a neuron in use
+        if not known.any():  # an empty panel has no limits of which a logarithm could be taken
+            ax.set_xlim(sparsity.min(), sparsity.max())
         mean_curve(ax, sparsity[known], rows[known], colour, each=True, marker="o", markersize=3)
         ax.set(xscale="log", xlabel="1 / density $p$", ylabel=label, title=title)
         reference_line(ax, y=1)

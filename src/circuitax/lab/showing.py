@@ -9,7 +9,7 @@ from pathlib import Path
 from circuitax.config.catalogue import CLAIMS, MEASURES, Entry
 from circuitax.config.showcase import FigureText, read_showcase
 from circuitax.lab.measured_line import line_that_measures
-from circuitax.lab.runs import WholeRun, figures, provenance
+from circuitax.lab.runs import ACCEPTED, WholeRun, figures, provenance
 from circuitax.lab.twin_files import checked_twin
 from circuitax.records.chapters import GALLERY, chapter_of
 from circuitax.records.claims import Claim, Verdict
@@ -44,11 +44,13 @@ def gallery_item(
     for path in pictures:
         text = showcase.figures.get(path.stem, _UNTOLD)
         pdf = path.with_suffix(".pdf")
+        # Git keeps no PDF of an accepted run, so that its tracked pages must not lead to one.
+        printed = run.name != ACCEPTED and pdf.is_file()
         shown.append(
             GalleryFigure(
                 name=path.stem,
                 png=relative(path, folder),
-                pdf=relative(pdf, folder) if pdf.is_file() else "",
+                pdf=relative(pdf, folder) if printed else "",
                 message=text.message or text.drawn,
                 caption=text.caption,
                 refuted=text.refuted,

@@ -11,6 +11,7 @@ from circuitax.config.identity import canonical
 from circuitax.config.schema import ConfigError
 from circuitax.config.twins import Settings, new_settings, twin_cases, twin_cell, varying
 from circuitax.data.corpus import TextError
+from circuitax.data.fingerprint import ABSENT
 from circuitax.lab.compilation import processor
 from circuitax.lab.conduct import conduct, source_of
 from circuitax.lab.source import LIBRARIES
@@ -173,7 +174,7 @@ def _unlike(there: Mapping[str, str], here: Mapping[str, str]) -> str:
     names = [name for name in sorted({*here, *there}) if here.get(name) != there.get(name)]
     if not names:
         return ""
-    how = "is not here" if names[0] not in here else "is not what the twin read"
+    how = "is not here" if here.get(names[0], ABSENT) == ABSENT else "is not what the twin read"
     return f"{names[0]} {how}"
 
 

@@ -11,11 +11,16 @@ from circuitax.circuits.weights.heads import position_blocks, positional_share
 from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.run import run as run_model
+from circuitax.kernel.spec import TransformerSpec
+from circuitax.models.transformer import init_model
 from experiments.induction.shared.window_readings import order_losses, window_readings
 
 
-def test_means_over_windows(make_run, rng, x64):
-    model = make_run(2, positions=Positions.shortformer, n_ctx=8).model
+def test_means_over_windows(rng, x64):
+    spec = TransformerSpec(
+        n_layers=2, n_heads=2, d_model=6, d_vocab=7, n_ctx=8, positions=Positions.shortformer
+    )
+    model = init_model(jax.random.key(4), spec, jnp.float64)
     windows = jnp.asarray(rng.integers(0, 7, (3, 8)))
     found = jax.jit(window_readings, static_argnames="offsets")(model, windows, offsets=3)
     runs = [run_model(model, window) for window in windows]
