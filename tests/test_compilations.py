@@ -143,9 +143,7 @@ CALLS: dict[str, list[Callable[[int], Any]]] = {
         lambda seed: cx.project(jax.random.key(seed), cloud(seed), GAUSSIAN),
         lambda seed: cx.project(jax.random.key(seed), cloud(seed), GAUSSIAN, block=3),
     ],
-    "repeated_tokens": [
-        lambda seed: cx.repeated_tokens(jax.random.key(seed), 2, 8, 11, min_period=3, max_period=4)
-    ],
+    "repeated_tokens": [lambda seed: cx.repeated_tokens(jax.random.key(seed), 2, 8, 11)],
     "stack": [lambda seed: cx.stack([model(seed), model(seed + 1)])],
     "run": [run, lambda seed: cx.run(model(seed), TEXTS + seed)],
     "term_losses": [lambda seed: cx.term_losses(run(seed))],

@@ -21,6 +21,7 @@ spec = cx.TransformerSpec(d_vocab=5, n_ctx=4, n_layers=1, n_heads=2, d_model=4)
 model = cx.init(jax.random.key(0), spec)
 run = cx.run(model, [1, 2, 3], outputs=True)
 key = jax.random.key(0)
+TOY = cx.TiedWeights(jnp.ones((2, 3)), jnp.zeros(3))
 MAP = cx.MapSpec("rademacher", 4, 2)
 MORE = {
     "ledger": {"token": 1},
@@ -38,10 +39,19 @@ MISTAKES = {
     "two rows": lambda: cx.find_optimum(key, [[[0.1]]], [[[1.0]]], n_hidden=1),
     "unlike rows": lambda: cx.find_optimum(key, [0.1, 0.2], [1.0], n_hidden=1),
     "no record": lambda: cx.Record.load("head_width"),
+    "text for ids": lambda: cx.run(model, "hello"),
+    "ragged texts": lambda: cx.run(model, [[1, 2], [3]]),
+    "name for a map": lambda: cx.project(key, jnp.ones((3, 4)), "gaussian"),
+    "one density": lambda: cx.expected_loss(TOY, 0.1, 1.0),
+    "no matrix": lambda: cx.dimensionality(jnp.ones(3)),
     "no path": lambda: cx.patch(run, cx.run(model, [[1, 2, 3]])),
 }
 for name in MORE:
     MISTAKES[f"model for {name}"] = lambda name=name: getattr(cx, name)(model, **MORE[name])
+for name in ("composition", "composition_scores", "fold_norms", "token_qk", "token_ov"):
+    MISTAKES[f"run for {name}"] = lambda name=name: getattr(cx, name)(run)
+MISTAKES["run for forward"] = lambda: cx.forward(run, [1])
+MISTAKES["run for run"] = lambda: cx.run(run, [1])
 for name in ("expand", "component_logits", "term_losses", "token_losses", "ablate_each"):
     MISTAKES[f"model for {name}"] = lambda name=name: getattr(cx, name)(model)
 said = {}
@@ -87,6 +97,26 @@ RUN_WANTED = r"ValueError: run is a Model, must be a Run: cx\.run\(model, tokens
         ("unlike rows", r"importance has shape \(1,\), density has \(2,\)"),
         ("no record", r"folder='head_width' must be that of a run: there are results/head_width/"),
         ("no path", r"ValueError: donor has 1 texts, must have one: .* take donor\[i\]"),
+        (
+            "text for ids",
+            r"tokens='hello' must be ids: cx\.load_tokenizer\(source\)\.encode",
+        ),
+        ("ragged texts", "ValueError: tokens is a list, must be integers, texts of one length"),
+        ("name for a map", "ValueError: spec='gaussian' must be a MapSpec"),
+        ("one density", r"ValueError: density has shape \(\), must be \(3,\)"),
+        ("no matrix", r"ValueError: W has shape \(3,\), must be \[n_hidden, n_features\]"),
+        *(
+            (f"run for {name}", "ValueError: model is a Run, must be a Model: take run.model")
+            for name in (
+                "composition",
+                "composition_scores",
+                "fold_norms",
+                "token_qk",
+                "token_ov",
+                "forward",
+                "run",
+            )
+        ),
         *(
             (f"model for {name}", RUN_WANTED)
             for name in (

@@ -101,6 +101,10 @@ def test_an_unknown_attribute_of_a_model_or_run_is_told_the_nearest() -> None:
     model = cx.init(jax.random.key(0), spec)
     with pytest.raises(AttributeError, match=r"Model has no attribute 'W_q'; .*model\.W_Q"):
         model.W_q  # noqa: B018
+    with pytest.raises(AttributeError, match=r"no attribute 'cfg'; it is model\.spec here"):
+        model.cfg  # noqa: B018
+    with pytest.raises(AttributeError, match=r"'ledger'; did you mean circuitax\..*ledger\.ledger"):
+        cx.run(model, [1, 2]).ledger  # noqa: B018
     with pytest.raises(AttributeError, match=r"did you mean run\.patterns"):
         cx.run(model, [1, 2]).pattern  # noqa: B018
     with pytest.raises(AttributeError, match=r"no attribute '_repr_png_'$"):

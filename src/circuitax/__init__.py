@@ -29,7 +29,7 @@ Models
         the same model with gains and offsets of its norms in its weights
     generate(model, prompt, n_new, *, key, sampling=None)
         a text continued by a model
-    repeated_tokens(key, batch, length, d_vocab, *, min_period, max_period, distinct=False)
+    repeated_tokens(key, batch, length, d_vocab)
         random texts that repeat themselves, on which induction heads are seen
 
 Forward passes and edits
@@ -156,7 +156,7 @@ if TYPE_CHECKING:
     from circuitax.circuits.weights.heads import token_ov as token_ov
     from circuitax.circuits.weights.heads import token_qk as token_qk
     from circuitax.data.repeated import repeated_tokens as repeated_tokens
-    from circuitax.figures.explanation_page import explanation_page as explanation_page
+    from circuitax.display.explanation_page import explanation_page as explanation_page
     from circuitax.kernel.chain import Chain as Chain
     from circuitax.kernel.edits import ablate_head as ablate_head
     from circuitax.kernel.edits import patch_head as patch_head
@@ -216,7 +216,7 @@ _PLACES = {
     "expand": "circuitax.circuits.paths.expansion",
     "expected_loss": "circuitax.superposition.loss.expected_loss",
     "explain": "circuitax.circuits.explain.explanation",
-    "explanation_page": "circuitax.figures.explanation_page",
+    "explanation_page": "circuitax.display.explanation_page",
     "figures": "circuitax.figures.*",
     "find_optimum": "circuitax.superposition.optimum.optimum",
     "fold_norms": "circuitax.circuits.weights.folding",

@@ -37,14 +37,17 @@ BOUNDS = ((-0.1, 0.1), (-0.3, 0.3))
 
 
 class Work(NamedTuple):
-    """One computation of one size."""
+    """One computation of one size.
+
+    Attributes:
+        size: What its cost is drawn against: heads, paths, points ...
+        compute: Does it once.
+        megabytes: Its peak of memory: arguments, results and what is held between.
+    """
 
     size: float
-    """What its cost is drawn against: heads, paths, points ..."""
     compute: Callable[[], Any]
-    """Does it once."""
     megabytes: Callable[[], float]
-    """Its peak of memory: arguments, results and what is held between."""
 
 
 def compiled(size: float, function: Callable[..., Any], *arguments: Any) -> Work:

@@ -14,7 +14,7 @@ from circuitax.circuits.weights.composition import composition
 from circuitax.circuits.weights.heads import token_ov, token_qk
 from circuitax.circuits.weights.spectra import composed_keys, copying_score, same_matching
 from circuitax.circuits.weights.token_tables import copying_accuracy, top_triples
-from circuitax.data.repeated import repeated_tokens
+from circuitax.data.repeated import sample_repeated
 from circuitax.kernel.chain import Chain, chain_of, entries, materialise, rows
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import ablate_heads
@@ -29,7 +29,7 @@ def repeated_texts(
 ) -> Int[Array, "batch length"]:
     """Token 0 as start, then random tokens twice; shorter where the model is small."""
     period = min(period, (n_ctx - 1) // 2, d_vocab - 1)
-    twice = repeated_tokens(
+    twice = sample_repeated(
         key, batch, 2 * period, d_vocab - 1, min_period=period, max_period=period, distinct=True
     )
     return jnp.pad(twice.tokens + 1, ((0, 0), (1, 0)))

@@ -88,12 +88,16 @@ class Spec:
 
 
 class Reading(NamedTuple):
-    """Results of one pass over one text."""
+    """Results of one pass over one text.
+
+    Attributes:
+        direct: Mean over matches of what a head adds to the right logit, over that of the mean
+            token.
+    """
 
     losses: Float[Array, " n_losses"]
     scores: Float[Array, "kinds layers heads"]
     direct: Float[Array, "layers heads"]
-    """Mean over matches of what a head adds to the right logit, over that of the mean token."""
 
 
 @jax.jit

@@ -24,7 +24,7 @@ class Repeated(NamedTuple):
 
 @dataclass(frozen=True)
 class RepeatedSource:
-    """Texts for training, described by a config; see `repeated_tokens` for the fields."""
+    """Texts for training, described by a config; see `sample_repeated` for the fields."""
 
     batch: int = 32
     length: int = 32
@@ -44,7 +44,7 @@ class RepeatedSource:
 
     def sample(self, key: Key[Array, ""]) -> Repeated:
         """One batch with its periods."""
-        return repeated_tokens(
+        return sample_repeated(
             key,
             self.batch,
             self.length,
@@ -55,7 +55,7 @@ class RepeatedSource:
         )
 
 
-def repeated_tokens(
+def sample_repeated(
     key: Key[Array, ""],
     batch: int,
     length: int,
@@ -92,6 +92,37 @@ def repeated_tokens(
         block = jax.random.randint(symbols, (batch, max_period), 0, d_vocab)
     source = jnp.arange(length)[None, :] % period[:, None]
     return Repeated(jnp.take_along_axis(block, source, axis=1), period)
+
+
+def repeated_tokens(
+    key: Key[Array, ""], batch: int, length: int, d_vocab: int
+) -> Int[Array, "batch length"]:
+    """Random texts that repeat themselves, for `induction_scores`: `sample_repeated` with defaults.
+
+    Each text has a period of its own, from a quarter to half of the length, and no token twice in
+    it where the vocabulary has so many.
+
+    Args:
+        key: Random key, not to be used again.
+        batch: Number of texts, at least 1.
+        length: Tokens of each, at least 2.
+        d_vocab: Number of tokens, at least 2.
+
+    Raises:
+        ValueError: If a size is out of its range.
+    """
+    if length < 2:
+        raise ValueError(f"length={length} must be at least 2")
+    most = length // 2
+    return sample_repeated(
+        key,
+        batch,
+        length,
+        d_vocab,
+        min_period=max(length // 4, 1),
+        max_period=most,
+        distinct=most <= d_vocab,
+    ).tokens
 
 
 def is_repeat(period: Int[Array, " batch"], length: int) -> Bool[Array, "batch position"]:

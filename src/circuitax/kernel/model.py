@@ -19,6 +19,7 @@ from circuitax.kernel.model_fields import (
 )
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.shapes import implied_options
+from circuitax.kernel.shown import known
 from circuitax.kernel.spec import TransformerSpec, read_options
 from circuitax.kernel.weights import Blocks, HeadStack, MLPWeights, NormWeights
 from circuitax.names import unknown_attribute
@@ -263,6 +264,17 @@ class Model:
     def n_ctx(self) -> int | None:
         return self.spec.n_ctx
 
+    def _repr_html_(self) -> str | None:
+        """The tree of weights, for a notebook, where treescope is installed."""
+        try:
+            import treescope
+        except ImportError:
+            return None
+        if not known(self):
+            return None
+        fields = {name: getattr(self, name) for name in FIELDS}
+        return str(treescope.render_to_html({"spec": self.spec, **fields}))
+
     def __getattr__(self, name: str) -> Any:
         raise unknown_attribute(self, name, "model.")
 
@@ -313,12 +325,15 @@ def stack(models: Sequence[Model]) -> Model:
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *models)
 
 
-def check_one_member(model: Model) -> None:
-    """Refuse an ensemble where one model is wanted.
+def check_one_member(model: Any) -> None:
+    """Refuse an ensemble where one model is wanted, and what is no model, such as a run of one.
 
     Raises:
-        ValueError: If the weights have leading axes of members.
+        ValueError: If it is none, or the weights have leading axes of members.
     """
+    if not isinstance(model, Model):
+        own = ": take run.model" if hasattr(model, "model") else ""
+        raise ValueError(f"model is a {type(model).__name__}, must be a Model{own}")
     if model.member_axes:
         raise ValueError(
             f"model has a leading axis of members, {model.member_axes}: vmap over it, or take "

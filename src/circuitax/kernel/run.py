@@ -6,11 +6,14 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
+from circuitax.display.attention import attention_viewer
+from circuitax.display.viewers import viewer_frame
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import Interventions, NormScales, Trace
 from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.model import Model, check_one_member
+from circuitax.kernel.shown import known
 from circuitax.kernel.tokens import Tokens, token_ids
 from circuitax.names import unknown_attribute
 
@@ -95,6 +98,19 @@ class Run:
             raise IndexError(f"index={index} must be from 0 to {self.n_texts - 1}")
         parts = (self.tokens, self.logits, self.trace)
         return Run(self.model, *jax.tree.map(lambda leaf: leaf[index], parts))
+
+    def _repr_html_(self) -> str | None:
+        """The attention of every head over the text, for a notebook; of a batch, the first text."""
+        if not known(self):
+            return None
+        first = self[0] if self.is_batch else self
+        if np.ndim(first.tokens) != 1 or np.ndim(first.patterns) != 4:
+            return None
+        title = f"Attention on text 0 of {self.n_texts}" if self.is_batch else "Attention"
+        tokens = [str(int(token)) for token in first.tokens]
+        viewer = attention_viewer(title, tokens, first.patterns)
+        height = 230 + 34 * self.model.n_layers + 12 * len(tokens)
+        return None if viewer is None else viewer_frame(viewer, min(height, 800))
 
     def __getattr__(self, name: str) -> Any:
         raise unknown_attribute(self, name, "run.")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from circuitax.lab.runs import DamagedRun, WholeRun, accepted_run, provenance, verdicts, whole
-from circuitax.records.agreement import Difference, agreement_text, compare
+from circuitax.records.agreement import Agreement, agreement_text, compare
 
 
 def against_accepted(runs: Mapping[str, WholeRun]) -> str:
@@ -15,7 +15,7 @@ def against_accepted(runs: Mapping[str, WholeRun]) -> str:
     Args:
         runs: Folder of a finished and settled run, by experiment.
     """
-    found: dict[str, list[Difference]] = {}
+    found: dict[str, list[Agreement]] = {}
     apart: dict[str, str] = {}
     for name, run in runs.items():
         try:

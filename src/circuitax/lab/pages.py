@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from circuitax.config.catalogue import Entry, checkout
+from circuitax.display.viewers import viewer_script, viewer_section, viewer_style
 from circuitax.figures.embedding import embedded_picture
-from circuitax.figures.viewers import viewer_script, viewer_section, viewer_style
 from circuitax.lab.runs import WholeRun
 from circuitax.lab.settle import settle_run
 from circuitax.lab.showing import claim_rows, gallery_item, runs_table

@@ -40,7 +40,8 @@ def distortion(
     computed once. Pairs that are too close for the Gram form (see `measures.tile_values`) are
     computed again by direct differences, up to ``near_capacity`` in each tile; ``n_unresolved``
     counts the rest. ``n_zero`` counts the pairs at distance zero, which enter nothing else. Under
-    jit, NaN is counted here and refused by `summarise`.
+    jit, NaN is counted here and refused by `summarise`; and points are an argument there, since of
+    a constant the compiler works out all distances by itself, which takes seconds.
 
     Args:
         points: At least two, finite, centred by the caller if their mean is far from 0.

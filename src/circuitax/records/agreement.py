@@ -18,7 +18,7 @@ SAME, NOISE, MORE = "same", "noise", "more"
 ROUNDING = 1e-3
 
 
-class Difference(NamedTuple):
+class Agreement(NamedTuple):
     """One claim in two runs.
 
     Attributes:
@@ -56,7 +56,7 @@ def _least_size(claim: Claim) -> float:
     return max(bounds, default=0.0) if claim.kind == "identity" else 0.0
 
 
-def compare(here: Sequence[Verdict], there: Sequence[Verdict]) -> list[Difference]:
+def compare(here: Sequence[Verdict], there: Sequence[Verdict]) -> list[Agreement]:
     """Every claim that both runs settle, in the order of the first.
 
     Args:
@@ -71,25 +71,25 @@ def compare(here: Sequence[Verdict], there: Sequence[Verdict]) -> list[Differenc
     ]
 
 
-def _difference(here: Verdict, there: Verdict) -> Difference:
+def _difference(here: Verdict, there: Verdict) -> Agreement:
     name = here.claim.id
     texts = [measured_text(verdict.estimate) for verdict in (here, there)]
     told = f"{texts[0]} here, {texts[1]} accepted"
     if here.verdict != there.verdict:
-        return Difference(name, MORE, f"{told}; verdict {there.verdict} became {here.verdict}")
+        return Agreement(name, MORE, f"{told}; verdict {there.verdict} became {here.verdict}")
     if texts[0] == texts[1]:
-        return Difference(name, SAME, told)
+        return Agreement(name, SAME, told)
     if here.estimate is None or there.estimate is None:
-        return Difference(name, MORE, told)
+        return Agreement(name, MORE, told)
     apart = abs(here.estimate.value - there.estimate.value)
     allowed = tolerance(here.estimate, there.estimate, _least_size(here.claim))
     if apart <= allowed:
-        return Difference(name, NOISE, told)
+        return Agreement(name, NOISE, told)
     times = f"{apart / allowed:.3g} times" if allowed > 0 else "not"
-    return Difference(name, MORE, f"{told}: apart {times} what noise explains")
+    return Agreement(name, MORE, f"{told}: apart {times} what noise explains")
 
 
-def agreement_text(found: Mapping[str, Sequence[Difference]], apart: Mapping[str, str]) -> str:
+def agreement_text(found: Mapping[str, Sequence[Agreement]], apart: Mapping[str, str]) -> str:
     """Summary of a comparison: counts first, then every claim that differs more.
 
     Args:

@@ -7,6 +7,7 @@ from typing import Any
 
 import xarray as xr
 
+from circuitax.display.tables import fact_table
 from circuitax.records.store import read_dataset, write_dataset, write_text
 
 DATA = "data.nc"
@@ -28,6 +29,11 @@ class Record:
     # Asked for by name, and annotated in quotes: a run starts without xarray, which is slow.
     data: "xr.Dataset" = field(default_factory=lambda: xr.Dataset())
     notes: dict[str, Any] = field(default_factory=dict)
+
+    def _repr_html_(self) -> str:
+        """The labelled arrays and the notes, for a notebook."""
+        notes = {name: str(note)[:200] for name, note in self.notes.items()}
+        return str(self.data._repr_html_()) + (fact_table("Notes", notes) if notes else "")
 
     def save(self, folder: Path) -> None:
         """Write ``data.nc``, which ``load`` reads, and a tidy CSV table for each set of axes."""
@@ -52,7 +58,7 @@ class Record:
 
 def _runs_near(folder: Path) -> str:
     """The folders of runs that may have been meant, the newest first."""
-    for place in (folder, RESULTS / folder, folder.parent):
+    for place in (folder, RESULTS / folder, *([] if folder.exists() else [folder.parent])):
         files = sorted(place.glob(f"*/{DATA}"), key=lambda file: -file.stat().st_mtime)
         if files:
             return f": there are {', '.join(str(file.parent) for file in files[:6])}" + (

@@ -85,14 +85,17 @@ class Member(NamedTuple):
 
 
 class TrainState(NamedTuple):
-    """Everything that changes in a run; a diverged member keeps its last finite state."""
+    """Everything that changes in a run; a diverged member keeps its last finite state.
+
+    Attributes:
+        step: Updates done; for a diverged member, those before it diverged.
+        alive: False once a loss or a gradient was not finite.
+    """
 
     params: PyTree
     opt_state: PyTree
     step: Int[Array, "*member"]
-    """Updates done; for a diverged member, those before it diverged."""
     alive: jax.Array
-    """False once a loss or a gradient was not finite."""
 
 
 def new_member(

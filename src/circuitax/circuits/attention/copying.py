@@ -17,12 +17,16 @@ from circuitax.kernel.run import Run, one_text
 
 
 class HeadCopying(NamedTuple):
-    """Means over the positions of one text, of every head."""
+    """Means over the positions of one text, of every head.
+
+    Attributes:
+        raised: Share of all that a head raises which it raises on tokens that it attends to, in [0,
+            1].
+        cosine: Cosine of what a head does to the logits with what it attends to, in [-1, 1].
+    """
 
     raised: Float[Array, "n_layers n_heads"]
-    """Share of all that a head raises which it raises on tokens that it attends to, in [0, 1]."""
     cosine: Float[Array, "n_layers n_heads"]
-    """Cosine of what a head does to the logits with what it attends to, in [-1, 1]."""
 
 
 def head_copying(run: Run) -> HeadCopying:

@@ -15,9 +15,11 @@ import numpy as np
 from circuitax.circuits.ledger.ledger import Ledger, ledger
 from circuitax.circuits.paths.attribution import attribute, over_mean_token
 from circuitax.circuits.paths.components import component_names, components_of, stacked
-from circuitax.circuits.paths.paths import Head, path_name
+from circuitax.circuits.paths.paths import Head
 from circuitax.circuits.paths.read_out import logits_of, read_out_of
-from circuitax.kernel.indices import check_index
+from circuitax.display.explanation_page import explanation_viewer
+from circuitax.display.viewers import viewer_frame
+from circuitax.kernel.indices import check_index, counted_index
 from circuitax.kernel.run import Run, one_text
 
 NO_PATHS = "ask for them (--paths 10, or n_paths=10)"
@@ -73,6 +75,10 @@ class Explanation(NamedTuple):
     def __repr__(self) -> str:
         return str(self)
 
+    def _repr_html_(self) -> str:
+        """The page of `explanation_page`, for a notebook."""
+        return viewer_frame(explanation_viewer(self), 700)
+
     @property
     def title(self) -> str:
         """Title of the explanation, in words."""
@@ -86,13 +92,7 @@ class Explanation(NamedTuple):
 
     def path_names(self) -> list[str]:
         """The paths in the ledger's notation; empty without a ledger."""
-        found = self.paths
-        if found is None:
-            return []
-        return [
-            path_name(path, sources or None, start)
-            for path, sources, start in zip(found.paths, found.positions, found.starts, strict=True)
-        ]
+        return [] if self.paths is None else self.paths.names
 
 
 def explain(
@@ -142,10 +142,7 @@ def explain(
         if number < least:
             raise ValueError(f"{option}={number} must be at least {least}")
     n_ctx = run.tokens.shape[0]
-    position = index(position)
-    if not -n_ctx <= position < n_ctx:
-        raise ValueError(f"position={position} must be from {-n_ctx} to {n_ctx - 1}")
-    position %= n_ctx
+    position = counted_index("position", position, n_ctx)
     logits = np.asarray(run.logits[position], np.float64)
     if not np.isfinite(logits).all():
         raise ValueError("run.logits must be finite")

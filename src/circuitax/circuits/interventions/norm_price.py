@@ -16,14 +16,17 @@ from circuitax.kernel.model import Model, check_one_member
 
 
 class NormPrice(NamedTuple):
-    """Mean next-token losses in nats."""
+    """Mean next-token losses in nats.
+
+    Attributes:
+        loss: Loss of the model.
+        constant: Loss with every norm's divisor at its mean over positions and texts.
+        price: Their difference: what it costs to ignore that the divisor varies.
+    """
 
     loss: Float[Array, ""]
-    """Loss of the model."""
     constant: Float[Array, ""]
-    """Loss with every norm's divisor at its mean over positions and texts."""
     price: Float[Array, ""]
-    """Their difference: what it costs to ignore that the divisor varies."""
 
 
 def norm_price(model: Model, texts: Int[Array, "*batch n_ctx"]) -> NormPrice:
