@@ -45,7 +45,7 @@ def climbed(
     """The best solution of every cell after climbs, and how often it was reached.
 
     A climb moves to the lowest minimum that swapping two features, or dropping one, leads to, until
-    none is lower or it has made `ROUNDS` moves. All climbs start from minima that no other one starts from.
+    none is lower or it has made `ROUNDS` moves. Each starts from a minimum of its own.
 
     Args:
         settle: Moves starts downhill.
