@@ -65,6 +65,14 @@ def climbed(
     best, n_reached = _joined(best, n_reached, slack, settle(lowest, cells, True), cells)
     x, loss = (np.concatenate(pair, axis=1) for pair in zip(restarts, polytopes, strict=True))
     rng = np.random.default_rng(0)
+    # What is reached often need not be the lowest: one climb looks, and changes no count.
+    often = cells[n_reached >= ENOUGH]
+    if often.size:
+        ends = _climb(settle, padding, (p, weight), (best.x[often], best.loss[often]), often, rng)
+        fine = settle(ends, often, True)
+        lower = fine.loss < best.loss[often] - slack[often]
+        found = Settled(*(array[lower] for array in fine))
+        best, n_reached = _joined(best, n_reached, slack, found, often[lower])
     # Climbers start from the best of every fourth minimum, then from the next best of these: none
     # has its start in common with another. The climbs alone are counted.
     n_reached = np.where(n_reached < ENOUGH, 0, n_reached)
