@@ -82,16 +82,11 @@ def api_page(face: str) -> str:
     parts = ["# API", "What `import circuitax as cx` gives. Shapes stand in the signatures."]
     for group in (ast.get_docstring(tree) or "").split("\n\n"):
         title, *lines = group.splitlines()
-        names = [name for line in lines for name in _names(line, places)]
+        entries = (re.match(r"    (\w+)(?:\(|$)", line) for line in lines)
+        names = [entry[1] for entry in entries if entry and entry[1] in places]
         if names and re.fullmatch(r"[A-Z][\w ]*", title):
             parts += [f"## {title}", *(_directive(name, places[name]) for name in names)]
     return "\n\n".join(parts) + "\n"
-
-
-def _names(line: str, places: dict[str, str]) -> list[str]:
-    """The public names that begin a line, before their description."""
-    found = re.match(r"    (\w+(?:, \w+)*) ", line)
-    return [name for name in found[1].split(", ") if name in places] if found else []
 
 
 def _directive(name: str, place: str) -> str:

@@ -12,7 +12,7 @@ import pytest
 from circuitax.data.text import Language, TextSpec
 from circuitax.models.autoencoder import Autoencoder, Sparsity
 from circuitax.models.toy import ToyKind, ToySpec
-from circuitax.projection.distortion import all_pairs, sampled_pairs
+from circuitax.projection.distortion import distortion, sampled_distortion
 from circuitax.projection.entries import EntryLaw, draw_column, kurtosis
 from circuitax.projection.maps import MapFamily, MapSpec, nested_features
 from circuitax.projection.measures import Measure
@@ -46,9 +46,12 @@ CASES: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "features": (lambda given: ToyProblem(ToySpec(), features=given), Features.correlated),
     "mapping": (lambda given: Plan(PROBLEM, OptimSpec(), mapping=given), Mapping.vmap),
     "language": (lambda given: TextSpec(language=given), Language.english),
-    "measure": (lambda given: all_pairs(POINTS, POINTS[:, :2], NONE, measure=given), Measure.angle),
+    "measure": (
+        lambda given: distortion(POINTS, POINTS[:, :2], NONE, measure=given),
+        Measure.angle,
+    ),
     "measure of samples": (
-        lambda given: sampled_pairs(
+        lambda given: sampled_distortion(
             KEY, POINTS, POINTS[:, :2], NONE, n_pairs=5, measure=given, n_bins=0
         ),
         Measure.inner,

@@ -16,6 +16,8 @@ ROOT = Path(__file__).parent.parent
 FLOOR = {
     "lazy": 0,
     "memory": 0,
+    "names": 0,
+    "display": 0,
     "kernel": 0,
     "models": 1,
     "data": 1,
@@ -41,6 +43,7 @@ HOME = {
     "orbax": {"training"},
     "flint": {"superposition"},
     "xarray": {"records", "figures", "lab", "kit", "commands", "experiments"},
+    "treescope": {"kernel"},
     "tqdm": {"lab", "commands", "experiments"},
     "optax": {"circuits", "superposition", "projection", "training"},
     "scipy": {"circuits", "superposition", "projection", "records", "data", "kit", "experiments"},
@@ -48,7 +51,7 @@ HOME = {
 # Importing any of these imports JAX.
 JAX = {"jax", "jaxlib", "jaxtyping", "flax", "optax", "orbax", "chex"}
 # Records are read and figures drawn on machines without JAX, and claims settled there.
-WITHOUT_JAX = {"records", "figures"}
+WITHOUT_JAX = {"display", "records", "figures"}
 # Files of an experiment that see nothing but its finished run; figure_*.py counts as figure.py.
 # A viewer may import JAX inside a function, where it runs a model that the run kept.
 READERS = {"claims", "measures", "figure", "viewer"}

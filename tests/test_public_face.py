@@ -1,10 +1,14 @@
 """What ``import circuitax as cx`` gives: every name, lazily, with a page of help."""
 
+import enum
+import inspect
 import pydoc
 import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,17 +17,42 @@ import pytest
 
 import circuitax as cx
 from circuitax.kernel.norm import Norm
+from circuitax.names import ELSEWHERE
+
+
+def signature(value: Any, name: str) -> str:
+    """The name and arguments of a function with plain defaults; the name of a class."""
+    if isinstance(value, type):
+        return name
+    parameters = inspect.signature(value).parameters.values()
+    bare = [p.replace(default=plain(p.default), annotation=p.empty) for p in parameters]
+    return f"{name}{inspect.Signature(bare)}"
+
+
+def plain(default: Any) -> Any:
+    if isinstance(default, enum.Enum):
+        return default.value
+    if isinstance(default, type) and default is not inspect.Parameter.empty:
+        return Named(default.__name__)
+    return Named("...") if isinstance(default, np.ndarray) else default
+
+
+class Named(str):
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 def test_every_name_exists_is_typed_and_is_in_the_table_of_contents() -> None:
-    assert dir(cx) == cx.__all__ == sorted(cx.__all__)
-    assert 30 <= len(cx.__all__) <= 45
-    for name in cx.__all__:
-        assert getattr(cx, name) is not None
-        assert re.search(rf"\b{name}\b", cx.__doc__), f"{name} is not in the docstring"
+    assert dir(cx) == sorted(dir(cx))
     text = Path(cx.__file__).read_text(encoding="utf-8")
     imported = text.split("if TYPE_CHECKING:")[1].split("_PLACES")[0]
-    for name in cx.__all__:
+    listed = " ".join(cx.__doc__.split())
+    for name in dir(cx):
+        value = getattr(cx, name)
+        entry = f"``cx.{name}``" if isinstance(value, ModuleType) else f" {signature(value, name)} "
+        assert entry in listed, f"{entry} is not in the docstring"
         assert re.search(rf"\b{name}\b", imported), f"{name} is unknown to type checkers"
 
 
@@ -31,6 +60,7 @@ def test_help_reads_like_a_table_of_contents() -> None:
     page = pydoc.render_doc(cx, renderer=pydoc.plaintext)
     assert page.index("Analyses of a run") < page.index("Algebra")
     assert "the largest paths to one logit, and a bound on all others" in page
+    assert len(page.splitlines()) < 200
 
 
 def test_importing_it_imports_nothing_else() -> None:
@@ -43,14 +73,48 @@ def test_importing_it_imports_nothing_else() -> None:
 def test_floors_are_namespaces_of_their_modules() -> None:
     code = (
         "import circuitax as cx\n"
-        "assert 'weights' in dir(cx.circuits) and 'ensemble' in dir(cx.train)\n"
+        "assert 'weights' in dir(cx.circuits) and 'ensemble' in dir(cx.training)\n"
         "assert cx.circuits.weights.heads.token_ov is cx.token_ov\n"
         "assert cx.superposition.geometry.geometry.norms and cx.projection.laws.ratio_cdf\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
-    for namespace in (cx, cx.circuits):
-        with pytest.raises(AttributeError, match="has no attribute 'legder'"):
-            namespace.legder  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("asked", "name", "answer"),
+    [
+        (cx, "legder", r"has no attribute 'legder'; did you mean cx\.ledger"),
+        (cx, "composed_key", r"did you mean circuitax\.circuits\.weights\.spectra\.composed_keys"),
+        (cx, "run_with_cache", r"it is cx\.run here"),
+        (cx, "qqqqqq", "has no attribute 'qqqqqq'$"),
+        (cx.circuits, "legder", r"did you mean circuitax\.circuits\.ledger"),
+        (cx.circuits.paths, "expantion", r"did you mean circuitax\.circuits\.paths\.expansion"),
+    ],
+)
+def test_an_unknown_name_is_told_the_nearest(asked: Any, name: str, answer: str) -> None:
+    with pytest.raises(AttributeError, match=answer):
+        getattr(asked, name)
+
+
+def test_an_unknown_attribute_of_a_model_or_run_is_told_the_nearest() -> None:
+    spec = cx.TransformerSpec(d_vocab=5, n_ctx=4, n_layers=1, n_heads=2, d_model=4)
+    model = cx.init(jax.random.key(0), spec)
+    with pytest.raises(AttributeError, match=r"Model has no attribute 'W_q'; .*model\.W_Q"):
+        model.W_q  # noqa: B018
+    with pytest.raises(AttributeError, match=r"no attribute 'cfg'; it is model\.spec here"):
+        model.cfg  # noqa: B018
+    with pytest.raises(AttributeError, match=r"'ledger'; did you mean circuitax\..*ledger\.ledger"):
+        cx.run(model, [1, 2]).ledger  # noqa: B018
+    with pytest.raises(AttributeError, match=r"did you mean run\.patterns"):
+        cx.run(model, [1, 2]).pattern  # noqa: B018
+    with pytest.raises(AttributeError, match=r"no attribute '_repr_png_'$"):
+        model._repr_png_  # noqa: B018
+
+
+def test_names_elsewhere_have_one_here() -> None:
+    for told in ELSEWHERE.values():
+        for name in re.findall(r"cx\.(\w+)", told):
+            assert name in dir(cx)
 
 
 def test_a_model_is_run_read_and_saved_through_the_face(tmp_path, x64: None) -> None:
@@ -64,7 +128,7 @@ def test_a_model_is_run_read_and_saved_through_the_face(tmp_path, x64: None) -> 
     book = cx.ledger(run, token=2, minus=3, k=3)
     lead = run.logits[-1, 2] - run.logits[-1, 3]
     np.testing.assert_allclose(book.found + book.remainder + book.bias, lead, atol=1e-12)
-    parts = cx.components(run)
+    parts = cx.component_logits(run)
     np.testing.assert_allclose(parts.remainder, 0, atol=1e-12)
     cx.save_pretrained(model, tmp_path / "saved")
     again = cx.run(cx.load_pretrained(tmp_path / "saved"), run.tokens)

@@ -12,11 +12,8 @@ import numpy as np
 
 import circuitax as cx
 from circuitax.circuits.known.ground_truth import induction_model
-from circuitax.kit.notebook import notebook
 from circuitax.lab.language_model import open_language_model
 from circuitax.lab.runs import accepted_run
-
-notebook()  # in Jupyter, models, runs and ledgers at the end of a cell unfold as trees
 
 model = induction_model(jax.random.key(0), d_vocab=12, n_ctx=16, n_distractors=2)
 

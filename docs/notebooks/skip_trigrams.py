@@ -58,8 +58,7 @@ optimizer = optax.adamw(0.02, weight_decay=2.0)  # decay keeps the tables small
 
 
 def last_loss(model):
-    logits = jax.vmap(lambda text: cx.forward(model, text)[0])(texts)
-    return cx.token_losses(logits, texts)[:, -1].mean()
+    return cx.token_losses(cx.run(model, texts))[:, -1].mean()
 
 
 @jax.jit

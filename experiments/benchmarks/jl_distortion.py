@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from circuitax.kernel.keys import at_index
-from circuitax.projection.distortion import all_pairs
+from circuitax.projection.distortion import distortion
 from circuitax.projection.maps import MapFamily, MapSpec, project
 from circuitax.projection.stream import Stream, quantile, summarise
 from experiments.benchmarks.case import Case
@@ -58,7 +58,7 @@ def our_round() -> Callable[[], float]:
 
     @jax.jit
     def distort(key: jax.Array, points: jax.Array) -> Stream:
-        return all_pairs(points, project(key, points, spec), bounds, near_capacity=0)
+        return distortion(points, project(key, points, spec), bounds, near_capacity=0)
 
     def ours() -> float:
         key = at_index(jax.random.key(1), next(seeds))

@@ -17,14 +17,17 @@ MATMUL, MEMORY, GENERATOR = "matmul peak", "memory bandwidth", "random numbers"
 
 
 class Speeds(NamedTuple):
-    """Peak rates of this machine a second."""
+    """Peak rates of this machine a second.
+
+    Attributes:
+        matmul: Floating-point operations of a large float32 matrix product.
+        memory: Bytes read and written by a copy that no cache holds.
+        generator: Uniform numbers of 32 bits by threefry, as training steps draw them.
+    """
 
     matmul: float
-    """Floating-point operations of a large float32 matrix product."""
     memory: float
-    """Bytes read and written by a copy that no cache holds."""
     generator: float
-    """Uniform numbers of 32 bits by threefry, as training steps draw them."""
 
 
 def least_seconds(

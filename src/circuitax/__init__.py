@@ -8,63 +8,124 @@
 
 A model is a pytree: ``jit``, ``vmap`` and ``grad`` take it as they take an array. Every function
 takes the model or the run first, then what is asked, then options by name. A name is imported when
-it is first used.
+it is first used; ``help(cx.ledger)`` says more about one.
 
 Models
-    Model             named weights with one static spec; ``Model.of(...)`` makes one from arrays
-    TransformerSpec   sizes and options of a model
-    init              fresh weights from a key and a spec
-    load_pretrained   a model of the Hub, a GGUF file, ``"smollm2"``, or TransformerLens's format
-    save_pretrained   a model written in TransformerLens's format
-    load_tokenizer    the tokenizer that comes with it
-    forward           the forward pass of one text: logits and trace
-    run               the same for a text or a batch, kept together as a ``Run``
-    Run               model, tokens, logits, trace
-    Interventions     edits of a forward pass and frozen values; the next four make them
-    patch_pattern     one head attends as told
-    patch_head        one head writes as told
-    patch_stream      the stream before one layer is as told
-    freeze            all patterns, norm scales and gates of a run held
-    generate          a text continued by a model
-    fold_norms        the same model with gains and offsets of its norms in its weights
+    Model
+        named weights with one static spec; ``Model.of(...)`` makes one from arrays
+    TransformerSpec
+        sizes and options of a model
+    init(key, spec, param_dtype=float)
+        fresh weights
+    stack(models)
+        an ensemble of models: ``len(models)``, ``models[0]``, ``jax.vmap(f)(models)``
+    load_pretrained(source, *, config=None, dtype=float32)
+        a model of the Hub, a GGUF file, ``"smollm2"``, or TransformerLens's format
+    save_pretrained(model, folder)
+        a model written in TransformerLens's format
+    load_tokenizer(source)
+        the tokenizer that comes with it
+    fold_norms(model)
+        the same model with gains and offsets of its norms in its weights
+    generate(model, prompt, n_new, *, key, sampling=None)
+        a text continued by a model
+    repeated_tokens(key, batch, length, d_vocab)
+        random texts that repeat themselves, on which induction heads are seen
+
+Forward passes and edits
+    run(model, tokens, interventions=None, *, outputs=False)
+        a forward pass of a text or a batch, kept together
+    Run
+        model, tokens, logits, and ``run.loss``, ``run.patterns``, ``run.streams`` ...
+    forward(model, tokens, interventions=None, *, cache=None, outputs=False)
+        the bare pass of one text: logits and trace
+    Interventions
+        edits of a forward pass and frozen values; the next five make them
+    ablate_head(run, head, *, positions=None, edit=None)
+        one head writes nothing
+    patch_head(run, head, output, *, positions=None, edit=None)
+        one head writes as told
+    patch_pattern(run, head, pattern, *, edit=None)
+        one head attends as told
+    patch_stream(run, layer, stream, *, positions=None, edit=None)
+        the stream before one layer is as told
+    freeze(trace, gates='frozen')
+        all patterns, norm scales and gates of a run held
 
 Analyses of a run
-    expand            all paths from tokens to logits, whose sum is the logits
-    ledger            the largest paths to one logit, and a bound on all others
-    components        what every head and MLP adds to every logit
-    term_losses       the loss of the paths of each order
-    token_losses      next-token losses in nats
-    patch             the stream of one text put into another, everywhere
-    ablate_each       what removing each head or MLP costs
-    explain           one prediction: what adds up to its logit, by which paths, and what
-                      each head looked at
-    explanation_page  the same as a page of HTML
+    token_losses(run)
+        next-token losses in nats
+    component_logits(run)
+        what every head and MLP adds to every logit
+    expand(run, *, max_paths=16384)
+        all paths from tokens to logits, whose sum is the logits
+    ledger(run, *, token, minus=None, position=-1, k=20, by_position=False, budget=2000000)
+        the largest paths to one logit, and a bound on all others
+    term_losses(run)
+        the loss of the paths of each order
+    patch(run, donor, metric=None)
+        the stream of one text put into another, everywhere
+    ablate_each(run, metric=None, *, donor=None, preserve_patterns=False)
+        what removing each head or MLP costs
+    explain(run, *, token=None, minus=None, position=-1, name=str, n_next=10, n_paths=None,
+            n_heads=12, budget=1000000)
+        one prediction: the parts of its logit, its paths, and where each head looked
+    explanation_page(explained, model='')
+        the same as a page of HTML
 
 Analyses of a model
-    composition        Q-, K- and V-composition of all pairs of heads, each beside its exact null
-    composition_scores the scores alone
-    induction_scores   prefix matching and previous-token scores on repeated texts
-    token_qk, token_ov the full QK and OV circuits of every head, factored
+    composition(model, *, offset=0, block_entries=5242880)
+        Q-, K- and V-composition of all pairs of heads, each beside its exact null
+    composition_scores(model, *, offset=0, block_entries=5242880)
+        the scores alone
+    induction_scores(model, texts)
+        prefix matching and previous-token scores on repeated texts
+    token_qk(model, *, offset=0, centred=True)
+        the full QK circuit of every head, factored
+    token_ov(model, *, centred=True)
+        the full OV circuit of every head, factored
 
 Algebra
-    Kron              A ⊗ W, a map of where to look and what to write
-    Chain             a low-rank map kept as its factors
+    Kron
+        A ⊗ W, a map of where to look and what to write
+    Chain
+        a low-rank map kept as its factors
 
 Superposition and projection
-    TiedWeights       the toy model of superposition
-    expected_loss     its expected loss, exactly
-    find_optimum      the optimum over many starts
-    dimensionality    D_i, the share of a dimension that each feature has
-    project           points through a random map
-    all_pairs         the distortion of all distances, in blocks
+    TiedWeights
+        the toy model of superposition
+    expected_loss(weights, density, importance, *, n_terms=256, convention='sum')
+        its expected loss, exactly
+    find_optimum(key, density, importance, *, n_hidden, n_restarts=40, starts=None,
+            init_scale=1.0, n_polished=2, tolerance=0.001, thorough=True)
+        the optimum over many starts
+    dimensionality(W)
+        D_i, the share of a dimension that each feature has
+    MapSpec
+        a family of random maps, with its sizes
+    project(key, points, spec, *, block=256)
+        points through a random map
+    distortion(points, images, bounds=..., limits=(-1.0, 1.0), *, measure='distance',
+            block=500, n_bins=512, near_capacity=1024)
+        the change of all distances between points, in blocks
+    jl_dimension(n_points, epsilon, delta=0.05, *, tail='cubic')
+        the dimension that suffices for N points and ε
+
+Training
+    train(problem, members, steps, *, key=None, optim=None, every=None, probe=None, folder=None)
+        a problem of your own, as an ensemble: models, metrics, what is probed
 
 Results
-    Record            labelled data of a run of an experiment
-    Estimate          a number with its interval and n
-    Claim             a published statement with what is expected of it
+    Record
+        labelled data of a run of an experiment
+    Estimate
+        a number with its interval and n
+    Claim
+        a published statement with what is expected of it
 
-Whole floors, with their modules as attributes: ``cx.circuits``, ``cx.superposition``,
-``cx.projection``, ``cx.train``.
+Whole floors, with their modules as attributes, such as ``cx.circuits.weights.spectra``:
+``cx.kernel``, ``cx.models``, ``cx.data``, ``cx.circuits``, ``cx.superposition``,
+``cx.projection``, ``cx.training``, ``cx.records``, ``cx.figures``.
 """
 
 from typing import TYPE_CHECKING
@@ -72,43 +133,64 @@ from typing import TYPE_CHECKING
 from circuitax.lazy import lazy_names
 
 if TYPE_CHECKING:
-    import circuitax.circuits as circuits
-    import circuitax.projection as projection
-    import circuitax.superposition as superposition
-    import circuitax.training as train
-    from circuitax.circuits.attention.induction_scores import induction_scores
-    from circuitax.circuits.explain.explanation import explain
-    from circuitax.circuits.interventions.patching import ablate_each, patch
-    from circuitax.circuits.ledger.ledger import ledger
-    from circuitax.circuits.losses.term_losses import term_losses
-    from circuitax.circuits.paths.components import component_logits as components
-    from circuitax.circuits.paths.expansion import expand
-    from circuitax.circuits.weights.composition import composition, composition_scores
-    from circuitax.circuits.weights.folding import fold_norms
-    from circuitax.circuits.weights.heads import token_ov, token_qk
-    from circuitax.figures.explanation_page import explanation_page
-    from circuitax.kernel.chain import Chain
-    from circuitax.kernel.edits import patch_head, patch_pattern, patch_stream
-    from circuitax.kernel.forward import forward
-    from circuitax.kernel.generate import generate
-    from circuitax.kernel.interventions import Interventions, freeze
-    from circuitax.kernel.kron import Kron
-    from circuitax.kernel.losses import token_losses
-    from circuitax.kernel.model import Model
-    from circuitax.kernel.run import Run, run
-    from circuitax.kernel.spec import TransformerSpec
-    from circuitax.kernel.weights import TiedWeights
-    from circuitax.models.pretrained import load_pretrained, save_pretrained
-    from circuitax.models.text_tokenizer import load_tokenizer
-    from circuitax.models.transformer import init_model as init
-    from circuitax.projection.distortion import all_pairs
-    from circuitax.projection.maps import project
-    from circuitax.records.claims import Claim
-    from circuitax.records.estimate import Estimate
-    from circuitax.records.record import Record
-    from circuitax.superposition.geometry.geometry import dimensionality
-    from circuitax.superposition.loss.expected_loss import expected_loss
-    from circuitax.superposition.optimum.optimum import find_optimum
+    from circuitax import circuits as circuits
+    from circuitax import data as data
+    from circuitax import figures as figures
+    from circuitax import kernel as kernel
+    from circuitax import models as models
+    from circuitax import projection as projection
+    from circuitax import records as records
+    from circuitax import superposition as superposition
+    from circuitax import training as training
+    from circuitax.circuits.attention.induction_scores import induction_scores as induction_scores
+    from circuitax.circuits.explain.explanation import explain as explain
+    from circuitax.circuits.interventions.patching import ablate_each as ablate_each
+    from circuitax.circuits.interventions.patching import patch as patch
+    from circuitax.circuits.ledger.ledger import ledger as ledger
+    from circuitax.circuits.losses.term_losses import term_losses as term_losses
+    from circuitax.circuits.paths.components import component_logits as component_logits
+    from circuitax.circuits.paths.expansion import expand as expand
+    from circuitax.circuits.weights.composition import composition as composition
+    from circuitax.circuits.weights.composition import composition_scores as composition_scores
+    from circuitax.circuits.weights.folding import fold_norms as fold_norms
+    from circuitax.circuits.weights.heads import token_ov as token_ov
+    from circuitax.circuits.weights.heads import token_qk as token_qk
+    from circuitax.data.repeated import repeated_tokens as repeated_tokens
+    from circuitax.display.explanation_page import explanation_page as explanation_page
+    from circuitax.kernel.chain import Chain as Chain
+    from circuitax.kernel.edits import ablate_head as ablate_head
+    from circuitax.kernel.edits import patch_head as patch_head
+    from circuitax.kernel.edits import patch_pattern as patch_pattern
+    from circuitax.kernel.edits import patch_stream as patch_stream
+    from circuitax.kernel.forward import forward as forward
+    from circuitax.kernel.generate import generate as generate
+    from circuitax.kernel.interventions import Interventions as Interventions
+    from circuitax.kernel.interventions import freeze as freeze
+    from circuitax.kernel.kron import Kron as Kron
+    from circuitax.kernel.model import Model as Model
+    from circuitax.kernel.model import stack as stack
+    from circuitax.kernel.run import Run as Run
+    from circuitax.kernel.run import run as run
+    from circuitax.kernel.run import token_losses as token_losses
+    from circuitax.kernel.spec import TransformerSpec as TransformerSpec
+    from circuitax.kernel.weights import TiedWeights as TiedWeights
+    from circuitax.kit.train import train as train
+    from circuitax.models.pretrained import load_pretrained as load_pretrained
+    from circuitax.models.pretrained import save_pretrained as save_pretrained
+    from circuitax.models.text_tokenizer import load_tokenizer as load_tokenizer
+    from circuitax.models.transformer import init_model as init_model
+    from circuitax.projection.distortion import distortion as distortion
+    from circuitax.projection.maps import MapSpec as MapSpec
+    from circuitax.projection.maps import project as project
+    from circuitax.projection.tails import jl_dimension as jl_dimension
+    from circuitax.records.claims import Claim as Claim
+    from circuitax.records.estimate import Estimate as Estimate
+    from circuitax.records.record import Record as Record
+    from circuitax.superposition.geometry.geometry import dimensionality as dimensionality
+    from circuitax.superposition.loss.expected_loss import expected_loss as expected_loss
+    from circuitax.superposition.optimum.optimum import find_optimum as find_optimum
+
+    init = init_model
 
 _PLACES = {
     "Chain": "circuitax.kernel.chain",
@@ -116,22 +198,26 @@ _PLACES = {
     "Estimate": "circuitax.records.estimate",
     "Interventions": "circuitax.kernel.interventions",
     "Kron": "circuitax.kernel.kron",
+    "MapSpec": "circuitax.projection.maps",
     "Model": "circuitax.kernel.model",
     "Record": "circuitax.records.record",
     "Run": "circuitax.kernel.run",
     "TiedWeights": "circuitax.kernel.weights",
     "TransformerSpec": "circuitax.kernel.spec",
     "ablate_each": "circuitax.circuits.interventions.patching",
-    "all_pairs": "circuitax.projection.distortion",
+    "ablate_head": "circuitax.kernel.edits",
     "circuits": "circuitax.circuits.*",
-    "components": "circuitax.circuits.paths.components:component_logits",
+    "component_logits": "circuitax.circuits.paths.components",
     "composition": "circuitax.circuits.weights.composition",
     "composition_scores": "circuitax.circuits.weights.composition",
+    "data": "circuitax.data.*",
     "dimensionality": "circuitax.superposition.geometry.geometry",
+    "distortion": "circuitax.projection.distortion",
     "expand": "circuitax.circuits.paths.expansion",
-    "explain": "circuitax.circuits.explain.explanation",
-    "explanation_page": "circuitax.figures.explanation_page",
     "expected_loss": "circuitax.superposition.loss.expected_loss",
+    "explain": "circuitax.circuits.explain.explanation",
+    "explanation_page": "circuitax.display.explanation_page",
+    "figures": "circuitax.figures.*",
     "find_optimum": "circuitax.superposition.optimum.optimum",
     "fold_norms": "circuitax.circuits.weights.folding",
     "forward": "circuitax.kernel.forward",
@@ -139,69 +225,30 @@ _PLACES = {
     "generate": "circuitax.kernel.generate",
     "induction_scores": "circuitax.circuits.attention.induction_scores",
     "init": "circuitax.models.transformer:init_model",
+    "jl_dimension": "circuitax.projection.tails",
+    "kernel": "circuitax.kernel.*",
     "ledger": "circuitax.circuits.ledger.ledger",
     "load_pretrained": "circuitax.models.pretrained",
-    "save_pretrained": "circuitax.models.pretrained",
     "load_tokenizer": "circuitax.models.text_tokenizer",
+    "models": "circuitax.models.*",
     "patch": "circuitax.circuits.interventions.patching",
     "patch_head": "circuitax.kernel.edits",
     "patch_pattern": "circuitax.kernel.edits",
     "patch_stream": "circuitax.kernel.edits",
     "project": "circuitax.projection.maps",
     "projection": "circuitax.projection.*",
+    "records": "circuitax.records.*",
+    "repeated_tokens": "circuitax.data.repeated",
     "run": "circuitax.kernel.run",
+    "save_pretrained": "circuitax.models.pretrained",
+    "stack": "circuitax.kernel.model",
     "superposition": "circuitax.superposition.*",
     "term_losses": "circuitax.circuits.losses.term_losses",
-    "token_losses": "circuitax.kernel.losses",
+    "token_losses": "circuitax.kernel.run",
     "token_ov": "circuitax.circuits.weights.heads",
     "token_qk": "circuitax.circuits.weights.heads",
-    "train": "circuitax.training.*",
+    "train": "circuitax.kit.train",
+    "training": "circuitax.training.*",
 }
-__all__ = [
-    "Chain",
-    "Claim",
-    "Estimate",
-    "Interventions",
-    "Kron",
-    "Model",
-    "Record",
-    "Run",
-    "TiedWeights",
-    "TransformerSpec",
-    "ablate_each",
-    "all_pairs",
-    "circuits",
-    "components",
-    "composition",
-    "composition_scores",
-    "dimensionality",
-    "expand",
-    "expected_loss",
-    "explain",
-    "explanation_page",
-    "find_optimum",
-    "fold_norms",
-    "forward",
-    "freeze",
-    "generate",
-    "induction_scores",
-    "init",
-    "ledger",
-    "load_pretrained",
-    "load_tokenizer",
-    "patch",
-    "patch_head",
-    "patch_pattern",
-    "patch_stream",
-    "project",
-    "projection",
-    "run",
-    "save_pretrained",
-    "superposition",
-    "term_losses",
-    "token_losses",
-    "token_ov",
-    "token_qk",
-    "train",
-]
-__getattr__, __dir__ = lazy_names(__name__, _PLACES)
+# Without __all__, whose names `help` would describe in full: the table above is what it shows.
+__getattr__, __dir__ = lazy_names(__name__, "cx", _PLACES)

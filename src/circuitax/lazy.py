@@ -6,26 +6,29 @@
 import importlib
 import pkgutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 from typing import Any
+
+from circuitax.names import suggestion
 
 Getter = Callable[[str], Any]
 Lister = Callable[[], list[str]]
 
 
-def lazy_names(package: str, places: Mapping[str, str]) -> tuple[Getter, Lister]:
+def lazy_names(package: str, short: str, places: Mapping[str, str]) -> tuple[Getter, Lister]:
     """``__getattr__`` and ``__dir__`` of a package that lends names from its modules.
 
     Args:
         package: The package's own name.
+        short: The name it is imported as, for messages.
         places: Where each name is: ``"module"`` for a name that the module calls the same,
             ``"module:other"`` for one that it calls otherwise, ``"package.*"`` for a whole package.
     """
 
     def get(name: str) -> Any:
         if name not in places:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            raise _unknown(package, name, places, f"{short}.")
         module, _, other = places[name].partition(":")
         loaded = importlib.import_module(module.removesuffix(".*"))
         return loaded if module.endswith(".*") else getattr(loaded, other or name)
@@ -42,10 +45,16 @@ def lazy_modules(package: str) -> tuple[Getter, Lister]:
 
     def get(name: str) -> Any:
         if name.startswith("_") or name not in names():
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            raise _unknown(package, name, names(), f"{package}.")
         return importlib.import_module(f"{package}.{name}")
 
     return get, names
+
+
+def _unknown(package: str, name: str, allowed: Iterable[str], prefix: str) -> AttributeError:
+    # Python itself asks for names such as __path__ and __wrapped__, and wants no advice.
+    hint = "" if name.startswith("_") else suggestion(name, allowed, prefix)
+    return AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
 
 
 def import_later(name: str) -> None:

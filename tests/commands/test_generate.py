@@ -41,7 +41,7 @@ def a_run(folder: Path, *, weights: bool = True, models: bool = True) -> Path:
             members = jax.vmap(lambda key, spec=spec: init_model(key, spec))(keys)
             for step in (0, 20):
                 keep_model(lab, name, step, members)
-            publish_model(lab, name, members.member(PUBLISHED[name]))
+            publish_model(lab, name, members[PUBLISHED[name]])
         lab.save_text(
             "tokenizer.json", train_tokenizer(build_corpus("ab", documents), 257).to_str()
         )

@@ -38,5 +38,7 @@ def test_what_fails_is_named(
     assert "must be whole, but provenance.json is damaged" in capsys.readouterr().err
     write_manifest(run, left_out=DERIVED)
     assert render.main([str(run)]) == 2
-    assert "experiment 'gone' of the run does not exist" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "experiment=gone of " in said and "is not an experiment" in said
+    assert "CIRCUITAX_EXPERIMENTS=FOLDER finds those of another folder" in said
     assert render.main(["--help"]) == 0 and render.main([]) == 2

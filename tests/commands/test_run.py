@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +28,8 @@ def test_a_run_is_made_and_reused(
     (folder,) = finished_runs("house_walk")
     said = capsys.readouterr().err
     assert f"house_walk {folder.name} done in" in said and "claims: 2 hold" in said
+    number = r"-?[\d.]+(e-\d+)?( \[\S+, \S+\])?, wanted .+: holds, n = \d+"
+    assert re.search(rf"^  walk-spreads: {number}$", said, re.MULTILINE), said
     facts = provenance(folder)
     assert facts["command"] == (
         "python -m experiments.run experiment=house_walk scale=tiny rate=[0.5] seed=3"

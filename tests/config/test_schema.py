@@ -6,7 +6,8 @@ from enum import Enum
 import pytest
 from omegaconf import OmegaConf
 
-from circuitax.config.schema import fields, nearest, register, type_name
+from circuitax.config.schema import fields, register, type_name
+from circuitax.names import nearest
 
 
 class Act(Enum):

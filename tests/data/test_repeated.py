@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from circuitax.data.repeated import RepeatedSource, is_repeat, sample_repeated
+from circuitax.data.repeated import RepeatedSource, is_repeat, repeated_tokens, sample_repeated
 from circuitax.kernel.keys import at_index
 
 KEY = jax.random.key(11)
@@ -69,3 +69,16 @@ def test_source_is_the_sampler_with_its_sizes() -> None:
     np.testing.assert_array_equal(source.sample(KEY).period, sample.period)
     with pytest.raises(ValueError, match="max_period=16"):
         RepeatedSource(length=12)
+
+
+def test_texts_for_induction_scores_repeat_distinct_tokens() -> None:
+    texts = np.asarray(repeated_tokens(KEY, 60, 12, 9))
+    periods = []
+    for text in texts:
+        fits = [p for p in range(1, 12) if (text[p:] == text[:-p]).all()]
+        periods.append(fits[0])
+        assert len(set(text[: fits[0]])) == fits[0]
+    assert set(periods) == {3, 4, 5, 6}
+    assert repeated_tokens(KEY, 2, 30, 5).max() < 5
+    with pytest.raises(ValueError, match="length=1 must be at least 2"):
+        repeated_tokens(KEY, 2, 1, 5)

@@ -11,10 +11,10 @@ from circuitax.data.tokenizer import (
     BOUNDARY,
     boundary_id,
     corpus_tokenizer,
-    load_tokenizer,
     size,
     token_names,
     tokenizer_digest,
+    tokenizer_from_file,
     train_tokenizer,
 )
 
@@ -69,7 +69,7 @@ def test_trained_once_then_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert tokenizer_digest(corpus_tokenizer(small_corpus(), 270, tmp_path)) == tokenizer_digest(
         first
     )
-    assert tokenizer_digest(load_tokenizer(file)) == tokenizer_digest(first)
+    assert tokenizer_digest(tokenizer_from_file(file)) == tokenizer_digest(first)
 
 
 def test_broken_cache_is_made_again(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_broken_cache_is_made_again(tmp_path: Path) -> None:
     assert tokenizer_digest(corpus_tokenizer(small_corpus(), 270, tmp_path)) == tokenizer_digest(
         first
     )
-    load_tokenizer(file)
+    tokenizer_from_file(file)
 
 
 def test_threads_share_the_cache(tmp_path: Path) -> None:
@@ -99,13 +99,13 @@ def test_impossible_sizes(tmp_path: Path) -> None:
 
 def test_unusable_files(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="there is none"):
-        load_tokenizer(tmp_path / "no.json")
+        tokenizer_from_file(tmp_path / "no.json")
     (tmp_path / "bad.json").write_text("{}")
     with pytest.raises(ValueError, match=r"must be a tokenizer.json"):
-        load_tokenizer(tmp_path / "bad.json")
+        tokenizer_from_file(tmp_path / "bad.json")
     Tokenizer(models.BPE()).save(str(tmp_path / "bare.json"))
     with pytest.raises(ValueError, match="must hold the boundary token"):
-        load_tokenizer(tmp_path / "bare.json")
+        tokenizer_from_file(tmp_path / "bare.json")
 
 
 def test_a_file_that_pads_and_cuts_does_neither_here(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_file_that_pads_and_cuts_does_neither_here(tmp_path: Path) -> None:
     made.enable_truncation(4)
     made.enable_padding(length=64)
     made.save(str(tmp_path / "batches.json"))
-    loaded = load_tokenizer(tmp_path / "batches.json")
+    loaded = tokenizer_from_file(tmp_path / "batches.json")
     assert loaded.encode(text).ids == expected
     assert tokenizer_digest(loaded) == tokenizer_digest(
         corpus_tokenizer(small_corpus(), 270, tmp_path)

@@ -393,7 +393,7 @@ def _(rng: np.random.Generator) -> Both:
 @formula("distortion", "distortion(x, y) = ‖f(x) − f(y)‖² / ‖x − y‖² − 1")
 def _(rng: np.random.Generator) -> Both:
     x, P = rng.normal(size=(5, 8)), rng.normal(size=(8, 3))
-    found = cx.all_pairs(jnp.asarray(x), jnp.asarray(x @ P), jnp.array([[-0.3, 0.3]]))
+    found = cx.distortion(jnp.asarray(x), jnp.asarray(x @ P), jnp.array([[-0.3, 0.3]]))
     every = [
         np.sum(((a - b) @ P) ** 2) / np.sum((a - b) ** 2) - 1
         for a, b in itertools.combinations(x, 2)

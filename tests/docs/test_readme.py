@@ -4,6 +4,7 @@ import re
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,18 @@ def test_the_exact_loss_has_a_gradient() -> None:
     assert float(loss) == pytest.approx(0.008904, rel=1e-3)
     slopes = [float(x) for x in " ".join(slope).strip("[] ").split()]
     assert slopes == pytest.approx([9.3833e-05] * 5, rel=1e-3)  # the same for every feature
-    assert len(BLOCKS) == 2, "test_newcomer.py runs the other block"
+
+
+def test_a_problem_of_ones_own_trains() -> None:
+    names: dict[str, Any] = {}
+    with redirect_stdout(StringIO()):
+        exec(compile(BLOCKS[2], "README.md", "exec"), names)
+    log = names["log"]
+    assert log.metrics.sizes == {"step": 10, "member": 4, "probe_0": 5}
+    assert (log.metrics.loss[-1] < log.metrics.loss[0] / 2).all()
+    # 0.1 / 3 where nothing is learned; a member may be left with one feature that disturbs another.
+    assert 0.004 < log.metrics.loss[-1].min() < 0.015
+    assert len(BLOCKS) == 3, "test_newcomer.py runs the first block"
 
 
 def test_numbers_are_those_of_the_results() -> None:

@@ -1,7 +1,9 @@
 """The benchmark of a real model: what peers read is the model that we measure."""
 
 import json
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +13,9 @@ import pytest
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run
 from circuitax.models.pretrained import load_pretrained
+from experiments.benchmarks import eager_run
 from experiments.benchmarks.export_llama import hub_folder, lens_weights, smollm2_spec
+from experiments.benchmarks.peer import Peer
 from experiments.benchmarks.real_model import patching_flops, random_model, require_close
 
 TOKENS = jnp.array([3, 17, 5, 39, 3, 17])
@@ -63,3 +67,30 @@ def test_unequal_answers_are_refused() -> None:
     require_close(ours, ours + 0.01)
     with pytest.raises(RuntimeError, match=r"differ by 0\.0025 of the largest"):
         require_close(ours, np.array([1.05, -20.0]))
+
+
+class Reader:
+    """In the place of a peer: reads the file that it is told of, and can be wrong."""
+
+    def __init__(self, wrong: float) -> None:
+        self.wrong, self.asked = wrong, 0
+
+    def ask(self, **request: Any) -> dict[str, Any]:
+        self.asked += 1
+        if "folder" in request:
+            model = load_pretrained(request["folder"])
+        else:
+            model = load_pretrained(request["weights"], config=request["config"])
+        logits = np.asarray(run(model, jnp.asarray(request["tokens"])).logits[-1])
+        return {"seconds": 0.5, "logits": (logits + self.wrong).tolist()}
+
+
+def test_an_eager_run_is_held_against_the_logits_of_both_peers(model: Model) -> None:
+    right, wrong = (cast(Peer, Reader(by)) for by in (0.0, 0.1))
+    with ExitStack() as stack:
+        lens, torch = eager_run.model_cases("tiny", model, right, wrong, stack)
+        assert lens.ours() > 0 and lens.theirs is not None and torch.theirs is not None
+        assert lens.theirs() == 500.0
+        with pytest.raises(RuntimeError, match="differ by"):
+            torch.theirs()
+    assert cast(Reader, right).asked == 1

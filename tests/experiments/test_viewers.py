@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from circuitax.config.catalogue import discover
-from circuitax.figures.viewers import Viewer, viewer_section
+from circuitax.display.viewers import Viewer, viewer_section
 from circuitax.records.record import Record
 
 ROOT = Path(__file__).parents[2]

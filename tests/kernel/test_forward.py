@@ -220,6 +220,6 @@ def test_weights_of_numpy_under_vmap(make_transformer) -> None:
 
 def test_ensembles_are_refused_where_one_model_is_wanted(make_transformer) -> None:
     members = jax.tree.map(lambda leaf: jnp.stack([leaf, -leaf]), make_transformer(**SMALL))
-    message = r"model has a leading axis of members, \(2,\): vmap over it, or take model.member"
+    message = r"model has a leading axis of members, \(2,\): vmap over it, or take models\[0\]"
     with pytest.raises(ValueError, match=message):
         forward(members, FOUR)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.kernel.indices import check_index
+from circuitax.kernel.indices import check_index, counted_index
 
 
 @pytest.mark.parametrize("index", [-1, 3, np.int64(3)])
@@ -23,3 +23,10 @@ def test_an_index_inside_or_traced_passes():
         return jnp.arange(3)[index]
 
     assert jax.jit(read)(1) == 1
+
+
+def test_an_index_may_count_from_the_end():
+    assert [counted_index("position", i, 3) for i in (-3, -1, 0, np.int64(2))] == [0, 2, 0, 2]
+    for index in (3, -4):
+        with pytest.raises(ValueError, match=f"position={index} must be from -3 to 2"):
+            counted_index("position", index, 3)

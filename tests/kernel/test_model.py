@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from circuitax.kernel.forward import forward
-from circuitax.kernel.model import Model, check_one_member
+from circuitax.kernel.model import Model, check_one_member, stack
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
@@ -178,6 +178,41 @@ def test_leaves_are_named_and_structures_compare(make_transformer) -> None:
     assert jax.vmap(lambda m: m.W_E.sum(), in_axes=(axes,))(doubled).shape == (2,)
 
 
+def test_an_ensemble_is_indexed_like_a_list(make_transformer) -> None:
+    model = make_transformer(mlp=True)
+    models = [jax.tree.map(lambda leaf, k=k: k * leaf, model) for k in (1, 2, -3)]
+    ensemble = stack(models)
+    assert len(ensemble) == 3 and [float(one.W_E[0, 0]) for one in ensemble] == [
+        float(one.W_E[0, 0]) for one in models
+    ]
+    np.testing.assert_array_equal(ensemble[-1].W_out, -3 * np.asarray(model.W_out))
+    np.testing.assert_array_equal(ensemble[1:].W_Q[0], 2 * np.asarray(model.W_Q))
+    for index in (3, -4):
+        with pytest.raises(IndexError, match=f"index={index} must be from -3 to 2"):
+            ensemble[index]
+    assert model and ensemble
+    for ask in (len, lambda one: one[0]):
+        with pytest.raises(ValueError, match="no axis of members: it is one model"):
+            ask(model)
+    with pytest.raises(ValueError, match="models must have at least one model"):
+        stack([])
+    with pytest.raises(ValueError, match=r"models\[1\] is a str, must be a Model"):
+        stack([model, "model"])
+    with pytest.raises(ValueError, match=r"models\[1\] has another spec"):
+        stack([model, model.with_options(score_scale=0.5)])
+    with pytest.raises(ValueError, match=r"models\[1\] has other shapes than models\[0\] in W_E, "):
+        stack([model, ensemble])
+
+
+def test_weights_have_short_names(make_transformer) -> None:
+    model = make_transformer(mlp=True)
+    for name in ("W_Q", "W_K", "W_V", "W_O"):
+        assert getattr(model, name) is getattr(model.blocks.attention, name)
+    for name in ("W_in", "W_out"):
+        assert getattr(model, name) is getattr(model.blocks.mlp, name)
+        assert getattr(make_transformer(), name) is None
+
+
 def test_jit_vmap_and_grad(x64: None, make_transformer) -> None:
     model = make_transformer()
     members = jax.tree.map(lambda leaf: jnp.stack([leaf, 2 * leaf]), model)
@@ -187,19 +222,15 @@ def test_jit_vmap_and_grad(x64: None, make_transformer) -> None:
         return (forward(model, TOKENS)[0] ** 2).sum()
 
     both = jax.jit(jax.vmap(total))(members)
-    np.testing.assert_allclose(both[1], total(members.member(1)), rtol=1e-10)
+    np.testing.assert_allclose(both[1], total(members[1]), rtol=1e-10)
     slope = jax.jit(jax.grad(total))(model)
     assert isinstance(slope, Model) and slope.spec == model.spec
     step = 1e-6
     up, down = (model.replace(W_U=model.W_U.at[2, 3].add(d)) for d in (step, -step))
     difference = (total(up) - total(down)) / (2 * step)
     np.testing.assert_allclose(slope.W_U[2, 3], difference, rtol=1e-6)
-    with pytest.raises(ValueError, match=r"vmap over it, or take model\.member\(0\)"):
+    with pytest.raises(ValueError, match=r"vmap over it, or take models\[0\]"):
         check_one_member(members)
-    with pytest.raises(ValueError, match="index=2 must be from 0 to 1"):
-        members.member(2)
-    with pytest.raises(ValueError, match="no axis of members"):
-        model.member(0)
     widths = Model.of(
         **{name: getattr(members, name) for name in ("W_E", "W_U")},
         attention=members.blocks.attention,

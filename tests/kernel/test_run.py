@@ -7,7 +7,7 @@ import pytest
 
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import ablate_heads
-from circuitax.kernel.run import Run, one_text, run
+from circuitax.kernel.run import Run, one_text, run, token_losses
 
 TEXTS = [[3, 1, 4, 1], [5, 9, 2, 6]]
 
@@ -33,6 +33,27 @@ def test_a_batch_is_its_texts(make_transformer) -> None:
         batch[2]
 
 
+def test_what_a_run_knows_is_an_attribute(make_transformer, x64: None) -> None:
+    model = make_transformer(mlp=True)
+    batch = run(model, TEXTS, outputs=True)
+    z = np.asarray(batch.logits)
+    log_p = z - np.log(np.exp(z).sum(axis=-1, keepdims=True))
+    want = [[-log_p[b, t, TEXTS[b][t + 1]] for t in range(3)] for b in range(2)]
+    np.testing.assert_allclose(token_losses(batch), want, rtol=1e-12)
+    np.testing.assert_allclose(batch.loss, np.mean(want), rtol=1e-12)
+    np.testing.assert_allclose(batch[1].loss, np.mean(want[1]), rtol=1e-12)
+    for name in ("patterns", "streams", "scales", "head_outputs", "mlp_outputs"):
+        assert getattr(batch, name) is getattr(batch.trace, name)
+    written = batch.head_outputs.sum(axis=(1, 2)) + batch.mlp_outputs.sum(axis=1)
+    np.testing.assert_allclose(batch.streams[:, -1] - batch.streams[:, 0], written, atol=1e-10)
+    slope = jax.grad(lambda W: run(model.replace(W_U=W), TEXTS).loss)(model.W_U)
+    step = model.W_U.at[2, 3].add(1e-6)
+    moved = run(model.replace(W_U=step), TEXTS).loss - batch.loss
+    np.testing.assert_allclose(slope[2, 3], moved / 1e-6, rtol=1e-4)
+    with pytest.raises(ValueError, match="n_ctx=1 must be at least 2"):
+        run(model, [3]).loss  # noqa: B018
+
+
 def test_interventions_are_those_of_every_text(make_transformer) -> None:
     model = make_transformer()
     off = ablate_heads(jnp.ones((2, 3)))
@@ -50,7 +71,7 @@ def test_jit_vmap_and_grad(make_transformer) -> None:
     np.testing.assert_allclose(compiled.logits, mapped.logits, rtol=1e-4, atol=1e-5)
     members = jax.tree.map(lambda leaf: jnp.stack([leaf, -leaf]), model)
     each = jax.vmap(run, in_axes=(0, None))(members, texts)
-    want = run(members.member(1), texts).logits
+    want = run(members[1], texts).logits
     np.testing.assert_allclose(each.logits[1], want, rtol=1e-4, atol=1e-5)
     with pytest.raises(ValueError, match=r"leading axis of members, \(2,\)"):
         run(members, texts)

@@ -87,7 +87,7 @@ def test_an_optimum_says_what_was_reached_once() -> None:
 def test_all_pairs_prints_extremes_and_failures() -> None:
     points = jnp.array([[0.0], [1.0], [3.0]])
     images = jnp.array([[0.0], [2.0], [3.0]])  # squared ratios 4, 1 and 1/4
-    text = "\n".join(printed(cx.all_pairs(points, images, jnp.array([[-0.5, 0.5]]), (-1.0, 4.0))))
+    text = "\n".join(printed(cx.distortion(points, images, jnp.array([[-0.5, 0.5]]), (-1.0, 4.0))))
     assert "3 pairs" in text and "low -0.75, mean +0.75, high +3" in text
     assert "bound 0: 1 below, 1 above" in text
 

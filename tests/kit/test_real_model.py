@@ -34,7 +34,7 @@ def test_the_random_model_and_its_texts_fit_each_other(rng: np.random.Generator)
     texts = list(real_model.real_texts(real_model.RANDOM, rng))
     assert len(texts) > 16 and {text.max() for text in texts} <= set(range(model.d_vocab))
     assert (texts[0] != texts[1]).any()
-    assert real_model.token_text(real_model.RANDOM)(7) == " 7"
+    assert real_model.token_names(real_model.RANDOM)(7) == " 7"
 
 
 def test_what_is_missing_is_noted_and_said(

@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 
 from circuitax.config.catalogue import VARIABLE, Entry, discover
-from circuitax.figures.viewers import Viewer
+from circuitax.display.viewers import Viewer
 from circuitax.lab import viewing
 from circuitax.records.manifest import write_manifest
 from circuitax.records.record import Record
@@ -15,7 +15,7 @@ from circuitax.records.record import Record
 EXPERIMENT = '"""Seen."""\nclass Spec: ...\ndef run(spec, key, lab): ...\n'
 VIEW = '''"""A viewer."""
 import os
-from circuitax.figures.viewers import Viewer
+from circuitax.display.viewers import Viewer
 from circuitax.records.record import Record
 
 def view(run):

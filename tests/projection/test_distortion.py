@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.projection.distortion import all_pairs, check_points, sampled_pairs
+from circuitax.projection.distortion import check_points, distortion, sampled_distortion
 from circuitax.projection.measures import Measure
 from circuitax.projection.stream import quantile, summarise
 
@@ -28,7 +28,7 @@ def cloud(rng: np.random.Generator, n: int = 23) -> tuple[np.ndarray, np.ndarray
 def test_all_pairs_agree_with_numpy(block: int, rng: np.random.Generator) -> None:
     x, y = cloud(rng)
     v = brute_force(x, y)
-    found = summarise(all_pairs(jnp.asarray(x), jnp.asarray(y), BOUNDS, WIDE, block=block), WIDE)
+    found = summarise(distortion(jnp.asarray(x), jnp.asarray(y), BOUNDS, WIDE, block=block), WIDE)
     assert found.n_used == 253 and found.n_zero == found.n_unresolved == 0
     np.testing.assert_allclose(
         [found.mean, found.std, found.low, found.high],
@@ -45,7 +45,7 @@ def test_all_pairs_agree_with_numpy(block: int, rng: np.random.Generator) -> Non
 def test_identities_hold_to_double_precision(x64: None, rng: np.random.Generator) -> None:
     x, y = (z.astype(np.float64) for z in cloud(rng))
     v = brute_force(x, y)
-    found = summarise(all_pairs(jnp.asarray(x), jnp.asarray(y), BOUNDS, block=8))
+    found = summarise(distortion(jnp.asarray(x), jnp.asarray(y), BOUNDS, block=8))
     np.testing.assert_allclose([found.mean, found.low], [v.mean(), v.min()], rtol=1e-12)
 
 
@@ -64,7 +64,7 @@ def test_other_measures_over_all_pairs(measure: Measure, rng: np.random.Generato
         Measure.cosine: cosines(y) - cosines(x),
         Measure.angle: np.arccos(cosines(y)) - np.arccos(cosines(x)),
     }[measure]
-    found = summarise(all_pairs(jnp.asarray(x), jnp.asarray(y), BOUNDS, measure=measure, block=8))
+    found = summarise(distortion(jnp.asarray(x), jnp.asarray(y), BOUNDS, measure=measure, block=8))
     assert found.n_used == 253
     np.testing.assert_allclose(
         [found.mean, found.low, found.high], [v.mean(), v.min(), v.max()], atol=3e-6
@@ -80,7 +80,7 @@ def test_near_duplicates_are_resolved_and_duplicates_are_counted(rng: np.random.
     with np.errstate(invalid="ignore"):
         v = brute_force(x, y)
     v = v[np.isfinite(v)]
-    stream = all_pairs(jnp.asarray(x), jnp.asarray(y), BOUNDS, WIDE, block=9)
+    stream = distortion(jnp.asarray(x), jnp.asarray(y), BOUNDS, WIDE, block=9)
     found = summarise(stream, WIDE)
     assert (found.n_used, found.n_zero, found.n_unresolved) == (250, 3, 0)
     np.testing.assert_allclose([found.mean, found.high], [v.mean(), v.max()], rtol=2e-4)
@@ -91,17 +91,17 @@ def test_near_duplicates_are_resolved_and_duplicates_are_counted(rng: np.random.
 
 def test_pairs_past_the_capacity_are_counted_not_dropped_silently() -> None:
     x = jnp.ones((6, 4))
-    found = all_pairs(x.at[5, 0].set(9.0), x[:, :2].at[5].set(0.0), BOUNDS, near_capacity=4)
+    found = distortion(x.at[5, 0].set(9.0), x[:, :2].at[5].set(0.0), BOUNDS, near_capacity=4)
     summary = summarise(found)
     assert (summary.n_zero, summary.n_unresolved, summary.n_used) == (4, 6, 5)
-    none = summarise(all_pairs(x.at[5, 0].set(9.0), x[:, :2], BOUNDS, near_capacity=0))
+    none = summarise(distortion(x.at[5, 0].set(9.0), x[:, :2], BOUNDS, near_capacity=0))
     assert (none.n_zero, none.n_unresolved, none.n_used) == (0, 10, 5)
 
 
 def test_many_maps_under_vmap_are_the_single_ones(rng: np.random.Generator) -> None:
     x, y = cloud(rng)
     images = jnp.stack([jnp.asarray(y), 2 * jnp.asarray(y)])
-    many = jax.vmap(lambda im: all_pairs(jnp.asarray(x), im, BOUNDS, block=8))(images)
+    many = jax.vmap(lambda im: distortion(jnp.asarray(x), im, BOUNDS, block=8))(images)
     found = summarise(many)
     v = brute_force(x, y)
     np.testing.assert_allclose(found.low, [v.min(), 4 * (v.min() + 1) - 1], rtol=1e-4)
@@ -112,7 +112,7 @@ def test_many_maps_under_vmap_are_the_single_ones(rng: np.random.Generator) -> N
 def test_sampled_pairs_are_uniform_over_distinct_indices(rng: np.random.Generator) -> None:
     x, y = cloud(rng)
     v = brute_force(x, y)
-    stream = sampled_pairs(
+    stream = sampled_distortion(
         jax.random.key(0), jnp.asarray(x), jnp.asarray(y), BOUNDS, WIDE, n_pairs=40_000
     )
     found = summarise(stream, WIDE)
@@ -128,16 +128,16 @@ def test_nan_points_and_wrong_sizes_are_refused(rng: np.random.Generator) -> Non
     x, y = (jnp.asarray(z) for z in cloud(rng))
     holed = x.at[4, 2].set(jnp.nan)
     with pytest.raises(ValueError, match="NaN or infinity: 22 pairs"):
-        summarise(jax.jit(lambda x: all_pairs(x, y, BOUNDS, block=8))(holed))
+        summarise(jax.jit(lambda x: distortion(x, y, BOUNDS, block=8))(holed))
     with pytest.raises(ValueError, match=r"points\[4, 2\]=nan must be finite"):
-        all_pairs(holed, y, BOUNDS, block=8)
+        distortion(holed, y, BOUNDS, block=8)
     with pytest.raises(ValueError, match=r"images\[0, 1\]=inf must be finite"):
-        sampled_pairs(jax.random.key(0), x, y.at[0, 1].set(jnp.inf), BOUNDS, n_pairs=3)
+        sampled_distortion(jax.random.key(0), x, y.at[0, 1].set(jnp.inf), BOUNDS, n_pairs=3)
     with pytest.raises(ValueError, match="points has 23 rows and images 22"):
         check_points(x, y[:22])
     with pytest.raises(ValueError, match="n_points=1"):
-        all_pairs(x[:1], y[:1], BOUNDS)
+        distortion(x[:1], y[:1], BOUNDS)
     with pytest.raises(ValueError, match="n_pairs=0"):
-        sampled_pairs(jax.random.key(0), x, y, BOUNDS, n_pairs=0)
+        sampled_distortion(jax.random.key(0), x, y, BOUNDS, n_pairs=0)
     with pytest.raises(ValueError, match="n_points=1"):
-        sampled_pairs(jax.random.key(0), x[:1], y[:1], BOUNDS, n_pairs=3)
+        sampled_distortion(jax.random.key(0), x[:1], y[:1], BOUNDS, n_pairs=3)

@@ -24,7 +24,7 @@ PACKING = packings.Packing(POINTS, jnp.ones(4, bool))
 
 
 def pairs(**options):
-    return distortion.all_pairs(POINTS, POINTS, jnp.zeros((0, 2)), **options)
+    return distortion.distortion(POINTS, POINTS, jnp.zeros((0, 2)), **options)
 
 
 def greedy(epsilon=0.5, **options):
@@ -57,9 +57,12 @@ REFUSED = {
         lambda: tails.tail_bound(Tail.subgaussian, -3, 0.5),
         "dim_out=-3 must be at least 1",
     ),
-    "union": (lambda: tails.union_dim(Tail.cubic, 5, 0.5, 1.5), r"delta=1.5 must be in \(0, 1\)"),
+    "union": (
+        lambda: tails.jl_dimension(5, 0.5, 1.5, tail=Tail.cubic),
+        r"delta=1.5 must be in \(0, 1\)",
+    ),
     "union epsilon": (
-        lambda: tails.union_epsilon(Tail.cubic, 5, 0),
+        lambda: tails.jl_epsilon(5, 0, tail=Tail.cubic),
         "dim_out=0 must be at least 1",
     ),
     "constant": (lambda: tails.implied_constant(-1, 5, 0.5), "dim_out=-1.0 must be at least 1"),
@@ -101,7 +104,7 @@ REFUSED = {
     "limits": (lambda: pairs(limits=(1.0, -1.0)), r"limits=\(1.0, -1.0\) must increase"),
     "near pairs": (lambda: pairs(near_capacity=-1), "near_capacity=-1 must be at least 0"),
     "sampled block": (
-        lambda: distortion.sampled_pairs(
+        lambda: distortion.sampled_distortion(
             KEY, POINTS, POINTS, jnp.zeros((0, 2)), n_pairs=3, block=0
         ),
         "block=0 must be at least 1",

@@ -8,12 +8,12 @@ from circuitax.projection.tails import (
     Tail,
     dasgupta_gupta_dim,
     implied_constant,
+    jl_dimension,
+    jl_epsilon,
     proof_constant,
     sklearn_dim,
     statement_constant,
     tail_bound,
-    union_dim,
-    union_epsilon,
 )
 
 GRID = np.meshgrid(np.arange(1, 400, 7), np.linspace(0.05, 0.95, 19))
@@ -36,8 +36,8 @@ def test_bounds_by_hand() -> None:
 
 
 @pytest.mark.parametrize("tail", list(Tail))
-def test_the_union_dimension_is_the_smallest(tail: Tail) -> None:
-    m = union_dim(tail, 300, 0.25, 0.1)
+def test_the_jl_dimension_is_the_smallest(tail: Tail) -> None:
+    m = jl_dimension(300, 0.25, 0.1, tail=tail)
     n_pairs = 300 * 299 / 2
     assert n_pairs * tail_bound(tail, m, 0.25) <= 0.1 < n_pairs * tail_bound(tail, m - 1, 0.25)
 
@@ -82,12 +82,12 @@ def test_S0_theorem_27_explicit_constants() -> None:
     )
 
 
-def test_guaranteed_epsilon_inverts_the_union_dimension() -> None:
-    m = union_dim(Tail.exact, 200, 0.3)
-    assert union_epsilon(Tail.exact, 200, m) == pytest.approx(0.3, abs=5e-3)
-    assert np.isnan(union_epsilon(Tail.subgaussian, 200, 10))
+def test_guaranteed_epsilon_inverts_the_jl_dimension() -> None:
+    m = jl_dimension(200, 0.3, tail=Tail.exact)
+    assert jl_epsilon(200, m, tail=Tail.exact) == pytest.approx(0.3, abs=5e-3)
+    assert np.isnan(jl_epsilon(200, 10, tail=Tail.subgaussian))
     with pytest.raises(ValueError, match="delta=1"):
-        union_epsilon(Tail.exact, 200, 10, 1.0)
+        jl_epsilon(200, 10, 1.0, tail=Tail.exact)
 
 
 def test_implied_constant() -> None:
@@ -101,8 +101,8 @@ def test_refusals_name_the_argument() -> None:
         with pytest.raises(ValueError, match="epsilon="):
             tail_bound(Tail.exact, 5, epsilon)
     with pytest.raises(ValueError, match="n_points=1"):
-        union_dim(Tail.exact, 1, 0.1)
+        jl_dimension(1, 0.1, tail=Tail.exact)
     with pytest.raises(ValueError, match="n_points=1"):
         implied_constant(5, 1, 0.1)
     with pytest.raises(ValueError, match="delta=0"):
-        union_dim(Tail.exact, 5, 0.1, 0.0)
+        jl_dimension(5, 0.1, 0.0, tail=Tail.exact)

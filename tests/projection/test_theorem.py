@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from circuitax.kernel.keys import member_keys
-from circuitax.projection.distortion import all_pairs
+from circuitax.projection.distortion import distortion
 from circuitax.projection.laws import failure_probability, ratio_cdf
 from circuitax.projection.maps import MapFamily, MapSpec, project
 from circuitax.projection.pair_law import pair_ratios
@@ -32,7 +32,7 @@ def failing_maps(family: MapFamily, dim_out: int, bounds: tuple[float, float]) -
     edges = jnp.array([bounds]) - 1
 
     def one(key: jax.Array):
-        return all_pairs(points, project(key, points, spec), edges, block=40, n_bins=0)
+        return distortion(points, project(key, points, spec), edges, block=40, n_bins=0)
 
     found = summarise(jax.jit(jax.vmap(one))(member_keys(jax.random.key(2), N_MAPS)))
     return int(((found.below + found.above)[:, 0] > 0).sum())

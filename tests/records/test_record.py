@@ -60,5 +60,9 @@ def test_long_tables_are_left_to_the_data_file(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_loading_nothing_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="must be a record's data file"):
+    with pytest.raises(ValueError, match=r"must be that of a run, which holds data\.nc"):
         Record.load(tmp_path)
+    make().save(tmp_path / "one")
+    for folder in (tmp_path, tmp_path / "two"):
+        with pytest.raises(ValueError, match=r"must be that of a run: there are .*one"):
+            Record.load(folder)

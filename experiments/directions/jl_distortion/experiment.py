@@ -13,11 +13,11 @@ from circuitax.kernel.keys import derive, member_keys
 from circuitax.kit.checks import require_at_least, require_in
 from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
-from circuitax.projection.distortion import all_pairs
+from circuitax.projection.distortion import distortion
 from circuitax.projection.laws import extreme_ratios, ratio_quantile
 from circuitax.projection.maps import MapFamily, MapSpec, gain, nested_features, project
 from circuitax.projection.stream import quantile, summarise
-from circuitax.projection.tails import Tail, union_epsilon
+from circuitax.projection.tails import Tail, jl_epsilon
 from circuitax.records.record import Record
 from experiments.directions.shared.by_dimension import extremes_by_dimension
 from experiments.directions.shared.clouds import clustered_cloud, gaussian_cloud, sparse_cloud
@@ -86,7 +86,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     bands = lab.stage("bands", _bands, spec, derive(key, "bands"), dims)
     extremes = [extreme_ratios(n * (n - 1) // 2, dims) for n in n_points]
     law = [np.maximum(high - 1, 1 - low) for low, high in extremes]
-    guaranteed = [[union_epsilon(Tail.cubic, n, int(m)) for m in dims] for n in n_points]
+    guaranteed = [[jl_epsilon(n, int(m), tail=Tail.cubic) for m in dims] for n in n_points]
     data = xr.Dataset(
         {
             "worst": (("cloud", "family", "map", "dim_out"), families),
@@ -216,7 +216,7 @@ def _bands(spec: Spec, key: jax.Array, dims: np.ndarray) -> tuple[np.ndarray, np
             # Columns past m are zero: one shape, hence one compilation, serves every m.
             used = (jnp.arange(spec.max_dim) < m)[None, None, :] / jnp.sqrt(m)
             every_map = jax.vmap(
-                lambda y: all_pairs(cloud, y, none, LIMITS, n_bins=2250, near_capacity=0)
+                lambda y: distortion(cloud, y, none, LIMITS, n_bins=2250, near_capacity=0)
             )
             return every_map(features * used)
 

@@ -22,9 +22,9 @@ from circuitax.projection.laws import median_threshold
 from circuitax.projection.tails import (
     Tail,
     dasgupta_gupta_dim,
+    jl_dimension,
     proof_constant,
     statement_constant,
-    union_dim,
 )
 from circuitax.projection.threshold import first_dim, smallest_dim, succeeds
 from circuitax.records.record import Record
@@ -92,7 +92,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
             "predicted": (cells, table(median_threshold)),
             "dasgupta_gupta": (cells, table(dasgupta_gupta_dim)),
             "proof": (cells, table(lambda n, e: proof_constant(e) * np.log(n) / e**2)),
-            "union": (cells, table(lambda n, e: union_dim(Tail.exact, n, e, SAFE))),
+            "union": (cells, table(lambda n, e: jl_dimension(n, e, SAFE, tail=Tail.exact))),
             "statement": (cells, table(lambda n, e: statement_constant(e) * np.log(n) / e**2)),
         },
         coords={

@@ -81,12 +81,15 @@ class Spec:
 
 
 class Whole(NamedTuple):
-    """Measurements on all rows of a set."""
+    """Measurements on all rows of a set.
+
+    Attributes:
+        dimensionality: Quantiles of the dimensionality D_i.
+    """
 
     mean: Float[Array, ""]
     mean_square: Float[Array, ""]
     dimensionality: Float[Array, " level"]
-    """Quantiles of the dimensionality D_i."""
     dimensionality_sum: Float[Array, ""]
 
 

@@ -15,16 +15,20 @@ from circuitax.superposition.geometry.many_features import dimensionality_of_row
 
 
 class LiveOverlaps(NamedTuple):
-    """Over pairs of distinct live rows, after normalisation."""
+    """Over pairs of distinct live rows, after normalisation.
+
+    Attributes:
+        mean: Of ``⟨u, v⟩``.
+        mean_square: Of ``⟨u, v⟩²``: 1/d for random directions, the square of the Welch bound at
+            least.
+        largest: Of ``|⟨u, v⟩|``.
+        above: Share of pairs with ``|⟨u, v⟩|`` above each threshold.
+    """
 
     mean: Float[Array, ""]
-    """Of ``⟨u, v⟩``."""
     mean_square: Float[Array, ""]
-    """Of ``⟨u, v⟩²``: 1/d for random directions, the square of the Welch bound at least."""
     largest: Float[Array, ""]
-    """Of ``|⟨u, v⟩|``."""
     above: Float[Array, " threshold"]
-    """Share of pairs with ``|⟨u, v⟩|`` above each threshold."""
 
 
 def centred_live(rows: Float[Array, "n d"], live: Bool[Array, " n"]) -> Float[Array, "n d"]:

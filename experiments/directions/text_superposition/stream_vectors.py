@@ -35,14 +35,17 @@ _TOO_LONG = 10.0
 
 
 class StreamVectors(NamedTuple):
-    """Vectors of a stream, with the mean of ``seen`` taken off and its mean square norm 1."""
+    """Vectors of a stream, with the mean of ``seen`` taken off and its mean square norm 1.
+
+    Attributes:
+        seen: To train on.
+        held: Of other windows, to measure on.
+        left_out: How many more there were, far longer than the others.
+    """
 
     seen: Float[np.ndarray, "n d_model"]
-    """To train on."""
     held: Float[np.ndarray, "m d_model"]
-    """Of other windows, to measure on."""
     left_out: int
-    """How many more there were, far longer than the others."""
 
 
 def own_text() -> TextSpec:

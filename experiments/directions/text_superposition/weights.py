@@ -25,14 +25,18 @@ FULL = "full"  # the transformer with MLPs among our text models
 
 
 class Rows(NamedTuple):
-    """Directions of one kind in one model, one in each row."""
+    """Directions of one kind in one model, one in each row.
+
+    Attributes:
+        dim: Dimensions that the rows can have: one less than d_model behind a layer norm's
+            centring.
+    """
 
     model: str
     kind: str  # "tokens", "read", "gate" or "write"
     layer: int  # -1 for tokens
     rows: Array
     dim: int
-    """Dimensions that the rows can have: one less than d_model behind a layer norm's centring."""
 
 
 def accepted_run() -> Path:

@@ -22,12 +22,15 @@ HIGHEST_VALUE = 2.0
 
 
 class ScalingHyper(NamedTuple):
-    """Hyperparameters that may differ between members of one compiled ensemble."""
+    """Hyperparameters that may differ between members of one compiled ensemble.
+
+    Attributes:
+        density: p_i = P(feature i is on), in [0, 1].
+        decay: γ of `decay.signed_decay`, for W alone.
+    """
 
     density: Float[Array, "*member n_features"]
-    """p_i = P(feature i is on), in [0, 1]."""
     decay: Float[Array, "*member"]
-    """γ of `decay.signed_decay`, for W alone."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from circuitax.circuits.weights.roles import memory_management
 from circuitax.circuits.weights.subspaces import bandwidth
 from circuitax.kernel.interventions import Trace
 from circuitax.kernel.linalg import cosine
-from circuitax.kernel.losses import token_losses
+from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run
 
@@ -42,7 +42,7 @@ def of_windows(model: Model, windows: Array) -> dict[str, Array]:
         seen = run(model, text, outputs=True)
 
         def loss(logits: Array) -> Array:
-            return token_losses(logits, text).mean()
+            return next_token_losses(logits, text).mean()
 
         def without(replacement: Components | None, preserved: Trace | None = None) -> Array:
             cells = each_component(model)

@@ -165,4 +165,4 @@ def _names(models: Model, text: jax.Array) -> list[str]:
     def parts(model: Model) -> Components:
         return components_of(run_model(model, text, outputs=True))
 
-    return list(component_names(jax.eval_shape(parts, models.member(0))))
+    return list(component_names(jax.eval_shape(parts, models[0])))

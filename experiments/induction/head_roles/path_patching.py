@@ -26,14 +26,17 @@ ROUTES = ("Q", "K", "V", "direct", "all")
 
 
 class Pairs(NamedTuple):
-    """``… a b … z d … a`` and ``… z b … a d … a``: induction continues with b, and with d."""
+    """``… a b … z d … a`` and ``… z b … a d … a``: induction continues with b, and with d.
+
+    Attributes:
+        answer: b.
+        wrong: d.
+    """
 
     clean: Int[Array, "pair n_ctx"]
     corrupted: Int[Array, "pair n_ctx"]
     answer: Int[Array, " pair"]
-    """b."""
     wrong: Int[Array, " pair"]
-    """d."""
 
 
 def swapped_places(period: int) -> tuple[int, int]:

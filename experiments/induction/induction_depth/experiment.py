@@ -16,7 +16,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array
 
-from circuitax.circuits.attention.copying import copying_test
+from circuitax.circuits.attention.copying import head_copying
 from circuitax.circuits.attention.induction_scores import induction_scores
 from circuitax.circuits.interventions.patching import ablate, each_component
 from circuitax.circuits.losses.phase_change import steepest_stretch
@@ -25,7 +25,7 @@ from circuitax.circuits.weights.spectra import composed_keys, copying_score, sam
 from circuitax.data.repeated import RepeatedSource
 from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive
-from circuitax.kernel.losses import token_losses
+from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as forward_run
 from circuitax.kernel.spec import TransformerSpec
@@ -197,14 +197,14 @@ def read_heads(model: Model, token_change: Array, texts: Array) -> dict[str, Arr
     changes the losses on single tokens along what the phase change did to them.
     """
     scores = induction_scores(model, texts)
-    copying = jax.vmap(lambda text: copying_test(forward_run(model, text, outputs=True)))(texts)
+    copying = jax.vmap(lambda text: head_copying(forward_run(model, text, outputs=True)))(texts)
     matching, weighted = _composed(model, scores.previous)
     cells = each_component(model)
 
     def one(text: Array) -> Array:
         pattern = forward(model, text)[1]
         return ablate(
-            model, text, cells, lambda logits: token_losses(logits, text), preserved=pattern
+            model, text, cells, lambda logits: next_token_losses(logits, text), preserved=pattern
         )
 
     lost = jax.vmap(one)(texts)[:, : scores.prefix.size] - text_losses(model, texts)[:, None]

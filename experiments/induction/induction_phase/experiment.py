@@ -21,7 +21,7 @@ from circuitax.circuits.weights.spectra import composed_keys, copying_score, sam
 from circuitax.data.repeated import RepeatedSource
 from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive
-from circuitax.kernel.losses import token_losses
+from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.arms import file_name_of
@@ -184,7 +184,11 @@ def without_heads(model: Model, texts: Array, task: RepeatedSource) -> dict[str,
         trace = forward(model, text)[1]
         found = [
             ablate(
-                model, text, cells, lambda logits: token_losses(logits, text), preserved=preserved
+                model,
+                text,
+                cells,
+                lambda logits: next_token_losses(logits, text),
+                preserved=preserved,
             )
             for preserved in (trace, None)
         ]

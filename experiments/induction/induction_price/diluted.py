@@ -14,13 +14,16 @@ from circuitax.training.language import LanguageModule, initial_params, module_l
 
 
 class Diluted(NamedTuple):
-    """Windows before it is decided which of them repeat."""
+    """Windows before it is decided which of them repeat.
+
+    Attributes:
+        period: Period of each, should it repeat.
+        draw: Uniform on [0, 1): a window repeats where this is below the share.
+    """
 
     windows: Int[Array, "batch length"]
     period: Int[Array, " batch"]
-    """Period of each, should it repeat."""
     draw: Float[Array, " batch"]
-    """Uniform on [0, 1): a window repeats where this is below the share."""
 
 
 @dataclass(frozen=True)

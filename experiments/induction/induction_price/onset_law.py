@@ -9,12 +9,15 @@ from scipy.stats import norm
 
 
 class OnsetLaw(NamedTuple):
-    """``median time = price · share^-exponent``, with log-normal scatter around it."""
+    """``median time = price · share^-exponent``, with log-normal scatter around it.
+
+    Attributes:
+        spread: Standard deviation of the logarithm of a time.
+    """
 
     price: float
     exponent: float
     spread: float
-    """Standard deviation of the logarithm of a time."""
 
     def at(self, share: float | np.ndarray) -> np.ndarray:
         """The median time at a share."""

@@ -20,6 +20,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from circuitax.display.visible import visible
 from circuitax.figures.marks import (
     interval_bars,
     mean_bars,
@@ -32,7 +33,6 @@ from circuitax.figures.marks import (
 from circuitax.figures.notice import notice
 from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE
 from circuitax.figures.style import letter_panels, new_figure, styled
-from circuitax.figures.token_text import shown
 from circuitax.records.estimate import mean_estimate
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
@@ -145,7 +145,7 @@ def trigrams(table: dict[str, list]) -> Figure:
 
 
 def _word(token: str) -> str:
-    return shown(token, 10)
+    return visible(token, 10)
 
 
 def _cell(ax: Axes, x: float, y: float, text: str, *, grey: bool) -> None:

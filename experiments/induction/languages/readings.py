@@ -37,21 +37,30 @@ ROWS = {
 
 
 class Trio(NamedTuple):
-    """The three depths of one language, and the required parts of their text."""
+    """The three depths of one language, and the required parts of their text.
+
+    Attributes:
+        alive: ``[model, member]``.
+        counts: Pairs of neighbours in the training part and in the held-out one.
+        names: The text of every token.
+    """
 
     before: dict[str, Model]
     after: dict[str, Model]
     alive: np.ndarray
-    """``[model, member]``."""
     windows: Array
     counts: dict[str, np.ndarray]
-    """Pairs of neighbours in the training part and in the held-out one."""
     names: tuple[str, ...]
-    """The text of every token."""
 
 
 class Readers(NamedTuple):
-    """Measurements of all members, compiled once for both languages where their sizes agree."""
+    """Measurements of all members, compiled once for both languages where their sizes agree.
+
+    Attributes:
+        table_tokens: Most frequent tokens, of which a table is made, and most words of another.
+        fewest_tokens: Tokens that a table needs.
+        most_words: Most frequent words of two tokens that heads might re-join.
+    """
 
     weights: Any
     windows: Any
@@ -61,11 +70,8 @@ class Readers(NamedTuple):
     row: Any
     tables: Any
     table_tokens: int
-    """Most frequent tokens, of which a table is made, and most words of another."""
     fewest_tokens: int
-    """Tokens that a table needs."""
     most_words: int
-    """Most frequent words of two tokens that heads might re-join."""
 
     @classmethod
     def of(
@@ -149,7 +155,7 @@ def readings(
         "frequent": frequent,
         "words": whole_words(trio.names, trio.counts["train"], read.table_tokens),
     }
-    first, tables = trio.after["layers-1"].member(0), {}
+    first, tables = trio.after["layers-1"][0], {}
     for name, ids in chosen.items():
         if len(ids) >= read.fewest_tokens:
             found = lab.stage(f"{language}-{name}", read.tables, first, jnp.asarray(ids))

@@ -14,7 +14,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, Key
 
-from circuitax.circuits.attention.copying import copying_test
+from circuitax.circuits.attention.copying import head_copying
 from circuitax.circuits.attention.detectors import detect, previous_mask
 from circuitax.circuits.attention.induction_scores import induction_scores
 from circuitax.circuits.known.planted_heads import Strengths, offset_model, planted_model
@@ -106,7 +106,7 @@ def evaluate(spec: Spec, key: Key[Array, ""]) -> dict[str, Array]:
     n_ctx = spec.distinct * spec.repeats
     model = planted_model(weights, strengths, spec.d_vocab, n_ctx)
     scores = induction_scores(model, jnp.tile(once, (1, spec.repeats)))
-    copying = jax.vmap(lambda text: copying_test(forward_run(model, text, outputs=True)))(once)
+    copying = jax.vmap(lambda text: head_copying(forward_run(model, text, outputs=True)))(once)
     return {
         **{f"planted_{name}": value for name, value in strengths._asdict().items()},
         "previous": scores.previous[0],

@@ -7,7 +7,7 @@ from jaxtyping import Array, Float, Int
 from circuitax.circuits.interventions.patching import ablate, each_component
 from circuitax.circuits.losses.term_losses import term_losses
 from circuitax.circuits.weights.heads import position_blocks, positional_share
-from circuitax.kernel.losses import token_losses
+from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run
 
@@ -45,7 +45,7 @@ def window_readings(
         terms = term_losses(seen)
 
         def loss(logits: Array) -> Array:
-            return token_losses(logits, text).mean()
+            return next_token_losses(logits, text).mean()
 
         late = seen.trace.patterns[:, :, n_ctx // 2 :]
         dest = jnp.arange(n_ctx // 2, n_ctx)

@@ -18,7 +18,7 @@ from circuitax.data.text import TextSpec, open_text
 from circuitax.data.windows import WindowSource, device_tokens, spaced_windows
 from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive
-from circuitax.kernel.losses import token_losses
+from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kernel.tokens import behind_start
@@ -199,7 +199,7 @@ def _train(
 def measure(model: Model, windows: Array, exam: Array) -> dict[str, Array]:
     """Losses of one member on held-out text, and its heads' scores on random repeats."""
     scores = induction_scores(model, exam)
-    losses = jax.lax.map(lambda text: token_losses(forward(model, text)[0], text), windows)
+    losses = jax.lax.map(lambda text: next_token_losses(forward(model, text)[0], text), windows)
     return _losses(losses, repeated_pairs(windows)) | {
         "prefix": scores.prefix,
         "previous": scores.previous,
@@ -213,7 +213,7 @@ def ablated(model: Model, windows: Array) -> dict[str, Array]:
 
     def one(text: Array) -> Array:
         _, trace = forward(model, text)
-        return ablate(model, text, cells, lambda z: token_losses(z, text), preserved=trace)
+        return ablate(model, text, cells, lambda z: next_token_losses(z, text), preserved=trace)
 
     losses = jnp.moveaxis(jax.lax.map(one, windows), 1, 0)
     each = jax.vmap(partial(_losses, seen=repeated_pairs(windows)))(losses)

@@ -111,7 +111,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     # Of the seed that is drawn alone: those of all would be most of the record.
     drawn = example_member(data)
     text = exams[drawn, 0]
-    patterns = jax.jit(forward)(models.member(drawn), text)[1].patterns
+    patterns = jax.jit(forward)(models[drawn], text)[1].patterns
     data["text"] = ("dest", np.asarray(text))
     data["pattern"] = (("layer", "head", "dest", "src"), np.asarray(patterns))
     notes = {"divergence": trained.divergence, "late": late, "task": asdict(spec.task)}

@@ -9,7 +9,7 @@ from circuitax.circuits.attention.repeats import shares_at_repeats, sums_at_repe
 from circuitax.circuits.interventions.identities import ablation_error
 from circuitax.circuits.interventions.patching import ablate, each_component
 from circuitax.circuits.losses.term_losses import score_losses, term_losses
-from circuitax.kernel.losses import token_losses
+from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run
 
@@ -47,7 +47,7 @@ def text_readings(model: Model, texts: Int[Array, "batch n_ctx"], late: int) -> 
         terms = term_losses(seen)
 
         def loss(logits: Array) -> Array:
-            return token_losses(logits, text)[late - 1 :].mean()
+            return next_token_losses(logits, text)[late - 1 :].mean()
 
         cells = each_component(model)
         shape = cells.heads.shape[1:]

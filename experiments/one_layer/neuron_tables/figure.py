@@ -12,9 +12,9 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from circuitax.display.visible import visible
 from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE
 from circuitax.figures.style import letter_panels, new_figure, sample_note, styled
-from circuitax.figures.token_text import shown
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
 
@@ -36,7 +36,7 @@ def units(data: xr.Dataset) -> Figure:
         1, 2, height=0.5 + 0.2 * (n_rows + n_layers), width_ratios=[5.2, 1], sharey=True
     )
     table, bars = axes[0]
-    names = [shown(str(name), 6) for name in data.token.values]
+    names = [visible(str(name), 6) for name in data.token.values]
     row = 0.0
     for layer in range(n_layers):
         table.text(0, row + 0.6, f"layer {layer}", va="center", fontsize=6.5, weight="bold")

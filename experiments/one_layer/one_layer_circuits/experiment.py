@@ -118,7 +118,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     train = np.asarray(text.tokens.train)
     tables = jax.jit(partial(head_tables, n=spec.sources, k=spec.entries))
     frequent = jnp.asarray(most_frequent(train, spec.task.d_vocab, spec.table_tokens))
-    table = lab.stage("tables", tables, last.member(0), frequent)
+    table = lab.stage("tables", tables, last[0], frequent)
     held_out = jnp.asarray(spaced_windows(text.tokens.validation, spec.windows, length))
     price = each_member(partial(bug_price, n_pairs=spec.pairs), held_out)
     bugs = lab.stage("price", price, last)

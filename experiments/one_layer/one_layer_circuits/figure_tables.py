@@ -5,10 +5,10 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from circuitax.display.visible import visible
 from circuitax.figures.marks import interval_bars, seed_dots, zero_line
 from circuitax.figures.palette import BLUE, GREY, ORANGE
 from circuitax.figures.style import headline, new_figure, sample_note
-from circuitax.figures.token_text import shown
 from circuitax.records.estimate import mean_estimate
 from circuitax.records.members import members_where
 
@@ -18,7 +18,7 @@ def trigrams(data: xr.Dataset) -> Figure:
 
     Of the most frequent tokens alone. S0 is "Some Structures in Transformer Architectures".
     """
-    names = [shown(str(name), 8) for name in data.token.values]
+    names = [visible(str(name), 8) for name in data.token.values]
     n_heads, n_rows = data.sizes["head"], data.sizes["row"]
     n = data.sizes["entry"]
     examples = 2 * n + 1.2  # where the column of examples begins
@@ -80,7 +80,7 @@ def trigrams(data: xr.Dataset) -> Figure:
 def bugs(data: xr.Dataset) -> Figure:
     """The strongest bugs of the first seed, the model's predictions there, and prices by seed."""
     first = data.isel(member=0)
-    names = [shown(str(name), 8) for name in data.token.values]
+    names = [visible(str(name), 8) for name in data.token.values]
     n = first.sizes["bug"]
     height = 0.7 + 0.17 * max(n, 8)  # the headline and the note need their room
     figure, axes = new_figure(1, 3, height=height, width_ratios=[2.2, 1.5, 0.6])

@@ -6,15 +6,15 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from circuitax.figures.token_text import shown
-from circuitax.figures.viewers import Viewer
+from circuitax.display.viewers import Viewer
+from circuitax.display.visible import visible
 from circuitax.records.record import Record
 
 
 def view(run: Path) -> list[Viewer]:
     """The tables of the first seed's heads."""
     data = Record.load(run).data
-    names = [shown(str(name), 12) for name in data.token.values]
+    names = [visible(str(name), 12) for name in data.token.values]
     heads = [
         {"name": f"0.{head}", "rows": _rows(data.isel(head=head), names)}
         for head in range(data.sizes["head"])

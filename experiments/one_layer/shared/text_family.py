@@ -62,7 +62,7 @@ def train_family(spec: FamilySpec, key: jax.Array, lab: Lab) -> Record:
         )
         # A model without such a member ended the run with an error.
         published[name] = int(np.flatnonzero(trained.alive)[0])
-        first = trained.models.member(published[name])
+        first = trained.models[published[name]]
         publish_model(lab, name, first)
         samples[name] = _sample(spec, name, first, text, derive(key, "samples"))
     counts = {

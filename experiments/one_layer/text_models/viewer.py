@@ -1,7 +1,7 @@
 """One prediction of the two-layer model on a text that repeats itself: who looks where, and why."""
 
-from circuitax.figures.explanation_page import explanation_viewer
-from circuitax.figures.viewers import Viewer
+from circuitax.display.explanation_page import explanation_viewer
+from circuitax.display.viewers import Viewer
 from circuitax.lab.runs import WholeRun
 
 MODEL = "layers-2"

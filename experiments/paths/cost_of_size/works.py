@@ -21,7 +21,7 @@ from circuitax.kernel.spec import TransformerSpec
 from circuitax.kernel.streaming import top_k
 from circuitax.kernel.weights import HeadStack
 from circuitax.models.toy import ToySpec
-from circuitax.projection.distortion import all_pairs
+from circuitax.projection.distortion import distortion
 from circuitax.projection.maps import MapFamily, MapSpec, project
 from circuitax.training import ensemble
 from circuitax.training.ensemble import Plan, new_members
@@ -37,14 +37,17 @@ BOUNDS = ((-0.1, 0.1), (-0.3, 0.3))
 
 
 class Work(NamedTuple):
-    """One computation of one size."""
+    """One computation of one size.
+
+    Attributes:
+        size: What its cost is drawn against: heads, paths, points ...
+        compute: Does it once.
+        megabytes: Its peak of memory: arguments, results and what is held between.
+    """
 
     size: float
-    """What its cost is drawn against: heads, paths, points ..."""
     compute: Callable[[], Any]
-    """Does it once."""
     megabytes: Callable[[], float]
-    """Its peak of memory: arguments, results and what is held between."""
 
 
 def compiled(size: float, function: Callable[..., Any], *arguments: Any) -> Work:
@@ -130,7 +133,7 @@ def _distortion(key: jax.Array, n_points: int, dim_in: int, size: int) -> Work:
     spec, bounds = MapSpec(MapFamily.gaussian, dim_in, DIM_OUT), jnp.array(BOUNDS)
 
     def distort(key: jax.Array, cloud: jax.Array) -> Any:
-        return all_pairs(cloud, project(key, cloud, spec), bounds, near_capacity=0)
+        return distortion(cloud, project(key, cloud, spec), bounds, near_capacity=0)
 
     return compiled(size, distort, derive(key, "map"), cloud)
 

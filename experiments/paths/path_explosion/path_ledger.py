@@ -54,7 +54,7 @@ def rank(models: Model, alive: Array, texts: Array) -> dict[str, np.ndarray]:
         }
 
     living = np.flatnonzero(alive)
-    rows = [[one(models.member(int(i)), text) for text in texts[i]] for i in living]
+    rows = [[one(models[int(i)], text) for text in texts[i]] for i in living]
     arrays = {}
     for name in rows[0][0]:
         measured = np.array([[cell[name] for cell in row] for row in rows])

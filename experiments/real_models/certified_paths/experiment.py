@@ -36,7 +36,7 @@ from circuitax.kit.real_model import (
     open_weights,
     outside_inputs,
     real_texts,
-    token_text,
+    token_names,
 )
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
@@ -109,7 +109,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         "order_found": "order",
     }
     axes |= {"gap": "point", "missed_heads": "score", "missed_paths": "score"}
-    name = token_text(spec.weights)
+    name = token_names(spec.weights)
     data = xr.Dataset(
         {
             key: (("prompt", axes[key]) if key in axes else ("prompt",), value)
@@ -197,7 +197,7 @@ def order_effects(frozen: FrozenModel, direction: Array) -> Array:
 
 def _prompts(spec: Spec, d_vocab: int, rng: np.random.Generator) -> list[Prompt]:
     lengths = [spec.lengths[i % len(spec.lengths)] for i in range(spec.prompts)]
-    name = token_text(spec.weights)
+    name = token_names(spec.weights)
 
     def is_word(token: int) -> bool:
         return spec.weights == RANDOM or is_long_word(name(token))

@@ -8,14 +8,17 @@ from circuitax.circuits.paths.paths import Path
 
 
 class Misses(NamedTuple):
-    """Shares in [0, 1]; not a number where no path of the list has a head."""
+    """Shares in [0, 1]; not a number where no path of the list has a head.
+
+    Attributes:
+        hidden: Whether each path has a head that is missing.
+        n_heads: Heads on the paths of the list.
+    """
 
     heads: float
     paths: float
     hidden: np.ndarray
-    """Whether each path has a head that is missing."""
     n_heads: int
-    """Heads on the paths of the list."""
 
 
 def misses(paths: tuple[Path, ...], scores: np.ndarray) -> Misses:

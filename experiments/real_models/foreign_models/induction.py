@@ -14,7 +14,7 @@ from circuitax.circuits.weights.heads import token_ov
 from circuitax.circuits.weights.spectra import copying_score
 from circuitax.kernel.forward import forward
 from circuitax.kernel.host_draws import host_generator
-from circuitax.kernel.losses import token_losses
+from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run
 from experiments.real_models.foreign_models.ablations import ablated, mean_outputs, on_each
@@ -82,7 +82,7 @@ def _nats(model: Model, tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
     def of_text(text: Array) -> tuple[Array, Array]:
         logits = forward(model, text)[0]
-        return token_losses(logits, text), logits[:-1].argmax(axis=-1) == text[1:]
+        return next_token_losses(logits, text), logits[:-1].argmax(axis=-1) == text[1:]
 
     nats, right = on_each(of_text, tokens)
     return np.asarray(nats), np.asarray(right)
@@ -90,7 +90,7 @@ def _nats(model: Model, tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _marked_loss(logits: Float[Array, "n_ctx d_vocab"], label: tuple[Array, Array]) -> Array:
     text, marked = label
-    return jnp.where(marked, token_losses(logits, text), 0).sum() / marked.sum()
+    return jnp.where(marked, next_token_losses(logits, text), 0).sum() / marked.sum()
 
 
 def _unseen(model: Model, first: int, n: int) -> np.ndarray:

@@ -24,7 +24,7 @@ from circuitax.kernel.checks import check_range
 from circuitax.kernel.forward import forward
 from circuitax.kernel.host_draws import host_generator
 from circuitax.kernel.interventions import ablate_heads
-from circuitax.kernel.losses import token_losses
+from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as forward_run
 from circuitax.kit.checks import require_at_least
@@ -91,12 +91,16 @@ class Spec:
 
 
 class Reading(NamedTuple):
-    """Results of one pass over one text."""
+    """Results of one pass over one text.
+
+    Attributes:
+        direct: Mean over matches of what a head adds to the right logit, over that of the mean
+            token.
+    """
 
     losses: Float[Array, " n_losses"]
     scores: Float[Array, "kinds layers heads"]
     direct: Float[Array, "layers heads"]
-    """Mean over matches of what a head adds to the right logit, over that of the mean token."""
 
 
 @jax.jit
@@ -112,7 +116,7 @@ def read(
     given = attribute(over_mean_token(seen), jnp.roll(text, -1)).parts.heads
     matches = masks[KINDS.index(PREFIX)].any(axis=-1)
     direct = jnp.where(matches, given, 0).sum(axis=-1) / matches.sum()
-    return Reading(token_losses(seen.logits, text), scores, direct)
+    return Reading(next_token_losses(seen.logits, text), scores, direct)
 
 
 @jax.jit(static_argnames="offset")
@@ -135,7 +139,7 @@ def prose_losses(
     """Losses on one text with each set of heads removed."""
 
     def one(marks: Float[Array, "layers heads"]) -> Array:
-        return token_losses(forward(model, text, ablate_heads(marks))[0], text)
+        return next_token_losses(forward(model, text, ablate_heads(marks))[0], text)
 
     return jax.lax.map(one, ablated)
 

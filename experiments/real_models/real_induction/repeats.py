@@ -20,14 +20,17 @@ REFERENCE_SEED, FIRST_ID, END_ID = 0, 1000, 20_000  # of the independent NumPy p
 
 
 class Repeats(NamedTuple):
-    """Texts of two copies, ``[texts, 2 * length]``."""
+    """Texts of two copies, ``[texts, 2 * length]``.
+
+    Attributes:
+        plain: A row of random tokens, twice.
+        spoilt: The same, with other tokens at the odd places of the first copy.
+        masks: ``[kind, dest, src]``: what each of `KINDS` marks.
+    """
 
     plain: np.ndarray
-    """A row of random tokens, twice."""
     spoilt: np.ndarray
-    """The same, with other tokens at the odd places of the first copy."""
     masks: np.ndarray
-    """``[kind, dest, src]``: what each of `KINDS` marks."""
 
 
 def repeats(texts: int, length: int, d_vocab: int) -> Repeats:

@@ -17,12 +17,15 @@ CLOSE = 0.02
 
 
 class Plateau(NamedTuple):
-    """One resting place of one network."""
+    """One resting place of one network.
+
+    Attributes:
+        end: Steps.
+    """
 
     seed: int
     begin: float
     end: float
-    """Steps."""
     level: float
 
 

@@ -12,10 +12,13 @@ from circuitax.kernel.weights import TiedWeights
 
 
 class OneHotHyper(NamedTuple):
-    """Hyperparameters that may differ between members of one compiled ensemble."""
+    """Hyperparameters that may differ between members of one compiled ensemble.
+
+    Attributes:
+        scale: Standard deviation of W at the start.
+    """
 
     scale: Float[Array, "*member"]
-    """Standard deviation of W at the start."""
 
 
 class OneHotBatch(NamedTuple):

@@ -56,6 +56,7 @@ def solve(key: jax.Array, density: np.ndarray, importance: np.ndarray, restarts:
                 n_restarts=restarts,
                 starts=starts,
                 n_polished=restarts + len(STARTS_W),
+                thorough=False,
             )
             every = found.restart_weights
             best = found.weights.W[:, 0], found.weights.b, found.loss

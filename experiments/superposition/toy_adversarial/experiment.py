@@ -177,7 +177,9 @@ def _optimum(key: jax.Array, spec: Spec, density: np.ndarray) -> TiedWeights:
     n, m = spec.exact_features, spec.exact_hidden
     with jax.enable_x64(True):
         p = jnp.asarray(np.repeat(density[:, None], n, axis=1))
-        found = find_optimum(key, p, jnp.ones_like(p), n_hidden=m, n_restarts=spec.restarts)
+        found = find_optimum(
+            key, p, jnp.ones_like(p), n_hidden=m, n_restarts=spec.restarts, thorough=False
+        )
         return TiedWeights(*(np.asarray(leaf, np.float32)[:, None] for leaf in found.weights))  # type: ignore[arg-type]
 
 

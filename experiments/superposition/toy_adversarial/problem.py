@@ -18,25 +18,31 @@ from circuitax.training.toy import tied_columns
 
 
 class AttackedHyper(NamedTuple):
-    """Hyperparameters that may differ between members of one compiled ensemble."""
+    """Hyperparameters that may differ between members of one compiled ensemble.
+
+    Attributes:
+        density: p = 1 - S in [0, 1], one for each feature.
+        importance: I_i, not negative.
+        strength: L2 norm of the attack, not negative; 0 is training without attacks.
+    """
 
     density: Float[Array, "*member n_features"]
-    """p = 1 - S in [0, 1], one for each feature."""
     importance: Float[Array, "*member n_features"]
-    """I_i, not negative."""
     strength: Float[Array, "*member"]
-    """L2 norm of the attack, not negative; 0 is training without attacks."""
 
 
 class AttackedBatch(NamedTuple):
-    """Random numbers of one step; members of any density and strength share them."""
+    """Random numbers of one step; members of any density and strength share them.
+
+    Attributes:
+        features: Uniform; see `kernel.features.feature_columns`.
+        target: The feature whose direction is used.
+        sign: -1 or 1.
+    """
 
     features: Float[Array, "n_features batch"]
-    """Uniform; see `kernel.features.feature_columns`."""
     target: Int[Array, " batch"]
-    """The feature whose direction is used."""
     sign: Float[Array, " batch"]
-    """-1 or 1."""
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ def nulls(record: Record) -> Nulls:
     }
 
 
-def cosines(data: xr.Dataset) -> np.ndarray:
+def feature_cosines(data: xr.Dataset) -> np.ndarray:
     """Cosine between every two features, ``[seed, kind, decay, feature, feature]``."""
     W = data.W.transpose("seed", "kind", "decay", "hidden", "feature").values.astype(float)
     unit = W / np.maximum(np.linalg.norm(W, axis=-2, keepdims=True), 1e-12)
@@ -59,7 +59,7 @@ def cosines(data: xr.Dataset) -> np.ndarray:
 
 def circle(data: xr.Dataset) -> np.ndarray:
     """Fit of cosines of circular features to their places, ``[seed, decay]``."""
-    found = cosines(data)[:, list(data.kind.values).index("circular")]
+    found = feature_cosines(data)[:, list(data.kind.values).index("circular")]
     n = data.sizes["feature"]
     turn = 2 * np.pi * np.arange(n) / n
     pair = np.triu_indices(n, 1)
@@ -71,7 +71,7 @@ def circle(data: xr.Dataset) -> np.ndarray:
 def clusters(data: xr.Dataset) -> np.ndarray:
     """Mean cosine inside clusters less that between them, ``[seed, decay]``."""
     kind = list(data.kind.values).index("clustered")
-    found, n = cosines(data)[:, kind], data.sizes["feature"]
+    found, n = feature_cosines(data)[:, kind], data.sizes["feature"]
     other = ~np.eye(n, dtype=bool)
     inside = data.correlation.values[kind] > 0
     return found[..., inside & other].mean(axis=-1) - found[..., ~inside].mean(axis=-1)

@@ -19,14 +19,17 @@ from circuitax.training.toy import tied_columns
 
 
 class DependentHyper(NamedTuple):
-    """Hyperparameters that may differ between members of one compiled ensemble."""
+    """Hyperparameters that may differ between members of one compiled ensemble.
+
+    Attributes:
+        root: A root of the correlation matrix of the copula; see `kernel.features.copula_columns`.
+        density: p_i in (0, 1).
+        decay: Decoupled weight decay of W and b, 0 or more.
+    """
 
     root: Float[Array, "*member n_features n_features"]
-    """A root of the correlation matrix of the copula; see `kernel.features.copula_columns`."""
     density: Float[Array, "*member n_features"]
-    """p_i in (0, 1)."""
     decay: Float[Array, "*member"]
-    """Decoupled weight decay of W and b, 0 or more."""
 
 
 class CopulaDraws(NamedTuple):

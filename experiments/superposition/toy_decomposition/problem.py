@@ -18,36 +18,46 @@ Map = Callable[[Array], Array]
 
 
 class TargetHyper(NamedTuple):
-    """Hyperparameters of a member of one compiled ensemble: target, data and penalty."""
+    """Hyperparameters of a member of one compiled ensemble: target, data and penalty.
+
+    Attributes:
+        maps: The maps of the target, in row form: ``x' = ReLU(x W_1 ... W_L + b)``.
+        density: P(feature is on), in [0, 1].
+        penalty: Weight of the importances in the loss, not negative.
+    """
 
     maps: tuple[Float[Array, "*member d_in d_out"], ...]
-    """The maps of the target, in row form: ``x' = ReLU(x W_1 ... W_L + b)``."""
     b: Float[Array, "*member n_features"]
     density: Float[Array, "*member n_features"]
-    """P(feature is on), in [0, 1]."""
     penalty: Float[Array, "*member"]
-    """Weight of the importances in the loss, not negative."""
 
 
 class MaskDraws(NamedTuple):
-    """Uniforms of one batch."""
+    """Uniforms of one batch.
+
+    Attributes:
+        masks: For all maps at once, and for one map at a time.
+    """
 
     features: Float[Array, "n_features batch"]
     masks: Float[Array, "2 map batch n_components"]
-    """For all maps at once, and for one map at a time."""
 
 
 class Terms(NamedTuple):
-    """The four terms of the loss, before the importances are weighted."""
+    """The four terms of the loss, before the importances are weighted.
+
+    Attributes:
+        faithfulness: Mean squared error of the maps that the subcomponents sum to, over all
+            entries.
+        stochastic: Mean squared error of the outputs, with random masks in all maps.
+        layerwise: The same with random masks in one map, averaged over the maps.
+        importance: ``sum_c |g_c|^power`` over all maps, averaged over samples.
+    """
 
     faithfulness: Float[Array, ""]
-    """Mean squared error of the maps that the subcomponents sum to, over all entries."""
     stochastic: Float[Array, ""]
-    """Mean squared error of the outputs, with random masks in all maps."""
     layerwise: Float[Array, ""]
-    """The same with random masks in one map, averaged over the maps."""
     importance: Float[Array, ""]
-    """``sum_c |g_c|^power`` over all maps, averaged over samples."""
 
 
 @dataclass(frozen=True)

@@ -241,6 +241,7 @@ def _optimum(
             n_hidden=spec.small[1],
             n_restarts=spec.restarts,
             starts=TiedWeights(wide[2], wide[3]),
+            thorough=False,
         )
         return {
             "W": np.asarray(found.weights.W),

@@ -128,7 +128,7 @@ def drop_correlation(data: xr.Dataset, shift: int = 0) -> list[float]:
     return [float(np.corrcoef(a, b)[0, 1]) for a, b in pairs]
 
 
-def cosines(W: np.ndarray) -> np.ndarray:
+def feature_cosines(W: np.ndarray) -> np.ndarray:
     """Cosines between all features, ``[..., feature, feature]``."""
     unit = W / np.maximum(np.linalg.norm(W, axis=-2, keepdims=True), 1e-12)
     return np.swapaxes(unit, -1, -2) @ unit
@@ -136,7 +136,7 @@ def cosines(W: np.ndarray) -> np.ndarray:
 
 def inside(W: np.ndarray) -> np.ndarray:
     """Mean cosine between two features of one set, ``[...]``: 1 as one direction, 0 at the end."""
-    cosine = cosines(W)
+    cosine = feature_cosines(W)
     pairs = ~np.eye(SIZE, dtype=bool)
     blocks = (cosine[..., :SIZE, :SIZE], cosine[..., SIZE:, SIZE:])
     return np.mean([block[..., pairs].mean(axis=-1) for block in blocks], axis=0)
@@ -144,7 +144,7 @@ def inside(W: np.ndarray) -> np.ndarray:
 
 def farthest(W: np.ndarray) -> np.ndarray:
     """Cosine to the farthest feature of the other set, mean of features, ``[...]``."""
-    across = cosines(W)[..., :SIZE, SIZE:]
+    across = feature_cosines(W)[..., :SIZE, SIZE:]
     return 0.5 * (across.min(axis=-1).mean(axis=-1) + across.min(axis=-2).mean(axis=-1))
 
 
@@ -153,7 +153,7 @@ def is_octahedron(W: np.ndarray) -> np.ndarray:
 
     The least cosines of rows and of columns below `ANTIPODE` pair the sets off.
     """
-    cosine = cosines(W)
+    cosine = feature_cosines(W)
     across = cosine[..., :SIZE, SIZE:]
     antipodes = (across.min(axis=-1) <= ANTIPODE).all(-1) & (across.min(axis=-2) <= ANTIPODE).all(
         -1
@@ -166,7 +166,7 @@ def regimes(data: xr.Dataset) -> Regimes:
     """First steps of the regimes of sets: one direction each, then open, then an octahedron."""
     W, steps = data.set_W.values, data.set_step.values
     mean = inside(W)
-    across = cosines(W)[..., :SIZE, SIZE:].mean(axis=(-1, -2))
+    across = feature_cosines(W)[..., :SIZE, SIZE:].mean(axis=(-1, -2))
     separated = _first(steps, (mean >= SEPARATED) & (across <= OPENED))
     after = steps[:, None] > separated
     opened = _first(steps, (mean <= OPENED) & after)

@@ -166,7 +166,9 @@ def _optimum(key: jax.Array, spec: Spec, cells: ToyHyper) -> dict[str, Any]:
     with jax.enable_x64(True):
         density, importance = (jax.device_put(np.asarray(a, np.float64)) for a in cells)
         m, restarts = spec.model.n_hidden, spec.restarts
-        found = find_optimum(key, density, importance, n_hidden=m, n_restarts=restarts)
+        found = find_optimum(
+            key, density, importance, n_hidden=m, n_restarts=restarts, thorough=False
+        )
         return {
             "optimum_loss": np.asarray(found.loss),
             "optimum_error": np.asarray(found.error),

@@ -6,7 +6,7 @@ import matplotlib
 import numpy as np
 from matplotlib.colors import to_hex
 
-from circuitax.figures.viewers import Viewer
+from circuitax.display.viewers import Viewer
 from circuitax.records.record import Record
 from experiments.superposition.toy_intro.figure import rotated_alike, solutions
 

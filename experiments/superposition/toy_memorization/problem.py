@@ -14,14 +14,17 @@ from circuitax.training.toy import tied_columns
 
 
 class TrainingSet(NamedTuple):
-    """The samples of one member; sets of several sizes share one compilation."""
+    """The samples of one member; sets of several sizes share one compilation.
+
+    Attributes:
+        x: Samples in columns.
+        n_points: T: the first T columns are the training set, at least 1; the others are not seen.
+        decay: Decoupled weight decay of W and b, 0 or more.
+    """
 
     x: Float[Array, "*member n_features n_points"]
-    """Samples in columns."""
     n_points: Float[Array, "*member"]
-    """T: the first T columns are the training set, at least 1; the others are not seen."""
     decay: Float[Array, "*member"]
-    """Decoupled weight decay of W and b, 0 or more."""
 
 
 @dataclass(frozen=True)

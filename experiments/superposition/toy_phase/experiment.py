@@ -153,7 +153,7 @@ def _optimum(
     importance = np.concatenate([importance, [[*[1.0] * (n - 1), r] for r, _ in SPOTS[name]]])
     with jax.enable_x64(True):
         p, weight = jnp.asarray(density), jnp.asarray(importance)
-        found = find_optimum(key, p, weight, n_hidden=m, n_restarts=spec.restarts)
+        found = find_optimum(key, p, weight, n_hidden=m, n_restarts=spec.restarts, thorough=False)
         W = found.weights.W
         every: dict[str, Any] = _picture(W, found.loss, density, importance) | {
             "error": found.error,

@@ -26,7 +26,7 @@ from circuitax.lab.lab import Lab
 from circuitax.models.autoencoder import Autoencoder, Sparsity
 from circuitax.models.toy import ToySpec
 from circuitax.records.record import Record
-from circuitax.superposition.geometry.dictionary import cosines, hedging, mean_max_cosine
+from circuitax.superposition.geometry.dictionary import cross_cosines, hedging, mean_max_cosine
 from circuitax.superposition.loss.convention import Convention
 from circuitax.superposition.loss.exact_losses import exact_losses
 from circuitax.superposition.optimum.optimum import find_optimum
@@ -157,7 +157,9 @@ def _small(key: jax.Array, spec: Spec) -> dict[str, Any]:
     n, m = spec.small
     with jax.enable_x64(True):
         p = jnp.full((1, n), spec.density)
-        best = find_optimum(key, p, jnp.ones_like(p), n_hidden=m, n_restarts=spec.restarts)
+        best = find_optimum(
+            key, p, jnp.ones_like(p), n_hidden=m, n_restarts=spec.restarts, thorough=False
+        )
         return {"W": best.weights.W[0], "b": best.weights.b[0], "loss": best.loss[0]}
 
 
@@ -260,7 +262,7 @@ def _measured(
         norm = jnp.sum(hyper.directions**2, axis=1)
         return {
             "cosine": mean_max_cosine(hyper.directions, learned),
-            "least_cosine": jnp.min(jnp.max(cosines(hyper.directions, learned), axis=1)),
+            "least_cosine": jnp.min(jnp.max(cross_cosines(hyper.directions, learned), axis=1)),
             "error": jnp.sum((h - back) ** 2) / jnp.sum(h**2),
             "norm_ratio": jnp.mean(jnp.sum(single[1] * hyper.directions, axis=1) / norm),
             "dead": jnp.mean(jnp.max(coded.codes, axis=0) <= 0),

@@ -108,6 +108,7 @@ def _optima(
             jnp.asarray(np.stack([np.ones_like(importance)] * 2 + [importance], axis=1)),
             n_hidden=2,
             n_restarts=spec.restarts,
+            thorough=False,
         )
         W, b = found.weights
         return np.asarray(W), np.asarray(b), np.asarray(found.loss)

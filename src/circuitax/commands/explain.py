@@ -112,7 +112,7 @@ def _explain(options: dict[str, Any]) -> None:
     # Importing JAX takes a second, which a mistyped option should not cost.
     import jax
 
-    from circuitax.figures.explanation_page import explanation_page
+    from circuitax.display.explanation_page import explanation_page
     from circuitax.lab.compilation import keep_compiled_code
     from circuitax.records.store import write_text
 

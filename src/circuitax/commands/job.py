@@ -152,11 +152,14 @@ def _summary(cell: Cell, outcome: Outcome) -> str:
     same = f"is there already, made with the same settings, {code} and inputs"
     how = same if outcome.reused else f"done in {outcome.seconds:.1f} s"
     # Pages import pictures, which the first steps of a run should not wait for.
-    from circuitax.lab.pages import verdict_counts
+    from circuitax.lab.pages import verdict_counts, verdict_lines
 
-    claims = verdict_counts(verdicts(outcome.folder))
-    parts = [f"{cell.entry.name} {cell.id} {how}: {shown(outcome.folder)}"]
-    return "; ".join([*parts, *([f"claims: {claims}"] if claims else [])])
+    found = verdicts(outcome.folder)
+    first = f"{cell.entry.name} {cell.id} {how}: {shown(outcome.folder)}"
+    if not found:
+        return first
+    lines = [f"{first}; claims: {verdict_counts(found)}", *verdict_lines(found)]
+    return "\n  ".join(lines)
 
 
 def _say(text: str) -> None:

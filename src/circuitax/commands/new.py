@@ -48,6 +48,7 @@ def main(options: dict[str, Any]) -> int:
         print(shown(path))
     given = f"{VARIABLE}={shown(folder)} " if folder is not None else ""
     print(f"now: {given}python -m experiments.run experiment={name} scale=tiny")
+    print(f"and: python -m pytest {next(shown(p) for p in written if p.stem == f'test_{name}')}")
     return 0
 
 
@@ -82,6 +83,8 @@ def new_experiment(name: str, folder: Path | None = None, chapter: str = "") -> 
         where = f": {shown(taken[0])} is there already" if taken else ""
         raise ValueError(f"NAME={name} must be new{where}")
     dashed = name.replace("_", "-")
+    if folder is not None and not (folder / "conftest.py").exists():
+        texts = {folder / "conftest.py": _template("conftest.py"), **texts}
     for path, text in texts.items():
         filled = text.format(name=name, dashed=dashed, package=package)
         write_text(path, filled)

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import Any, NamedTuple
 
-from circuitax.config.catalogue import Entry
-from circuitax.config.schema import ConfigError, nearest
+from circuitax.config.catalogue import Entry, no_experiment
+from circuitax.config.schema import ConfigError
 from circuitax.lab.cores import n_cores
 from circuitax.lab.places import about_the_place
+from circuitax.names import nearest
 
 WIDTH = 100
 YES_NO = ("no", "yes")
@@ -176,10 +177,7 @@ def wanted(text: str, entries: Mapping[str, Entry]) -> list[str]:
         raise ConfigError(f"{text!r} must name an experiment: there are {', '.join(entries)}")
     for name in names:
         if name not in entries:
-            near = nearest(name, list(entries))
-            raise ConfigError(
-                f"{name} is not an experiment{near}; there are {', '.join(sorted(entries))}"
-            )
+            raise ConfigError(f"{name} {no_experiment(name, entries)}")
     return names or sorted(entries)
 
 

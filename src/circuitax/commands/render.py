@@ -4,7 +4,7 @@ import sys
 from typing import Any
 
 from circuitax.commands.options import Command, refuse
-from circuitax.config.catalogue import discover
+from circuitax.config.catalogue import discover, no_experiment
 from circuitax.lab.drawing import draw_figures
 from circuitax.lab.places import in_one_line
 from circuitax.lab.runs import named_runs, provenance, shown, whole
@@ -24,11 +24,16 @@ def main(options: dict[str, Any]) -> int:
     try:
         entries = discover()
         runs = [whole(run) for item in options["RUN"] for run in named_runs(item)]
-        of = [entries[provenance(run)["experiment"]] for run in runs]
+        of = []
+        for run in runs:
+            name = provenance(run)["experiment"]
+            if name not in entries:
+                raise ValueError(
+                    f"experiment={name} of {shown(run)} {no_experiment(name, entries)}"
+                )
+            of.append(entries[name])
     except ValueError as error:
         return refuse(error)
-    except KeyError as error:
-        return refuse(ValueError(f"experiment {error} of the run does not exist any more"))
     failed = 0
     for run, entry in zip(runs, of, strict=True):
         try:

@@ -10,10 +10,11 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from circuitax.config.scale import BY_SCALE
-from circuitax.config.schema import ConfigError, nearest, type_name
+from circuitax.config.schema import ConfigError, type_name
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.memory import require_memory, weights_of
 from circuitax.memory import askable_bytes
+from circuitax.names import nearest
 
 # Integers from here on are no longer those of the arrays; with as many things as the second, JAX
 # ends the process.

@@ -5,13 +5,14 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from circuitax.names import nearest
 from circuitax.records import chapters
 
 if TYPE_CHECKING:  # --help does not wait for xarray
@@ -126,6 +127,15 @@ def checkout() -> Path:
             "experiments must be importable: use .venv/bin/python of a checkout (see make venv)"
         )
     return Path(next(iter(spec.submodule_search_locations))).resolve().parent
+
+
+def no_experiment(name: str, entries: Collection[str]) -> str:
+    """The end of the message about an experiment that is not there: the nearest, and all others."""
+    elsewhere = f"{VARIABLE}=FOLDER finds those of another folder"
+    return (
+        f"is not an experiment{nearest(name, entries)}; {elsewhere}; there are "
+        f"{', '.join(sorted(entries))}"
+    )
 
 
 def discover() -> dict[str, Entry]:

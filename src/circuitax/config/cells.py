@@ -15,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from circuitax.config.build import build, reject_unknown
-from circuitax.config.catalogue import Entry, checkout, extra_conf, upstream_order
+from circuitax.config.catalogue import Entry, checkout, extra_conf, no_experiment, upstream_order
 from circuitax.config.command_line import (
     check,
     count_jobs,
@@ -29,7 +29,8 @@ from circuitax.config.command_line import (
 )
 from circuitax.config.identity import outside_inputs, run_id
 from circuitax.config.scale import Root, register_resolvers
-from circuitax.config.schema import ConfigError, fields, nearest, register, type_name
+from circuitax.config.schema import ConfigError, fields, register, type_name
+from circuitax.names import nearest
 
 # Fields that are no part of a run.
 _ASKED = ("again", "reuse")
@@ -146,10 +147,7 @@ def hydra_of_jobs(overrides: Sequence[str], entries: dict[str, Entry]) -> Iterat
 
 def _register(name: str, entries: dict[str, Entry]) -> dict[str, Any]:
     if name not in entries:
-        near = nearest(name, sorted(entries))
-        raise ConfigError(
-            f"experiment={name} is not an experiment{near}; there are {_listing(entries)}"
-        )
+        raise ConfigError(f"experiment={name} {no_experiment(name, entries)}")
     spec = entries[name].load().Spec
     register(name, spec)
     return dict([*fields(Root), *fields(spec)])

@@ -16,7 +16,8 @@ from hydra.core.override_parser.types import (
 )
 from hydra.errors import HydraException
 
-from circuitax.config.schema import ConfigError, nearest, type_name
+from circuitax.config.schema import ConfigError, type_name
+from circuitax.names import nearest
 
 
 class CommandLine(NamedTuple):

@@ -1,7 +1,6 @@
 """An experiment's Spec as Hydra's schema: the frozen dataclass declares every key and its type."""
 
 import dataclasses
-import difflib
 import typing
 from collections.abc import Iterator
 from typing import Any, cast
@@ -82,15 +81,6 @@ def fields(spec: type, prefix: str = "") -> Iterator[tuple[str, Any]]:
         nested = _nested(hints[field.name])
         if nested is not None:
             yield from fields(nested, f"{path}.")
-
-
-def nearest(name: str, allowed: list[str]) -> str:
-    """`` (did you mean 'x'?)`` for the nearest of ``allowed``, or nothing when none is near."""
-    names = difflib.get_close_matches(name, allowed, n=1, cutoff=0.5)
-    if not names:  # a right name under a wrong parent, or no parent at all
-        leaf = name.rpartition(".")[2]
-        names = [path for path in allowed if path.rpartition(".")[2] == leaf][:1]
-    return f" (did you mean {names[0]!r}?)" if names else ""
 
 
 def type_name(hint: Any) -> str:

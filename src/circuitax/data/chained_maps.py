@@ -18,11 +18,14 @@ from circuitax.kernel.keys import derive
 
 
 class Chained(NamedTuple):
-    """Texts, and the steps that their questions ask for."""
+    """Texts, and the steps that their questions ask for.
+
+    Attributes:
+        steps: How many steps each question asks for.
+    """
 
     tokens: Int[Array, "batch length"]
     steps: Int[Array, "batch n_questions"]
-    """How many steps each question asks for."""
 
 
 @dataclass(frozen=True)

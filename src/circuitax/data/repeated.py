@@ -94,6 +94,37 @@ def sample_repeated(
     return Repeated(jnp.take_along_axis(block, source, axis=1), period)
 
 
+def repeated_tokens(
+    key: Key[Array, ""], batch: int, length: int, d_vocab: int
+) -> Int[Array, "batch length"]:
+    """Random texts that repeat themselves, for `induction_scores`: `sample_repeated` with defaults.
+
+    Each text has a period of its own, from a quarter to half of the length, and no token twice in
+    it where the vocabulary has so many.
+
+    Args:
+        key: Random key, not to be used again.
+        batch: Number of texts, at least 1.
+        length: Tokens of each, at least 2.
+        d_vocab: Number of tokens, at least 2.
+
+    Raises:
+        ValueError: If a size is out of its range.
+    """
+    if length < 2:
+        raise ValueError(f"length={length} must be at least 2")
+    most = length // 2
+    return sample_repeated(
+        key,
+        batch,
+        length,
+        d_vocab,
+        min_period=max(length // 4, 1),
+        max_period=most,
+        distinct=most <= d_vocab,
+    ).tokens
+
+
 def is_repeat(period: Int[Array, " batch"], length: int) -> Bool[Array, "batch position"]:
     """Mask of predictions determined by the past: positions ``i >= period``.
 

@@ -18,8 +18,8 @@ from circuitax.data.tokenizer import (
     check_tokenizer_file,
     corpus_tokenizer,
     largest_id,
-    load_tokenizer,
     size,
+    tokenizer_from_file,
 )
 from circuitax.data.tokens import TokenArrays, corpus_tokens
 from circuitax.kernel.checks import choose_fields
@@ -153,7 +153,7 @@ def open_text(spec: TextSpec) -> Text:
         corpus = python_corpus(spec.validation_fraction)
     cache = Path(spec.cache).expanduser() if spec.cache else cache_folder()
     if spec.tokenizer:
-        tokenizer = load_tokenizer(spec.tokenizer)
+        tokenizer = tokenizer_from_file(spec.tokenizer)
         if size(tokenizer) != spec.d_vocab:
             raise TextError(
                 f"d_vocab={spec.d_vocab} must equal the {size(tokenizer)} tokens of "

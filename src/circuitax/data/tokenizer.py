@@ -41,7 +41,7 @@ def corpus_tokenizer(corpus: Corpus, d_vocab: int, folder: Path | None = None) -
         text = train_tokenizer(corpus, d_vocab).to_str(pretty=True)
         (new / _FILE).write_text(text, encoding="utf-8")
 
-    return load_tokenizer(write_once(target, write) / _FILE)
+    return tokenizer_from_file(write_once(target, write) / _FILE)
 
 
 def train_tokenizer(corpus: Corpus, d_vocab: int) -> Tokenizer:
@@ -64,7 +64,7 @@ def train_tokenizer(corpus: Corpus, d_vocab: int) -> Tokenizer:
     return _plain(tokenizer)
 
 
-def load_tokenizer(file: str | Path) -> Tokenizer:
+def tokenizer_from_file(file: str | Path) -> Tokenizer:
     """A tokenizer from a ``tokenizer.json`` of the `tokenizers` library.
 
     Raises:

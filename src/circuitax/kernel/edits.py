@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int
 from circuitax.kernel.checks import check_range
 from circuitax.kernel.indices import check_index
 from circuitax.kernel.interventions import Interventions
-from circuitax.kernel.run import Run
+from circuitax.kernel.run import Run, check_run
 
 Index = int | Int[Array, ""]  # one that is traced is not checked
 
@@ -36,7 +36,8 @@ def patch_pattern(
         ValueError: If the model has no such head, or the pattern has another shape or is not
             finite.
     """
-    layer, number, n_ctx = *_head(run, head), run.tokens.shape[-1]
+    layer, number = _head(run, head)
+    n_ctx = run.tokens.shape[-1]
     pattern = _checked("pattern", pattern, [(n_ctx, n_ctx)])
     edit = edit or Interventions()
     if edit.all_patterns is not None:
@@ -85,6 +86,28 @@ def patch_head(
     )
 
 
+def ablate_head(
+    run: Run,
+    head: tuple[Index, Index],
+    *,
+    positions: Sequence[int] | None = None,
+    edit: Interventions | None = None,
+) -> Interventions:
+    """The edit under which one head writes nothing; later heads react.
+
+    Args:
+        run: Whose sizes the edit has.
+        head: Layer and head, both from 0.
+        positions: Where; None for all positions.
+        edit: Edits made at the same time; None for none.
+
+    Raises:
+        ValueError: If the model has no such head, or a position is out of range.
+    """
+    nothing = jnp.zeros((1, check_run(run).model.d_model), run.logits.dtype)
+    return patch_head(run, head, nothing, positions=positions, edit=edit)
+
+
 def patch_stream(
     run: Run,
     layer: Index,
@@ -106,6 +129,7 @@ def patch_stream(
         ValueError: If the layer or a position is out of range, or the stream has another shape or
             is not finite.
     """
+    check_run(run)
     check_index("layer", layer, run.model.n_layers + 1)
     keep, add = _replaced(run, "stream", stream, positions)
     edit = edit or Interventions()
@@ -121,6 +145,7 @@ def patch_stream(
 
 
 def _head(run: Run, head: tuple[Index, Index]) -> tuple[Index, Index]:
+    check_run(run)
     for axis, size in enumerate((run.model.n_layers, run.model.n_heads)):
         check_index(f"head[{axis}]", head[axis], size)
     return head

@@ -59,6 +59,7 @@ def forward(
     Source: S0 section 2.2 (pre-LN recurrence) and Definition 12; S2, "The Full Transformer".
     Differs: rows are tokens; S3 section 2 leaves out the residual around the MLP (E5).
     """
+    check_one_member(model)
     ids = token_ids(tokens, model.d_vocab)
     return _forward(model, ids, interventions, cache, outputs)
 

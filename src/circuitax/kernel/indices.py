@@ -1,5 +1,8 @@
 """Checks of indices, since JAX clamps a wrong layer or head and silently uses another."""
 
+from operator import index as as_integer
+from typing import SupportsIndex
+
 import numpy as np
 from jaxtyping import Array, Int
 
@@ -17,3 +20,20 @@ def check_index(name: str, index: int | np.integer | Int[Array, ""], size: int) 
     """
     if isinstance(index, int | np.integer) and not 0 <= index < size:
         raise ValueError(f"{name}={index} must be from 0 to {size - 1}")
+
+
+def counted_index(name: str, index: SupportsIndex, size: int) -> int:
+    """A static index from 0, where the one given may count from the end.
+
+    Args:
+        name: Name of the argument, for the message.
+        index: From ``-size`` to ``size - 1``.
+        size: Size of the axis.
+
+    Raises:
+        ValueError: If the index is out of range.
+    """
+    given = as_integer(index)
+    if not -size <= given < size:
+        raise ValueError(f"{name}={given} must be from {-size} to {size - 1}")
+    return given % size

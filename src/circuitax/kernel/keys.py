@@ -2,6 +2,7 @@
 
 import zlib
 from functools import partial
+from typing import Any
 
 import jax
 from jaxtyping import Array, Int, Key
@@ -18,12 +19,24 @@ def derive(key: Key[Array, "*batch"], purpose: str) -> Key[Array, "*batch"]:
         purpose: A non-empty name; equal names give equal keys.
 
     Raises:
-        ValueError: If ``purpose`` is empty.
+        ValueError: If ``purpose`` is empty, or the key is none.
     """
+    check_key(key)
     if not purpose:
         raise ValueError("purpose='' must be a non-empty name, such as 'init' or 'data'")
     tag = zlib.crc32(purpose.encode()) & 0x7FFFFFFF
     return at_index(key, tag)
+
+
+def check_key(key: Any) -> None:
+    """Refuse what is no typed key, such as a seed.
+
+    Raises:
+        ValueError: If it is none.
+    """
+    typed = isinstance(key, jax.Array) and jax.numpy.issubdtype(key.dtype, jax.dtypes.prng_key)
+    if not typed:
+        raise ValueError(f"key={key!r} must be a random key, such as jax.random.key(0)")
 
 
 def at_index(key: Key[Array, "*batch"], index: int | Int[Array, "*#batch"]) -> Key[Array, "*batch"]:
@@ -42,6 +55,7 @@ def member_keys(key: Key[Array, ""], n_members: int) -> Key[Array, " member"]:
     Raises:
         ValueError: If ``n_members`` is less than 1.
     """
+    check_key(key)
     if n_members < 1:
         raise ValueError(f"n_members={n_members} must be at least 1")
     indices = jax.numpy.arange(n_members)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 
-def token_losses(
+def next_token_losses(
     logits: Float[Array, "*batch n_ctx d_vocab"], tokens: Int[Array, "*batch n_ctx"]
 ) -> Float[Array, "*batch n_ctx-1"]:
     """Cross-entropy of each next token, ``-log softmax(logits_t)[x_{t+1}]``, in nats.

@@ -1,9 +1,11 @@
 """The model: named weights with one static spec, which every pass and every analysis takes."""
 
-from collections.abc import Iterable
+import operator
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
@@ -17,8 +19,10 @@ from circuitax.kernel.model_fields import (
 )
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.shapes import implied_options
+from circuitax.kernel.shown import known
 from circuitax.kernel.spec import TransformerSpec, read_options
 from circuitax.kernel.weights import Blocks, HeadStack, MLPWeights, NormWeights
+from circuitax.names import unknown_attribute
 
 
 class Model:
@@ -26,8 +30,9 @@ class Model:
 
     A pytree, whose leaves are the weights (named ``W_E``, ``blocks.attention.W_Q``, ...) and whose
     static part is the spec; jit, vmap and grad take it as they take an array. An ensemble is a
-    model with a leading axis of members on every weight: ``jax.vmap(f)(models)``. Weights are in
-    row form, ``y = x @ W``, with layers stacked.
+    model with a leading axis of members on every weight, as `stack` makes it, for
+    ``jax.vmap(f)(models)``, ``len(models)`` and ``models[0]``. Weights are in row form,
+    ``y = x @ W``, with layers stacked.
 
     Every weight is checked by name when a model is made by hand; ``Model.of`` makes one from
     arrays alone. Transformations of JAX rebuild models without a check.
@@ -155,18 +160,33 @@ class Model:
         """The same weights under a spec with some fields changed, such as ``causal=False``."""
         return self.replace(spec=self.spec.replace(**options))
 
-    def member(self, index: int) -> "Model":
-        """One member of an ensemble.
+    def __len__(self) -> int:
+        """The number of members of an ensemble, ``len(models)``."""
+        return self._members()[0]
+
+    def __getitem__(self, index: int | slice) -> "Model":
+        """One member of an ensemble, ``models[0]``, or some of them, ``models[:3]``.
 
         Raises:
-            ValueError: If the model has no axis of members, or the index is out of its range.
+            ValueError: If the model has no axis of members.
+            IndexError: If there is no such member.
         """
-        axes = self.member_axes
-        if not axes:
-            raise ValueError("model has no axis of members; it is one model already")
-        if not 0 <= index < axes[0]:
-            raise ValueError(f"index={index} must be from 0 to {axes[0] - 1}")
+        n = self._members()[0]
+        if not isinstance(index, slice):
+            index = operator.index(index)
+            # Python ends a loop over members by an IndexError.
+            if not -n <= index < n:
+                raise IndexError(f"index={index} must be from {-n} to {n - 1}")
         return jax.tree.map(lambda leaf: leaf[index], self)
+
+    def __bool__(self) -> bool:
+        """True: a model is there, whether or not it has a length."""
+        return True
+
+    def _members(self) -> tuple[int, ...]:
+        if not self.member_axes:
+            raise ValueError("model has no axis of members: it is one model, not an ensemble")
+        return self.member_axes
 
     def named(self) -> dict[str, Array]:
         """The weights by name, such as ``blocks.attention.W_Q``."""
@@ -181,6 +201,36 @@ class Model:
     def member_axes(self) -> tuple[int, ...]:
         """The leading axes in front of every weight; empty for one model."""
         return tuple(np.shape(self.W_E)[:-2])
+
+    @property
+    def W_Q(self) -> Array:
+        """``blocks.attention.W_Q [n_layers, n_heads, d_model, d_head]``."""
+        return self.blocks.attention.W_Q
+
+    @property
+    def W_K(self) -> Array:
+        """``blocks.attention.W_K [n_layers, n_kv_heads, d_model, d_head]``."""
+        return self.blocks.attention.W_K
+
+    @property
+    def W_V(self) -> Array:
+        """``blocks.attention.W_V [n_layers, n_kv_heads, d_model, d_value]``."""
+        return self.blocks.attention.W_V
+
+    @property
+    def W_O(self) -> Array:
+        """``blocks.attention.W_O [n_layers, n_heads, d_value, d_model]``."""
+        return self.blocks.attention.W_O
+
+    @property
+    def W_in(self) -> Array | None:
+        """``blocks.mlp.W_in [n_layers, d_model, d_mlp]``; None without MLPs."""
+        return None if self.blocks.mlp is None else self.blocks.mlp.W_in
+
+    @property
+    def W_out(self) -> Array | None:
+        """``blocks.mlp.W_out [n_layers, d_mlp, d_model]``; None without MLPs."""
+        return None if self.blocks.mlp is None else self.blocks.mlp.W_out
 
     @property
     def n_layers(self) -> int:
@@ -214,6 +264,20 @@ class Model:
     def n_ctx(self) -> int | None:
         return self.spec.n_ctx
 
+    def _repr_html_(self) -> str | None:
+        """The tree of weights, for a notebook, where treescope is installed."""
+        try:
+            import treescope
+        except ImportError:
+            return None
+        if not known(self):
+            return None
+        fields = {name: getattr(self, name) for name in FIELDS}
+        return str(treescope.render_to_html({"spec": self.spec, **fields}))
+
+    def __getattr__(self, name: str) -> Any:
+        raise unknown_attribute(self, name, "model.")
+
     def __repr__(self) -> str:
         spec, leaves = self.spec, jax.tree.leaves(self)
         parts = [
@@ -235,16 +299,45 @@ class Model:
         return f"Model({', '.join(parts)})"
 
 
-def check_one_member(model: Model) -> None:
-    """Refuse an ensemble where one model is wanted.
+def stack(models: Sequence[Model]) -> Model:
+    """An ensemble of models of one spec: every weight with a leading axis of members.
+
+    Args:
+        models: At least one; ``stack(models)[i]`` is ``models[i]``.
 
     Raises:
-        ValueError: If the weights have leading axes of members.
+        ValueError: If there is none, one is no model, or their specs or weights differ in shape.
     """
+    models = list(models)
+    if not models:
+        raise ValueError("models must have at least one model, has none")
+    for i, model in enumerate(models):
+        if not isinstance(model, Model):
+            raise ValueError(f"models[{i}] is a {type(model).__name__}, must be a Model")
+        if model.spec != models[0].spec:
+            raise ValueError(f"models[{i}] has another spec than models[0]: {model.spec}")
+        first, own = (
+            {k: jnp.shape(leaf) for k, leaf in one.named().items()} for one in (models[0], model)
+        )
+        if own != first:
+            differ = [k for k in {**first, **own} if own.get(k) != first.get(k)]
+            raise ValueError(f"models[{i}] has other shapes than models[0] in {', '.join(differ)}")
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *models)
+
+
+def check_one_member(model: Any) -> None:
+    """Refuse an ensemble where one model is wanted, and what is no model, such as a run of one.
+
+    Raises:
+        ValueError: If it is none, or the weights have leading axes of members.
+    """
+    if not isinstance(model, Model):
+        own = ": take run.model" if hasattr(model, "model") else ""
+        raise ValueError(f"model is a {type(model).__name__}, must be a Model{own}")
     if model.member_axes:
         raise ValueError(
             f"model has a leading axis of members, {model.member_axes}: vmap over it, or take "
-            "model.member(0)"
+            "models[0]"
         )
 
 

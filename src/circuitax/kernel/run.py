@@ -4,13 +4,18 @@ from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
+from circuitax.display.attention import attention_viewer
+from circuitax.display.viewers import viewer_frame
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.forward import forward
-from circuitax.kernel.interventions import Interventions, Trace
+from circuitax.kernel.interventions import Interventions, NormScales, Trace
+from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.model import Model, check_one_member
+from circuitax.kernel.shown import known
 from circuitax.kernel.tokens import Tokens, token_ids
+from circuitax.names import unknown_attribute
 
 _FIELDS = ("model", "tokens", "logits", "trace")
 
@@ -18,8 +23,8 @@ _FIELDS = ("model", "tokens", "logits", "trace")
 class Run:
     """A forward pass with its input: a pytree of model, tokens, logits and trace.
 
-    `run` makes it. For a batch, tokens, logits and trace have a leading axis of texts, and
-    ``run[i]`` is the run of text i alone.
+    `run` makes it. For a batch, all but the model have a leading axis of texts, and ``run[i]`` is
+    the run of text i alone.
 
     Args:
         model: One model.
@@ -39,6 +44,36 @@ class Run:
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"{name} of a Run cannot be set; compute another with run(...)")
+
+    @property
+    def loss(self) -> Float[Array, ""]:
+        """The mean next-token loss over positions and texts, in nats; `token_losses` has each."""
+        return token_losses(self).mean()
+
+    @property
+    def patterns(self) -> Float[Array, "*batch n_layers n_heads dest src"]:
+        """Attention of every head, from each destination to each source."""
+        return self.trace.patterns
+
+    @property
+    def streams(self) -> Float[Array, "*batch place n_ctx d_model"]:
+        """The residual stream before each layer, and after the last."""
+        return self.trace.streams
+
+    @property
+    def scales(self) -> NormScales:
+        """Divisors of the norms."""
+        return self.trace.scales
+
+    @property
+    def head_outputs(self) -> Float[Array, "*batch n_layers n_heads n_ctx d_model"] | None:
+        """What each head wrote to the stream; None unless made with ``outputs=True``."""
+        return self.trace.head_outputs
+
+    @property
+    def mlp_outputs(self) -> Float[Array, "*batch n_layers n_ctx d_model"] | None:
+        """What each MLP wrote; None for a model without, or unless made with ``outputs=True``."""
+        return self.trace.mlp_outputs
 
     @property
     def is_batch(self) -> bool:
@@ -63,6 +98,22 @@ class Run:
             raise IndexError(f"index={index} must be from 0 to {self.n_texts - 1}")
         parts = (self.tokens, self.logits, self.trace)
         return Run(self.model, *jax.tree.map(lambda leaf: leaf[index], parts))
+
+    def _repr_html_(self) -> str | None:
+        """The attention of every head over the text, for a notebook; of a batch, the first text."""
+        if not known(self):
+            return None
+        first = self[0] if self.is_batch else self
+        if np.ndim(first.tokens) != 1 or np.ndim(first.patterns) != 4:
+            return None
+        title = f"Attention on text 0 of {self.n_texts}" if self.is_batch else "Attention"
+        tokens = [str(int(token)) for token in first.tokens]
+        viewer = attention_viewer(title, tokens, first.patterns)
+        height = 230 + 34 * self.model.n_layers + 12 * len(tokens)
+        return None if viewer is None else viewer_frame(viewer, min(height, 800))
+
+    def __getattr__(self, name: str) -> Any:
+        raise unknown_attribute(self, name, "run.")
 
     def __repr__(self) -> str:
         return f"Run({self.model!r}, tokens {list(np.shape(self.tokens))})"
@@ -102,16 +153,46 @@ def _passes(
     return one(ids) if ids.ndim == 1 else jax.vmap(one)(ids)
 
 
-def one_text(run: Run) -> Run:
+def token_losses(run: Run) -> Float[Array, "*batch n_losses"]:
+    """The loss on every next token of a run, ``-log softmax(logits_t)[x_{t+1}]``, in nats.
+
+    Args:
+        run: A run on one text or on a batch, of at least two tokens each.
+
+    Returns:
+        Entry t is the loss on token t + 1.
+
+    Raises:
+        ValueError: If it is no run, or a text has one token.
+    """
+    check_run(run)
+    return next_token_losses(run.logits, run.tokens)
+
+
+def check_run(run: Any, name: str = "run") -> Run:
+    """The run itself; refuses what is none, such as the model that it would be made of.
+
+    Raises:
+        ValueError: If it is none.
+    """
+    if not isinstance(run, Run):
+        raise ValueError(
+            f"{name} is a {type(run).__name__}, must be a Run: cx.run(model, tokens, outputs=True)"
+        )
+    return run
+
+
+def one_text(run: Any, name: str = "run") -> Run:
     """The run itself; refuses a batch, for analyses of one text.
 
     Raises:
-        ValueError: If the run is of a batch of texts, or its model is an ensemble.
+        ValueError: If it is no run, is of a batch of texts, or its model is an ensemble.
     """
+    run = check_run(run, name)
     check_one_member(run.model)
     if run.is_batch:
         raise ValueError(
-            f"run has {run.n_texts} texts, must have one: vmap over the batch, or take run[i]"
+            f"{name} has {run.n_texts} texts, must have one: vmap over the batch, or take {name}[i]"
         )
     return run
 

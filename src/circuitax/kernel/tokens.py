@@ -22,10 +22,10 @@ def token_ids(tokens: Tokens, d_vocab: int, *, batch: bool = False) -> Int[Array
         batch: Whether ``[batch, n_ctx]`` is allowed too.
 
     Raises:
-        ValueError: If the tokens are no integers, have another number of axes, are none at all, or
-            an id is out of range.
+        ValueError: If the tokens are no integers, are texts of several lengths, have another number
+            of axes, are none at all, or an id is out of range.
     """
-    ids = jnp.asarray(tokens)
+    ids = _as_array(tokens)
     if ids.ndim != 1 and not (batch and ids.ndim == 2):
         or_batch = " or a batch of them [batch, n_ctx]" if batch else "; vmap over a batch"
         raise ValueError(f"tokens has shape {ids.shape}, must be one text [n_ctx]{or_batch}")
@@ -40,6 +40,19 @@ def token_ids(tokens: Tokens, d_vocab: int, *, batch: bool = False) -> Int[Array
                 raise ValueError(f"tokens has the id {extreme}, must lie in [0, d_vocab={d_vocab})")
     # Texts on disk are often of 16 unsigned bits.
     return ids if jnp.issubdtype(ids.dtype, jnp.signedinteger) else ids.astype(jnp.int32)
+
+
+def _as_array(tokens: Tokens) -> Array:
+    if isinstance(tokens, str):
+        raise ValueError(
+            f"tokens={tokens[:20]!r} must be ids: cx.load_tokenizer(source).encode(text).ids"
+        )
+    try:
+        return jnp.asarray(tokens)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"tokens is a {type(tokens).__name__}, must be integers, texts of one length: {error}"
+        ) from None
 
 
 def with_start(

@@ -38,6 +38,11 @@ class HeadStack(NamedTuple):
     from ``d_head``. An absent bias is None and costs nothing. With grouped attention, keys and
     values have ``n_kv_heads`` heads, and query head h reads number
     ``h // (n_heads / n_kv_heads)``; `kernel.per_head` writes them out for every query head.
+
+    Attributes:
+        smear: The logit alpha of smeared keys: weight sigmoid(alpha) on the key itself.
+        q_gain: Gain of the RMS norm of each query (QK-norm), which all heads of a layer share.
+        k_gain: The same for each key.
     """
 
     W_Q: Float[Array, "*batch n_heads d_model d_head"]
@@ -49,10 +54,8 @@ class HeadStack(NamedTuple):
     b_V: Float[Array, "*batch n_kv_heads d_value"] | None = None
     b_O: Float[Array, "*batch d_model"] | None = None
     smear: Float[Array, "*batch n_heads"] | None = None
-    """The logit alpha of smeared keys: weight sigmoid(alpha) on the key itself."""
     q_gain: Float[Array, "*batch d_head"] | None = None
     k_gain: Float[Array, "*batch d_head"] | None = None
-    """Gains of the RMS norms of each query and key (QK-norm), which all heads of a layer share."""
 
 
 class NormWeights(NamedTuple):
@@ -80,7 +83,12 @@ class MLPWeights(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """Layers of a transformer, stacked on the leading axis of each array; none is allowed."""
+    """Layers of a transformer, stacked on the leading axis of each array; none is allowed.
+
+    Attributes:
+        attention_post_norm: Norm of what attention writes, before it is added to the stream.
+        mlp_post_norm: The same for what the MLP writes.
+    """
 
     attention: HeadStack
     attention_norm: NormWeights | None = None
@@ -88,4 +96,3 @@ class Blocks(NamedTuple):
     mlp_norm: NormWeights | None = None
     attention_post_norm: NormWeights | None = None
     mlp_post_norm: NormWeights | None = None
-    """Norms of what attention and the MLP write, before it is added to the stream."""

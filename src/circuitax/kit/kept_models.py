@@ -14,7 +14,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from circuitax.config.schema import nearest
 from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.lab.arrays import Damaged, load_tree
@@ -22,6 +21,7 @@ from circuitax.lab.lab import Lab
 from circuitax.lab.runs import ARRAYS, PUBLISHED, WholeRun
 from circuitax.models.plain import from_plain, to_plain
 from circuitax.models.transformer import init_model
+from circuitax.names import nearest
 from circuitax.records.record import Record
 
 MODELS, STEPS, MEMBERS = "models", "steps_kept", "published"
@@ -212,4 +212,4 @@ class KeptModels:
         (count,) = models.member_axes
         if not 0 <= index < count:
             raise ValueError(f"member={index} of {name} must be 0 to {count - 1}")
-        return models.member(index)
+        return models[index]

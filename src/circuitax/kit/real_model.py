@@ -110,7 +110,7 @@ def open_weights(name: str, key: jax.Array) -> Model:
     return load_pretrained(REAL)
 
 
-def token_text(name: str) -> Callable[[int], str]:
+def token_names(name: str) -> Callable[[int], str]:
     """The text of a token; its id for the random model, which has no tokenizer.
 
     Args:

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Int, Key
 from tokenizers import Tokenizer
 
-from circuitax.data.tokenizer import boundary_id, encode_prompt, load_tokenizer
+from circuitax.data.tokenizer import boundary_id, encode_prompt, tokenizer_from_file
 from circuitax.kernel.keys import member_keys
 from circuitax.kernel.model import Model
 from circuitax.kernel.sampling import Sampling
@@ -75,7 +75,7 @@ def open_language_model(
     if not record.data["alive"].sel(model=name).values[member]:
         raise ValueError(f"member={member} of {name} must be another: it diverged in training")
     _check_weights(model, f"{name} of {shown(run)}, member {member}, step {step}")
-    return LanguageModel(name, member, step, model, load_tokenizer(arrays / TOKENIZER))
+    return LanguageModel(name, member, step, model, tokenizer_from_file(arrays / TOKENIZER))
 
 
 def _check_weights(model: Model, which: str) -> None:

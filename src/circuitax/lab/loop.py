@@ -59,12 +59,14 @@ class ChunkLoop:
         self._checkpoints: Checkpoints | None = None
         self._saved_at = 0  # chunk of the last checkpoint
         self.seconds: list[float] = []  # of each chunk of this session
+        self.state: Any = None  # after the last chunk, also where a signal ended the loop
 
     def run(
         self, state: State, advance: Advance, n_chunks: int, show: str | None
     ) -> tuple[State, dict[str, np.ndarray]]:
         """Advance ``state`` by ``n_chunks`` chunks, counting those of earlier sessions."""
         state, start = self._resume(state, n_chunks)
+        self.state = state
         self._forget_lines_from(start)
         bar = Progress(self._name, n_chunks, start, stream=self._stream)
         saved = time.monotonic()
@@ -76,6 +78,7 @@ class ChunkLoop:
                     self._stop.raise_if_set()
                 began = time.monotonic()
                 state, metrics = advance(state)
+                self.state = state
                 self._require_alive(state)
                 # One transfer a chunk; it also waits for the chunk to end.
                 self._rows.append({key: np.asarray(value) for key, value in metrics.items()})
@@ -90,7 +93,7 @@ class ChunkLoop:
         finally:
             bar.close()
             self._close()
-        return state, self._stacked()
+        return state, self.metrics()
 
     def _require_alive(self, state: Any) -> None:
         if not isinstance(state, TrainState) or np.any(np.asarray(state.alive)):
@@ -147,7 +150,7 @@ class ChunkLoop:
         if chunk == self._saved_at:
             return
         # The metrics first: a checkpoint on disk then always has its own.
-        save_tree(self._metrics_file(chunk), self._stacked())
+        save_tree(self._metrics_file(chunk), self.metrics())
         self._open().save(chunk, state)
         for path in self._folder.glob("metrics-*.safetensors"):
             number = path.stem.removeprefix("metrics-")
@@ -168,7 +171,8 @@ class ChunkLoop:
             self._checkpoints.close()
             self._checkpoints = None
 
-    def _stacked(self) -> dict[str, np.ndarray]:
+    def metrics(self) -> dict[str, np.ndarray]:
+        """Every metric of the chunks done, stacked along a leading axis."""
         if not self._rows:
             return {}
         return {key: np.stack([row[key] for row in self._rows]) for key in self._rows[0]}

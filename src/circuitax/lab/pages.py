@@ -6,8 +6,8 @@ from pathlib import Path
 
 import circuitax
 from circuitax.config.catalogue import Entry, checkout
+from circuitax.display.viewers import viewer_script, viewer_section, viewer_style
 from circuitax.figures.embedding import embedded_picture
-from circuitax.figures.viewers import viewer_script, viewer_section, viewer_style
 from circuitax.lab.here import published_here
 from circuitax.lab.runs import SETTLED, TWIN, WholeRun, figures, results_folder
 from circuitax.lab.settle import settle_run
@@ -25,10 +25,10 @@ from circuitax.records.claim_changes import (
     read_pilots,
 )
 from circuitax.records.claim_sections import address
-from circuitax.records.claims import Verdict
+from circuitax.records.claims import ABSENT, HOLDS, NOT_RUN, Verdict
 from circuitax.records.claims_details import render_changes, render_details
 from circuitax.records.claims_page import counts_text, render_claims_page
-from circuitax.records.claims_table import ClaimRow
+from circuitax.records.claims_table import ClaimRow, measured_text
 from circuitax.records.gallery import GalleryItem, render_chapters, render_index
 from circuitax.records.manifest import MANIFEST
 from circuitax.records.report import Interactive, render_report
@@ -181,6 +181,30 @@ def _pictures(items: Sequence[GalleryItem], folder: Path) -> dict[str, str]:
             found[png] = picture
             left -= len(picture)
     return found
+
+
+def verdict_lines(found: Sequence[Verdict], most: int = 12) -> list[str]:
+    """One line for each claim with its number, those that do not hold first.
+
+    ``id: 1.05 [0.90, 1.20], wanted 1 ± 0.2: undecided, n = 3 of 5``.
+
+    Args:
+        found: Verdicts of one run.
+        most: How many lines; another counts the omitted claims.
+    """
+    ranked = sorted(found, key=lambda verdict: verdict.verdict == HOLDS)
+    lines = [_verdict_line(verdict) for verdict in ranked[:most]]
+    rest = [verdict.verdict for verdict in ranked[most:]]
+    return [*lines, *([f"and {counts_text(rest)} more"] if rest else [])]
+
+
+def _verdict_line(verdict: Verdict) -> str:
+    claim, estimate = verdict.claim, verdict.estimate
+    if estimate is None or verdict.verdict in (ABSENT, NOT_RUN):
+        return f"{claim.id}: {verdict.verdict}: {verdict.reason}"
+    n = f"{estimate.n} of {claim.n}" if estimate.n < claim.n else f"{estimate.n}"
+    number = f"{measured_text(estimate)}, wanted {claim.expected.text}"
+    return f"{claim.id}: {number}: {verdict.verdict}, n = {n}"
 
 
 def verdict_counts(found: list[Verdict]) -> str:

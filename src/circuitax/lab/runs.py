@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NewType
 
 from circuitax.config.catalogue import checkout
-from circuitax.config.schema import nearest
+from circuitax.names import nearest
 from circuitax.records.claims import Verdict
 from circuitax.records.estimate import Estimate, estimate_from_json
 from circuitax.records.manifest import checksum, damage

@@ -16,6 +16,7 @@ LIBRARIES = ("jax", "jaxlib", "flax", "optax", "numpy")
 # What an experiment imports, or its lab does, that moves no number.
 NO_NUMBERS = (
     "circuitax.config",
+    "circuitax.display",
     "circuitax.figures",
     "circuitax.lab.busy",
     "circuitax.lab.progress",

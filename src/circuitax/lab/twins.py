@@ -30,7 +30,7 @@ class Outcome(NamedTuple):
     Attributes:
         outcome: `SAME`, `ROUNDED`, `DIFFERENT` or `NOT_COMPUTED`, the weightiest of its cases.
         variables: Variables that differ, each behind its case.
-        largest: Largest difference, as `records.twin.Difference` has it.
+        largest: Largest difference, as `records.twin.TwinComparison` has it.
         left_out: Cases that were not computed, each with the reason.
     """
 

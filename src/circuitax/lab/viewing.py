@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from circuitax.config.catalogue import VIEWER, Entry, discover
-from circuitax.figures.viewers import Viewer
+from circuitax.display.viewers import Viewer
 from circuitax.lab.leftovers import remove_older
 from circuitax.lab.runs import ARRAYS, WholeRun, whole, work_folder
 from circuitax.lab.source import source_hash

@@ -13,26 +13,32 @@ Convert = Callable[[np.ndarray], np.ndarray]
 
 
 class Part(NamedTuple):
-    """Location of one of our weights in a file; ``{}`` in the key stands for the layer."""
+    """Location of one of our weights in a file; ``{}`` in the key stands for the layer.
+
+    Attributes:
+        shape: In the file.
+        convert: To ours, of one layer.
+    """
 
     key: str
     shape: tuple[int, ...]
-    """In the file."""
     convert: Convert
-    """To ours, of one layer."""
     optional: bool = False
 
 
 class Layout(NamedTuple):
-    """Layout of a family's weights, and the entries of its files that are ignored."""
+    """Layout of a family's weights, and the entries of its files that are ignored.
+
+    Attributes:
+        embed_scale: Factor on the embedding, which a tied unembedding does not have.
+        ignored: Ends of names of buffers.
+        zeros: Whether optional weights that are absent are 0, and not None.
+    """
 
     parts: dict[str, Part]
     embed_scale: float
-    """Factor on the embedding, which a tied unembedding does not have."""
     ignored: tuple[str, ...] = ()
-    """Ends of names of buffers."""
     zeros: bool = False
-    """Whether optional weights that are absent are 0, and not None."""
 
 
 def llama_layout(

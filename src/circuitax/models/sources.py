@@ -19,14 +19,17 @@ SIZES = (
 
 
 class Source(NamedTuple):
-    """Location and format of a model."""
+    """Location and format of a model.
+
+    Attributes:
+        path: A folder or one weight file.
+        kind: ``"gguf"``, ``"hub"`` or ``"lens"``.
+        config: The content of ``config.json`` where there is one.
+    """
 
     path: Path
-    """A folder or one weight file."""
     kind: str
-    """``"gguf"``, ``"hub"`` or ``"lens"``."""
     config: Mapping[str, Any] | None
-    """The content of ``config.json`` where there is one."""
 
 
 def find_source(source: str | Path, config: Mapping[str, Any] | None = None) -> Source:

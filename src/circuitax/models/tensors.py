@@ -16,16 +16,17 @@ _KINDS = ("F64", "F32", "F16", "BF16")
 
 
 class Tensors(NamedTuple):
-    """The names of a file's tensors, and their reader; several files may form one set."""
+    """The names of a file's tensors, and their reader; several files may form one set.
+
+    Attributes:
+        shape: Of one tensor by name, without reading it.
+        read: One tensor by name, of the type in the file. Raises a ValueError if that is no type of
+            weights.
+    """
 
     names: frozenset[str]
     shape: Callable[[str], tuple[int, ...]]
-    """Of one tensor by name, without reading it."""
     read: Callable[[str], np.ndarray]
-    """One tensor by name, of the type in the file.
-
-    Raises a ValueError if that is no type of weights.
-    """
 
     def require_layers(self, n_layers: int) -> None:
         """Refuse more layers than tensors.

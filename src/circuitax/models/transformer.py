@@ -10,6 +10,7 @@ from jaxtyping import Array, DTypeLike, Float, Int, Key
 
 from circuitax.kernel.forward import batch_logits, forward
 from circuitax.kernel.generate import generate
+from circuitax.kernel.keys import check_key
 from circuitax.kernel.model import Model
 from circuitax.kernel.sampling import Sampling
 from circuitax.kernel.spec import TransformerSpec
@@ -87,6 +88,12 @@ def init_model(key: Key[Array, ""], spec: TransformerSpec, param_dtype: DTypeLik
         key: Decides every weight.
         spec: Sizes and options.
         param_dtype: As in `Transformer`.
+
+    Raises:
+        ValueError: If the key or the spec is none.
     """
+    check_key(key)
+    if not isinstance(spec, TransformerSpec):
+        raise ValueError(f"spec={spec!r} must be a TransformerSpec")
     variables = Transformer(spec, param_dtype).init(key, method="model")
     return model_from_params(variables["params"], spec)

@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from circuitax.kernel.checks import check_range, choice
@@ -19,12 +20,13 @@ from circuitax.projection.stream import Stream, empty_stream, update
 from circuitax.projection.tiles import block_of, pad_rows, tile_mask, upper_tiles
 
 LIMITS = (-1.0, 1.0)
+NO_BOUNDS = np.zeros((0, 2))
 
 
-def all_pairs(
+def distortion(
     points: Float[Array, "n_points dim_in"],
     images: Float[Array, "n_points dim_out"],
-    bounds: Float[Array, "n_bounds 2"],
+    bounds: Float[Array | np.ndarray, "n_bounds 2"] = NO_BOUNDS,
     limits: tuple[float, float] = LIMITS,
     *,
     measure: Measure | str = Measure.distance,
@@ -38,7 +40,8 @@ def all_pairs(
     computed once. Pairs that are too close for the Gram form (see `measures.tile_values`) are
     computed again by direct differences, up to ``near_capacity`` in each tile; ``n_unresolved``
     counts the rest. ``n_zero`` counts the pairs at distance zero, which enter nothing else. Under
-    jit, NaN is counted here and refused by `summarise`.
+    jit, NaN is counted here and refused by `summarise`; and points are an argument there, since of
+    a constant the compiler works out all distances by itself, which takes seconds.
 
     Args:
         points: At least two, finite, centred by the caller if their mean is far from 0.
@@ -59,6 +62,7 @@ def all_pairs(
     _check_histogram(limits, n_bins)
     check_range("near_capacity", near_capacity, "[0, inf)")
     measure = choice("measure", Measure, measure)
+    bounds = jnp.asarray(bounds)
     return _all_pairs(points, images, bounds, limits, measure, block, n_bins, near_capacity)
 
 
@@ -105,7 +109,7 @@ def _all_pairs(
     return jax.lax.scan(step, empty_stream(bounds.shape[0], n_bins), order)[0]
 
 
-def sampled_pairs(
+def sampled_distortion(
     key: Key[Array, ""],
     points: Float[Array, "n_points dim_in"],
     images: Float[Array, "n_points dim_out"],
@@ -120,10 +124,10 @@ def sampled_pairs(
     """The distortion of a random subset: ``n_pairs`` independent uniform pairs of distinct indices.
 
     A pair may be drawn twice. The function takes direct differences, so nothing is lost to
-    cancellation. Its other arguments are those of `all_pairs`.
+    cancellation. Its other arguments are those of `distortion`.
 
     Raises:
-        ValueError: If ``n_pairs`` or ``block`` is below 1, or as in `all_pairs`.
+        ValueError: If ``n_pairs`` or ``block`` is below 1, or as in `distortion`.
     """
     n_points = points.shape[0]
     check_points(points, images)

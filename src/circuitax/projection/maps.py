@@ -141,6 +141,8 @@ def project(
 
     Source: S0 Theorem 27, proof, for ``rademacher`` and ``proof``.
     """
+    if not isinstance(spec, MapSpec):
+        raise ValueError(f"spec={spec!r} must be a MapSpec, such as MapSpec('gaussian', 500, 40)")
     if points.shape[-1] != spec.dim_in:
         raise ValueError(f"points has length {points.shape[-1]}, spec.dim_in={spec.dim_in}")
     check_range("block", block, "[1, inf)")

@@ -16,12 +16,16 @@ from circuitax.projection.tiles import block_of, gram, pad_rows, tile_mask, uppe
 
 
 class MeanOverlaps(NamedTuple):
-    """Means over all pairs of distinct rows, after normalisation."""
+    """Means over all pairs of distinct rows, after normalisation.
+
+    Attributes:
+        mean: Of ``⟨u, v⟩``: how much all directions have in common; 0 for random ones.
+        mean_square: Of ``⟨u, v⟩²``: 1/d for random directions, the square of the Welch bound at
+            least.
+    """
 
     mean: Float[Array, ""]
-    """Of ``⟨u, v⟩``: how much all directions have in common; 0 for random ones."""
     mean_square: Float[Array, ""]
-    """Of ``⟨u, v⟩²``: 1/d for random directions, the square of the Welch bound at least."""
 
 
 def mean_overlaps(vectors: Float[Array, "n_vectors dim"]) -> MeanOverlaps:

@@ -56,14 +56,17 @@ def tail_bound(tail: Tail | str, dim_out: ArrayLike, epsilon: ArrayLike) -> Valu
     return np.asarray(2 * np.exp(-m * eps**2 / 8))
 
 
-def union_dim(tail: Tail | str, n_points: int, epsilon: float, delta: float = 0.05) -> int:
+def jl_dimension(
+    n_points: int, epsilon: float, delta: float = 0.05, *, tail: Tail | str = Tail.cubic
+) -> int:
     """The smallest m with ``N (N − 1)/2 · bound(m, ε) ≤ δ``: sufficient for all pairs at once.
 
     Args:
-        tail: The bound for one pair.
         n_points: N, at least 2.
         epsilon: ε in (0, 1).
         delta: Failure probability in (0, 1).
+        tail: The bound for one pair; a `Tail` or its name. ``cubic`` is for Gaussian maps and for
+            those of random signs, ``exact`` smaller and for Gaussian maps alone.
 
     Raises:
         ValueError: If an argument is outside its range.
@@ -85,16 +88,18 @@ def union_dim(tail: Tail | str, n_points: int, epsilon: float, delta: float = 0.
     return high
 
 
-def union_epsilon(tail: Tail | str, n_points: int, dim_out: int, delta: float = 0.05) -> float:
-    """The smallest ε that the union bound guarantees at m: the inverse of `union_dim`.
+def jl_epsilon(
+    n_points: int, dim_out: int, delta: float = 0.05, *, tail: Tail | str = Tail.cubic
+) -> float:
+    """The smallest ε that the union bound guarantees at m: the inverse of `jl_dimension`.
 
     It is NaN where the bound guarantees no ε below 1.
 
     Args:
-        tail: The bound for one pair.
         n_points: N, at least 2.
         dim_out: m, at least 1.
         delta: Failure probability in (0, 1).
+        tail: As in `jl_dimension`.
 
     Raises:
         ValueError: If an argument is outside its range.

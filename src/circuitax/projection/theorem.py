@@ -115,7 +115,7 @@ def distance_ratios(
     """
     x, y = np.asarray(points, np.float64), np.asarray(images, np.float64)
     if len(x) > 2000:
-        raise ValueError(f"points has {len(x)} rows; above 2000 use distortion.all_pairs")
+        raise ValueError(f"points has {len(x)} rows; above 2000 use `distortion`")
     i, j = np.triu_indices(len(x), 1)
     before = ((x[i] - x[j]) ** 2).sum(1)
     if not (before > 0).all():

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from circuitax.projection.distortion import all_pairs
+from circuitax.projection.distortion import distortion
 from circuitax.projection.maps import MapSpec, project
 from circuitax.projection.measures import Measure
 from circuitax.projection.stream import Stream, summarise
@@ -25,7 +25,7 @@ from circuitax.projection.theorem import (
 
 # Points are arguments of the compiled functions, because XLA would fold the products of a constant.
 # Distinct points that a float32 Gram matrix cannot tell apart are refused, not resolved.
-_pass = functools.partial(all_pairs, n_bins=0, near_capacity=0)
+_pass = functools.partial(distortion, n_bins=0, near_capacity=0)
 
 
 class Corollary(NamedTuple):

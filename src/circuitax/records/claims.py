@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from circuitax.display.tables import fact_table
 from circuitax.records.estimate import Estimate
 from circuitax.records.nulls import DRAWN, PRINTED_NUMBER, Null, NullOutcome, Nulls, null_outcome
 
@@ -121,6 +122,18 @@ class Claim:
     printed: str = field(default="", kw_only=True)
     link: str = field(default="", kw_only=True)
     null: Null | None = field(default=None, kw_only=True)
+
+    def _repr_html_(self) -> str:
+        """The statement, what is allowed and why, for a notebook."""
+        facts = {
+            "source": self.source,
+            "printed": self.printed,
+            "allowed": f"{self.quantity}: {self.expected.text}",
+            "because": self.why,
+            "selection": f"{self.selection}, n = {self.n} or more",
+            "explanation": self.explanation,
+        }
+        return fact_table(f"{self.id}: {self.statement}", facts)
 
     def __post_init__(self) -> None:
         for name, allowed in (("kind", KINDS), ("origin", ORIGINS)):

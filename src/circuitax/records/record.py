@@ -7,9 +7,11 @@ from typing import Any
 
 import xarray as xr
 
+from circuitax.display.tables import fact_table
 from circuitax.records.store import read_dataset, write_dataset, write_text
 
 DATA = "data.nc"
+RESULTS = Path("results")
 TABLES = "tables"
 # Longer tables are of no use as text; all arrays are in the data file.
 LONGEST_TABLE = 10_000
@@ -28,6 +30,11 @@ class Record:
     data: "xr.Dataset" = field(default_factory=lambda: xr.Dataset())
     notes: dict[str, Any] = field(default_factory=dict)
 
+    def _repr_html_(self) -> str:
+        """The labelled arrays and the notes, for a notebook."""
+        notes = {name: str(note)[:200] for name, note in self.notes.items()}
+        return str(self.data._repr_html_()) + (fact_table("Notes", notes) if notes else "")
+
     def save(self, folder: Path) -> None:
         """Write ``data.nc``, which ``load`` reads, and a tidy CSV table for each set of axes."""
         write_dataset(folder / DATA, self.data, {"notes": self.notes})
@@ -35,14 +42,29 @@ class Record:
             write_text(folder / TABLES / f"{name}.csv", text)
 
     @classmethod
-    def load(cls, folder: Path) -> "Record":
+    def load(cls, folder: Path | str) -> "Record":
         """Read the record of a run folder.
 
         Raises:
-            ValueError: If the folder holds no whole record.
+            ValueError: If the folder holds no whole record; the message lists the runs below it, or
+                below ``results/``.
         """
-        data, attributes = read_dataset(Path(folder) / DATA)
+        folder = Path(folder)
+        if not (folder / DATA).is_file():
+            raise ValueError(f"folder={str(folder)!r} must be that of a run{_runs_near(folder)}")
+        data, attributes = read_dataset(folder / DATA)
         return cls(data, attributes["notes"])
+
+
+def _runs_near(folder: Path) -> str:
+    """The folders of runs that may have been meant, the newest first."""
+    for place in (folder, RESULTS / folder, *([] if folder.exists() else [folder.parent])):
+        files = sorted(place.glob(f"*/{DATA}"), key=lambda file: -file.stat().st_mtime)
+        if files:
+            return f": there are {', '.join(str(file.parent) for file in files[:6])}" + (
+                f" and {len(files) - 6} more" if len(files) > 6 else ""
+            )
+    return f", which holds {DATA}"
 
 
 def tidy_tables(data: "xr.Dataset") -> Iterator[tuple[str, str]]:

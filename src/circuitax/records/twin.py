@@ -30,7 +30,7 @@ SAME, ROUNDED, DIFFERENT = "same", "rounded", "different"
 NOT_COMPUTED = "not computed"
 
 
-class Difference(NamedTuple):
+class TwinComparison(NamedTuple):
     """Differences between two twins.
 
     Attributes:
@@ -79,7 +79,7 @@ def digest(run: Path, varies: Iterable[str] = ()) -> dict[str, Any]:
 
 def compare(
     here: Mapping[str, Any], there: Mapping[str, Any], *, same_machine: bool, dtype: str
-) -> Difference:
+) -> TwinComparison:
     """Differences between two digests of one twin.
 
     Args:
@@ -91,7 +91,7 @@ def compare(
     # A variable that only newer code records moves none of the accepted numbers.
     changed = [name for name in sorted(there) if here.get(name) != there[name]]
     if not changed:
-        return Difference(SAME)
+        return TwinComparison(SAME)
     sizes = {name: _difference(here.get(name), there.get(name)) for name in changed}
     largest = max(sizes.values())
     # What is chosen by numbers, such as an index, may change with their last digits: it is no
@@ -99,10 +99,10 @@ def compare(
     beyond = [name for name, size in sizes.items() if size > ROUNDING[dtype]]
     rounded = any(size <= ROUNDING[dtype] and _has_fractions(there[n]) for n, size in sizes.items())
     if same_machine or beyond or not rounded:
-        return Difference(
+        return TwinComparison(
             DIFFERENT, tuple(beyond if beyond and not same_machine else changed), largest
         )
-    return Difference(ROUNDED, tuple(changed), largest)
+    return TwinComparison(ROUNDED, tuple(changed), largest)
 
 
 def _has_fractions(kept: Any) -> bool:

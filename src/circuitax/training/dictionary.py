@@ -13,16 +13,19 @@ from circuitax.models.autoencoder import Autoencoder, Sparsity
 
 
 class DictionaryHyper(NamedTuple):
-    """Hyperparameters that may differ between members of one compiled ensemble."""
+    """Hyperparameters that may differ between members of one compiled ensemble.
+
+    Attributes:
+        directions: The true dictionary: h is the sum of features times their rows.
+        density: p of every feature, in [0, 1].
+        together: P(a feature is on, given that its partner is); see `data.paired`.
+        strength: k for TopK, the weight of the penalty otherwise.
+    """
 
     directions: Float[Array, "*member n_true d_in"]
-    """The true dictionary: h is the sum of features times their rows."""
     density: Float[Array, "*member"]
-    """p of every feature, in [0, 1]."""
     together: Float[Array, "*member"]
-    """P(a feature is on, given that its partner is); see `data.paired`."""
     strength: Float[Array, "*member"]
-    """k for TopK, the weight of the penalty otherwise."""
 
 
 class PairDraws(NamedTuple):

@@ -92,7 +92,13 @@ def new_members(
         ValueError: If ``hyper`` has no leaf or leaves of unequal length, or ``common`` does not
             divide the number of members.
     """
-    lengths = {jnp.shape(leaf)[:1] for leaf in jax.tree.leaves(hyper)}
+    leaves = jax.tree.leaves(hyper)
+    if not leaves:
+        raise ValueError(
+            f"hyper={hyper!r} must have an axis of members, which says how many there are: "
+            "jnp.arange(n) for n members of a problem without numbers"
+        )
+    lengths = {jnp.shape(leaf)[:1] for leaf in leaves}
     if len(lengths) != 1 or () in lengths:
         raise ValueError(f"hyper must have leaves with one leading axis of members, has {lengths}")
     ((n_members,),) = lengths

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
-from circuitax.training.problem import Problem
+from circuitax.training.problem import Problem, loss_and_metrics
 
 
 @partial(jax.jit, static_argnames=("problem", "n_batches"))
@@ -33,7 +33,8 @@ def fresh_losses(
     def one_batch(step: Array) -> Float[Array, " member"]:
         batch = problem.batch(key, step)
         return jax.lax.map(
-            lambda member: problem.loss(member[0], batch, member[1]), (params, hyper)
+            lambda member: loss_and_metrics(problem, member[0], batch, member[1])[0],
+            (params, hyper),
         )
 
     return jax.lax.map(one_batch, jnp.arange(n_batches))

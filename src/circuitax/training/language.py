@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 from circuitax.data.windows import read_windows
 from circuitax.kernel.forward import batch_logits
 from circuitax.kernel.keys import at_index
-from circuitax.kernel.losses import token_losses
+from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.model import Model
 from circuitax.kernel.tokens import behind_start
 from circuitax.training import ensemble
@@ -177,7 +177,7 @@ def module_losses(
         raise ValueError(
             f"module returns logits of shape {logits.shape}, must be {texts.shape} and d_vocab"
         )
-    return token_losses(logits, texts)
+    return next_token_losses(logits, texts)
 
 
 def text_losses(
@@ -187,7 +187,7 @@ def text_losses(
 
     Entry t is the loss on token t + 1, given tokens 0 to t.
     """
-    return token_losses(batch_logits(model, texts), texts)
+    return next_token_losses(batch_logits(model, texts), texts)
 
 
 def _start_token(module: LanguageModule) -> int | None:

@@ -3,6 +3,7 @@
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from circuitax.kernel.keys import derive
@@ -28,9 +29,37 @@ class Problem(Protocol):
         """
         ...
 
-    def loss(self, params: PyTree, batch: PyTree, hyper: PyTree) -> Float[Array, ""]:
-        """The loss to minimise."""
+    def loss(self, params: PyTree, batch: PyTree, hyper: PyTree) -> "Loss":
+        """The loss to minimise; with it, if wanted, a dict of arrays that are recorded.
+
+        What depends on the step, such as a penalty with a schedule, takes it from the batch.
+        """
         ...
+
+
+Loss = Float[Array, ""] | tuple[Float[Array, ""], dict[str, Array]]
+# Metrics that every training records.
+RECORDED = ("loss", "grad_norm", "alive")
+
+
+def loss_and_metrics(
+    problem: Problem, params: PyTree, batch: PyTree, hyper: PyTree
+) -> tuple[Float[Array, ""], dict[str, Array]]:
+    """The loss of a problem, and its own metrics, if it has any.
+
+    Raises:
+        ValueError: If ``loss`` returns something else than one number, or one number and a dict, or
+            a metric has the name of one that every training records.
+    """
+    found = problem.loss(params, batch, hyper)
+    loss, metrics = found if isinstance(found, tuple) and len(found) == 2 else (found, {})
+    if jnp.shape(loss) != () or not isinstance(metrics, dict):
+        raise ValueError(
+            f"loss of {type(problem).__name__} must return one number, or one number and a dict"
+        )
+    if taken := sorted(set(metrics) & set(RECORDED)):
+        raise ValueError(f"loss returns a metric {taken[0]!r}, a name that every training records")
+    return loss, metrics
 
 
 @runtime_checkable
@@ -56,19 +85,22 @@ class Member(NamedTuple):
 
 
 class TrainState(NamedTuple):
-    """Everything that changes in a run; a diverged member keeps its last finite state."""
+    """Everything that changes in a run; a diverged member keeps its last finite state.
+
+    Attributes:
+        step: Updates done; for a diverged member, those before it diverged.
+        alive: False once a loss or a gradient was not finite.
+    """
 
     params: PyTree
     opt_state: PyTree
     step: Int[Array, "*member"]
-    """Updates done; for a diverged member, those before it diverged."""
     alive: jax.Array
-    """False once a loss or a gradient was not finite."""
 
 
 def new_member(
     key: Key[Array, ""], learning_rate: float | Float[Array, ""], hyper: PyTree
 ) -> Member:
     """A run whose initialisation and data both derive from one key."""
-    rate = jax.numpy.asarray(learning_rate, float)
+    rate = jnp.asarray(learning_rate, float)
     return Member(derive(key, "init"), derive(key, "data"), rate, hyper)

@@ -1,11 +1,13 @@
 """One pure training step; a diverged member is frozen."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from circuitax.training.optim import OptimSpec, direction, rate_factor
-from circuitax.training.problem import Decaying, Member, Problem, TrainState
+from circuitax.training.problem import Decaying, Member, Problem, TrainState, loss_and_metrics
 
 
 def init(problem: Problem, optim: OptimSpec, member: Member) -> TrainState:
@@ -26,10 +28,13 @@ def step(
     member can be reported with its last finite parameters, and vmapped neighbours are unaffected.
 
     Returns:
-        The next state, and ``loss`` and ``grad_norm`` at the parameters before the update, NaN
-        once the member has diverged.
+        The next state, and ``loss``, ``grad_norm`` and the problem's own metrics at the parameters
+        before the update, NaN once the member has diverged.
     """
-    loss, grads = jax.value_and_grad(problem.loss)(state.params, batch, member.hyper)
+    objective = partial(loss_and_metrics, problem)
+    (loss, own), grads = jax.value_and_grad(objective, has_aux=True)(
+        state.params, batch, member.hyper
+    )
     updates, opt_state = direction(optim).update(grads, state.opt_state, state.params)
     if isinstance(problem, Decaying):
         pull = problem.decay(state.params, member.hyper)
@@ -41,5 +46,5 @@ def step(
     moved = TrainState(params, opt_state, state.step + 1, alive)
     kept = state._replace(alive=alive)
     state = jax.tree.map(lambda new, old: jnp.where(alive, new, old), moved, kept)
-    metrics = {"loss": loss, "grad_norm": grad_norm}
+    metrics = {"loss": loss, "grad_norm": grad_norm, **own}
     return state, {name: jnp.where(alive, value, jnp.nan) for name, value in metrics.items()}

@@ -22,12 +22,15 @@ from circuitax.training.sharding import split_samples
 
 
 class ToyHyper(NamedTuple):
-    """Hyperparameters that may differ between members of one compiled ensemble."""
+    """Hyperparameters that may differ between members of one compiled ensemble.
+
+    Attributes:
+        density: p = 1 - S in [0, 1], one for each feature, or for each set of features.
+        importance: I_i, not negative.
+    """
 
     density: Float[Array, "*member n_density"]
-    """p = 1 - S in [0, 1], one for each feature, or for each set of features."""
     importance: Float[Array, "*member n_features"]
-    """I_i, not negative."""
 
 
 class Features(Enum):

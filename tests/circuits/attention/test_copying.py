@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits.attention.copying import copying_test
+from circuitax.circuits.attention.copying import head_copying
 from circuitax.circuits.known.ground_truth import copying_model
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run
@@ -27,7 +27,7 @@ def test_both_scores_are_those_of_sums_written_out() -> None:
     with jax.enable_x64(True):
         text = np.array([3, 1, 3, 6, 0])
         seen = run(random_model(), jnp.asarray(text), outputs=True)
-        found = copying_test(seen)
+        found = head_copying(seen)
         outputs, patterns = (np.asarray(a) for a in (seen.trace.head_outputs, seen.trace.patterns))
         W_U = np.asarray(seen.model.W_U)
         for place in np.ndindex(2, 2):
@@ -50,7 +50,7 @@ def test_a_head_that_copies_what_it_attends_to(
     strength: float, raised: float, cosine: float
 ) -> None:
     text = jnp.array([4, 0, 2, 5])  # all others of the nine are raised by a head that erases
-    found = copying_test(run(copying_model(9, strength), text, outputs=True))
+    found = head_copying(run(copying_model(9, strength), text, outputs=True))
     np.testing.assert_allclose(found.raised[0, 0], raised, atol=1e-6)
     np.testing.assert_allclose(found.cosine[0, 0], cosine, atol=1e-6)
 
@@ -58,6 +58,6 @@ def test_a_head_that_copies_what_it_attends_to(
 def test_a_run_without_outputs_is_refused() -> None:
     model = copying_model(4, 1.0)
     with pytest.raises(ValueError, match="outputs=True"):
-        copying_test(run(model, jnp.array([0, 1])))
+        head_copying(run(model, jnp.array([0, 1])))
     with pytest.raises(ValueError, match="2 texts"):
-        copying_test(run(model, jnp.array([[0, 1], [2, 3]]), outputs=True))
+        head_copying(run(model, jnp.array([[0, 1], [2, 3]]), outputs=True))

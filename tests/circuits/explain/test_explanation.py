@@ -11,7 +11,7 @@ import pytest
 import circuitax as cx
 from circuitax.circuits.explain.explained import Explanation
 from circuitax.circuits.explain.explanation import explain
-from circuitax.figures.explanation_page import explanation_page, page_facts
+from circuitax.display.explanation_page import explanation_page, page_facts
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions

@@ -11,7 +11,7 @@ from circuitax.circuits.interventions import patching, path_patching
 from circuitax.circuits.paths import components, expansion, frozen, paths
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import Interventions, freeze
-from circuitax.kernel.losses import token_losses
+from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.run import run as run_model
@@ -87,7 +87,7 @@ def test_gradient_by_the_head_mask_under_jit(make_run, x64):
     @jax.jit
     def loss(mask):
         edit = patching.ablation_edit(patching.Ablation(mask))
-        return token_losses(forward(run.model, run.tokens, edit)[0], run.tokens).mean()
+        return next_token_losses(forward(run.model, run.tokens, edit)[0], run.tokens).mean()
 
     slope = jax.jit(jax.grad(loss))(jnp.zeros((2, 2)))
     step = 1e-6
@@ -104,7 +104,7 @@ def test_gradient_by_the_mlp_mask_under_jit(make_run, x64):
     @jax.jit
     def loss(mask):
         edit = patching.ablation_edit(patching.Ablation(heads, mask))
-        return token_losses(forward(run.model, run.tokens, edit)[0], run.tokens).mean()
+        return next_token_losses(forward(run.model, run.tokens, edit)[0], run.tokens).mean()
 
     mask, step = jnp.array([0.3, 0.6]), 1e-6
     numeric = [(loss(mask + step * e) - loss(mask - step * e)) / (2 * step) for e in jnp.eye(2)]
@@ -303,7 +303,10 @@ def test_patches_are_changes_of_the_metric(make_run, x64):
     assert np.abs(found[0]).min() > 1e-4
     np.testing.assert_allclose(patching.patch(run, run), 0, atol=1e-12)
     own = patching.patch(run, donor)
-    want = token_losses(donor.logits, run.tokens)[3] - token_losses(run.logits, run.tokens)[3]
+    want = (
+        next_token_losses(donor.logits, run.tokens)[3]
+        - next_token_losses(run.logits, run.tokens)[3]
+    )
     np.testing.assert_allclose(own[2, 3], want / 4, atol=1e-12)
 
 

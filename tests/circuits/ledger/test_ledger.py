@@ -115,7 +115,7 @@ def test_position_paths_equal_brute_force(options, make_run, x64):
 def test_the_hosts_final_stream_is_the_models(make_run, x64):
     run = make_run(3, biases=True, norm=Norm.layernorm, positions=Positions.learned)
     model = frozen.frozen_model(run)
-    found = second_moments.final_stream(second_moments.host_model(model))
+    found = second_moments.sum_of_paths(second_moments.host_model(model))
     np.testing.assert_allclose(found, run.trace.streams[-1], atol=1e-12)
 
 
@@ -202,15 +202,19 @@ def test_values_of_found_paths_are_differentiable(make_run, x64):
     step = jax.jit(ledger.head_path_values, static_argnums=(1, 2))
     values = step(model, found.paths, 3, direction)
     np.testing.assert_allclose(values, found.values, rtol=1e-9)
+    last = model.tokens.shape[0] - 1
+    from_end = step(model, found.paths, -1, direction)
+    np.testing.assert_array_equal(from_end, step(model, found.paths, last, direction))
+    assert not np.allclose(from_end, values)
     slope = jax.grad(lambda w: step(model, found.paths, 3, w).sum())(direction)
     np.testing.assert_allclose(jnp.vdot(slope, direction), values.sum(), rtol=1e-9)
 
 
 def test_bad_arguments_are_named(make_run):
     model = _model(make_run(1, dtype=jnp.float32))
-    with pytest.raises(ValueError, match="position=5 must be from 0 to 4"):
+    with pytest.raises(ValueError, match="position=5 must be from -5 to 4"):
         ledger.head_ledger(model, 5, jnp.ones(6))
-    with pytest.raises(ValueError, match="position=5 must be from 0 to 4"):
+    with pytest.raises(ValueError, match="position=5 must be from -5 to 4"):
         ledger.head_path_values(model, (((0, 0),),), 5, jnp.ones(6))
     with pytest.raises(ValueError, match=r"direction has shape \(7,\), must be \(6,\), d_model"):
         ledger.head_ledger(model, 0, jnp.ones(7))

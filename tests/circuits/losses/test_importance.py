@@ -9,7 +9,7 @@ import pytest
 
 from circuitax.circuits.losses import importance
 from circuitax.circuits.paths import frozen, order_terms
-from circuitax.kernel.losses import token_losses
+from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.norm import Norm
 
 
@@ -18,7 +18,7 @@ def test_losses_by_order_end_at_the_models_loss(make_run, x64):
     model = frozen.frozen_model(run)
     orders = order_terms.order_streams(model)
     losses = jax.jit(importance.selection_losses)(run, orders, importance.cumulative(3))
-    np.testing.assert_allclose(losses[-1], token_losses(run.logits, run.tokens), atol=1e-12)
+    np.testing.assert_allclose(losses[-1], next_token_losses(run.logits, run.tokens), atol=1e-12)
     scale = np.asarray(run.trace.scales.final)[:, None]
     gain_folded = np.asarray(model.read_out.W_U)
     logits = np.asarray(orders[0]) / scale @ gain_folded + np.asarray(model.read_out.b_U)

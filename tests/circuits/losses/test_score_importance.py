@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from circuitax.circuits.losses import score_importance
-from circuitax.kernel.losses import token_losses
+from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 
@@ -38,7 +38,7 @@ def test_which_terms_compose():
 def test_all_terms_give_back_the_model(options, n_sources, make_run, x64):
     run = make_run(2, **options)
     losses = _losses(run, 1, jnp.ones((1, n_sources, n_sources)))
-    np.testing.assert_allclose(losses[0], token_losses(run.logits, run.tokens), atol=1e-12)
+    np.testing.assert_allclose(losses[0], next_token_losses(run.logits, run.tokens), atol=1e-12)
 
 
 def test_losses_without_composition_by_hand(make_run, x64):

@@ -7,7 +7,7 @@ import pytest
 
 from circuitax.circuits.losses import score_importance, term_losses
 from circuitax.circuits.paths import expansion, paths
-from circuitax.kernel.losses import token_losses
+from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.run import run as run_model
@@ -36,13 +36,15 @@ def test_rows_are_losses_of_the_paths_they_keep(n_layers, make_run, x64):
     rows += [kept(lambda on, one=layer: on <= {one}) for layer in range(n_layers)]
     rows += [kept(lambda on: len(on) <= 1), kept(lambda on: True)]
     np.testing.assert_allclose(found.first_order, rows, atol=1e-10)
-    np.testing.assert_allclose(found.order[-1], token_losses(run.logits, run.tokens), atol=1e-10)
+    np.testing.assert_allclose(
+        found.order[-1], next_token_losses(run.logits, run.tokens), atol=1e-10
+    )
 
 
 def test_what_mlps_wrote_counts_to_order_0(make_run, x64):
     run = make_run(2, mlp=True, norm=Norm.layernorm)
     found = term_losses.term_losses(run)
-    whole = token_losses(run.logits, run.tokens)
+    whole = next_token_losses(run.logits, run.tokens)
     np.testing.assert_allclose(found.order[-1], whole, atol=1e-10)
     np.testing.assert_allclose(found.first_order[-1], whole, atol=1e-10)
     terms, bias = (np.asarray(x) for x in expansion.expand(run)[:2])
@@ -63,7 +65,7 @@ def test_score_losses_without_composition(make_run, x64):
     run = make_run(2, positions=Positions.shortformer)
     found = jax.jit(term_losses.score_losses)(run)
     assert len(found) == len(score_importance.SELECTIONS)
-    whole = token_losses(run.logits, run.tokens)
+    whole = next_token_losses(run.logits, run.tokens)
     np.testing.assert_allclose(found[0], whole, atol=1e-12)
     assert np.abs(found[1:] - whole[None]).max(axis=1).min() > 1e-4
     np.testing.assert_allclose(term_losses.score_losses(run, 0), [whole] * 4, atol=1e-12)

@@ -8,7 +8,7 @@ import pytest
 from circuitax.circuits.interventions.patching import ablate_each
 from circuitax.circuits.losses.term_losses import term_losses
 from circuitax.circuits.weights.heads import position_blocks, positional_share
-from circuitax.kernel.losses import token_losses
+from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.run import run as run_model
 from circuitax.kernel.spec import TransformerSpec
@@ -29,7 +29,7 @@ def test_means_over_windows(rng, x64):
         expected = np.mean([getattr(term, name).mean(axis=1) for term in terms], axis=0)
         np.testing.assert_allclose(found[f"{name}_loss"], expected, atol=1e-12)
     np.testing.assert_allclose(order_losses(model, windows), found["order_loss"], atol=1e-12)
-    loss = np.mean([token_losses(run.logits, run.tokens).mean() for run in runs])
+    loss = np.mean([next_token_losses(run.logits, run.tokens).mean() for run in runs])
     np.testing.assert_allclose(found["loss"], loss, atol=1e-12)
     for name, preserve in (("ablated", False), ("ablated_preserving", True)):
         effects = [ablate_each(run, preserve_patterns=preserve).heads for run in runs]

@@ -34,7 +34,7 @@ def test_S0_remark_21_full_width_learns_the_bigram_table() -> None:
     )
     plan = Plan(FullBatchBigrams(MODULE), optim, chunk=600)
     state, _ = advance(plan, members)(init(plan, members))
-    log_p = bigram_log_probs(model_from_params(state.params, SPEC).member(0))
+    log_p = bigram_log_probs(model_from_params(state.params, SPEC)[0])
     with np.errstate(divide="ignore"):
         best = np.log(COUNTS / COUNTS.sum(axis=1, keepdims=True))
     gap = cross_entropy(COUNTS, np.asarray(log_p, float)) - cross_entropy(COUNTS, best)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.superposition.geometry.dictionary import cosines, hedging, mean_max_cosine
+from circuitax.superposition.geometry.dictionary import cross_cosines, hedging, mean_max_cosine
 
 
 def test_cosines_do_not_depend_on_norms() -> None:
@@ -15,7 +15,7 @@ def test_cosines_do_not_depend_on_norms() -> None:
     norms = np.linalg.norm(truth, axis=1)[:, None] * np.linalg.norm(learned, axis=1)[None]
     wanted = truth @ learned.T / np.where(norms > 0, norms, 1)
     with jax.enable_x64(True):
-        found = cosines(jnp.asarray(truth), jnp.asarray(learned))
+        found = cross_cosines(jnp.asarray(truth), jnp.asarray(learned))
         best = mean_max_cosine(jnp.asarray(truth), jnp.asarray(5 * learned))
     np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-15)
     assert float(best) == pytest.approx(wanted.max(axis=1).mean(), rel=1e-12)

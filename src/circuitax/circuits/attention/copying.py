@@ -1,4 +1,4 @@
-"""Copying test of heads on a text: raised tokens compared with attended tokens.
+"""Copying by heads on a text: raised tokens compared with attended tokens.
 
 Eigenvalues of the OV circuit (`spectra.copying_score`) say it from weights. These scores say it
 from a run, whatever the layer and whatever the values were read from.
@@ -16,16 +16,20 @@ from circuitax.kernel.linalg import cosine, safe_divide
 from circuitax.kernel.run import Run, one_text
 
 
-class CopyingTest(NamedTuple):
-    """Means over the positions of one text, of every head."""
+class HeadCopying(NamedTuple):
+    """Means over the positions of one text, of every head.
+
+    Attributes:
+        raised: Share of all that a head raises which it raises on tokens that it attends to, in [0,
+            1].
+        cosine: Cosine of what a head does to the logits with what it attends to, in [-1, 1].
+    """
 
     raised: Float[Array, "n_layers n_heads"]
-    """Share of all that a head raises which it raises on tokens that it attends to, in [0, 1]."""
     cosine: Float[Array, "n_layers n_heads"]
-    """Cosine of what a head does to the logits with what it attends to, in [-1, 1]."""
 
 
-def copying_test(run: Run) -> CopyingTest:
+def head_copying(run: Run) -> HeadCopying:
     r"""Compare the tokens that each head raises with the tokens that it attends to.
 
     For a head at position t, let ``r`` be what its output does to the logits, less its mean, and
@@ -55,4 +59,4 @@ def copying_test(run: Run) -> CopyingTest:
     up = jnp.maximum(raises, 0)
     most = attended.max(axis=-1, keepdims=True)
     share = safe_divide((up * attended / most).sum(axis=-1), up.sum(axis=-1))
-    return CopyingTest(share.mean(axis=-1), cosine(raises, centre_last(attended)).mean(axis=-1))
+    return HeadCopying(share.mean(axis=-1), cosine(raises, centre_last(attended)).mean(axis=-1))

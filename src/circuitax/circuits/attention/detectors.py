@@ -16,14 +16,17 @@ from circuitax.kernel.linalg import safe_divide
 
 
 class Detection(NamedTuple):
-    """Mean attention on a mask, and its value for uniform attention."""
+    """Mean attention on a mask, and its value for uniform attention.
+
+    Attributes:
+        score: Mean over destinations with a marked source of ``Σ_src A · mask``, in [0, 1].
+        null: The score of uniform attention over the sources that a destination may read.
+        n_dest: Destinations that have a marked source; at 0 the score and its null are 0.
+    """
 
     score: Float[Array, "*heads"]
-    """Mean over destinations with a marked source of ``Σ_src A · mask``, in [0, 1]."""
     null: Float[Array, ""]
-    """The score of uniform attention over the sources that a destination may read."""
     n_dest: Int[Array, ""]
-    """Destinations that have a marked source; at 0 the score and its null are 0."""
 
 
 def detect(

@@ -11,7 +11,7 @@ from circuitax.circuits.attention.detectors import detect, prefix_mask, previous
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.forward import forward
 from circuitax.kernel.linalg import safe_divide
-from circuitax.kernel.losses import token_losses
+from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.model import Model, check_one_member
 from circuitax.kernel.shown import known, largest, shapes, table
 from circuitax.kernel.tokens import token_ids
@@ -72,7 +72,7 @@ def _scores(model: Model, texts: Int[Array, "batch n_ctx"]) -> InductionScores:
     weight = found.n_dest.astype(logits.dtype)
     weight = safe_divide(weight, jnp.broadcast_to(weight.sum(), weight.shape))
     return InductionScores(
-        token_losses(logits, texts).mean(axis=0),
+        next_token_losses(logits, texts).mean(axis=0),
         jnp.einsum("b,blh->lh", weight, found.score),
         before.mean(axis=0),
         weight @ found.null,

@@ -25,12 +25,15 @@ from circuitax.kernel.spec import TransformerSpec
 
 
 class ScoreTerms(NamedTuple):
-    """Scores before mask and softmax, split by source of the query and source of the key."""
+    """Scores before mask and softmax, split by source of the query and source of the key.
+
+    Attributes:
+        terms: ``[query source, key source, dest, src]``, in the order of `score_sources`.
+        remainder: Scores of the undivided stream minus the terms: rounding.
+    """
 
     terms: Float[Array, "n_sources n_sources dest src"]
-    """``[query source, key source, dest, src]``, in the order of `score_sources`."""
     remainder: Float[Array, "dest src"]
-    """Scores of the undivided stream minus the terms: rounding."""
 
 
 def score_sources(run: Run, layer: int) -> tuple[str, ...]:

@@ -6,7 +6,9 @@ from typing import NamedTuple
 import numpy as np
 
 from circuitax.circuits.ledger.ledger import Ledger
-from circuitax.circuits.paths.paths import Head, path_name
+from circuitax.circuits.paths.paths import Head
+from circuitax.display.explanation_page import explanation_viewer
+from circuitax.display.viewers import viewer_frame
 
 NO_PATHS = "ask for them (--paths 10, or n_paths=10)"
 
@@ -98,6 +100,10 @@ class Explanation(NamedTuple):
     def __repr__(self) -> str:
         return str(self)
 
+    def _repr_html_(self) -> str:
+        """The page of `explanation_page`, for a notebook."""
+        return viewer_frame(explanation_viewer(self), 700)
+
     @property
     def title(self) -> str:
         """Title of the explanation, in words."""
@@ -143,13 +149,7 @@ class Explanation(NamedTuple):
 
     def path_names(self) -> list[str]:
         """The paths in the ledger's notation; empty without a ledger."""
-        found = self.paths
-        if found is None:
-            return []
-        return [
-            path_name(path, sources or None, start)
-            for path, sources, start in zip(found.paths, found.positions, found.starts, strict=True)
-        ]
+        return [] if self.paths is None else self.paths.names
 
 
 def _lines(explained: Explanation, n_effects: int = 16) -> list[str]:

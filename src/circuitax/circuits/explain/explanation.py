@@ -25,7 +25,7 @@ from circuitax.circuits.paths.openings import opening
 from circuitax.circuits.paths.order_terms import order_streams
 from circuitax.circuits.paths.paths import Head
 from circuitax.circuits.paths.read_out import logits_of, read_out_of
-from circuitax.kernel.indices import check_index
+from circuitax.kernel.indices import check_index, counted_index
 from circuitax.kernel.run import Run, one_text
 
 RAISED, LOWERED = 3, 2  # tokens listed of what a head writes at one position
@@ -86,10 +86,7 @@ def explain(
         if number < least:
             raise ValueError(f"{option}={number} must be at least {least}")
     n_ctx = run.tokens.shape[0]
-    position = index(position)
-    if not -n_ctx <= position < n_ctx:
-        raise ValueError(f"position={position} must be from {-n_ctx} to {n_ctx - 1}")
-    position %= n_ctx
+    position = counted_index("position", position, n_ctx)
     logits = np.asarray(run.logits[position], np.float64)
     if not np.isfinite(logits).all():
         raise ValueError("run.logits must be finite")

@@ -11,19 +11,22 @@ from jaxtyping import Array, Float, Int
 
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import Interventions, NormScales
-from circuitax.kernel.losses import token_losses
+from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.model import Model, check_one_member
 
 
 class NormPrice(NamedTuple):
-    """Mean next-token losses in nats."""
+    """Mean next-token losses in nats.
+
+    Attributes:
+        loss: Loss of the model.
+        constant: Loss with every norm's divisor at its mean over positions and texts.
+        price: Their difference: what it costs to ignore that the divisor varies.
+    """
 
     loss: Float[Array, ""]
-    """Loss of the model."""
     constant: Float[Array, ""]
-    """Loss with every norm's divisor at its mean over positions and texts."""
     price: Float[Array, ""]
-    """Their difference: what it costs to ignore that the divisor varies."""
 
 
 def norm_price(model: Model, texts: Int[Array, "*batch n_ctx"]) -> NormPrice:
@@ -47,7 +50,7 @@ def norm_price(model: Model, texts: Int[Array, "*batch n_ctx"]) -> NormPrice:
 
     def losses(text: Array, scales: NormScales) -> Array:
         logits, _ = forward(model, text, Interventions(scales=scales))
-        return token_losses(logits, text)
+        return next_token_losses(logits, text)
 
     def scales_of(text: Array) -> NormScales:
         return forward(model, text)[1].scales

@@ -17,7 +17,7 @@ from circuitax.circuits.paths.components import Components, components_of
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import Interventions, Trace, ablate_heads, freeze
-from circuitax.kernel.losses import token_losses
+from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.model import Model, check_one_member
 from circuitax.kernel.run import Run, one_text
 from circuitax.kernel.shown import known, largest, shapes, table
@@ -84,7 +84,7 @@ def ablate_each(
     measure = _metric_of(one_text(run), metric)
     n_layers, n_heads = run.trace.patterns.shape[:2]
     if donor is not None:
-        _check_donor(one_text(donor).trace, run.tokens)
+        _check_donor(one_text(donor, "donor").trace, run.tokens)
     values = ablate(
         run.model,
         run.tokens,
@@ -118,7 +118,7 @@ def patch(
     Source: activation patching (causal tracing), every layer and position.
     """
     measure = _metric_of(one_text(run), metric)
-    values = patch_each(run.model, run.tokens, one_text(donor).trace, measure)
+    values = patch_each(run.model, run.tokens, one_text(donor, "donor").trace, measure)
     return values - measure(run.logits)[None, None]
 
 
@@ -285,7 +285,7 @@ def _by_blocks(one: Callable[[Any], Array], cells: Any, held: int) -> Array:
 def _metric_of(run: Run, metric: Metric | None) -> Metric:
     if metric is not None:
         return metric
-    return lambda logits: token_losses(logits, run.tokens).mean()
+    return lambda logits: next_token_losses(logits, run.tokens).mean()
 
 
 def _check_donor(donor: Trace, tokens: Int[Array, " n_ctx"]) -> None:

@@ -13,14 +13,17 @@ from circuitax.kernel.weights import NormWeights
 
 
 class Edges(NamedTuple):
-    """Readers of a changed value: 1 receives it, 0 does not."""
+    """Readers of a changed value: 1 receives it, 0 does not.
+
+    Attributes:
+        mlps: None for a model without MLPs.
+    """
 
     query: Float[Array, "n_layers n_heads"]
     key: Float[Array, "n_layers n_heads"]
     value: Float[Array, "n_layers n_heads"]
     logits: Float[Array, ""]
     mlps: Float[Array, " n_layers"] | None = None
-    """None for a model without MLPs."""
 
 
 def patch_paths(

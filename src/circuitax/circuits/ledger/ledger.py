@@ -30,14 +30,15 @@ from circuitax.circuits.ledger.rounding import (
 )
 from circuitax.circuits.ledger.second_moments import (
     HostModel,
-    final_stream,
     host_model,
     position_path_moments,
+    sum_of_paths,
 )
 from circuitax.circuits.paths.expansion import path_stream
 from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
 from circuitax.circuits.paths.paths import Path, path_name
-from circuitax.kernel.indices import check_index
+from circuitax.display.tables import sum_table
+from circuitax.kernel.indices import check_index, counted_index
 from circuitax.kernel.run import Run, one_text
 
 
@@ -79,11 +80,22 @@ class Ledger(NamedTuple):
     starts: tuple[int | None, ...] = ()
     rounds: tuple[tuple[int, float, float], ...] = ()
 
-    def __str__(self) -> str:
-        names = [
+    @property
+    def names(self) -> list[str]:
+        """The paths in words, such as ``0.1 → 1.0``."""
+        return [
             path_name(path, sources or None, start)
             for path, sources, start in zip(self.paths, self.positions, self.starts, strict=True)
         ]
+
+    def _repr_html_(self) -> str:
+        """The paths as bars that add up to the logit, for a notebook."""
+        terms = [(name, float(value)) for name, value in zip(self.names, self.values, strict=True)]
+        rest = [(f"all others, none beyond {self.omitted_bound:.3g}", self.remainder)]
+        return sum_table("Paths to the logit", [*terms, *rest, ("bias", self.bias)], "logit")
+
+    def __str__(self) -> str:
+        names = self.names
         which = "the largest" if self.complete else "the budget or rounding ended the search"
         sums = {
             f"sum of these {len(names)} paths ({which})": self.found,
@@ -134,13 +146,12 @@ def ledger(
     """
     n_ctx, d_vocab = one_text(run).tokens.shape[0], run.model.spec.vocab_out
     _check_host("ledger", (run, token, minus, position))
-    token, position = index(token), index(position)
+    token = index(token)
     check_index("token", token, d_vocab)
     if minus is not None:
         minus = index(minus)
         check_index("minus", minus, d_vocab)
-    if not -n_ctx <= position < n_ctx:
-        raise ValueError(f"position={position} must be from {-n_ctx} to {n_ctx - 1}")
+    position = counted_index("position", position, n_ctx)
     frozen = frozen_model(run, mlps="sources")
     _check_host("ledger", frozen)
     W_U, b_U = frozen.read_out.W_U, frozen.read_out.b_U
@@ -149,14 +160,14 @@ def ledger(
     if b_U is not None:
         bias = float(b_U[token]) - (0.0 if minus is None else float(b_U[minus]))
     search = position_ledger if by_position else head_ledger
-    found = search(frozen, position % n_ctx, direction, k=k, budget=budget)
+    found = search(frozen, position, direction, k=k, budget=budget)
     return found._replace(bias=bias)
 
 
 @overflow_is_refused
 def head_ledger(
     frozen: FrozenModel,
-    position: int,
+    position: SupportsIndex,
     direction: Float[Array, " d_model"],
     *,
     k: int = 20,
@@ -167,7 +178,7 @@ def head_ledger(
 
     Args:
         frozen: The frozen model of one text.
-        position: Where the logit is read.
+        position: Where the logit is read; negative ones count from the end.
         direction: A column of the folded unembedding, ``frozen.read_out.W_U[:, token]``, or a
             difference of two of its columns. Columns of a model's own ``W_U`` lack the gain and the
             centring of its final norm. The norm's divisor is applied here.
@@ -183,6 +194,7 @@ def head_ledger(
 
     Source: ours; the search and its bound are derived in docs/methods/path-ledger.md.
     """
+    position = counted_index("position", position, frozen.tokens.shape[0])
     host, w, whole, exponent = _prepare("head_ledger", frozen, position, direction, k, budget)
     bounds = head_path_bounds(host, position) if bounds is None else bounds
     steps = HeadSteps(host, bounds, position, w)
@@ -193,7 +205,7 @@ def head_ledger(
 @overflow_is_refused
 def position_ledger(
     frozen: FrozenModel,
-    position: int,
+    position: SupportsIndex,
     direction: Float[Array, " d_model"],
     *,
     k: int = 20,
@@ -207,7 +219,7 @@ def position_ledger(
 
     Args:
         frozen: The frozen model of one text.
-        position: Where the logit is read.
+        position: Where the logit is read; negative ones count from the end.
         direction: As in `head_ledger`.
         k: How many paths, at least 1.
         budget: Stop after this many evaluations.
@@ -215,6 +227,7 @@ def position_ledger(
     Raises:
         ValueError: As in `head_ledger`.
     """
+    position = counted_index("position", position, frozen.tokens.shape[0])
     host, w, whole, exponent = _prepare("position_ledger", frozen, position, direction, k, budget)
     moments = position_path_moments(host, position)
     steps = PositionSteps(host, moments, position, w)
@@ -235,7 +248,7 @@ def position_ledger(
 def head_path_values(
     frozen: FrozenModel,
     paths: tuple[Path, ...],
-    position: int,
+    position: SupportsIndex,
     direction: Float[Array, " d_model"],
     starts: tuple[int | None, ...] | None = None,
 ) -> Float[Array, " n_paths"]:
@@ -244,7 +257,7 @@ def head_path_values(
     Args:
         frozen: The frozen model of one text.
         paths: Static, as in `Ledger.paths`.
-        position: Where the logit is read, static.
+        position: Where the logit is read, static; negative ones count from the end.
         direction: As in `head_ledger`.
         starts: Static, as in `Ledger.starts`; None for paths from the embedding.
 
@@ -252,7 +265,7 @@ def head_path_values(
         ValueError: If ``position`` is out of range, there is no path, or the model lacks
             one of them.
     """
-    check_index("position", position, frozen.tokens.shape[0])
+    position = counted_index("position", position, frozen.tokens.shape[0])
     if not paths:
         raise ValueError("paths must have at least one path, has none")
     scale = frozen.read_out.scale
@@ -294,7 +307,6 @@ def _prepare(
     Direction and sum are divided by powers of two; the last number is the exponent of both units.
     """
     _check_host(name, (frozen, direction))
-    check_index("position", position, frozen.tokens.shape[0])
     for option, value in (("k", k), ("budget", budget)):
         if value < 1:
             raise ValueError(f"{option}={value} must be at least 1")
@@ -308,7 +320,7 @@ def _prepare(
         require_finite("direction divided by the scale of the final norm", w)
     host, unit = host_model(frozen), exponent_of(w)
     w = np.ldexp(w, -unit)
-    whole = float(final_stream(host)[position] @ w)
+    whole = float(sum_of_paths(host)[position] @ w)
     return host, w, whole, host.exponent + unit
 
 

@@ -152,7 +152,7 @@ def norms_of(model: HostModel) -> Norms:
     return Norms(V, O, V_spectral, O_spectral, read, errors, norm(model.b_V))
 
 
-def final_stream(model: HostModel) -> np.ndarray:
+def sum_of_paths(model: HostModel) -> np.ndarray:
     """Sum of all paths, ``[n_ctx, d_model]``: the final stream of the frozen model."""
     written = np.zeros_like(model.direct)
     for layer in range(model.layer.max(initial=-1) + 1):

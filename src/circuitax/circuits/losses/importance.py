@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from circuitax.circuits.paths.read_out import logits_of, read_out_of
-from circuitax.kernel.losses import token_losses
+from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.run import Run
 
 
@@ -38,7 +38,7 @@ def selection_losses(
         logits = logits_of(jnp.einsum("p,ptd->td", weights, streams), read_out)
         if read_out.b_U is not None:
             logits = logits + read_out.b_U[None, :]
-        return token_losses(logits, tokens)
+        return next_token_losses(logits, tokens)
 
     # one selection at a time: [n_selections, n_ctx, d_vocab] would be the largest array by far
     return jax.lax.map(one, selections)

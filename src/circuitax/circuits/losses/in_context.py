@@ -12,7 +12,8 @@ def in_context_score(
     """Loss at a late position minus loss at an early one, in nats; negative where context helps.
 
     Args:
-        losses: From `kernel.losses.token_losses`; entry t is the loss on the token of index t + 1.
+        losses: From `kernel.losses.next_token_losses`; entry t is the loss on the token of index
+            t + 1.
         early: Index of the early token, from 1.
         late: Index of the late token, up to the last.
 
@@ -33,7 +34,7 @@ def repeated_pairs(tokens: Int[Array, "*batch n_ctx"]) -> Bool[Array, "*batch n_
     """Mask of positions whose pair of neighbours ``(x_t, x_{t+1})`` occurred earlier in the text.
 
     Those are the next tokens that an induction head can know; entry t belongs to the loss on token
-    t + 1, as in `kernel.losses.token_losses`.
+    t + 1, as in `kernel.losses.next_token_losses`.
     """
     present, coming = tokens[..., :-1], tokens[..., 1:]
     same = (present[..., :, None] == present[..., None, :]) & (

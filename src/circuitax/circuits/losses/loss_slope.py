@@ -18,7 +18,7 @@ def loss_slope(
 
     Args:
         losses: Mean loss by position; entry t is the loss on the token of index t + 1, as in
-            `in_context.token_losses`. At least 2.
+            `kernel.losses.next_token_losses`. At least 2.
         span: Largest index of a line over its smallest, above 1.
 
     Raises:

@@ -46,12 +46,15 @@ def neuron_activations(run: Run) -> Float[Array, "n_layers n_ctx d_mlp"]:
 
 
 class Firing(NamedTuple):
-    """Rate at which a unit's values come next: where it fires, and everywhere."""
+    """Rate at which a unit's values come next: where it fires, and everywhere.
+
+    Attributes:
+        fired: Share of next tokens among the unit's values, where it fires.
+        everywhere: The same share over all positions.
+    """
 
     fired: Float[Array, "n_layers d_mlp"]
-    """Share of next tokens among the unit's values, where it fires."""
     everywhere: Float[Array, "n_layers d_mlp"]
-    """The same share over all positions."""
 
 
 def values_come_true(

@@ -13,7 +13,7 @@ from circuitax.circuits.attention.score_terms import score_sources, score_terms
 from circuitax.kernel.attention import attention_pattern, causal_mask
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import Interventions
-from circuitax.kernel.losses import token_losses
+from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.run import Run
 
 SELECTIONS = ("all", "without Q", "without K", "without both")
@@ -86,6 +86,6 @@ def score_selection_losses(
     def one(selection: Array) -> Array:
         own = rebuilt_patterns(terms, selection, model.spec.causal)
         edit = Interventions(patterns=patterns.at[layer].set(own), pattern_frozen=frozen)
-        return token_losses(forward(model, tokens, edit)[0], tokens)
+        return next_token_losses(forward(model, tokens, edit)[0], tokens)
 
     return jax.lax.map(one, selections)

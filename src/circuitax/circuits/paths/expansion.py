@@ -25,6 +25,7 @@ from circuitax.circuits.paths.frozen import (
 )
 from circuitax.circuits.paths.paths import Path, all_paths, check_path, n_paths, path_name
 from circuitax.circuits.paths.read_out import logits_of
+from circuitax.display.tables import sum_table
 from circuitax.kernel import kron
 from circuitax.kernel.chain import chain_of
 from circuitax.kernel.compiled import compiled
@@ -57,13 +58,42 @@ class Expansion(NamedTuple):
         """``Σ |term|``; where it is far above the logit, terms cancel and mean little singly."""
         return jnp.abs(self.terms).sum(axis=0)
 
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The heads of each path, in the order of ``terms``; concrete arrays only."""
+        n_heads = int(self.n_heads)
+        n_layers = round(math.log(self.terms.shape[-3], 1 + n_heads)) if n_heads else 0
+        return tuple(all_paths(n_layers, n_heads))
+
+    @property
+    def logits(self) -> Float[Array, "n_ctx d_vocab"]:
+        """Terms, bias and remainder added up."""
+        return self.terms.sum(axis=-3) + self.bias[..., None, :] + self.remainder
+
+    def _repr_html_(self) -> str | None:
+        """The largest paths to the likeliest next token, as bars that add up, for a notebook."""
+        if np.ndim(self.terms) != 3 or not known(self.terms, self.remainder):
+            return None
+        token = int(np.asarray(self.logits[-1]).argmax())
+        values = np.asarray(self.terms[:, -1, token], float)
+        top = [i for (i,) in largest(values)]
+        terms = [(path_name(self.paths[i]), float(values[i])) for i in top]
+        if len(values) > len(top):
+            rest = float(np.delete(values, top).sum())
+            terms.append((f"{len(values) - len(top)} other paths", rest))
+        terms += [
+            ("bias", float(self.bias[token])),
+            ("remainder", float(self.remainder[-1, token])),
+        ]
+        title = f"Paths to the logit of token {token} at the last position"
+        return sum_table(title, terms, "logit")
+
     def __repr__(self) -> str:
         if np.ndim(self.terms) != 3 or not known(self.terms, self.remainder):
             return shapes(self)
         terms = np.asarray(self.terms)
-        most, n_heads = np.abs(terms).max(axis=(1, 2), initial=0), int(self.n_heads)
-        n_layers = round(math.log(len(terms), 1 + n_heads)) if n_heads else 0
-        names = [path_name(path) for path in all_paths(n_layers, n_heads)]
+        most = np.abs(terms).max(axis=(1, 2), initial=0)
+        names = [path_name(path) for path in self.paths]
         rows = [(names[i], [most[i]]) for (i,) in largest(most)]
         left = np.abs(np.asarray(self.remainder)).max(initial=0)
         n, n_ctx, d_vocab = terms.shape

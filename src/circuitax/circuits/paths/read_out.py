@@ -30,12 +30,13 @@ def read_out_of(run: Run) -> ReadOut:
         ValueError: If the run is of a batch or an ensemble, or logits are bounded by a tanh, so
             that they are no sum of parts.
     """
-    if run.model.spec.logit_cap is not None:
+    model = one_text(run).model
+    if model.spec.logit_cap is not None:
         raise ValueError(
-            f"logit_cap={run.model.spec.logit_cap} must be None to split logits into a sum: make "
+            f"logit_cap={model.spec.logit_cap} must be None to split logits into a sum: make "
             "the run with model.with_options(logit_cap=None)"
         )
-    model, norm = one_text(run).model, run.model.spec.norm
+    norm = model.spec.norm
     if not model.spec.final_norm or norm == Norm.none:
         return ReadOut(None, model.W_U, model.b_U)
     W_U, b_U = fold_read(model.W_U, model.b_U, norm, model.final_norm)

@@ -18,13 +18,17 @@ from circuitax.circuits.skip_trigrams.additivity import minimise
 
 
 class Bugs(NamedTuple):
-    """Triples (source, destination, out) that the head raises and the data lacks."""
+    """Triples (source, destination, out) that the head raises and the data lacks.
+
+    Attributes:
+        strength: Positive score times positive raise of the triple; 0 where there is no further
+            bug.
+    """
 
     source: Int[Array, " k"]
     destination: Int[Array, " k"]
     out: Int[Array, " k"]
     strength: Float[Array, " k"]
-    """Positive score times positive raise of the triple; 0 where there is no further bug."""
 
 
 def find_bugs(
@@ -56,12 +60,16 @@ def find_bugs(
 
 
 class Price(NamedTuple):
-    """Held-out nats per token that one free vector of logits for each pair would save."""
+    """Held-out nats per token that one free vector of logits for each pair would save.
+
+    Attributes:
+        saved: Mean over held-out events of the loss before minus after; negative if the refit
+            overfits.
+        saved_by_pair: Mean over the held-out events of each pair; 0 where there are none.
+    """
 
     saved: Float[Array, ""]
-    """Mean over held-out events of the loss before minus after; negative if the refit overfits."""
     saved_by_pair: Float[Array, " n_pairs"]
-    """Mean over the held-out events of each pair; 0 where there are none."""
 
 
 def price_bugs(

@@ -87,12 +87,17 @@ def name_moving(
 
 
 class MemoryManagement(NamedTuple):
-    """Signs of erasing heads: both are negative for a head that clears the stream."""
+    """Signs of erasing heads: both are negative for a head that clears the stream.
+
+    Attributes:
+        alignment: Mean cosine between what the head writes and the stream it is added to; 0 by
+            chance.
+        own_token: Mean over tokens of attention to the present position times the OV diagonal, in
+            logits.
+    """
 
     alignment: Float[Array, "n_layers n_heads"]
-    """Mean cosine between what the head writes and the stream it is added to; 0 by chance."""
     own_token: Float[Array, "n_layers n_heads"]
-    """Mean over tokens of attention to the present position times the OV diagonal, in logits."""
 
 
 def memory_management(run: Run, ov: Chain) -> MemoryManagement:

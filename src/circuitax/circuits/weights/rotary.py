@@ -19,14 +19,17 @@ from circuitax.kernel.rotary import rotary_frequencies
 
 
 class OffsetScores(NamedTuple):
-    """Scores of pairs of contents, ``scale · (a_0 + Σ_i a_i cos(f_i Δ) + b_i sin(f_i Δ))``."""
+    """Scores of pairs of contents, ``scale · (a_0 + Σ_i a_i cos(f_i Δ) + b_i sin(f_i Δ))``.
+
+    Attributes:
+        constant: ``a_0``: from entries of the head that do not turn.
+        frequencies: Angle of one step, in radians.
+    """
 
     constant: Float[Array, "n_layers n_heads n_dest n_src"]
-    """``a_0``: from entries of the head that do not turn."""
     cosine: Float[Array, "n_layers n_heads n_dest n_src n_pairs"]
     sine: Float[Array, "n_layers n_heads n_dest n_src n_pairs"]
     frequencies: Float[Array, "n_layers n_pairs"]
-    """Angle of one step, in radians."""
 
     def at(
         self, offsets: Int[Array, " n_offsets"]

@@ -19,14 +19,17 @@ from circuitax.kernel.linalg import participation_ratio, safe_divide
 
 
 class Overlap(NamedTuple):
-    """Overlap of pairs of subspaces, and its value for random ones of equal sizes."""
+    """Overlap of pairs of subspaces, and its value for random ones of equal sizes.
+
+    Attributes:
+        value: ``Σ cos² / min(a, b)`` over the principal angles, in [0, 1].
+        null: ``max(a, b) / d``, the mean for Haar-random subspaces.
+        std: Their standard deviation; ``(value - null) / std`` is a z-score.
+    """
 
     value: Float[Array, "*pairs"]
-    """``Σ cos² / min(a, b)`` over the principal angles, in [0, 1]."""
     null: float
-    """``max(a, b) / d``, the mean for Haar-random subspaces."""
     std: float
-    """Their standard deviation; ``(value - null) / std`` is a z-score."""
 
 
 def basis(W: Float[Array, "*batch d_model k"], name: str = "W") -> Float[Array, "*batch d_model k"]:
@@ -96,14 +99,18 @@ def principal_cosines(
 
 
 class Bandwidth(NamedTuple):
-    """Bandwidth of the stream: use and reuse of its dimensions by the writers of a model."""
+    """Bandwidth of the stream: use and reuse of its dimensions by the writers of a model.
+
+    Attributes:
+        written: Dimensions all writers have together, over d_model: above 1 they must share.
+        effective: Participation ratio of the mean projector's spectrum, over d_model; 1 if used
+            evenly.
+        reused: Mean overlap between two different writers, in [0, 1]; ``k / d_model`` at random.
+    """
 
     written: float
-    """Dimensions all writers have together, over d_model: above 1 they must share."""
     effective: Float[Array, ""]
-    """Participation ratio of the mean projector's spectrum, over d_model; 1 if used evenly."""
     reused: Float[Array, ""]
-    """Mean overlap between two different writers, in [0, 1]; ``k / d_model`` at random."""
 
 
 def bandwidth(W_O: Float[Array, "*n_writers k d_model"]) -> Bandwidth:

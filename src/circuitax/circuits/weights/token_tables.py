@@ -48,11 +48,14 @@ def copying_accuracy(
 
 
 class SkipTrigrams(NamedTuple):
-    """Destinations that attend to some sources, and the output tokens that these raise."""
+    """Destinations that attend to some sources, and the output tokens that these raise.
+
+    Attributes:
+        weight: Largest positive score times largest positive raise: what the sources are ranked by.
+    """
 
     sources: Int[Array, " n_sources"]
     weight: Float[Array, " n_sources"]
-    """Largest positive score times largest positive raise: what the sources are ranked by."""
     destinations: Int[Array, "n_sources k"]
     scores: Float[Array, "n_sources k"]
     outs: Int[Array, "n_sources k"]
@@ -138,12 +141,15 @@ def top_triples(qk: Chain, ov: Chain, k: int, *, block_entries: int = BLOCK_ENTR
 
 
 class NeuronTable(NamedTuple):
-    """Input and output tokens of each hidden unit of an MLP."""
+    """Input and output tokens of each hidden unit of an MLP.
+
+    Attributes:
+        keys: Tokens whose embedding excites the unit most, ``W_E W_in``.
+        values: Tokens that the unit raises most when it fires, ``W_out W_U``.
+    """
 
     keys: TopColumns
-    """Tokens whose embedding excites the unit most, ``W_E W_in``."""
     values: TopColumns
-    """Tokens that the unit raises most when it fires, ``W_out W_U``."""
 
 
 def neuron_tables(

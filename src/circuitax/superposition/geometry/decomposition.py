@@ -10,15 +10,18 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from circuitax.superposition.geometry.dictionary import cosines
+from circuitax.superposition.geometry.dictionary import cross_cosines
 
 
 class RowMatch(NamedTuple):
-    """For every true row, scores of its best subcomponent."""
+    """For every true row, scores of its best subcomponent.
+
+    Attributes:
+        norm_ratio: Norm of the subcomponent's row over that of the true row.
+    """
 
     cosine: Float[Array, " d_in"]
     norm_ratio: Float[Array, " d_in"]
-    """Norm of the subcomponent's row over that of the true row."""
 
 
 def row_match(
@@ -35,7 +38,7 @@ def row_match(
 
     Source: Braun et al. 2025 (APD), arXiv 2501.14926; SPD, arXiv 2506.20790.
     """
-    signed = jnp.sign(V).T * cosines(truth, U)
+    signed = jnp.sign(V).T * cross_cosines(truth, U)
     best = jnp.argmax(signed, axis=1)
     rows = jnp.arange(truth.shape[0])
     size = jnp.abs(V[best, rows]) * jnp.linalg.norm(U[best], axis=1)
@@ -52,8 +55,8 @@ def rank_one_cosines(
     It is ``(V_ci / |V_c|) cos(U_c, W_i)``: 1 only where a subcomponent reads feature i and nothing
     else, and writes along W_i.
     """
-    reads = cosines(jnp.eye(truth.shape[0], dtype=V.dtype), V)
-    return reads * cosines(truth, U)
+    reads = cross_cosines(jnp.eye(truth.shape[0], dtype=V.dtype), V)
+    return reads * cross_cosines(truth, U)
 
 
 def one_to_one(important: Float[Array, "n_inputs n_components"]) -> Float[Array, ""]:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 
-def cosines(
+def cross_cosines(
     truth: Float[Array, "n_true d"], learned: Float[Array, "width d"]
 ) -> Float[Array, "n_true width"]:
     """Cosine of every true direction with every learned one; 0 where either is zero."""
@@ -22,7 +22,7 @@ def mean_max_cosine(
 
     Source: Sharkey, Braun and Millidge 2022 (MMCS); SPD, arXiv 2506.20790.
     """
-    return jnp.mean(jnp.max(cosines(truth, learned), axis=1))
+    return jnp.mean(jnp.max(cross_cosines(truth, learned), axis=1))
 
 
 def hedging(truth: Float[Array, "n_true d"], learned: Float[Array, "width d"]) -> Float[Array, ""]:
@@ -37,9 +37,9 @@ def hedging(truth: Float[Array, "n_true d"], learned: Float[Array, "width d"]) -
     Differs: the paper compares encoder and decoder directions with all true features; this is one
         number, and positive when features are merged with equal signs.
     """
-    found = cosines(truth, learned).T
+    found = cross_cosines(truth, learned).T
     own = jnp.argmax(found, axis=1)
-    between = cosines(truth, truth)[own]
+    between = cross_cosines(truth, truth)[own]
     best = jnp.take_along_axis(found, own[:, None], axis=1)
     other = found - best * between
     return jnp.mean(

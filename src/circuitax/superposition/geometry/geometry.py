@@ -70,8 +70,13 @@ def dimensionality(W: Float[Array, "n_hidden n_features"]) -> Float[Array, " n_f
     (a tegum product of tight frames). Equal to the capacity ``|W_i|^4 / sum_j (W_i . W_j)^2`` of
     Scherlis et al. 2022.
 
+    Raises:
+        ValueError: If W is no matrix.
+
     Source: toy-models paper, "The Geometry of Superposition".
     """
+    if jnp.ndim(W) != 2:
+        raise ValueError(f"W has shape {jnp.shape(W)}, must be [n_hidden, n_features]")
     live = _is_live(W)
     return jnp.where(live, norms_sq(W) / jnp.where(live, _driven(W), 1), 0)
 

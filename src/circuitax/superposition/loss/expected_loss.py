@@ -71,6 +71,9 @@ def expected_loss(
     """
     n_features = weights.W.shape[1]
     convention = choice("convention", Convention, convention)
+    for name, given in (("density", density), ("importance", importance)):
+        if jnp.shape(given) != (n_features,):
+            raise ValueError(f"{name} has shape {jnp.shape(given)}, must be ({n_features},)")
     check_range("density", density, "[0, 1]")
     check_range("importance", importance, "[0, inf)")
     if n_terms < (n_features > 2):

@@ -73,6 +73,7 @@ def branch_losses(density: Float[Array, " density"], importance: Float[Array, " 
         n_restarts=0,
         starts=starts,
         n_polished=15,
+        thorough=False,
     )
     norms = jnp.linalg.norm(found.restart_weights.W, axis=-2)
     whole = jnp.min(norms, axis=-1) > DROPPED_NORM
@@ -118,6 +119,7 @@ def perturbed_branches(
         n_restarts=0,
         starts=starts,
         n_polished=2,
+        thorough=False,
     )
     last = jnp.linalg.norm(found.restart_weights.W[..., -1], axis=-1)
     whole = last > DROPPED_NORM

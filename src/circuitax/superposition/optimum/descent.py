@@ -21,12 +21,15 @@ _begin = jax.jit(jax.vmap(begin))
 
 
 class Settled(NamedTuple):
-    """Final states of members, on the host."""
+    """Final states of members, on the host.
+
+    Attributes:
+        gradient: Largest entry of the loss's gradient.
+    """
 
     x: Float[np.ndarray, "member d"]
     loss: Float[np.ndarray, " member"]
     gradient: Float[np.ndarray, " member"]
-    """Largest entry of the loss's gradient."""
 
 
 def descend(

@@ -22,6 +22,7 @@ from circuitax.memory import machine_bytes
 from circuitax.superposition.loss.batches import batch_size
 from circuitax.superposition.loss.exact_losses import N_TERMS, losses_with_errors
 from circuitax.superposition.loss.padding import Padding
+from circuitax.superposition.optimum.climb import climbed
 from circuitax.superposition.optimum.descent import Settled, descend
 
 # Cosine terms of the search (errors near 1e-7, far below the gaps between solution classes) and of
@@ -47,9 +48,9 @@ class Optimum(NamedTuple):
         gradient: Largest entry of the polished loss's gradient at the optimum.
         n_near: Restarts whose loss came within ``tolerance`` of the best; other minima may be among
             them.
-        n_reached: Restarts, of the ten best, that reached the best loss: polished, they agree to
-            1e-6.
-        restart_weights: All solutions, given starts after random ones.
+        n_reached: Restarts, of the ten best, or climbs that reached the best loss: polished, they
+            agree to 1e-6.
+        restart_weights: The solutions of all restarts, given starts after random ones.
         restart_loss: Their losses.
     """
 
@@ -76,32 +77,37 @@ class Optimum(NamedTuple):
 
 def find_optimum(
     key: Key[Array, ""],
-    density: Float[Array, "cell n_features"],
-    importance: Float[Array, "cell n_features"],
+    density: Float[Array, "*cell n_features"],
+    importance: Float[Array, "*cell n_features"],
     *,
     n_hidden: int,
-    n_restarts: int,
+    n_restarts: int = 40,
     starts: TiedWeights | None = None,
     init_scale: float = 1.0,
     n_polished: int = 2,
     tolerance: float = 1e-3,
+    thorough: bool = True,
 ) -> Optimum:
     """Minimise the expected sum loss over W and b in every cell, from random and given starts.
 
     Args:
         key: Random starts; the same starts serve every cell, so that cells differ by setting only.
-        density: P(feature is on), in [0, 1].
-        importance: I_i, not negative.
+        density: P(feature is on), in [0, 1]; one row for each cell, or that of one cell.
+        importance: I_i, not negative; of the same shape.
         n_hidden: Hidden dimensions, at least 1.
         n_restarts: Random starts of each cell; ``W ~ N(0, init_scale^2 / n_hidden)``, ``b = 0``.
         starts: Further starts, with a leading axis, such as `crossover.digon_starts`.
         init_scale: Expected norm of a feature at the start, nearly; positive.
         n_polished: Restarts of each cell whose polished solutions are kept, best first.
         tolerance: Relative distance to the best loss that counts as near it, not negative.
+        thorough: Also start from polytopes, and where the best loss was reached less than three
+            times, climb from several solutions by swaps of two features and by dropping one
+            (`climb.climbed`), until three climbs end in it or there is no further start. What these
+            find is in ``weights`` and ``loss``, and not among the restarts.
 
     Warns:
-        UserWarning: If random starts reached the best loss of a cell once, so that there may be a
-            better one that none has reached.
+        UserWarning: If the best loss of a cell was reached once, so that there may be a better one
+            that no start has reached.
 
     Raises:
         ValueError: If an argument is out of range, the shapes do not fit, there is no start, or the
@@ -109,6 +115,14 @@ def find_optimum(
 
     Source: toy-models paper, "The Geometry of Superposition" (best of several fits).
     """
+    density, importance = jnp.asarray(density), jnp.asarray(importance)
+    if density.ndim not in (1, 2):
+        raise ValueError(
+            f"density has shape {density.shape}, must be [n_features] or [cell, n_features]"
+        )
+    if importance.shape != density.shape:
+        raise ValueError(f"importance has shape {importance.shape}, density has {density.shape}")
+    density, importance = jnp.atleast_2d(density), jnp.atleast_2d(importance)
     n_cells, n_features = density.shape
     check_range("density", density, "[0, 1]")
     check_range("importance", importance, "[0, inf)")
@@ -120,8 +134,6 @@ def find_optimum(
         check_range(name, size, f"[{least}, inf)")
     check_range("init_scale", init_scale, "(0, inf)")
     check_range("tolerance", tolerance, "[0, inf)")
-    if importance.shape != density.shape:
-        raise ValueError(f"importance has shape {importance.shape}, density has {density.shape}")
     if starts is not None and starts.W.shape[1:] != (n_hidden, n_features):
         raise ValueError(
             f"starts.W has shape {starts.W.shape}, must have (start, {n_hidden}, {n_features})"
@@ -186,11 +198,19 @@ def find_optimum(
     slack = share * lowest + of_nothing * np.sum(p * weight, axis=1) / 3
     lower = np.min(value, axis=1) < lowest - slack
     best = cells, np.where(lower, np.argmin(value, axis=1), at)
-    n_reached = np.sum(value <= (value[best] + slack)[:, None], axis=1)
+    end = Settled(solved[best], value[best], gradient[best])
+    n_reached = np.sum(value <= (end.loss + slack)[:, None], axis=1)
+    if thorough:
+
+        def settled(starts: np.ndarray, of: np.ndarray, fine: bool) -> Settled:
+            terms = polish_terms if fine else search_terms
+            return minima(starts, of, terms, (1e-9, 1e-13) if fine else (1e-5, 1e-6))
+
+        end, n_reached = climbed(settled, padding, (p, weight), (x, loss), end, n_reached, slack)
     if n_restarts and (n_reached == 1).any():
         warnings.warn(_reached_once(n_reached, n_restarts), stacklevel=2)
 
-    weights = padding.unpack(solved[best])
+    weights = padding.unpack(end.x)
     n_terms = N_TERMS if polish_terms else 0
     final = losses_with_errors(weights, density, importance, n_terms=n_terms)
     near = loss <= (1 + tolerance) * np.asarray(final.value)[:, None]
@@ -198,7 +218,7 @@ def find_optimum(
         weights=weights,
         loss=jnp.asarray(final.value),
         error=jnp.asarray(final.error),
-        gradient=jnp.asarray(gradient[best]),
+        gradient=jnp.asarray(end.gradient),
         n_near=jnp.asarray(np.sum(near, axis=1)),
         n_reached=jnp.asarray(n_reached),
         restart_weights=padding.unpack(x),

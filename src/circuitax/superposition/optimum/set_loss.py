@@ -27,14 +27,17 @@ MAX_EVALUATIONS = 300
 
 
 class SetPatterns(NamedTuple):
-    """All patterns of sets, and the values of their features."""
+    """All patterns of sets, and the values of their features.
+
+    Attributes:
+        mask: 1 for features that are on.
+        n_on: Sets that are on.
+        share: Probability of the pattern among those with the same sets on.
+    """
 
     mask: Float[Array, "pattern n_features"]
-    """1 for features that are on."""
     n_on: Float[Array, " pattern"]
-    """Sets that are on."""
     share: Float[Array, " pattern"]
-    """Probability of the pattern among those with the same sets on."""
     n_sets: Float[Array, ""]
     points: Float[Array, "point n_features"]
 

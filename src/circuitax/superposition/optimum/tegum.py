@@ -40,10 +40,13 @@ MAX_EVALUATIONS = 200
 
 
 class TegumGains(NamedTuple):
-    """The best norm and bias of every polytope at every density, ``[factor, density]``."""
+    """The best norm and bias of every polytope at every density, ``[factor, density]``.
+
+    Attributes:
+        gain: Loss saved for each hidden dimension, against ignoring all features; sum loss, I = 1.
+    """
 
     gain: Float[Array, "factor density"]
-    """Loss saved for each hidden dimension, against ignoring all features; sum loss, I = 1."""
     norm: Float[Array, "factor density"]
     bias: Float[Array, "factor density"]
 

@@ -22,14 +22,17 @@ Ends = tuple[float, float]
 
 
 class Audit(NamedTuple):
-    """Sampled bounds of a proof compared with independent values."""
+    """Sampled bounds of a proof compared with independent values.
+
+    Attributes:
+        n_wrong: Bounds above the one in balls or above the loss of a member, or no numbers: any of
+            them would make the proof worthless.
+        greatest_loss: By how much rounding outwards has lowered a bound, at most.
+    """
 
     n_repeated: int
     n_wrong: int
-    """Bounds above the one in balls or above the loss of a member, or no numbers: any of them would
-    make the proof worthless."""
     greatest_loss: float
-    """By how much rounding outwards has lowered a bound, at most."""
 
 
 def audit(density: float, sample: Sample, *, bits: int = 200) -> Audit:

@@ -53,28 +53,34 @@ class Candidates(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """A sample of a proof's tiles, for audits in another arithmetic."""
+    """A sample of a proof's tiles, for audits in another arithmetic.
+
+    Attributes:
+        bound: Least value of `corner_bounds`.
+    """
 
     sign: Float[np.ndarray, " tile"]
     tilt: Float[np.ndarray, "tile 2"]
     coupling: Float[np.ndarray, "tile 2"]
     bias: Float[np.ndarray, "tile 2"]
     bound: Float[np.ndarray, " tile"]
-    """Least value of `corner_bounds`."""
 
 
 class PairProof(NamedTuple):
-    """Proven bounds on the global minimum at one density, for each importance."""
+    """Proven bounds on the global minimum at one density, for each importance.
+
+    Attributes:
+        possible: Classes that may hold a global minimiser; all others are excluded.
+        first: Range of ``w_1^2`` over all global minimisers.
+        n_tiles: Tiles whose bound was computed.
+    """
 
     lower: Float[np.ndarray, " importance"]
     upper: Float[np.ndarray, " importance"]
     possible: Bool[np.ndarray, "importance n_classes"]
-    """Classes that may hold a global minimiser; all others are excluded."""
     first: Float[np.ndarray, "importance 2"]
-    """Range of ``w_1^2`` over all global minimisers."""
     second: Float[np.ndarray, "importance 2"]
     n_tiles: int
-    """Tiles whose bound was computed."""
     sample: Sample
 
 

@@ -37,17 +37,20 @@ from circuitax.superposition.proofs.exact_numbers import Number, relu
 
 
 class Moments(NamedTuple):
-    """Terms of the family's error at one beta."""
+    """Terms of the family's error at one beta.
+
+    Attributes:
+        work: P.
+        energy: Q.
+        slope: Q'.
+        reach: Probability that feature 1 is on and z positive: ``P^2/Q`` is not above it
+            (Cauchy-Schwarz, since features are at most 1).
+    """
 
     work: Number
-    """P."""
     energy: Number
-    """Q."""
     slope: Number
-    """Q'."""
     reach: Number
-    """Probability that feature 1 is on and z positive: ``P^2/Q`` is not above it (Cauchy-Schwarz,
-    since features are at most 1)."""
 
 
 class Maximum(NamedTuple):
@@ -59,23 +62,29 @@ class Maximum(NamedTuple):
 
 
 class FamilyLoss(NamedTuple):
-    """An enclosure of the family's least sum loss between two floats."""
+    """An enclosure of the family's least sum loss between two floats.
+
+    Attributes:
+        beta: Bias in gains, near the best.
+    """
 
     lower: float
     upper: float
     beta: float
-    """Bias in gains, near the best."""
     n_intervals: int
 
 
 class PowerSum(NamedTuple):
-    """The truncated powers of one set of active features."""
+    """The truncated powers of one set of active features.
+
+    Attributes:
+        product: Of their coefficients.
+        terms: Sign and sum of coefficients, for every subset.
+    """
 
     n_active: int
     product: Number
-    """Of their coefficients."""
     terms: list[tuple[int, Number]]
-    """Sign and sum of coefficients, for every subset."""
 
     def mean(self, shift: Number, power: int) -> Number:
         """``int relu(sum_j a_j x_j + shift)^power dx``; power 0 is the volume of the active set."""
@@ -87,24 +96,30 @@ class PowerSum(NamedTuple):
 
 
 class Pattern(NamedTuple):
-    """Active other features, up to symmetry."""
+    """Active other features, up to symmetry.
+
+    Attributes:
+        n_alike: Patterns that are alike.
+        alone: Of the others only; feature 1 is off.
+        joined: With feature 1.
+    """
 
     n_on: int
     n_alike: int
-    """Patterns that are alike."""
     alone: PowerSum
-    """Of the others only; feature 1 is off."""
     joined: PowerSum
-    """With feature 1."""
 
 
 class Family(NamedTuple):
-    """A regular k-gon, with the patterns of its k - 1 other features."""
+    """A regular k-gon, with the patterns of its k - 1 other features.
+
+    Attributes:
+        reach: Least beta at which every output is on for every input.
+    """
 
     k: int
     patterns: list[Pattern]
     reach: Number
-    """Least beta at which every output is on for every input."""
 
 
 def polygon_family(k: int, cosine: Callable[[int, int], Number]) -> Family:

@@ -13,12 +13,15 @@ SHARES = ((1 / 2, 1 / 2, 1 / 2, 1 / 2), (1 / 16, 0, 1, 15 / 16), (15 / 16, 1, 1 
 
 
 class Audit(NamedTuple):
-    """Sampled bounds of a proof compared with exact losses."""
+    """Sampled bounds of a proof compared with exact losses.
+
+    Attributes:
+        n_wrong: Bounds above the loss of a member, or no numbers: any of them would make the proof
+            worthless.
+    """
 
     n_repeated: int
     n_wrong: int
-    """Bounds above the loss of a member, or no numbers: any of them would make the proof
-    worthless."""
 
 
 def audit(density: float, sample: Sample) -> Audit:

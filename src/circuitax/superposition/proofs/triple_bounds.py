@@ -36,12 +36,15 @@ class Cells(NamedTuple):
 
 
 class Tiles(NamedTuple):
-    """Intervals of a bias over cells, side by side for each cell, and their bounds."""
+    """Intervals of a bias over cells, side by side for each cell, and their bounds.
+
+    Attributes:
+        bound: At the corners low low, low high, high low and high high of the couplings.
+    """
 
     cell: Int[np.ndarray, " tile"]
     bias: Float[np.ndarray, "tile 2"]
     bound: Float[np.ndarray, "tile 4"]
-    """At the corners low low, low high, high low and high high of the couplings."""
 
 
 def bias_range(cells: Cells) -> Float[np.ndarray, "cell 2"]:

@@ -43,13 +43,16 @@ class Known(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """The distinct cells of some boxes; ``inverse`` maps a box and an output to its cell."""
+    """The distinct cells of some boxes; ``inverse`` maps a box and an output to its cell.
+
+    Attributes:
+        turned: Whether the output's couplings are in the other order than the cell's.
+    """
 
     number: Int[np.ndarray, " cell"]
     cells: Cells
     inverse: Int[np.ndarray, "3 box"]
     turned: Bool[np.ndarray, "3 box"]
-    """Whether the output's couplings are in the other order than the cell's."""
 
 
 def halved(

@@ -40,29 +40,35 @@ DENSITIES, IMPORTANCES, LEVELS = "[0.01, 1]", "[0.01, 100]", "[1, 32]"
 
 
 class Level(NamedTuple):
-    """Proven bounds after a level, and its cost."""
+    """Proven bounds after a level, and its cost.
+
+    Attributes:
+        lower: No weights have a lower loss.
+        class_lower: No weights of a class have a lower loss; infinite where the class is excluded.
+        n_boxes: Boxes whose bound was computed.
+        n_left: Boxes that are neither dropped nor done.
+        n_tiles: Tiles whose bound was computed.
+    """
 
     lower: float
-    """No weights have a lower loss."""
     class_lower: Float[np.ndarray, " class"]
-    """No weights of a class have a lower loss; infinite where the class is excluded."""
     n_boxes: int
-    """Boxes whose bound was computed."""
     n_left: int
-    """Boxes that are neither dropped nor done."""
     n_tiles: int
-    """Tiles whose bound was computed."""
 
 
 class Sample(NamedTuple):
-    """A sample of a proof's tiles, for audits in another arithmetic."""
+    """A sample of a proof's tiles, for audits in another arithmetic.
+
+    Attributes:
+        bound: Of one output, as `triple_bounds.Tiles.bound`.
+    """
 
     gain: Float[np.ndarray, "tile 2"]
     one: Float[np.ndarray, "tile 2"]
     two: Float[np.ndarray, "tile 2"]
     bias: Float[np.ndarray, "tile 2"]
     bound: Float[np.ndarray, "tile 4"]
-    """Of one output, as `triple_bounds.Tiles.bound`."""
 
 
 class TripleProof(NamedTuple):

@@ -19,15 +19,18 @@ class Motif(NamedTuple):
 
     Every array is ``[n_hidden, n_features, n_features]``, for neuron k, strong feature i and weak
     feature j.
+
+    Attributes:
+        in_ratio: ``|W_in[i, k]| / |W_in[j, k]|``, 4 in the paper's example.
+        out_ratio: ``W_out[k, j] / W_out[k, i]``, 4 in the paper's example.
+        inhibition: What all other neurons take back of the neuron's effect of i on output j: 1 for
+            all of it.
     """
 
     found: Bool[Array, "k i j"]
     in_ratio: Float[Array, "k i j"]
-    """``|W_in[i, k]| / |W_in[j, k]|``, 4 in the paper's example."""
     out_ratio: Float[Array, "k i j"]
-    """``W_out[k, j] / W_out[k, i]``, 4 in the paper's example."""
     inhibition: Float[Array, "k i j"]
-    """What all other neurons take back of the neuron's effect of i on output j: 1 for all of it."""
 
 
 def gains(

@@ -57,12 +57,15 @@ def one_hot_loss(weights: TiedWeights) -> Float[Array, ""]:
 
 
 class CriticalPoint(NamedTuple):
-    """Gradient and curvatures of the loss at weights that should be stationary."""
+    """Gradient and curvatures of the loss at weights that should be stationary.
+
+    Attributes:
+        slope: Largest entry of the gradient.
+        curvatures: Eigenvalues of the Hessian in W and b, the least first.
+    """
 
     slope: float
-    """Largest entry of the gradient."""
     curvatures: Float[np.ndarray, " n_parameters"]
-    """Eigenvalues of the Hessian in W and b, the least first."""
 
 
 def critical_point(weights: TiedWeights) -> CriticalPoint:

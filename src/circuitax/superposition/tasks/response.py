@@ -17,24 +17,30 @@ from circuitax.kernel.weights import DenseWeights
 
 
 class Onsets(NamedTuple):
-    """Magnitudes at which the network's response to feature k changes; ``inf`` for no change."""
+    """Magnitudes at which the network's response to feature k changes; ``inf`` for no change.
+
+    Attributes:
+        alive: Above it the feature's own output is positive.
+        clips: Above it some hidden unit is clipped by its ReLU.
+        invents: Above it another feature's output is positive.
+    """
 
     alive: Float[Array, " n_features"]
-    """Above it the feature's own output is positive."""
     clips: Float[Array, " n_features"]
-    """Above it some hidden unit is clipped by its ReLU."""
     invents: Float[Array, " n_features"]
-    """Above it another feature's output is positive."""
 
 
 class PairTable(NamedTuple):
-    """Responses to ``e_i + e_j`` for all pairs i < j, in lexicographic order."""
+    """Responses to ``e_i + e_j`` for all pairs i < j, in lexicographic order.
+
+    Attributes:
+        pre_activation: The outputs before their ReLU.
+    """
 
     first: Int[Array, " pair"]
     second: Int[Array, " pair"]
     output: Float[Array, "pair n_features"]
     pre_activation: Float[Array, "pair n_features"]
-    """The outputs before their ReLU."""
     clipped: Bool[Array, "pair n_hidden"]
 
 

@@ -7,6 +7,7 @@ keyboard, and without colour.
 
 import html
 import json
+import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
@@ -14,10 +15,14 @@ from typing import Any, NamedTuple
 
 # The file that draws each kind, and the name of its function there.
 SCRIPTS = {
+    "attention": "attention.js",
     "explanation": "explanation.js",
     "directions": "directions.js",
     "tokenTables": "token_tables.js",
 }
+
+
+PAGE = "page.html"
 
 
 class Viewer(NamedTuple):
@@ -55,6 +60,29 @@ def viewer_section(viewer: Viewer) -> str:
     )
 
 
+def viewer_page(title: str, viewer: Viewer) -> str:
+    """One self-contained HTML page with one viewer."""
+    put = {
+        "@TITLE@": html.escape(title),
+        "@STYLE@": viewer_style(),
+        "@SECTION@": viewer_section(viewer),
+        "@SCRIPT@": viewer_script([viewer.kind]),
+    }
+    return re.sub("|".join(put), lambda found: put[found[0]], _text(PAGE))
+
+
+def viewer_frame(viewer: Viewer, height: int) -> str:
+    """The page of one viewer in a frame of its own, for a cell of a notebook.
+
+    Args:
+        viewer: What is shown.
+        height: Of the frame, in pixels; what is longer scrolls.
+    """
+    page = html.escape(viewer_page(viewer.title, viewer))
+    style = f"width:100%;height:{height}px;border:0"
+    return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{page}"></iframe>'
+
+
 def viewer_script(kinds: Iterable[str]) -> str:
     """The script that draws all viewers of these kinds; it goes below their sections."""
     parts = [_text("viewers.js"), *(_text(SCRIPTS[kind]) for kind in sorted(set(kinds)))]
@@ -74,4 +102,4 @@ document.querySelectorAll("[data-viewer]").forEach(section => VIEWERS[section.da
 
 @cache
 def _text(name: str) -> str:
-    return files("circuitax.figures").joinpath(name).read_text(encoding="utf-8")
+    return files("circuitax.display").joinpath(name).read_text(encoding="utf-8")

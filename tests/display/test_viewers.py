@@ -7,11 +7,15 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from circuitax.figures.viewers import (
+from circuitax.display.attention import MOST, attention_viewer
+from circuitax.display.viewers import (
     SCRIPTS,
     Viewer,
+    viewer_frame,
+    viewer_page,
     viewer_script,
     viewer_section,
     viewer_style,
@@ -92,7 +96,12 @@ TABLES = Viewer(
         ]
     },
 )
-ALL = (EXPLAINED, MOVING, TABLES)
+PATTERNS = [
+    [[[1, 0, 0], [0.25, 0.75, 0], [0.5, 0.1, 0.4]], [[1, 0, 0], [0.9, 0.1, 0], [0.05, 0.95, 0]]]
+]
+ATTENTION = attention_viewer("Attention", ["one", "</script>", "two"], PATTERNS)
+assert ATTENTION is not None
+ALL = (EXPLAINED, MOVING, TABLES, ATTENTION)
 
 
 def page(actions: str) -> str:
@@ -114,8 +123,28 @@ def test_a_section_holds_its_facts_and_nothing_ends_its_script() -> None:
     assert "@import" not in text and "url(" not in text and "src=" not in text
 
 
+def test_attention_is_kept_in_percent_without_what_no_causal_head_sees() -> None:
+    assert ATTENTION.facts["heads"] == ["0.0", "0.1"]
+    assert ATTENTION.facts["patterns"] == [
+        [[100], [25, 75], [50, 10, 40]],
+        [[100], [90, 10], [5, 95, 0]],
+    ]
+    backward = [[[[0.25, 0.75], [0.0, 1.0]]]]
+    assert attention_viewer("A", ["a", "b"], backward).facts["patterns"] == [[[25, 75], [0, 100]]]
+    n = int(MOST**0.5) + 1
+    for none in (np.zeros((1, 1, n, n)), np.full((1, 1, 2, 2), np.nan), np.zeros((0, 3, 2, 2))):
+        assert attention_viewer("A", ["t"] * none.shape[-1], none) is None
+
+
+def test_a_frame_holds_the_whole_page() -> None:
+    frame = viewer_frame(EXPLAINED, 300)
+    (page,) = re.findall(r'srcdoc="([^"]*)"', frame)
+    assert html.unescape(page) == viewer_page(EXPLAINED.title, EXPLAINED)
+    assert 'sandbox="allow-scripts"' in frame and "height:300px" in frame
+
+
 def test_refusals() -> None:
-    with pytest.raises(ValueError, match="kind='table' must be one of explanation"):
+    with pytest.raises(ValueError, match="kind='table' must be one of attention, explanation"):
         viewer_section(MOVING._replace(kind="table"))
     with pytest.raises(ValueError, match="not JSON compliant"):
         viewer_section(MOVING._replace(facts={"loss": float("nan")}))
@@ -129,7 +158,7 @@ def test_every_script_defines_its_viewer() -> None:
 @pytest.mark.skipif(BROWSER is None, reason="no chromium to open the viewers in")
 def test_a_browser_draws_moves_and_tells(tmp_path: Path) -> None:
     actions = """
-      const [explained, moving, tables] = document.querySelectorAll(".stage");
+      const [explained, moving, tables, attention] = document.querySelectorAll(".stage");
       const note = (name, text) => document.body.setAttribute("data-" + name, text);
       const said = box => box.querySelector(".status").textContent;
       note("first", said(explained));
@@ -153,6 +182,9 @@ def test_a_browser_draws_moves_and_tells(tmp_path: Path) -> None:
       note("stops", bars.filter(button => button.tabIndex === 0).length);
       tables.querySelectorAll(".token")[3].focus();
       note("table", said(tables) + tables.querySelector(".outs").textContent);
+      attention.querySelectorAll(".heads button")[1].click();
+      attention.querySelectorAll(".token")[1].dispatchEvent(new MouseEvent("mouseenter"));
+      note("attended", said(attention));
       setTimeout(() => note("after", tips()), 600);
     """
     path = tmp_path / "viewers.html"
@@ -184,5 +216,8 @@ def test_a_browser_draws_moves_and_tells(tmp_path: Path) -> None:
     assert found["lit"] == "1.0,0.0" and found["dim"] == "1.0,0.0"
     assert found["before"] == "1,0,0.1" and found["after"] == "1,-0.5,-0.5"
     assert "keeps 3 of 3 features (0, 1, 2); loss 0.1250" in found["kept"]
-    assert found["stops"] == "2", "one stop of the Tab key for each toolbar"
+    assert found["attended"] == (
+        "Head 0.1 at </script> (1) looks at one (0) 90 %, </script> (1) 10 %."
+    )
+    assert found["stops"] == "4", "one stop of the Tab key for each toolbar"
     assert "s11 … d11 → o11." in found["table"] and "o119.50p2.00" in found["table"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from circuitax.figures.token_text import shown
+from circuitax.display.visible import visible
 
 
 @pytest.mark.parametrize(
@@ -17,5 +17,5 @@ from circuitax.figures.token_text import shown
         ("internationally", "internat…"),
     ],
 )
-def test_a_token_is_shown(token: str, text: str) -> None:
-    assert shown(token) == text
+def test_a_token_is_visible(token: str, text: str) -> None:
+    assert visible(token) == text

@@ -6,7 +6,7 @@ _MARKS = {" ": "␣", "\n": "⏎", "\t": "⇥"}
 _WHOLE = {"<|endoftext|>": "‹text›"}  # the boundary before a document
 
 
-def shown(token: str, most: int = 9) -> str:
+def visible(token: str, most: int = 9) -> str:
     """A token with spaces and breaks visible, runs of them counted, long ones truncated.
 
     Args:

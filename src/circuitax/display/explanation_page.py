@@ -1,17 +1,13 @@
 """An explained prediction as one self-contained HTML page: no server, no other file."""
 
-import html
-import re
 from collections.abc import Sequence
-from importlib.resources import files
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from circuitax.figures.token_text import shown
-from circuitax.figures.viewers import Viewer, viewer_script, viewer_section, viewer_style
+from circuitax.display.viewers import Viewer, viewer_page
+from circuitax.display.visible import visible
 
-TEMPLATE = "explanation.html"
 DIGITS = 4
 LONGEST = 40  # characters of a token
 HOW = (
@@ -63,15 +59,8 @@ def explanation_page(explained: Explained, model: str = "") -> str:
         explained: From `circuits.explanation.explain`.
         model: Name of the model, for the heading.
     """
-    viewer = explanation_viewer(explained, model)
-    put = {
-        "@TITLE@": html.escape(f"{explained.title}: {model}" if model else explained.title),
-        "@STYLE@": viewer_style(),
-        "@SECTION@": viewer_section(viewer),
-        "@SCRIPT@": viewer_script([viewer.kind]),
-    }
-    template = files("circuitax.figures").joinpath(TEMPLATE).read_text(encoding="utf-8")
-    return re.sub("|".join(put), lambda found: put[found[0]], template)
+    title = f"{explained.title}: {model}" if model else explained.title
+    return viewer_page(title, explanation_viewer(explained, model))
 
 
 def explanation_viewer(explained: Explained, model: str = "") -> Viewer:
@@ -141,4 +130,4 @@ def _code(name: str) -> str | None:
 
 
 def _visible(token: str) -> str:
-    return shown(token, LONGEST) or "∅"
+    return visible(token, LONGEST) or "∅"

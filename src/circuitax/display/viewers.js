@@ -25,15 +25,15 @@ function rowOf(cells) {
   }
   return row;
 }
-// A toolbar has one stop for the Tab key; arrow keys move inside. Hover, focus and click all choose.
-function toolbar(box, label, choose) {
+// A toolbar has one stop for the Tab key; arrow keys move inside. Focus and click choose, and hover does where asked.
+function toolbar(box, label, choose, hover = true) {
   box.setAttribute("role", "toolbar");
   box.setAttribute("aria-label", label + "; arrow keys move between them");
   const buttons = [...box.querySelectorAll("button")];
   buttons.forEach((button, i) => {
     button.tabIndex = i ? -1 : 0;
     const act = () => { buttons.forEach(other => { other.tabIndex = other === button ? 0 : -1; }); choose(i); };
-    for (const event of ["mouseenter", "focus", "click"]) button.addEventListener(event, act);
+    for (const event of [...(hover ? ["mouseenter"] : []), "focus", "click"]) button.addEventListener(event, act);
   });
   box.addEventListener("keydown", event => {
     const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];

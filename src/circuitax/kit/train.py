@@ -1,0 +1,205 @@
+"""Training of a problem of one's own, from Python: an ensemble, its metrics, and what is probed."""
+
+import dataclasses
+import hashlib
+import logging
+import re
+import signal
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jaxtyping import Array, Key, PyTree
+
+from circuitax.kernel.checks import check_range
+from circuitax.kernel.shown import shortened
+from circuitax.kit.measured_training import chunk_size
+from circuitax.lab.loop import ChunkLoop
+from circuitax.lab.stop import StopFlag, Stopped
+from circuitax.records.store import write_text
+from circuitax.training import ensemble
+from circuitax.training.optim import OptimSpec, Schedule
+from circuitax.training.problem import Member, Problem, TrainState
+
+LONGEST_CHUNK = 100
+CHECKPOINT_SECONDS = 30.0
+# Says of which training the checkpoints of a folder are.
+IDENTITY = "training.txt"
+LOG = logging.getLogger("circuitax")
+
+
+@dataclass(frozen=True, repr=False)
+class TrainLog:
+    """Trained members and what was recorded on the way.
+
+    Attributes:
+        models: Parameters of all members after the last step, every array with an axis of members
+            in front.
+        metrics: Named arrays over ``step`` (updates done) and ``member``: ``loss``, ``grad_norm``
+            and the problem's own, each the mean over the ``every`` steps before, NaN once a member
+            has diverged; ``alive``; and what the probe measured at that step.
+        finished: False where Ctrl-C ended the training early.
+    """
+
+    models: PyTree
+    metrics: xr.Dataset
+    finished: bool
+
+    def __repr__(self) -> str:
+        sizes = self.metrics.sizes
+        steps = int(self.metrics.step[-1]) if sizes["step"] else 0
+        early = "" if self.finished else ", stopped early"
+        head = f"TrainLog of {sizes['member']} members, {steps} steps{early}"
+        lines = []
+        for name, values in self.metrics.data_vars.items():
+            if steps and values.ndim == 2:
+                low, middle, high = np.nanquantile(np.asarray(values[-1], float), [0, 0.5, 1])
+                lines.append(f"  {name}: {middle:.4g} [{low:.4g} to {high:.4g}]")
+            else:
+                lines.append(f"  {name} {values.shape}")
+        return "\n".join([head, *shortened(lines)])
+
+
+def train(
+    problem: Problem,
+    members: int | Member,
+    steps: int,
+    *,
+    key: Key[Array, ""] | None = None,
+    optim: OptimSpec | None = None,
+    every: int | None = None,
+    probe: Callable[[PyTree], Any] | None = None,
+    folder: str | Path | None = None,
+) -> TrainLog:
+    """Train an ensemble of a problem of one's own, with progress; Ctrl-C returns what there is.
+
+    Args:
+        problem: Frozen dataclass with ``init``, ``batch`` and ``loss``, as `Problem` says; the
+            parameters may be any pytree, such as a `Model`.
+        members: How many, which differ by their keys, with ``hyper`` 0, 1, 2, ...; or, where rates
+            or numbers of the problem differ, what `ensemble.new_members` makes.
+        steps: Updates in all, at least 1. With ``folder``, a training that is finished goes on when
+            it is called with more of them, unless its rate has a schedule.
+        key: Of initialisation and data; needed where ``members`` is a number.
+        optim: Optimizer; `OptimSpec()` when None. Its ``steps`` are those of this call, and its
+            rate is that of all members where ``members`` is a number.
+        every: Steps between two rows of the metrics, a divisor of ``steps``; at most 100 when None.
+        probe: Measurement of one member's parameters every ``every`` steps: an array, called
+            ``probe``, or a dict of arrays.
+        folder: Where checkpoints go; the same call resumes from the last one there. None keeps
+            nothing.
+
+    Raises:
+        ValueError: If an argument is out of range, ``problem`` is no problem or cannot be hashed,
+            two arrays have one name, or ``folder`` holds another training.
+        Diverged: If all members diverged.
+    """
+    check_range("steps", steps, "[1, inf)")
+    every = chunk_size(steps, LONGEST_CHUNK) if every is None else every
+    if every < 1 or steps % every:
+        raise ValueError(f"every={every} must be at least 1 and divide steps={steps}")
+    _check_problem(problem)
+    optim = OptimSpec() if optim is None else optim
+    if optim.schedule is not Schedule.constant:
+        optim = dataclasses.replace(optim, steps=steps)
+    if isinstance(members, int):
+        check_range("members", members, "[1, inf)")
+        if key is None:
+            raise ValueError("key=None must be a key where members is a number")
+        members = ensemble.new_members(key, optim.learning_rate, jnp.arange(members))
+    elif key is not None:
+        raise ValueError("key must be None where members have keys of their own")
+    plan = ensemble.Plan(problem, optim, chunk=every)
+    advance = ensemble.advance(plan, members)
+
+    def probed(state: TrainState) -> tuple[TrainState, dict[str, Array]]:
+        state, metrics = advance(state)
+        found = {} if probe is None else _measure(probe, state.params)
+        found = found if isinstance(found, dict) else {"probe": found}
+        if taken := sorted(set(found) & set(metrics)):
+            raise ValueError(f"probe returns {taken[0]!r}, which is the name of a metric")
+        return state, metrics | found
+
+    with ExitStack() as stack:
+        kept = Path(stack.enter_context(TemporaryDirectory()) if folder is None else folder)
+        if folder is not None:
+            _claim(kept, _identity(plan, members, probe))
+        stop = stack.enter_context(StopFlag([signal.SIGINT]))
+        loop = ChunkLoop("train", kept, stop, CHECKPOINT_SECONDS, LOG.warning)
+        try:
+            state, metrics = loop.run(ensemble.init(plan, members), probed, steps // every, "loss")
+        except Stopped:
+            state, metrics = loop.state, loop.metrics()
+    n_rows = len(metrics["loss"]) if metrics else 0
+    after = every * np.arange(1, n_rows + 1)
+    return TrainLog(
+        state.params,
+        _dataset(metrics, after, members.init_key.shape[0]),
+        finished=n_rows == steps // every,
+    )
+
+
+@partial(jax.jit, static_argnums=0)
+def _measure(probe: Callable[[PyTree], Any], models: PyTree) -> Any:
+    return jax.vmap(probe)(models)
+
+
+def _check_problem(problem: Any) -> None:
+    name = type(problem).__name__
+    for method in ("init", "batch", "loss"):
+        if not callable(getattr(problem, method, None)):
+            raise ValueError(f"problem is a {name} without a method {method}")
+    try:
+        hash(problem)
+    except TypeError as error:
+        raise ValueError(
+            f"problem is a {name} that cannot be hashed ({error}): make it a frozen dataclass, "
+            "with eq=False where a field is an array"
+        ) from error
+
+
+def _dataset(metrics: dict[str, np.ndarray], step: np.ndarray, n_members: int) -> xr.Dataset:
+    def dims(name: str, ndim: int) -> list[str]:
+        return ["step", "member", *(f"{name}_{axis}" for axis in range(ndim - 2))]
+
+    arrays = {name: (dims(name, values.ndim), values) for name, values in metrics.items()}
+    return xr.Dataset(arrays, {"step": step, "member": np.arange(n_members)})
+
+
+def _identity(plan: ensemble.Plan, members: Member, probe: Any) -> str:
+    """A checksum of settings and members; of code it holds names alone."""
+    problem: Any = plan.problem
+    fields = dataclasses.fields(problem) if dataclasses.is_dataclass(problem) else ()
+    values = {field.name: getattr(problem, field.name) for field in fields}
+    keys = [jax.random.key_data(k) for k in (members.init_key, members.data_key)]
+    name = None if probe is None else getattr(probe, "__qualname__", type(probe).__qualname__)
+    settings = (type(problem).__qualname__, plan.optim, plan.chunk, name)
+    leaves, structure = jax.tree.flatten(
+        (settings, values, keys, members.learning_rate, members.hyper)
+    )
+    digest = hashlib.sha256(str(structure).encode())
+    for leaf in leaves:
+        is_array = isinstance(leaf, (jax.Array, np.ndarray))
+        # Functions print where they are in memory.
+        text = re.sub(r" at 0x[0-9a-f]+", "", repr(leaf)).encode()
+        digest.update(np.asarray(leaf).tobytes() if is_array else text)
+    return digest.hexdigest() + "\n"
+
+
+def _claim(folder: Path, identity: str) -> None:
+    path = folder / IDENTITY
+    if path.exists() and path.read_text(encoding="utf-8") != identity:
+        raise ValueError(
+            f"folder={str(folder)!r} holds another training (of other fields, members, optimizer "
+            "or every), must be empty or a new one"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text(path, identity)

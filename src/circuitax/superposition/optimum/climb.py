@@ -1,0 +1,200 @@
+"""A search that goes on from minima: polytopes as starts, swaps of two features, one dropped.
+
+At low density a toy model has a minimum for each order of its features around a polygon, and random
+starts seldom meet the best of them; from any of these minima a few swaps lead there.
+"""
+
+import itertools
+from collections.abc import Callable
+
+import jax
+import numpy as np
+from jaxtyping import Float, Int
+
+from circuitax.kernel.weights import TiedWeights
+from circuitax.superposition.loss.padding import Padding
+from circuitax.superposition.optimum.descent import Settled
+from circuitax.superposition.optimum.tegum import TEGUM_FACTORS, vertices
+
+# The best loss has to be reached so often.
+ENOUGH = 3
+# Solutions of a cell from which a pass climbs, and passes, each from the next ones.
+CLIMBERS, PASSES = 4, 3
+# Moves tried from one solution, at most; of more, that many are drawn.
+MOVES = 48
+# Moves made by one climb, at most; six features need four.
+ROUNDS = 12
+LEAST_GAIN = 1e-6
+# Norm and bias of a polytope's vertices at the start, up to two for each dimension and beyond.
+WIDE, NARROW = (1.0, 0.0), (1.1, -0.2)
+MOST_WIDE = 2
+
+# Settles flat vectors of cells: starts, their cells, and whether to polish.
+Settle = Callable[[np.ndarray, np.ndarray, bool], Settled]
+
+
+def climbed(
+    settle: Settle,
+    padding: Padding,
+    setting: tuple[Float[np.ndarray, "cell column"], Float[np.ndarray, "cell column"]],
+    restarts: tuple[Float[np.ndarray, "cell restart d"], Float[np.ndarray, "cell restart"]],
+    best: Settled,
+    n_reached: Int[np.ndarray, " cell"],
+    slack: Float[np.ndarray, " cell"],
+) -> tuple[Settled, Int[np.ndarray, " cell"]]:
+    """The best solution of every cell after climbs, and how often it was reached.
+
+    A climb moves to the lowest minimum that swapping two features, or dropping one, leads to, until
+    none is lower or it has made `ROUNDS` moves. Each starts from a minimum of its own.
+
+    Args:
+        settle: Moves starts downhill.
+        padding: Layout of the vectors.
+        setting: Density and importance of every cell, padded.
+        restarts: Minima to climb from, and their losses.
+        best: The best solution of every cell so far, polished.
+        n_reached: How often it was reached.
+        slack: Difference of losses within which two solutions are the same.
+    """
+    cells = np.arange(len(slack))
+    p, weight = (array[:, : padding.n_features] for array in setting)
+    packed = padding.pack(polytope_starts(p * weight, padding.n_hidden))
+    found = settle(packed.reshape(-1, packed.shape[-1]), cells.repeat(packed.shape[1]), False)
+    polytopes = found.x.reshape(packed.shape), found.loss.reshape(packed.shape[:2])
+    lowest = polytopes[0][cells, np.argmin(polytopes[1], axis=1)]
+    best, n_reached = _joined(best, n_reached, slack, settle(lowest, cells, True), cells)
+    x, loss = (np.concatenate(pair, axis=1) for pair in zip(restarts, polytopes, strict=True))
+    rng = np.random.default_rng(0)
+    # What is reached often need not be the lowest: one climb looks, and changes no count.
+    often = cells[n_reached >= ENOUGH]
+    if often.size:
+        ends = _climb(settle, padding, (p, weight), (best.x[often], best.loss[often]), often, rng)
+        fine = settle(ends, often, True)
+        lower = fine.loss < best.loss[often] - slack[often]
+        found = Settled(*(array[lower] for array in fine))
+        best, n_reached = _joined(best, n_reached, slack, found, often[lower])
+    # Climbers start from the best of every fourth minimum, then from the next best of these: none
+    # has its start in common with another. The climbs alone are counted.
+    n_reached = np.where(n_reached < ENOUGH, 0, n_reached)
+    groups = [np.arange(first, x.shape[1], CLIMBERS) for first in range(CLIMBERS)]
+    for number in range(PASSES):
+        few = cells[n_reached < ENOUGH]
+        taken = [
+            group[np.argsort(loss[few][:, group], axis=1, kind="stable")[:, number]]
+            for group in groups
+            if group.size > number
+        ]
+        if not few.size or not taken:
+            break
+        at, of = np.stack(taken, axis=1).ravel(), few.repeat(len(taken))
+        ends = _climb(settle, padding, (p, weight), (x[of, at], loss[of, at]), of, rng)
+        fine = settle(ends, of, True)
+        best, n_reached = _joined(best, n_reached, slack, fine, of)
+    return best, np.maximum(n_reached, 1)
+
+
+def polytope_starts(share: Float[np.ndarray, "cell n_features"], n_hidden: int) -> TiedWeights:
+    """Orthogonal copies of one polytope on the features with the largest share of the loss.
+
+    One start for each polygon and polytope of `TEGUM_FACTORS` that fits, with as many copies as
+    there are dimensions and features for; other features have no direction.
+
+    Args:
+        share: Density times importance.
+        n_hidden: Dimensions, at least 1.
+    """
+    n_features = share.shape[1]
+    order = np.argsort(-share, axis=1, kind="stable")
+    Ws, bs = [], []
+    for name, (k, r) in TEGUM_FACTORS.items():
+        copies = min(n_hidden // r, n_features // k)
+        if not copies:
+            continue
+        norm, bias = WIDE if k <= MOST_WIDE * r else NARROW
+        W, b = np.zeros((n_hidden, n_features)), np.full(n_features, 0.05)
+        for copy in range(copies):
+            here = slice(copy * k, (copy + 1) * k)
+            W[copy * r : (copy + 1) * r, here] = norm * vertices(name)[:r, :k]
+            b[here] = bias
+        at = np.argsort(order, axis=1)
+        Ws.append(np.moveaxis(W[:, at], 1, 0))
+        bs.append(b[at])
+    return TiedWeights(*map(jax.device_put, (np.stack(Ws, axis=1), np.stack(bs, axis=1))))
+
+
+def neighbours(
+    weights: TiedWeights,
+    density: Float[np.ndarray, " n_features"],
+    moves: list[tuple[int, int]],
+) -> TiedWeights:
+    """One solution after each move: two features swapped, or one dropped.
+
+    Args:
+        weights: A single model.
+        density: P(feature is on), half of which is the best bias of one that is dropped.
+        moves: Pairs of features to swap; a feature with itself is dropped.
+    """
+    W, b = (np.stack([np.asarray(array)] * len(moves)) for array in weights)
+    for one, (i, j) in enumerate(moves):
+        if i == j:
+            W[one, :, i], b[one, i] = 0, density[i] / 2
+        else:
+            W[one][:, [i, j]], b[one][[i, j]] = W[one][:, [j, i]], b[one][[j, i]]
+    return TiedWeights(jax.device_put(W), jax.device_put(b))
+
+
+def _climb(
+    settle: Settle,
+    padding: Padding,
+    setting: tuple[np.ndarray, np.ndarray],
+    start: tuple[np.ndarray, np.ndarray],
+    cells: np.ndarray,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Where each climber ends; climbers of all cells go side by side."""
+    x, loss = (array.copy() for array in start)
+    p, weight = setting
+    moving = np.arange(len(x))
+    for _ in range(ROUNDS):
+        if not moving.size:
+            break
+        models = padding.unpack(x[moving])
+        tried = []
+        for one, cell in enumerate(cells[moving]):
+            model = TiedWeights(models.W[one], models.b[one])
+            moves = _moves(p[cell], weight[cell])
+            if len(moves) > MOVES:
+                moves = [moves[i] for i in rng.choice(len(moves), MOVES, replace=False)]
+            tried.append(padding.pack(neighbours(model, p[cell], moves)))
+        sizes = [len(rows) for rows in tried]
+        found = settle(np.concatenate(tried), cells[moving].repeat(sizes), False)
+        ends = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
+        lowest = np.array([rows[np.argmin(found.loss[rows])] for rows in ends])
+        gains = found.loss[lowest] < loss[moving] * (1 - LEAST_GAIN)
+        moving, lowest = moving[gains], lowest[gains]
+        x[moving], loss[moving] = found.x[lowest], found.loss[lowest]
+    return x
+
+
+def _moves(p: np.ndarray, weight: np.ndarray) -> list[tuple[int, int]]:
+    """Swaps that change anything, which those of equal features do not, and every drop."""
+    pairs = itertools.combinations_with_replacement(range(len(p)), 2)
+    return [(i, j) for i, j in pairs if i == j or p[i] != p[j] or weight[i] != weight[j]]
+
+
+def _joined(
+    best: Settled,
+    n_reached: np.ndarray,
+    slack: np.ndarray,
+    found: Settled,
+    cells: np.ndarray,
+) -> tuple[Settled, np.ndarray]:
+    """The best of both in every cell, and how often it was reached; found ones may share a cell."""
+    x, loss, gradient = (array.copy() for array in best)
+    counts = n_reached.copy()
+    for i, cell in enumerate(cells):
+        if found.loss[i] < loss[cell] - slack[cell]:
+            x[cell], loss[cell], gradient[cell] = found.x[i], found.loss[i], found.gradient[i]
+            counts[cell] = 0
+        counts[cell] += found.loss[i] <= loss[cell] + slack[cell]
+    return Settled(x, loss, gradient), counts

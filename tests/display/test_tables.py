@@ -1,0 +1,35 @@
+"""Tables of notebooks: bars that begin where the last ended, and texts that stay texts."""
+
+import re
+
+import numpy as np
+
+from circuitax.display.tables import fact_table, sum_table
+
+
+def test_bars_add_up() -> None:
+    terms = [("a", 3.0), ("<b>", -1.0), ("c", -4.0)]
+    html = sum_table("Terms", terms, "total")
+    places = [float(x) for x in re.findall(r"left:([\d.]+)%", html)]
+    widths = [float(x) for x in re.findall(r"width:([\d.]+)%", html)]
+    # The ends are 0, 3, 2, -2: in shares of 5 from -2 on.
+    np.testing.assert_allclose(places, [40, 80, 0])
+    np.testing.assert_allclose(widths, [60, 20, 80])
+    assert re.findall(r">([+−][\d.]+)<", html) == ["+3.0000", "−1.0000", "−4.0000", "−2.0000"]
+    assert "<td" in html and "&lt;b&gt;" in html and "<b>b" not in html
+    # Negative bars are hollow.
+    assert [("border" in bar) for bar in re.findall(r"<i style=.*?</i>", html)] == [
+        False,
+        True,
+        True,
+    ]
+
+
+def test_no_terms_and_zeros_have_a_sum() -> None:
+    assert "+0.0000" in sum_table("None", [], "total")
+    assert "width:0.00%" in sum_table("Zero", [("a", 0.0)], "total")
+
+
+def test_facts_without_text_are_left_out() -> None:
+    html = fact_table("Claim", {"source": "S & T", "printed": ""})
+    assert "S &amp; T" in html and "printed" not in html
