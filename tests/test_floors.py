@@ -8,6 +8,7 @@ import ast
 import sys
 from collections.abc import Callable, Iterator
 from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -60,6 +61,8 @@ SHARED = "shared"
 # The folder beside the chapters, which measures time and is no experiment.
 BENCHMARKS = "benchmarks"
 ENTRY_LINES = 30
+# Files whose classes still describe a field below it, where `help` does not look.
+DESCRIBED_BELOW = {"frozen.py", "expansion.py", "layer.py"}
 
 Sources = dict[PurePosixPath, ast.Module]
 Rule = Callable[[Sources], Iterator[str]]
@@ -242,6 +245,10 @@ def house_style(sources: Sources) -> Iterator[str]:
                 yield f"{path}:{node.lineno}: jaxtyping reads annotations, keep them"
             if isinstance(node, ast.ImportFrom) and node.level:
                 yield f"{path}:{node.lineno}: a relative import hides the floor"
+            if isinstance(node, ast.ClassDef) and path.name not in DESCRIBED_BELOW:
+                for field, after in pairwise(node.body):
+                    if isinstance(field, ast.AnnAssign) and isinstance(after, ast.Expr):
+                        yield f"{path}:{after.lineno}: describe fields in Attributes, for `help`"
 
 
 RULES: tuple[Rule, ...] = (
@@ -301,6 +308,7 @@ def test_the_house_keeps_the_rule(rule: Rule, sources: Sources) -> None:
         (house_style, "src/circuitax/lab/a.py", '"""A."""\nassert True'),
         (house_style, "src/circuitax/lab/a.py", '"""A."""\nfrom __future__ import annotations'),
         (house_style, "src/circuitax/lab/a.py", '"""A."""\nfrom . import b'),
+        (house_style, "src/circuitax/lab/a.py", '"""A."""\nclass A:\n    b: int\n    """B."""'),
     ],
 )
 def test_a_breach_is_noticed(rule: Rule, path: str, text: str) -> None:

@@ -1,7 +1,6 @@
 """A new experiment runs at once, is found by every command, and writes over nothing."""
 
 import errno
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -22,20 +21,23 @@ def test_what_is_written_runs_and_passes_its_own_test(
     assert new.main(["sign_lengths", f"folder={folder}"]) == 0
     out = capsys.readouterr().out
     assert "experiment=sign_lengths scale=tiny" in out and "figure.py" in out
+    assert out.splitlines()[-1].endswith("mine/tests/test_sign_lengths.py")
     monkeypatch.setenv(catalogue.VARIABLE, str(folder))
     assert run.main(["experiment=sign_lengths", "scale=tiny"]) == 0
     (done,) = finished_runs("sign_lengths")
     assert (done / "figures" / "stretch.png").stat().st_size > 5_000
     assert [item.claim.id for item in verdicts(done)] == ["sign-lengths-unbiased"]
     python = [sys.executable, "-m"]
-    environment = os.environ | {"PYTHONPATH": f"{folder}:{os.environ.get('PYTHONPATH', '')}"}
+    # As from a checkout, whose settings are these, and from elsewhere than the folder.
+    options = ["-q", "-p", "no:cacheprovider", "--import-mode=importlib", f"--rootdir={folder}"]
+    tested = [*python, "pytest", *options, str(folder / "tests")]
+    subprocess.run(tested, cwd=tmp_path, check=True, capture_output=True)
     for command in (
-        [*python, "pytest", "-q", "-p", "no:cacheprovider", str(folder / "tests")],
         # Which imports are the project's own depends on where the folder is: not their order.
         [*python, "ruff", "check", "--config", str(ROOT / "pyproject.toml"), "--ignore=I001", "."],
         [*python, "ruff", "format", "--check", "--config", str(ROOT / "pyproject.toml"), "."],
     ):
-        subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True)
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)
 
 
 def test_in_the_checkout_it_stands_where_experiments_do(

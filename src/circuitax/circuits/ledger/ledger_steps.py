@@ -16,17 +16,21 @@ from circuitax.circuits.ledger.second_moments import HostModel, Moments, norms_o
 
 
 class Batch(NamedTuple):
-    """Partial paths: values by source, an upper bound on their extensions, and their state."""
+    """Partial paths: values by source, an upper bound on their extensions, and their state.
+
+    Attributes:
+        value: ``[rows, n_sources]``: the path from the embedding, and from each MLP that acts
+            before.
+        n_sources: How many of these there are; the rest of a row is 0.
+        error: How far the exact values may be from these.
+        hop: Code of the last step taken; -1 at the root.
+    """
 
     value: np.ndarray
-    """``[rows, n_sources]``: the path from the embedding, and from each MLP that acts before."""
     n_sources: np.ndarray
-    """How many of these there are; the rest of a row is 0."""
     error: np.ndarray
-    """How far the exact values may be from these."""
     bound: np.ndarray
     hop: np.ndarray
-    """Code of the last step taken; -1 at the root."""
     state: tuple[np.ndarray, ...]
 
 

@@ -37,13 +37,16 @@ _LAPACK = 16  # units of the last place that an eigenvalue may miss, for each ro
 
 
 class PathBounds(NamedTuple):
-    """``M`` of all paths through at least one head, at the heads and positions of the search."""
+    """``M`` of all paths through at least one head, at the heads and positions of the search.
+
+    Attributes:
+        at_head: In the value space of every head: ``[heads, n_ctx, d_value, d_value]``.
+        at_end: Of paths whose last head is h, before its ``W_O``, at one position: ``[heads,
+            d_value, d_value]``.
+    """
 
     at_head: np.ndarray
-    """In the value space of every head: ``[heads, n_ctx, d_value, d_value]``."""
     at_end: np.ndarray
-    """Of paths whose last head is h, before its ``W_O``, at one position: ``[heads, d_value,
-    d_value]``."""
 
 
 def head_path_bounds(model: HostModel, position: int) -> PathBounds:

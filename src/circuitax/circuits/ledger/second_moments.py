@@ -168,14 +168,17 @@ class Moments(NamedTuple):
     """Second moments of non-empty completions, at the heads and positions of the search.
 
     The exact matrices are these, each with at most its error times the identity more or less.
+
+    Attributes:
+        at_head: ``W_Vᵀ N_l(s) W_V`` for every head, l its layer: ``[heads, n_ctx, d_value,
+            d_value]``.
+        at_end: ``N_L`` at one position: ``[d_model, d_model]``.
+        head_error: ``[heads, n_ctx]``
     """
 
     at_head: np.ndarray
-    """``W_Vᵀ N_l(s) W_V`` for every head, l its layer: ``[heads, n_ctx, d_value, d_value]``."""
     at_end: np.ndarray
-    """``N_L`` at one position: ``[d_model, d_model]``."""
     head_error: np.ndarray
-    """``[heads, n_ctx]``"""
     end_error: float
 
 

@@ -17,13 +17,16 @@ from circuitax.kernel.run import Run, one_text
 
 
 class Attribution(NamedTuple):
-    """Logits (or differences) at each position, by component."""
+    """Logits (or differences) at each position, by component.
+
+    Attributes:
+        parts: The fields of `Components`, each without its ``d_model`` axis.
+        remainder: Logit minus parts and bias: rounding errors only.
+    """
 
     parts: Components
-    """The fields of `Components`, each without its ``d_model`` axis."""
     bias: Float[Array, " n_ctx"]
     remainder: Float[Array, " n_ctx"]
-    """Logit minus parts and bias: rounding errors only."""
 
 
 def attribute(
