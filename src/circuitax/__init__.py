@@ -24,7 +24,7 @@ Models
     patch_pattern     one head attends as told
     patch_head        one head writes as told
     patch_stream      the stream before one layer is as told
-    freeze            all patterns and norm scales of a run held
+    freeze            all patterns, norm scales and gates of a run held
     generate          a text continued by a model
     fold_norms        the same model with gains and offsets of its norms in its weights
 

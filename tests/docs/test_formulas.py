@@ -42,7 +42,7 @@ from circuitax.superposition.geometry import (
     neuron_classes,
 )
 from circuitax.superposition.optimum import tegum
-from circuitax.superposition.proofs import pair_loss
+from circuitax.superposition.proofs import pair_loss, polygon_families, triple_loss
 from circuitax.superposition.tasks import (
     absolute,
     adversarial,
@@ -347,6 +347,37 @@ def _(rng: np.random.Generator) -> Both:
     loss = cx.expected_loss(model, jnp.full(2, p), jnp.array([1, r]), n_terms=0).value
     a, k, c = w[0] ** 2, w[0] * w[1], w[1] ** 2
     return loss, one_output(p, a, k, b[0]) + r * one_output(p, c, k, b[1])
+
+
+def best_gain(p: float, beta: float) -> tuple[Any, float]:
+    """Moments of the digon's family, and the gain that suits them best."""
+    family = polygon_families.polygon_family(2, lambda part, whole: -1.0)
+    at = polygon_families.family_moments(family, p, beta)
+    return at, at.work / at.energy
+
+
+@formula("polygon-proof", "F(g, β) = p/3 − 2 g P(β) + g² Q(β)")
+def _(rng: np.random.Generator) -> Both:
+    p, beta, g = rng.uniform(0.1, 0.9), -0.15, rng.uniform(0.5, 1.5)
+    at, _ = best_gain(p, beta)
+    return p / 3 - 2 * g * at.work + g**2 * at.energy, one_output(p, g, -g, g * beta)
+
+
+@formula("polygon-proof", "min_g F = p/3 − P(β)² / Q(β)")
+def _(rng: np.random.Generator) -> Both:
+    p, beta = rng.uniform(0.1, 0.9), -0.15
+    at, g = best_gain(p, beta)
+    assert one_output(p, 1.1 * g, -1.1 * g, 1.1 * g * beta) > one_output(p, g, -g, g * beta)
+    return p / 3 - at.work**2 / at.energy, one_output(p, g, -g, g * beta)
+
+
+@formula("triple-proof", "F ≥ (p/3) ((a − 1)/(a + 1))²")
+def _(rng: np.random.Generator) -> Both:
+    p, a, k, b = 0.3, rng.uniform(1.5, 6), rng.normal(size=2), rng.normal() / 2
+    return at_most(
+        p / 3 * ((a - 1) / (a + 1)) ** 2,
+        triple_loss.triple_error(p, a, triple_loss.Couplings(*k), b),
+    )
 
 
 @formula("exact-loss", "L = Σ_i I_i E (x_i − relu(Σ_j G_ij x_j + b_i))²")

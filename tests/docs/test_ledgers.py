@@ -88,7 +88,10 @@ def test_coverage_points_at_what_exists(row: list[str]) -> None:
         if not PLANNED.fullmatch(cell):
             assert POINTER.search(cell), f"{item}: {cell!r} points at nothing"
             assert dangling(cell, base) == [], item
-    if figure != "—" and not PLANNED.fullmatch(figure):
+    picture = LINK.search(figure)
+    if picture:
+        assert (ROOT / "docs" / picture[1]).is_file(), f"{item}: no picture {picture[1]}"
+    elif figure != "—" and not PLANNED.fullmatch(figure):
         names = [name.strip("`") for name in figure.split()]
         for name in names:
             found = name in EXPERIMENTS

@@ -13,7 +13,17 @@ PAGES = {
     for path in sorted(FOLDER.glob("*.md"))
     if path.stem != "README"
 }
-PARTS = ("Question", "Layout", "Formula", "Code", "Cost", "Exactness", "Example", "Source")
+PARTS = (
+    "Question",
+    "Layout",
+    "Formula",
+    "Code",
+    "Misleads",
+    "Cost",
+    "Exactness",
+    "Example",
+    "Source",
+)
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -22,6 +32,8 @@ def test_a_page_has_every_part_once(name: str) -> None:
     assert {part: parts.count(part) for part in PARTS} == dict.fromkeys(PARTS, 1)
     order = [part for part in parts if part in ("Question", "Layout", "Formula")]
     assert order == ["Question", "Layout", "Formula"], "rows and columns stand at the head"
+    pictures = re.findall(r"!\[([^]]{20,})\]\(([^)]+)\)", PAGES[name])
+    assert pictures and all((FOLDER / place).is_file() for _, place in pictures)
     assert "**See** `" in PAGES[name], "the experiment that shows the method at work"
 
 

@@ -32,6 +32,46 @@ def executed(name: str) -> dict[str, Any]:
     return found | {"printed": out.getvalue()}
 
 
+def test_one_hot() -> None:
+    names = executed("one_hot")
+    np.testing.assert_allclose(names["probabilities"], names["bigrams"][[0, 1, 2, 3]], rtol=1e-5)
+    ranks = names["ranks"]
+    assert ranks[5] < 1e-4 < 1 < ranks[3] < ranks[1], "rank 5 is exact, less is not"
+
+
+def test_attention() -> None:
+    names = executed("attention")
+    np.testing.assert_allclose(names["pattern"], names["weights"], atol=1e-6)
+    np.testing.assert_allclose(names["weights"][2], [0.2483, 0.2483, 0.5035], atol=5e-5)
+    assert names["late"].sum(axis=1)[1] == pytest.approx(0.599, abs=5e-4)
+    assert names["same"] < 1e-6
+
+
+def test_paths() -> None:
+    names = executed("paths")
+    np.testing.assert_allclose(names["both"], [[2, 0], [1.5, 0]])
+    np.testing.assert_allclose(names["term"] @ names["I"], names["both"], atol=1e-12)
+    assert len(names["expansion"].terms) == 4**3 and names["left"] < 1e-12
+
+
+@pytest.mark.slow
+def test_an_explained_sentence() -> None:
+    names = executed("explained_sentence")
+    assert names["explained"].paths.complete
+    assert int(names["record"].complete.sum()) == 100 and "none beyond" in names["printed"]
+
+
+@pytest.mark.slow
+def test_a_phase_diagram() -> None:
+    names = executed("phase_diagram")
+    proof, ignored = names["proof"], 0.8 / 3 - 0.8**2 / 4
+    expected = np.minimum(names["importance"], 1) * ignored
+    assert (proof.lower <= expected).all() and (expected <= proof.upper + 1e-12).all()
+    assert proof.possible.argmax(axis=1).tolist() == [0, 0, 1, 1]
+    assert int(names["proven"].sum()) == 576 and 0.2 < names["between"].min() < 0.21
+    names["plt"].close("all")
+
+
 @pytest.mark.slow
 def test_five_features() -> None:
     names = executed("five_features")

@@ -137,7 +137,7 @@ def examine(model: Model, prompt: Prompt, k: int, budget: int) -> dict[str, Any]
     others = np.where(np.arange(logits.size) == prompt.right, -np.inf, logits)
     rival = int(others.argmax())
     lead = logits[prompt.right] - logits[rival]
-    frozen, last = frozen_model(seen), ids.size - 1
+    frozen, last = frozen_model(seen, mlps="sources"), ids.size - 1
     direction = frozen.read_out.W_U[:, prompt.right] - frozen.read_out.W_U[:, rival]
     began = time.process_time()
     bounds = head_path_bounds(host_model(frozen), last)

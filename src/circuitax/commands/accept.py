@@ -2,13 +2,12 @@
 
 import json
 import shutil
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from circuitax.commands.changes import accepted_settings
-from circuitax.commands.options import disk_in_one_line, one_of, read_options, refuse, wanted
+from circuitax.commands.options import YES_NO, Command, Option, refuse, wanted
 from circuitax.commands.twins import made
 from circuitax.config.catalogue import Entry, checkout, discover, upstream_order
 from circuitax.config.scale import SCALES
@@ -42,10 +41,9 @@ from circuitax.records.setting_changes import (
 )
 from circuitax.records.store import recover, whole_folder, write_json
 
-HELP = """\
-usage: python -m experiments.accept [only=a,b] [scale=SCALE] [run=NAME/RUN] [dirty=no|yes]
-                                    [settle=no|yes] [twin=yes|no]
-
+COMMAND = Command(
+    "accept",
+    """\
 Copies the newest finished run of each experiment with its own defaults (or the run named) to
 results/NAME/accepted/, which git tracks, and writes from all accepted runs the gallery
 (results/README.md, and a page for each chapter in results/gallery/) and the claims
@@ -53,32 +51,36 @@ results/NAME/accepted/, which git tracks, and writes from all accepted runs the 
 are in data.nc) and weights stay behind, but for the weights of one member of each model where an
 experiment keeps them for this. A damaged run is refused, and so is one made from changed sources.
 Beside each goes its twin, a small run by the same code, which experiments.twins compares with later
-code; so a run is refused that other code computed than is here. twin=no leaves the twin out.
-The claims of all other accepted runs are settled again, from their data alone, before anything is
-copied. settle=yes accepts no new run: it settles the accepted ones again, all or those of only=,
-and draws their figures again.
-"""
-OPTIONS = {"only": "", "scale": "", "run": "", "dirty": "no", "settle": "no", "twin": "yes"}
-COMMAND = "python -m experiments.accept"
+code; so a run is refused that other code computed than is here. The claims of all other accepted
+runs are settled again, from their data alone, before anything is copied.
+""",
+    options=(
+        Option("only", "a,b", "experiments; all of them by default"),
+        Option("scale", "SCALE", "of the runs that are accepted; any by default", allowed=SCALES),
+        Option("run", "NAME/RUN", "this run, whatever its settings"),
+        Option("dirty", "", "whether runs from changed sources are accepted", "no", YES_NO),
+        Option(
+            "settle",
+            "",
+            "yes accepts no new run: it settles the accepted ones again, all or those of only=, "
+            "and draws their figures again",
+            "no",
+            YES_NO,
+        ),
+        Option("twin", "", "whether twins are computed", "yes", YES_NO),
+    ),
+)
+TYPED = "python -m experiments.accept"
 # A table that is longer is of no use on a page, and all its numbers are in the data file.
 LONGEST_TABLE = 4_096  # bytes
 # Overrides under which a run still counts as one with the experiment's own defaults.
 _NEUTRAL = {"experiment", "scale", "seed", "dtype"}
 
 
-@disk_in_one_line
-def main(arguments: list[str] | None = None) -> int:
+@COMMAND.entry
+def main(options: dict[str, Any]) -> int:
     """Promote runs and write the pages; exit status 2, and nothing done, if a run is refused."""
-    typed = sys.argv[1:] if arguments is None else arguments
-    if {"-h", "--help"} & set(typed):
-        print(HELP, end="")
-        return 0
     try:
-        options = read_options(typed, OPTIONS)
-        one_of("dirty", options["dirty"], ("no", "yes"))
-        one_of("settle", options["settle"], ("no", "yes"))
-        one_of("twin", options["twin"], ("no", "yes"))
-        one_of("scale", options["scale"], ("", *SCALES))
         entries = discover()
         kept = accepted_runs(entries)
         settle = options["settle"] == "yes"
@@ -102,7 +104,7 @@ def main(arguments: list[str] | None = None) -> int:
         promote(run, results_folder() / name / ACCEPTED, twins.get(name))
         print(f"{name}: {run.name} {'settled' if run == kept.get(name) else 'accepted'}")
     accepted = {name: whole(run) for name, run in accepted_runs(entries).items()}
-    for page in write_pages(results_folder(), accepted, entries, COMMAND):
+    for page in write_pages(results_folder(), accepted, entries, TYPED):
         print(shown(page))
     return 0
 

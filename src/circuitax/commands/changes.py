@@ -2,12 +2,11 @@
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
-from circuitax.commands.options import refuse
+from circuitax.commands.options import Command, refuse
 from circuitax.config.catalogue import checkout, discover
 from circuitax.lab.pages import CHANGES
 from circuitax.records.claim_changes import (
@@ -28,24 +27,22 @@ from circuitax.records.verdict_json import verdict_to_json
 
 _ACCEPTED = "results/{}/accepted/claims.json"
 
-HELP = """\
-usage: python -m experiments.changes
-
+COMMAND = Command(
+    "changes",
+    """\
 Compares the claims of the source with those of each experiment's first acceptance and with those
 that the last release accepted, as git has them, and names every difference that has no row in
 docs/claim_changes.toml. Then every claim whose accepted verdict moved, as a line for the table
 [moved] of that file, where it is not there or was moved otherwise. Then every accepted run whose
 settings are not those of the one before, without a row that says what was seen and why, or on the
 same root key without a reason.
-"""
+""",
+)
 
 
-def main(arguments: list[str] | None = None) -> int:
+@COMMAND.entry
+def main(options: dict[str, Any]) -> int:
     """Print the missing rows; exit status 1 if there are any."""
-    typed = sys.argv[1:] if arguments is None else arguments
-    if typed:
-        print(HELP, end="")
-        return 0 if {"-h", "--help"} & set(typed) else 2
     try:
         missing, moves, settings = missing_rows(), missing_moves(), faulty_settings()
     except ValueError as error:

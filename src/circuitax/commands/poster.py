@@ -1,11 +1,11 @@
 """A poster of results, from the accepted runs: ``python -m experiments.poster``."""
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from circuitax.commands.accept import accepted_runs
-from circuitax.commands.options import disk_in_one_line, read_options, refuse
+from circuitax.commands.options import Command, refuse
 from circuitax.config.catalogue import FIGURE, Entry, discover
 from circuitax.figures.picture import save_pdf
 from circuitax.figures.poster import Panel, poster
@@ -19,12 +19,13 @@ from circuitax.records.claims_table import ClaimRow
 from circuitax.records.gallery import GalleryItem, badge
 from circuitax.records.record import Record
 
-HELP = """\
-usage: python -m experiments.poster
-
+COMMAND = Command(
+    "poster",
+    """\
 Draws results/poster.pdf and results/poster.png from the accepted runs: how the published statements
 fared, and nine figures from the algebra of paths to real models.
-"""
+""",
+)
 SCREEN = 150  # dots an inch of the PNG, and of the pictures in the PDF
 TITLE = "circuitax: transformer circuits and superposition"
 # Experiment and figure, in the order of the chapters of the gallery.
@@ -41,15 +42,10 @@ SHOWN = (
 )
 
 
-@disk_in_one_line
-def main(arguments: list[str] | None = None) -> int:
+@COMMAND.entry
+def main(options: dict[str, Any]) -> int:
     """Draw the poster; exit status 2 when there is no accepted run."""
-    typed = sys.argv[1:] if arguments is None else arguments
-    if {"-h", "--help"} & set(typed):
-        print(HELP, end="")
-        return 0
     try:
-        read_options(typed, {})
         folder = require_results()
         entries = discover()
         runs = {name: whole(run) for name, run in accepted_runs(entries).items()}

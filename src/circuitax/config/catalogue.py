@@ -107,9 +107,10 @@ class Entry(NamedTuple):
         return lambda record: Measured({}, {})
 
     def load_nulls(self) -> "Callable[[Record], Nulls]":
-        """``nulls(record)`` of ``measures.py``, which draws the nulls of claims; else no draws."""
-        if self.file(MEASURES).is_file() and hasattr(module := self.load(MEASURES), "nulls"):
-            return cast("Callable[[Record], Nulls]", module.nulls)
+        """``nulls(record)`` of the file that measures, which draws the nulls of claims; or none."""
+        for part in (MEASURES, CLAIMS):
+            if self.file(part).is_file() and hasattr(module := self.load(part), "nulls"):
+                return cast("Callable[[Record], Nulls]", module.nulls)
         return lambda record: {}
 
 

@@ -49,7 +49,7 @@ def forward(
         cache: Keys and values of earlier positions, which the tokens follow; it must have room for
             them. The result has the rows of these tokens only, equal to those of the whole text,
             and ``trace.cache`` is what the next call takes.
-        outputs: Also record what each head and each MLP writes.
+        outputs: Also record what each head and each MLP writes, and the factors of the MLPs.
 
     Raises:
         ValueError: If the model is an ensemble or has weights that its spec ignores, the tokens are
@@ -106,7 +106,8 @@ def final_stream(
     ids = token_ids(tokens, model.d_vocab)
     n_ctx = ids.shape[0]
     edit = interventions or Interventions()
-    check_interventions(edit, n_layers, model.n_heads, n_ctx, model.d_model)
+    hidden = None if spec.d_mlp is None else (spec.mlp_depth, spec.d_mlp)
+    check_interventions(edit, n_layers, model.n_heads, n_ctx, model.d_model, hidden)
     if cache is not None and not spec.causal:
         raise ValueError("spec.causal=False must be True to continue from a cache")
     for name in ("all_patterns", "patterns"):
@@ -144,6 +145,7 @@ def final_stream(
         each.head_outputs,
         each.mlp_output,
         None if each.cache is None else Cache(each.cache, start + n_ctx),
+        each.gates,
     )
 
 

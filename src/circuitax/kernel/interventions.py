@@ -7,9 +7,11 @@ forward; a sweep over heads is a vmap over the pytree. A field that is None cost
 
 from typing import NamedTuple
 
+import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from circuitax.kernel.cache import Cache
+from circuitax.kernel.mlp import Gates
 from circuitax.kernel.shown import shapes
 
 
@@ -45,6 +47,7 @@ class Trace(NamedTuple):
         head_outputs: What each head wrote; None unless asked for.
         mlp_outputs: What each MLP wrote; None unless asked for.
         cache: Keys and values, where the pass continued a cache.
+        gates: Factors of the MLPs, those held where some were; None unless outputs were asked for.
     """
 
     streams: Float[Array, "n_layers+1 n_ctx d_model"]
@@ -53,6 +56,7 @@ class Trace(NamedTuple):
     head_outputs: Float[Array, "n_layers n_heads n_ctx d_model"] | None = None
     mlp_outputs: Float[Array, "n_layers n_ctx d_model"] | None = None
     cache: Cache | None = None
+    gates: Gates | None = None
 
     def __repr__(self) -> str:
         return shapes(self)
@@ -83,6 +87,9 @@ class Interventions(NamedTuple):
         patterns: Used instead of the computed patterns by the heads of ``pattern_frozen``.
         pattern_frozen: Which heads take their pattern from ``patterns``; given with it.
         scales: Norm divisors used instead of the computed ones.
+        gates: Factors of the MLPs used instead of the computed ones: each MLP is then affine.
+        gate_share: With ``gates``, the part of a gated MLP that is read through ``W_gate`` instead
+            of ``W_in``, for each layer, in [0, 1]; None for 0.
     """
 
     stream_keep: Float[Array, "n_layers+1 n_ctx"] | None = None
@@ -99,19 +106,58 @@ class Interventions(NamedTuple):
     patterns: Float[Array, "n_layers n_heads dest src"] | None = None
     pattern_frozen: Bool[Array, "n_layers n_heads"] | None = None
     scales: NormScales = NormScales()
+    gates: Gates | None = None
+    gate_share: Float[Array, " n_layers"] | None = None
 
     def __repr__(self) -> str:
         return shapes(self)
 
 
-def freeze(trace: Trace) -> Interventions:
-    """The interventions under which the model is linear in its embeddings: A and scales fixed.
+GATES = ("frozen", "shared")
 
-    Exact for attention-only models; an MLP stays nonlinear.
 
-    Source: framework paper, "freezing attention patterns".
+def freeze(trace: Trace, gates: str | None = "frozen") -> Interventions:
+    """The interventions under which the model is affine in its embeddings.
+
+    Held are attention patterns, norm divisors, and the factor that multiplies each hidden unit:
+    g of ``z g(z)``, and of a gated MLP all of ``act(x W_gate + b_gate)``. What they depend on gets
+    no credit.
+
+    Args:
+        trace: Of a run made with ``outputs=True``, if the model has MLPs and ``gates`` is not None.
+        gates: ``"frozen"``; ``"shared"`` for the half rule, by which ``W_gate`` and ``W_in`` of a
+            gated MLP get half of their product each; None to hold no factors, so that MLPs stay
+            nonlinear.
+
+    Raises:
+        ValueError: If ``gates`` is another name, or the trace does not hold the factors.
+
+    Source: framework paper, "freezing attention patterns"; docs/methods/mlps.md for the factors.
+        The half rule is that of LRP and RelP.
     """
-    return Interventions(all_patterns=trace.patterns, scales=trace.scales)
+    frozen = Interventions(all_patterns=trace.patterns, scales=trace.scales)
+    if gates is None or trace.scales.mlp is None:
+        return frozen
+    check_gates(gates)
+    if trace.gates is None:
+        raise ValueError(
+            "trace.gates is None: a model with MLPs is affine with their gates held, make the run "
+            "with outputs=True, or take freeze(trace, gates=None)"
+        )
+    share = None
+    if gates == "shared":
+        share = jnp.full(trace.gates.values.shape[0], 0.5, trace.gates.values.dtype)
+    return frozen._replace(gates=trace.gates, gate_share=share)
+
+
+def check_gates(gates: str) -> None:
+    """Refuse another name than those of `GATES`.
+
+    Raises:
+        ValueError: As said.
+    """
+    if gates not in GATES:
+        raise ValueError(f"gates={gates!r} must be 'frozen' or 'shared'")
 
 
 def ablate_heads(
@@ -134,13 +180,27 @@ def ablate_heads(
 
 
 def check_interventions(
-    given: Interventions, n_layers: int, n_heads: int, n_ctx: int, d_model: int
+    given: Interventions,
+    n_layers: int,
+    n_heads: int,
+    n_ctx: int,
+    d_model: int,
+    hidden: tuple[int, int] | None = None,
 ) -> None:
     """Refuse an array of the wrong shape by its name, before an einsum fails deep inside.
 
+    Args:
+        given: What is checked.
+        n_layers: Sizes of the model and its text, as the next three.
+        n_heads: Of each layer.
+        n_ctx: Of the text.
+        d_model: Of the stream.
+        hidden: ``(mlp_depth, d_mlp)``; None for a model without MLPs.
+
     Raises:
         ValueError: If a shape does not fit the model, ``patterns`` and ``pattern_frozen`` are not
-            given together, or both kinds of patterns are given.
+            given together, both kinds of patterns are given, or gates are given to a model without
+            MLPs, or a share without gates.
     """
     layers, heads, ctx, d = (n_layers,), (n_layers, n_heads), (n_ctx,), (d_model,)
     allowed = {
@@ -162,9 +222,21 @@ def check_interventions(
         "scales.final": ctx,
         "scales.attention_post": layers + ctx,
         "scales.mlp_post": layers + ctx,
+        "gate_share": layers,
     }
     flat = given._asdict()
-    scales = flat.pop("scales")
+    scales, gates = flat.pop("scales"), flat.pop("gates")
+    if gates is not None:
+        if hidden is None:
+            raise ValueError("interventions.gates must be None: the model has no MLP")
+        depth, d_mlp = hidden
+        allowed |= {
+            "gates.values": (*layers, depth, *ctx, d_mlp),
+            "gates.gates": (*layers, *ctx, d_mlp),
+        }
+        flat |= {f"gates.{name}": array for name, array in gates._asdict().items()}
+    elif given.gate_share is not None:
+        raise ValueError("interventions.gate_share needs interventions.gates, which it divides")
     flat |= {f"scales.{name}": array for name, array in scales._asdict().items()}
     for name, array in flat.items():
         if array is None:

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int
 from circuitax.kernel import attention
 from circuitax.kernel.cache import LayerCache, append
 from circuitax.kernel.interventions import Interventions, NormScales
-from circuitax.kernel.mlp import apply_mlp
+from circuitax.kernel.mlp import Gates, apply_mlp, gates_of
 from circuitax.kernel.norm import Norm, apply_norm, norm_scale
 from circuitax.kernel.per_head import repeat_heads
 from circuitax.kernel.rotary import turn
@@ -47,6 +47,7 @@ class LayerTrace(NamedTuple):
     head_outputs: Float[Array, "n_heads n_ctx d_model"] | None
     mlp_output: Float[Array, "n_ctx d_model"] | None
     cache: LayerCache | None
+    gates: Gates | None
 
 
 def apply_layer(
@@ -85,6 +86,7 @@ def apply_layer(
     if edit.head_add is not None:
         stream = stream + edit.head_add.sum(axis=0)
         heads = None if heads is None else heads + edit.head_add
+    gates: Gates | None = None
     mlp = mlp_scale = mlp_post = None
     if blocks.mlp is not None:
         source = entering if spec.parallel else stream
@@ -92,7 +94,9 @@ def apply_layer(
             source, spec.norm, spec.norm_eps, blocks.mlp_norm, edit.scales.mlp
         )
         read = edited(read, None, edit.mlp_read_add)
-        mlp = apply_mlp(blocks.mlp, read, spec.activation)
+        mlp = apply_mlp(blocks.mlp, read, spec.activation, edit.gates, edit.gate_share)
+        if outputs:
+            gates = edit.gates or gates_of(blocks.mlp, read, spec.activation)
         if blocks.mlp_post_norm is not None:
             mlp, mlp_post = apply_norm(
                 mlp, spec.norm, spec.norm_eps, blocks.mlp_post_norm, edit.scales.mlp_post
@@ -100,7 +104,8 @@ def apply_layer(
         mlp = edited(mlp, edit.mlp_keep, edit.mlp_add)
         stream = stream + mlp
     scales = NormScales(scale, mlp_scale, attention_post=post_scale, mlp_post=mlp_post)
-    return stream, LayerTrace(entering, pattern, scales, heads, mlp if outputs else None, cache)
+    mlp = mlp if outputs else None
+    return stream, LayerTrace(entering, pattern, scales, heads, mlp, cache, gates)
 
 
 def edited(

@@ -4,15 +4,40 @@ Sources (docs/bibliography.md): S0 is "Some Structures in Transformer Architectu
 linear-algebra post and S2 the attention chapter. E30 is an erratum of the sources (docs/errata.md).
 """
 
+from typing import NamedTuple
+
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from circuitax.kernel.activations import Activation, activate
+from circuitax.kernel.activations import Activation, activate, gate
 from circuitax.kernel.weights import MLPWeights
 
 
+class Gates(NamedTuple):
+    """The factors that, once held, leave an MLP affine; layers may stand in front.
+
+    An activation is ``z g(z)``. Hidden layer i is ``(h W + b) * values[i]``, where ``values`` is g,
+    or the whole factor ``act(x W_gate + b_gate)`` of a gated MLP. A gated MLP has two affine maps
+    whose product it is: ``(x W_gate + b_gate) * gates`` is the same hidden layer, read the other
+    way.
+
+    Attributes:
+        values: On ``x W_in + b_in``, and on the further hidden layers of a deeper MLP.
+        gates: ``g(x W_gate + b_gate) * (x W_in + b_in)``, on ``x W_gate + b_gate``; None without
+            gate.
+    """
+
+    values: Float[Array, "*layers mlp_depth n_ctx d_mlp"]
+    gates: Float[Array, "*layers n_ctx d_mlp"] | None = None
+
+
 def apply_mlp(
-    weights: MLPWeights, x: Float[Array, "n_ctx d_model"], activation: Activation | str
+    weights: MLPWeights,
+    x: Float[Array, "n_ctx d_model"],
+    activation: Activation | str,
+    held: Gates | None = None,
+    share: Float[Array, ""] | None = None,
 ) -> Float[Array, "n_ctx d_model"]:
     """``σ(x W_in + b_in) W_out + b_out`` at each position; gated when ``W_gate`` is there.
 
@@ -25,6 +50,9 @@ def apply_mlp(
         weights: One layer's weights.
         x: One row for each position.
         activation: σ; `linear` makes the plain MLP a single matrix ``W_in W_out`` (S1 section 5).
+        held: Factors used instead of those that x gives, with which the MLP is affine in x.
+        share: Of a gated MLP with held factors, the part that is read through ``W_gate``, in
+            [0, 1]; None for 0.
 
     Raises:
         ValueError: If the MLP is both gated and deeper.
@@ -33,7 +61,12 @@ def apply_mlp(
     Differs: rows; S0 writes ``W_2 σ(W_1 x + b_1) + b_2``. S2 gives ``W_1`` our shape and the column
         product, which do not fit together (E30).
     """
-    return _affine(hidden_units(weights, x, activation), weights.W_out, weights.b_out)
+    hidden = (
+        hidden_units(weights, x, activation)
+        if held is None
+        else _held_units(weights, x, held, share)
+    )
+    return _affine(hidden, weights.W_out, weights.b_out)
 
 
 def hidden_units(
@@ -60,6 +93,49 @@ def hidden_units(
         return activate(_affine(hidden, W, b), activation), None
 
     return jax.lax.scan(deeper, hidden, (weights.W_hidden, weights.b_hidden))[0]
+
+
+def gates_of(
+    weights: MLPWeights, x: Float[Array, "n_ctx d_model"], activation: Activation | str
+) -> Gates:
+    """The factors of an MLP at its input, with which `apply_mlp` gives the same output.
+
+    Args:
+        weights: One layer's weights.
+        x: One row for each position.
+        activation: σ.
+    """
+    z = _affine(x, weights.W_in, weights.b_in)
+    if weights.W_gate is not None:
+        opened = _affine(x, weights.W_gate, weights.b_gate)
+        return Gates(activate(opened, activation)[None], gate(opened, activation) * z)
+    factors = [gate(z, activation)]
+    if weights.W_hidden is not None:
+        n_extra = weights.W_hidden.shape[0]
+        biases = [None] * n_extra if weights.b_hidden is None else list(weights.b_hidden)
+        for W, b in zip(weights.W_hidden, biases, strict=True):
+            z = _affine(activate(z, activation), W, b)
+            factors.append(gate(z, activation))
+    return Gates(jnp.stack(factors))
+
+
+def _held_units(
+    weights: MLPWeights,
+    x: Float[Array, "n_ctx d_model"],
+    held: Gates,
+    share: Float[Array, ""] | None,
+) -> Float[Array, "n_ctx d_mlp"]:
+    """The last hidden layer with its factors held: affine in x."""
+    hidden = _affine(x, weights.W_in, weights.b_in) * held.values[0]
+    if weights.W_gate is not None and held.gates is not None and share is not None:
+        through_gate = _affine(x, weights.W_gate, weights.b_gate) * held.gates
+        hidden = (1 - share) * hidden + share * through_gate
+    if weights.W_hidden is None:
+        return hidden
+    for i in range(weights.W_hidden.shape[0]):
+        b = None if weights.b_hidden is None else weights.b_hidden[i]
+        hidden = _affine(hidden, weights.W_hidden[i], b) * held.values[i + 1]
+    return hidden
 
 
 def _affine(

@@ -11,7 +11,7 @@ import treescope
 from treescope.repr_lib import render_dictionary_wrapper, render_object_constructor
 from treescope.type_registries import TREESCOPE_HANDLER_REGISTRY
 
-from circuitax.circuits.explain.explanation import Explanation
+from circuitax.circuits.explain.explained import Explanation
 from circuitax.circuits.ledger.ledger import Ledger
 from circuitax.circuits.paths.paths import path_name
 from circuitax.kernel.model import Model

@@ -105,6 +105,7 @@ def render_claims_page(
     moves: Mapping[str, Sequence[str]] | None = None,
     headlines: str = "",
     runs: str = "",
+    here: str = "",
 ) -> str:
     """The summary as Markdown, with a place for every claim.
 
@@ -114,6 +115,7 @@ def render_claims_page(
         moves: Verdicts of each claim that moved, the oldest first.
         headlines: Table of the papers' headline statements and how each fared, as Markdown.
         runs: Table of the code that computed each run, as Markdown.
+        here: How many published statements agree with what was measured on this machine.
 
     Raises:
         ValueError: If two experiments make a claim of one id.
@@ -124,7 +126,7 @@ def render_claims_page(
         raise ValueError(f"claim ids {twice} are used twice, each must be unique")
     top = _HEAD.format(
         command=command,
-        headline=headline(rows, moves or {}),
+        headline="\n\n".join(filter(None, [headline(rows, moves or {}), here])),
         digest=_digest(rows),
         counts=_counts(rows),
     )

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from circuitax.records.agreement import AGREES, Here
 from circuitax.records.chapters import CLAIMS
 from circuitax.records.claim_sections import address, anchor
 from circuitax.records.claims import FAILS, HOLDS, Verdict
@@ -10,6 +11,7 @@ from circuitax.records.estimate import Estimate
 from circuitax.records.nulls import BY_PROOF, PRINTED_NUMBER
 
 _COLUMNS = "claim", "printed", "ours", "null", "n", "verdict", "figure, run, code"
+_HERE = "here"
 NOT_DECLARED = "not declared"
 
 
@@ -25,6 +27,8 @@ class ClaimRow(NamedTuple):
         figure: Address of its figure, or of its figures in the gallery.
         code: Address of the line that measures the claim.
         outdated: That the present code gives other numbers, in words; empty where it does not.
+        here: The claim as it was measured on this machine, on pages that show that beside it.
+        made: Address of the run that measured it here.
     """
 
     verdict: Verdict
@@ -35,6 +39,8 @@ class ClaimRow(NamedTuple):
     figure: str
     code: str
     outdated: str = ""
+    here: Here | None = None
+    made: str = ""
 
 
 def cell(text: str) -> str:
@@ -84,6 +90,26 @@ def briefest(row: ClaimRow) -> str:
     return f"[`{claim.id}`]({CLAIMS}/{address(claim)}) {_marked(verdict)}{number}"
 
 
+def here_text(here: Here) -> str:
+    """One word, the number measured here with its n, and how far it is apart or why there is none.
+
+    Such as ``differs: 0.31 [0.28, 0.34], n = 5; apart 3.1 times what both intervals allow``.
+    """
+    estimate = here.estimate
+    number = "" if estimate is None else f"{measured_text(estimate)}, n = {estimate.n}"
+    said = "; ".join(filter(None, [number, here.told]))
+    return f"{here.word}: {said}" if said else here.word
+
+
+def _here(row: ClaimRow) -> str:
+    if row.here is None:
+        return "-"
+    text = here_text(row.here)
+    if row.here.word != AGREES:
+        text = text.replace(row.here.word, f"**{row.here.word}**", 1)
+    return f"{text} · [run]({row.made})" if row.made else text
+
+
 def place(row: ClaimRow) -> str:
     """What a link to a claim leads to."""
     return f'<a id="{anchor(row.verdict.claim.id)}"></a>'
@@ -91,10 +117,11 @@ def place(row: ClaimRow) -> str:
 
 def table(rows: Sequence[ClaimRow]) -> str:
     """One row for each claim; what is allowed, and why, is in the row's own fold."""
-    parts = [f"| {' | '.join(_COLUMNS)} |", "|" + " --- |" * len(_COLUMNS)]
+    columns = (*_COLUMNS, _HERE) if any(row.here for row in rows) else _COLUMNS
+    parts = [f"| {' | '.join(columns)} |", "|" + " --- |" * len(columns)]
     for row in rows:
         claim, verdict, estimate, *_ = row.verdict
-        cells = (
+        cells = [
             f"{place(row)}`{claim.id}` {claim.statement}{_fold(row)}",
             claim.printed or "-",
             measured_text(estimate),
@@ -103,7 +130,9 @@ def table(rows: Sequence[ClaimRow]) -> str:
             _marked(verdict),
             f"[{row.experiment}]({row.figure}) · [{row.run}]({row.link}) · [code]({row.code})"
             f"{f' **{row.outdated}**' if row.outdated else ''}",
-        )
+        ]
+        if _HERE in columns:
+            cells.append(_here(row))
         parts.append(f"| {' | '.join(map(cell, cells))} |")
     return "\n".join(parts)
 

@@ -34,6 +34,7 @@ class GalleryFigure(NamedTuple):
         caption: A sentence more; may be empty.
         refuted: What would refute the message; may be empty.
         alt: What is drawn, for readers who do not see it.
+        here: Address of the same figure of a run made on this machine, beside an accepted one.
     """
 
     name: str
@@ -43,6 +44,7 @@ class GalleryFigure(NamedTuple):
     caption: str
     refuted: str
     alt: str
+    here: str = ""
 
 
 class GalleryItem(NamedTuple):
@@ -156,6 +158,7 @@ def _section(item: GalleryItem) -> str:
         line += f" {figure.caption}" if figure.caption else ""
         line += f" *{figure.refuted}*" if figure.refuted else ""
         line += f" [PDF]({figure.pdf})" if figure.pdf else ""
+        line += f" [The same figure, computed here]({figure.here})" if figure.here else ""
         parts.append(line.strip() + "\n")
     if not item.figures:
         parts.append("No figure.\n")

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import circuitax as cx
-from circuitax.circuits.explain.explanation import Explanation, explain
+from circuitax.circuits.explain.explained import Explanation
+from circuitax.circuits.explain.explanation import explain
 from circuitax.figures.explanation_page import explanation_page, page_facts
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
@@ -117,6 +118,37 @@ def test_paths_may_start_at_what_an_mlp_wrote() -> None:
         names = found.path_names()
     assert len(set(names)) == len(names)
     assert {name.split(" → ")[0] for name in names} >= {"direct", "mlp 0", "mlp 1", "0.0"}
+
+
+@pytest.mark.parametrize("d_mlp", [None, 10])
+def test_tokens_heads_and_orders_add_up_to_the_logit(d_mlp: int | None) -> None:
+    with jax.enable_x64(True):
+        model = tiny(d_mlp=d_mlp, biases=True)
+        found = explained(model, token=6, position=2, n_neurons=5)
+        logits = np.asarray(run(model, TEXT).logits)[2]
+        whole = logits[6] - found.bias
+        np.testing.assert_allclose(found.by_head.sum(), whole, rtol=1e-9)
+        np.testing.assert_allclose(found.orders.sum(), whole, rtol=1e-9)
+        # A token that is not yet read has no part in it.
+        np.testing.assert_allclose(found.by_head[:, 4:], 0, atol=1e-12)
+        # In this run all other tokens fall behind the best of them by a lead that splits too.
+        rival = max((x, i) for i, x in enumerate(logits) if i != 6)[1]
+        assert found.rival == WORDS[rival]
+        np.testing.assert_allclose(found.lead.sum(), logits[6] - logits[rival], rtol=1e-9)
+    by_last = {name: value for name, value, _ in found.last_heads()}
+    row = 1 + 1 * 3 + 2
+    np.testing.assert_allclose(by_last["1.2"], found.by_head[row].sum())
+    name, value = found.single_paths()[0]
+    layer, head = (int(x) for x in name.split(" → ")[1].split("."))
+    assert found.one_head[layer, head].max() == value or found.one_head[layer, head].min() == value
+    assert len(found.neurons) == (5 if d_mlp else 0)
+    sizes = [abs(unit.value) for unit in found.neurons]
+    assert sizes == sorted(sizes, reverse=True)
+    for unit in found.neurons:
+        np.testing.assert_allclose(sum(x for _, x in unit.opened_by[0]), unit.gate, rtol=1e-9)
+    text = str(found)
+    assert text.splitlines()[1].startswith(f"from {found.sources()[0][0]} ")
+    assert ("neurons, by all that flows" in text) == bool(d_mlp)
 
 
 def test_the_page_needs_nothing_else_and_holds_the_numbers() -> None:

@@ -134,7 +134,7 @@ def test_all_edges_of_a_head_are_the_head(make_run, x64):
     edit = path_patching.patch_paths(run, change, edges)
     by_paths, _ = forward(run.model, run.tokens, edit)
     add = jnp.zeros_like(run.trace.head_outputs).at[0, 1].set(change)
-    held = freeze(run.trace)._replace(all_patterns=None, head_add=add)
+    held = freeze(run.trace, gates=None)._replace(all_patterns=None, head_add=add)
     by_head, _ = forward(run.model, run.tokens, held)
     np.testing.assert_allclose(by_paths, by_head, atol=1e-11)
     assert np.abs(by_head - run.logits).max() > 1e-2
@@ -164,7 +164,7 @@ def test_all_edges_into_heads_and_mlps_are_the_component(sender, n_extra, make_r
     run = make_run(3, mlp=True, n_extra=n_extra, **FULL)
     other, parts = _parts(_other(run)), _parts(run)
     later = jnp.zeros((3, 2)).at[1:].set(1)
-    add = freeze(run.trace)._replace(all_patterns=None)
+    add = freeze(run.trace, gates=None)._replace(all_patterns=None)
     if sender == "head":
         change, mlps = other.heads[0, 1] - parts.heads[0, 1], jnp.ones(3)
         added = jnp.zeros_like(run.trace.head_outputs).at[0, 1].set(change)
@@ -256,7 +256,7 @@ def test_the_effect_of_each_component_by_single_edited_runs(mlp, make_run, x64):
         )
         add = jnp.zeros_like(other.trace.head_outputs)
         add = add.at[layer, head].set(other.trace.head_outputs[layer, head])
-        held = freeze(run.trace)._replace(head_keep=keep, head_add=add)
+        held = freeze(run.trace, gates=None)._replace(head_keep=keep, head_add=add)
         swapped, _ = forward(run.model, run.tokens, held)
         np.testing.assert_allclose(
             resampled.heads[layer, head], loss(swapped) - loss(run.logits), atol=1e-12

@@ -66,11 +66,12 @@ def maps(model, layer: int, head: int) -> dict[str, np.ndarray]:
     return found
 
 
-def test_paths_close_to_the_logits(seen: Run) -> None:
-    found = expansion.expand(seen)
+@pytest.mark.parametrize("mlps", ["dressed", "sources"])
+def test_paths_close_to_the_logits(seen: Run, mlps: str) -> None:
+    found = expansion.expand(seen, mlps=mlps)
     close(found.terms.sum(axis=0) + found.bias[None], seen.logits)
     assert np.abs(found.remainder).max() < 1e-9 * np.abs(seen.logits).max()
-    linear = frozen.frozen_model(seen)
+    linear = frozen.frozen_model(seen, mlps=mlps)
     by_order = logits_of(order_streams(linear), linear.read_out).sum(axis=0)
     b_U = linear.read_out.b_U
     close(by_order if b_U is None else by_order + b_U[None], seen.logits)
@@ -80,7 +81,7 @@ def test_paths_close_to_the_logits(seen: Run) -> None:
 
 
 def test_one_path_is_the_product_of_its_maps(seen: Run) -> None:
-    linear = frozen.frozen_model(seen)
+    linear = frozen.frozen_model(seen, mlps="sources")
     for path in [((0, 1), (2, 3)), ((1, 2),), ((0, 3), (1, 0), (2, 2))]:
         x = np.asarray(linear.mlps[0] if path[0][0] else linear.embedding)
         for layer, head in path:
@@ -101,7 +102,7 @@ def test_one_path_is_the_product_of_its_maps(seen: Run) -> None:
 
 
 def test_ledger_is_brute_force_over_sources_and_paths(seen: Run) -> None:
-    linear, token, minus = frozen.frozen_model(seen), 7, 11
+    linear, token, minus = frozen.frozen_model(seen, mlps="sources"), 7, 11
     direction = linear.read_out.W_U[:, token] - linear.read_out.W_U[:, minus]
     w = direction / linear.read_out.scale[-1]
     every = {

@@ -1,98 +1,35 @@
 """One prediction explained: the terms of a logit, its largest paths, and attention patterns.
 
-`explain` is the entry. It gathers what other modules compute: direct effects, which add up to the
-logit, the path ledger, and the patterns of the heads that matter. `str` prints it.
+`explain` is the entry. It gathers what other modules compute: from which tokens the logit comes, by
+all paths through heads and MLPs together; its paths by last head and by number of heads; the
+neurons that most flows through; direct effects, which add up to the logit; the path ledger; and the
+patterns of the heads that matter. `str` prints it.
 """
 
 from collections.abc import Callable
 from operator import index
-from typing import Any, NamedTuple, SupportsIndex
+from typing import Any, SupportsIndex
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from circuitax.circuits.explain.explained import Explanation, Neuron, by_size, head_names
 from circuitax.circuits.ledger.ledger import Ledger, ledger
+from circuitax.circuits.losses.neurons import neuron_activations
 from circuitax.circuits.paths.attribution import attribute, over_mean_token
 from circuitax.circuits.paths.components import component_names, components_of, stacked
-from circuitax.circuits.paths.paths import Head, path_name
+from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
+from circuitax.circuits.paths.groups import neuron_flows, path_groups
+from circuitax.circuits.paths.openings import opening
+from circuitax.circuits.paths.order_terms import order_streams
+from circuitax.circuits.paths.paths import Head
 from circuitax.circuits.paths.read_out import logits_of, read_out_of
 from circuitax.kernel.indices import check_index
 from circuitax.kernel.run import Run, one_text
 
-NO_PATHS = "ask for them (--paths 10, or n_paths=10)"
 RAISED, LOWERED = 3, 2  # tokens listed of what a head writes at one position
 MANY_HEADS = 100  # beyond these, paths are searched only when asked for
-
-
-class Explanation(NamedTuple):
-    """Explanation of one logit at one position, or of the difference of two, from one run.
-
-    ``effects.sum() + bias + remainder`` is the logit.
-
-    Attributes:
-        tokens: The text, as names of its tokens.
-        position: Where the logit is read, from 0.
-        chosen: The token whose logit is explained.
-        against: The token whose logit is subtracted; None for none.
-        next_tokens: The most probable next tokens.
-        next_logits: Their logits.
-        next_probs: Their probabilities.
-        logit: What is explained.
-        names: Components, such as ``tokens``, ``head 0.3``, ``mlp 1``.
-        effects: What each adds to the logit, in the order of the names.
-        bias: What belongs to no component: ``b_U`` and the final norm's offset.
-        remainder: Rounding errors only.
-        paths: The largest paths, with a bound on all others; None where none were asked for.
-        heads: The heads that matter, as (layer, head): those on the paths, then by their effect.
-        patterns: Their attention, ``[head, n_ctx, n_ctx]``, a row for each destination.
-        written: What they add, by head and position: next tokens whose logits rise and fall most,
-            with the logit over the mean token.
-    """
-
-    tokens: tuple[str, ...]
-    position: int
-    chosen: str
-    against: str | None
-    next_tokens: tuple[str, ...]
-    next_logits: np.ndarray
-    next_probs: np.ndarray
-    logit: float
-    names: tuple[str, ...]
-    effects: np.ndarray
-    bias: float
-    remainder: float
-    paths: Ledger | None
-    heads: tuple[Head, ...]
-    patterns: np.ndarray
-    written: tuple[tuple[tuple[tuple[str, float], ...], ...], ...]
-
-    def __str__(self) -> str:
-        return "\n".join(_lines(self))
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    @property
-    def title(self) -> str:
-        """Title of the explanation, in words."""
-        lead = "" if self.against is None else f" minus {self.against!r}"
-        return f"logit of {self.chosen!r}{lead} after {self.tokens[self.position]!r}"
-
-    def ranked(self) -> list[tuple[str, float]]:
-        """Components by the size of their effect, largest first."""
-        order = np.argsort(-np.abs(self.effects), kind="stable")
-        return [(self.names[i], float(self.effects[i])) for i in order]
-
-    def path_names(self) -> list[str]:
-        """The paths in the ledger's notation; empty without a ledger."""
-        found = self.paths
-        if found is None:
-            return []
-        return [
-            path_name(path, sources or None, start)
-            for path, sources, start in zip(found.paths, found.positions, found.starts, strict=True)
-        ]
 
 
 def explain(
@@ -105,9 +42,14 @@ def explain(
     n_next: int = 10,
     n_paths: int | None = None,
     n_heads: int = 12,
+    n_neurons: int = 8,
     budget: int = 1_000_000,
 ) -> Explanation:
-    """A next-token prediction explained by direct effects, paths and patterns.
+    """A next-token prediction explained by source tokens, heads, neurons, paths and patterns.
+
+    Source tokens, last heads and neurons are sums over all paths through heads and MLPs, of the
+    frozen model: patterns, norm scales and gates stay as they are in this run. They say how the
+    number came about, not what another text would give.
 
     Args:
         run: A run on one text, made with ``outputs=True``; any transformer.
@@ -120,6 +62,7 @@ def explain(
             ``MANY_HEADS`` heads: the bounds behind the search grow with their square, and take
             some ten seconds for the 270 heads of SmolLM2 and 16 tokens.
         n_heads: Heads to keep beside those on the paths, at least 1.
+        n_neurons: Hidden units to keep, at least 0.
         budget: Evaluations of the ledger's search, at least 1.
 
     Raises:
@@ -138,6 +81,7 @@ def explain(
         ("n_next", n_next, 1),
         ("n_paths", n_paths, 0),
         ("n_heads", n_heads, 1),
+        ("n_neurons", n_neurons, 0),
     ):
         if number < least:
             raise ValueError(f"{option}={number} must be at least {least}")
@@ -161,6 +105,20 @@ def explain(
             run, token=chosen, minus=against, position=position, k=n_paths, budget=budget
         )
     heads = _heads(run, names, effects, paths, n_heads)
+    frozen = frozen_model(run)
+    direction = frozen.read_out.W_U[:, chosen]
+    if against is not None:
+        direction = direction - frozen.read_out.W_U[:, against]
+    groups = path_groups(frozen, position, direction)
+    others = np.argsort(-np.where(np.arange(logits.size) == chosen, -np.inf, logits), kind="stable")
+    rival = int(others[0]) if against is None and logits.size > 1 else None
+    lead = np.zeros(1 + n_ctx)
+    if rival is not None:
+        lead_of = direction - frozen.read_out.W_U[:, rival]
+        lead = np.array(path_groups(frozen, position, lead_of).by_source, np.float64)
+        b_U = frozen.read_out.b_U
+        lead[0] += 0.0 if b_U is None else float(b_U[chosen] - b_U[rival])
+    w = direction if frozen.read_out.scale is None else direction / frozen.read_out.scale[position]
     best = np.argsort(-logits, kind="stable")[:n_next]
     probs = np.exp(logits - logits.max())
     return Explanation(
@@ -182,7 +140,45 @@ def explain(
         if heads
         else np.zeros((0, n_ctx, n_ctx)),
         written=_written(run, heads, name),
+        by_head=np.asarray(groups.by_head, np.float64),
+        one_head=np.asarray(groups.one_head, np.float64),
+        orders=np.asarray(order_streams(frozen)[:, position] @ w, np.float64),
+        neurons=_neurons(run, frozen, position, direction, n_neurons, name),
+        rival=None if rival is None else name(rival),
+        lead=lead,
     )
+
+
+def _neurons(
+    run: Run,
+    frozen: FrozenModel,
+    position: int,
+    direction: Any,
+    most: int,
+    name: Callable[[int], str],
+) -> tuple[Neuron, ...]:
+    """The hidden units through which most flows to the logit, and what they raise directly."""
+    if frozen.maps is None or not most:
+        return ()
+    flows = np.asarray(neuron_flows(run, frozen, position, direction), np.float64)
+    read_out = read_out_of(over_mean_token(run))._replace(scale=None, b_U=None)
+    active = neuron_activations(run)
+    places = [f"{name(int(token))!r} at {i}" for i, token in enumerate(run.tokens)]
+    found = []
+    for place in np.argsort(-np.abs(flows), axis=None, kind="stable")[:most]:
+        layer, at, unit = (int(i) for i in np.unravel_index(place, flows.shape))
+        written = active[layer, at, unit] * frozen.maps.W_out[layer, unit]
+        ids = _largest(np.asarray(logits_of(written[None], read_out)), RAISED)[0]
+        words = tuple(name(int(i)) for i in ids)
+        opened = opening(run, layer, unit, at)
+        sources = np.array(opened.by_source, np.float64)
+        sources[-1] += float(opened.bias)
+        heads = np.append(np.asarray(opened.by_last, np.float64), float(opened.direct))
+        by_last = by_size([*head_names(*opened.by_last.shape), "no head"], heads)
+        opened_by = tuple(by_size([*places, "biases"], sources)), tuple(by_last)
+        value, gate = float(flows[layer, at, unit]), float(sources.sum())
+        found.append(Neuron(layer, unit, at, value, words, gate, opened_by))
+    return tuple(found)
 
 
 def _effects(
@@ -242,41 +238,3 @@ def _largest(rows: np.ndarray, n: int) -> np.ndarray:
 def _head(name: str) -> Head:
     layer, head = name.removeprefix("head ").split(".")
     return int(layer), int(head)
-
-
-def _lines(explained: Explanation, n_effects: int = 16) -> list[str]:
-    """The text that `str` prints."""
-    lines = [f"{explained.title}: {explained.logit:+.4f}", "", "next token"]
-    width = max(len(repr(token)) for token in explained.next_tokens)
-    lines += [
-        f"  {token!r:<{width}}  {prob:7.2%}  logit {logit:+.3f}"
-        for token, prob, logit in zip(
-            explained.next_tokens, explained.next_probs, explained.next_logits, strict=True
-        )
-    ]
-    ranked = explained.ranked()
-    shown, rest = ranked[:n_effects], ranked[n_effects:]
-    rows: list[tuple[str, float]] = [*shown]
-    if rest:
-        rows.append((f"{len(rest)} other components", sum(value for _, value in rest)))
-    rows += [("bias of the logit", explained.bias), ("rounding", explained.remainder)]
-    rows.append(("logit", explained.logit))
-    width = max(len(label) for label, _ in rows)
-    lines += ["", "direct effects, which add up to the logit"]
-    lines += [f"  {label:<{width}}  {value:+.4f}" for label, value in rows]
-    lines += ["", "paths"]
-    if explained.paths is None:
-        lines.append(f"  none searched: {NO_PATHS}")
-    else:
-        lines += [f"  {line}" for line in str(explained.paths).splitlines()]
-    lines += ["", f"heads that matter: where each looks from {_at(explained, explained.position)}"]
-    for head, pattern in zip(explained.heads, explained.patterns, strict=True):
-        row = pattern[explained.position]
-        best = [i for i in np.argsort(-row, kind="stable")[:3] if row[i] >= 0.01]
-        looks = ", ".join(f"{_at(explained, i)} {row[i]:.0%}" for i in best)
-        lines.append(f"  {head[0]}.{head[1]:<4} {looks}")
-    return lines
-
-
-def _at(explained: Explanation, position: Any) -> str:
-    return f"{explained.tokens[position]!r} at {position}"

@@ -153,7 +153,7 @@ def ablation_edit(
 
     Source: framework paper and induction-heads paper, "full" and "pattern-preserving" ablation.
     """
-    edit = Interventions() if preserved is None else freeze(preserved)
+    edit = Interventions() if preserved is None else freeze(preserved, gates=None)
     heads = ablate_heads(ablation.heads, None if replacement is None else replacement.heads)
     edit = edit._replace(head_keep=heads.head_keep, head_add=heads.head_add)
     if ablation.mlps is None:

@@ -141,7 +141,7 @@ def ledger(
         check_index("minus", minus, d_vocab)
     if not -n_ctx <= position < n_ctx:
         raise ValueError(f"position={position} must be from {-n_ctx} to {n_ctx - 1}")
-    frozen = frozen_model(run)
+    frozen = frozen_model(run, mlps="sources")
     _check_host("ledger", frozen)
     W_U, b_U = frozen.read_out.W_U, frozen.read_out.b_U
     direction = W_U[:, token] if minus is None else W_U[:, token] - W_U[:, minus]

@@ -48,7 +48,7 @@ def term_losses(run: Run) -> TermLosses:
 
     Args:
         run: A run on one text of a model of at most 8 layers, made with ``outputs=True`` if it has
-            MLPs, whose outputs count to order 0.
+            MLPs. Their gates are frozen and their constants count to order 0.
 
     Raises:
         ValueError: If the run is of several texts, what MLPs wrote was not recorded, or the model

@@ -1,7 +1,9 @@
-"""The path expansion: logits as a sum over paths, with patterns and norm scales frozen.
+"""The path expansion: logits as a sum over paths, with patterns, norm scales and gates frozen.
 
-``T = (I ⊗ W_U) Π_l (I + Σ_h A^h ⊗ W_OV^h) (I ⊗ W_E)``, multiplied out. An `Expansion`
-holds the remainder too, which shows whether the paths sum to the logits.
+``T = (I ⊗ W_U) Π_l (I + Σ_h A^h ⊗ W_OV^h) (I ⊗ W_E)``, multiplied out. With MLPs the stream is
+dressed: the factor of a layer is ``(I + M_l)(I + Σ_h A^h ⊗ W_OV^h)``, M being another map at every
+position, and only the heads are multiplied out. An `Expansion` holds the remainder too, which shows
+whether the paths sum to the logits, and the absolute sum, which shows whether they cancel.
 
 S0 is "Some Structures in Transformer Architectures" (docs/bibliography.md). E24 is an
 erratum of the sources (docs/errata.md).
@@ -14,7 +16,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from circuitax.circuits.paths.frozen import FrozenModel, frozen_model, head_constants, head_writes
+from circuitax.circuits.paths.frozen import (
+    FrozenModel,
+    after_layer,
+    frozen_model,
+    head_constants,
+    head_writes,
+)
 from circuitax.circuits.paths.paths import Path, all_paths, check_path, n_paths, path_name
 from circuitax.circuits.paths.read_out import logits_of
 from circuitax.kernel import kron
@@ -44,6 +52,11 @@ class Expansion(NamedTuple):
     remainder: Float[Array, "n_ctx d_vocab"]
     n_heads: int | Int[Array, ""]
 
+    @property
+    def absolute(self) -> Float[Array, "n_ctx d_vocab"]:
+        """``Σ |term|``; where it is far above the logit, terms cancel and mean little singly."""
+        return jnp.abs(self.terms).sum(axis=0)
+
     def __repr__(self) -> str:
         if np.ndim(self.terms) != 3 or not known(self.terms, self.remainder):
             return shapes(self)
@@ -54,8 +67,11 @@ class Expansion(NamedTuple):
         rows = [(names[i], [most[i]]) for (i,) in largest(most)]
         left = np.abs(np.asarray(self.remainder)).max(initial=0)
         n, n_ctx, d_vocab = terms.shape
+        whole = np.abs(terms.sum(axis=0)).mean() if terms.size else 0.0
         head = (
             f"Expansion of logits [{n_ctx}, {d_vocab}] into {n} paths; remainder at most {left:.2g}"
+            f"; absolute sums {np.abs(terms).sum(axis=0).mean():.3g} where sums are {whole:.3g} "
+            "on average"
         )
         return "\n".join([head, *table(("largest logit",), rows)])
 
@@ -65,9 +81,9 @@ def path_streams(
 ) -> Float[Array, "n_paths n_ctx d_model"]:
     """Each path's contribution to the final stream, in the order of `paths.all_paths`.
 
-    Constants belong to the heads they pass through: a value bias starts a path at its head, and
-    what an MLP wrote starts paths like the embedding, with which it is summed (`frozen.only` splits
-    them).
+    Constants belong to the heads they pass through: a value bias starts a path at its head. What
+    an MLP wrote, as a source, and the constant of one that is a map start paths like the embedding,
+    with which they are summed (`frozen.only` splits them).
 
     Raises:
         ValueError: If there are more than ``max_paths`` paths; use `ledger` or `order_terms`.
@@ -83,30 +99,31 @@ def path_streams(
     for layer in range(n_layers):
         written = head_writes(frozen, layer, streams)
         written = written.at[:, 0].add(head_constants(frozen, layer))
-        if frozen.b_O is not None:
-            streams = streams.at[0].add(frozen.b_O[layer][None, :])
-        if frozen.mlps is not None:
-            streams = streams.at[0].add(frozen.mlps[layer])
+        streams, written = after_layer(frozen, layer, streams, written)
         streams = jnp.concatenate([streams, written.reshape(-1, *streams.shape[1:])])
     return streams
 
 
-@compiled("max_paths")
-def expand(run: Run, *, max_paths: int = PATH_LIMIT) -> Expansion:
+@compiled("max_paths", "mlps", "gates")
+def expand(
+    run: Run, *, mlps: str = "dressed", gates: str = "frozen", max_paths: int = PATH_LIMIT
+) -> Expansion:
     """Logits of all paths, in the order of `paths.all_paths`, with bias and remainder.
 
     Args:
-        run: A run on one text, made with ``outputs=True`` if the model has MLPs, whose outputs are
-            sources of paths; the remainder is taken against its logits.
+        run: A run on one text, made with ``outputs=True`` if the model has MLPs; the remainder is
+            taken against its logits.
+        mlps: As in `frozen_model`: by default paths run through heads in the dressed stream.
+        gates: As in `frozen_model`.
         max_paths: As in `path_streams`.
 
     Raises:
-        ValueError: If the run is of several texts, what MLPs wrote was not recorded, or there are
-            more than ``max_paths`` paths.
+        ValueError: If the run is of several texts, a name is unknown, what MLPs wrote was not
+            recorded, or there are more than ``max_paths`` paths.
 
     Source: framework paper, "path expansion trick"; S0 Proposition 22 for one layer.
     """
-    frozen, logits = frozen_model(run), run.logits
+    frozen, logits = frozen_model(run, mlps=mlps, gates=gates), run.logits
     terms = logits_of(path_streams(frozen, max_paths), frozen.read_out)
     b_U = frozen.read_out.b_U
     bias = jnp.zeros(logits.shape[-1], logits.dtype) if b_U is None else b_U
@@ -122,8 +139,8 @@ def path_stream(
     Args:
         frozen: The frozen model of one text.
         path: Heads in the order in which they act, static.
-        start: Where the path starts, static: a layer for what its MLP wrote, None for the embedding
-            with the biases, "any" for all of these together.
+        start: Where the path starts, static: a layer for what its MLP wrote as a source, None for
+            the embedding with the biases, "any" for all of these together.
 
     Raises:
         ValueError: If the model has no such path.
@@ -131,6 +148,10 @@ def path_stream(
     n_layers, n_heads = frozen.A.shape[:2]
     check_path(path, n_layers, n_heads)
     first = path[0][0] if path else n_layers
+    if frozen.maps is not None:
+        if isinstance(start, int):
+            raise ValueError(f"start={start} must be None: in a dressed stream no MLP is a source")
+        return _dressed_path_stream(frozen, dict(path), first)
     if isinstance(start, int):
         stream = _mlp_stream(frozen, start, first)
     else:
@@ -148,9 +169,26 @@ def path_stream(
     return stream
 
 
+def _dressed_path_stream(
+    frozen: FrozenModel, head_of: dict[int, int], first: int
+) -> Float[Array, "n_ctx d_model"]:
+    """`path_stream` behind all MLPs; the layers of the path with their heads, and the first."""
+    stream = frozen.embedding
+    for layer in range(frozen.A.shape[0]):
+        if layer not in head_of:
+            stream, _ = after_layer(frozen, layer, stream, stream, constants=layer < first)
+            continue
+        head = head_of[layer]
+        mixed = frozen.A[layer, head] @ (stream @ frozen.W_V[layer, head])
+        if frozen.b_V is not None and layer == first:
+            mixed = mixed + frozen.b_V[layer, head]
+        _, stream = after_layer(frozen, layer, stream, mixed @ frozen.W_O[layer, head], False)
+    return stream
+
+
 def _mlp_stream(frozen: FrozenModel, start: int, first: int) -> Float[Array, "n_ctx d_model"]:
     if frozen.mlps is None:
-        raise ValueError(f"start={start} must be None: the model has no MLP")
+        raise ValueError(f"start={start} must be None: no MLP is a source")
     check_index("start", start, frozen.mlps.shape[0])
     if start >= first:
         raise ValueError(f"start={start} must be a layer before the path's first head, {first}")
@@ -168,10 +206,16 @@ def path_term(frozen: FrozenModel, path: Path) -> Kron:
         path: Heads in the order in which they act, static.
 
     Raises:
-        ValueError: If the model has no such path.
+        ValueError: If the model has no such path, or its stream is dressed: MLPs are other maps at
+            other positions, so that no path is one Kronecker product.
 
     Source: framework paper, "virtual attention heads"; S0 section 6.
     """
+    if frozen.maps is not None:
+        raise ValueError(
+            "frozen.maps must be None, a path in the dressed stream is no Kronecker product: take "
+            'path_stream, or frozen_model(run, mlps="sources")'
+        )
     n_layers, n_heads = frozen.A.shape[:2]
     check_path(path, n_layers, n_heads)
     term = kron.identity()

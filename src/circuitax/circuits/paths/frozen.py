@@ -3,9 +3,14 @@
 With both frozen, attention of layer l is ``x ↦ x + Σ_h (A^h ⊗ W_OV^h) x + const``, and the logits
 multiply out into paths. Everything that expands, ranks or counts paths starts from a `FrozenModel`.
 
-An MLP is not linear. What it wrote in this run is kept as it is: one more source of paths, beside
-the embedding. So paths run through heads, and the sum of all of them is still the logits; but no
-path runs through an MLP, and how an MLP's output depends on the tokens is not split.
+An MLP becomes affine when the factor g of each hidden unit ``z g(z)`` is held too. The stream is
+then *dressed*: between two heads all MLPs of a position act together, ``x ↦ x Π_l (I + M_l)``, and
+paths run through heads from the tokens to the logits. With ``mlps="sources"`` an MLP is not held:
+what it wrote in this run is one more source of paths, no path runs through it, and how it depends
+on the tokens is not split.
+
+What is held gets no credit: not why a head looked where it did, nor why a unit was open. Both are
+split by `attention.score_terms` and `paths.openings`.
 
 S0 is "Some Structures in Transformer Architectures" (docs/bibliography.md).
 """
@@ -14,14 +19,38 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from circuitax.circuits.paths.read_out import ReadOut, read_out_of
 from circuitax.circuits.weights.folding import fold_read, over_heads
 from circuitax.kernel.indices import check_index
+from circuitax.kernel.interventions import check_gates
+from circuitax.kernel.mlp import Gates
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.per_head import per_head
 from circuitax.kernel.run import Run, one_text
+from circuitax.kernel.weights import MLPWeights
+
+
+class FrozenMLPs(NamedTuple):
+    """The MLPs of one text as affine maps ``x ↦ x M + c``, one for each layer and position.
+
+    ``M = Σ_i W_in[i] diag(factors[i]) W_out``: one term, two where both sides of a gated MLP share.
+    Norms are folded, so that an MLP reads the bare stream.
+    """
+
+    W_in: Float[Array, "n_layers sides d_model d_mlp"]
+    """``W_in``; and ``W_gate``, where it shares."""
+    factors: Float[Array, "n_layers sides n_ctx d_mlp"]
+    """Gates over norm scales."""
+    W_out: Float[Array, "n_layers d_mlp d_model"]
+    constant: Float[Array, "n_layers n_ctx d_model"]
+    """What the biases of an MLP and the offset of its norm leave at each position."""
+    after_heads: Float[Array, ""]
+    """1 where an MLP reads what the heads of its layer wrote; 0 in the parallel form."""
+    W_hidden: Float[Array, "n_layers n_extra d_mlp d_mlp"] | None = None
+    """Maps between hidden layers of deeper MLPs."""
+    hidden_factors: Float[Array, "n_layers n_extra n_ctx d_mlp"] | None = None
 
 
 class FrozenModel(NamedTuple):
@@ -47,7 +76,9 @@ class FrozenModel(NamedTuple):
     b_O: Float[Array, "n_layers d_model"] | None
     read_out: ReadOut
     mlps: Float[Array, "n_layers n_ctx d_model"] | None = None
-    """What the MLP of each layer wrote: sources of their own, constant like biases."""
+    """What the MLP of each layer wrote, with ``mlps="sources"``: constant like biases."""
+    maps: FrozenMLPs | None = None
+    """The MLPs as maps, by which the stream is dressed; None with ``mlps="sources"``."""
 
     @property
     def embedding(self) -> Float[Array, "n_ctx d_model"]:
@@ -55,24 +86,38 @@ class FrozenModel(NamedTuple):
         return self.tokens if self.positions is None else self.tokens + self.positions
 
 
-def frozen_model(run: Run) -> FrozenModel:
-    """The linear model of one run: its patterns and norm scales are frozen.
+MLPS = ("dressed", "sources")
+
+
+def frozen_model(run: Run, *, mlps: str = "dressed", gates: str = "frozen") -> FrozenModel:
+    """The linear model of one run: its patterns, norm scales and gates are frozen.
 
     Args:
         run: A run of any transformer on one text; of one with MLPs, made with ``outputs=True``.
+        mlps: ``"dressed"`` for MLPs as affine maps, which paths run through; ``"sources"`` for what
+            they wrote as sources of paths.
+        gates: What a gated MLP attributes its product to: ``"frozen"``, all to ``W_in``;
+            ``"shared"``, half to ``W_gate`` (LRP's half rule). It matters for gated, dressed MLPs
+            only.
 
     Raises:
-        ValueError: If the run is of several texts, or what its MLPs wrote was not recorded.
+        ValueError: If the run is of several texts, a name is unknown, or what its MLPs wrote was
+            not recorded.
 
-    Source: framework paper, "freezing attention patterns"; S0 Remark 20.
+    Source: framework paper, "freezing attention patterns"; S0 Remark 20; for MLPs
+        docs/methods/mlps.md.
     """
+    if mlps not in MLPS:
+        raise ValueError(f"mlps={mlps!r} must be 'dressed' or 'sources'")
+    check_gates(gates)
     run = jax.tree.map(jnp.asarray, one_text(run))  # the weights may be NumPy arrays
     spec, blocks, trace = run.model.spec, run.model.blocks, run.trace
-    if blocks.mlp is not None and trace.mlp_outputs is None:
-        raise ValueError(
-            "run.trace.mlp_outputs is None: a model with MLPs has their outputs as sources, make "
-            "the run with outputs=True"
-        )
+    for name in ("mlp_outputs", "gates"):
+        if blocks.mlp is not None and getattr(trace, name) is None:
+            raise ValueError(
+                f"run.trace.{name} is None: paths of a model with MLPs need what these wrote and "
+                "their gates, make the run with outputs=True"
+            )
     heads = per_head(run.model)
     W_V, b_V = fold_read(heads.W_V, heads.b_V, spec.norm, over_heads(blocks.attention_norm))
     A = trace.patterns
@@ -83,6 +128,9 @@ def frozen_model(run: Run) -> FrozenModel:
     if trace.scales.attention_post is not None:
         after = trace.scales.attention_post[:, None, :, None]
         A, b_V = A / after, None if b_V is None else b_V / after
+    maps = None
+    if mlps == "dressed" and blocks.mlp is not None and trace.gates is not None:
+        maps = _frozen_mlps(run, blocks.mlp, trace.gates, gates)
     embedded = run.model.W_E[run.tokens]
     in_stream = spec.positions.in_stream
     return FrozenModel(
@@ -94,7 +142,52 @@ def frozen_model(run: Run) -> FrozenModel:
         b_V,
         heads.b_O,
         read_out_of(run),
-        None if blocks.mlp is None else trace.mlp_outputs,
+        trace.mlp_outputs if mlps == "sources" else None,
+        maps,
+    )
+
+
+def _frozen_mlps(run: Run, mlp: MLPWeights, held: Gates, gates: str) -> FrozenMLPs:
+    """The MLPs of a run, norms before and after them folded."""
+    spec, blocks, scales = run.model.spec, run.model.blocks, run.trace.scales
+    sides = [(mlp.W_in, mlp.b_in, held.values[:, 0])]
+    if gates == "shared" and mlp.W_gate is not None and held.gates is not None:
+        sides = [
+            (mlp.W_in, mlp.b_in, 0.5 * held.values[:, 0]),
+            (mlp.W_gate, mlp.b_gate, 0.5 * held.gates),
+        ]
+    folded = [(fold_read(W, b, spec.norm, blocks.mlp_norm), g) for W, b, g in sides]
+    hidden = jnp.zeros_like(held.values[:, 0])
+    for (_, b), g in folded:
+        hidden = hidden if b is None else hidden + g * b[:, None, :]
+    W_out, b_out, factors = mlp.W_out, mlp.b_out, held.values[:, 1:]
+    between = () if mlp.W_hidden is None else tuple(jnp.moveaxis(mlp.W_hidden, 1, 0))
+    for i, W in enumerate(between):
+        hidden = hidden @ W
+        if mlp.b_hidden is not None:
+            hidden = hidden + mlp.b_hidden[:, i, None, :]
+        hidden = hidden * factors[:, i]
+    if blocks.mlp_post_norm is not None:
+        gain = blocks.mlp_post_norm.gain
+        W_out = W_out * gain[:, None, :]
+        b_out = None if b_out is None else b_out * gain
+    constant = hidden @ W_out
+    if b_out is not None:
+        constant = constant + b_out[:, None, :]
+    read = jnp.stack([g for _, g in folded], axis=1)
+    if spec.norm != Norm.none and scales.mlp is not None:
+        read = read / scales.mlp[:, None, :, None]
+    if scales.mlp_post is not None:
+        constant = constant / scales.mlp_post[..., None]
+        read = read / scales.mlp_post[:, None, :, None]
+    return FrozenMLPs(
+        jnp.stack([W for (W, _), _ in folded], axis=1),
+        read,
+        W_out,
+        constant,
+        jnp.asarray(0.0 if spec.parallel else 1.0, W_out.dtype),
+        mlp.W_hidden,
+        factors if factors.shape[1] else None,
     )
 
 
@@ -103,8 +196,8 @@ def only(frozen: FrozenModel, source: str) -> FrozenModel:
 
     Args:
         frozen: The frozen model of one text.
-        source: ``"tokens"``, ``"positions"``, ``"biases"`` (of heads, layers and unembedding) or
-            ``"mlps"``.
+        source: ``"tokens"``, ``"positions"``, ``"biases"`` (of heads, layers, MLPs as maps and
+            unembedding) or ``"mlps"`` (as sources).
 
     Raises:
         ValueError: If ``source`` is another name.
@@ -115,6 +208,9 @@ def only(frozen: FrozenModel, source: str) -> FrozenModel:
         frozen = frozen._replace(mlps=None)
     if source != "biases":
         frozen = frozen._replace(b_V=None, b_O=None, read_out=frozen.read_out._replace(b_U=None))
+        if frozen.maps is not None:
+            silent = jnp.zeros_like(frozen.maps.constant)
+            frozen = frozen._replace(maps=frozen.maps._replace(constant=silent))
     if source != "positions":
         frozen = frozen._replace(positions=None)
     if source != "tokens":
@@ -124,7 +220,7 @@ def only(frozen: FrozenModel, source: str) -> FrozenModel:
 
 def head_writes(
     frozen: FrozenModel,
-    layer: int,
+    layer: int | Int[Array, ""],
     streams: Float[Array, "*paths n_ctx d_model"],
     summed: bool = False,
 ) -> Float[Array, "*out n_ctx d_model"]:
@@ -132,7 +228,7 @@ def head_writes(
 
     Args:
         frozen: The frozen model of one text.
-        layer: Which layer, in ``[0, n_layers)``.
+        layer: Which layer, in ``[0, n_layers)``; a traced index is not checked.
         streams: What the heads read.
         summed: Whether the heads are added up.
 
@@ -149,7 +245,9 @@ def head_writes(
     return jnp.einsum(f"h...tk,hkd->{target}", mixed, frozen.W_O[layer])
 
 
-def head_constants(frozen: FrozenModel, layer: int) -> Float[Array, "n_heads n_ctx d_model"]:
+def head_constants(
+    frozen: FrozenModel, layer: int | Int[Array, ""]
+) -> Float[Array, "n_heads n_ctx d_model"]:
     """Outputs of the heads of one layer due to their own biases, ``A 1 b_V W_O``.
 
     Raises:
@@ -160,3 +258,87 @@ def head_constants(frozen: FrozenModel, layer: int) -> Float[Array, "n_heads n_c
         n_heads, d_model = frozen.W_O.shape[1], frozen.W_O.shape[3]
         return jnp.zeros((n_heads, frozen.tokens.shape[0], d_model), frozen.tokens.dtype)
     return jnp.einsum("htk,hkd->htd", frozen.b_V[layer], frozen.W_O[layer])
+
+
+def mlp_units(
+    maps: FrozenMLPs, layer: int | Int[Array, ""], streams: Float[Array, "*paths n_ctx d_model"]
+) -> Float[Array, "*paths n_ctx d_mlp"]:
+    """What a layer's hidden units get from any stack of streams, without biases.
+
+    Args:
+        maps: MLPs of a frozen model.
+        layer: Which layer, in ``[0, n_layers)``; a traced index is not checked.
+        streams: What the MLP reads.
+
+    Raises:
+        ValueError: If ``layer`` is out of range.
+    """
+    check_index("layer", layer, maps.W_out.shape[0])
+    hidden = jnp.zeros((), streams.dtype)
+    for W, g in zip(maps.W_in[layer], maps.factors[layer], strict=True):
+        hidden = hidden + _times(streams @ W, g)
+    if maps.W_hidden is not None and maps.hidden_factors is not None:
+        for W, g in zip(maps.W_hidden[layer], maps.hidden_factors[layer], strict=True):
+            hidden = _times(hidden @ W, g)
+    return hidden
+
+
+def _times(
+    hidden: Float[Array, "*paths n_ctx d_mlp"], factors: Float[Array, "n_ctx d_mlp"]
+) -> Float[Array, "*paths n_ctx d_mlp"]:
+    return hidden * jnp.broadcast_to(factors, hidden.shape)
+
+
+def mlp_writes(
+    maps: FrozenMLPs, layer: int | Int[Array, ""], streams: Float[Array, "*paths n_ctx d_model"]
+) -> Float[Array, "*paths n_ctx d_model"]:
+    """``x M`` of one layer's MLP on any stack of streams, without its constant.
+
+    Args:
+        maps: MLPs of a frozen model.
+        layer: Which layer, in ``[0, n_layers)``; a traced index is not checked.
+        streams: What the MLP reads.
+
+    Raises:
+        ValueError: If ``layer`` is out of range.
+    """
+    return mlp_units(maps, layer, streams) @ maps.W_out[layer]
+
+
+def after_layer(
+    frozen: FrozenModel,
+    layer: int | Int[Array, ""],
+    streams: Float[Array, "*paths n_ctx d_model"],
+    written: Float[Array, "*others n_ctx d_model"],
+    constants: bool = True,
+) -> tuple[Float[Array, "*paths n_ctx d_model"], Float[Array, "*others n_ctx d_model"]]:
+    """Streams that pass a layer by, and what its heads wrote, both behind the layer's MLP.
+
+    ``x ↦ x (I + M_l)``. What heads wrote meets the MLP of their layer unless the form is parallel.
+
+    Args:
+        frozen: The frozen model of one text.
+        layer: Which layer, in ``[0, n_layers)``; a traced index is not checked.
+        streams: Before the layer. The first, or the only one, is that of the paths without heads.
+        written: By heads of the layer.
+        constants: Whether the first stream takes on what enters here and belongs to no path:
+            ``b_O``, the MLP's constant, or what the MLP wrote as a source.
+
+    Raises:
+        ValueError: If ``layer`` is out of range.
+    """
+    maps, first = frozen.maps, (0,) * (streams.ndim - 2)
+    read = streams
+    if constants and frozen.b_O is not None:
+        b_O = frozen.b_O[layer][None, :]
+        if maps is not None:
+            read = read.at[first].add(maps.after_heads * b_O)
+        streams = streams.at[first].add(b_O)
+    if constants and frozen.mlps is not None:
+        streams = streams.at[first].add(frozen.mlps[layer])
+    if maps is None:
+        return streams, written
+    streams = streams + mlp_writes(maps, layer, read)
+    if constants:
+        streams = streams.at[first].add(maps.constant[layer])
+    return streams, written + maps.after_heads * mlp_writes(maps, layer, written)

@@ -11,7 +11,7 @@ sources (docs/errata.md).
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from circuitax.circuits.paths.frozen import FrozenModel, head_constants, head_writes
+from circuitax.circuits.paths.frozen import FrozenModel, after_layer, head_constants, head_writes
 
 MAX_LAYERS = 8  # 2^L streams; for more layers, combine some or use `order_streams`
 
@@ -20,8 +20,9 @@ def order_streams(frozen: FrozenModel) -> Float[Array, "order n_ctx d_model"]:
     """Contribution of the paths of each order, 0 … n_layers, to the final stream.
 
     ``c_k ← c_k + Σ_h A^h c_{k-1} W_OV^h`` layer by layer: one pass, the cost of n_layers + 1
-    streams. Differentiable. Output biases ``b_O`` and what MLPs wrote have order 0, value
-    biases the order of their head.
+    streams. Differentiable. Output biases ``b_O`` and constants of MLPs, or what these wrote as
+    sources, have order 0, value biases the order of their head. In a dressed stream every ``c_k``
+    passes the MLPs, ``c_k (I + M_l)``: the order counts heads.
 
     Args:
         frozen: The frozen model of one text.
@@ -36,10 +37,7 @@ def order_streams(frozen: FrozenModel) -> Float[Array, "order n_ctx d_model"]:
     for layer in range(n_layers):
         written = head_writes(frozen, layer, streams[:-1], summed=True)
         written = written.at[0].add(head_constants(frozen, layer).sum(axis=0))
-        if frozen.b_O is not None:
-            streams = streams.at[0].add(frozen.b_O[layer][None, :])
-        if frozen.mlps is not None:
-            streams = streams.at[0].add(frozen.mlps[layer])
+        streams, written = after_layer(frozen, layer, streams, written)
         streams = streams.at[1:].add(written)
     return streams
 
@@ -65,10 +63,7 @@ def layer_subset_streams(frozen: FrozenModel) -> Float[Array, "subset n_ctx d_mo
     for layer in range(n_layers):
         written = head_writes(frozen, layer, streams, summed=True)
         written = written.at[0].add(head_constants(frozen, layer).sum(axis=0))
-        if frozen.b_O is not None:
-            streams = streams.at[0].add(frozen.b_O[layer][None, :])
-        if frozen.mlps is not None:
-            streams = streams.at[0].add(frozen.mlps[layer])
+        streams, written = after_layer(frozen, layer, streams, written)
         streams = jnp.concatenate([streams, written])
     return streams
 

@@ -1,0 +1,134 @@
+"""Who opens a gate: a hidden unit's pre-activation as a logit of the model cut in front of it.
+
+Frozen gates say what is moved, not why they are open. A pre-activation is affine in the stream that
+its MLP reads, so that it splits like a logit: by source token, by head, into paths. Attention
+scores, which are bilinear, are split by `attention.score_terms`.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
+from circuitax.circuits.paths.groups import carried_back
+from circuitax.circuits.paths.read_out import ReadOut
+from circuitax.circuits.weights.folding import fold_read
+from circuitax.kernel.compiled import compiled
+from circuitax.kernel.indices import check_index
+from circuitax.kernel.norm import Norm
+from circuitax.kernel.run import Run
+
+
+@compiled("mlps", "gates")
+def cut_before_gates(
+    run: Run, layer: int | Int[Array, ""], *, mlps: str = "dressed", gates: str = "frozen"
+) -> FrozenModel:
+    """The frozen model up to what one MLP reads, whose logits are the pre-activations there.
+
+    Those of the gates, ``x W_gate + b_gate``, or ``x W_in + b_in`` in an MLP without; in a deeper
+    one, of the first hidden layer. Expansion, order terms and groups of the result split them; a
+    hidden unit stands in the place of a token.
+
+    Args:
+        run: A run of a transformer with MLPs on one text, made with ``outputs=True``.
+        layer: Of the MLP; a traced index is not checked.
+        mlps: As in `frozen_model`.
+        gates: As in `frozen_model`.
+
+    Raises:
+        ValueError: If the model has no MLP, the layer is out of range, or as `frozen_model`.
+
+    Source: ours; docs/methods/mlps.md.
+    """
+    frozen = frozen_model(run, mlps=mlps, gates=gates)
+    spec, blocks = run.model.spec, run.model.blocks
+    if blocks.mlp is None:
+        raise ValueError("run.model.blocks.mlp is None: the model has no gates")
+    n_layers = frozen.A.shape[0]
+    check_index("layer", layer, n_layers)
+    mlp, norm = jax.tree.map(lambda leaf: leaf[layer], (blocks.mlp, blocks.mlp_norm))
+    W, b = (mlp.W_in, mlp.b_in) if mlp.W_gate is None else (mlp.W_gate, mlp.b_gate)
+    W, b = fold_read(W, b, spec.norm, norm)
+    layers = jnp.arange(n_layers)
+    scales = run.trace.scales.mlp
+    scale = None if spec.norm == Norm.none or scales is None else scales[layer]
+    # Later layers stay, without effect, so that the programs of all layers are one.
+    heads = layers < layer if spec.parallel else layers <= layer
+    maps = frozen.maps
+    if maps is not None:
+        maps = maps._replace(
+            W_out=_where(layers < layer, maps.W_out), constant=_where(layers < layer, maps.constant)
+        )
+    return frozen._replace(
+        A=_where(heads, frozen.A),
+        b_V=None if frozen.b_V is None else _where(heads, frozen.b_V),
+        b_O=None if frozen.b_O is None else _where(heads, frozen.b_O),
+        mlps=None if frozen.mlps is None else _where(layers < layer, frozen.mlps),
+        maps=maps,
+        read_out=ReadOut(scale, W, b),
+    )
+
+
+class Opening(NamedTuple):
+    """A pre-activation split two ways; each with ``bias`` sums to it.
+
+    Attributes:
+        by_source: All paths from each token; the last entry all paths from biases.
+        by_last: Paths by their last head, ``[n_layers, n_heads]``.
+        direct: Paths past no head; completes ``by_last``.
+        bias: Of the pre-activation itself, the offset of its norm included.
+    """
+
+    by_source: Float[Array, " n_sources"]
+    by_last: Float[Array, "n_layers n_heads"]
+    direct: Float[Array, ""]
+    bias: Float[Array, ""]
+
+
+@compiled()
+def opening(
+    run: Run,
+    layer: int | Int[Array, ""],
+    unit: int | Int[Array, ""],
+    position: int | Int[Array, ""],
+) -> Opening:
+    """Who opens one hidden unit at one position, through the dressed stream.
+
+    Args:
+        run: As in `cut_before_gates`.
+        layer: Of the MLP.
+        unit: From 0.
+        position: Where the unit acts, from 0.
+
+    Raises:
+        ValueError: As `cut_before_gates`, or if the unit or the position is out of range.
+
+    Source: ours; docs/methods/mlps.md.
+    """
+    cut = cut_before_gates(run, layer)
+    check_index("unit", unit, cut.read_out.W_U.shape[1])
+    direction = cut.read_out.W_U[:, unit]
+    whole = carried_back(cut, position, direction)
+    ends = carried_back(cut, position, direction, through_heads=False)
+    # An MLP reads the stream as it was before its own output was added.
+    stream, written = run.trace.streams[layer], run.trace.mlp_outputs
+    if not run.model.spec.parallel and written is not None:
+        stream = run.trace.streams[layer + 1] - written[layer]
+    total = stream[position] @ whole.entering[-1, position]
+    sources = (cut.embedding * whole.entering[0]).sum(axis=1)
+    heads = run.trace.head_outputs
+    if heads is None:
+        raise ValueError("run.trace.head_outputs is None: make the run with outputs=True")
+    acting = jnp.arange(heads.shape[0]) < layer + (0 if run.model.spec.parallel else 1)
+    by_last = jnp.einsum("lhd,ld->lh", heads[:, :, position], ends.written[:, position])
+    by_last = _where(acting, by_last)
+    bias = jnp.zeros_like(total) if cut.read_out.b_U is None else cut.read_out.b_U[unit]
+    by_source = jnp.append(sources, total - sources.sum())
+    return Opening(by_source, by_last, total - by_last.sum(), bias)
+
+
+def _where(kept: Bool[Array, " n_layers"], x: Float[Array, "n_layers *rest"]) -> Array:
+    """The array with other layers set to 0."""
+    return x * kept.astype(x.dtype).reshape(-1, *[1] * (x.ndim - 1))

@@ -1,0 +1,400 @@
+"""Paths through MLPs: every path of small models written out in NumPy, dressed and undressed."""
+
+import math
+from collections.abc import Iterator
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import circuitax as cx
+from circuitax.circuits.paths import expansion, frozen, groups, openings, order_terms, paths
+from circuitax.circuits.paths.read_out import logits_of
+from circuitax.kernel.interventions import Interventions, freeze
+from circuitax.kernel.model import Model
+from circuitax.kernel.run import Run, run
+from circuitax.kernel.weights import NormWeights
+from circuitax.models.smollm2 import HOW, has_smollm2
+
+TEXT = [3, 1, 4, 1, 5]
+L, H = 2, 2
+CASES = {
+    "gelu": {"activation": "gelu", "norm": "layernorm", "positions": "learned", "biases": True},
+    "relu": {"activation": "relu", "norm": "none", "positions": "none", "biases": True},
+    "gated": {"activation": "silu", "norm": "rmsnorm", "positions": "rotary", "gated": True},
+    "gated_biases": {"activation": "gelu_tanh", "norm": "layernorm", "gated": True, "biases": True},
+    "parallel": {"activation": "gelu_tanh", "norm": "layernorm", "parallel": True, "biases": True},
+    "post_norm": {
+        "activation": "silu",
+        "norm": "rmsnorm",
+        "positions": "rotary",
+        "gated": True,
+        "post_norm": True,
+        "qk_norm": True,
+    },
+    "deeper": {"activation": "relu", "norm": "rmsnorm", "mlp_depth": 3, "biases": True},
+}
+GATES = {
+    "relu": lambda z: (z > 0) * 1.0,
+    "gelu": lambda z: 0.5 * (1 + np.vectorize(math.erf)(z / math.sqrt(2))),
+    "gelu_tanh": lambda z: 0.5 * (1 + np.tanh(math.sqrt(2 / math.pi) * (z + 0.044715 * z**3))),
+    "silu": lambda z: 1 / (1 + np.exp(-z)),
+}
+
+
+def tiny(name: str) -> Model:
+    sizes = {"d_vocab": 11, "n_ctx": 8, "n_layers": L, "n_heads": H, "d_model": 8, "d_mlp": 7}
+    spec = cx.TransformerSpec(**sizes).replace(**CASES[name])
+    model = cx.init(jax.random.key(1), spec.replace(post_norm=False, qk_norm=False), float)
+    if spec.post_norm:  # no model that is trained here has them, those that are loaded do
+        gain, blocks = NormWeights(jnp.ones((L, 8))), model.blocks
+        heads = blocks.attention._replace(q_gain=jnp.ones((L, 4)), k_gain=jnp.ones((L, 4)))
+        blocks = blocks._replace(attention=heads, attention_post_norm=gain, mlp_post_norm=gain)
+        model = Model(spec, model.W_E, model.W_U, blocks, final_norm=model.final_norm)
+    keys = iter(jax.random.split(jax.random.key(2), 100))
+    return jax.tree.map(lambda x: x + 0.2 * jax.random.normal(next(keys), x.shape), model)
+
+
+@pytest.fixture(params=CASES)
+def seen(request: pytest.FixtureRequest, x64: None) -> Run:
+    compiled = jax.jit(run, static_argnames="outputs")
+    return compiled(tiny(request.param), jnp.asarray(TEXT), outputs=True)
+
+
+class Written:
+    """A frozen model in NumPy, one dense matrix for each layer and position, from weights alone.
+
+    Of the run it takes the attention patterns only.
+    """
+
+    def __init__(self, seen: Run, gates: str = "frozen") -> None:
+        at = jax.tree.map(lambda x: np.asarray(x, np.float64), seen.model)
+        self.spec, self.A, self.at = seen.model.spec, np.asarray(seen.trace.patterns), at
+        self.gates, d = gates, at.W_E.shape[1]
+        x = at.W_E[TEXT]
+        if self.spec.positions.in_stream:
+            x = x + at.W_pos[: len(TEXT)]
+        self.start, self.heads, self.b_O, self.M, self.c = x, [], [], [], []
+        for layer in range(L):
+            entering = x
+            N, offset = self.norm(x, at.blocks.attention_norm, layer)
+            OV, constant = [], []
+            for h in range(H):
+                group = h // (H // at.blocks.attention.W_V.shape[1])
+                W_V, W_O = at.blocks.attention.W_V[layer, group], at.blocks.attention.W_O[layer, h]
+                b_V = at.blocks.attention.b_V
+                bias = offset @ W_V + (0 if b_V is None else b_V[layer, group])
+                OV.append(np.einsum("tij,jk->tik", N, W_V @ W_O))
+                constant.append(self.A[layer, h] @ np.broadcast_to(bias @ W_O, x.shape))
+            b_O = at.blocks.attention.b_O
+            b_O = np.zeros(d) if b_O is None else b_O[layer]
+            written = self.attend(x, OV, layer) + sum(constant) + b_O
+            if at.blocks.attention_post_norm is not None:
+                size = np.sqrt((written**2).mean(-1) + self.spec.norm_eps)
+                after = at.blocks.attention_post_norm.gain[layer][None] / size[:, None]
+                constant = [c * after for c in constant]
+                OV = [(maps, after) for maps in OV]
+            else:
+                OV = [(maps, np.ones((1, 1))) for maps in OV]
+            x = x + self.attend(x, OV, layer) + sum(constant) + b_O
+            self.heads.append((OV, constant))
+            self.b_O.append(np.broadcast_to(b_O, x.shape))
+            M, c = self.mlp(entering if self.spec.parallel else x, layer)
+            read = entering if self.spec.parallel else x
+            x = x + np.einsum("ti,tij->tj", read, M) + c
+            self.M.append(M)
+            self.c.append(c)
+        self.final = x
+
+    def attend(self, x: np.ndarray, OV: list, layer: int) -> np.ndarray:
+        pairs = [each if isinstance(each, tuple) else (each, np.ones((1, 1))) for each in OV]
+        return sum(
+            (self.A[layer, h] @ np.einsum("ti,tij->tj", x, maps)) * after
+            for h, (maps, after) in enumerate(pairs)
+        )
+
+    def norm(self, x: np.ndarray, weights, layer: int) -> tuple[np.ndarray, np.ndarray]:
+        d = x.shape[1]
+        if self.spec.norm == "none":
+            return np.broadcast_to(np.eye(d), (len(x), d, d)), np.zeros(d)
+        C = np.eye(d) - (1 / d if self.spec.norm.centres else 0)
+        size = np.sqrt(((x @ C) ** 2).mean(-1) + self.spec.norm_eps)
+        N = C[None] * weights.gain[layer] / size[:, None, None]
+        return N, np.zeros(d) if weights.offset is None else weights.offset[layer]
+
+    def mlp(self, x: np.ndarray, layer: int) -> tuple[np.ndarray, np.ndarray]:
+        w, g = self.at.blocks.mlp, GATES[self.spec.activation]
+        w = jax.tree.map(lambda leaf: leaf[layer], w)
+        N, offset = self.norm(x, self.at.blocks.mlp_norm, layer)
+        read = np.einsum("ti,tij->tj", x, N) + offset
+        zero = np.zeros(w.W_in.shape[1])
+        b_in = zero if w.b_in is None else w.b_in
+        z = read @ w.W_in + b_in
+        if w.W_gate is not None:
+            b_gate = zero if w.b_gate is None else w.b_gate
+            opened = read @ w.W_gate + b_gate
+            sides = [(w.W_in, b_in, opened * g(opened)), (w.W_gate, b_gate, z * g(opened))]
+            sides = sides[:1] if self.gates == "frozen" else sides
+        else:
+            sides = [(w.W_in, b_in, g(z))]
+        each = [(np.einsum("tij,jm,tm->tim", N, W, f), (offset @ W + b) * f) for W, b, f in sides]
+        hidden, c = (sum(part) / len(each) for part in zip(*each, strict=True))
+        for i in range(self.spec.mlp_depth - 1):
+            z = (z * g(z)) @ w.W_hidden[i] + w.b_hidden[i]
+            hidden = np.einsum("tim,mn,tn->tin", hidden, w.W_hidden[i], g(z))
+            c = (c @ w.W_hidden[i] + w.b_hidden[i]) * g(z)
+        M, c = hidden @ w.W_out, c @ w.W_out + (0 if w.b_out is None else w.b_out)
+        if self.at.blocks.mlp_post_norm is not None:
+            out = np.einsum("ti,tij->tj", x, M) + c
+            size = np.sqrt((out**2).mean(-1) + self.spec.norm_eps)
+            after = self.at.blocks.mlp_post_norm.gain[layer][None] / size[:, None]
+            M, c = M * after[:, None, :], c * after
+        return M, c
+
+    def every_path(self) -> Iterator[tuple[tuple, tuple, np.ndarray]]:
+        """Every choice of heads and MLPs with its part of the final stream, one by one."""
+        found = [((), (), self.start)]
+        for layer in range(L):
+            before, new = list(found), [((), (), self.b_O[layer])]
+            for h, (maps, after) in enumerate(self.heads[layer][0]):
+                new.append((((layer, h),), (), self.heads[layer][1][h]))
+                for path, mlps, x in before:
+                    moved = self.A[layer, h] @ np.einsum("ti,tij->tj", x, maps) * after
+                    new.append(((*path, (layer, h)), mlps, moved))
+            read = before if self.spec.parallel else before + new
+            found = before + new + [((), (layer,), self.c[layer])]
+            for path, mlps, x in read:
+                through = np.einsum("ti,tij->tj", x, self.M[layer])
+                found.append((path, (*mlps, layer), through))
+        return iter(found)
+
+
+def close(found, expected) -> None:
+    expected = np.asarray(expected)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("gates", ["frozen", "shared"])
+def test_every_path_of_heads_is_the_sum_over_its_mlps(seen: Run, gates: str) -> None:
+    """Each dressed path against all undressed ones through its heads, written out one by one."""
+    written = Written(seen, gates)
+    close(seen.trace.streams[-1], written.final)
+    by_heads: dict[tuple, np.ndarray] = {}
+    for path, _, stream in written.every_path():
+        by_heads[path] = by_heads.get(path, 0) + stream
+    linear = frozen.frozen_model(seen, gates=gates)
+    streams = jax.jit(expansion.path_streams)(linear)
+    names = list(paths.all_paths(L, H))
+    assert set(by_heads) == set(names)
+    for path, stream in zip(names, streams, strict=True):
+        np.testing.assert_allclose(stream, by_heads[path], atol=1e-12 * np.abs(streams).max())
+    orders = jax.jit(order_terms.order_streams)(linear)
+    subsets = order_terms.layer_subset_streams(linear)
+    for order in range(L + 1):
+        want = sum(stream for path, stream in by_heads.items() if len(path) == order)
+        close(orders[order], want)
+    want = sum(stream for path, stream in by_heads.items() if [at for at, _ in path] == [1])
+    close(subsets[2], want)
+    for path in names:
+        one = expansion.path_stream(linear, path)
+        np.testing.assert_allclose(one, by_heads[path], atol=1e-12 * np.abs(streams).max())
+
+
+def test_sources_sum_to_the_whole_and_the_absolute_sum_is_beside_it(seen: Run) -> None:
+    linear = frozen.frozen_model(seen)
+    kinds = ("tokens", "positions", "biases", "mlps")
+    parts = [expansion.path_streams(frozen.only(linear, kind)).sum(axis=0) for kind in kinds]
+    close(sum(parts), seen.trace.streams[-1])
+    found = expansion.expand(seen)
+    close(found.terms.sum(axis=0) + found.bias[None], seen.logits)
+    close(found.absolute, np.abs(np.asarray(found.terms)).sum(axis=0))
+    assert "absolute sums" in repr(found)
+
+
+@pytest.mark.parametrize("gates", ["frozen", "shared"])
+def test_the_frozen_forward_pass_is_affine_and_its_slope_is_the_dressed_model(
+    seen: Run, gates: str
+) -> None:
+    """``forward`` under `freeze` is linear in what is added, and moves as the dressed paths say."""
+    edit = freeze(seen.trace, gates)
+    change = jax.random.normal(jax.random.key(3), (L + 1, len(TEXT), 8))
+
+    @jax.jit
+    def stream(add, edit):
+        return run(seen.model, seen.tokens, edit._replace(stream_add=add)).trace.streams[-1]
+
+    base = stream(jnp.zeros_like(change), edit)
+    close(base, seen.trace.streams[-1])
+    once, twice = stream(change, edit) - base, stream(-2 * change, edit) - base
+    np.testing.assert_allclose(twice, -2 * once, atol=1e-11 * np.abs(once).max())
+    live = stream(change, Interventions()) - base
+    assert np.abs(live - once).max() > 1e-3 * np.abs(once).max()
+    first = stream(change.at[1:].set(0), edit) - base
+    linear = frozen.only(frozen.frozen_model(seen, gates=gates), "tokens")
+    moved = linear._replace(tokens=change[0])
+    close(first, expansion.path_streams(moved).sum(axis=0))
+
+
+def test_groups_are_sums_of_single_paths(seen: Run) -> None:
+    """By source, by last head, both, and single one-head paths, each against enumeration."""
+    linear, position, token, minus = frozen.frozen_model(seen), 3, 7, 2
+    direction = linear.read_out.W_U[:, token] - linear.read_out.W_U[:, minus]
+    found = jax.jit(groups.path_groups)(linear, position, direction)
+    w = direction if linear.read_out.scale is None else direction / linear.read_out.scale[position]
+    want = np.zeros(found.by_head.shape)
+    for s in range(-1, len(TEXT)):
+        if s < 0:
+            bare = frozen.only(linear, "biases")._replace(positions=None)
+        else:
+            at = jnp.zeros_like(linear.tokens).at[s].set(linear.embedding[s])
+            bare = frozen.only(linear, "tokens")._replace(tokens=at)
+        streams = expansion.path_streams(bare)
+        for path, stream in zip(paths.all_paths(L, H), streams, strict=True):
+            row = 1 + H * path[-1][0] + path[-1][1] if path else 0
+            value = float(stream[position] @ w)
+            want[row, 1 + s] += value
+            if len(path) == 1 and s >= 0:
+                np.testing.assert_allclose(found.one_head[*path[0], s], value, atol=1e-12)
+    close(found.by_head, want)
+    lead = float(seen.logits[position, token] - seen.logits[position, minus])
+    b_U = linear.read_out.b_U
+    bias = 0.0 if b_U is None else float(b_U[token] - b_U[minus])
+    np.testing.assert_allclose(found.by_source.sum() + bias, lead, rtol=1e-11)
+    np.testing.assert_allclose(found.by_last.sum(), found.by_source.sum(), rtol=1e-11)
+
+
+def test_flow_is_conserved_from_layer_to_layer(seen: Run) -> None:
+    """At every cut, stream times direction and the biases still to come are the logit.
+
+    And within a layer, neurons, the constant of the MLP and what passes it by.
+    """
+    linear, position = frozen.frozen_model(seen), 4
+    direction = linear.read_out.W_U[:, 5]
+    back = groups.carried_back(linear, position, direction)
+    whole = float(seen.trace.streams[-1, position] @ back.entering[-1, position])
+    bare = frozen.only(linear, "tokens")._replace(tokens=linear.embedding)
+    want = float(expansion.path_streams(bare).sum(axis=0)[position] @ back.entering[-1, position])
+    np.testing.assert_allclose((linear.embedding * back.entering[0]).sum(), want, rtol=1e-10)
+    flows = groups.neuron_flows(seen, linear, position, direction)
+    for layer in range(L):
+        written = np.asarray(seen.trace.mlp_outputs[layer])
+        b_out = seen.model.blocks.mlp.b_out
+        b_out = 0 if b_out is None else np.asarray(b_out)[layer]
+        if seen.trace.scales.mlp_post is not None:
+            b_out = b_out / np.asarray(seen.trace.scales.mlp_post)[layer][:, None]
+        through = ((written - b_out) * np.asarray(back.entering[layer + 1])).sum(axis=1)
+        np.testing.assert_allclose(flows[layer].sum(axis=1), through, atol=1e-10 * abs(whole))
+    # A unit's flow is what its removal under frozen gates takes from the logit.
+    silent = seen.model.blocks.mlp.W_out.at[1, 3].set(0)
+    mlp = seen.model.blocks.mlp._replace(W_out=silent)
+    without = seen.model.replace(blocks=seen.model.blocks._replace(mlp=mlp))
+    edited = run(without, seen.tokens, freeze(seen.trace)).trace.streams[-1, position]
+    lost = whole - float(edited @ back.entering[-1, position])
+    np.testing.assert_allclose(flows[1, :, 3].sum(), lost, atol=1e-9 * abs(whole))
+
+
+@pytest.mark.parametrize("layer", range(L))
+def test_a_pre_activation_splits_by_source_and_last_head(seen: Run, layer: int) -> None:
+    """Against the pre-activations of NumPy, and against single paths to the stream read there."""
+    spec, position, unit = seen.model.spec, 3, 5
+    streams, mlps = np.asarray(seen.trace.streams), np.asarray(seen.trace.mlp_outputs)
+    x = streams[layer] if spec.parallel else streams[layer + 1] - mlps[layer]
+    w = jax.tree.map(lambda leaf: np.asarray(leaf[layer]), seen.model.blocks.mlp)
+    norm = seen.model.blocks.mlp_norm
+    if spec.norm != "none":
+        x = x - (x.mean(axis=1, keepdims=True) if spec.norm.centres else 0)
+        x = x / np.sqrt((x**2).mean(axis=1, keepdims=True) + spec.norm_eps)
+        x = x * np.asarray(norm.gain)[layer]
+        x = x + (0 if norm.offset is None else np.asarray(norm.offset)[layer])
+    W, b = (w.W_in, w.b_in) if w.W_gate is None else (w.W_gate, w.b_gate)
+    want = x @ W + (0 if b is None else b)
+    cut = openings.cut_before_gates(seen, layer)
+    b = 0 if cut.read_out.b_U is None else cut.read_out.b_U[None]
+    single = logits_of(expansion.path_streams(cut), cut.read_out)
+    close(single.sum(axis=0) + b, want)
+    found = openings.opening(seen, layer, unit, position)
+    np.testing.assert_allclose(found.by_source.sum() + found.bias, want[position, unit], atol=1e-12)
+    total = found.by_last.sum() + found.direct + found.bias
+    np.testing.assert_allclose(total, want[position, unit], atol=1e-12)
+    by_group = groups.path_groups(cut, position, cut.read_out.W_U[:, unit])
+    np.testing.assert_allclose(found.by_last.ravel(), by_group.by_last[1:], atol=1e-12)
+    rolled = np.roll(by_group.by_source, -1)
+    np.testing.assert_allclose(found.by_source, rolled, atol=1e-12)
+
+
+def test_dressed_paths_under_vmap_and_grad(x64: None) -> None:
+    model = tiny("gated")
+    texts = jnp.asarray([TEXT, TEXT[::-1]])
+
+    def logits(model: Model, text) -> jax.Array:
+        return expansion.expand(run(model, text, outputs=True)).terms
+
+    both = jax.jit(jax.vmap(logits, in_axes=(None, 0)))(model, texts)
+    close(both[0], logits(model, texts[0]))
+
+    @jax.jit
+    def value(scale):
+        mlp = model.blocks.mlp._replace(W_out=scale * model.blocks.mlp.W_out)
+        changed = model.replace(blocks=model.blocks._replace(mlp=mlp))
+        return logits(changed, texts[0])[4, 3, 2]
+
+    step = 1e-5
+    slope = (value(1 + step) - value(1 - step)) / (2 * step)
+    np.testing.assert_allclose(jax.grad(value)(1.0), slope, rtol=1e-6)
+
+
+def test_refusals(x64: None) -> None:
+    seen = run(tiny("gated"), TEXT, outputs=True)
+    with pytest.raises(ValueError, match="mlps='source' must be"):
+        frozen.frozen_model(seen, mlps="source")
+    with pytest.raises(ValueError, match="gates='half' must be"):
+        expansion.expand(seen, gates="half")
+    with pytest.raises(ValueError, match=r"trace\.gates is None"):
+        freeze(run(seen.model, TEXT).trace)
+    linear = frozen.frozen_model(seen)
+    with pytest.raises(ValueError, match="no Kronecker product"):
+        expansion.path_term(linear, ((0, 0),))
+    with pytest.raises(ValueError, match="start=0 must be None"):
+        expansion.path_stream(linear, ((1, 0),), 0)
+    narrow = seen.trace.gates._replace(values=seen.trace.gates.values[..., :3])
+    with pytest.raises(ValueError, match=r"interventions\.gates\.values has shape"):
+        run(seen.model, TEXT, Interventions(gates=narrow))
+    with pytest.raises(ValueError, match="gate_share needs"):
+        run(seen.model, TEXT, Interventions(gate_share=jnp.zeros(L)))
+
+
+# The design page's table: next token, logit, orders 0 to 5 by number of heads, absolute sum.
+TABLE = {
+    "The capital of France is": (" Paris", 17.37, [1.68, 5.03, 6.10, 2.84, 1.42, 0.34], 17.45),
+    "When Mary and John went to the store, John gave a drink to": (
+        " Mary",
+        11.04,
+        [-0.05, 6.87, 3.03, 0.94, 0.18, 0.05],
+        11.14,
+    ),
+}
+
+
+@pytest.mark.skipif(not has_smollm2(), reason=f"no weights: {HOW}")
+def test_orders_of_smollm2_hardly_cancel_in_the_dressed_stream() -> None:
+    with jax.enable_x64(True):
+        model, tokenizer = (
+            cx.load_pretrained("smollm2", dtype=jnp.float64),
+            cx.load_tokenizer("smollm2"),
+        )
+
+        @jax.jit
+        def orders(ids):
+            seen = run(model, ids, outputs=True)
+            linear = frozen.frozen_model(seen)
+            w = linear.read_out.W_U[:, seen.logits[-1].argmax()] / linear.read_out.scale[-1]
+            return seen.logits[-1], order_terms.order_streams(linear)[:, -1] @ w
+
+        for text, (token, logit, first, absolute) in TABLE.items():
+            logits, found = orders(jnp.asarray(tokenizer.encode(text).ids))
+            assert tokenizer.decode([int(logits.argmax())]) == token
+            np.testing.assert_allclose(found.sum(), logits.max(), rtol=1e-12)
+            np.testing.assert_allclose(logits.max(), logit, atol=0.005)
+            np.testing.assert_allclose(found[:6], first, atol=0.005)
+            np.testing.assert_allclose(np.abs(found).sum(), absolute, atol=0.005)
