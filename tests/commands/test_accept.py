@@ -1,6 +1,7 @@
 """Accepting: clean runs of an experiment's own defaults, without weights or logs."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from circuitax.lab.runs import DERIVED, accepted_run, finished_runs, provenance,
 from circuitax.records.claims import Verdict
 from circuitax.records.manifest import damage, write_manifest
 from circuitax.records.owner import this_process
+from circuitax.records.setting_changes import SettingChange
 
 
 @pytest.fixture(autouse=True)
@@ -63,6 +65,32 @@ def test_any_run_can_be_named(walk: Callable[..., int], results: Path) -> None:
     (run,) = finished_runs("house_walk")
     assert accept.main([f"run=house_walk/{run.name}", "dirty=yes"]) == 0
     assert provenance(results / "house_walk" / "accepted")["run"] == run.name
+
+
+def test_other_settings_than_the_accepted_ones_need_a_row_and_another_root_key(
+    walk: Callable[..., int],
+    results: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert walk() == 0
+    assert accept.main(["dirty=yes"]) == 0
+    kept = results / "house_walk" / "accepted"
+    first = provenance(kept)["run"]
+    assert walk("n_steps=5") == 0
+    named = f"house_walk/{finished_runs('house_walk')[-1].name}"
+    for row, message in (
+        ([], r"house_walk/\w+ has other settings than the accepted run before \(n_steps\): a"),
+        ([SettingChange((named,), "seen", "why", "")], "seed=0, which must be another"),
+    ):
+        monkeypatch.setattr(accept, "read_setting_changes", lambda path, row=row: row)
+        assert accept.main([f"run={named}", "dirty=yes"]) == 2
+        assert re.search(message, capsys.readouterr().err)
+        assert provenance(kept)["run"] == first
+    explained = [SettingChange((named,), "seen", "why", "nothing is drawn")]
+    monkeypatch.setattr(accept, "read_setting_changes", lambda path: explained)
+    assert accept.main([f"run={named}", "dirty=yes"]) == 0
+    assert f"house_walk/{provenance(kept)['run']}" == named
 
 
 def test_long_tables_stay_behind(

@@ -104,7 +104,7 @@ def test_a_browser_shows_the_page(folder: Path, tmp_path: Path) -> None:
         (["FOLDER", "one", "--step=3"], "model, member and step choose among the models of a run"),
         (["FOLDER", "one", "--tokn=x"], "--tokn=x is no option (did you mean '--token'?)"),
         (["FOLDER", "one", "two"], "'two' is one too many"),
-        (["FOLDER"], "the following arguments are required: TEXT"),
+        (["FOLDER"], "TEXT is missing: give MODEL TEXT"),
     ],
 )
 def test_mistakes(

@@ -92,7 +92,7 @@ def test_options_choose(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["text_modals", "x"], "RUN=text_modals must be the folder of a finished run, or an exp"),
         (["text_modals", "x"], "(did you mean 'text_models'?)"),
         (["x" * 5000, "x"], "xxx... must be the folder of a finished run: it is too long"),
-        (["abc123"], "the following arguments are required: PROMPT"),
+        (["abc123"], "PROMPT is missing: give RUN PROMPT"),
         (["abc123", "two", "words"], "'words' is one too many"),
         (["abc123", "x", "--tokns=3"], "--tokns=3 is no option (did you mean '--tokens'?)"),
         (["abc123", "x", "--tokens"], "--tokens: expected one argument"),

@@ -17,7 +17,6 @@ import pytest
 from circuitax.commands import accept, reproduce, run, suite
 from circuitax.config.catalogue import discover
 from circuitax.lab import runs
-from circuitax.lab.against_accepted import against_accepted
 from circuitax.lab.busy import held
 from circuitax.lab.runs import DERIVED, finished_runs, provenance, run_folder
 from circuitax.lab.stop import StopFlag
@@ -116,11 +115,11 @@ def test_results_may_lie_in_a_folder_of_any_name(
     for _ in range(2):  # computed, and found again
         assert reproduce.main(["only=house_walk", "scale=tiny"]) == 0
     said = capsys.readouterr()
-    assert "is there already" in said.err and f"gallery: {place}" in said.out
+    assert "1 finished before; nothing to compute" in said.out and f"gallery: {place}" in said.out
     (run,) = finished_runs("house_walk")
     assert run.is_relative_to(place)
     left = [json.loads(path.read_text()) for path in place.glob("results/.work/reproduce/*/*.json")]
-    assert sorted(item["status"] for item in left) == ["done", "reused"]
+    assert [item["status"] for item in left] == ["done"], "what is finished needs no process"
     assert {item["run"] for item in left} == {run.name}
 
 
@@ -292,11 +291,13 @@ def test_pages_that_cannot_be_written_end_what_runs_after_it_has_saved(
         def terminate(self) -> None:
             told.append(self.name)
 
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
+    def full(self: object, ended: list[suite.Result]) -> str:
+        if ended:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return ""
 
     stand_in(Patient)
-    monkeypatch.setattr(reproduce, "write_pages", full)
+    monkeypatch.setattr(reproduce._Pages, "write", full)
     walk = discover()["house_walk"]
     entries = {name: walk._replace(name=name) for name in "abc"}
     options = {"scale": "tiny", "seed": "", "only": "", "again": "no", "reuse": "code"}
@@ -315,7 +316,7 @@ def test_the_numbers_are_held_against_the_accepted_ones(
     assert accept.main(["dirty=yes"]) == 0
     kept = results / "house_walk" / "accepted"
     rows = json.loads((kept / "claims.json").read_text())
-    rows[1]["measured"] |= {"value": 77.0, "low": 76.0, "high": 78.0}
+    rows[1]["measured"] |= {"value": -177.0, "low": -178.0, "high": -176.0}
     write_json(kept / "claims.json", rows)
     settled = json.loads((kept / "settled.json").read_text())
     settled["sha256"]["claims.json"] = checksum(kept / "claims.json")
@@ -323,17 +324,65 @@ def test_the_numbers_are_held_against_the_accepted_ones(
     capsys.readouterr()
     assert reproduce.main(["only=house_walk,house_reader", "scale=tiny"]) == 0
     out = capsys.readouterr().out
-    assert "against the accepted runs: 2 claims, 1 equal as printed, 0 within noise, 1 " in out
-    assert f"  house_walk: {rows[1]['id']}: " in out and "77 [76, 78] accepted: apart" in out
+    assert "of all 2 claims: 1 agree here, 1 differ\n" in out
+    assert f"  {rows[1]['id']}: " in out and "-177 [-178, -176] accepted: apart" in out
     assert "not compared, no accepted run: house_reader" in out
-    (run,) = finished_runs("house_walk")
-    facts = json.loads((kept / "provenance.json").read_text())
-    (kept / "provenance.json").write_text(json.dumps(facts | {"run": "other", "seed": 4}))
-    text = against_accepted({"house_walk": run})
-    assert "must be whole, but provenance.json is damaged: git brings it back: house_walk" in text
+    page = "".join(p.read_text() for p in (results / "latest" / "claims").glob("*.md"))
+    assert "| here |" in page and "**differs**: " in page and "| agrees: " in page
+    report = (results / "latest" / "report.html").read_text()
+    assert 'data-here="differs"' in report and '<select name="here">' in report
+    chapter = (results / "latest" / "gallery" / "further.md").read_text()
+    (link,) = re.findall(r"\[The same figure, computed here\]\(([^)]+)\)", chapter)
+    assert "accepted" not in link and (results / "latest" / "gallery" / link).is_file()
+    # Other settings: what differs then is not held against the run here.
+    spec = json.loads((kept / "spec.json").read_text())
+    write_json(kept / "spec.json", spec | {"steps": 7})
     write_manifest(kept, left_out=DERIVED)
-    text = against_accepted({"house_walk": run})
-    assert text == "not compared, accepted with seed=4: house_walk"
+    assert reproduce.main(["only=house_walk", "scale=tiny"]) == 0
+    out = capsys.readouterr().out
+    assert "of all 2 claims: 1 agree here, 1 at other settings\n" in out
+
+
+def test_pages_come_before_anything_is_computed(
+    walk: Callable[..., int],
+    children: list[list[str]],
+    results: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert walk() == 0
+    assert accept.main(["dirty=yes"]) == 0
+    shutil.rmtree(finished_runs("house_walk")[0])
+    capsys.readouterr()
+    seen: list[str] = []
+    child = suite.subprocess.Popen
+
+    def looked_first(command: list[str], **options: object) -> object:
+        seen.append((results / "latest" / "CLAIMS.md").read_text())
+        return child(command, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(suite.subprocess, "Popen", looked_first)
+        assert reproduce.main(["only=house_walk", "scale=tiny"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("open ") and "report.html: the accepted runs of 1 experiments" in out
+    assert "agree here" not in seen[0] and "1 holds" in seen[0].replace("hold", "holds")
+    assert "agree here" in (results / "latest" / "CLAIMS.md").read_text()
+
+
+def test_a_damaged_accepted_run_is_named_and_left_out(
+    walk: Callable[..., int],
+    children: list[list[str]],
+    results: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert walk() == 0
+    assert accept.main(["dirty=yes"]) == 0
+    (results / "house_walk" / "accepted" / "spec.json").write_text("{}")
+    capsys.readouterr()
+    assert reproduce.main(["only=house_reader", "scale=tiny"]) == 1
+    out = capsys.readouterr().out
+    assert "must be whole, but spec.json is damaged: git brings it back" in out
+    assert "damaged, and left out of the pages: house_walk/accepted" in out
 
 
 @pytest.mark.parametrize(

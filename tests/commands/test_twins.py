@@ -89,7 +89,7 @@ def test_mistakes(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["only=house_walk"], "only=house_walk has no accepted run with a twin"),
         (["only=house_wlak"], "did you mean 'house_walk'"),
         (["keep=maybe"], "keep=maybe must be one of no, yes"),
-        (["jobs=0"], "jobs=0 must be one of 1"),
+        (["jobs=0"], "jobs=0 must be a whole number from 1"),
     ):
         assert twins.main(typed) == 2
         assert said in capsys.readouterr().err

@@ -2,15 +2,25 @@
 
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 import circuitax as cx
-from circuitax.commands import accept, collect, events, explain, generate, reproduce, twins
-from circuitax.commands.options import read_options, wanted
+from circuitax.commands import (
+    accept,
+    collect,
+    events,
+    explain,
+    generate,
+    new,
+    render,
+    reproduce,
+    twins,
+)
+from circuitax.commands.options import wanted
 from circuitax.commands.run import help_text
 from circuitax.config.catalogue import discover
 from circuitax.config.cells import plan
@@ -65,22 +75,9 @@ def test_enough_is_printed() -> None:
     assert len(RUNS) > 10 and {name for name, _ in OTHERS} >= {"collect", "generate", "explain"}
 
 
-def reads(defaults: dict[str, str]) -> Callable[[list[str]], object]:
-    def read(typed: list[str]) -> object:
-        found = read_options(typed, defaults)
-        return wanted(found.get("experiment", found.get("only", "")), discover())
-
-    return read
-
-
-READERS: dict[str, Callable[[list[str]], object]] = {
-    "accept": reads(accept.OPTIONS),
-    "collect": reads(collect.OPTIONS),
-    "events": reads(events.OPTIONS),
-    "explain": explain._options,
-    "generate": generate._options,
-    "reproduce": reads(reproduce.OPTIONS),
-    "twins": reads(twins.OPTIONS),
+COMMANDS = {
+    module.COMMAND.name: module.COMMAND
+    for module in (accept, collect, events, explain, generate, new, reproduce, render, twins)
 }
 
 
@@ -88,7 +85,8 @@ READERS: dict[str, Callable[[list[str]], object]] = {
 def test_another_command_that_is_printed_is_understood(name: str, typed: str) -> None:
     assert (ROOT / "experiments" / f"{name}.py").is_file()
     if typed:
-        READERS[name](shlex.split(typed))
+        found = COMMANDS[name].read(shlex.split(typed))
+        wanted(found.get("experiment", found.get("only", "")), discover())
 
 
 def test_make_has_the_targets_and_the_variables_that_are_printed() -> None:

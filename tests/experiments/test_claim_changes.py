@@ -32,6 +32,8 @@ def in_commit(commit: str, file: Path | str) -> str:
 @pytest.mark.skipif(not in_git(SINCE), reason="git does not have the last release here")
 def test_no_difference_lacks_a_row() -> None:
     assert changes.missing_rows() == [], "python -m experiments.changes lists them"
+    assert changes.missing_moves() == {}, "python -m experiments.changes lists them"
+    assert changes.faulty_settings() == [], "python -m experiments.changes lists them"
 
 
 @pytest.mark.skipif(not in_git(SINCE), reason="git does not have the last release here")

@@ -12,7 +12,14 @@ import jax.numpy as jnp
 import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
-from circuitax.lab.compilation import compile_seconds, covered, keep_compiled_code
+from circuitax.lab import compilation
+from circuitax.lab.compilation import (
+    compile_seconds,
+    covered,
+    footprint,
+    keep_compiled_code,
+    processor,
+)
 
 OPTIONS = (
     "jax_compilation_cache_dir",
@@ -112,3 +119,16 @@ def test_a_disk_that_fills_up_is_no_warning_of_the_cache(
         for name, value in before.items():
             jax.config.update(name, value)
         compilation_cache.reset_cache()
+
+
+def test_a_system_without_accounts_of_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """macOS has no /proc: the most that was ever in use counts, and the processor's plain name."""
+    here = footprint()
+    monkeypatch.setattr(compilation, "_PROCESS", tmp_path / "nowhere")
+    there = footprint()
+    assert there.maps == 0 and there.megabytes >= 0.9 * here.megabytes > 10
+    exists = Path.exists
+    monkeypatch.setattr(Path, "exists", lambda p: p != Path("/proc/cpuinfo") and exists(p))
+    assert processor().startswith(f"{compilation.platform.machine()}-")

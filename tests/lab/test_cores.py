@@ -61,8 +61,7 @@ def test_a_system_that_does_not_say_which_cores_are_ours(monkeypatch: pytest.Mon
 def test_nothing_else_asks_for_them() -> None:
     packages = [checkout() / "src", checkout() / "experiments"]
     asking = [p for package in packages for p in package.rglob("*.py") if asks(p.read_text())]
-    # Peers of the benchmarks are scripts of another environment, without this package.
-    assert [p.name for p in asking if p.parent.name != "peers"] == ["cores.py"]
+    assert [p.name for p in asking] == ["cores.py"]
 
 
 def asks(text: str) -> bool:

@@ -92,6 +92,27 @@ def test_a_reworded_claim_is_settled_again_and_computes_nothing(run: Path, copy:
     assert numbers_hash([copy.path]) != before
 
 
+def test_the_null_of_a_claim_is_drawn_from_the_record(run: Path, copy: Entry) -> None:
+    null = 'walk",\n        null=Null("permuted", "each end is a draw"),'
+    edit(copy, "claims", 'walk",', null)
+    imported = "from circuitax.records.nulls import Null\n"
+    edit(copy, "claims", "\nCLAIMS = (", f"{imported}\nCLAIMS = (")
+    with pytest.raises(ValueError, match=r"'walk-spreads' needs draws of its null"):
+        settle_run(run, copy)
+    drawn = "\n\ndef nulls(record):\n    ends = record.data.end.values.ravel()\n"
+    drawn += '    return {"permuted": {"spread": ends}}'
+    last = "} if few else {}\n    )"
+    edit(copy, "measures", last, last + drawn)
+    start, spread = settle_run(run, copy)
+    assert (start.verdict, start.null) == ("holds", None)
+    assert spread.verdict == "would hold anyway" and spread.null is not None
+    assert (spread.null.n, spread.null.holding, spread.null.median) == (6, 6, 0.25)
+    assert verdicts(run)[1] == spread
+    edit(copy, "measures", drawn, drawn.replace("record.data.end", "record.data.beginning"))
+    with pytest.raises(ValueError, match=r"nulls\(\) of '.*' failed on the record of run 'run'"):
+        settle_run(run, copy)
+
+
 def test_a_docstring_settles_nothing_again(
     run: Path, copy: Entry, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,7 +19,9 @@ from safetensors.numpy import load_file
 from circuitax.models import pretrained
 from circuitax.models.hub_config import spec_from_hub
 from circuitax.models.lens_format import spec_from_config
-from circuitax.models.pretrained import load_pretrained, named_from_state
+from circuitax.models.lens_weights import model_from_lens
+from circuitax.models.pretrained import load_pretrained
+from circuitax.models.tensors import tensors_of
 
 FOLDER = Path(__file__).parent.parent / "fixtures" / "transformer_lens" / "standard_None"
 FAMILY_FOLDER = Path(__file__).parent.parent / "fixtures" / "families"
@@ -39,8 +41,10 @@ def test_wrong_shapes_are_named_as_in_the_file(
     key: str, shape: tuple[int, ...], message: str
 ) -> None:
     state = load_file(FOLDER / "model.safetensors")
-    with pytest.raises(ValueError, match=f"weight '{re.escape(key)}' for our '.+' {message}"):
-        named_from_state(state | {key: np.ones(shape)}, spec_from_config(CONFIG))
+    with pytest.raises(ValueError, match=f"weight '{re.escape(key)}' {message}"):
+        model_from_lens(
+            tensors_of(state | {key: np.ones(shape)}), spec_from_config(CONFIG), np.float32
+        )
 
 
 @pytest.mark.parametrize(

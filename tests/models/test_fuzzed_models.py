@@ -1,4 +1,4 @@
-"""Two thousand damaged models: each is read or refused in one line, in 2 s and 1 GB.
+"""Thousands of damaged models: each is read or refused in one line, in 2 s and 1 GB.
 
 Damage knows the formats: it changes one setting, one entry of a header, one length, and only then
 single bytes. What is refused must say so; nothing else may come out of the reader.
@@ -25,6 +25,7 @@ pytestmark = [
         not os.access("/proc/self/clear_refs", os.W_OK), reason="the most memory is Linux's to tell"
     ),
 ]
+LENS = Path(__file__).parent.parent / "fixtures" / "transformer_lens" / "shortformer_LN"
 SECONDS, BYTES = 2.0, 2**30
 HUGE = (2**31 - 1, 2**31, 2**32, 2**33, 2**40, 2**63 - 1, 2**63, 2**64 - 32, 2**64 - 1)
 NUMBERS = st.sampled_from([*HUGE, *(-n for n in HUGE), -1, 0, 1, 2, 3]) | st.integers(-9, 99)
@@ -128,12 +129,17 @@ def safetensors(raw: bytes) -> tuple[dict[str, Any], bytes]:
     return json.loads(raw[8 : 8 + length]), raw[8 + length :]
 
 
-def test_damaged_folders_of_the_hub(hub: Path) -> None:
+@pytest.mark.parametrize(("lens", "cases"), [(False, 1200), (True, 600)])
+def test_damaged_folders(hub: Path, lens: bool, cases: int) -> None:
+    """Folders of the Hub, and of TransformerLens."""
+    if lens:
+        for name in ("config.json", "model.safetensors"):
+            (hub / name).write_bytes((LENS / name).read_bytes())
     files = {path.name: path.read_bytes() for path in hub.iterdir()}
     whole = {name: json.loads(files[name]) for name in ("config.json", "tokenizer.json")}
     outcomes = [0, 0, 0]
 
-    @settings(max_examples=1200, database=None)
+    @settings(max_examples=cases, database=None)
     @given(st.data())
     def case(data: st.DataObject) -> None:
         written = dict(files)

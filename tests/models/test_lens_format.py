@@ -171,6 +171,15 @@ def test_options_that_we_lack_are_refused(key: str) -> None:
         spec_from_config(CONFIG | {key: True})
 
 
+@pytest.mark.parametrize("key", ["final_rms", "normalization", "n_layers", "use_yarn_rope", "eps"])
+@pytest.mark.parametrize("value", [10**400, "x" * 5000, {"a": [1] * 500}])
+def test_refused_values_are_cut(key: str, value: object) -> None:
+    given = CONFIG | {"normalization": None, key: value}
+    with pytest.raises(ValueError, match=f"config key '{key}' is|'normalization'") as refused:
+        spec_from_config(given)
+    assert len(str(refused.value)) < 200
+
+
 def test_an_absent_norm_is_not_taken_for_none() -> None:
     with pytest.raises(ValueError, match="config key 'normalization_type' is missing, must be one"):
         spec_from_config(SIZES)

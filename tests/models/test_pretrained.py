@@ -19,7 +19,9 @@ from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.models import pretrained, sources
 from circuitax.models.lens_format import config_from_spec, spec_from_config
-from circuitax.models.pretrained import load_pretrained, named_from_state, save_pretrained
+from circuitax.models.lens_weights import model_from_lens
+from circuitax.models.pretrained import load_pretrained, save_pretrained
+from circuitax.models.tensors import tensors_of
 from circuitax.models.transformer import init_model
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "transformer_lens"
@@ -140,26 +142,25 @@ def test_normalization_type_is_the_older_key() -> None:
 
 
 def test_buffers_are_dropped_and_absent_biases_are_zero() -> None:
-    spec = spec_from_config(CONFIG)
     given = {name: array for name, array in state().items() if name != "unembed.b_U"}
     given["blocks.0.attn.mask"] = np.ones((12, 12), bool)
     given["blocks.1.attn.IGNORE"] = np.array(-1e5)
-    named = named_from_state(given, spec)
-    np.testing.assert_array_equal(named["b_U"], np.zeros(11))
-    assert not any("mask" in name or "IGNORE" in name for name in named)
+    model = model_from_lens(tensors_of(given), spec_from_config(CONFIG), np.float32)
+    np.testing.assert_array_equal(model.b_U, np.zeros(11))
+    np.testing.assert_array_equal(model.W_E, given["embed.W_E"])
 
 
 @pytest.mark.parametrize(
     ("key", "message"),
     [
-        ("embed.W_E", r"weight 'embed\.W_E' \(our 'W_E'\) is missing"),
+        ("embed.W_E", r"weight 'embed\.W_E' is missing"),
         ("blocks.1.attn.W_Q", r"weight 'blocks\.1\.attn\.W_Q' is missing"),
     ],
 )
 def test_missing_weights_are_named(key: str, message: str) -> None:
     less = {name: array for name, array in state().items() if name != key}
     with pytest.raises(ValueError, match=message):
-        named_from_state(less, spec_from_config(CONFIG))
+        model_from_lens(tensors_of(less), spec_from_config(CONFIG), np.float32)
 
 
 @pytest.mark.parametrize(
@@ -167,13 +168,15 @@ def test_missing_weights_are_named(key: str, message: str) -> None:
 )
 def test_unknown_weights_are_named(key: str) -> None:
     with pytest.raises(ValueError, match=f"weight {key!r} has no place"):
-        named_from_state(state() | {key: np.ones(1)}, spec_from_config(CONFIG))
+        model_from_lens(
+            tensors_of(state() | {key: np.ones(1)}), spec_from_config(CONFIG), np.float32
+        )
 
 
 def test_wrong_shapes_are_named(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
     save_file(state() | {"embed.W_E": np.ones((2, 3), np.float32)}, tmp_path / "m.safetensors")
-    with pytest.raises(ValueError, match=r"'W_E' has shape \(2, 3\), must be \(11, 16\)"):
+    with pytest.raises(ValueError, match=r"W_E' has shape \(2, 3\), must be \(11, 16\)"):
         load_pretrained(tmp_path)
 
 

@@ -10,8 +10,10 @@ from circuitax.records.claim_changes import (
     Pilot,
     changes_table,
     differences,
+    moved,
     pilots_table,
     read_changes,
+    read_moves,
     read_pilots,
     unexplained,
 )
@@ -39,6 +41,11 @@ def test_every_kind_of_difference_is_found() -> None:
         ("allowed", "expected", {"low": -1, "high": None, "text": "at least 0"}),
     ):
         assert differences([OLD], [OLD | {field: value}]) == [("a", word)]
+    null = {"kind": "permuted", "how": "heads are shuffled", "answer": None}
+    assert differences([OLD], [OLD | {"null": null}]) == [], "its first"
+    assert differences([OLD | {"null": null}], [OLD | {"null": null}]) == []
+    for other in (None, null | {"how": "labels are shuffled"}):
+        assert differences([OLD | {"null": null}], [OLD | {"null": other}]) == [("a", "null")]
 
 
 def test_a_row_explains_what_it_names_and_no_more() -> None:
@@ -96,3 +103,18 @@ def test_pilots_are_read_and_shown_in_their_order(tmp_path: Path) -> None:
     path.write_text(pilot.replace("key", "seed"))
     with pytest.raises(ValueError, match=r"pilot 0 of changes\.toml must have the fields"):
         read_pilots(path)
+
+
+def test_verdicts_move_where_something_was_looked_at(tmp_path: Path) -> None:
+    given = ["out of reach", "not run", "fails", "fails", "not run", "fails", "holds", "holds"]
+    assert moved(given) == ("fails", "holds")
+    assert moved(["not run", "holds"]) == ("holds",)
+    path = tmp_path / "changes.toml"
+    path.write_text('[moved]\n"a" = ["fails", "holds"]\n')
+    assert read_moves(path) == {"a": ("fails", "holds")}
+    path.write_text('since = "abc"\n')
+    assert read_moves(path) == {}
+    for wrong in ('["holds"]', '["holds", "holds"]', '["not run", "holds"]'):
+        path.write_text(f'[moved]\n"a" = {wrong}\n')
+        with pytest.raises(ValueError, match=r"moved.a=.* must be two verdicts or more, each new"):
+            read_moves(path)

@@ -19,6 +19,7 @@ from circuitax.records.claims import (
     unmet_rest,
 )
 from circuitax.records.estimate import Estimate, exact
+from circuitax.records.nulls import Null
 from circuitax.records.verdict_json import verdict_from_json, verdict_to_json
 
 OF = {"origin": "published", "link": "https://example.org/paper"}
@@ -56,11 +57,12 @@ def test_one_rule_for_every_claim(expected: Expected, measured: Estimate, verdic
     assert expected.verdict(measured) == verdict
 
 
-def test_settle_gives_the_five_verdicts() -> None:
-    names = ("holds", "absent", "not run")
+def test_settle_gives_every_verdict() -> None:
+    names = ("holds", "absent", "not run", "would hold anyway")
     claims = [dataclasses.replace(CLAIM, id=name) for name in names]
     for name in ("fails", "undecided"):
         claims.append(dataclasses.replace(CLAIM, id=name, quantity=name, explanation="known"))
+    claims[3] = dataclasses.replace(claims[3], null=Null("untrained", "the weights at the start"))
     claims.append(dataclasses.replace(CLAIM, id="few", n=5))
     claims.append(dataclasses.replace(CLAIM, id="lost", n=5, explanation="one is lost"))
     measured = {
@@ -69,7 +71,8 @@ def test_settle_gives_the_five_verdicts() -> None:
         "undecided": estimate(0.75, 0.6, 0.9),
     }
     unsettled = {"absent": "no head exists"}, {"not run": "no weights"}
-    found = {v.claim.id: v for v in settle(claims, measured, *unsettled)}
+    nulls = {"untrained": {"rate": [0.76]}}
+    found = {v.claim.id: v for v in settle(claims, measured, *unsettled, nulls)}
     for name in VERDICTS:
         assert found[name].verdict == name
     assert found["holds"].reason == ""

@@ -11,17 +11,19 @@ from circuitax.records.claims_details import render_changes, render_details
 from circuitax.records.claims_page import headline, render_claims_page
 from circuitax.records.claims_table import ClaimRow, measured_text
 from circuitax.records.estimate import Estimate, exact
+from circuitax.records.nulls import Null
 
 SOURCED = {"origin": "published", "link": papers.TOY_MODELS, "printed": "1.0"}
 
 
 def row(name: str, value: float | Estimate, kind: str = "number", **changes) -> ClaimRow:
     unmet, not_run = changes.pop("unmet", None), changes.pop("not_run", None)
+    draws = changes.pop("draws", ())
     claim = Claim(name, "S0 | 2", f"about {name}", "q", near(1.0, 0.1), "why so", kind, **SOURCED)
     claim = dataclasses.replace(claim, **changes)
     estimate = value if isinstance(value, Estimate) else exact(value)
     reasons = [{name: why} if why else {} for why in (unmet, not_run)]
-    (verdict,) = settle([claim], {"q": estimate}, *reasons)
+    (verdict,) = settle([claim], {"q": estimate}, *reasons, {"permuted": {"q": draws}})
     return ClaimRow(verdict, "toy", "quick", "abc", "../toy/abc", "../toy.png", "../toy.py#L7")
 
 
@@ -48,16 +50,70 @@ def part(title: str, page: str = PAGE) -> str:
 
 
 def test_headline_counts_published_numbers_and_relations_apart() -> None:
-    text = headline(ROWS)
+    text = headline(ROWS, {})
     assert "Of 6 published numbers: 1 hold, 2 fail, 1 absent, 2 not run." in text
     assert (
         "Of 1 published relations: 1 undecided. 0 of those that hold, hold on a bare sign." in text
     )
     sign = row("sign", Estimate(0.3, 0.1, 0.5, 8, "mean"), expected=at_least(0))
-    assert "1 of those that hold, hold on a bare sign." in headline([*ROWS, sign])
+    assert "1 of those that hold, hold on a bare sign." in headline([*ROWS, sign], {})
     assert "| results |" in part("Figures and results") and "| commits |" in part("Which code")
-    assert "| our corrections of sources | 1 | 1 | 0 | 0 | 0 | 0 |" in PAGE
-    assert "| theorems and identities, true by proof | 1 | 1 | 0 | 0 | 0 | 0 |" in PAGE
+    assert "| our corrections of sources | 1 | 1 | 0 | 0 | 0 | 0 | 0 |" in PAGE
+    assert "| theorems and identities, true by proof | 1 | 1 | 0 | 0 | 0 | 0 | 0 |" in PAGE
+
+
+CHANCE = {"null": Null("printed number", "one of four", 0.25)}
+SHUFFLED = {"null": Null("permuted", "labels are shuffled")}
+
+
+def test_headline_counts_nulls_and_moves_of_what_is_published() -> None:
+    rows = [
+        *ROWS,
+        row("chance", 1.0, **CHANCE),
+        row("drawn", 1.0, draws=[0.2, 0.3], **SHUFFLED),
+        row("anyway", 1.0, draws=[0.2, 1.0], **SHUFFLED),
+        row("proved", 1.0, "identity"),
+        row("kept", 1.0, null=Null("not on record", "it needs the weights at the start")),
+    ]
+    moves = {
+        "chance": ("undecided", "holds"),
+        "drawn": ("holds", "fails", "holds"),
+        "bad": ("holds", "undecided", "fails"),
+        "guess": ("fails", "holds"),  # not published
+    }
+    text = headline(rows, moves)
+    assert (
+        "Of 5 that hold, 1 have a null that does not, 1 are numbers that a random answer misses, "
+        "1 are true by proof, 1 need a null that is not on record, 1 declare none yet; 1 more "
+        "would hold anyway. 3 moved after a look at a verdict: 1 came to hold, 1 hold no more."
+        in text
+    )
+    page = render_claims_page(rows, "made by")
+    assert "`anyway`" in part("What would hold anyway", page)
+    assert "`anyway`" not in part("What holds", page)
+
+
+def test_the_row_of_a_claim_shows_what_its_null_gives() -> None:
+    rows = [
+        row("chance", 1.0, explanation="seen to hold", **CHANCE),
+        row("drawn", 1.0, draws=[0.2, 0.3, 0.9], **SHUFFLED),
+        row("lost", 1.0, draws=[None], **SHUFFLED),
+        row("bare", 1.0),
+        row("proved", 1.0, "identity"),
+    ]
+    lines = [line for line in render_details(rows)["toy-models"].splitlines() if "| <a" in line]
+    cells = [line.replace("\\|", "").split(" | ")[3] for line in lines]
+    assert cells == [
+        "printed number: tolerance 0.13 of the way to a random answer, 0.25",
+        "permuted: 0.3 [0.21, 0.84], 1 of 3 would hold",
+        "permuted: 0 of 1 would hold",
+        "not declared",
+        "theorem",
+    ]
+    assert "<b>null</b> permuted: labels are shuffled<br>" in lines[1]
+    assert "<b>about it</b> seen to hold" in lines[0] and "about it" not in lines[1]
+    disagreed = part("Where we disagree", render_details(rows)["toy-models"])
+    assert "`drawn`" in disagreed and "Reason: it would hold in 1 of 3 draws" in disagreed
 
 
 def test_lists_have_a_line_for_each_claim_with_its_row_and_its_figure() -> None:
@@ -94,7 +150,7 @@ def test_every_claim_is_once_in_the_table_of_its_paper() -> None:
         assert "[toy](../toy.png) · [abc](../toy/abc) · [code](../toy.py#L7)" in line
         assert "why so" in line
         assert "S0 \\| 2" in line, "a bar in a text must not end the cell"
-        assert line.replace("\\|", "").count("|") == 7
+        assert line.replace("\\|", "").count("|") == 8
         # The summary leads to the page that has the row.
         assert re.search(rf"\(claims/([\w-]+)\.md#claim-{name}\)", PAGE)[1] in {
             page for page, text in DETAILS.items() if line in text
@@ -127,8 +183,9 @@ def test_disagreements_are_explained_by_hypotheses() -> None:
 
 
 def test_changes_and_pilots_have_a_page() -> None:
-    page = render_changes("| a table |", "| looked at |")
+    page = render_changes("| a table |", "| set |", "| looked at |")
     assert part("Changes", page).endswith("| a table |\n")
+    assert part("Settings", page).endswith("| set |\n")
     assert part("Pilots", page).endswith("| looked at |\n") and "(../CLAIMS.md)" in page
 
 

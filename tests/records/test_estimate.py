@@ -42,6 +42,33 @@ def test_one_sample_has_no_interval() -> None:
     assert mean_estimate([3.0])[:4] == (3.0, -np.inf, np.inf, 1)
 
 
+@pytest.mark.parametrize(("value", "bounds"), [(0, (0, 1)), (1, (0, 1)), (2.5, (-1, 7))])
+def test_equal_samples_between_bounds_have_wilsons_interval(
+    value: float, bounds: tuple[float, float]
+) -> None:
+    n, z = 5, stats.norm.ppf(0.975)
+    found = mean_estimate([value] * n, bounds=bounds)
+    with_it = n / (n + z**2)  # Wilson's lower end for n of n
+    ends = [value + (1 - with_it) * (end - value) for end in bounds]
+    assert found[:4] == pytest.approx((value, *ends, n))
+    assert found.method == "mean of equal samples, Wilson 95%"
+    if bounds == (0, 1):
+        assert found[:4] == pytest.approx(proportion_estimate(n * value, n)[:4])
+    assert mean_estimate([value] * n)[1:3] == (value, value)
+
+
+def test_bounds_change_nothing_else(rng: np.random.Generator) -> None:
+    samples = rng.uniform(size=6)
+    assert mean_estimate(samples, bounds=(0, 1)) == mean_estimate(samples)
+    assert mean_of_finite([np.nan, *samples], bounds=(0, 1)) == mean_estimate(samples)
+    assert mean_of_finite([np.nan, 1, 1], bounds=(0, 1)).low == proportion_estimate(2, 2).low
+    assert mean_estimate([1.0], bounds=(0, 1))[:4] == (1.0, -np.inf, np.inf, 1)
+    with pytest.raises(
+        ValueError, match=r"samples has values from 0\.5 to 1\.5, must lie in bounds"
+    ):
+        mean_estimate([0.5, 1.5], bounds=(0, 1))
+
+
 def test_wilson_interval_by_hand() -> None:
     n, p, z = 10, 0.3, stats.norm.ppf(0.975)
     centre = (p + z**2 / (2 * n)) / (1 + z**2 / n)

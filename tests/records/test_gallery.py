@@ -63,7 +63,7 @@ def test_a_section_says_what_a_visitor_asks() -> None:
     assert f"✔ [`one`]({one}) · ✘ [`two`]({two})" in page
     assert "![(v)](b/v.png)" in page
     assert "**v says.** More. *Refuted if.* [PDF](b/v.pdf)" in page
-    assert f"| The \\| ratio | 0.5 | 0.4321 | [✔ holds]({one}) |" in page
+    assert f"| The \\| ratio | 0.5 | 0.4321 | not declared | [✔ holds]({one}) |" in page
     assert "Printed beside ours (1)" in page and "| More |" not in page
     assert "`cmd` · quick scale · 3 s · [run](b/1)" in page
 

@@ -12,14 +12,18 @@ from circuitax.records import owner
 from circuitax.records.owner import State, state, this_process
 
 
-@pytest.fixture(params=["kernel", "ps"])
+@pytest.fixture(params=["kernel", "ps", "neither"])
 def told_by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """By /proc where it is, and by ps, as on macOS."""
-    if request.param == "ps":
+    """By /proc where it is, by ps, as on macOS, and without either by its number alone."""
+    if request.param != "kernel":
         exists = Path.exists
         monkeypatch.setattr(
             Path, "exists", lambda path: path != Path("/proc/self/stat") and exists(path)
         )
+        if request.param == "neither":
+            monkeypatch.setattr(owner.subprocess, "run", lambda *_, **__: os.stat("/no/such/ps"))
+            yield
+            return
         told = subprocess.run(["ps", "-o", "lstart=", "-p", str(os.getpid())], capture_output=True)
         if told.returncode:
             pytest.skip("no ps here that says when a process started")

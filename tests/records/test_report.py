@@ -15,12 +15,14 @@ from circuitax.figures.embedding import embedded_picture
 from circuitax.records.claims import ClaimSource, Verdict, at_least, near
 from circuitax.records.estimate import exact
 from circuitax.records.gallery import GalleryFigure, GalleryItem
+from circuitax.records.nulls import Null, NullOutcome
 from circuitax.records.report import Interactive, render_report
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chrome"))), None)
 TOYS = ClaimSource(
     "toy-models paper, section 2; S4", origin="published", link="https://example.org"
 )
+SHUFFLED = Null("permuted", "labels <are> shuffled")
 OURS = ClaimSource("our number", origin="ours", why="rounding <&>")
 
 
@@ -56,6 +58,13 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
             verdicts=(
                 *verdicts(TOYS, ("ten", "fails", 10.0), ("nine", "holds", 9.0)),
                 Verdict(OURS.claim("more", "m", at_least(1)), "not run", None, "no weights"),
+                Verdict(
+                    OURS.claim("drawn", "d", at_least(1), null=SHUFFLED),
+                    "would hold anyway",
+                    exact(2),
+                    "",
+                    NullOutcome(20, 3, 0.5, 0.75, 1.25),
+                ),
             ),
             **common,
         ),
@@ -113,6 +122,11 @@ def test_claims_and_figures_are_told(page: str) -> None:
     assert 'data-verdict="fails"' in row
     assert "ten is &lt;b&gt;" in row and "✘ fails" in row and "0.5 ± 0.1" in row and ">10<" in row
     assert "<dt>Printed</dt><dd>0.5</dd>" in row
+    (drawn,) = re.findall(r'<tr id="claim-drawn".*?</tr>', page, re.DOTALL)
+    assert "<td>permuted: 0.75 [0.5, 1.25], 3 of 20 would hold</td>" in drawn
+    assert "<dt>Null</dt><dd>permuted: labels &lt;are&gt; shuffled</dd>" in drawn
+    assert 'data-verdict="would hold anyway"' in drawn and "≈ would hold anyway" in drawn
+    assert "<td>not declared</td>" in row and row.count("<td>") == page.count('<th scope="col">')
     assert "no weights" in page and "Not run yet: third." in page
     assert 'alt="a &quot;dots&quot; picture"' in page
     assert '<a href="left_out.png">a &quot;left_out&quot; picture</a>' in page

@@ -1,7 +1,6 @@
 """A llama model of the Hugging Face library, eager; answers requests of `Peer`."""
 
 import json
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -46,7 +45,7 @@ def peak_mb() -> float:
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    torch.set_num_threads(int(sys.argv[1]))
     actions: dict[str, Callable[..., dict[str, Any]]] = {"load": load, "logits": logits}
     for line in sys.stdin:
         request = json.loads(line)

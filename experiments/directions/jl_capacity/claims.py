@@ -4,7 +4,6 @@ S0 is "Some Structures in Transformer Architectures", the project's source note.
 directions or features, d or m the dimension, ε the largest overlap allowed.
 """
 
-from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, between, near
 
 DICTIONARIES = "all dictionaries, all k"
@@ -29,15 +28,13 @@ CLAIMS = (
         "medians of 40 have an error of about 10 %",
         n=960,
     ),
-    ClaimSource("Gilbert 1952, Varshamov 1957", origin="published", link=papers.CODES).claim(
+    ClaimSource("Gilbert 1952, Varshamov 1957, for caps of a sphere", origin="theorem").claim(
         "jl-greedy-exponent",
         "Greedy packings grow at least like exp(d ε²/2): slope of ln N against d",
         at_least(0.045),
         "the exponent is a lower bound as d grows",
         kind="shape",
         n=24,
-        printed="greedily chosen codewords of a given distance are exponentially many; no number "
-        "at hand",
     ),
     OWN.claim(
         "jl-optimised-gain",

@@ -10,7 +10,7 @@ import xarray as xr
 from circuitax.kernel.keys import derive, member_keys
 from circuitax.kit.checks import require_at_least, require_in, require_increasing
 from circuitax.kit.measured_training import chunk_size, measured_training
-from circuitax.kit.memory import require_memory
+from circuitax.kit.memory import require_arrays, require_memory
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
 from circuitax.projection.capacity import greedy_counts, optimised_counts, random_counts
@@ -98,8 +98,18 @@ class Spec:
         require_at_least(self, 100, "n_candidates")
         require_in(self, "(0, 1]", "density")
         require_in(self, "[1, decode_features]", "max_active")
-        numbers = self.decode_features * self.decode_dim
-        require_memory(self, numbers, "decode_features", "decode_dim")
+        require_memory(self, largest * capacity_bound(largest, self.epsilon), "optimised_dims")
+        with np.errstate(divide="ignore"):  # beyond all numbers, infinity is refused
+            most = float(random_capacity(self.random_dims[-1], self.epsilon))
+        require_memory(self, 3 * most * self.random_dims[-1], "random_dims", "epsilon")
+        require_arrays(
+            self,
+            "decode_features decode_dim",
+            "n_decode decode_features",
+            "500 greedy_dims",
+            "12 n_seeds widths widths",
+            "4 n_seeds batch_size widths",
+        )
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:

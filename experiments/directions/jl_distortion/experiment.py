@@ -11,7 +11,7 @@ import xarray as xr
 
 from circuitax.kernel.keys import derive, member_keys
 from circuitax.kit.checks import require_at_least, require_in
-from circuitax.kit.memory import require_memory
+from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
 from circuitax.projection.distortion import all_pairs
 from circuitax.projection.laws import extreme_ratios, ratio_quantile
@@ -66,8 +66,13 @@ class Spec:
         require_in(self, f"[{STEP}, dim_in]", "max_dim")
         if self.max_dim % STEP:
             raise ValueError(f"max_dim={self.max_dim} must be a multiple of {STEP}")
-        points = max(self.n_points, *self.more_points)
-        require_memory(self, points * self.dim_in, "dim_in", "n_points", "more_points")
+        require_arrays(
+            self,
+            "n_points dim_in",
+            "more_points dim_in",
+            "n_maps n_points max_dim",
+            "more_points max_dim",
+        )
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:

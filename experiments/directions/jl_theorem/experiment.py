@@ -13,7 +13,7 @@ import xarray as xr
 
 from circuitax.kernel.keys import derive, member_keys
 from circuitax.kit.checks import require_at_least, require_in
-from circuitax.kit.memory import require_memory
+from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
 from circuitax.projection.counterexamples import (
     proof_map_products,
@@ -62,8 +62,11 @@ class Spec:
         require_at_least(self, 3, "n_points")
         require_at_least(self, 1, "n_maps", "n_pair_maps")
         require_in(self, "(0, 1)", "epsilon")
-        require_memory(self, self.n_points * self.dim_in, "dim_in", "n_points")
-        require_memory(self, 3 * self.n_pair_maps, "n_pair_maps")
+        require_arrays(
+            self,
+            "n_points dim_in",
+            "3 n_pair_maps",
+        )
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:

@@ -15,7 +15,7 @@ from circuitax.kit.checks import (
     require_in,
     require_increasing,
 )
-from circuitax.kit.memory import require_memory
+from circuitax.kit.memory import require_arrays, require_memory
 from circuitax.lab.lab import Lab
 from circuitax.projection.entries import EntryLaw
 from circuitax.projection.laws import median_threshold
@@ -63,9 +63,9 @@ class Spec:
         require_at_least(self, 1, "max_dim")
         require_divides(self, "step", "max_dim")
         require_at_least(self, 10, "n_maps", "n_resamples")
-        require_memory(self, self.n_points[-1] * self.max_dim, "n_points", "max_dim")
         cells = len(self.n_points) * len(self.epsilon)
         require_memory(self, self.n_maps * cells * self.max_dim // self.step, "n_maps", "max_dim")
+        require_arrays(self, "n_points max_dim")
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:

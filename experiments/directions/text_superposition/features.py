@@ -18,6 +18,7 @@ from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kit.checks import require_at_least, require_divides
 from circuitax.kit.measured_training import Trained, measured_training
+from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
 from circuitax.models.autoencoder import Autoencoder, Sparsity
 from circuitax.projection.packing_bounds import welch_bound
@@ -70,6 +71,7 @@ class FeatureSpec:
         require_at_least(self, 1, "expansion", "active", "batch")
         require_at_least(self, 2, "seeds")
         require_divides(self, "chunk", "optim.steps")
+        require_arrays(self, "16 batch expansion", "256 seeds expansion")  # at least 16 dimensions
 
 
 def features(

@@ -6,10 +6,12 @@ import xarray as xr
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, exact, mean_estimate
 from circuitax.records.measured import Measured
+from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from experiments.directions.text_superposition.claims import CLAIMS
 from experiments.directions.text_superposition.levels import FEATURE, TAIL
 
+N_DRAWS, N_DIRECTIONS = 20, 2000
 TOKENS = "smollm2 tokens"
 
 
@@ -39,6 +41,20 @@ def measure(record: Record) -> Measured:
         theirs = [claim for claim in CLAIMS if claim.id.startswith("smollm2-features-")]
         not_run |= unmet_rest(theirs, found, "no features of SmolLM2 in this run")
     return Measured(found, {}, not_run)
+
+
+def nulls(record: Record) -> Nulls:
+    """Draws of the null of what tokens share: mean cosines of random directions."""
+    data = record.data
+    of_tokens = (data.model == "smollm2").values & (data.kind == "tokens").values
+    draws = []
+    for i in range(N_DRAWS if of_tokens.any() else 0):
+        rows = np.random.default_rng(i).standard_normal(
+            (N_DIRECTIONS, data.dim.values[of_tokens][0])
+        )
+        total = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).sum(axis=0)
+        draws.append((total @ total - N_DIRECTIONS) / (N_DIRECTIONS * (N_DIRECTIONS - 1)))
+    return {"random": {"smollm2-common": draws}}
 
 
 def bounds(data: xr.Dataset) -> dict[str, Estimate]:
@@ -96,7 +112,7 @@ def features(data: xr.Dataset) -> dict[str, Estimate]:
         **_of_dictionaries(each, "features"),
         "features-dims-bound": exact(used, each.sizes["seed"]),
         "features-error": mean_estimate(each.error / each.components_error),
-        "features-dead": mean_estimate(each.dead),
+        "features-dead": mean_estimate(each.dead, bounds=(0, 1)),
         "features-above-tokens": mean_estimate(over / tokens),
         "features-agree": mean_estimate(each.agreement - each.null_agreement),
     }

@@ -8,7 +8,11 @@ from dataclasses import replace
 
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
+from circuitax.records.nulls import Null
 
+START = Null("untrained", "normal weights of variance 1/m, as at the start, in as many seeds")
+DIRECTIONS = Null("random", "as many random directions at each width, in as many seeds")
+CONSTANT = Null("printed number", "a loss that does not depend on the width", answer=0.0)
 PAPER = ClaimSource(
     "Liu, Liu and Gore 2025 (arXiv 2505.10465), toy model",
     n=8,
@@ -44,6 +48,7 @@ CLAIMS = (
             near(1, 0.15),
             SPREAD,
             printed=FAMILIES,
+            null=CONSTANT,
             explanation=UNDERTRAINED,
         )
         for name, alpha in (("flat", 0), ("power", 1))
@@ -54,6 +59,7 @@ CLAIMS = (
         near(2, 0.4),
         "a limit for many features",
         printed="2 (alpha - 1) for skewed frequencies",
+        null=CONSTANT,
         explanation="Directions of features that are hardly ever on are not trained, only drawn to "
         "unit norm, so that they overlap as random ones do; and training is short.",
     ),
@@ -63,6 +69,7 @@ CLAIMS = (
         near(1, 0.25),
         "a limit for many features: the tail of 160 features has 1.14",
         printed="alpha - 1 for alpha above 1",
+        null=CONSTANT,
         explanation=SHORT,
     ),
     *(
@@ -83,6 +90,7 @@ CLAIMS = (
         near(1, 0.15),
         "representing a feature is not free either",
         printed="L = (4/3) sum of p_i over features that are not learned",
+        null=Null("permuted", "the norms are shuffled among the features of each model"),
         explanation="Decay keeps norms of represented features below 1, which costs some loss too.",
     ),
     PAPER.claim(
@@ -91,6 +99,7 @@ CLAIMS = (
         at_least(0.95),
         "about 1",
         printed="about 1",
+        null=START,
     ),
     PAPER.claim(
         "scaling-represented-weak",
@@ -99,6 +108,7 @@ CLAIMS = (
         near(1, 0.25),
         "about m/n of all",
         printed="about m/n",
+        null=START,
         explanation="At small widths fewer features than dimensions win against a decay of 0.5.",
     ),
     PAPER.claim(
@@ -109,6 +119,7 @@ CLAIMS = (
         "a relation: from about 1 to about m/n, which is 0.08 to 0.21",
         kind="shape",
         printed="weight decay decides: about all features represented, or about m/n of them",
+        null=START,
     ),
     PAPER.claim(
         "scaling-bimodal",
@@ -118,6 +129,7 @@ CLAIMS = (
         "a uniform norm between 0 and 1.2 would be there a quarter of the time",
         kind="shape",
         printed="norms of features are bimodal; no share",
+        null=START,
         explanation="Norms without decay are spread; with decay of either sign they are not.",
     ),
     PAPER.claim(
@@ -126,6 +138,7 @@ CLAIMS = (
         near(1, 0.2),
         "the Welch bound of 160 features has 1.16",
         printed="about 1/m",
+        null=DIRECTIONS,
     ),
     THEORY.claim(
         "scaling-welch",
@@ -140,6 +153,7 @@ CLAIMS = (
         "squared overlap over the Welch bound, mean over widths, alpha = 0)",
         at_most(1.1),
         "a tight frame has 1; random directions have 1.08 at m = 12 and 1.27 at m = 34",
+        null=DIRECTIONS,
         explanation="Directions crowd in some dimensions, most at 25: 2.1 times the bound, and 1.8 "
         "at 100. Four times the steps, on another root key, made it 3.2 there and 1.6 at 63.",
     ),
@@ -150,6 +164,7 @@ CLAIMS = (
         near(1, 0.5),
         "about; larger widths have fewer features than that",
         printed="about m^2/2",
+        null=START,
         explanation="The paper's number may need frequencies, a decay or a training time that we "
         "do not have.",
     ),

@@ -25,6 +25,7 @@ from circuitax.kit.checks import (
     require_increasing,
     require_positive,
 )
+from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
 from circuitax.projection.overlaps import mean_overlaps
 from circuitax.projection.packing_bounds import welch_bound
@@ -84,6 +85,12 @@ class Spec:
             raise ValueError(
                 f"optim.weight_decay={self.optim.weight_decay} must be 0: decay has that of arms"
             )
+        require_arrays(
+            self,
+            "3 seeds alpha n_features widths",
+            "seeds alpha batch_size n_features",
+            "exam_size n_features",
+        )
         for alpha in self.alpha:
             power_law(self.n_features, alpha, self.active)
 

@@ -6,23 +6,42 @@ import xarray as xr
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, exact, mean_estimate
 from circuitax.records.measured import Measured
+from circuitax.records.null_draws import shuffled
+from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from experiments.directions.toy_scaling.claims import CLAIMS, STRONG, WEAK
 
 REPRESENTED = 0.5
 BETWEEN = (0.3, 0.6)
+N_DRAWS = 20
 ARMS = ((0.0, STRONG), (1.0, STRONG), (2.0, STRONG), (1.0, WEAK), (1.5, WEAK), (2.0, WEAK))
 
 
 def measure(record: Record) -> Measured:
     """The measured value of every claim that this run can settle, and why it cannot the others."""
     data = record.data
-    arms = set(zip(data.alpha.values.tolist(), data.decay.values.tolist(), strict=True))
     found: dict[str, Estimate] = {}
-    if arms.issuperset(ARMS) and data.sizes["width"] > 2 and bool(data.alive.all()):
+    if _wanted(data):
         found = _exponents(data) | _norms(data) | _overlaps(data)
     reason = "this run has other arms or fewer widths, or networks that diverged"
     return Measured(found, {}, unmet_rest(CLAIMS, found, reason))
+
+
+def nulls(record: Record) -> Nulls:
+    """Draws of the nulls: norms at the start, random directions, norms of other features."""
+    data = record.data
+    if not _wanted(data):
+        return {}
+    rngs = [np.random.default_rng(i) for i in range(N_DRAWS)]
+    each = ["seed", "width", "arm"]
+    start = [_norms(data.assign(norm=_start_norms(data, rng))) for rng in rngs]
+    random = [_overlaps(data.assign(overlap=_random_overlaps(data, rng))) for rng in rngs]
+    others = [shuffled(data, ["norm"], "feature", rng, each) for rng in rngs]
+    return {
+        "untrained": {name: [draw[name] for draw in start] for name in start[0]},
+        "random": {name: [draw[name] for draw in random] for name in random[0]},
+        "permuted": {"scaling-weak-loss": [_unlearned_loss(arm(one, 2.0, WEAK)) for one in others]},
+    }
 
 
 def arm(data: xr.Dataset, alpha: float, decay: float) -> xr.Dataset:
@@ -42,6 +61,33 @@ def represented(data: xr.Dataset) -> xr.DataArray:
     return (data.norm > REPRESENTED).sum("feature")
 
 
+def _wanted(data: xr.Dataset) -> bool:
+    """Whether a run has the arms that the claims are about, and no network diverged."""
+    arms = set(zip(data.alpha.values.tolist(), data.decay.values.tolist(), strict=True))
+    enough = arms.issuperset(ARMS) and data.sizes["width"] > 2
+    return enough and bool(data.alive.all())
+
+
+def _start_norms(data: xr.Dataset, rng: np.random.Generator) -> xr.DataArray:
+    """Norms of features at the start, where entries have the variance 1/m."""
+    dims = ("seed", "width", "arm", "feature")
+    width = data.width.values[:, None, None]
+    squares = rng.chisquare(width, [data.sizes[name] for name in dims]) / width
+    return xr.DataArray(np.sqrt(squares), dims=dims)
+
+
+def _random_overlaps(data: xr.Dataset, rng: np.random.Generator) -> xr.DataArray:
+    """Mean squared overlap of two random directions of each width."""
+    n = data.sizes["feature"]
+    found = np.zeros((data.sizes["seed"], data.sizes["width"]))
+    for i, width in enumerate(data.width.values):
+        for seed in range(data.sizes["seed"]):
+            W = rng.standard_normal((int(width), n))
+            unit = W / np.linalg.norm(W, axis=0)
+            found[seed, i] = (np.sum((unit @ unit.T) ** 2) - n) / (n * (n - 1))
+    return xr.DataArray(found, dims=("seed", "width")).expand_dims(arm=data.sizes["arm"])
+
+
 def _exponents(data: xr.Dataset) -> dict[str, Estimate]:
     width = data.width.values
     found = {}
@@ -54,9 +100,14 @@ def _exponents(data: xr.Dataset) -> dict[str, Estimate]:
         tail = exponent(width, weak.ignored.values)
         found[f"scaling-weak-tail-{name}"] = mean_estimate(fitted - tail)
     found["scaling-weak"] = mean_estimate(fitted)
-    unlearned = (weak.density * (weak.norm <= REPRESENTED)).sum("feature")
-    found["scaling-weak-loss"] = mean_estimate((weak.loss / (4 / 3 * unlearned)).mean("width"))
+    found["scaling-weak-loss"] = _unlearned_loss(weak)
     return found
+
+
+def _unlearned_loss(weak: xr.Dataset) -> Estimate:
+    """Loss over 4/3 of the frequencies of the features that are not represented."""
+    unlearned = (weak.density * (weak.norm <= REPRESENTED)).sum("feature")
+    return mean_estimate((weak.loss / (4 / 3 * unlearned)).mean("width"))
 
 
 def _norms(data: xr.Dataset) -> dict[str, Estimate]:
@@ -67,7 +118,7 @@ def _norms(data: xr.Dataset) -> dict[str, Estimate]:
     between = (levers.norm > BETWEEN[0]) & (levers.norm < BETWEEN[1])
     long = (strong.norm.sel(width=smallest) > 1).sum("feature")
     return {
-        "scaling-represented-strong": mean_estimate(share[0]),
+        "scaling-represented-strong": mean_estimate(share[0], bounds=(0, 1)),
         "scaling-represented-weak": mean_estimate((represented(weak) / weak.width).mean("width")),
         "scaling-lever": mean_estimate(share[0] - share[1]),
         "scaling-bimodal": mean_estimate(between.mean(["width", "arm", "feature"])),

@@ -17,6 +17,7 @@ from circuitax.kit.checks import require_at_least
 from circuitax.kit.kept_models import KeptModels
 from circuitax.kit.kept_texts import kept_windows
 from circuitax.kit.members import each_member
+from circuitax.kit.memory import require_memory
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
 from experiments.induction.head_roles.components import REPLACED, alignments, of_windows
@@ -90,6 +91,9 @@ def induction(spec: Spec, key: jax.Array, lab: Lab) -> "xr.Dataset":
     """Two layers, many seeds: scores with their nulls, patches between pairs of texts."""
     upstream, kept = lab.input("two_layer_circuits"), KeptModels.of_input(lab, "two_layer_circuits")
     models, task = kept.members("two-layers"), RepeatedSource(**upstream.notes["task"])
+    require_memory(spec, spec.texts * task.length, "texts")
+    require_memory(spec, spec.pairs * 2 * task.max_period, "pairs")
+    require_memory(spec, spec.shuffles * task.length**2, "shuffles")
     texts = replace(task, batch=spec.texts, distinct=True)(derive(key, "texts"))
     places = swapped_places(task.max_period)
     pairs = swapped_pairs(derive(key, "pairs"), spec.pairs, task.d_vocab, task.max_period)

@@ -12,9 +12,18 @@ from circuitax.records.estimate import (
 )
 from circuitax.records.measured import Measured
 from circuitax.records.members import members_where
+from circuitax.records.null_samples import exchanged
+from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
+from circuitax.records.shared_exam import over_seeds_only
 from experiments.induction.head_roles.claims import CLAIMS, FULL
 from experiments.induction.shared.head_roles import FOUND, INDUCTION, PREVIOUS
+
+# Claims measured on texts, or pairs of texts, that all seeds share.
+ON_TEXTS = (
+    *("previous-through-keys", "edge-largest", "patching-moves", "direct-largest"),
+    *("norm-costs", "norm-absorbed", "memory-writes-against"),
+)
 
 
 def measure(record: Record) -> Measured:
@@ -33,7 +42,31 @@ def measure(record: Record) -> Measured:
         unmet |= {claim.id: why for claim in CLAIMS if claim.selection == FULL}
     else:
         measured |= _components(full)
-    return Measured(measured, unmet)
+    return Measured(over_seeds_only(measured, ON_TEXTS), unmet)
+
+
+def nulls(record: Record) -> Nulls:
+    """Draws of the nulls: other routes, places and kinds, and weights before training."""
+    members = members_where(record.data, "has_induction")
+    full = members_where(record.data, "full_alive")
+    found: dict[str, dict[str, list[Estimate]]] = {"permuted": {}, "untrained": {}}
+    if members.sizes["member"] > 1:
+        routes = members.routes.isel(writer=members.previous_head)
+        before, swapped = members.stream.sel(place="into layer 1"), members.swapped.values
+        at, behind = (before.isel(position=swapped + k).sum("position") for k in (0, 1))
+        z = members.overlap_z.isel(writer=members.previous_head, reader=members.induction_head)
+        found["permuted"] = {
+            "previous-through-keys": [
+                mean_estimate(routes.sel(route=route) / routes.sel(route="all")) for route in "QV"
+            ],
+            "patching-moves": [mean_estimate(at / (behind + at))],
+            "overlap-keys": [mean_estimate(z.sel(kind=kind)) for kind in "QV"],
+        }
+    if full.sizes["full_member"] > 1:
+        start = full.alignment_full_at_init.min("cell")
+        found["untrained"] = {"memory-writes-against": [mean_estimate(start)]}
+        found["permuted"] |= exchanged({"norm-costs": full.norm_price})
+    return found
 
 
 def _circuits(members: xr.Dataset) -> dict[str, Estimate]:
@@ -62,12 +95,11 @@ def _circuits(members: xr.Dataset) -> dict[str, Estimate]:
 def _components(full: xr.Dataset) -> dict[str, Estimate]:
     """Measurements of full transformers."""
     lost = full.nats_lost
-    aligned = full.alignment_full.min("cell") - full.alignment_full_at_init.min("cell")
     return {
         "components-close": exact(full.remainder_full.max()),
         "norm-costs": mean_estimate(full.norm_price),
         "norm-absorbed": mean_estimate(full.norm_price / (full.full_uniform - full.loss)),
-        "memory-writes-against": mean_estimate(aligned),
+        "memory-writes-against": mean_estimate(full.alignment_full.min("cell")),
         "bandwidth-reused": mean_estimate(full.bandwidth_reused - full.bandwidth_null),
         "bandwidth-effective": mean_estimate(full.bandwidth_effective),
         "zero-above-mean": mean_estimate(

@@ -34,6 +34,7 @@ from circuitax.kit.checks import require_at_least, require_divides, require_read
 from circuitax.kit.language_arm import language_arm
 from circuitax.kit.measured_training import Trained
 from circuitax.kit.members import drawn_by_each, each_with_own
+from circuitax.kit.memory import require_arrays
 from circuitax.kit.ragged import stack_named
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
@@ -97,6 +98,16 @@ class Spec:
                 f"{self.task.d_vocab}: a symbol must be left that breaks the repeat"
             )
         replace(self.task, distinct=True)
+        require_arrays(
+            self,
+            "3 seeds model",
+            "12 seeds widths widths",
+            "12 seeds depths widths",
+            "task.batch task.length model.d_vocab",
+            "task.batch model.n_heads task.length task.length",
+            "seeds texts task.length model.d_vocab",
+            "seeds texts model.n_heads task.length task.length",
+        )
 
     def arms(self) -> dict[str, TransformerSpec]:
         """Sizes of each arm, by name."""

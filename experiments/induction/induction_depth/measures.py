@@ -6,18 +6,22 @@ from scipy import stats
 
 from circuitax.records.claims import unmet_rest
 from circuitax.records.difference import difference_estimate
-from circuitax.records.estimate import Estimate, mean_estimate, share_estimate
+from circuitax.records.estimate import Estimate, mean_estimate, proportion_estimate, share_estimate
 from circuitax.records.measured import Measured
 from circuitax.records.members import members_where
+from circuitax.records.null_samples import regrouped
+from circuitax.records.nulls import Draws, Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import resampled_estimate
 from experiments.induction.induction_depth.claims import CLAIMS
 from experiments.induction.shared.head_roles import PREFIX_SCORE
+from experiments.induction.shared.phase_change import has_changed, jump_share, last_score
 
-# A seed has a phase change if context comes to save a nat within a sixth of its training.
-JUMP_NATS = 1.0
 # A head below this matches no prefixes; a dozen tokens back, chance is below a tenth.
 NO_MATCH = 0.2
+# How often the null shuffles heads.
+DRAWS = 200
+PLACES = 1000
 
 
 def measure(record: Record) -> Measured:
@@ -34,25 +38,19 @@ def measure(record: Record) -> Measured:
     deep = [*by_layers[3], *by_layers[4]]
     deeper, with_mlps = [*by_layers[5], *by_layers[6]], [p for p in mlps if int(p.n_layers) == 2]
     found: dict[str, Estimate] = {}
-    for part in (*deep, *deeper):
-        best = part.prefix.stack(each=("layer", "head")).dropna("each")
-        formed = (best.max("each") >= PREFIX_SCORE).values
-        at = best.layer.values[best.argmax("each").values][formed]
-        if formed.any():
-            last = int(part.n_layers) - 1
-            found[f"depth-last-{last + 1}"] = share_estimate(at == last)
-    found |= _of_heads(deep) | _of_mlps(with_mlps)
-    for name, parts in (("depth-change", deep), ("depth-change-deeper", deeper)):
-        if parts:
-            jumps = np.concatenate([part.jump.values for part in parts])
-            found[name] = share_estimate(jumps >= JUMP_NATS)
+    for n_layers, at in _places([*deep, *deeper]).items():
+        found[f"depth-last-{n_layers}"] = share_estimate(at == n_layers - 1)
+    found |= _of_heads(deep)
+    if second is not None:
+        found |= _of_changes(last_score(second), deep, deeper, with_mlps)
     for part in by_layers[3]:
         found["depth-share-3"] = mean_estimate(jump_share(part))
     found |= _of_sizes([*arms, *mlps])
     if second is not None:
         found |= _of_tokens(second)
     if narrow is not None and wide is not None:
-        found |= _of_rates(narrow, wide)
+        rates = _rates(narrow, wide)
+        found |= {name: difference_estimate(*groups) for name, groups in rates.items()}
     sizes = {
         "depth-change": deep,
         **dict.fromkeys(("depth-gain", "depth-loss"), second is not None),
@@ -68,6 +66,67 @@ def measure(record: Record) -> Measured:
     return Measured(found, {k: why for k, why in rest.items() if k not in not_run}, not_run)
 
 
+def nulls(record: Record) -> Nulls:
+    """Draws of the nulls: heads shuffled in each model, kinds of tokens and widths exchanged."""
+    data = record.data
+    arms = {
+        str(arm): members_where(data.sel(arm=arm))
+        for arm in data.arm.values
+        if data.alive.sel(arm=arm).any()
+    }
+    attention = [part for part in arms.values() if not int(part.get("d_mlp", 0))]
+    deep = [part for part in attention if int(part.n_layers) in (3, 4)]
+    deepest = [part for part in attention if int(part.n_layers) > 2]
+    rng = np.random.default_rng(0)
+    shuffled = [_of_heads([_heads_shuffled(part, rng) for part in deep]) for _ in range(DRAWS)]
+    permuted: dict[str, Draws] = {
+        name: [draw.get(name) for draw in shuffled] for name in shuffled[0]
+    }
+    # Any layer behind the first alike: counts at even steps of their binomial distribution.
+    levels = (np.arange(PLACES) + 0.5) / PLACES
+    random: dict[str, Draws] = {
+        f"depth-last-{n_layers}": [
+            proportion_estimate(count, at.size)
+            for count in stats.binom.ppf(levels, at.size, 1 / (n_layers - 1))
+        ]
+        for n_layers, at in _places(deepest).items()
+    }
+    widths = widths_of(data)
+    second = arms.get(widths[1]) if len(widths) > 1 else None
+    if second is not None:
+        swapped = _of_tokens(second.rename(on_repeat="on_break", on_break="on_repeat"))
+        permuted |= {name: [estimate] for name, estimate in swapped.items()}
+    if len(widths) > 1 and {widths[0], widths[-1]} <= arms.keys():
+        rates = _rates(arms[widths[0]], arms[widths[-1]])
+        permuted |= {name: regrouped(*groups) for name, groups in rates.items()}
+    first_layers = [
+        part.prefix.isel(layer=0).max("head") >= PREFIX_SCORE
+        for part in arms.values()
+        if int(part.n_layers) == 2 and int(part.get("d_mlp", 0))
+    ]
+    mismatched: dict[str, Draws] = {
+        "depth-mlp-matching": [share_estimate(matches) for matches in first_layers] or [None]
+    }
+    if (idle := _of_heads(deep).get("before-after-idle")) is not None:
+        mismatched["depth-before-after"] = [idle]
+    return {"permuted": permuted, "random": random, "mismatched": mismatched}
+
+
+def _heads_shuffled(part: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
+    """One size with prefix scores and eigenvalues shuffled among the heads of each model.
+
+    Prefix scores go to heads behind the first layer alone, which can match prefixes.
+    """
+    changed = {}
+    for name, first in (("prefix", 1), ("eigenvalues", 0)):
+        values = part[name].transpose("member", "layer", "head").values.copy()
+        heads = values[:, first : int(part.n_layers)]
+        flat = heads.reshape(len(heads), -1)
+        values[:, first : int(part.n_layers)] = rng.permuted(flat, axis=1).reshape(heads.shape)
+        changed[name] = (("member", "layer", "head"), values)
+    return part.assign(changed)
+
+
 def has_no_mlps(data: xr.Dataset) -> np.ndarray:
     """Mask of attention-only arms; all of a record that does not say."""
     return np.asarray(data.get("d_mlp", 0 * data.n_layers)) == 0
@@ -78,20 +137,31 @@ def widths_of(data: xr.Dataset) -> list[str]:
     return [str(arm) for arm in data.arm.values[(data.n_layers.values == 2) & has_no_mlps(data)]]
 
 
-def jump_share(part: xr.Dataset) -> xr.DataArray:
-    """Each member's gain in context within its phase change, over its whole gain."""
-    score = part.in_context
-    return part.jump / (score.isel(step=0) - score.isel(step=-1))
-
-
-def _of_mlps(with_mlps: list[xr.Dataset]) -> dict[str, Estimate]:
-    """The phase change of two layers with MLPs, and whether their heads match prefixes."""
+def _of_changes(
+    usual: float, deep: list[xr.Dataset], deeper: list[xr.Dataset], with_mlps: list[xr.Dataset]
+) -> dict[str, Estimate]:
+    """Shares of models with the phase change, and the prefix matching of those with MLPs."""
     found: dict[str, Estimate] = {}
+    for name, parts in (("depth-change", deep), ("depth-change-deeper", deeper)):
+        if parts:
+            changed = [has_changed(part, usual).values for part in parts]
+            found[name] = share_estimate(np.concatenate(changed))
     for part in with_mlps:
-        found["depth-mlp-change"] = share_estimate(part.jump >= JUMP_NATS)
+        found["depth-mlp-change"] = share_estimate(has_changed(part, usual))
         found["depth-mlp-share"] = mean_estimate(jump_share(part))
         matches = part.prefix.max(["layer", "head"]) >= PREFIX_SCORE
         found["depth-mlp-matching"] = share_estimate(matches)
+    return found
+
+
+def _places(parts: list[xr.Dataset]) -> dict[int, np.ndarray]:
+    """The layer of the best prefix-matching head of each model that has one, by layers."""
+    found = {}
+    for part in parts:
+        best = part.prefix.stack(each=("layer", "head")).dropna("each")
+        formed = (best.max("each") >= PREFIX_SCORE).values
+        if formed.any():
+            found[int(part.n_layers)] = best.layer.values[best.argmax("each").values][formed]
     return found
 
 
@@ -121,10 +191,17 @@ def _of_heads(deep: list[xr.Dataset]) -> dict[str, Estimate]:
             add("depth-before-after", along[matches].mean())
             if not idle.any():
                 continue
+            add("before-after-idle", along[idle].mean())
             add("depth-before-after-others", along[matches].mean() - along[idle].mean())
             corner = np.minimum(model.eigenvalues.values[1:], model.matching.values[1:]).ravel()
             add("depth-corner-alone", corner[matches].mean() - corner[idle].mean())
-    return {name: mean_estimate(values) for name, values in samples.items() if len(values) > 1}
+    # Of what is compared here only this is a share.
+    bounds = {"depth-matching-copies": (0.0, 1.0)}
+    return {
+        name: mean_estimate(values, bounds=bounds.get(name))
+        for name, values in samples.items()
+        if len(values) > 1
+    }
 
 
 def _of_tokens(part: xr.Dataset) -> dict[str, Estimate]:
@@ -147,16 +224,13 @@ def _of_sizes(arms: list[xr.Dataset]) -> dict[str, Estimate]:
     return {"depth-score-alike": resampled_estimate(alike, *(len(score) for score in scores))}
 
 
-def _of_rates(narrow: xr.Dataset, wide: xr.Dataset) -> dict[str, Estimate]:
-    """Rates of decrease of losses in the narrowest and widest models, over members that changed."""
-    changed = [part.isel(member=part.jump.values >= JUMP_NATS) for part in (narrow, wide)]
-    if min(part.sizes["member"] for part in changed) < 2:
-        return {}
-    found, rates = dict[str, Estimate](), [slopes(part) for part in changed]
+def _rates(narrow: xr.Dataset, wide: xr.Dataset) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Rates of decrease of losses in the narrowest and widest models, by the claim on both."""
+    found, rates = {}, [slopes(part) for part in (narrow, wide)]
     for when in ("before", "after"):
         small, large = (rate[when][np.isfinite(rate[when])] for rate in rates)
         if min(len(small), len(large)) > 1:
-            found[f"depth-order-{when}"] = difference_estimate(small, large)
+            found[f"depth-order-{when}"] = (small, large)
     return found
 
 

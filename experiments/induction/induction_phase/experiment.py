@@ -28,6 +28,7 @@ from circuitax.kit.arms import file_name_of
 from circuitax.kit.checks import require_at_least, require_divides, require_readable
 from circuitax.kit.language_arm import language_arm
 from circuitax.kit.members import drawn_by_each, each_with_own
+from circuitax.kit.memory import require_arrays
 from circuitax.kit.ragged import stack_named
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
@@ -83,6 +84,14 @@ class Spec:
                 "must leave tokens before and after for the in-context score"
             )
         replace(self.task, distinct=True)
+        require_arrays(
+            self,
+            "3 seeds model",
+            "task.batch task.length model.d_vocab",
+            "task.batch model.n_heads task.length task.length",
+            "seeds texts task.length model.d_vocab",
+            "seeds texts model.n_heads task.length task.length",
+        )
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:

@@ -35,7 +35,7 @@ from circuitax.records.estimate import mean_estimate
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
 from experiments.induction.induction_phase.figure_circuits import circuits
-from experiments.induction.induction_phase.measures import JUMP_NATS
+from experiments.induction.shared.phase_change import has_changed, last_score
 
 ARMS = {
     "1 layer": (GREY, "-"),
@@ -189,10 +189,12 @@ def slope(record: Record) -> Figure:
     figure, axes = new_figure(2, 4, height=3.7, sharey="row", height_ratios=[1, 1.15])
     deepest = -float(mean_slope(data).isel(step=-1).min())
     changed = members_where(data.sel(arm="2 layers"))
+    usual = last_score(changed)
     for column, arm in zip(axes.T, ARMS, strict=True):
         members = members_where(data.sel(arm=arm))
         # What does not change is read when two layers do.
-        changes = members if float(members.jump.mean()) >= JUMP_NATS else changed
+        most = bool(has_changed(members, usual).mean() > 0.5)
+        changes = members if most else changed
         start = float(changes.jump_start.mean())
         _loss_by_index(column[0], members, start)
         image = _fall_of_loss(column[1], members, deepest)

@@ -10,7 +10,7 @@ from circuitax.figures.palette import BLACK, BLUE, ORANGE, SKY
 from circuitax.figures.style import letter_panels, new_figure
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
-from experiments.induction.induction_phase.measures import JUMP_NATS
+from experiments.induction.shared.phase_change import has_changed, last_score
 
 
 def circuits(record: Record, arms: dict[str, tuple[str, str]]) -> Figure:
@@ -23,8 +23,10 @@ def circuits(record: Record, arms: dict[str, tuple[str, str]]) -> Figure:
     data = record.data
     figure, axes = new_figure(1, 2, height=2.9, width_ratios=(1.2, 1))
     plane, traces = axes[0]
+    usual = last_score(members_where(data.sel(arm="2 layers")))
     for arm, (colour, line) in arms.items():
-        _paths(plane, members_where(data.sel(arm=arm)), colour)
+        members = members_where(data.sel(arm=arm))
+        _paths(plane, members, has_changed(members, usual).values, colour)
         plane.plot([], [], color=colour, linestyle=line, label=arm)
     plane.plot([], [], color=BLACK, linewidth=2, label="steepest sixth of the in-context score")
     first, second = 100 * data.explained.values
@@ -41,13 +43,13 @@ def circuits(record: Record, arms: dict[str, tuple[str, str]]) -> Figure:
     return figure
 
 
-def _paths(ax: Axes, members: xr.Dataset, colour: str) -> None:
+def _paths(ax: Axes, members: xr.Dataset, changed: np.ndarray, colour: str) -> None:
     """The path of every seed, thick within its phase change."""
     path = members.trajectory.transpose("member", "step", "component").values
     steps = members.step.values
     for member in range(len(path)):
         ax.plot(*path[member].T, color=colour, linewidth=0.3, alpha=0.4)
-        if float(members.jump[member]) >= JUMP_NATS:
+        if changed[member]:
             start, end = (float(members[f"jump_{edge}"][member]) for edge in ("start", "end"))
             inside = (steps >= start) & (steps <= end)
             ax.plot(*path[member][inside].T, color=colour, linewidth=1.2, alpha=0.6)

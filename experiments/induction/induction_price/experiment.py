@@ -36,6 +36,7 @@ from circuitax.kit.checks import (
 )
 from circuitax.kit.measured_training import Trained, joined, measured_training
 from circuitax.kit.members import each_member
+from circuitax.kit.memory import require_arrays
 from circuitax.kit.ragged import stack_ragged
 from circuitax.lab.lab import Lab
 from circuitax.models.extract_transformer import model_from_params
@@ -118,6 +119,13 @@ class Spec:
         why = "since the random texts repeat distinct tokens"
         require_at_most(self, "model.d_vocab", "max_period", why=why)
         require_readable(self.model, d_vocab=self.task.d_vocab)
+        require_arrays(
+            self,
+            "3 seeds model",
+            "batch model.n_ctx model.d_vocab",
+            "batch model.n_heads model.n_ctx model.n_ctx",
+            "texts model.n_ctx model.d_vocab",
+        )
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:

@@ -13,6 +13,7 @@ from circuitax.records.measured import Measured
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
 from circuitax.records.resampled import resampled_estimate
+from circuitax.records.shared_exam import over_seeds_only
 from experiments.induction.induction_price.claims import CLAIMS
 from experiments.induction.induction_price.onset_law import OnsetLaw, first_crossing, fitted_onsets
 
@@ -39,7 +40,10 @@ def measure(record: Record) -> Measured:
         law(data, times)
     except ValueError as error:
         return Measured(measured, unmet_rest(CLAIMS, measured, str(error)))
-    return Measured(measured | _law(data, times), {})
+    found = measured | _law(data, times)
+    return Measured(
+        over_seeds_only(found, [name for name in found if name.startswith("price-")]), {}
+    )
 
 
 def _law(data: xr.Dataset, times: xr.DataArray) -> dict[str, Estimate]:

@@ -15,6 +15,7 @@ from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.checks import require_at_least, require_at_most
 from circuitax.kit.kept_models import KeptModels
 from circuitax.kit.kept_texts import kept_windows
+from circuitax.kit.memory import require_memory
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
 from experiments.induction.languages.readings import DEPTHS, FEWEST_WORDS, Readers, Trio, readings
@@ -70,6 +71,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     found, tables = [], {}
     for language, source in UPSTREAM.items():
         trio, sizes = _trio(spec, source, lab)
+        require_memory(spec, spec.repeats * (sizes.n_ctx or 1) * sizes.d_vocab, "repeats")
         exam = repeated_texts(derive(key, f"{language}-repeats"), spec.repeats, sizes)
         data, table = readings(language, trio, exam, read, lab)
         # Numbered, so that languages with fewer members are filled up.

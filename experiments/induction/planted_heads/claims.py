@@ -5,6 +5,7 @@ O13 and F6 are rows of docs/acceptance.md.
 
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most
+from circuitax.records.nulls import Null
 
 RANK = "the paper shows scatters that correlate well and gives no number; one would be 1"
 KNOWN = "a score that orders heads by their strength has 1"
@@ -20,6 +21,8 @@ PAPER = ClaimSource(
 OURS = ClaimSource(
     "circuitax", kind="shape", n=16, selection=PAPER.selection, why=KNOWN, origin="ours"
 )
+SHUFFLED = Null("permuted", "one of the two scores is shuffled among the heads of each model")
+
 CLAIMS = (
     PAPER.claim(
         "planted-copying",
@@ -27,6 +30,7 @@ CLAIMS = (
         "correlation over the heads of a model",
         at_least(0.8),
         printed="copying scores correlate well with OV eigenvalues; no coefficient",
+        null=SHUFFLED,
     ),
     PAPER.claim(
         "planted-matching",
@@ -34,34 +38,40 @@ CLAIMS = (
         "through previous-token heads: rank correlation over the heads of a model",
         at_least(0.8),
         printed="prefix scores correlate well with QK traces; no coefficient",
+        null=SHUFFLED,
     ),
     OURS.claim(
         "planted-eigenvalues-known",
         "OV eigenvalues order heads by the strength of their copying: rank correlation",
         at_least(0.95),
+        null=SHUFFLED,
     ),
     OURS.claim(
         "planted-trace-known",
         "The trace of the QK circuit orders heads by the strength of their matching: rank "
         "correlation",
         at_least(0.95),
+        null=SHUFFLED,
     ),
     OURS.claim(
         "planted-prefix-known",
         "Prefix matching orders heads by the strength of their matching: rank correlation",
         at_least(0.9),
+        null=SHUFFLED,
     ),
     OURS.claim(
         "planted-previous-known",
         "The previous-token score orders heads by the strength of their looking back: rank "
         "correlation",
         at_least(0.9),
+        null=SHUFFLED,
     ),
     OURS.claim(
         "planted-erasing-seen",
         "A cosine orders heads that take back what they attend to by their strength: rank "
         "correlation over heads of negative strength",
         at_least(0.8),
+        null=SHUFFLED,
     ),
     OURS.claim(
         "planted-erasing-unseen",
@@ -69,6 +79,7 @@ CLAIMS = (
         "rank correlation, less that of the cosine",
         at_most(0),
         "a relation: all that is negative is cut off",
+        null=SHUFFLED,
     ),
     ClaimSource(
         "framework paper, primarily positional heads (F6)",
@@ -84,5 +95,6 @@ CLAIMS = (
         at_least(0.95),
         "each of them, but for a tie of long waves",
         printed="sinusoids turn a shift into a rotation: W_QK can select any offset",
+        null=Null("permuted", "the offsets asked for are shuffled among the heads of each model"),
     ),
 )

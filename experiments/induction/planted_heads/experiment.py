@@ -26,6 +26,7 @@ from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as forward_run
 from circuitax.kernel.spectrum import trace
 from circuitax.kit.checks import require_at_least, require_at_most, require_positive
+from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
 
@@ -68,6 +69,14 @@ class Spec:
         require_at_most(self, self.distinct * self.repeats, "offsets")
         if self.d_model % 2:
             raise ValueError(f"d_model={self.d_model} must be even: positions come in pairs")
+        require_arrays(
+            self,
+            "seeds n_heads n_heads d_vocab",
+            "seeds texts d_vocab",
+            "seeds texts n_heads distinct repeats distinct repeats",
+            "seeds offsets distinct repeats distinct repeats",
+            "seeds offsets d_model d_model",
+        )
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:

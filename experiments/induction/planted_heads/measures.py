@@ -6,7 +6,11 @@ from scipy import stats
 
 from circuitax.records.estimate import mean_estimate, mean_estimates
 from circuitax.records.measured import Measured
+from circuitax.records.null_draws import measured_again, shuffled, with_data
+from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
+
+DRAWS = 200
 
 
 def measure(record: Record) -> Measured:
@@ -26,8 +30,26 @@ def measure(record: Record) -> Measured:
         "planted-erasing-unseen": erasing["raised"] - erasing["cosine"],
     }
     at_its_own = data.at_offset.argmax("offset") == np.arange(data.sizes["asked"])
-    offsets = mean_estimate(at_its_own.mean("asked").values)
+    offsets = mean_estimate(at_its_own.mean("asked").values, bounds=(0, 1))
     return Measured(mean_estimates(samples) | {"planted-offsets": offsets}, {})
+
+
+def nulls(record: Record) -> Nulls:
+    """Draws of the nulls: one score of each pair shuffled among the heads of each model."""
+    names = (
+        "eigenvalues",
+        "qk_trace",
+        *(f"planted_{x}" for x in ("copying", "matching", "previous")),
+    )
+    rng = np.random.default_rng(0)
+
+    def altered() -> Record:
+        data = record.data
+        for name in names:
+            data = shuffled(data, [name], "head", rng, ["member"])
+        return with_data(record, shuffled(data, ["at_offset"], "asked", rng, ["member"]))
+
+    return {"permuted": measured_again(measure, (altered() for _ in range(DRAWS)))}
 
 
 def _ranks(data: xr.Dataset, first: str, second: str, below: float = np.inf) -> np.ndarray:

@@ -30,6 +30,16 @@ class TermWorth(NamedTuple):
     second_last: xr.DataArray
     """By the second layer's heads, given the first layer's too."""
 
+    @property
+    def of_all_orders(self) -> xr.DataArray:
+        """By paths of all orders together, over uniform guessing."""
+        return self.direct + self.heads + self.virtual
+
+    @property
+    def of_both_layers(self) -> xr.DataArray:
+        """By single heads of both layers together, once the direct path is there."""
+        return self.first_alone + self.second_last
+
 
 def term_worth(members: xr.Dataset) -> TermWorth:
     """Differences of the losses of a record.
@@ -51,7 +61,7 @@ def term_worth(members: xr.Dataset) -> TermWorth:
     )
 
 
-def local_attention(members: xr.Dataset) -> xr.DataArray:
+def local_attention(members: xr.Dataset, first: int = 0) -> xr.DataArray:
     """Attention of first-layer heads to the present and the previous token, over uniform attention.
 
     The mean over heads of the share of their attention, less that of uniform attention over the
@@ -60,15 +70,16 @@ def local_attention(members: xr.Dataset) -> xr.DataArray:
     Args:
         members: With ``n_ctx`` and ``attention`` ``[member, layer, head, offset]``, from offset 0
             on.
+        first: The nearer of the two offsets; 0 for the present and the previous token.
 
     Raises:
-        ValueError: If there are fewer than two offsets.
+        ValueError: If the two offsets are not among those on record.
     """
     n_ctx, n_offsets = int(members.n_ctx), members.sizes["offset"]
-    if n_offsets < 2:
+    if n_offsets < first + 2:
         raise ValueError(
-            f"attention has {n_offsets} offset, must have the present and the previous token"
+            f"attention has {n_offsets} offsets, must have those of {first} and {first + 1} tokens"
         )
     even = np.mean(2 / (np.arange(n_ctx // 2, n_ctx) + 1))
-    near = members.attention.isel(layer=0, offset=slice(0, 2)).sum("offset")
+    near = members.attention.isel(layer=0, offset=slice(first, first + 2)).sum("offset")
     return near.mean("head") - even

@@ -13,6 +13,7 @@ from circuitax.kit.checks import require_at_least
 from circuitax.kit.kept_models import KeptModels
 from circuitax.kit.kept_texts import kept_windows
 from circuitax.kit.members import each_member
+from circuitax.kit.memory import require_memory
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
 from experiments.induction.shared.two_layers import AXES, circuit_data, n_ctx_for, repeated_texts
@@ -57,6 +58,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     n_ctx = n_ctx_for(model, spec.offsets)
     every, last = kept.at_every_step(MODEL), kept.members(MODEL)
     windows = kept_windows(lab, "text_models", spec.windows)
+    require_memory(spec, spec.repeats * n_ctx * model.d_vocab, "repeats")
     exam = repeated_texts(derive(key, "repeats"), spec.repeats, model)
     over_training = lab.stage("weights", each_member(jax.vmap(weight_readings)), every)
     before, after = (jax.tree.map(lambda x, i=i: x[i], over_training) for i in (0, -1))

@@ -6,10 +6,24 @@ import xarray as xr
 from circuitax.records.difference import difference_estimate
 from circuitax.records.estimate import Estimate, mean_estimate
 from circuitax.records.measured import Measured
+from circuitax.records.null_samples import exchanged, regrouped
+from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
+from circuitax.records.shared_exam import widened
 from experiments.induction.text_induction.claims import CLAIMS
 
 PRIMED, PLAIN, SINGLE = "2 layers, primed", "2 layers", "1 layer, primed"
+
+# What the windows and texts that all seeds share have of the variance, at quick scale
+# (docs/checks.md).
+OF_WINDOWS = {
+    "text-induction-repeats": 0.89,
+    "text-induction-plain": 0.96,
+    "text-induction-one-layer": 0.98,
+    "text-induction-primed": 0.25,
+    "text-induction-stays": 0.25,
+    "text-induction-ablation": 0.03,
+}
 
 
 def measure(record: Record) -> Measured:
@@ -18,7 +32,7 @@ def measure(record: Record) -> Measured:
     share = record.notes.get("repeated_share", 0.0)
     mixed = f"repeated_share={share}: no arm ends on plain text"
     not_run = {claim.id: mixed for claim in CLAIMS} if share else {}
-    return Measured(estimates(record.data), {}, not_run)
+    return Measured(widened(estimates(record.data), OF_WINDOWS), {}, not_run)
 
 
 def estimates(data: xr.Dataset) -> dict[str, Estimate]:
@@ -44,6 +58,25 @@ def estimates(data: xr.Dataset) -> dict[str, Estimate]:
         "text-induction-ablation": mean_estimate(_margin(primed)),
         "gain-held-out": gap("loss"),
         "gain-new": gap("loss_new"),
+    }
+
+
+def nulls(record: Record) -> Nulls:
+    """Draws of the nulls: scores before training, two layers for one, models between arms."""
+    data = record.data
+    plain, primed = (_alive(data, arm) for arm in (PLAIN, PRIMED))
+    if (
+        record.notes.get("repeated_share", 0.0)
+        or min(plain.sizes["member"], primed.sizes["member"]) < 2
+    ):
+        return {}
+    best = primed.prefix.max(["layer", "head"])
+    repeated = (part.loss_repeated.isel(step=-1) for part in (plain, primed))
+    return {
+        "untrained": {"text-induction-primed": [mean_estimate(best.isel(step=0))]},
+        "mismatched": {"text-induction-one-layer": [mean_estimate(best.isel(step=-1))]},
+        "permuted": {"text-induction-repeats": regrouped(*repeated)}
+        | exchanged({"text-induction-ablation": _margin(primed)}),
     }
 
 

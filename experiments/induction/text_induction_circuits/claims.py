@@ -12,9 +12,11 @@ from dataclasses import replace
 
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most
+from circuitax.records.nulls import Null
 
 # Eigenvalue scores from here on are in the top right corner of the scatter.
 CORNER = 0.7
+OTHER = "; of models trained on web text alone, a thousand times as long: nats are not compared"
 PILOT = "threshold far from a pilot with another key, and from random heads"
 HEADS = ClaimSource(
     "framework paper, two-layer models",
@@ -22,7 +24,7 @@ HEADS = ClaimSource(
     selection="primed seeds that stayed finite and have an induction head (score over 0.4)",
     n=8,
     why="a relation: the corpus changes with the Python version",
-    opening="On real text, ",
+    opening="On real text, a million tokens after a primer of repeats, ",
     origin="published",
     link=papers.FRAMEWORK,
 )
@@ -33,6 +35,10 @@ OURS = replace(
     origin="ours",
     link="",
 )
+BEFORE = Null("untrained", "the same heads of the same models before training")
+SIDES = Null("permuted", "the two sides of the difference are exchanged at random in each seed")
+ADDED = Null("false world", "nothing is redundant: savings of both layers add up")
+
 CLAIMS = (
     HEADS.claim(
         "primed-previous",
@@ -42,6 +48,7 @@ CLAIMS = (
         "more than half",
         section="attention on a paragraph of a novel (F11)",
         printed="a first-layer head attends mainly to the previous token; no number",
+        null=Null("mismatched", "the best of the other first-layer heads"),
     ),
     HEADS.claim(
         "primed-k-composition",
@@ -51,6 +58,7 @@ CLAIMS = (
         "three deviations",
         section="composition diagrams (F10, F18)",
         printed="K-composition with the previous-token head is the largest; no number",
+        null=BEFORE,
     ),
     HEADS.claim(
         "primed-k-above-v",
@@ -58,6 +66,7 @@ CLAIMS = (
         at_least(0),
         section="composition diagram (F10)",
         printed="as first printed, K-composition only, with one head; no number",
+        null=BEFORE,
     ),
     HEADS.claim(
         "primed-composition-overall",
@@ -68,14 +77,18 @@ CLAIMS = (
         "by 6 and 10: the induction circuit may leave no room for other kinds",
         section="corrected composition diagram (F18)",
         printed="the corrected diagram has more composition overall; no number",
+        null=SIDES,
     ),
     HEADS.claim(
         "primed-composition-some",
         "some pairs do: share of all pairs and kinds more than three deviations above the null, "
         "after minus before (F18)",
         at_least(0),
+        "a relation, which cannot fall: untrained pairs do not lie so far above",
         section="corrected composition diagram (F18)",
-        printed="the corrected diagram has more composition overall; no number",
+        origin="ours",
+        link="",
+        null=SIDES,
     ),
     HEADS.claim(
         "primed-composition-avoided",
@@ -85,6 +98,7 @@ CLAIMS = (
         "a relation; added when mean z was seen to fall",
         origin="ours",
         link="",
+        null=SIDES,
     ),
     HEADS.claim(
         "primed-copying",
@@ -93,6 +107,7 @@ CLAIMS = (
         PILOT,
         section="OV and QK eigenvalue scatter (F15)",
         printed="all induction heads in the extreme top right corner; no number",
+        null=BEFORE,
     ),
     HEADS.claim(
         "primed-matching",
@@ -102,6 +117,7 @@ CLAIMS = (
         PILOT,
         section="OV and QK eigenvalue scatter (F15)",
         printed="all induction heads in the extreme top right corner; no number",
+        null=BEFORE,
     ),
     HEADS.claim(
         "primed-matching-by-writer",
@@ -110,6 +126,7 @@ CLAIMS = (
         at_least(0),
         origin="ours",
         link="",
+        null=SIDES,
     ),
     HEADS.claim(
         "primed-corner-alone",
@@ -122,6 +139,7 @@ CLAIMS = (
         "prefix scores of 0.25 to 0.38 are below the threshold, and it copies and matches",
         section="OV and QK eigenvalue scatter (F15)",
         printed="no other head in the top right corner; no number",
+        null=BEFORE,
     ),
     HEADS.claim(
         "primed-attends",
@@ -131,14 +149,16 @@ CLAIMS = (
         "more often than not",
         section="induction heads on text (F11, F12)",
         printed="head 1:8 attends to the token after the earlier copy; no number",
+        null=Null("mismatched", "the first-layer head that does so most"),
     ),
     HEADS.claim(
         "primed-raises",
         "its direct effect there on the logit of the token that does come next, over that on "
-        "the mean token (F12)",
+        "the mean token, minus that of the best first-layer head (F12)",
         at_least(0),
         section="induction head on text (F12)",
         printed="head 1:8 raises the token that came next; no number",
+        null=SIDES,
     ),
     HEADS.claim(
         "primed-stripes",
@@ -148,20 +168,24 @@ CLAIMS = (
         PILOT,
         section="random tokens, repeated (F13)",
         printed="clean diagonals, one place short of the period; no number",
+        null=SIDES,
     ),
     TERMS.claim(
         "primed-order-1-above-2",
         "single heads save more than virtual heads: marginal of order 1 minus that of order "
         "2, nats (F16)",
         at_least(0),
-        printed="5.2 nats against 0.3",
+        printed="5.2 nats against 0.3" + OTHER,
+        null=SIDES,
     ),
     TERMS.claim(
         "primed-layer-0-redundant",
-        "the first layer's order-1 terms lose worth once the second layer's are there: "
-        "marginal given the direct path minus marginal given both, nats (F17)",
+        "order-1 terms of either layer lose worth once the other layer's are there: marginal given "
+        "the direct path minus marginal given both, the same for both layers, nats",
         at_least(0),
-        printed="1.3 nats against 0.05",
+        origin="ours",
+        link="",
+        null=SIDES,
     ),
     TERMS.claim(
         "primed-layer-0-nearly-redundant",
@@ -172,18 +196,21 @@ CLAIMS = (
         explanation="more than half of it is left; perhaps one first-layer head of two, which "
         "feeds nothing to the induction head, keeps its own worth",
         printed="0.05 nats of 1.3",
+        null=ADDED,
     ),
     TERMS.claim(
         "primed-layer-1-above-0",
         "the second layer's order-1 terms are worth more, given the first's, than the "
         "first's given the second's, nats (F17)",
         at_least(0),
-        printed="4.0 nats against 0.05",
+        printed="4.0 nats against 0.05" + OTHER,
+        null=SIDES,
     ),
     OURS.claim(
         "primed-previous-through-patterns",
         "removing the previous-token head costs more when patterns react than when they are "
         "kept, nats",
         at_least(0),
+        null=SIDES,
     ),
 )

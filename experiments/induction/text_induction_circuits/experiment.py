@@ -18,6 +18,7 @@ from circuitax.kit.checks import require_at_least
 from circuitax.kit.kept_models import KeptModels
 from circuitax.kit.kept_texts import kept_windows
 from circuitax.kit.members import each_member
+from circuitax.kit.memory import require_memory
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
 from experiments.induction.shared.head_roles import roles
@@ -56,6 +57,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     n_ctx = n_ctx_for(model, spec.offsets)
     first, last = kept.members(name, kept.steps[0]), kept.members(name)
     windows = kept_windows(lab, "text_induction", spec.windows)
+    require_memory(spec, spec.repeats * n_ctx * model.d_vocab, "repeats")
     exam = repeated_texts(derive(key, "repeats"), spec.repeats, model)
     read = each_member(weight_readings)
     before, after = lab.stage("before", read, first), lab.stage("after", read, last)

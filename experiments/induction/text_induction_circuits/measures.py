@@ -7,10 +7,20 @@ from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import mean_estimate, mean_estimates
 from circuitax.records.measured import Measured
 from circuitax.records.members import members_where
+from circuitax.records.null_draws import measured_again, with_data
+from circuitax.records.null_samples import exchanged
+from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from experiments.induction.shared.head_roles import PREFIX_SCORE, composition_rise
 from experiments.induction.shared.measures_term_worth import term_worth
 from experiments.induction.text_induction_circuits.claims import CLAIMS, CORNER
+
+# Claims on a difference within each model; its sides are exchanged for their null.
+DIFFERENCES = (
+    *("primed-composition-overall", "primed-composition-some", "primed-composition-avoided"),
+    *("primed-raises", "primed-stripes", "primed-order-1-above-2", "primed-layer-0-redundant"),
+    *("primed-layer-1-above-0", "primed-previous-through-patterns", "primed-matching-by-writer"),
+)
 
 
 def measure(record: Record) -> Measured:
@@ -25,7 +35,27 @@ def measure(record: Record) -> Measured:
     if len(outside) < 2:
         why = f"only {len(outside)} of {n} seeds have a second-layer head that is no induction head"
         return Measured(measured, {"primed-corner-alone": why})
-    return Measured(measured | {"primed-corner-alone": mean_estimate(outside)}, {})
+    return Measured(measured | {"primed-corner-alone": mean_estimate(outside, bounds=(0, 1))}, {})
+
+
+def nulls(record: Record) -> Nulls:
+    """Draws of the nulls: weights before training, other heads, and sides exchanged."""
+    members = members_where(record.data, "has_induction")
+    if members.sizes["member"] < 2:
+        return {}
+    names = ("composition_z", "copying", "matching")
+    start = record.data.assign({name: record.data[f"{name}_at_init"] for name in names})
+    samples, first = _samples(members), members.isel(layer=0)
+    others = first.attention.isel(offset=1).where(members["head"] != members.previous_head)
+    return {
+        "untrained": measured_again(measure, [with_data(record, start)]),
+        "mismatched": {
+            "primed-previous": [mean_estimate(others.max("head"))],
+            "primed-attends": [mean_estimate(first.top_is_match.sel(where="text").max("head"))],
+        },
+        "permuted": exchanged({name: samples[name] for name in DIFFERENCES}),
+        "false world": {"primed-layer-0-nearly-redundant": [1.0]},
+    }
 
 
 def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
@@ -56,7 +86,7 @@ def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
         "primed-matching": through_previous,
         "primed-matching-by-writer": through_previous - matching.isel(writer=least),
         "primed-attends": of_induction(on_text, "top_is_match"),
-        "primed-raises": of_induction(on_text, "raises"),
+        "primed-raises": of_induction(on_text, "raises") - on_text.raises.isel(layer=0).max("head"),
         "primed-stripes": of_induction(on_random, "stripes") - in_layer_0,
         "primed-order-1-above-2": worth.heads - worth.virtual,
         "primed-layer-0-redundant": worth.first_alone - worth.first_last,

@@ -20,6 +20,7 @@ from circuitax.kit.checks import (
 from circuitax.kit.kept_models import notes_of_kept
 from circuitax.kit.measured_training import measured_training
 from circuitax.kit.members import drawn_by_each, each_member, each_with_own
+from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
 from circuitax.models.extract_transformer import model_from_params
 from circuitax.models.transformer import Transformer
@@ -65,6 +66,14 @@ class Spec:
         require_equal(self, 2, "model.n_layers")
         require_readable(self.model, d_vocab=self.task.d_vocab, length=self.task.length)
         replace(self.task, distinct=True)
+        require_arrays(
+            self,
+            "3 seeds model",
+            "task.batch task.length model.d_vocab",
+            "task.batch model.n_heads task.length task.length",
+            "seeds texts task.length model.d_vocab",
+            "seeds texts model.n_heads task.length task.length",
+        )
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:

@@ -4,12 +4,30 @@ import numpy as np
 import xarray as xr
 
 from circuitax.records.claims import unmet_rest
-from circuitax.records.estimate import exact, mean_estimate, mean_estimates, share_estimate
+from circuitax.records.estimate import (
+    Estimate,
+    exact,
+    mean_estimate,
+    mean_estimates,
+    share_estimate,
+)
 from circuitax.records.measured import Measured
 from circuitax.records.members import members_where
+from circuitax.records.null_draws import measured_again, with_data
+from circuitax.records.null_samples import exchanged
+from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from experiments.induction.shared.head_roles import PREFIX_SCORE, PREVIOUS_SCORE, composition_rise
 from experiments.induction.two_layer_circuits.claims import CLAIMS
+
+# A head with an OV eigenvalue score below this erases, as in `stream_use`.
+ERASES = -0.5
+# Claims on a difference within each model; its sides are exchanged for their null.
+DIFFERENCES = (
+    *("composition-overall", "composition-some", "composition-avoided"),
+    *("induction-raises", "induction-stripes", "order-1-above-2"),
+    *("k-composition-pays", "previous-through-patterns"),
+)
 
 
 def measure(record: Record) -> Measured:
@@ -25,14 +43,60 @@ def measure(record: Record) -> Measured:
     measured["k-composition-first"] = share_estimate(_largest_joins(members))
     by_writer = np.sort(members.composition_z.sel(kind="K").max("reader").values, axis=1)
     measured["k-composition-second"] = share_estimate(by_writer[:, -2] > 3)
-    erases = (members.copying < -0.1).any(["layer", "head"])
+    erases = (members.copying < ERASES).any(["layer", "head"])
     measured["erasing-heads"] = share_estimate(erases)
-    measured["preserving-induction"] = share_estimate(_induction_costs_most(members))
-    alone = _corner_alone(members)
-    if alone.size < 2:
-        why = f"only {alone.size} of {n} seeds have a second-layer head that is no induction head"
-        return Measured(measured, {"corner-alone": why})
-    return Measured(measured | {"corner-alone": mean_estimate(alone)}, {})
+    mixed = members.isel(member=(members.prefix.isel(layer=1) <= PREFIX_SCORE).any("head").values)
+    if mixed.sizes["member"] < 2:
+        count = mixed.sizes["member"]
+        why = f"only {count} of {n} seeds have a second-layer head that is no induction head"
+        return Measured(measured, dict.fromkeys(("corner-alone", "preserving-induction"), why))
+    measured["corner-alone"] = mean_estimate(_corner_lead(mixed).values)
+    measured["preserving-induction"] = share_estimate(_induction_costs_most(mixed))
+    return Measured(measured, {})
+
+
+def nulls(record: Record) -> Nulls:
+    """Draws of the nulls: weights before training, other heads, and sides and layers exchanged."""
+    members = members_where(record.data, "has_induction")
+    if members.sizes["member"] < 2:
+        return {}
+    names = ("composition_z", "copying", "matching")
+    start = record.data.assign({name: record.data[f"{name}_at_init"] for name in names})
+    samples, first_layer = _samples(members), members.isel(layer=0)
+    layers_exchanged = members.first_order_loss.isel(selection=[0, 2, 1, 3, 4])
+    alike = _samples(members.assign(first_order_loss=layers_exchanged))
+    return {
+        "untrained": measured_again(measure, [with_data(record, start)]),
+        "mismatched": {
+            "induction-attends": [mean_estimate(first_layer.top_is_match.max("head"))],
+        },
+        "permuted": exchanged({name: samples[name] for name in DIFFERENCES})
+        | {
+            "layer-0-alone": [mean_estimate(alike["layer-0-alone"])],
+            "preserving-induction": _costs_shuffled(members),
+        },
+        # Savings of both layers add up.
+        "false world": {
+            "layer-0-redundant": [1.0],
+            "layer-1-alone": [mean_estimate(1 - samples["layer-0-alone"])],
+        },
+    }
+
+
+def _costs_shuffled(members: xr.Dataset) -> list[Estimate | None]:
+    """Shares of models in which an induction head costs most, costs shuffled among all heads."""
+    mixed = members.isel(member=(members.prefix.isel(layer=1) <= PREFIX_SCORE).any("head").values)
+    if mixed.sizes["member"] < 2:
+        return [None]
+    costs = mixed.ablated_preserving.transpose("member", "layer", "head")
+    rng, found = np.random.default_rng(0), list[Estimate | None]()
+    for _ in range(100):
+        flat = rng.permuted(costs.values.reshape(len(costs), -1), axis=1)
+        shuffled = costs.copy(data=flat.reshape(costs.shape))
+        found.append(
+            share_estimate(_induction_costs_most(mixed.assign(ablated_preserving=shuffled)))
+        )
+    return found
 
 
 def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
@@ -56,10 +120,10 @@ def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
         "composition-some": composed["above"],
         "composition-avoided": composed["below"],
         "induction-attends": of_induction("top_is_match"),
-        "induction-raises": of_induction("raises"),
+        "induction-raises": of_induction("raises") - members.raises.isel(layer=0).max("head"),
         "induction-stripes": of_induction("stripes") - members.stripes.isel(layer=0).max("head"),
         "order-1-above-2": order.isel(order=0) - 2 * order.isel(order=1) + order.isel(order=2),
-        "layer-0-redundant": (layer_1 - both) / (layer_0 - both),
+        "layer-0-redundant": (layer_1 - both) / (direct - layer_0),
         "layer-1-alone": (direct - layer_1) / (direct - both),
         "layer-0-alone": (direct - layer_0) / (direct - both),
         "k-composition-pays": scores.isel(score_selection=2) - scores.isel(score_selection=1),
@@ -82,9 +146,9 @@ def _induction_costs_most(members: xr.Dataset) -> xr.DataArray:
     return inductive.max("head") == cost.max(["layer", "head"])
 
 
-def _corner_alone(members: xr.Dataset) -> np.ndarray:
-    """Lead of the induction head in the corner, in seeds that have other heads beside it."""
+def _corner_lead(members: xr.Dataset) -> xr.DataArray:
+    """Lead of the induction head in the corner over the best head that is none."""
     matching = members.matching.isel(writer=members.previous_head).rename(reader="head")
     corner = np.minimum(members.copying.isel(layer=1), matching)
     others = corner.where(members.prefix.isel(layer=1) <= PREFIX_SCORE).max("head")
-    return (corner.isel(head=members.induction_head) - others).dropna("member").values
+    return corner.isel(head=members.induction_head) - others

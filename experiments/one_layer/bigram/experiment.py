@@ -24,6 +24,7 @@ from circuitax.kit.checks import require_at_least, require_in, require_increasin
 from circuitax.kit.kept_models import KeptModels
 from circuitax.kit.measured_training import chunk_size, measured_training
 from circuitax.kit.members import split_members
+from circuitax.kit.memory import require_arrays
 from circuitax.kit.ragged import stack_named
 from circuitax.lab.lab import Lab
 from circuitax.models.extract_transformer import model_from_params
@@ -68,6 +69,7 @@ class Spec:
             raise ValueError(f"widths={self.widths} must end with 1, the whole vocabulary")
         require_at_least(self, 1, "seeds")
         require_positive(self, "strength")
+        require_arrays(self, "seeds task.d_vocab task.d_vocab")
 
     def upstream(self, name: str) -> dict[str, str | int]:
         """``text_models`` of the same text; see `circuitax.config.cells`."""

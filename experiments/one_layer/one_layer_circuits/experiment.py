@@ -23,6 +23,7 @@ from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.checks import require_at_least, require_at_most, require_divides
 from circuitax.kit.kept_models import KeptModels
 from circuitax.kit.members import each_member
+from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
 from circuitax.training.optim import OptimSpec
@@ -81,10 +82,19 @@ class Spec:
         require_at_least(self, 1, "pairs", "sources", "entries", "bugs", "bug_places")
         require_at_least(self, 1, "bug_tokens", "bug_sources")
         require_at_most(self, "task.d_vocab", "bug_tokens", "table_tokens")
+        require_at_most(self, self.task.d_vocab**2, "pairs", why="of tokens")
         require_at_most(self, "table_tokens", "sources", "entries")
         require_at_most(self, MOST_TOKENS, "bug_tokens", why="triples of them are tabled")
         require_at_most(self, "bug_tokens", "bug_sources")
         require_divides(self, "unless.chunk", "optim.steps")
+        require_arrays(
+            self,
+            "table_tokens table_tokens",
+            "pairs task.d_vocab",
+            "windows task.d_vocab",
+            "additive.batch task.d_vocab",
+            "additive.seeds task.d_vocab task.d_vocab",
+        )
 
     def upstream(self, name: str) -> dict[str, str | int]:
         """``text_models`` of the same text; see `circuitax.config.cells`."""

@@ -10,11 +10,17 @@ from circuitax.records.estimate import (
 )
 from circuitax.records.measured import Measured
 from circuitax.records.members import members_where
+from circuitax.records.null_draws import measured_again, with_data
+from circuitax.records.null_samples import exchanged
+from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
+from circuitax.records.shared_exam import over_seeds_only
 
-COPIES = 0.1  # a random circuit of this rank is within 0.1 of 0, by the claims' reference page
 LEARNED = 0.75  # P(out) after a alone, from which a head has learned the rule
 TINY = 1e-12
+
+# Claims measured on texts that all seeds share.
+ON_TEXTS = ("bugs-cost", "bugs-said", "text-additivity-gap", "text-ensemble")
 
 
 def measure(record: Record) -> Measured:
@@ -22,10 +28,13 @@ def measure(record: Record) -> Measured:
     data = record.data
     alive = members_where(data)
     best = alive.top_5.max("head") / (5 / data.sizes["token"])
+    # Above 95 % of the untrained heads of all seeds, one head in twenty passes by chance.
+    chance = float(alive.copying_at_init.quantile(0.95))
     measured = {
         "ov-random": mean_estimate(alive.copying_at_init.mean("head")),
         "ov-copying-rise": mean_estimate((alive.copying - alive.copying_at_init).mean("head")),
-        "ov-most-copy": mean_estimate((alive.copying > COPIES).mean("head")),
+        "ov-most-copy": mean_estimate((alive.copying > chance).mean("head")),
+        "ov-positive": mean_estimate((alive.copying > 0).mean("head")),
         "copying-top-5": mean_estimate(best),
         "bugs-cost": mean_estimate(alive.bug_price),
         "additive-loss": mean_estimate(data.additive_loss - data.optimal_loss),
@@ -53,7 +62,25 @@ def measure(record: Record) -> Measured:
         measured["additivity-gap-learned"] = mean_estimate(runs.gap)
     else:
         unmet["additivity-gap-learned"] = "no seed learned the rule"
-    return Measured(measured, unmet, not_run)
+    return Measured(over_seeds_only(measured, ON_TEXTS), unmet, not_run)
+
+
+def nulls(record: Record) -> Nulls:
+    """Draws of the nulls: heads before training, and sides of differences exchanged."""
+    alive = members_where(record.data)
+    if not alive.sizes["member"]:
+        return {}
+    start = record.data.assign(
+        {name: record.data[f"{name}_at_init"] for name in ("copying", "top_5")}
+    )
+    differences = {
+        "ov-copying-rise": (alive.copying - alive.copying_at_init).mean("head"),
+        "bugs-cost": alive.bug_price,
+    }
+    return {
+        "untrained": measured_again(measure, [with_data(record, start)]),
+        "permuted": exchanged(differences),
+    }
 
 
 def _on_text(data: xr.Dataset) -> dict[str, Estimate]:

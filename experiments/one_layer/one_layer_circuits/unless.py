@@ -18,6 +18,7 @@ from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.checks import require_at_least, require_equal, require_in
 from circuitax.kit.measured_training import measured_training
+from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
 from circuitax.models.extract_transformer import model_from_params
 from circuitax.models.transformer import Transformer
@@ -64,6 +65,12 @@ class UnlessTask:
         require_at_least(self, 6, "model.d_vocab")
         require_at_least(self, 4, "length")
         require_in(self, "(0.5, 1)", "high")
+        require_arrays(
+            self,
+            "3 seeds model",
+            "batch length model.d_vocab",
+            "seeds texts length model.d_vocab",
+        )
 
     def __call__(self, key: jax.Array) -> Array:
         """One batch, a pure function of the key."""

@@ -13,6 +13,7 @@ from circuitax.kit.checks import (
     require_positive,
     require_readable,
 )
+from circuitax.kit.memory import require_arrays
 from circuitax.training.optim import OptimSpec
 from experiments.one_layer.shared.lengths import require_halvings
 
@@ -88,3 +89,10 @@ class FamilySpec:
                 f"model.n_ctx={self.model.n_ctx} must be at most 2 d_vocab + 1 = "
                 f"{2 * self.model.d_vocab + 1}, since half of it is tokens that all differ"
             )
+        require_arrays(
+            self,
+            "3 seeds model",
+            "3 full_seeds full",
+            "batch model.n_ctx model.d_vocab",
+            "batch model.n_heads model.n_ctx model.n_ctx",
+        )

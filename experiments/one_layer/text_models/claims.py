@@ -7,19 +7,17 @@ from dataclasses import replace
 
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, between
+from circuitax.records.nulls import Null
 
-INDUCTION = ClaimSource(
-    "induction-heads paper, loss curves (O4)",
+FRAMEWORK = ClaimSource(
+    "framework paper, zero-layer and one-layer models",
     kind="shape",
     n=5,
     why="a relation: the corpus changes with the Python version",
     selection="all seeds that stayed finite; each its own data",
     opening="On real text ",
     origin="published",
-    link=papers.INDUCTION,
-)
-FRAMEWORK = replace(
-    INDUCTION, source="framework paper, zero-layer and one-layer models", link=papers.FRAMEWORK
+    link=papers.FRAMEWORK,
 )
 
 BIGRAM = ClaimSource(
@@ -31,23 +29,28 @@ BIGRAM = ClaimSource(
     origin="ours",
 )
 
+DEPTHS = Null("permuted", "of equal means, models are shuffled between the two depths")
+
 CLAIMS = (
     BIGRAM.claim(
         "text-zero-layers",
         "a model without layers ends at the bigram table: its held-out loss less the table's, nats",
         between(-0.03, 0.03),
         "0.014 in a pilot on another key; the best fit of this width is within 0.002 of the table",
+        null=Null("mismatched", "one layer in the place of none"),
     ),
     FRAMEWORK.claim(
         "text-one-layer",
         "one layer beats zero: difference of mean held-out loss, nats",
         at_least(0),
         printed="no layers give bigrams, one layer skip-trigrams as well; no loss",
+        null=DEPTHS,
     ),
-    INDUCTION.claim(
+    replace(BIGRAM, source="circuitax", kind="shape").claim(
         "text-two-layers",
         "two layers beat one: difference of mean held-out loss, nats",
         at_least(0),
-        printed="two layers leave the curve of one at the bump; no number",
+        "a relation: the corpus changes with the Python version",
+        null=DEPTHS,
     ),
 )

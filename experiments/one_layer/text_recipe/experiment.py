@@ -26,6 +26,7 @@ from circuitax.kit.checks import (
     require_positive,
     require_readable,
 )
+from circuitax.kit.memory import require_arrays
 from circuitax.kit.ragged import padded, stack_ragged
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
@@ -120,6 +121,13 @@ class Spec:
         for setting in dict.fromkeys(s for _, s in settings(self)):
             optim_of(self, setting)
             self.model.replace(d_model=setting.width)
+        require_arrays(
+            self,
+            "3 seeds model",
+            "12 seeds model.n_layers widths",
+            "batch model.n_ctx model.d_vocab",
+            "batches model.n_ctx model.d_vocab",
+        )
 
     def _check_optimizers(self) -> None:
         known = [optimizer.value for optimizer in Optimizer]

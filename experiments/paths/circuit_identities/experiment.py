@@ -25,6 +25,7 @@ from circuitax.kernel.run import run as run_model
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.checks import require_at_least, require_equal, require_in
 from circuitax.kit.members import one_by_one
+from circuitax.kit.memory import require_arrays, require_memory
 from circuitax.lab.lab import Lab
 from circuitax.models.transformer import init_model
 from circuitax.records.record import Record
@@ -66,6 +67,15 @@ class Spec:
         require_equal(self, None, "model.d_mlp", why="paths are compared bare")
         require_at_least(self, 1, "model.n_ctx", why="it is the length of the texts")
         require_equal(self, 2, "random.n_layers")
+        width = self.score_heads * self.model.head_width
+        require_memory(self, 4 * width**2, "score_heads", "model.d_model")
+        require_arrays(
+            self,
+            "model.n_ctx model.d_vocab",
+            "model.n_heads model.n_ctx model.n_ctx",
+            "random.n_ctx random.d_vocab",
+            "random.n_heads random.n_ctx random.n_ctx",
+        )
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:

@@ -34,6 +34,7 @@ from circuitax.kit.checks import (
 )
 from circuitax.kit.language_arm import language_arm
 from circuitax.kit.members import drawn_by_each, each_with_own
+from circuitax.kit.memory import require_arrays
 from circuitax.kit.ragged import stack_named
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
@@ -76,6 +77,13 @@ class Spec:
         require_at_least(self, 3, "task.n_steps", why="the claims compare one, two and three")
         require_divides(self, "chunk", "optim.steps")
         require_readable(self.model, d_vocab=self.task.d_vocab, length=self.task.length)
+        require_arrays(
+            self,
+            "3 seeds model",
+            "task.batch task.length model.d_vocab",
+            "task.batch model.n_heads task.length task.length",
+            "seeds texts task.length",
+        )
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:

@@ -1,18 +1,11 @@
-"""Claims on the scale 1/sqrt(d_k) of scores, and their measurement from the record.
+"""Claims on the scale 1/sqrt(d_k) of scores.
 
 S1 and S2 are notes on linear algebra and on attention (docs/coverage.md); d_k is a head's width.
 """
 
-import numpy as np
-import xarray as xr
-
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
-from circuitax.records.difference import difference_estimate, ratio_estimate
-from circuitax.records.estimate import Estimate, mean_estimate
-from circuitax.records.measured import Measured
-from circuitax.records.members import members_where
-from circuitax.records.record import Record
+from circuitax.records.nulls import Null
 
 PAPERS = ClaimSource(
     "S1 and S2, scaling of scores",
@@ -22,21 +15,29 @@ PAPERS = ClaimSource(
     origin="published",
     link=papers.ATTENTION,
 )
+LABELS = Null(
+    "permuted", "of equal means, models are shuffled between those with and without the scale"
+)
+
 CLAIMS = (
     PAPERS.claim(
         "scale-growth",
         "Without the scale the variance of scores grows in proportion to d_k: slope of log "
         "variance over log d_k at initialisation",
         near(1, 0.1),
-        "1 in expectation; a few percent of noise from finite widths",
-        printed="without the scale scores grow with d_k; no exponent",
+        "1 in expectation, since queries and keys begin with variance 1; a few percent of noise "
+        "from "
+        "finite widths",
+        origin="theorem",
+        link="",
     ),
     PAPERS.claim(
         "scale-constant",
         "With the scale it does not grow: the same slope",
         near(0, 0.1),
         "0 in expectation; likewise",
-        printed="divided by the root of d_k they do not grow large; no number",
+        origin="theorem",
+        link="",
     ),
     PAPERS.claim(
         "scale-saturates",
@@ -45,33 +46,15 @@ CLAIMS = (
         at_most(0.5),
         "the sources say near zero; a half is far from both",
         printed="without it the softmax saturates, with gradients near zero; no number",
+        null=LABELS,
     ),
     PAPERS.claim(
         "scale-trains",
         "After training the widest heads have a higher loss without the scale: difference, nats",
         at_least(0),
-        "a relation",
-        printed="the scale keeps gradients stable; no loss",
+        "a relation; the sources speak of gradients",
+        origin="ours",
+        link="",
+        null=LABELS,
     ),
 )
-
-
-def measure(record: Record) -> Measured:
-    """The measured value of every claim."""
-    scaled, raw = (record.data.sel(scale=name) for name in ("1/sqrt(d_k)", "1"))
-    widest = [part.isel(width=-1) for part in (raw, scaled)]
-    without, with_scale = (part.jacobian.sel(time="initial") for part in widest)
-    losses = [members_where(part).loss.sel(time="trained") for part in widest]
-    measured = {
-        "scale-growth": _growth(raw),
-        "scale-constant": _growth(scaled),
-        "scale-saturates": ratio_estimate(without, with_scale),
-        "scale-trains": difference_estimate(*losses),
-    }
-    return Measured(measured, {})
-
-
-def _growth(part: xr.Dataset) -> Estimate:
-    """Slope of log variance over log d_k at initialisation, mean over members."""
-    log_variance = np.log(part.variance.sel(time="initial").transpose("width", "member").values)
-    return mean_estimate(np.polyfit(np.log(part.width.values), log_variance, 1)[0])

@@ -19,6 +19,7 @@ from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.checks import require_at_least, require_increasing, require_readable
 from circuitax.kit.measured_training import chunk_size, measured_training
 from circuitax.kit.members import each_member
+from circuitax.kit.memory import require_arrays
 from circuitax.kit.ragged import stack_named
 from circuitax.lab.lab import Lab
 from circuitax.models.extract_transformer import model_from_params
@@ -61,6 +62,14 @@ class Spec:
         require_increasing(self, "widths")
         require_at_least(self, 1, "widths", "seeds", "texts", "model.n_layers")
         require_readable(self.model, d_vocab=self.task.d_vocab, length=self.task.length)
+        require_arrays(
+            self,
+            "3 seeds model",
+            "12 seeds model.d_model widths",
+            "task.batch task.length model.d_vocab",
+            "seeds texts task.length model.d_vocab",
+            "seeds texts model.n_heads task.length task.length",
+        )
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:

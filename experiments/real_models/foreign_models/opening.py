@@ -5,13 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
-from safetensors import SafetensorError
-from safetensors.numpy import load_file
 
 from circuitax.kernel.model import Model
-from circuitax.models.extract_transformer import model_from_params
 from circuitax.models.lens_format import spec_from_config
-from circuitax.models.pretrained import named_from_state
+from circuitax.models.lens_weights import model_from_lens
+from circuitax.models.tensors import open_safetensors
 
 
 def open_model(folder: Path, name: str) -> Model | None:
@@ -28,18 +26,15 @@ def open_model(folder: Path, name: str) -> Model | None:
     if not weights.is_file() and not settings.is_file():
         return None
     config = _config(settings)
-    try:
-        state = load_file(weights)
-    except (SafetensorError, FileNotFoundError) as error:
-        raise ValueError(f"{weights} must be a safetensors file: {error}") from None
+    if not weights.is_file():
+        raise ValueError(f"{weights} must be a safetensors file: there is none")
     n_out = config.pop("d_vocab_out", None)  # a classifier's classes
     try:
         spec = spec_from_config(config).replace(d_vocab_out=n_out)
-        named = named_from_state(state, spec)
+        with open_safetensors([weights]) as tensors:
+            return model_from_lens(tensors, spec, jnp.result_type(float))
     except ValueError as error:
         raise ValueError(f"{name} in {folder}: {error}") from None
-    params = {key: jnp.asarray(array, float) for key, array in named.items()}
-    return model_from_params(params, spec)
 
 
 def _config(file: Path) -> dict[str, Any]:

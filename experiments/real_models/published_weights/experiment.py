@@ -25,6 +25,7 @@ from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.checks import require_at_least
+from circuitax.kit.memory import require_memory
 from circuitax.lab.lab import Lab
 from circuitax.models.pretrained import load_pretrained, weights_checksum
 from circuitax.models.sources import find_source
@@ -199,6 +200,8 @@ def _foldable(model: Model) -> Model:
 
 
 def _two_layers(spec: Spec, model: Model, key: jax.Array) -> "xr.Dataset":
+    length = 2 * min(spec.period, (model.n_ctx or 1024) // 2)
+    require_memory(spec, spec.texts * length * model.d_vocab, "texts", "period")
     texts = repeated_texts(
         derive(key, "repeats"), spec.texts, spec.period, model.n_ctx or 1024, model.d_vocab
     )

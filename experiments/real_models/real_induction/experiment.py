@@ -20,6 +20,7 @@ from circuitax.circuits.attention.detectors import detect
 from circuitax.circuits.paths.attribution import attribute, over_mean_token
 from circuitax.circuits.weights.composition import composition
 from circuitax.circuits.weights.folding import fold_norms
+from circuitax.kernel.checks import check_range
 from circuitax.kernel.forward import forward
 from circuitax.kernel.host_draws import host_generator
 from circuitax.kernel.interventions import ablate_heads
@@ -27,6 +28,7 @@ from circuitax.kernel.losses import token_losses
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as forward_run
 from circuitax.kit.checks import require_at_least
+from circuitax.kit.memory import require_arrays
 from circuitax.kit.real_model import (
     REAL,
     at_hand,
@@ -81,6 +83,7 @@ class Spec:
         require_at_least(self, 4, "length")
         require_at_least(self, 8, "stretch")
         require_at_least(self, 1, "top")
+        require_arrays(self, "6 texts length", "length length", "2 draws texts length")
 
     def outside_inputs(self) -> dict[str, str]:
         """Checksums of weights and prose, so that other ones make another run."""
@@ -144,6 +147,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     if notes["missing"]:
         return Record(data=xr.Dataset(), notes=notes)
     model = open_weights(spec.weights, weights_key)
+    check_range("top", spec.top, f"[1, {model.n_layers * model.n_heads // 2}]")
     texts = repeats(spec.texts, spec.length, model.d_vocab)
     masks = jnp.asarray(texts.masks)
     n_heads = model.n_heads

@@ -7,14 +7,15 @@ from numpy.typing import ArrayLike
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, exact, mean_estimate
 from circuitax.records.measured import Measured
+from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
+from experiments.real_models.real_induction import nulls as null_draws
 from experiments.real_models.real_induction.claims import CLAIMS
 from experiments.real_models.real_induction.pairs import of_pairs, places
 from experiments.real_models.real_induction.reference import (
     INDUCTION_SCORE,
     ROWS,
     SCORES,
-    SEARCHES,
     TURN,
 )
 from experiments.real_models.real_induction.repeats import NEW, PAIR
@@ -37,6 +38,38 @@ def measure(record: Record) -> Measured:
     return Measured(found | prose_estimates(data), {}, {})
 
 
+def nulls(record: Record) -> Nulls:
+    """Draws of the nulls: random heads, sets, pairs and layers, and ends of chapters exchanged."""
+    data, notes = record.data, record.notes
+    if not_smollm2(notes) or not draws(data):
+        return {}
+    n_matching = int((best_mean(data) > INDUCTION_SCORE).sum())
+    if not n_matching:
+        return {}
+    random = null_draws.of_heads(data, n_matching) | null_draws.of_pairs(data)
+    random["real-ablation"] = null_draws.of_sets(rises(data), draws(data))
+    random["real-first-half"] = null_draws.of_layers(n_matching, 0.5)
+    if notes["no_prose"]:
+        return {"random": random}
+    pairs, falls = prose_rises(data, PAIR), prose_falls(data)
+    random |= {
+        "real-prose-pairs": null_draws.of_sets(pairs, draws(data)),
+        "real-prose-in-context-ablated": null_draws.of_sets(
+            falls - falls.sel(set="intact"), draws(data)
+        ),
+        "real-prose-pairs-most": [
+            mean_estimate((pairs - prose_rises(data, NEW)).sel(set=name).values)
+            for name in draws(data)
+        ],
+    }
+    return {"random": random, "permuted": null_draws.of_chapters(falls)}
+
+
+def best_mean(data: xr.Dataset) -> xr.DataArray:
+    """Prefix score of each head, mean over texts."""
+    return data.scores.sel(twin="plain", kind="prefix").mean("text")
+
+
 def estimates(data: xr.Dataset) -> dict[str, Estimate]:
     """Numbers without an interval are of given texts; the others are means over texts or draws."""
     n = data.sizes["text"]
@@ -44,9 +77,9 @@ def estimates(data: xr.Dataset) -> dict[str, Estimate]:
     first, turn, second = (intact.sel(part=name).values for name in ("first", "turn", "second"))
     rows = np.append(second - np.array(ROWS), turn.mean() - TURN)
     prefix, direct = data.scores.sel(twin="plain", kind="prefix"), data.direct
-    mean_prefix = prefix.mean("text")
+    mean_prefix = best_mean(data)
     best = of_top(data, data.scores.sel(twin="spoilt")).mean("rank")
-    anti = direct.mean("text").where(mean_prefix > SEARCHES, np.inf).argmin(CELLS)
+    anti = direct.mean("text").where(mean_prefix > INDUCTION_SCORE, np.inf).argmin(CELLS)
     inducers = np.argwhere(mean_prefix.values > INDUCTION_SCORE)
     fed = data.prefix_of_top.mean("rank")
     return {
@@ -54,7 +87,7 @@ def estimates(data: xr.Dataset) -> dict[str, Estimate]:
         "real-loss-second": exact(second.mean(), n),
         "real-loss-rows": exact(np.abs(rows).max(), n),
         **{f"real-{kind}": exact(_miss(data, kind), n) for kind in SCORES},
-        "real-matching-head": mean_estimate(prefix.isel(mean_prefix.argmax(CELLS)).values),
+        "real-matching-head": mean_estimate(best_elsewhere(prefix)),
         "real-first-half": exact(np.mean(inducers[:, 0] < data.sizes["layer"] / 2))._replace(
             method=f"one model: share of {len(inducers)} heads"
         ),
@@ -95,13 +128,7 @@ def of_one_model(values: ArrayLike) -> Estimate:
 
 def prose_estimates(data: xr.Dataset) -> dict[str, Estimate]:
     """Means over chapters; random sets are averaged first."""
-    loss = data.prose_loss
-    n = loss.sizes["predicted"] + 1
-    early, late = (
-        loss.isel(predicted=slice(n // 8, n // 4)),
-        loss.isel(predicted=slice(-n // 4, None)),
-    )
-    falls = late.mean("predicted") - early.mean("predicted")
+    falls = prose_falls(data)
     pairs = prose_rises(data, PAIR)
     return {
         "real-prose-pairs": _beyond_random(data, pairs),
@@ -111,6 +138,17 @@ def prose_estimates(data: xr.Dataset) -> dict[str, Estimate]:
         "real-prose-in-context": mean_estimate(falls.sel(set="intact").values),
         "real-prose-in-context-ablated": _beyond_random(data, falls - falls.sel(set="intact")),
     }
+
+
+def prose_falls(data: xr.Dataset) -> xr.DataArray:
+    """Mean loss over the last quarter minus that over the second eighth, ``[set, chapter]``."""
+    loss = data.prose_loss
+    n = loss.sizes["predicted"] + 1
+    early, late = (
+        loss.isel(predicted=slice(n // 8, n // 4)),
+        loss.isel(predicted=slice(-n // 4, None)),
+    )
+    return late.mean("predicted") - early.mean("predicted")
 
 
 def prose_rises(data: xr.Dataset, kind: int) -> xr.DataArray:
@@ -133,6 +171,15 @@ def rises(data: xr.Dataset) -> xr.DataArray:
 def draws(data: xr.Dataset) -> list[str]:
     """Names of the random sets."""
     return [str(name) for name in data["set"].values if str(name).startswith("random")]
+
+
+def best_elsewhere(scores: xr.DataArray) -> np.ndarray:
+    """In each text, the score of the head that has the highest mean in all others."""
+    found = []
+    for i in range(scores.sizes["text"]):
+        others = scores.drop_isel(text=i).mean("text")
+        found.append(float(scores.isel(text=i).isel(others.argmax(CELLS))))
+    return np.array(found)
 
 
 def of_top(data: xr.Dataset, values: xr.DataArray) -> xr.DataArray:

@@ -24,6 +24,7 @@ from circuitax.kernel.interventions import Trace, ablate_heads
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kit.checks import require_at_least, require_below
+from circuitax.kit.memory import require_arrays, require_memory
 from circuitax.kit.real_model import (
     REAL,
     at_hand,
@@ -68,6 +69,7 @@ class Spec:
         require_at_least(self, 1, "tokens")
         require_at_least(self, NEAR, "offsets")
         require_below(self, "length", "offsets")
+        require_arrays(self, "2 texts length", "length length")
 
     def outside_inputs(self) -> dict[str, str]:
         """Checksums of weights and prose, so that other files make another run."""
@@ -84,6 +86,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     texts = text_stretches(spec.weights, rng, spec.texts, spec.length, middle=True)
     seen = [look(model, jnp.asarray(text), spec.offsets) for text in texts]
     kernels, raw, mean_streams = (np.stack(list(part)) for part in zip(*seen, strict=True))
+    require_memory(spec, spec.tokens * model.d_model, "tokens")
     ids = jnp.asarray(rng.integers(0, model.d_vocab, spec.tokens))
     stretches = jnp.asarray(rng.integers(0, model.d_vocab, (spec.texts, spec.length)))
     on_random = [look(model, ids, spec.offsets)[2] for ids in stretches]

@@ -5,6 +5,7 @@ F19 to F21 are rows of docs/acceptance.md: statements of the framework paper tha
 
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most
+from circuitax.records.nulls import Null
 
 PAPER = ClaimSource(
     "framework paper",
@@ -26,6 +27,7 @@ CLAIMS = (
         explanation="its embedding is its unembedding as well, and has as few as 576 dimensions "
         "for 49,152 tokens: perhaps none are left over",
         printed="spectra decay fast: a small part of d_model is used; no number",
+        null=Null("random", "an embedding of independent Gaussian coordinates"),
     ),
     PAPER.claim(
         "stream-neuron-erases",
@@ -35,14 +37,15 @@ CLAIMS = (
         "the paper says very negative; random directions have a deviation of 0.04",
         section="residual stream, neurons with negative cosine of input and output weights (F20)",
         printed="some neurons: very negative cosine of input and output weights; no number",
+        null=Null("random", "the least cosine of as many random directions"),
     ),
     PAPER.claim(
         "stream-neuron-layers",
         "... in many layers: share of layers with such a cosine below -0.3",
         at_least(0.5),
-        "seven deviations of random directions; the paper says some",
-        section="residual stream, neurons with negative cosine of input and output weights (F20)",
-        printed="some neurons have a very negative cosine; layers are not counted",
+        "seven deviations of random directions; the paper says some, and counts no layers",
+        origin="ours",
+        link="",
     ),
     PAPER.claim(
         "stream-head-erases",
@@ -51,6 +54,7 @@ CLAIMS = (
         "the paper says large and negative; random heads are within 0.07",
         section="residual stream, heads with negative eigenvalues (F21)",
         printed="some heads have large negative OV eigenvalues; no number",
+        null=Null("random", "the least score of as many heads of Gaussian weights"),
     ),
     PAPER.claim(
         "stream-head-present",
@@ -64,5 +68,6 @@ CLAIMS = (
         explanation="the 21 heads below -0.9 give it 0.22 of their attention, the 51 from there to "
         "-0.3 give it 0.06, as all others do: a weak score may be no erasing",
         printed="these heads attend primarily to the present token; no number",
+        null=Null("permuted", "scores are shuffled among the heads"),
     ),
 )

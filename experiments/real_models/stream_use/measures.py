@@ -7,12 +7,15 @@ import numpy as np
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, exact, mean_estimate
 from circuitax.records.measured import Measured
+from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from experiments.real_models.shared.model_facts import not_smollm2
 from experiments.real_models.stream_use.claims import CLAIMS
 
 # Random directions of 576 dimensions have cosines with a deviation of 0.04.
 NEGATIVE = -0.3
+# Draws of the nulls, random heads that the least of all is drawn from, and random embeddings.
+DRAWS, HEADS, SPECTRA = 500, 540, 20
 
 
 def measure(record: Record) -> Measured:
@@ -36,6 +39,66 @@ def measure(record: Record) -> Measured:
         found["stream-head-present"] = mean_estimate(np.asarray(more))
     why = f"no head has an eigenvalue score below {NEGATIVE}"
     return Measured(found, unmet_rest(CLAIMS, found, why))
+
+
+def nulls(record: Record) -> Nulls:
+    """Draws of the nulls: random directions, heads and embeddings, and heads shuffled."""
+    data, notes = record.data, record.notes
+    if not_smollm2(notes):
+        return {}
+    rng = np.random.default_rng(0)
+    d_model, d_head = data.sizes["component"], data.sizes["component"] // data.sizes["head"]
+    cosines = _least_cosines(rng, int(data["count"].sum()), d_model)
+    scores = [_random_score(rng, d_model, d_head) for _ in range(HEADS)]
+    heads = rng.choice(scores, (DRAWS, data.eigenvalues.size)).min(axis=1)
+    spectra = [_random_spectrum(rng, int(data.attrs["d_vocab"]), d_model) for _ in range(SPECTRA)]
+    erases, present = data.eigenvalues.values.ravel() < NEGATIVE, data.present.values
+    present = present.reshape(len(present), -1)
+    shuffled = (rng.permutation(erases) for _ in range(DRAWS))
+    more = [
+        mean_estimate(present[:, some].mean(axis=1) - present[:, ~some].mean(axis=1))
+        for some in shuffled
+        if some.any() and not some.all()
+    ]
+    return {
+        "random": {
+            "stream-embedding": np.array([share[: d_model // 4].sum() for share in spectra]),
+            "stream-neuron-erases": cosines,
+            "stream-head-erases": heads,
+        },
+        "permuted": {"stream-head-present": more or [None]},
+    }
+
+
+def _least_cosines(rng: np.random.Generator, n_directions: int, d_model: int) -> np.ndarray:
+    """The least of so many cosines of random directions, ``[draw]``.
+
+    A cosine is ``1 - 2 B`` with ``B`` of the beta distribution ``((d-1)/2, (d-1)/2)``, whose
+    largest of n has the level ``U^(1/n)``.
+    """
+    from scipy import stats
+
+    levels = rng.uniform(size=DRAWS) ** (1 / n_directions)
+    half = (d_model - 1) / 2
+    return np.asarray(1 - 2 * stats.beta.ppf(levels, half, half))
+
+
+def _random_score(rng: np.random.Generator, d_model: int, d_head: int) -> float:
+    """Eigenvalue score ``Σ Re λ / Σ |λ|`` of a head of Gaussian weights.
+
+    ``W_V W_O`` has the eigenvalues of ``W_O W_V`` beside zeros.
+    """
+    W_V, W_O = rng.normal(size=(d_model, d_head)), rng.normal(size=(d_head, d_model))
+    eigenvalues = np.linalg.eigvals(W_O @ W_V)
+    return float(eigenvalues.real.sum() / np.abs(eigenvalues).sum())
+
+
+def _random_spectrum(rng: np.random.Generator, d_vocab: int, d_model: int) -> np.ndarray:
+    """Shares of variance of a Gaussian embedding, the largest first, by Bartlett's factor."""
+    factor = np.tril(rng.normal(size=(d_model, d_model)), -1)
+    factor[np.diag_indices(d_model)] = np.sqrt(rng.chisquare(d_vocab - np.arange(d_model)))
+    squares = np.linalg.svd(factor, compute_uv=False) ** 2
+    return np.asarray(squares / squares.sum())
 
 
 def _of_the_model(value: SupportsFloat) -> Estimate:

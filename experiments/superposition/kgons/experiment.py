@@ -25,6 +25,7 @@ from circuitax.kit.checks import (
 )
 from circuitax.kit.measured_training import measured_training
 from circuitax.kit.members import each_member
+from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
 from circuitax.superposition.tasks.kgons import (
@@ -76,6 +77,11 @@ class Spec:
         require_at_least(self, 1, "seeds", "batch_size", "every")
         require_positive(self, "spread")
         require_divides(self, "every", "optim.steps")
+        require_arrays(
+            self,
+            "max_features max_features",
+            "seeds batch_size trained",
+        )
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:

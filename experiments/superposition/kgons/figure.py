@@ -19,7 +19,7 @@ from circuitax.figures.marks import zero_line
 from circuitax.figures.palette import BLUE, GREY, ORANGE
 from circuitax.figures.style import headline, letter_panels, new_figure, styled
 from circuitax.records.record import Record
-from experiments.superposition.kgons.claims import LEVEL
+from experiments.superposition.kgons.measures import LEVEL
 from experiments.superposition.kgons.plateaus import kgon_losses, nearest_kgon, plateaus
 
 MARKS = "osD^vP*Xd"

@@ -15,6 +15,7 @@ from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, near
 from circuitax.records.estimate import exact
 from circuitax.records.measured import Measured
+from circuitax.records.nulls import Null
 from circuitax.records.record import Record
 
 EXAMPLE = ClaimSource(
@@ -23,8 +24,9 @@ EXAMPLE = ClaimSource(
     origin="published",
     link=papers.STRUCTURES,
 )
-MAGNITUDES = replace(EXAMPLE, source="erratum E6", origin="correction", link="")
-PAIRS = replace(EXAMPLE, source="erratum E7", origin="correction", link="")
+EXACT = Null("theorem", "the network is piecewise linear, and given: its numbers are exact")
+MAGNITUDES = replace(EXAMPLE, source="erratum E6", origin="correction", link="", null=EXACT)
+PAIRS = replace(EXAMPLE, source="erratum E7", origin="correction", link="", null=EXACT)
 FOUR_DIGITS = "derived beforehand to the digits given"
 PRINTED = "two digits are printed"
 LINEAR = "piecewise linear, exact"
@@ -45,6 +47,7 @@ CLAIMS = (
         near(-0.04, 5e-3),
         PRINTED,
         printed="-0.04",
+        null=Null("printed number", "features that do not interfere have 0", answer=0.0),
     ),
     EXAMPLE.claim(
         "pentagon-erasure",
@@ -52,6 +55,7 @@ CLAIMS = (
         near(-0.21, 5e-3),
         PRINTED,
         printed="-0.21",
+        null=Null("printed number", "features that do not interfere have 1", answer=1.0),
     ),
     MAGNITUDES.claim(
         "pentagon-threshold", "A feature below magnitude 1/3 is erased", near(1 / 3, 1e-9), LINEAR

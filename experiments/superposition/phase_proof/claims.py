@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
+from circuitax.records.nulls import Null
 
 THEOREM = ClaimSource(
     "branch and bound on the exact loss, n = 2, m = 1",
@@ -95,13 +96,15 @@ CLAIMS = (
     ),
     PAPER.claim(
         "proof-first-order",
-        "The change is of first order: across an enclosed boundary the norm of the last feature "
-        "jumps, for every minimiser (least proven jump)",
+        "Between two importances that enclose a boundary the norm of the last feature differs, for "
+        "every minimiser, as it does where a change is of first order (least proven difference)",
         at_least(0.5),
         "half of a represented feature",
         printed="a change of first order: the optimal loss is continuous, its derivative jumps",
+        null=Null("theorem", "a proven range: where nothing is proven, any jump is left"),
         explanation="nothing is proven at density 0.02, and at 0.1 the proven ranges of the norm "
-        "are wide; at 0.2 and 0.3 the jump is proven to be above 0.6",
+        "are wide; at 0.2 and 0.3 the difference is proven to be above 0.6. Two importances are "
+        "compared, so that a steep and continuous rise between them is not excluded",
     ),
     OURS.claim(
         "proof-triple-point",

@@ -24,6 +24,7 @@ from circuitax.kit.checks import (
     require_increasing,
     require_positive,
 )
+from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
 from circuitax.superposition.proofs.balls import HOW, flint_version, has_flint
@@ -96,6 +97,7 @@ class Spec:
         require_in(
             self, "[1e-4, 0.7)", "boundary", why="denser, no class changes below importance 1"
         )
+        require_arrays(self, "12 restarts grid grid")
 
     def outside_inputs(self) -> dict[str, str]:
         """Version of the library of balls, so that another version makes another run."""

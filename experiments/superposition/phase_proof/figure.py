@@ -3,8 +3,8 @@
 proof       Proven class of every global minimiser at each point (left); a cross where nothing is
             proven. Closed forms are right away from the boundaries only; the exact triple point is
             denser than theirs. This is refuted if a cross lies in the middle of a region. Right: at
-            enclosed boundaries the last feature's norm jumps. Bars are proven ranges, long where a
-            proof is coarse; this is refuted if short ones of a density overlap.
+            enclosed boundaries the last feature's norm differs between both sides. Bars are proven
+            ranges, long where a proof is coarse; refuted if short ones of a density overlap.
 families    The best pentagon overtakes the best digons at one density. This is refuted if the
             curves cross elsewhere.
 """

@@ -20,6 +20,7 @@ from circuitax.kernel.keys import derive
 from circuitax.kernel.weights import MLPWeights
 from circuitax.kit.arms import crossed_training
 from circuitax.kit.checks import require_at_least, require_divides, require_in, require_positive
+from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
 from circuitax.superposition.geometry.neuron_classes import purity
@@ -59,6 +60,7 @@ class Arm:
     def __post_init__(self) -> None:
         require_at_least(self, 1, "n_features", "n_hidden", "seeds")
         require_in(self, "(0, 1]", "density", "importance_base")
+        require_arrays(self, "6 seeds density n_features n_hidden")
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,15 @@ class Spec:
         require_at_least(self, 1, "batch_size", "samples")
         require_positive(self, "init_scale")
         require_divides(self, "chunk", "optim.steps")
+        require_arrays(
+            self,
+            "sanity.seeds sanity.density batch_size sanity.n_features",
+            "sweep.seeds sweep.density batch_size sweep.n_features",
+            "motif.seeds motif.density batch_size motif.n_features",
+            "samples sanity.n_features",
+            "samples sweep.n_features",
+            "samples motif.n_features",
+        )
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:

@@ -11,6 +11,7 @@ from circuitax.records.estimate import (
     share_estimate,
 )
 from circuitax.records.measured import Measured
+from circuitax.records.nulls import Draws, Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import best_estimate
 from experiments.superposition.toy_abs.claims import CLAIMS
@@ -19,6 +20,10 @@ from experiments.superposition.toy_abs.claims import CLAIMS
 SERVES = 0.5
 # A feature is computed when less than this share of its variance is unexplained.
 UNEXPLAINED = 0.5
+# Share of one feature in a neuron's squared input weights from which it is pure, and least ratio of
+# a motif, by which the record was made.
+LEAST_PURITY, LEAST_RATIO = 0.9, 1.5
+N_DRAWS = 40
 RATIOS = ("abs-motif-in", "abs-motif-out")
 
 
@@ -29,6 +34,21 @@ def measure(record: Record) -> Measured:
     rest = unmet_rest(CLAIMS, found, "this run has other sizes or densities")
     absent = {k: "no network has the motif" for k in rest if k in RATIOS and not data.sizes["case"]}
     return Measured(found, absent, {k: why for k, why in rest.items() if k not in absent})
+
+
+def nulls(record: Record) -> Nulls:
+    """Draws of the nulls: shuffled weights, random neurons, and ratios picked as motifs are."""
+    data = record.data
+    rngs = [np.random.default_rng(i) for i in range(N_DRAWS)]
+    random: dict[str, Draws] = {}
+    sweep = [_sweep(_random_neurons(data, rng)) for rng in rngs]
+    random |= {name: [draw[name] for draw in sweep] for name in sweep[0] if "mono" in name}
+    if len(np.unique(data.case_seed.values)) > 1:
+        motifs = [_motif(_random_ratios(data, rng)) for rng in rngs]
+        random |= {name: [draw[name] for draw in motifs] for name in RATIOS}
+    sanity = [_sanity(_shuffled_weights(data, rng)) for rng in rngs]
+    permuted = {"T10-neurons": [draw["T10-neurons"] for draw in sanity]} if sanity[0] else {}
+    return {"random": random, "permuted": permuted}
 
 
 def monosemantic(data: xr.Dataset) -> np.ndarray:
@@ -48,6 +68,40 @@ def both_sides(W_in: np.ndarray, W_out: np.ndarray) -> np.ndarray:
     does = np.abs(W_in).T * W_out > SERVES
     up, down = ((does & (sign * W_in.T > 0)).sum(axis=0) for sign in (1, -1))
     return (up == 1) & (down == 1)
+
+
+def _random_neurons(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
+    """The sweep with normal input weights of as many features, and every neuron in use."""
+    features = data.sizes["sweep_feature"]
+    squares = rng.standard_normal((*data.sweep_pure.shape, features)) ** 2
+    pure = squares.max(axis=-1) >= LEAST_PURITY * squares.sum(axis=-1)
+    live = np.ones_like(pure)
+    return data.assign(
+        sweep_pure=(data.sweep_pure.dims, pure), sweep_live=(data.sweep_live.dims, live)
+    )
+
+
+def _random_ratios(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
+    """The motifs with ratios of normal weights, drawn until they are large enough to be picked."""
+    count = data.sizes["case"]
+    changed = {}
+    for name in ("case_in_ratio", "case_out_ratio"):
+        ratios = np.zeros(0)
+        while ratios.size < count:
+            above, below = np.abs(rng.standard_normal((2, 4 * count)))
+            ratios = np.append(ratios, (above / below)[above >= LEAST_RATIO * below])
+        changed[name] = ("case", ratios[:count])
+    return data.assign(changed)
+
+
+def _shuffled_weights(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
+    """The small networks with the entries of each matrix shuffled."""
+    changed = {}
+    for name in ("sanity_W_in", "sanity_W_out"):
+        W = data[name]
+        rows = rng.permuted(W.values.reshape(*W.shape[:2], -1), axis=-1)
+        changed[name] = (W.dims, rows.reshape(W.shape))
+    return data.assign(changed)
 
 
 def _sanity(data: xr.Dataset) -> dict[str, Estimate]:
@@ -74,12 +128,16 @@ def _sanity(data: xr.Dataset) -> dict[str, Estimate]:
 def _sweep(data: xr.Dataset) -> dict[str, Estimate]:
     density, share, beyond = data.sweep_density.values, monosemantic(data), computed(data)
     at = {p: int(i) for p in (1, 0.3, 0.1, 0.03, 0.01, 0.001) for i in _where(density, p)}
-    samples = {f"abs-mono-p{p:g}": share[at[p]] for p in (1, 0.3, 0.1, 0.001) if p in at}
+    shares = {f"abs-mono-p{p:g}": share[at[p]] for p in (1, 0.3, 0.1, 0.001) if p in at}
+    samples = {}
     if {0.1, 0.01} <= at.keys():
         samples["abs-mono-falls"] = share[at[0.1]] - share[at[0.01]]
     if 0.03 in at:
         samples["abs-beyond"] = beyond[at[0.03]]
-    return {k: mean_of_finite(v) for k, v in samples.items() if np.isfinite(v).any()}
+    found = {k: mean_of_finite(v) for k, v in samples.items() if np.isfinite(v).any()}
+    return found | {
+        k: mean_of_finite(v, bounds=(0, 1)) for k, v in shares.items() if np.isfinite(v).any()
+    }
 
 
 def _motif(data: xr.Dataset) -> dict[str, Estimate]:

@@ -20,7 +20,7 @@ from circuitax.kernel.keys import derive, member_keys
 from circuitax.kernel.weights import TiedWeights
 from circuitax.kit.arms import crossed_training
 from circuitax.kit.checks import require_at_least, require_divides, require_in
-from circuitax.kit.memory import require_memory, toy_numbers
+from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
 from circuitax.records.record import Record
@@ -94,13 +94,13 @@ class Spec:
         require_in(self, "(0, 1]", "attack", "defence_density")
         require_in(self, "[0, 1]", "defence")
         require_divides(self, "chunk", "optim.steps")
-        networks = self.seeds * self.densities
-        numbers = toy_numbers(networks, self.n_features, self.n_hidden, self.batch_size)
-        fields = "n_features", "n_hidden", "batch_size", "densities", "seeds"
-        require_memory(self, numbers, *fields)
-        require_memory(self, self.samples * self.n_features, "samples", "n_features")
-        exact = toy_numbers(self.restarts, self.exact_features, self.exact_hidden, 1)
-        require_memory(self, exact, "exact_features", "exact_hidden", "restarts")
+        require_arrays(
+            self,
+            "3 seeds densities n_features n_hidden",
+            "seeds densities batch_size n_features",
+            "samples n_features",
+            "4 restarts exact_features exact_hidden",
+        )
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:

@@ -1,50 +1,98 @@
 """Measured values of the claims on attacks, from a record."""
 
 import numpy as np
+import xarray as xr
 from scipy.stats import rankdata
 
-from circuitax.records.estimate import exact, mean_estimate
+from circuitax.records.estimate import Estimate, exact, mean_estimate
 from circuitax.records.measured import Measured
 from circuitax.records.members import members_where
+from circuitax.records.null_draws import shuffled
+from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from experiments.superposition.toy_adversarial.claims import CLAIMS
 
 DEFENCE = 0.8  # strength of the attacks in training that the claims are about
+N_DRAWS = 40
 
 
 def measure(record: Record) -> Measured:
     """The measured value of every claim."""
     data = record.data
-    swept = members_where(data, np.isfinite(data.loss).all("density"))
-    attack = swept.analytic.transpose("density", "seed").values
-    features = swept.features_per_dimension.transpose("density", "seed").values
-    dense, sparse = int(np.argmax(swept.density.values)), int(np.argmin(swept.density.values))
-    ranks = [
-        np.corrcoef(rankdata(a), rankdata(f))[0, 1]
-        for a, f in zip(attack.T, features.T, strict=True)
-    ]
-    gradient, masked = swept.gradient.values, swept.masked.values
-    guarded = members_where(data, np.isfinite(data.defended_loss).all("defence"))
-    left = guarded.defended_features_per_dimension.transpose("defence", "seed")
-    weakest, strongest = (int(pick(left.defence.values)) for pick in (np.argmin, np.argmax))
-    none, full = left.isel(defence=weakest), left.isel(defence=strongest)
-    kept = guarded.defended_kept_per_dimension.isel(defence=strongest)
     bounds = ("over_bound", "defended_over_bound", "optimum_over_bound")
-    ends = float(left.defence[weakest]), float(left.defence[strongest])
-    other = f"defence goes from {ends[0]:g} to {ends[1]:g}, the claims are about 0 and {DEFENCE:g}"
-    trained = [claim.id for claim in CLAIMS if claim.id.startswith("adversarial-training")]
-    return Measured(
-        {
-            "adversarial-rise": mean_estimate(attack[sparse] / attack[dense]),
-            "adversarial-tracks": mean_estimate(ranks),
-            "adversarial-gradient-fails": mean_estimate(gradient[sparse] / attack[sparse]),
-            "adversarial-training": mean_estimate(full.values / none.values),
-            "adversarial-training-removes": mean_estimate(full.values),
-            "adversarial-training-kept": mean_estimate(kept.values),
-            "adversarial-dense": mean_estimate(attack[dense]),
-            "adversarial-masked": mean_estimate(masked[sparse] - masked[dense]),
-            "adversarial-bound": exact(max(float(data[name].max()) for name in bounds)),
-        },
-        {},
-        {} if np.allclose(ends, (0, DEFENCE)) else dict.fromkeys(trained, other),
+    found = _swept(data) | _defended(data)
+    found["adversarial-bound"] = exact(max(float(data[name].max()) for name in bounds))
+    weakest, strongest = float(data.defence.min()), float(data.defence.max())
+    other = (
+        f"defence goes from {weakest:g} to {strongest:g}, the claims are about 0 and {DEFENCE:g}"
     )
+    trained = [claim.id for claim in CLAIMS if claim.id.startswith("adversarial-training")]
+    meant = np.allclose((weakest, strongest), (0, DEFENCE))
+    return Measured(found, {}, {} if meant else dict.fromkeys(trained, other))
+
+
+def nulls(record: Record) -> Nulls:
+    """Draws of the nulls: shuffled densities and strengths, other seeds, and false worlds."""
+    data = record.data
+    rngs = [np.random.default_rng(i) for i in range(N_DRAWS)]
+    swept = [str(name) for name in data.data_vars if data[name].dims == ("density", "seed")]
+    trained = [str(name) for name in data.data_vars if data[name].dims == ("defence", "seed")]
+    densities = [_swept(shuffled(data, swept, "density", rng, ["seed"])) for rng in rngs]
+    strengths = [_defended(shuffled(data, trained, "defence", rng, ["seed"])) for rng in rngs]
+    kept = members_where(data, np.isfinite(data.loss).all("density"))
+    without = data.defended_kept_per_dimension.isel(defence=int(np.argmin(data.defence.values)))
+    return {
+        "permuted": {
+            name: [draw[name] for draw in draws]
+            for draws in (densities, strengths)
+            for name in draws[0]
+        },
+        "mismatched": {
+            "adversarial-tracks": [
+                _tracks(kept, kept.analytic.roll(seed=-shift))
+                for shift in range(1, min(N_DRAWS + 1, kept.sizes["seed"]))
+            ]
+        },
+        "false world": {
+            "adversarial-gradient-fails": [1.0],
+            "adversarial-training-removes": [_mean(without)],
+        },
+    }
+
+
+def _swept(data: xr.Dataset) -> dict[str, Estimate]:
+    """Vulnerability from dense to sparse features."""
+    swept = members_where(data, np.isfinite(data.loss).all("density"))
+    dense = swept.isel(density=int(np.argmax(swept.density.values)))
+    sparse = swept.isel(density=int(np.argmin(swept.density.values)))
+    return {
+        "adversarial-rise": _mean(sparse.analytic / dense.analytic),
+        "adversarial-tracks": _tracks(swept, swept.analytic),
+        "adversarial-gradient-fails": _mean(sparse.gradient / sparse.analytic),
+        "adversarial-dense": _mean(dense.analytic),
+        "adversarial-masked": _mean(sparse.masked - dense.masked),
+    }
+
+
+def _tracks(data: xr.Dataset, attack: xr.DataArray) -> Estimate:
+    """Rank correlation over densities of a vulnerability with features per dimension."""
+    features = data.features_per_dimension.transpose("seed", "density").values
+    rows = zip(attack.transpose("seed", "density").values, features, strict=True)
+    return mean_estimate([np.corrcoef(rankdata(a), rankdata(f))[0, 1] for a, f in rows])
+
+
+def _defended(data: xr.Dataset) -> dict[str, Estimate]:
+    """Features after training against the strongest attacks, and over those against none."""
+    guarded = members_where(data, np.isfinite(data.defended_loss).all("defence"))
+    none = guarded.isel(defence=int(np.argmin(guarded.defence.values)))
+    full = guarded.isel(defence=int(np.argmax(guarded.defence.values)))
+    kept, squares = "defended_kept_per_dimension", "defended_features_per_dimension"
+    return {
+        "adversarial-training": _mean(full[kept] / none[kept]),
+        "adversarial-training-removes": _mean(full[kept]),
+        "adversarial-training-shrinks": _mean(full[squares] / none[squares]),
+    }
+
+
+def _mean(values: xr.DataArray) -> Estimate:
+    return mean_estimate(values.values)

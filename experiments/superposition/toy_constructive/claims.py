@@ -8,7 +8,14 @@ from dataclasses import replace
 
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most
+from circuitax.records.nulls import Null
 
+LINEAR = Null(
+    "false world", "the best linear models, whose principal components cannot use interference"
+)
+DECAYS = Null("permuted", "the decays are shuffled within each seed and kind of features")
+EXCHANGED = Null("permuted", "a network and its exchanged ones swap places in half of the seeds")
+PLACED = Null("permuted", "the features are shuffled within each seed")
 PAPER = ClaimSource(
     "arXiv 2603.09972, twelve features with circular and clustered correlations",
     kind="shape",
@@ -23,15 +30,20 @@ HELPFUL = replace(
     printed="correlated features are arranged so that their interference helps; no number at hand",
 )
 DECAY = replace(
-    PAPER, printed="weight decay favours such constructive arrangements; no number at hand"
+    PAPER,
+    printed="weight decay favours such constructive arrangements; no number at hand",
+    null=DECAYS,
 )
 PLACES = replace(
     PAPER,
     printed="correlations shape the geometry of features, in circles and clusters; no number at "
     "hand",
+    null=PLACED,
 )
 OURS = replace(PAPER, source="ours, controls", origin="ours", link="")
-CLEARER = replace(OURS, source="Ours, beside the circles and clusters of arXiv 2603.09972")
+CLEARER = replace(
+    OURS, source="Ours, beside the circles and clusters of arXiv 2603.09972", null=DECAYS
+)
 A_LOT = "a strong correlation, or most of the range of cosines"
 DEPENDENT = ("circular", "clustered")
 
@@ -43,6 +55,7 @@ CLAIMS = (
             "features, without decay)",
             at_most(1),
             "a relation",
+            null=LINEAR,
         )
         for kind in DEPENDENT
     ),
@@ -63,6 +76,7 @@ CLAIMS = (
             "raises the loss (loss over that of random exchanges, without decay)",
             at_most(1),
             "a relation",
+            null=EXCHANGED,
         )
         for kind in DEPENDENT
     ),

@@ -23,6 +23,7 @@ from circuitax.kit.checks import (
     require_in,
     require_increasing,
 )
+from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
 from circuitax.records.record import Record
@@ -87,6 +88,14 @@ class Spec:
             raise ValueError(
                 f"optim.weight_decay={self.optim.weight_decay} must be 0: decay has that of arms"
             )
+        require_arrays(
+            self,
+            "6 seeds decay n_features n_hidden",
+            "2 seeds decay batch_size n_features",
+            "n_features n_features",
+            "exam_size n_features",
+            "permutations n_features",
+        )
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:

@@ -6,21 +6,48 @@ import xarray as xr
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, mean_estimate
 from circuitax.records.measured import Measured
+from circuitax.records.null_draws import shuffled
+from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import resampled_estimate
 from experiments.superposition.toy_constructive.claims import CLAIMS, DEPENDENT
 
 DECAYS = (0.0, 0.1, 0.3)
+N_DRAWS = 100
 
 
 def measure(record: Record) -> Measured:
     """The measured value of every claim that this run can settle, and why it cannot the others."""
     data = record.data
     found: dict[str, Estimate] = {}
-    if set(DECAYS) <= set(data.decay.values.tolist()) and bool(data.alive.all()):
-        found = _losses(data) | _arrangements(data)
+    if _wanted(data):
+        found = _losses(data) | _arrangements(data) | _of_decays(data)
     reason = "this run has other decays, or networks that diverged"
     return Measured(found, {}, unmet_rest(CLAIMS, found, reason))
+
+
+def nulls(record: Record) -> Nulls:
+    """Draws of the nulls: shuffled decays and features, swapped networks, best linear models."""
+    data = record.data
+    if not _wanted(data):
+        return {}
+    rngs = [np.random.default_rng(i) for i in range(N_DRAWS)]
+    decays = [shuffled(data, ["loss", "W"], "decay", rng, ["seed", "kind"]) for rng in rngs]
+    places = [shuffled(data, ["W"], "feature", rng, ["seed"]) for rng in rngs]
+    swapped = [_arranged(_swapped(data, rng)) for rng in rngs]
+    of_decays = [_of_decays(one) for one in decays]
+    of_places = [_arrangements(one) for one in places]
+    linear = data.linear_loss / data.linear_loss.sel(kind="independent")
+    return {
+        "permuted": {
+            name: [draw[name] for draw in draws]
+            for draws in (of_decays, swapped, of_places)
+            for name in draws[0]
+        },
+        "false world": {
+            f"constructive-loss-{kind}": [float(linear.sel(kind=kind))] for kind in DEPENDENT
+        },
+    }
 
 
 def cosines(data: xr.Dataset) -> np.ndarray:
@@ -55,33 +82,68 @@ def ratio(data: xr.Dataset) -> xr.DataArray:
     return data.loss / data.loss.sel(kind="independent")
 
 
+def _wanted(data: xr.Dataset) -> bool:
+    """Whether a run has the decays that the claims are about, and no network diverged."""
+    return set(DECAYS) <= set(data.decay.values.tolist()) and bool(data.alive.all())
+
+
 def _losses(data: xr.Dataset) -> dict[str, Estimate]:
-    found: dict[str, Estimate] = {}
-    log = xr.apply_ufunc(np.log, ratio(data))
-    exchanged = data.loss / data.permuted_loss
-    for kind in DEPENDENT:
-        one = ratio(data).sel(kind=kind)
-        found[f"constructive-loss-{kind}"] = mean_estimate(one.sel(decay=0.0))
-        change = log.sel(kind=kind, decay=0.3) - log.sel(kind=kind, decay=0.0)
-        found[f"constructive-decay-{kind}"] = mean_estimate(change)
-        found[f"constructive-arranged-{kind}"] = mean_estimate(exchanged.sel(kind=kind, decay=0.0))
-    control = abs(1 / exchanged.sel(kind="independent") - 1).mean("decay")
+    """Losses of dependent features beside those of independent ones, and beside a linear model."""
+    found = {
+        f"constructive-loss-{kind}": mean_estimate(ratio(data).sel(kind=kind, decay=0.0))
+        for kind in DEPENDENT
+    }
+    independent = (data.permuted_loss / data.loss).sel(kind="independent")
     against = (data.loss.sel(decay=0.0) / data.linear_loss).transpose("seed", ...).values
     linear = resampled_estimate(
         lambda seeds: float(against[seeds].mean(axis=0).max()), len(against)
     )
-    return found | {
-        "constructive-control": mean_estimate(control),
-        "constructive-linear": linear,
+    return (
+        found
+        | _arranged(data)
+        | {
+            "constructive-control": mean_estimate(abs(independent - 1).mean("decay")),
+            "constructive-linear": linear,
+        }
+    )
+
+
+def _arranged(data: xr.Dataset) -> dict[str, Estimate]:
+    """Loss over that of random exchanges of directions."""
+    exchanged = data.loss / data.permuted_loss
+    return {
+        f"constructive-arranged-{kind}": mean_estimate(exchanged.sel(kind=kind, decay=0.0))
+        for kind in DEPENDENT
     }
 
 
+def _swapped(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
+    """Networks and their exchanged ones in each other's place, in half of the seeds."""
+    half = xr.DataArray(rng.permutation(data.sizes["seed"]) % 2 == 0, dims="seed")
+    return data.assign(
+        loss=data.loss.where(half, data.permuted_loss),
+        permuted_loss=data.permuted_loss.where(half, data.loss),
+    )
+
+
 def _arrangements(data: xr.Dataset) -> dict[str, Estimate]:
+    """Circles and clusters at the middle decay."""
+    middle = data.decay.values.tolist().index(DECAYS[1])
+    return {
+        "constructive-circle": mean_estimate(circle(data)[:, middle]),
+        "constructive-clusters": mean_estimate(clusters(data)[:, middle]),
+    }
+
+
+def _of_decays(data: xr.Dataset) -> dict[str, Estimate]:
+    """What changes from no decay to the strongest one."""
     decays = data.decay.values.tolist()
-    none, middle, high = (decays.index(decay) for decay in DECAYS)
-    found = {}
+    none, high = (decays.index(decay) for decay in (DECAYS[0], DECAYS[2]))
+    log = xr.apply_ufunc(np.log, ratio(data))
+    change = log.isel(decay=high) - log.isel(decay=none)
+    found = {
+        f"constructive-decay-{kind}": mean_estimate(change.sel(kind=kind)) for kind in DEPENDENT
+    }
     for name, values in (("circle", circle(data)), ("clusters", clusters(data))):
-        found[f"constructive-{name}"] = mean_estimate(values[:, middle])
-        change = values[:, high] - values[:, none]
-        found[f"constructive-{name}-decay"] = mean_estimate(change)
+        found[f"constructive-{name}-decay"] = mean_estimate(values[:, high] - values[:, none])
     return found

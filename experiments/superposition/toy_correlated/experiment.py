@@ -19,6 +19,7 @@ from circuitax.kernel.weights import TiedWeights
 from circuitax.kit.arms import crossed_training
 from circuitax.kit.checks import require_at_least, require_divides, require_in
 from circuitax.kit.measured_training import Trained
+from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
 from circuitax.records.record import Record
@@ -81,6 +82,12 @@ class Spec:
         require_at_least(self, 0, "restarts")
         require_in(self, "[1, 16]", "log2_points")
         require_divides(self, "chunk", "optim.steps")
+        require_arrays(
+            self,
+            "6 seeds basis_density basis_size basis_size",
+            "seeds basis_density batch_size basis_size",
+            "4 restarts crowded_density",
+        )
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:

@@ -6,27 +6,56 @@ import xarray as xr
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, exact, mean_estimate, share_estimate
 from circuitax.records.measured import Measured
+from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import best_estimate
 from circuitax.superposition.geometry.directions import angles, gaps
+from experiments.superposition.shared.random_weights import same_norms
 from experiments.superposition.toy_correlated.claims import CLAIMS, COLLAPSED
 
 # A pair is collapsed when its members are at most this many degrees apart.
 COLLAPSED_ANGLE = 20.0
 NEAR = 10.0
 SIZES = (4, 6, 20)
+N_DRAWS, N_ALONE = 40, 500
+HEXAGON = 0.03  # density at which three pairs are told to form one
 
 
 def measure(record: Record) -> Measured:
     """The measured value of every claim that this run can settle, and why it cannot the others."""
     data = record.data
-    sizes = tuple(data.sizes[f"{name}_feature"] for name in ("correlated", "crowded", "basis"))
-    diverged = sum(arm["diverged"] for arm in record.notes["members"].values())
     found: dict[str, Estimate] = {}
-    if sizes == SIZES and set(COLLAPSED) <= set(data.crowded_density.values) and not diverged:
+    if _wanted(record):
         found = _pairs(data) | _crowded(data) | _basis(data)
     reason = "this run has other sizes or densities, or networks that diverged"
     return Measured(found, {}, unmet_rest(CLAIMS, found, reason))
+
+
+def nulls(record: Record) -> Nulls:
+    """Draws of the nulls: features of the same norms in random directions."""
+    if not _wanted(record):
+        return {}
+    data, names = record.data, ("correlated_W", "anticorrelated_W", "basis_W")
+    found = []
+    for i in range(N_DRAWS):
+        rng = np.random.default_rng(i)
+        W = {name: data[name].copy(data=same_norms(rng, data[name].values)) for name in names}
+        found.append(_pairs(data.assign(W)) | _basis(data.assign(W)))
+    alone: dict[str, list[float]] = {}
+    for i in range(N_ALONE):
+        optimum = same_norms(np.random.default_rng(i), data.crowded_optimum_W.values)
+        one = data.assign(crowded_optimum_W=data.crowded_optimum_W.copy(data=optimum))
+        for name, value in _three_pairs(one).items():
+            alone.setdefault(name, []).append(value)
+    return {"random": {**{name: [draw[name] for draw in found] for name in found[0]}, **alone}}
+
+
+def _wanted(record: Record) -> bool:
+    """Whether a run has the sizes that the claims are about, and no network diverged."""
+    data = record.data
+    sizes = tuple(data.sizes[f"{name}_feature"] for name in ("correlated", "crowded", "basis"))
+    diverged = sum(arm["diverged"] for arm in record.notes["members"].values())
+    return sizes == SIZES and set(COLLAPSED) <= set(data.crowded_density.values) and not diverged
 
 
 def pair_angles(W: np.ndarray) -> np.ndarray:
@@ -61,18 +90,23 @@ def _pairs(data: xr.Dataset) -> dict[str, Estimate]:
 
 def _crowded(data: xr.Dataset) -> dict[str, Estimate]:
     """The hexagon of three pairs, and their collapse."""
-    optimum = data.crowded_optimum_W.sel(crowded_density=0.03).values
-    order = np.argsort(angles(optimum))
-    pair = order // 2
+    found = {name: exact(value) for name, value in _three_pairs(data).items()}
+    agree = collapsed(data.crowded_W.values) == collapsed(data.crowded_optimum_W.values)
+    found["correlated-trained-collapsed"] = best_estimate(data.crowded_loss.values, agree)
+    return found
+
+
+def _three_pairs(data: xr.Dataset) -> dict[str, float]:
+    """What the exact optimum of three pairs is like."""
+    optimum = data.crowded_optimum_W.sel(crowded_density=HEXAGON).values
+    pair = np.argsort(angles(optimum)) // 2
     found = {
-        "correlated-hexagon": exact(np.abs(gaps(optimum) - 60).max()),
-        "correlated-adjacent": exact((pair == np.roll(pair, 1)).sum()),
+        "correlated-hexagon": float(np.abs(gaps(optimum) - 60).max()),
+        "correlated-adjacent": float((pair == np.roll(pair, 1)).sum()),
     }
     for p in COLLAPSED:
         W = data.crowded_optimum_W.sel(crowded_density=p).values
-        found[f"correlated-collapsed-p{p:g}"] = exact(collapsed(W))
-    agree = collapsed(data.crowded_W.values) == collapsed(data.crowded_optimum_W.values)
-    found["correlated-trained-collapsed"] = best_estimate(data.crowded_loss.values, agree)
+        found[f"correlated-collapsed-p{p:g}"] = float(collapsed(W))
     return found
 
 

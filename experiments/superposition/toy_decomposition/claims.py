@@ -3,7 +3,11 @@
 from dataclasses import replace
 
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
+from circuitax.records.nulls import Null
 
+START = Null("untrained", "subcomponents at their start, of all seeds")
+ALL_ALIVE = "all subcomponents that a map has are alive"
+ANY = Null("random", "each feature turns on one of all subcomponents by chance")
 SPD = ClaimSource(
     "Bushnaq, Braun and Sharkey 2025 (stochastic parameter decomposition)",
     n=8,
@@ -11,6 +15,7 @@ SPD = ClaimSource(
     why="three hundredths; the paper trains 40,000 steps on 4,096 samples with more subcomponents",
     origin="published",
     link="https://arxiv.org/abs/2506.20790",
+    null=START,
 )
 APD = replace(
     SPD,
@@ -19,7 +24,7 @@ APD = replace(
     why="shrinkage of the older method, as printed",
     link="https://arxiv.org/abs/2501.14926",
 )
-OURS = replace(SPD, source="ours, on the benchmark's targets", origin="ours", link="")
+OURS = replace(SPD, source="ours, on the benchmark's targets", origin="ours", link="", null=None)
 
 TABLE = "table of scores"
 TOO_SHORT = (
@@ -138,6 +143,7 @@ CLAIMS = (
         kind="shape",
         section="causal importances of TMS 5-2",
         printed="one rank-one subcomponent for each of 5 features",
+        null=Null("printed number", ALL_ALIVE, answer=20.0),
     ),
     SPD.claim(
         "spd-alive-large",
@@ -149,6 +155,7 @@ CLAIMS = (
         section="causal importances of TMS 40-10",
         n=3,
         printed="one rank-one subcomponent for each of 40 features",
+        null=Null("printed number", ALL_ALIVE, answer=200.0),
         explanation=TOO_SHORT,
     ),
     SPD.claim(
@@ -159,6 +166,7 @@ CLAIMS = (
         kind="shape",
         section="causal importances of TMS 5-2 with identity",
         printed="2 subcomponents for the identity, as many as dimensions",
+        null=Null("printed number", ALL_ALIVE, answer=20.0),
     ),
     SPD.claim(
         "spd-alive-identity-large",
@@ -169,6 +177,7 @@ CLAIMS = (
         section="causal importances of TMS 40-10 with identity",
         n=3,
         printed="10 subcomponents for the identity, as many as dimensions",
+        null=Null("printed number", ALL_ALIVE, answer=200.0),
         explanation=TOO_SHORT,
     ),
     SPD.claim(
@@ -180,6 +189,7 @@ CLAIMS = (
         kind="shape",
         section="causal importances of TMS 5-2",
         printed="in the figure each of 5 features turns on a subcomponent of its own",
+        null=ANY,
         explanation=MERGED,
     ),
     SPD.claim(
@@ -192,6 +202,7 @@ CLAIMS = (
         section="causal importances of TMS 40-10",
         n=3,
         printed="in the figure each of 40 features turns on a subcomponent of its own",
+        null=ANY,
         explanation=TOO_SHORT,
     ),
     OURS.claim(

@@ -22,6 +22,7 @@ from circuitax.kernel.weights import TiedWeights
 from circuitax.kit.arms import crossed_training, in_every_seed
 from circuitax.kit.checks import require_at_least, require_divides, require_in, require_positive
 from circuitax.kit.measured_training import measured_training
+from circuitax.kit.memory import require_arrays
 from circuitax.kit.ragged import stack_ragged
 from circuitax.lab.lab import Lab
 from circuitax.models.subcomponents import DecomposedMaps
@@ -81,6 +82,14 @@ class Target:
         require_at_least(self, 2, "seeds")
         require_positive(self, "penalty")
         require_divides(self, "chunk", "optim.steps")
+        require_arrays(
+            self,
+            "3 seeds candidates n_features n_hidden",
+            "6 seeds n_components n_features",
+            "6 seeds n_components d_gate",
+            "batch_size n_components",
+            "batch_size n_features",
+        )
 
 
 @dataclass(frozen=True)
@@ -113,6 +122,13 @@ class Spec:
         if not self.between or len(set(self.between)) < len(self.between):
             raise ValueError(f"between={self.between} must be one or both of false and true")
         require_divides(self, "target_chunk", "target_optim.steps")
+        require_arrays(
+            self,
+            "samples small.n_components",
+            "samples large.n_components",
+            "small.seeds small.candidates target_batch small.n_features",
+            "large.seeds large.candidates target_batch large.n_features",
+        )
 
 
 class Targets(NamedTuple):

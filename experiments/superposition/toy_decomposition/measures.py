@@ -6,10 +6,12 @@ import xarray as xr
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, mean_of_finite
 from circuitax.records.measured import Measured
+from circuitax.records.nulls import Draws, Nulls
 from circuitax.records.record import Record
 from experiments.superposition.toy_decomposition.claims import CLAIMS
 
 NAMES = {"small": "small", "small-id": "small ID", "large": "large", "large-id": "large ID"}
+N_DRAWS = 40
 PUBLISHED = {"small": [5, 2], "large": [40, 10]}
 
 
@@ -32,7 +34,10 @@ def measure(record: Record) -> Measured:
         found[f"spd-alive-{size}"] = _mean(cell.alive.sel(place="encoder"))
         if f"{size} ID" in there:
             identity = data.alive.sel(target=f"{size} ID", place="identity")
-            found[f"spd-alive-identity-{size}"] = _mean(identity)
+            components = sizes[size][2]
+            found[f"spd-alive-identity-{size}"] = mean_of_finite(
+                identity.values, bounds=(0, components)
+            )
         found[f"spd-one-to-one-{size}"] = _mean(cell.one_to_one)
         found[f"decomposition-null-{size}"] = _mean(cell.start_cosine)
         found[f"decomposition-whole-null-{size}"] = _mean(cell.start_rank_one)
@@ -40,6 +45,34 @@ def measure(record: Record) -> Measured:
     found["decomposition-faithful"] = _worst(data.faithfulness)
     found["decomposition-sufficient"] = _worst(data.masked)
     return Measured(found, {}, unmet_rest(CLAIMS, found, "this run has no identity between"))
+
+
+def nulls(record: Record) -> Nulls:
+    """Draws of the nulls: scores before training, and features that turn on any subcomponent."""
+    data, sizes = record.data, record.notes["sizes"]
+    untrained: dict[str, Draws] = {}
+    for name, target in NAMES.items():
+        if target in data.target.values:
+            cell = data.sel(target=target)
+            untrained[f"spd-{name}"] = [_mean(cell.start_cosine)]
+            untrained[f"spd-ratio-{name}"] = [_mean(cell.start_norm_ratio)]
+    random: dict[str, Draws] = {}
+    for size in PUBLISHED.keys() & set(data.target.values):
+        start = data.sel(target=size).start_norm_ratio
+        untrained[f"spd-shrinks-less-{size}"] = [_mean(abs(start - 1))]
+        rng = np.random.default_rng(0)
+        features, components = int(sizes[size][0]), int(sizes[size][2])
+        random[f"spd-one-to-one-{size}"] = [
+            _alone(rng.integers(components, size=(data.sizes["seed"], features)))
+            for _ in range(N_DRAWS)
+        ]
+    return {"untrained": untrained, "random": random}
+
+
+def _alone(chosen: np.ndarray) -> Estimate:
+    """Share of features whose subcomponent no other feature has chosen, mean of seeds."""
+    same = (chosen[:, :, None] == chosen[:, None, :]).sum(axis=-1)
+    return mean_of_finite((same == 1).mean(axis=1))
 
 
 def _mean(samples: xr.DataArray) -> Estimate:

@@ -7,9 +7,12 @@ from dataclasses import replace
 
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
+from circuitax.records.nulls import Null
 
 COUNT = "a count of one seed in the source; seeds of ours differ by about one"
 NOISE = "Adam's noise, and the official weight decay"
+START = Null("untrained", "as many networks at their start, where biases are 0")
+ALONE = Null("untrained", "1,000 networks at their start, each by itself")
 PAPER = ClaimSource(
     "Toy Models of Superposition, demonstrating superposition (n = 20, m = 5, I = 0.7^i)",
     kind="shape",
@@ -17,6 +20,7 @@ PAPER = ClaimSource(
     n=8,
     origin="published",
     link=papers.TOY_MODELS,
+    null=START,
 )
 JAX = replace(
     PAPER,
@@ -25,6 +29,7 @@ JAX = replace(
     kind="number",
     selection="lowest exact loss of the seeds",
     link=papers.TOY_MODELS_JAX,
+    null=ALONE,
 )
 NOTEBOOK = ClaimSource(
     "Official notebook of Toy Models of Superposition, features against sparsity (two saved runs)",
@@ -32,8 +37,11 @@ NOTEBOOK = ClaimSource(
     n=8,
     origin="published",
     link=papers.TOY_MODELS_CODE,
+    null=START,
 )
-OURS = replace(PAPER, source="Ours, on demonstrating superposition", n=1, origin="ours", link="")
+OURS = replace(
+    PAPER, source="Ours, on demonstrating superposition", n=1, origin="ours", link="", null=None
+)
 
 CLOSE = "Which network is best hangs on a few of them: those nearly as good have up to 15."
 MORE = (
@@ -100,12 +108,13 @@ CLAIMS = (
         kind="shape",
         printed="superposition starts with the less important features and moves to the most "
         "important",
+        null=Null("permuted", "the features of each network are shuffled"),
     ),
     PAPER.claim(
         "demonstrate-negative-bias",
         "Sparse features have negative biases (mean over the represented features at p = 0.001)",
-        at_most(0),
-        "a relation",
+        at_most(-0.01),
+        "below 0, the bias of an untrained network, by more than noise",
         kind="shape",
         printed="sparser models have positive interference and negative biases; no number",
     ),
@@ -117,6 +126,7 @@ CLAIMS = (
         "granularity of one feature in five dimensions is 0.2",
         kind="shape",
         printed="80 features in 20 dimensions look like a rescaled copy of 20 in 5",
+        null=Null("mismatched", "the larger model at the next density, or at a later one"),
         explanation=(
             "Equal down to p = 0.03 within 0.2; sparser, the larger model represents up to "
             "0.5 more features a dimension. Its importances fall in steps of 0.9, so more features "

@@ -21,6 +21,7 @@ from circuitax.kit.arms import crossed_training, in_every_seed
 from circuitax.kit.checks import require_at_least, require_divides, require_in
 from circuitax.kit.measured_training import Trained
 from circuitax.kit.members import each_member
+from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
 from circuitax.records.record import Record
@@ -76,6 +77,16 @@ class Spec:
         require_at_least(self, 0, "restarts")
         require_in(self, "(0, 1]", "density", "notebook_density")
         require_divides(self, "chunk", "optim.steps")
+        require_arrays(
+            self,
+            "3 seeds density small",
+            "3 seeds density scaled",
+            "3 seeds notebook_density notebook",
+            "seeds density batch_size small",
+            "seeds density large_batch_size scaled",
+            "seeds notebook_density large_batch_size notebook",
+            "4 restarts density small",
+        )
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:

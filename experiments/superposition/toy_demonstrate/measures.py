@@ -6,28 +6,90 @@ import xarray as xr
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, exact, mean_estimate
 from circuitax.records.measured import Measured
+from circuitax.records.null_draws import shuffled
+from circuitax.records.nulls import Draws, Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import best_estimate, resampled_estimate
 from circuitax.superposition.geometry.phases import Phase, phases
 from circuitax.superposition.geometry.solution_class import polytopes
+from experiments.superposition.shared.random_weights import normal_weights
 from experiments.superposition.toy_demonstrate.claims import CLAIMS, COUNTS, NOTEBOOK_COUNTS
 
 # A feature is represented when its norm is above this.
 REPRESENTED = 0.5
+N_DRAWS, N_ALONE = 100, 1000
 SIZES = (20, 5, 80, 20, 100, 20)
 
 
 def measure(record: Record) -> Measured:
     """The measured value of every claim that this run can settle, and why it cannot the others."""
     data = record.data
-    names = ("feature", "hidden", "scaled_feature", "scaled_hidden", "notebook_feature")
-    sizes = tuple(data.sizes[name] for name in (*names, "notebook_hidden"))
-    alive = [data[f"{name}_alive"].all() for name in ("relu", "linear", "scaled", "notebook")]
     found: dict[str, Estimate] = {}
-    if sizes == SIZES and all(alive):
+    if _wanted(data):
         found = _linear(data) | _relu(data) | _optimum(data) | _large(data)
     reason = "this run has other sizes, importances or densities, or networks that diverged"
     return Measured(found, {}, unmet_rest(CLAIMS, found, reason))
+
+
+def nulls(record: Record) -> Nulls:
+    """Draws of the nulls: networks at their start, and the larger model at other densities."""
+    data = record.data
+    if not _wanted(data):
+        return {}
+    rngs = [np.random.default_rng(i) for i in range(N_DRAWS)]
+    starts = [_at_start(record, rng) for rng in rngs]
+    found = [_linear(one) | _biases(one) | _notebook(one) for one in starts]
+    ordered = ["relu_W", "relu_interference"]
+    orders = [_later(shuffled(data, ordered, "feature", rng, ["seed", "density"])) for rng in rngs]
+    std = record.notes["init_std"]["small"]
+    alone = normal_weights(np.random.default_rng(0), std, N_ALONE, 5, 20)
+    kept = (np.linalg.norm(alone, axis=1) > REPRESENTED).sum(axis=-1)
+    several: dict[str, Draws] = {name: [draw[name] for draw in found] for name in found[0]}
+    return {
+        "untrained": {
+            **several,
+            **{f"demonstrate-count-p{p:g}": kept for p in COUNTS},
+            "demonstrate-digons-p0.03": [_digons(W) for W in alone],
+        },
+        "permuted": {
+            "demonstrate-less-important-first": [
+                one.get("demonstrate-less-important-first") for one in orders
+            ]
+        },
+        "mismatched": {
+            "demonstrate-rescaled": [
+                _rescaled(data.assign(scaled_norm=data.scaled_norm.roll(density=-shift)))
+                for shift in range(1, data.sizes["density"])
+            ]
+        },
+    }
+
+
+def _wanted(data: xr.Dataset) -> bool:
+    """Whether a run has the sizes that the claims are about, and no network diverged."""
+    names = ("feature", "hidden", "scaled_feature", "scaled_hidden", "notebook_feature")
+    sizes = tuple(data.sizes[name] for name in (*names, "notebook_hidden"))
+    alive = [data[f"{name}_alive"].all() for name in ("relu", "linear", "scaled", "notebook")]
+    return sizes == SIZES and all(bool(each) for each in alive)
+
+
+def _at_start(record: Record, rng: np.random.Generator) -> xr.Dataset:
+    """As many networks at their start: the same at all densities of a seed, without biases."""
+    data, std = record.data, record.notes["init_std"]
+    seeds, hidden, features = (data.sizes[name] for name in ("seed", "hidden", "feature"))
+    W = normal_weights(rng, std["small"], seeds, 1, hidden, features) + np.zeros(data.relu_W.shape)
+    unit = W / np.linalg.norm(W, axis=-2, keepdims=True)
+    driven = (np.einsum("...ki,...kj->...ij", unit, W) ** 2).sum(axis=-1)
+    large = normal_weights(rng, std["notebook"], *data.notebook_norm.shape[:2], 20, 100)
+    arrays = {
+        "relu_W": W,
+        "linear_W": W,
+        "relu_b": np.zeros(data.relu_b.shape),
+        "linear_b": np.zeros(data.linear_b.shape),
+        "relu_interference": driven - (W**2).sum(axis=-2),
+        "notebook_norm": np.linalg.norm(large, axis=-2),
+    }
+    return data.assign({name: (data[name].dims, value) for name, value in arrays.items()})
 
 
 def best_weights(data: xr.Dataset, name: str = "relu") -> np.ndarray:
@@ -74,28 +136,44 @@ def _relu(data: xr.Dataset) -> dict[str, Estimate]:
             found[f"demonstrate-count-p{p:g}"] = best_estimate(losses[:, i], kept[:, i])
     if 0.03 in data.density.values:
         cell = data.sel(density=0.03)
-        names = [[name for name, _ in polytopes(W)] for W in cell.relu_W.values]
-        digons = [one.count("digon") for one in names]
+        digons = [_digons(W) for W in cell.relu_W.values]
         found["demonstrate-digons-p0.03"] = best_estimate(cell.relu_loss.values, digons)
-    if 0.3 in data.density.values:
-        cell = data.sel(density=0.3)
-        norm = np.linalg.norm(cell.relu_W.values, axis=1)
-        shares = phases(norm, cell.relu_interference.values)
-        rank = np.arange(data.sizes["feature"])
-        with np.errstate(invalid="ignore"):
-            later = [rank[s == Phase.superposed].mean() for s in shares]
-            earlier = [rank[s == Phase.dedicated].mean() for s in shares]
-        difference = np.array(later) - np.array(earlier)
-        if np.isfinite(difference).all():
-            found["demonstrate-less-important-first"] = mean_estimate(difference)
-    if 0.001 in data.density.values:
-        cell = data.sel(density=0.001)
-        norm = np.linalg.norm(cell.relu_W.values, axis=1)
-        bias = [
-            b[kept].mean() for b, kept in zip(cell.relu_b.values, norm > REPRESENTED, strict=True)
+    return found | _later(data) | _biases(data)
+
+
+def _digons(W: np.ndarray) -> int:
+    """Antipodal pairs of a network."""
+    return [name for name, _ in polytopes(W)].count("digon")
+
+
+def _later(data: xr.Dataset) -> dict[str, Estimate]:
+    """How much later in importance superposed features stand than dedicated ones."""
+    if 0.3 not in data.density.values:
+        return {}
+    cell = data.sel(density=0.3)
+    norm = np.linalg.norm(cell.relu_W.values, axis=1)
+    shares = phases(norm, cell.relu_interference.values)
+    rank = np.arange(data.sizes["feature"])
+    difference = np.array(
+        [
+            rank[s == Phase.superposed].mean() - rank[s == Phase.dedicated].mean()
+            for s in shares
+            if Phase.superposed in s and Phase.dedicated in s
         ]
-        found["demonstrate-negative-bias"] = mean_estimate(bias)
-    return found
+    )
+    if difference.size < len(shares):  # in some network all are alike
+        return {}
+    return {"demonstrate-less-important-first": mean_estimate(difference)}
+
+
+def _biases(data: xr.Dataset) -> dict[str, Estimate]:
+    """Biases of the represented features where they are sparsest."""
+    if 0.001 not in data.density.values:
+        return {}
+    cell = data.sel(density=0.001)
+    norm = np.linalg.norm(cell.relu_W.values, axis=1)
+    bias = [b[kept].mean() for b, kept in zip(cell.relu_b.values, norm > REPRESENTED, strict=True)]
+    return {"demonstrate-negative-bias": mean_estimate(bias)}
 
 
 def _optimum(data: xr.Dataset) -> dict[str, Estimate]:
@@ -110,13 +188,21 @@ def _optimum(data: xr.Dataset) -> dict[str, Estimate]:
 
 def _large(data: xr.Dataset) -> dict[str, Estimate]:
     """Counts of the two larger models."""
+    return {"demonstrate-rescaled": _rescaled(data), **_notebook(data)}
+
+
+def _rescaled(data: xr.Dataset) -> Estimate:
+    """Greatest difference between the represented features per dimension of both sizes."""
     small = represented(data) / data.sizes["hidden"]
     large = (data.scaled_norm.values > REPRESENTED).sum(axis=-1) / data.sizes["scaled_hidden"]
-    found = {
-        "demonstrate-rescaled": resampled_estimate(
-            lambda i: float(np.abs(large[i].mean(axis=0) - small[i].mean(axis=0)).max()), len(small)
-        )
-    }
+    return resampled_estimate(
+        lambda i: float(np.abs(large[i].mean(axis=0) - small[i].mean(axis=0)).max()), len(small)
+    )
+
+
+def _notebook(data: xr.Dataset) -> dict[str, Estimate]:
+    """Counts and squared norms of the notebook's model."""
+    found = {}
     norms = data.notebook_norm.values
     for i, p in enumerate(data.notebook_density.values):
         for name in NOTEBOOK_COUNTS:

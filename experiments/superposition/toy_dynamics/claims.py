@@ -10,7 +10,14 @@ from dataclasses import replace
 
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most
+from circuitax.records.nulls import Null
 
+START = Null("untrained", "as many networks at their start")
+OTHER_SEED = Null("mismatched", "each seed has the kinks of the next, or of a later one")
+SMOOTH = Null(
+    "false world",
+    "one exponential fall of each seed's loss, with its ends, halfway when its own loss is",
+)
 LEVELS = ClaimSource(
     "Toy Models of Superposition, superposition and learning dynamics, discrete energy level jumps",
     kind="shape",
@@ -24,8 +31,12 @@ REGIMES = replace(
     source="Toy Models of Superposition, superposition and learning dynamics, "
     "learning as geometric transformations",
 )
-PLANE = replace(REGIMES, printed="an early linear, PCA-like phase separates the two sets; no share")
-KINKS = replace(REGIMES, printed="kinks in the loss mark the regimes; no share")
+PLANE = replace(
+    REGIMES,
+    printed="an early linear, PCA-like phase separates the two sets; no share",
+    null=OTHER_SEED,
+)
+KINKS = replace(REGIMES, printed="kinks in the loss mark the regimes; no share", null=OTHER_SEED)
 OURS = replace(LEVELS, source="our measure of levels", origin="ours", link="")
 TOO_COARSE = (
     "The first fall takes most of the range of log loss, so that 2 % of it is more than the kink "
@@ -41,6 +52,7 @@ CLAIMS = (
         at_least(0.5),
         MOST,
         printed="the one model shown ends with every feature in a digon; no share",
+        null=START,
     ),
     LEVELS.claim(
         "dynamics-levels",
@@ -49,6 +61,7 @@ CLAIMS = (
         at_least(0.9),
         "jumps and noise",
         printed="dimensionalities sit on discrete levels between jumps; no share",
+        null=START,
     ),
     OURS.claim(
         "dynamics-levels-middle",
@@ -56,6 +69,7 @@ CLAIMS = (
         "(share of features and steps with D_i within 0.1 of 0 or 1/2)",
         at_least(0.5),
         "a uniform D_i between 0 and 0.6 would be there half of the time",
+        null=START,
         explanation="Where D_i drifts towards a level instead of jumping between two, it is "
         "between levels for as long as the drift lasts.",
     ),
@@ -66,16 +80,20 @@ CLAIMS = (
         at_least(0.5),
         "half of all change in a twentieth of training; the paper gives no width",
         printed="features swap dimensionality in jumps; no width",
+        null=Null("false world", "every D_i drifts evenly from its first value to its last"),
         explanation="The width of a jump in steps depends on the learning rate, which the paper "
         "does not state, and its share of training on when training stops.",
     ),
     LEVELS.claim(
         "dynamics-drops",
         "The loss falls when features change level (correlation over time, after the first tenth, "
-        "of the change of all D_i with the fall of log loss, mean of seeds)",
+        "of the change of all D_i with the fall of log loss, each less its mean over seeds at that "
+        "time, mean of seeds)",
         at_least(0.5),
         "a strong correlation; the paper shows it by eye",
         printed="each jump comes with a drop of the loss, tiny first, larger later",
+        null=Null("mismatched", "the falls of the next seed, or of a later one"),
+        explanation="What all seeds have in common, that both fade with time, is taken off.",
     ),
     REGIMES.claim(
         "dynamics-octahedron",
@@ -84,6 +102,7 @@ CLAIMS = (
         at_least(0.5),
         MOST,
         printed="the end state is an octahedron, antipodal pairs across the two sets",
+        null=START,
         explanation="Sets turn against each other last, and slowly because the loss hardly "
         "depends on it: networks that are not there yet may arrive later. The "
         "measured value lies at the limit itself, so that more seeds narrow the interval without "
@@ -97,6 +116,7 @@ CLAIMS = (
         MOST,
         printed="sets separate, open into triangles, which rotate into an antiprism, at last an "
         "octahedron",
+        null=Null("permuted", "the times of the weights are shuffled within each seed"),
         explanation="the measured value lies at the limit itself, so that more seeds "
         "narrow the interval without deciding",
     ),
@@ -106,6 +126,7 @@ CLAIMS = (
         "(share of seeds with two kinks at least)",
         at_least(0.5),
         MOST,
+        null=SMOOTH,
     ),
     PLANE.claim(
         "dynamics-plane",
@@ -128,6 +149,7 @@ CLAIMS = (
         "pieces or more that are steeper than both neighbours, within 0.5 % of the range)",
         at_least(0.5),
         MOST,
+        null=SMOOTH,
         explanation="In some networks sets open and turn at once, and the two later falls are one.",
     ),
     replace(KINKS, n=8).claim(

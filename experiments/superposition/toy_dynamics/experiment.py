@@ -22,7 +22,7 @@ from circuitax.kit.arms import crossed_members, in_every_seed
 from circuitax.kit.checks import require_at_least, require_divides, require_in, require_positive
 from circuitax.kit.measured_training import Trained, measured_training
 from circuitax.kit.members import each_member
-from circuitax.kit.memory import require_memory, toy_numbers
+from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
 from circuitax.records.record import Record
@@ -87,9 +87,12 @@ class Spec:
         require_in(self, "[1, 16]", "log2_points")
         require_divides(self, "every", "optim.steps")
         require_divides(self, "set_every", "set_steps")
-        numbers = toy_numbers(self.seeds, self.n_features, self.n_hidden, self.batch_size)
-        require_memory(self, numbers, "n_features", "n_hidden", "batch_size", "seeds")
-        require_memory(self, self.exam_size * self.n_features, "exam_size", "n_features")
+        require_arrays(
+            self,
+            "3 seeds n_features n_hidden",
+            "seeds batch_size n_features",
+            "exam_size n_features",
+        )
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:

@@ -72,7 +72,7 @@ def levels(record: Record) -> Figure:
     below.set_xticks(
         [0, 1],
         [
-            "correlation of motion\nwith fall of log loss",
+            "correlation of motion\nwith fall of log loss,\nless means of seeds",
             "largest change in 5 %\nof steps, of range",
         ],
     )

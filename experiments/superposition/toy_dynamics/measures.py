@@ -8,7 +8,10 @@ import xarray as xr
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, geometric_estimate, mean_estimate, share_estimate
 from circuitax.records.measured import Measured
+from circuitax.records.null_draws import shuffled
+from circuitax.records.nulls import Draws, Nulls
 from circuitax.records.record import Record
+from experiments.superposition.shared.random_weights import dimensionalities, normal_weights
 from experiments.superposition.toy_dynamics.claims import CLAIMS
 from experiments.superposition.toy_dynamics.kinks import kinks
 
@@ -22,6 +25,14 @@ WINDOW = 0.05  # share of training in which a jump should happen
 SEPARATED, OPENED = 0.8, 0.5  # mean cosine inside a set
 ANTIPODE, UPRIGHT = -0.9, 0.3  # cosines of an octahedron
 COARSE, FINE = 0.02, 0.005  # allowed error of the straight pieces over the range of log loss
+N_DRAWS = 20
+MISMATCHED = (
+    "dynamics-drops",
+    "dynamics-plane",
+    "dynamics-plane-fine",
+    "dynamics-kink-opening",
+    "dynamics-kink-opening-fine",
+)
 PLANE = 0.25  # third singular value over the first, below which W has two dimensions
 
 
@@ -37,12 +48,48 @@ def measure(record: Record) -> Measured:
     """The measured value of every claim that this run can settle, and why it cannot the others."""
     data = record.data
     found: dict[str, Estimate] = {}
-    last = (int(data.step.values[-1]), int(data.set_step.values[-1]))
-    if last == STEPS and bool(data.alive.all()) and bool(data.set_alive.all()):
+    if _wanted(data):
         found = _levels(data) | _octahedron(data)
+        found["dynamics-drops"] = mean_estimate(drop_correlation(data))
         return Measured(found, unmet_rest(CLAIMS, found, "no two losses have a kink"))
     reason = "this run has another length, or networks that diverged"
     return Measured(found, {}, unmet_rest(CLAIMS, found, reason))
+
+
+def nulls(record: Record) -> Nulls:
+    """Draws of the nulls: starts, falls and kinks of other seeds, smooth falls, shuffled times."""
+    data = record.data
+    if not _wanted(data):
+        return {}
+    rngs = [np.random.default_rng(i) for i in range(N_DRAWS)]
+    even = xr.zeros_like(data.dimensionality) + data.dimensionality.isel(step=[0, -1]).interp(
+        step=data.step
+    )
+    return {
+        "untrained": _untrained(data, record.notes["n_hidden"], rngs),
+        "mismatched": _mismatched(data),
+        "false world": {
+            "dynamics-sudden": [_sudden(data.assign(dimensionality=even))],
+            **{name: [value] for name, value in _of_smooth_falls(data).items()},
+        },
+        "permuted": {
+            "dynamics-regimes": [
+                _ordered(shuffled(data, ["set_W"], "set_step", rng, ["seed"])) for rng in rngs
+            ]
+        },
+    }
+
+
+def smooth_fall(x: np.ndarray, loss: np.ndarray) -> np.ndarray:
+    """An exponential fall from the first to the last loss that is halfway when this one is.
+
+    Args:
+        x: Increasing numbers.
+        loss: A number for each; its last is below its first.
+    """
+    halfway = int((loss <= (loss[0] + loss[-1]) / 2).argmax())
+    found: np.ndarray = loss[-1] + (loss[0] - loss[-1]) * 0.5 ** ((x - x[0]) / (x[halfway] - x[0]))
+    return found
 
 
 def on_level(dimensionality: np.ndarray, width: float = LEVEL_WIDTH) -> np.ndarray:
@@ -69,10 +116,16 @@ def motion_and_fall(data: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
     return moved, -np.diff(np.log(late.loss.values), axis=0)
 
 
-def drop_correlation(data: xr.Dataset) -> list[float]:
-    """Correlation over time of `motion_and_fall`, one for each seed."""
-    moved, fell = motion_and_fall(data)
-    return [float(np.corrcoef(a, b)[0, 1]) for a, b in zip(moved.T, fell.T, strict=True)]
+def drop_correlation(data: xr.Dataset, shift: int = 0) -> list[float]:
+    """Correlation over time of `motion_and_fall`, each less its mean over seeds, for each seed.
+
+    Args:
+        data: With two seeds or more.
+        shift: How many seeds further the falls are taken from; 0 for a seed's own.
+    """
+    moved, fell = (rows - rows.mean(axis=1, keepdims=True) for rows in motion_and_fall(data))
+    pairs = zip(moved.T, np.roll(fell, -shift, axis=1).T, strict=True)
+    return [float(np.corrcoef(a, b)[0, 1]) for a, b in pairs]
 
 
 def cosines(W: np.ndarray) -> np.ndarray:
@@ -151,6 +204,12 @@ def _first(steps: np.ndarray, true: np.ndarray) -> np.ndarray:
     return np.where(true.any(axis=0), steps[true.argmax(axis=0)].astype(float), np.nan)
 
 
+def _wanted(data: xr.Dataset) -> bool:
+    """Whether a run has the length that the claims are about, and no network diverged."""
+    last = (int(data.step.values[-1]), int(data.set_step.values[-1]))
+    return last == STEPS and bool(data.alive.all()) and bool(data.set_alive.all())
+
+
 def _levels(data: xr.Dataset) -> dict[str, Estimate]:
     """Levels of the equal features."""
     d = data.dimensionality.values
@@ -160,30 +219,87 @@ def _levels(data: xr.Dataset) -> dict[str, Estimate]:
         "dynamics-digons": share_estimate(on_level(d[-1], DIGON_WIDTH).all(axis=-1)),
         "dynamics-levels": mean_estimate(on_level(d[late]).mean(axis=(0, 2))),
         "dynamics-levels-middle": mean_estimate(on_level(d[middle]).mean(axis=(0, 2))),
-        "dynamics-sudden": mean_estimate(largest_jump(data.step.values, d).mean(axis=-1)),
-        "dynamics-drops": mean_estimate(drop_correlation(data)),
+        "dynamics-sudden": _sudden(data),
     }
+
+
+def _sudden(data: xr.Dataset) -> Estimate:
+    """Largest jump, mean of features."""
+    return mean_estimate(largest_jump(data.step.values, data.dimensionality.values).mean(axis=-1))
 
 
 def _octahedron(data: xr.Dataset) -> dict[str, Estimate]:
     """Regimes of the two sets."""
-    when = regimes(data)
-    ordered = (when.separated < when.opened) & (when.opened < when.octahedron)
     coarse, fine = loss_kinks(data, COARSE), loss_kinks(data)
-    count = [falls(slopes(data, seed, row)[1]) for seed, row in enumerate(fine)]
-    estimates = {
+    return {
         "dynamics-octahedron": share_estimate(is_octahedron(data.set_W.values[-1])),
-        "dynamics-regimes": share_estimate(ordered),
+        "dynamics-regimes": _ordered(data),
+        **_pieces(data, coarse, fine),
+        **_at_kinks(data, "", coarse),
+        **_at_kinks(data, "-fine", fine),
+    }
+
+
+def _ordered(data: xr.Dataset) -> Estimate:
+    """Share of seeds in which the regimes follow one another."""
+    when = regimes(data)
+    return share_estimate((when.separated < when.opened) & (when.opened < when.octahedron))
+
+
+def _pieces(
+    data: xr.Dataset, coarse: list[np.ndarray], fine: list[np.ndarray]
+) -> dict[str, Estimate]:
+    """Kinks and falls of the loss."""
+    count = [falls(slopes(data, seed, row)[1]) for seed, row in enumerate(fine)]
+    return {
         "dynamics-kinks": share_estimate([row.size >= 2 for row in coarse]),
         "dynamics-falls": share_estimate(np.array(count) >= 3),
-        "dynamics-plane": share_estimate(_in_plane(data, coarse)),
-        "dynamics-plane-fine": share_estimate(_in_plane(data, fine)),
     }
-    for name, found in (("", coarse), ("-fine", fine)):
-        near = _near_opening(data, found)
-        if len(near) >= 2:
-            estimates[f"dynamics-kink-opening{name}"] = geometric_estimate(near)
+
+
+def _of_smooth_falls(data: xr.Dataset) -> dict[str, Estimate]:
+    """Kinks and falls where each loss is one smooth fall."""
+    steps = data.set_step.values
+    rows = [smooth_fall(steps, row) for row in data.set_loss.values.T]
+    smooth = data.assign(set_loss=(data.set_loss.dims, np.stack(rows, axis=1)))
+    return _pieces(smooth, loss_kinks(smooth, COARSE), loss_kinks(smooth))
+
+
+def _at_kinks(data: xr.Dataset, grain: str, found: list[np.ndarray]) -> dict[str, Estimate]:
+    """Weights on the flattest piece between kinks, and the distance of kinks to an opening."""
+    estimates = {f"dynamics-plane{grain}": share_estimate(_in_plane(data, found))}
+    near = _near_opening(data, found)
+    if len(near) >= 2:
+        estimates[f"dynamics-kink-opening{grain}"] = geometric_estimate(near)
     return estimates
+
+
+def _mismatched(data: xr.Dataset) -> dict[str, Draws]:
+    """Falls and kinks of other seeds: those of the next one, of the one after it, and so on."""
+    coarse, fine = loss_kinks(data, COARSE), loss_kinks(data)
+    found: dict[str, list[Estimate | None]] = {}
+    for shift in range(1, min(N_DRAWS + 1, data.sizes["seed"])):
+        draw = {"dynamics-drops": mean_estimate(drop_correlation(data, shift))}
+        for grain, kinks_of in (("", coarse), ("-fine", fine)):
+            draw |= _at_kinks(data, grain, kinks_of[shift:] + kinks_of[:shift])
+        for name in MISMATCHED:
+            found.setdefault(name, []).append(draw.get(name))
+    return {**found}
+
+
+def _untrained(
+    data: xr.Dataset, n_hidden: int, rngs: list[np.random.Generator]
+) -> dict[str, Draws]:
+    """Networks at their start: of equal features by their law, of two sets as the record has it."""
+    shape = (data.sizes["step"], data.sizes["seed"], n_hidden, data.sizes["feature"])
+    draws = []
+    for rng in rngs:
+        d = dimensionalities(normal_weights(rng, 1, *shape[1:]))
+        start = np.broadcast_to(d, (shape[0], *d.shape))
+        draws.append(_levels(data.assign(dimensionality=(data.dimensionality.dims, start))))
+    names = ("dynamics-digons", "dynamics-levels", "dynamics-levels-middle")
+    found: dict[str, Draws] = {name: [draw[name] for draw in draws] for name in names}
+    return found | {"dynamics-octahedron": [share_estimate(is_octahedron(data.set_W.values[0]))]}
 
 
 def _in_plane(data: xr.Dataset, found: list[np.ndarray]) -> list[bool]:

@@ -16,23 +16,20 @@ import xarray as xr
 from circuitax.kit.arms import crossed_training
 from circuitax.kit.checks import require_at_least, require_below, require_divides, require_in
 from circuitax.kit.members import each_member
-from circuitax.kit.memory import require_memory, toy_numbers
+from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
 from circuitax.records.record import Record
 from circuitax.superposition.geometry.geometry import dimensionality, dimensions_per_feature, norms
-from circuitax.superposition.geometry.solution_class import POLYTOPES, polytopes
 from circuitax.superposition.loss.convention import Convention
 from circuitax.superposition.optimum.tegum import TEGUM_FACTORS, tegum_gains
 from circuitax.training.optim import OptimSpec
 from circuitax.training.toy import ToyHyper, ToyProblem
+from experiments.superposition.toy_geometry.labels import NAMES, labels
 
 BUDGET_SECONDS = 45
 EVENING_SECONDS = 1_200  # 1,160 were measured beside other programs
 PAPER_SECONDS = 40_000  # by its work against quick scale; not run
-OTHER = "other"
-LINES = {name: rank / k for (k, rank), name in POLYTOPES.items()}
-NAMES = (*POLYTOPES.values(), OTHER)
 
 
 @dataclass(frozen=True)
@@ -73,10 +70,12 @@ class Spec:
         require_in(self, "(0, 2]", "represented")
         require_at_least(self, 0, "spread")
         require_divides(self, "chunk", "optim.steps")
-        networks = self.seeds * len(self.inverse_density)
-        numbers = toy_numbers(networks, self.n_features, self.n_hidden, self.batch_size)
-        require_memory(self, numbers, "n_features", "n_hidden", "batch_size", "seeds")
-        require_memory(self, 10 * self.theory_points, "theory_points")
+        require_arrays(
+            self,
+            "3 seeds inverse_density n_features n_hidden",
+            "seeds inverse_density batch_size n_features",
+            "10 theory_points",
+        )
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
@@ -98,11 +97,12 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     W = trained.models.W
     dims, shape = ("seed", "inverse_density"), (spec.seeds, len(density))
     norm = np.asarray(each_member(norms)(W))
-    labels = lab.stage("labels", _labels, np.asarray(W), spec)
+    tolerances = {"represented": spec.represented, "edge": spec.edge, "spread": spec.spread}
+    named = lab.stage("labels", labels, np.asarray(W), *tolerances.values())
     of_features: dict[str, Any] = {
         "norm": norm,
         "dimensionality": np.asarray(each_member(dimensionality)(W)),
-        "polytope": labels,
+        "polytope": named,
     }
     axis = np.geomspace(spec.inverse_density[0], spec.inverse_density[-1], spec.theory_points)
     theory = lab.stage("theory", _theory, 1 / axis)
@@ -135,32 +135,10 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         "convention": "sum over features",
         "weight_decay": spec.optim.weight_decay,
         "init_std": ToySpec(n, m).weight_std(n, m),
-        "tolerances": {
-            "represented": spec.represented,
-            "edge": spec.edge,
-            "spread": spec.spread,
-        },
+        "tolerances": tolerances,
         "selection": "none: all seeds are shown and count",
     }
     return Record(data=xr.Dataset(arrays, coords), notes=notes)
-
-
-def _labels(W: np.ndarray, spec: Spec) -> np.ndarray:
-    """The polytope of every feature of every network, as a number of `NAMES`; -1 for none."""
-    number = {name: i for i, name in enumerate(NAMES)}
-    found = np.full((W.shape[0], W.shape[2]), -1, np.int8)
-    for network, row in zip(W, found, strict=True):
-        if not np.isfinite(network).all():
-            continue
-        parts = polytopes(network, edge=spec.edge, least_norm=spec.represented, spread=spec.spread)
-        norm_sq = np.sum(network**2, axis=0)
-        share = norm_sq**2 / np.maximum(np.sum((network.T @ network) ** 2, axis=1), 1e-12)
-        for name, members in parts:
-            at = list(members)
-            # Features that are not represented may still crowd a dimension.
-            whole = np.abs(share[at] - LINES.get(name, np.inf)).max() <= spec.spread
-            row[at] = number[name] if whole else number[OTHER]
-    return found
 
 
 def _theory(density: np.ndarray) -> dict[str, np.ndarray]:

@@ -6,14 +6,26 @@ import xarray as xr
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, exact, mean_estimate
 from circuitax.records.measured import Measured
+from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import resampled_estimate
+from experiments.superposition.shared.random_weights import dimensionalities, normal_weights
 from experiments.superposition.shared.transitions import Transition, transitions
 from experiments.superposition.toy_geometry.claims import CLAIMS, NOTEBOOK_STAR
+from experiments.superposition.toy_geometry.labels import labels
 
 # 1/p of the plateau at which every seed counts, and of the end of the comparison.
 PLATEAU = (2.1, 3.6)
 AFTER = 3.5  # 1/p from which on D* falls: its last density on the plateau and the later ones
+# Features and rank of the polytopes whose lines the paper shows, beside the digon's.
+LINES = {
+    "tetrahedron": (4, 3),
+    "triangle": (3, 2),
+    "pentagon": (5, 2),
+    "square antiprism": (8, 3),
+}
+LINE_WIDTH = 0.0125
+N_DRAWS = 20
 LEAST_DIMENSIONALITY = 0.02  # the notebook's threshold for a feature that has any dimension
 
 
@@ -21,12 +33,44 @@ def measure(record: Record) -> Measured:
     """The measured value of every claim that this run can settle, and why it cannot the others."""
     data = record.data
     found: dict[str, Estimate] = {}
-    wanted = set(NOTEBOOK_STAR) <= set(data.inverse_density.values.tolist())
-    if wanted and bool(data.alive.all()):
+    if _wanted(data):
         m = record.notes["n_hidden"]
         found = _star(data) | _each(data, m) | _labels(data) | _theory(data)
     reason = "this run has other densities, or networks that diverged"
     return Measured(found, {}, unmet_rest(CLAIMS, found, reason))
+
+
+def nulls(record: Record) -> Nulls:
+    """Draws of the null: networks at their start, which all densities of a seed have in common."""
+    data, m = record.data, record.notes["n_hidden"]
+    if not _wanted(data):
+        return {}
+    found = []
+    for i in range(N_DRAWS):
+        start = _at_start(record, np.random.default_rng(i))
+        found.append(_star(start) | _each(start, m) | _labels(start))
+    return {"untrained": {name: [draw[name] for draw in found] for name in found[0]}}
+
+
+def _wanted(data: xr.Dataset) -> bool:
+    """Whether a run has the densities that the claims are about, and no network diverged."""
+    wanted = set(NOTEBOOK_STAR) <= set(data.inverse_density.values.tolist())
+    return wanted and bool(data.alive.all())
+
+
+def _at_start(record: Record, rng: np.random.Generator) -> xr.Dataset:
+    """As many networks as they are before training."""
+    data, m = record.data, record.notes["n_hidden"]
+    shape = (data.sizes["seed"], m, data.sizes["feature"])
+    W = normal_weights(rng, record.notes["init_std"], *shape)
+    of_features = ("seed", "feature")
+    start = {
+        "dimensionality": xr.DataArray(dimensionalities(W), dims=of_features),
+        "polytope": xr.DataArray(labels(W, **record.notes["tolerances"]), dims=of_features),
+        "dimensions_per_feature": xr.DataArray(m / (W**2).sum(axis=(1, 2)), dims="seed"),
+    }
+    alike = {k: v.expand_dims(inverse_density=data.inverse_density) for k, v in start.items()}
+    return data.assign(alike).transpose(*data.dims)
 
 
 def best_factors(data: xr.Dataset) -> list[Transition]:
@@ -87,13 +131,16 @@ def _labels(data: xr.Dataset) -> dict[str, Estimate]:
     near = np.minimum(abs(cell.dimensionality - 1 / 2), abs(cell.dimensionality - 2 / 5)) < 0.03
     represented = cell.polytope >= 0
     share = (near & represented).sum("feature") / represented.sum("feature")
+    some = cell.dimensionality > LEAST_DIMENSIONALITY
+    half = (abs(cell.dimensionality - 1 / 2) < 0.03) & some
     found = {
         "geometry-digons": mean_estimate(digons / kept),
+        "geometry-mixture-digons": mean_estimate(half.sum("feature") / some.sum("feature")),
         "geometry-mixture": mean_estimate(share),
     }
-    vertices = {"tetrahedron": 4, "triangle": 3, "pentagon": 5, "square antiprism": 8}
-    for name, k in vertices.items():
-        count = (data.polytope.values == names.index(name)).sum() / k
+    for name, (k, rank) in LINES.items():
+        on_line = abs(data.dimensionality - rank / k) <= LINE_WIDTH
+        count = int(((data.polytope == names.index(name)) & on_line).sum()) / k
         # Of trained networks: no formula has failed where the count is zero.
         found[f"geometry-{name.replace(' ', '-')}"] = exact(count, seeds)._replace(
             method="count over all seeds, no interval"

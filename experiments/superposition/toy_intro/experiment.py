@@ -18,7 +18,7 @@ from circuitax.kernel.keys import derive
 from circuitax.kernel.weights import DenseWeights, TiedWeights
 from circuitax.kit.arms import crossed_training, in_every_seed
 from circuitax.kit.checks import require_at_least, require_divides
-from circuitax.kit.memory import optimum_numbers, require_memory, toy_numbers
+from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToyKind, ToySpec
 from circuitax.records.record import Record
@@ -71,15 +71,13 @@ class Spec:
         require_at_least(self, 0, "restarts")
         require_at_least(self, 2, "crossover_points")
         require_divides(self, "chunk", "optim.steps")
-        networks = self.seeds * len(self.task.sparsity) * len(self.task.importance_base)
-        sizes = self.model.n_features, self.model.n_hidden, self.task.batch_size
-        fields = "model.n_features", "model.n_hidden", "task.batch_size", "seeds"
-        require_memory(self, toy_numbers(networks, *sizes), *fields)
-        cells = networks // self.seeds
-        numbers = optimum_numbers(cells, self.restarts, *sizes[:2])
-        require_memory(self, numbers, "restarts", *fields[:2])
-        numbers = optimum_numbers(self.crossover_points, 15, 5, 2)
-        require_memory(self, numbers, "crossover_points")
+        require_arrays(
+            self,
+            "3 seeds task.sparsity task.importance_base model.n_features model.n_hidden",
+            "seeds task.sparsity task.importance_base task.batch_size model.n_features",
+            "4 restarts task.sparsity task.importance_base model.n_features model.n_hidden",
+            "600 crossover_points",
+        )
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:

@@ -8,10 +8,12 @@ import xarray as xr
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, exact, mean_estimate, mean_of_finite
 from circuitax.records.measured import Measured
+from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import best_estimate, resampled_estimate
 from circuitax.superposition.geometry.directions import gaps
 from experiments.superposition.shared.crossing import crossing
+from experiments.superposition.shared.random_weights import normal_weights
 from experiments.superposition.toy_intro.claims import CLAIMS, LOSSES
 
 # A network has found the optimum when its loss is at most 5 % above it.
@@ -20,14 +22,14 @@ TOLERANCE = 0.05
 PUBLISHED = 20 ** -np.linspace(0, 1, 10)
 # A feature is represented when its norm is above this.
 REPRESENTED = 0.5
+N_DRAWS, N_ALONE = 40, 1000
 
 
 def measure(record: Record) -> Measured:
     """The measured value of every claim that this run can settle, and why it cannot the others."""
     data = record.data
     found: dict[str, Estimate] = {}
-    # Five features in two dimensions, as in the paper, with their exact optimum.
-    if "crossover_density" in data.dims and "optimum_loss" in data:
+    if _wanted(data):
         for base, find in ((0.9, _decaying), (1.0, _uniform)):
             if base in data.importance_base.values:
                 found |= find(data.sel(importance_base=base))
@@ -35,26 +37,58 @@ def measure(record: Record) -> Measured:
     return Measured(found, {}, unmet_rest(CLAIMS, found, reason))
 
 
+def nulls(record: Record) -> Nulls:
+    """Draws of the null: networks at their start, where biases are 0, as many or one alone."""
+    if not _wanted(record.data) or 0.9 not in record.data.importance_base.values:
+        return {}
+    data = record.data.sel(importance_base=0.9)
+    std = float(record.notes["init_std"])
+    found: list[dict[str, Estimate]] = []
+    for i in range(N_DRAWS):
+        W = normal_weights(np.random.default_rng(i), std, *data.W.shape)
+        found.append(_trained(data.assign(W=data.W.copy(data=W), b=xr.zeros_like(data.b))))
+    names = {name for draw in found for name in draw}
+    several = {name: [draw.get(name) for draw in found] for name in names}
+    alone = normal_weights(np.random.default_rng(0), std, N_ALONE, 2, 5)
+    return {
+        "untrained": {
+            **several,
+            **{name: [of(W) for W in alone] for name, (_, of) in OF_BEST.items()},
+        }
+    }
+
+
 def reached(data: xr.Dataset) -> xr.DataArray:
     """Whether a network has found the optimum of its cell; not if it diverged."""
     return data.loss <= (1 + TOLERANCE) * data.optimum_loss
 
 
+def _wanted(data: xr.Dataset) -> bool:
+    """Whether a run has five features in two dimensions, as the paper, and the exact optimum."""
+    return "crossover_density" in data.dims and "optimum_loss" in data
+
+
+def _trained(data: xr.Dataset) -> dict[str, Estimate]:
+    """All that is claimed of the networks that found the optimum, at importances 0.9^i."""
+    found: dict[str, Estimate] = {}
+    for p, cell in _cells(data):
+        if np.isclose(p, 1):
+            found |= _dense(cell)
+        if np.isclose(p, 0.05):
+            found |= _pentagon(cell)
+    return found
+
+
 def _decaying(data: xr.Dataset) -> dict[str, Estimate]:
     """All that is claimed of importances 0.9^i."""
-    found = {"crossover-0.9": exact(_crossing(data))}
+    found = _trained(data) | {"crossover-0.9": exact(_crossing(data))}
     for p, cell in _cells(data):
+        for claim, (at, statistic) in OF_BEST.items():
+            if np.isclose(p, at):
+                found[claim] = _of_best(cell, statistic)
         for name in LOSSES:
             if np.isclose(p, name):
                 found[f"T-loss-p{name:g}"] = exact(cell.optimum_loss / cell.sizes["feature"])
-        if np.isclose(p, 1):
-            found |= _dense(cell)
-        if np.isclose(p, 0.2):
-            found |= _digons(cell)
-        if np.isclose(p, 0.1):
-            found["T3-represented-p0.1"] = _of_best(cell, _represented)
-        if np.isclose(p, 0.05):
-            found |= _pentagon(cell)
     is_published = [np.isclose(p, PUBLISHED, atol=1e-3).any() for p in data.density.values]
     if sum(is_published) == len(PUBLISHED):
         ok = reached(data).isel(sparsity=is_published)
@@ -83,14 +117,6 @@ def _dense(cell: xr.Dataset) -> dict[str, Estimate]:
     }
 
 
-def _digons(cell: xr.Dataset) -> dict[str, Estimate]:
-    """Two pairs of opposite features, and one that is ignored."""
-    return {
-        "T2-digons": _of_best(cell, _digon_count),
-        "T2-dropped": _of_best(cell, lambda W: np.linalg.norm(W, axis=0).min()),
-    }
-
-
 def _digon_count(W: np.ndarray) -> float:
     """Number of antipodal pairs among the represented features."""
     norms = np.linalg.norm(W, axis=0)
@@ -104,11 +130,29 @@ def _represented(W: np.ndarray) -> float:
     return float((np.linalg.norm(W, axis=0) > REPRESENTED).sum())
 
 
+def _least_norm(W: np.ndarray) -> float:
+    """Norm of the shortest feature."""
+    return float(np.linalg.norm(W, axis=0).min())
+
+
+def _gap_miss(W: np.ndarray) -> float:
+    """Greatest distance of a gap between neighbours from that of a pentagon, in degrees."""
+    return float(np.abs(gaps(W) - 72).max())
+
+
+# Numbers of the best network, by claim, with the density that it is about.
+OF_BEST: dict[str, tuple[float, Callable[[np.ndarray], float]]] = {
+    "T2-digons": (0.2, _digon_count),
+    "T2-dropped": (0.2, _least_norm),
+    "T3-represented-p0.1": (0.1, _represented),
+    "T3-gaps": (0.05, _gap_miss),
+}
+
+
 def _pentagon(cell: xr.Dataset) -> dict[str, Estimate]:
     """Five features, nearly evenly around the circle."""
     optimal = gaps(cell.optimum_W)
     found = {
-        "T3-gaps": _of_best(cell, lambda W: np.abs(gaps(W) - 72).max()),
         "T3-optimum-gaps-low": exact(optimal.min()),
         "T3-optimum-gaps-high": exact(optimal.max()),
     }

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, between, near
+from circuitax.records.nulls import Null
 
 PAPER = ClaimSource(
     "Henighan et al. 2023, Superposition, Memorization, and Double Descent",
@@ -17,7 +18,16 @@ PAPER = ClaimSource(
     origin="published",
     link=papers.MEMORIZATION,
 )
-POLYGON = replace(PAPER, printed="few training points become a regular T-gon of hidden vectors")
+DIRECTIONS = Null("random", "as many hidden vectors in random directions, in as many sets")
+START = Null("untrained", "W as normal as at the start, in as many sets")
+SIZES = Null("permuted", "the sizes T are shuffled within each set")
+FALLS = Null("false world", "the test losses of each set in falling order, without any bump")
+RISES = Null("false world", "the test losses of each set in rising order, without any bump")
+POLYGON = replace(
+    PAPER,
+    printed="few training points become a regular T-gon of hidden vectors",
+    null=DIRECTIONS,
+)
 THEORY = replace(
     PAPER,
     source="ours, exact optimum of disjoint samples",
@@ -72,6 +82,7 @@ CLAIMS = (
         "a tight frame has 1, whatever its norms within a set",
         kind="number",
         printed="D_X = m/T",
+        null=Null("printed number", "random directions have 0.83 and 0.89", answer=0.86),
     ),
     PAPER.claim(
         "memorization-no-features",
@@ -79,6 +90,7 @@ CLAIMS = (
         at_most(0.2),
         "half of a pentagon's 2/5",
         printed="with few points the features are in disorder; no number",
+        null=START,
     ),
     PAPER.claim(
         "memorization-pentagon",
@@ -87,6 +99,7 @@ CLAIMS = (
         at_least(0.5),
         MOST,
         printed="with many points five features form a pentagon",
+        null=START,
         explanation="Some sets keep a sixth feature or uneven gaps: with 450 points of density "
         "0.05 features are still not equally frequent, and larger sets may be more regular.",
     ),
@@ -97,6 +110,7 @@ CLAIMS = (
         between(0.2, 0.4),
         "clearly features, and below 2/5",
         printed="below 2/5, since the other 9,995 features add to the denominator",
+        null=START,
     ),
     PAPER.claim(
         "memorization-sample-share",
@@ -104,23 +118,38 @@ CLAIMS = (
         at_most(0.05),
         "both are small between the regimes, and D_X at large T",
         printed="beyond few points the dimensions of a sample are small; no number",
+        null=DIRECTIONS,
     ),
     PAPER.claim(
         "memorization-bump-low",
         "The test loss bumps: it is higher between the regimes than for the fewest points "
-        "(difference at the T of the highest mean)",
+        "(difference at the inner T at which the mean of the other half of the sets is highest)",
         at_least(0),
-        "a sign; that T is chosen on the same sets, which favours the claim",
+        "a sign",
         printed="the test loss bumps between the regimes, where it is about 1.01",
+        null=FALLS,
+    ),
+    PAPER.claim(
+        "memorization-bump-height",
+        "Where the test loss bumps it is about 1.01 (test loss at the inner T at which the mean of "
+        "the other half of the sets is highest)",
+        near(1.01, 0.005),
+        "the last digit; it is the hundredth above 1 that is the bump",
+        kind="number",
+        printed="about 1.01; a replication by others has up to 5,000, and no reason is known",
+        null=Null("printed number", "a model that puts out nothing has 1", answer=1.0),
+        explanation="Five of our 100 features are on at a time, ten of 10,000 in the paper: a new "
+        "sample has features in common with those memorised, and the output is theirs. Not tested "
+        "with as many features.",
     ),
     PAPER.claim(
         "memorization-bump-high",
-        "The test loss descends again (difference between the T of the highest mean and the "
-        "largest T)",
+        "The test loss descends again (difference between that T and the largest T)",
         at_least(0),
         "a sign",
         printed="the test loss bumps between the regimes; features generalise from about 5,000 "
         "points",
+        null=RISES,
     ),
     PAPER.claim(
         "memorization-generalises",
@@ -128,33 +157,39 @@ CLAIMS = (
         "largest T; no output gives 1)",
         at_most(1),
         "unit norm",
-        printed="the model generalises from about 5,000 points on",
+        printed="the model generalises from about 5,000 points on, which is T p = 5; where it "
+        "does is judged by the onset",
+        null=SIZES,
     ),
     replace(PAPER, source="Henighan et al. 2023, comment and replication by Jermyn").claim(
         "memorization-onset",
         "Generalisation begins where T p is about 10 (T p at the first T from which on the mean "
         "test loss stays below 1)",
-        between(10 / 3, 30),
-        "about, and sizes are a factor apart",
+        between(5, 20),
+        "about: a factor of two, a size or two to each side",
         kind="number",
         printed="about 10",
+        null=SIZES,
     ),
     PAPER.claim(
         "memorization-norm-peak",
-        "Norms of weights peak between few and many points (largest mean norm of W over its mean "
-        "at the largest T)",
+        "Norms of weights peak between few and many points (norm of W at the inner T at which the "
+        "mean of the other half of the sets is largest, over the larger of those at both ends)",
         at_least(2),
-        "the paper's peak near T = 30 is well above its plateau",
-        printed="norms of W and b peak near T = 30, above a plateau near 2.2",
+        "the paper's peak is well above its plateau",
+        printed="norms of W and b peak near T = 30, above a plateau near 2.2; T itself cannot be "
+        "compared, since our features are fewer and more often on",
+        null=Null("false world", "the norms of each set in falling, and in rising, order"),
     ),
     PAPER.claim(
         "memorization-norm-plateau",
         "With many samples the norm of W is about sqrt(5), of five features of norm 1 (at the "
         "largest T)",
-        near(5**0.5, 0.5),
-        "near, and pentagons have norms above 1",
+        near(5**0.5, 0.2),
+        "near: a tenth; untrained weights have 1.98",
         kind="number",
         printed="near sqrt(5) = 2.2",
+        null=Null("printed number", "untrained weights", answer=1.98),
         explanation="Norms of the pentagon's optimum are 1.17 each, which makes 2.6 of five.",
     ),
     PAPER.claim(
@@ -165,6 +200,7 @@ CLAIMS = (
         "removes: three quarters of it at least",
         section="appendix, m = 4",
         printed="weight decay 1.0 removes the bump",
+        null=Null("permuted", "the two decays are exchanged in half of the sets, at random"),
         explanation=HEAVY_TAIL,
     ),
     OURS.claim(
@@ -173,5 +209,10 @@ CLAIMS = (
         "T = 8)",
         near(1, 0.15),
         "supports overlap a little, and decay shortens",
+        null=Null(
+            "printed number",
+            "untrained weights: samples are as short as a start of 1.98 makes them",
+            answer=0.11,
+        ),
     ),
 )

@@ -25,6 +25,7 @@ from circuitax.kit.checks import (
     require_in,
 )
 from circuitax.kit.measured_training import measured_training
+from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
 from circuitax.records.record import Record
@@ -91,6 +92,11 @@ class Spec:
         sizes = self.sizes
         if sorted(set(sizes)) != sizes or min(sizes, default=0) < 3:
             raise ValueError(f"points={self.points} must increase from 3 or more")
+        require_arrays(
+            self,
+            "6 datasets restarts decay n_features",
+            "datasets exam_size n_features",
+        )
 
     @property
     def sizes(self) -> list[int]:

@@ -6,14 +6,18 @@ import xarray as xr
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, exact, mean_estimate, share_estimate
 from circuitax.records.measured import Measured
+from circuitax.records.null_draws import shuffled
+from circuitax.records.nulls import Draws, Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import resampled_estimate
 from circuitax.superposition.geometry.directions import gaps
+from experiments.superposition.shared.random_weights import dimensionalities, normal_weights
 from experiments.superposition.toy_memorization.claims import CLAIMS
 
 FEW = (5, 8)
 TOLERANCE = 0.25
 CORNERS = 5
+N_DRAWS = 40
 
 
 def measure(record: Record) -> Measured:
@@ -24,11 +28,37 @@ def measure(record: Record) -> Measured:
         "memorization-exact": exact(loss.sel(scale=1.0).max()),
         "memorization-least": exact(loss.sel(scale=0.99).min()),
     }
-    wanted = set(FEW) <= set(data.points.values.tolist()) and data.sizes["points"] > 5
-    if wanted and bool(np.isfinite(data.test_loss).all()):
+    if _wanted(data):
         found |= _samples(data) | _features(data) | _descent(data, record.notes["density"])
-    reason = "this run has other numbers of points or decays, or networks that diverged"
+    reason = "this run has other numbers of points, one set or decay, or networks that diverged"
     return Measured(found, {}, unmet_rest(CLAIMS, found, reason))
+
+
+def nulls(record: Record) -> Nulls:
+    """Draws of the nulls: starts, random directions, shuffled sizes or decays, monotone curves."""
+    data, density = record.data, record.notes["density"]
+    if not _wanted(data):
+        return {}
+    rngs = [np.random.default_rng(i) for i in range(N_DRAWS)]
+    sizes = [shuffled(data, ["test_loss"], "points", rng, ["dataset"]) for rng in rngs]
+    permuted: dict[str, Draws] = {
+        "memorization-generalises": [_most(one) for one in sizes],
+        "memorization-onset": [density * _onset_or_later(one) for one in sizes],
+    }
+    if data.sizes["decay"] > 1:
+        decays = [shuffled(data, ["test_loss"], "decay", rng, ["dataset"]) for rng in rngs]
+        permuted["memorization-decay"] = [_removed(one) for one in decays]
+    down, up = (_bump(_monotone(data, falls)) for falls in (True, False))
+    return {
+        "permuted": permuted,
+        "false world": {
+            "memorization-bump-low": [down["memorization-bump-low"]],
+            "memorization-bump-high": [up["memorization-bump-high"]],
+            "memorization-norm-peak": [one["memorization-norm-peak"] for one in (down, up)],
+        },
+        "untrained": _untrained(data, record.notes["init_std"], rngs),
+        "random": _random(data, rngs),
+    }
 
 
 def regular(vectors: np.ndarray) -> bool:
@@ -49,11 +79,33 @@ def bump(data: xr.Dataset) -> int:
     return int(data.points[int(mean.argmax("points"))])
 
 
+def at_peak(values: xr.DataArray) -> xr.DataArray:
+    """Value of each set at the inner T at which the mean of the other half of the sets is highest.
+
+    The place is chosen on other sets than those it is read from, so that no peak of noise is taken
+    for one, and a curve that only falls or only rises has none above both of its ends.
+
+    Args:
+        values: ``[dataset, points]`` in any order, of two sets and three sizes or more.
+    """
+    rows = values.transpose("dataset", "points")
+    halves = [rows[half::2, 1:-1].mean("dataset").argmax("points") for half in (1, 0)]
+    places = [int(halves[i % 2]) + 1 for i in range(rows.sizes["dataset"])]
+    return rows.isel(points=xr.DataArray(places, dims="dataset"))
+
+
 def onset(data: xr.Dataset) -> float:
     """The first number of points from which on the mean test loss stays below 1; NaN for none."""
     above = data.test_loss.isel(decay=0).mean("dataset").values >= 1
     first = int(np.flatnonzero(above)[-1]) + 1 if above.any() else 0
     return float(data.points[first]) if first < above.size else float("nan")
+
+
+def _wanted(data: xr.Dataset) -> bool:
+    """Whether a run has what the claims are about: few and many points, sets, finite losses."""
+    sizes = set(data.points.values.tolist())
+    enough = set(FEW) <= sizes and len(sizes) > 5 and data.sizes["dataset"] > 1
+    return enough and bool(np.isfinite(data.test_loss).all())
 
 
 def _samples(data: xr.Dataset) -> dict[str, Estimate]:
@@ -85,34 +137,100 @@ def _features(data: xr.Dataset) -> dict[str, Estimate]:
     }
 
 
+def is_pentagon(W: np.ndarray) -> bool:
+    """Whether exactly five features ``[2, n]`` are represented, as a regular pentagon."""
+    kept = represented(W)
+    return kept.shape[1] == CORNERS and regular(kept)
+
+
 def pentagons(data: xr.Dataset) -> list[bool]:
     """Whether each of the largest training sets made five features a regular pentagon."""
-    kept = [represented(W) for W in data.W.sel(points=data.points.values[-1]).values]
-    return [W.shape[1] == CORNERS and regular(W) for W in kept]
+    return [is_pentagon(W) for W in data.W.sel(points=data.points.values[-1]).values]
 
 
 def _descent(data: xr.Dataset, density: float) -> dict[str, Estimate]:
     """Test loss and norms over the number of points."""
-    first = data.isel(decay=0)
-    fewest, most, at = data.points.values[0], data.points.values[-1], bump(data)
-    test = first.test_loss
-    peak = first.W_norm.isel(points=int(first.W_norm.mean("dataset").argmax("points")))
-    found = {
-        "memorization-bump-low": mean_estimate(test.sel(points=at) - test.sel(points=fewest)),
-        "memorization-bump-high": mean_estimate(test.sel(points=at) - test.sel(points=most)),
-        "memorization-generalises": mean_estimate(test.sel(points=most)),
-        "memorization-norm-peak": mean_estimate(peak / first.W_norm.sel(points=most)),
+    found = _bump(data) | {
+        "memorization-generalises": _most(data),
+        "memorization-onset": resampled_estimate(
+            lambda sets: density * _onset_or_later(data.isel(dataset=sets)), data.sizes["dataset"]
+        ),
     }
-    never = 2.0 * most  # where the loss never stays below 1, onset is far beyond all points
-
-    def onset_of(sets: np.ndarray) -> float:
-        at = onset(data.isel(dataset=sets))
-        return density * (at if np.isfinite(at) else never)
-
-    found["memorization-onset"] = resampled_estimate(onset_of, data.sizes["dataset"])
     if data.sizes["decay"] > 1:
-        strong = data.test_loss.isel(decay=-1)
-        highest = strong.isel(points=int(strong.mean("dataset").argmax("points")))
-        change = (highest - test.sel(points=at)) / (test.sel(points=at).mean() - 1)
-        found["memorization-decay"] = mean_estimate(change)
+        found["memorization-decay"] = _removed(data)
+    return found
+
+
+def _bump(data: xr.Dataset) -> dict[str, Estimate]:
+    """The peaks of test loss and of norms between the fewest and the most points."""
+    first = data.isel(decay=0)
+    test, norm = first.test_loss, first.W_norm
+    top, ends = at_peak(test), norm.isel(points=[0, -1]).max("points")
+    return {
+        "memorization-bump-low": mean_estimate(top - test.isel(points=0)),
+        "memorization-bump-height": mean_estimate(top),
+        "memorization-bump-high": mean_estimate(top - test.isel(points=-1)),
+        "memorization-norm-peak": mean_estimate(at_peak(norm) / ends),
+    }
+
+
+def _most(data: xr.Dataset) -> Estimate:
+    """Test loss at the largest T."""
+    return mean_estimate(data.test_loss.isel(decay=0, points=-1))
+
+
+def _onset_or_later(data: xr.Dataset) -> float:
+    """The onset, or a number far beyond all points where the loss never stays below 1."""
+    at = onset(data)
+    return at if np.isfinite(at) else 2.0 * float(data.points[-1])
+
+
+def _removed(data: xr.Dataset) -> Estimate:
+    """How much of the bump the last decay removes."""
+    top, strong = at_peak(data.test_loss.isel(decay=0)), data.test_loss.isel(decay=-1)
+    highest = strong.isel(points=int(strong.mean("dataset").argmax("points")))
+    return mean_estimate((highest - top) / (top.mean() - 1))
+
+
+def _monotone(data: xr.Dataset, falls: bool) -> xr.Dataset:
+    """Test losses and norms of each set in order, so that no curve has a peak between its ends."""
+    changed = {}
+    for name in ("test_loss", "W_norm"):
+        rows = np.sort(data[name].transpose(..., "points").values, axis=-1)
+        dims = data[name].transpose(..., "points").dims
+        changed[name] = (dims, rows[..., ::-1] if falls else rows)
+    return data.assign(changed)
+
+
+def _untrained(data: xr.Dataset, std: float, rngs: list[np.random.Generator]) -> dict[str, Draws]:
+    """What starts of as many sets give for the claims on features."""
+    found: dict[str, list[Estimate]] = {}
+    shape = (data.sizes["dataset"], 2, data.sizes["feature"])
+    for rng in rngs:
+        W = normal_weights(rng, std, *shape)
+        largest = np.sort(dimensionalities(W), axis=-1)[:, -CORNERS:]
+        draw = {
+            "memorization-no-features": mean_estimate(largest[:, 0]),
+            "memorization-feature-dimension": mean_estimate(largest.mean(axis=1)),
+            "memorization-pentagon": share_estimate([is_pentagon(one) for one in W]),
+        }
+        for name, value in draw.items():
+            found.setdefault(name, []).append(value)
+    return {**found}
+
+
+def _random(data: xr.Dataset, rngs: list[np.random.Generator]) -> dict[str, Draws]:
+    """What hidden vectors in random directions give for the claims on samples."""
+    sets, most = data.sizes["dataset"], int(data.points[-1])
+    found: dict[str, Draws] = {
+        f"memorization-tgon-{size}": [
+            share_estimate([regular(one) for one in normal_weights(rng, 1, sets, 2, size)])
+            for rng in rngs
+        ]
+        for size in FEW
+    }
+    found["memorization-sample-share"] = [
+        mean_estimate(dimensionalities(normal_weights(rng, 1, sets, 2, most)).mean(axis=-1))
+        for rng in rngs
+    ]
     return found

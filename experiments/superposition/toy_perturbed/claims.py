@@ -6,7 +6,8 @@ E18 is an erratum of the toy-models paper (docs/errata.md).
 from dataclasses import replace
 
 from circuitax.records import papers
-from circuitax.records.claims import ClaimSource, at_least, at_most, near
+from circuitax.records.claims import ClaimSource, at_least, at_most, between, near
+from circuitax.records.nulls import Null
 
 PAPER = ClaimSource(
     "Toy Models of Superposition, non-uniform superposition (n = 5, m = 2, p = 0.05)",
@@ -17,9 +18,16 @@ PAPER = ClaimSource(
     link=papers.TOY_MODELS,
 )
 FIRST_ORDER = replace(
-    PAPER, printed="a change of first order: the loss curves of both solutions cross"
+    PAPER,
+    printed="a change of first order: the loss curves of both solutions cross",
+    null=Null("false world", "branches that merge, as in a change of second order"),
 )
-TRAINED = replace(PAPER, selection="trained networks that are pentagons", n=8)
+TRAINED = replace(
+    PAPER,
+    selection="trained networks that are pentagons",
+    n=8,
+    null=Null("untrained", "as many networks at their start"),
+)
 REFERENCE = replace(
     PAPER,
     source="Exact optimum of the reference page, one perturbed feature",
@@ -38,6 +46,7 @@ CLAIMS = (
         "density",
         near(0.269, 2e-3),
         "last digit given, and the grid's interpolation",
+        null=Null("printed number", "the printed 2.5 times less dense", answer=0.4),
     ),
     PAPER.claim(
         "perturbed-printed",
@@ -46,6 +55,7 @@ CLAIMS = (
         "the paper says 'about'",
         kind="number",
         printed="about 2.5 times less dense than the others",
+        null=Null("printed number", "two equal solutions cross where all are alike", answer=1.0),
         explanation=(
             "Exact branches cross at 3.7 times (erratum E18). The printed factor is the exact one "
             "where the others have density 0.09: the figure may have had another density."
@@ -76,9 +86,10 @@ CLAIMS = (
     TRAINED.claim(
         "perturbed-both",
         "Sub-optimal fits show the other branch: at ratio 0.3 seeds end as pentagons and as two "
-        "digons (share of seeds that are digons)",
-        at_least(0.02),
-        "one seed of sixteen; its interval is Wilson's",
+        "digons (share of those that are either which are two antipodal pairs without the "
+        "perturbed feature)",
+        between(0.02, 0.98),
+        "one seed of sixteen of either kind; its interval is Wilson's",
         selection="all seeds",
         printed="sub-optimal fits are plotted and show both loss curves; no share",
     ),

@@ -21,6 +21,7 @@ from circuitax.kit.checks import (
     require_in,
     require_increasing,
 )
+from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
 from circuitax.records.record import Record
@@ -74,6 +75,7 @@ class Spec:
         require_at_least(self, 1, "seeds", "batch_size", "chunk")
         require_at_most(self, 1 / self.density, "ratio", why="a density is at most 1")
         require_divides(self, "chunk", "optim.steps")
+        require_arrays(self, "seeds ratio batch_size")
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:

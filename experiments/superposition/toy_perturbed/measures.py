@@ -6,15 +6,20 @@ import xarray as xr
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, exact, mean_estimate, share_estimate
 from circuitax.records.measured import Measured
+from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import best_estimate
 from circuitax.superposition.geometry.directions import angles
 from experiments.superposition.shared.crossing import crossing
+from experiments.superposition.shared.random_weights import normal_weights
 from experiments.superposition.shared.transitions import transitions
 from experiments.superposition.toy_perturbed.claims import CLAIMS
 
 # The perturbed feature is represented when its norm is above this: then the solution is a pentagon.
 REPRESENTED = 0.5
+# Two features of a digon are at least this nearly opposite: their cosine.
+ANTIPODAL = -0.9
+N_DRAWS = 40
 DIGONS, PENTAGON = 0, 1
 RATIOS = (0.3, 0.4, 4.0)
 
@@ -23,12 +28,35 @@ def measure(record: Record) -> Measured:
     """The measured value of every claim that this run can settle, and why it cannot the others."""
     data = record.data
     found: dict[str, Estimate] = {}
-    complete = set(RATIOS) <= set(data.ratio.values.tolist()) and record.notes["density"] == 0.05
-    at = exact_crossing(data)
-    if complete and np.isfinite(at) and bool(data.alive.all()):
+    if _wanted(record):
+        at = exact_crossing(data)
         found = _exact(data, at) | _trained(data, at)
     reason = "this run has other ratios or densities, or networks that diverged"
     return Measured(found, {}, unmet_rest(CLAIMS, found, reason))
+
+
+def nulls(record: Record) -> Nulls:
+    """Draws of the nulls: networks at their start, and branches that merge."""
+    data = record.data
+    if not _wanted(record):
+        return {}
+    at, std = exact_crossing(data), float(record.notes["init_std"])
+    found = []
+    for i in range(N_DRAWS):
+        W = normal_weights(np.random.default_rng(i), std, *data.W.shape)
+        found.append(_trained(data.assign(W=data.W.copy(data=W)), at))
+    names = ("perturbed-trained", "perturbed-both", "perturbed-denser", "perturbed-sparser")
+    return {
+        "untrained": {name: [draw.get(name) for draw in found] for name in names},
+        "false world": {"perturbed-first-order": [0.0], "perturbed-slopes": [0.0]},
+    }
+
+
+def _wanted(record: Record) -> bool:
+    """Whether a run has what the claims are about, and its exact branches cross."""
+    data = record.data
+    complete = set(RATIOS) <= set(data.ratio.values.tolist()) and record.notes["density"] == 0.05
+    return complete and np.isfinite(exact_crossing(data)) and bool(data.alive.all())
 
 
 def exact_crossing(data: xr.Dataset) -> float:
@@ -53,6 +81,16 @@ def base_crossings(data: xr.Dataset) -> np.ndarray:
 def is_pentagon(data: xr.Dataset) -> np.ndarray:
     """Whether a trained network represents all five features, ``[seed, ratio]``."""
     return (np.linalg.norm(data.W.values, axis=2) > REPRESENTED).all(axis=-1)
+
+
+def is_digons(data: xr.Dataset) -> np.ndarray:
+    """Whether a network is two antipodal pairs without the last feature, ``[seed, ratio]``."""
+    norm = np.linalg.norm(data.W.values, axis=2)
+    others = data.W.values[..., :-1] / np.maximum(norm[..., None, :-1], 1e-12)
+    opposite = (np.swapaxes(others, -1, -2) @ others).min(axis=-1) <= ANTIPODAL
+    kept = (norm[..., :-1] > REPRESENTED).all(axis=-1) & (norm[..., -1] <= REPRESENTED)
+    found: np.ndarray = kept & opposite.all(axis=-1)
+    return found
 
 
 def own_gaps(W: np.ndarray) -> float:
@@ -90,8 +128,11 @@ def _trained(data: xr.Dataset, at: float) -> dict[str, Estimate]:
     ratios = data.ratio.values.tolist()
     found = {
         "perturbed-trained": best_estimate(data.loss.transpose("seed", "ratio").values, agree),
-        "perturbed-both": share_estimate(~pentagon[:, ratios.index(0.3)]),
     }
+    here = ratios.index(0.3)
+    either = is_digons(data)[:, here] | pentagon[:, here]
+    if either.any():
+        found["perturbed-both"] = share_estimate(is_digons(data)[either, here])
     for name, ratio in (("perturbed-denser", 4.0), ("perturbed-sparser", 0.4)):
         i = ratios.index(ratio)
         gaps = [

@@ -7,7 +7,9 @@ from dataclasses import replace
 
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
+from circuitax.records.nulls import Null
 
+CELLS = Null("permuted", "the cells of the closed forms' diagrams are shuffled")
 PHASE = ClaimSource(
     "Toy Models of Superposition, superposition as a phase change",
     kind="shape",
@@ -68,6 +70,7 @@ CLAIMS = (
         "Exact optimum and closed forms name the same region (share of cells)",
         at_least(0.85),
         "the blur around the boundaries",
+        null=CELLS,
         origin="ours",
         link="",
     ),
@@ -77,6 +80,7 @@ CLAIMS = (
         at_least(0.85),
         "the blur around the boundaries",
         printed="trained models and closed forms show diagrams of the same regions; no share",
+        null=CELLS,
     ),
     REFERENCE.claim(
         "T4-table",

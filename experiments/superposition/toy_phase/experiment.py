@@ -17,7 +17,7 @@ from jaxtyping import Array
 from circuitax.kernel.keys import derive
 from circuitax.kit.arms import crossed_training, file_name_of, in_every_seed
 from circuitax.kit.checks import require_at_least, require_divides
-from circuitax.kit.memory import require_memory, toy_numbers
+from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
 from circuitax.records.record import Record
@@ -75,11 +75,13 @@ class Spec:
         require_at_least(self, 2, "theory_grid", "exact_grid", "trained_grid")
         require_at_least(self, 1, "restarts", "seeds", "batch_size", "chunk")
         require_divides(self, "chunk", "optim.steps")
-        require_memory(self, 8 * self.theory_grid**2, "theory_grid")
-        require_memory(self, 100 * self.restarts * self.exact_grid**2, "exact_grid", "restarts")
-        networks = self.seeds * self.trained_grid**2
-        fields = "trained_grid", "batch_size", "seeds"
-        require_memory(self, toy_numbers(networks, 2, 1, self.batch_size), *fields)
+        require_arrays(
+            self,
+            "8 theory_grid theory_grid",
+            "100 restarts exact_grid exact_grid",
+            "6 seeds trained_grid trained_grid",
+            "2 seeds trained_grid trained_grid batch_size",
+        )
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:

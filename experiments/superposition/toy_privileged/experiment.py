@@ -16,7 +16,7 @@ import xarray as xr
 from circuitax.kernel.keys import derive
 from circuitax.kit.arms import crossed_training, in_every_seed
 from circuitax.kit.checks import require_at_least, require_divides, require_in
-from circuitax.kit.memory import require_memory, toy_numbers
+from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToyKind, ToySpec
 from circuitax.records.record import Record
@@ -72,9 +72,11 @@ class Spec:
         require_in(self, "(0, 1]", "density", "importance_base")
         require_in(self, "(0, 10)", "represented")
         require_divides(self, "chunk", "optim.steps")
-        networks = self.restarts * len(self.density)
-        numbers = toy_numbers(networks, self.n_features, self.n_hidden, self.batch_size)
-        require_memory(self, numbers, "n_features", "n_hidden", "batch_size", "restarts")
+        require_arrays(
+            self,
+            "3 restarts density n_features n_hidden",
+            "restarts density batch_size n_features",
+        )
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:

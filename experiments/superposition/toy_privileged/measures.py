@@ -8,12 +8,18 @@ import xarray as xr
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, mean_estimate
 from circuitax.records.measured import Measured
+from circuitax.records.nulls import Draws, Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import best_estimate
+from experiments.superposition.shared.random_weights import normal_weights
 from experiments.superposition.toy_privileged.claims import CLAIMS, MONOSEMANTIC, REPRESENTED
 
 # A restart has found the best solution when its loss is at most 1 % above it.
 TOLERANCE = 0.01
+# Thresholds by which the record's neurons are classified: least norm, purity, and share of the
+# greatest weight.
+LEAST_NORM, LEAST_PURITY, LEAST_SHARE = 0.1, 0.9, 0.25
+N_STARTS, N_DRAWS = 1000, 40
 
 
 def measure(record: Record) -> Measured:
@@ -30,15 +36,60 @@ def measure(record: Record) -> Measured:
         found["privileged-pairs"] = _of_best(cell, "paired")
     sparse = data.isel(density=data.density.values <= 0.15)
     if sparse.sizes["density"]:
-        # The cells of a restart share its data: they are averaged; the interval counts restarts.
-        share = reached(sparse).mean("density")
-        found["privileged-best-is-rare"] = mean_estimate(share.values)
+        found["privileged-best-is-rare"] = _rare(sparse)
     return Measured(found, {}, unmet_rest(CLAIMS, found, "this run has other densities"))
+
+
+def nulls(record: Record) -> Nulls:
+    """Draws of the nulls: networks at their start, and normal losses."""
+    data = record.data
+    rng = np.random.default_rng(0)
+    shape = (N_STARTS, data.sizes["neuron"], data.sizes["feature"])
+    start = counts(
+        normal_weights(rng, record.notes["init_std"], *shape), record.notes["represented"]
+    )
+    untrained: dict[str, Draws] = {
+        "privileged-code": start["polysemantic"],
+        "privileged-pairs": start["paired"],
+        **{f"privileged-mono-p{p:g}": start["monosemantic"] for p in MONOSEMANTIC},
+        **{f"privileged-features-p{p:g}": start["represented"] for p in REPRESENTED},
+    }
+    sparse = data.isel(density=data.density.values <= 0.15)
+    if not sparse.sizes["density"]:
+        return {"untrained": untrained}
+    mean, std = sparse.loss.mean("restart"), sparse.loss.std("restart")
+    normal = [sparse.loss.copy(data=rng.standard_normal(sparse.loss.shape)) for _ in range(N_DRAWS)]
+    rare = [_rare(sparse.assign(loss=mean + std * one)) for one in normal]
+    return {"untrained": untrained, "random": {"privileged-best-is-rare": rare}}
+
+
+def counts(W: np.ndarray, represented: float) -> dict[str, np.ndarray]:
+    """What the record counts of a trained network, of any weights, ``[network]``.
+
+    Args:
+        W: ``[network, neuron, feature]``.
+        represented: Norm above which a feature counts.
+    """
+    squares = W**2
+    total = squares.sum(axis=-1)
+    live, pure = total >= LEAST_NORM**2, squares.max(axis=-1) >= LEAST_PURITY * total
+    on = (LEAST_SHARE * np.abs(W).max(axis=(-1, -2), keepdims=True) <= W).sum(axis=-2)
+    return {
+        "monosemantic": (live & pure).sum(axis=-1),
+        "polysemantic": (live & ~pure).sum(axis=-1),
+        "represented": (np.linalg.norm(W, axis=-2) > represented).sum(axis=-1),
+        "paired": (on == 2).mean(axis=-1),
+    }
 
 
 def reached(data: xr.Dataset) -> xr.DataArray:
     """Whether a restart has found the best solution of its cell; not if it diverged."""
     return data.loss <= (1 + TOLERANCE) * data.loss.min("restart")
+
+
+def _rare(sparse: xr.Dataset) -> Estimate:
+    """Share of restarts that reached the best; cells of one share data, and are averaged."""
+    return mean_estimate(reached(sparse).mean("density").values)
 
 
 def _of_best(cell: xr.Dataset, count: str) -> Estimate:

@@ -21,6 +21,7 @@ from circuitax.kernel.keys import derive
 from circuitax.kernel.weights import TiedWeights
 from circuitax.kit.arms import crossed_training, in_every_seed
 from circuitax.kit.checks import require_at_least, require_divides, require_in, require_positive
+from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
 from circuitax.models.autoencoder import Autoencoder, Sparsity
 from circuitax.models.toy import ToySpec
@@ -93,6 +94,18 @@ class Spec:
         require_divides(self, "target_chunk", "target_optim.steps")
         if len(self.active) != len(self.penalties):
             raise ValueError(f"active={self.active} must be as long as penalties={self.penalties}")
+        require_arrays(
+            self,
+            "6 seeds active small",
+            "6 seeds active large",
+            "seeds active batch_size large",
+            "4 pairs pairs",
+            "6 seeds active pairs",
+            "samples large",
+            "3 target_seeds large",
+            "target_seeds batch_size large",
+            "4 restarts small",
+        )
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:

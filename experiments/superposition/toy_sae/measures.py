@@ -7,7 +7,12 @@ import xarray as xr
 
 from circuitax.records.estimate import Estimate, mean_estimate
 from circuitax.records.measured import Measured
+from circuitax.records.null_draws import shuffled
+from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
+
+N_DRAWS = 40
+NARROW = ["narrow independent", "narrow together"]
 
 
 def measure(record: Record) -> Measured:
@@ -16,9 +21,7 @@ def measure(record: Record) -> Measured:
     cosine = best.cosine
     large = best.sel(target="large")
     strongest = data.isel(strength=-1).sel(target="large").norm_ratio
-    merged = best.hedging.sel(target="narrow together") - best.hedging.sel(
-        target="narrow independent"
-    )
+    merged = _merged(best)
     found = {
         "sae-large-relu": _mean(cosine.sel(target="large", kind="relu")),
         "sae-small-best": _extreme(cosine.sel(target="small"), max),
@@ -34,10 +37,44 @@ def measure(record: Record) -> Measured:
     return Measured(found, {})
 
 
+def nulls(record: Record) -> Nulls:
+    """Draws of the nulls: random dictionaries, exchanged laws, codes that do not shrink."""
+    rngs = [np.random.default_rng(i) for i in range(N_DRAWS)]
+    narrow = at_best_strength(record.data).sel(target=NARROW)
+    exchanged = [shuffled(narrow, ["hedging"], "target", rng, ["kind", "seed"]) for rng in rngs]
+    seeds = record.data.sizes["seed"]
+    return {
+        "random": {"sae-large-relu": [_random_cosine(rng, seeds) for rng in rngs]},
+        "permuted": {"sae-hedging": [_mean(_merged(one).sel(kind="relu")) for one in exchanged]},
+        "false world": {"sae-shrinkage": [1.0]},
+    }
+
+
 def at_best_strength(data: xr.Dataset) -> xr.Dataset:
-    """Every method and target at the strength with the highest mean cosine over seeds."""
-    best = data.cosine.mean("seed").argmax("strength")
-    return data.isel(strength=best)
+    """Every method, target and seed at the strength with the highest mean cosine of other seeds.
+
+    Seeds of even number take the best strength of the odd ones, and the other way round, so that
+    no seed is judged at a strength that was chosen on itself.
+    """
+    seeds = data.sizes["seed"]
+    others = (1, 0) if seeds > 1 else (0, 0)  # one seed alone has no other
+    halves = [data.cosine.isel(seed=slice(first, None, 2)).mean("seed") for first in others]
+    best = xr.concat([half.argmax("strength") for half in halves], "half")
+    half = xr.DataArray(np.arange(seeds) % 2, dims="seed")
+    return data.isel(strength=best.isel(half=half))
+
+
+def _merged(best: xr.Dataset) -> xr.DataArray:
+    """Hedging on features that occur together less that on independent ones."""
+    return best.hedging.sel(target=NARROW[1]) - best.hedging.sel(target=NARROW[0])
+
+
+def _random_cosine(rng: np.random.Generator, seeds: int) -> Estimate:
+    """Mean max cosine of 40 random directions in 10 dimensions with 40 others, over seeds."""
+    rows = rng.standard_normal((2, seeds, 40, 10))
+    unit = rows / np.linalg.norm(rows, axis=-1, keepdims=True)
+    cosine = unit[0] @ np.swapaxes(unit[1], -1, -2)
+    return mean_estimate(cosine.max(axis=-1).mean(axis=-1))
 
 
 def _mean(samples: xr.DataArray) -> Estimate:

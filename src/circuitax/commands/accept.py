@@ -1,17 +1,18 @@
 """Keep finished runs in git: ``python -m experiments.accept [only=a,b] [run=NAME/RUN]``."""
 
+import json
 import shutil
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from circuitax.commands.options import disk_in_one_line, one_of, read_options, refuse, wanted
+from circuitax.commands.changes import accepted_settings
+from circuitax.commands.options import YES_NO, Command, Option, refuse, wanted
 from circuitax.commands.twins import made
-from circuitax.config.catalogue import Entry, discover, upstream_order
+from circuitax.config.catalogue import Entry, checkout, discover, upstream_order
 from circuitax.config.scale import SCALES
 from circuitax.lab.drawing import draw_figures, up_to_date
-from circuitax.lab.pages import write_pages
+from circuitax.lab.pages import CHANGES, write_pages
 from circuitax.lab.runs import (
     ACCEPTED,
     ARRAYS,
@@ -33,12 +34,16 @@ from circuitax.lab.settle import settle_run
 from circuitax.lab.source import numbers_hash
 from circuitax.records.manifest import write_manifest
 from circuitax.records.record import TABLES
+from circuitax.records.setting_changes import (
+    AcceptedSettings,
+    read_setting_changes,
+    setting_fault,
+)
 from circuitax.records.store import recover, whole_folder, write_json
 
-HELP = """\
-usage: python -m experiments.accept [only=a,b] [scale=SCALE] [run=NAME/RUN] [dirty=no|yes]
-                                    [settle=no|yes] [twin=yes|no]
-
+COMMAND = Command(
+    "accept",
+    """\
 Copies the newest finished run of each experiment with its own defaults (or the run named) to
 results/NAME/accepted/, which git tracks, and writes from all accepted runs the gallery
 (results/README.md, and a page for each chapter in results/gallery/) and the claims
@@ -46,32 +51,36 @@ results/NAME/accepted/, which git tracks, and writes from all accepted runs the 
 are in data.nc) and weights stay behind, but for the weights of one member of each model where an
 experiment keeps them for this. A damaged run is refused, and so is one made from changed sources.
 Beside each goes its twin, a small run by the same code, which experiments.twins compares with later
-code; so a run is refused that other code computed than is here. twin=no leaves the twin out.
-The claims of all other accepted runs are settled again, from their data alone, before anything is
-copied. settle=yes accepts no new run: it settles the accepted ones again, all or those of only=,
-and draws their figures again.
-"""
-OPTIONS = {"only": "", "scale": "", "run": "", "dirty": "no", "settle": "no", "twin": "yes"}
-COMMAND = "python -m experiments.accept"
+code; so a run is refused that other code computed than is here. The claims of all other accepted
+runs are settled again, from their data alone, before anything is copied.
+""",
+    options=(
+        Option("only", "a,b", "experiments; all of them by default"),
+        Option("scale", "SCALE", "of the runs that are accepted; any by default", allowed=SCALES),
+        Option("run", "NAME/RUN", "this run, whatever its settings"),
+        Option("dirty", "", "whether runs from changed sources are accepted", "no", YES_NO),
+        Option(
+            "settle",
+            "",
+            "yes accepts no new run: it settles the accepted ones again, all or those of only=, "
+            "and draws their figures again",
+            "no",
+            YES_NO,
+        ),
+        Option("twin", "", "whether twins are computed", "yes", YES_NO),
+    ),
+)
+TYPED = "python -m experiments.accept"
 # A table that is longer is of no use on a page, and all its numbers are in the data file.
 LONGEST_TABLE = 4_096  # bytes
 # Overrides under which a run still counts as one with the experiment's own defaults.
 _NEUTRAL = {"experiment", "scale", "seed", "dtype"}
 
 
-@disk_in_one_line
-def main(arguments: list[str] | None = None) -> int:
+@COMMAND.entry
+def main(options: dict[str, Any]) -> int:
     """Promote runs and write the pages; exit status 2, and nothing done, if a run is refused."""
-    typed = sys.argv[1:] if arguments is None else arguments
-    if {"-h", "--help"} & set(typed):
-        print(HELP, end="")
-        return 0
     try:
-        options = read_options(typed, OPTIONS)
-        one_of("dirty", options["dirty"], ("no", "yes"))
-        one_of("settle", options["settle"], ("no", "yes"))
-        one_of("twin", options["twin"], ("no", "yes"))
-        one_of("scale", options["scale"], ("", *SCALES))
         entries = discover()
         kept = accepted_runs(entries)
         settle = options["settle"] == "yes"
@@ -80,6 +89,8 @@ def main(arguments: list[str] | None = None) -> int:
             _refuse_dirty(chosen)
         if with_twins := not settle and options["twin"] == "yes":
             _refuse_other_code(chosen, entries)
+        if not settle:
+            _refuse_changed_settings(chosen, kept)
         # What may be refused comes first, so that nothing is half done.
         for name, run in {**kept, **chosen}.items():
             settle_run(whole(run), entries[name])
@@ -93,7 +104,7 @@ def main(arguments: list[str] | None = None) -> int:
         promote(run, results_folder() / name / ACCEPTED, twins.get(name))
         print(f"{name}: {run.name} {'settled' if run == kept.get(name) else 'accepted'}")
     accepted = {name: whole(run) for name, run in accepted_runs(entries).items()}
-    for page in write_pages(results_folder(), accepted, entries, COMMAND):
+    for page in write_pages(results_folder(), accepted, entries, TYPED):
         print(shown(page))
     return 0
 
@@ -186,6 +197,21 @@ def _refuse_dirty(chosen: dict[str, WholeRun]) -> None:
                 f"run {name}/{run.name} was made from changed sources; commit and run again, "
                 "or say dirty=yes"
             )
+
+
+def _refuse_changed_settings(chosen: Mapping[str, WholeRun], kept: Mapping[str, Path]) -> None:
+    """A change of settings after a verdict has its row, and another root key."""
+    rows = read_setting_changes(checkout() / CHANGES)
+    for name in chosen.keys() & kept.keys():
+        before = _settings(whole(kept[name]))
+        if fault := setting_fault(before, _settings(chosen[name]), rows):
+            raise ValueError(f"run {fault}")
+
+
+def _settings(run: WholeRun) -> AcceptedSettings:
+    return accepted_settings(
+        provenance(run), json.loads((run / "spec.json").read_text(encoding="utf-8"))
+    )
 
 
 def _refuse_other_code(chosen: dict[str, WholeRun], entries: dict[str, Entry]) -> None:

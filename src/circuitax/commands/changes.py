@@ -1,41 +1,59 @@
-"""Changes of claims since they were first accepted: ``python -m experiments.changes``."""
+"""Changes of claims and settings since they were accepted: ``python -m experiments.changes``."""
 
 import json
 import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import Any
 
-from circuitax.commands.options import refuse
+from circuitax.commands.options import Command, refuse
 from circuitax.config.catalogue import checkout, discover
 from circuitax.lab.pages import CHANGES
-from circuitax.records.claim_changes import Difference, differences, read_changes, unexplained
+from circuitax.records.claim_changes import (
+    Difference,
+    differences,
+    moved,
+    read_changes,
+    read_moves,
+    unexplained,
+)
 from circuitax.records.claims import Verdict
+from circuitax.records.setting_changes import (
+    AcceptedSettings,
+    read_setting_changes,
+    setting_fault,
+)
 from circuitax.records.verdict_json import verdict_to_json
 
 _ACCEPTED = "results/{}/accepted/claims.json"
 
-HELP = """\
-usage: python -m experiments.changes
-
+COMMAND = Command(
+    "changes",
+    """\
 Compares the claims of the source with those of each experiment's first acceptance and with those
 that the last release accepted, as git has them, and names every difference that has no row in
-docs/claim_changes.toml.
-"""
+docs/claim_changes.toml. Then every claim whose accepted verdict moved, as a line for the table
+[moved] of that file, where it is not there or was moved otherwise. Then every accepted run whose
+settings are not those of the one before, without a row that says what was seen and why, or on the
+same root key without a reason.
+""",
+)
 
 
-def main(arguments: list[str] | None = None) -> int:
+@COMMAND.entry
+def main(options: dict[str, Any]) -> int:
     """Print the missing rows; exit status 1 if there are any."""
-    typed = sys.argv[1:] if arguments is None else arguments
-    if typed:
-        print(HELP, end="")
-        return 0 if {"-h", "--help"} & set(typed) else 2
     try:
-        missing = missing_rows()
+        missing, moves, settings = missing_rows(), missing_moves(), faulty_settings()
     except ValueError as error:
         return refuse(error)
     for experiment, difference in missing:
         print(f"{experiment}: {difference.claim}: {difference.what}")
-    return 1 if missing else 0
+    for claim, verdicts in moves.items():
+        print(f"{json.dumps(claim)} = {json.dumps(verdicts)}")
+    for fault in settings:
+        print(fault)
+    return 1 if missing or moves or settings else 0
 
 
 def missing_rows() -> list[tuple[str, Difference]]:
@@ -51,6 +69,47 @@ def missing_rows() -> list[tuple[str, Difference]]:
         for difference in unexplained(found, rows)
     ]
     return sorted(set(missing))
+
+
+def missing_moves() -> dict[str, tuple[str, ...]]:
+    """Every claim whose accepted verdict moved otherwise than the table has it."""
+    kept = read_moves(checkout() / CHANGES)
+    found: dict[str, tuple[str, ...]] = {}
+    for name in sorted(discover()):
+        verdicts: dict[str, list[str]] = {}
+        for (claims,) in _accepted(name, "claims"):
+            for row in claims:
+                verdicts.setdefault(row["id"], []).append(row["verdict"])
+        found |= {claim: moved(given) for claim, given in verdicts.items()}
+    there = {claim: given for claim, given in found.items() if len(given) > 1}
+    return {claim: given for claim, given in there.items() if kept.get(claim) != given}
+
+
+def faulty_settings() -> list[str]:
+    """What accepted runs lack that have other settings than those before, `setting_fault`."""
+    rows = read_setting_changes(checkout() / CHANGES)
+    faults = []
+    for name in sorted(discover()):
+        runs = [accepted_settings(*found) for found in _accepted(name, "provenance", "spec")]
+        faults += [setting_fault(before, now, rows) for before, now in pairwise(runs)]
+    return [fault for fault in faults if fault]
+
+
+def accepted_settings(facts: Mapping[str, Any], spec: Mapping[str, Any]) -> AcceptedSettings:
+    """The settings of a run from its provenance and its ``spec.json``."""
+    return AcceptedSettings(f"{facts['experiment']}/{facts['run']}", facts["seed"], spec)
+
+
+def _accepted(experiment: str, *parts: str) -> Iterator[list[Any]]:
+    """Files of the accepted run in every commit that changed one of them, and as they are now."""
+    files = [f"results/{experiment}/accepted/{part}.json" for part in parts]
+    for commit in (_git("log", "--reverse", "--format=%H", "--", *files) or "").split():
+        texts = [_git("show", f"{commit}:{file}") for file in files]
+        if None not in texts:
+            yield [json.loads(text) for text in texts if text is not None]
+    paths = [checkout() / file for file in files]
+    if all(path.is_file() for path in paths):
+        yield [json.loads(path.read_text(encoding="utf-8")) for path in paths]
 
 
 def _found(since: str) -> Iterator[tuple[str, list[Difference]]]:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from omegaconf import OmegaConf
 
-from circuitax.commands.options import disk_in_one_line, one_of, read_options, refuse, wanted
+from circuitax.commands.options import Command, Option, refuse, wanted
 from circuitax.config.catalogue import Entry, discover
 from circuitax.config.scale import SCALES
 from circuitax.lab.drawing import draw_figures
@@ -16,11 +16,13 @@ from circuitax.lab.places import in_one_line
 from circuitax.lab.runs import (
     WholeRun,
     finished_runs,
+    flat,
     provenance,
     results_folder,
     run_folder,
     scalars,
     shown,
+    spec_fields,
     whole,
 )
 from circuitax.lab.settle import settle_run
@@ -30,31 +32,40 @@ from circuitax.records.merge import Part, merge, missing_text
 from circuitax.records.record import Record
 from circuitax.records.store import whole_folder
 
-HELP = """\
-usage: python -m experiments.collect experiment=NAME [sweep=latest|all|STAMP] [over=field,...]
-                                     [scale=tiny|quick|evening|paper] [missing=fail|allow]
-
+COMMAND = Command(
+    "collect",
+    """\
 Merges the finished runs of the latest sweep (or of all) into one dataset whose dimensions are the
-swept fields, with tidy tables beside it, in results/NAME/collected/. Fields that differ between
-the runs are the axes, but for those that only follow a swept one (a width that the configuration
-takes from another width); over= names them instead. A run that is missing, or a member, is an error
-that names it; missing=allow leaves the cell not a number and names it in the dataset's notes.
-An experiment whose figures define draw_sweep(record) has the sweep drawn.
-"""
-OPTIONS = {"experiment": "", "sweep": "latest", "over": "", "scale": "", "missing": "fail"}
+swept fields, with tidy tables beside it, in results/NAME/collected/. An experiment whose figures
+define draw_sweep(record) has the sweep drawn.
+""",
+    options=(
+        Option("experiment", "NAME", "which one"),
+        Option("sweep", "latest|all|STAMP", "which sweep of it", "latest"),
+        Option(
+            "over",
+            "field,...",
+            "the axes; by default the fields that differ between the runs, but for those that only "
+            "follow a swept one (a width that the configuration takes from another width)",
+        ),
+        Option("scale", "SCALE", "of the runs; all of them by default", allowed=SCALES),
+        Option(
+            "missing",
+            "",
+            "whether a run that is missing, or a member, is an error that names it, or leaves the "
+            "cell not a number and is named in the dataset's notes",
+            "fail",
+            ("fail", "allow"),
+        ),
+    ),
+    needed=True,
+)
 
 
-@disk_in_one_line
-def main(arguments: list[str] | None = None) -> int:
+@COMMAND.entry
+def main(options: dict[str, Any]) -> int:
     """Merge and report the result; exit status 2 when runs are missing or do not fit."""
-    typed = sys.argv[1:] if arguments is None else arguments
-    if not typed or {"-h", "--help"} & set(typed):
-        print(HELP, end="")
-        return 0 if typed else 2
     try:
-        options = read_options(typed, OPTIONS)
-        one_of("missing", options["missing"], ("fail", "allow"))
-        one_of("scale", options["scale"], ("", *SCALES))
         if not options["experiment"]:
             raise ValueError("experiment is missing: give experiment=NAME")
         entries = discover()
@@ -148,18 +159,7 @@ def _runs(name: str, sweep: str) -> tuple[str, list[Path], list[dict[str, Any]]]
 def _facts(run: WholeRun) -> dict[str, Any]:
     facts = provenance(run)
     values = {key: facts[key] for key in ("scale", "seed", "dtype")}
-    spec = json.loads((run / "spec.json").read_text(encoding="utf-8"))
-    return values | _flat(spec)
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        if isinstance(value, dict):
-            flat |= _flat(value, f"{prefix}{key}.")
-        else:
-            flat[f"{prefix}{key}"] = value
-    return flat
+    return values | spec_fields(run)
 
 
 def _typed(run: WholeRun) -> Iterator[str]:
@@ -198,7 +198,7 @@ def _follows(path: str, leading: list[str], facts: list[dict[str, Any]]) -> bool
 
 def _planned(overrides: list[str]) -> dict[str, Any]:
     values = OmegaConf.to_container(OmegaConf.from_dotlist(overrides))
-    return _flat(cast(dict[str, Any], values))
+    return flat(cast(dict[str, Any], values))
 
 
 def _measured(run: WholeRun, record: Record) -> dict[str, Any]:

@@ -1,26 +1,33 @@
 """Metrics of runs as event files of TensorBoard: ``python -m experiments.events run=NAME/RUN``."""
 
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from circuitax.commands.options import disk_in_one_line, read_options, refuse
+from circuitax.commands.options import Command, Option, refuse
 from circuitax.config.schema import ConfigError
 from circuitax.lab.metric_lines import METRICS, metric_lines
 from circuitax.lab.runs import PROVENANCE, named_runs, results_folder, shown, whole
 
-HELP = """\
-usage: python -m experiments.events run=NAME/RUN [into=FOLDER]
-
+COMMAND = Command(
+    "events",
+    """\
 Writes what a run measured while it trained (its metrics.jsonl) as event files, which TensorBoard
-shows: tensorboard --logdir FOLDER. Nothing is sent anywhere. run= is what experiments.render takes:
-the folder of a run, NAME/RUN below results/, or NAME for all runs of an experiment; the folder of a
-run under way, below results/.work/, does too. FOLDER is results/events by default, with a folder
-for each run. Needs the extra tensorboard (pip install -e ".[tensorboard]").
-"""
-OPTIONS = {"run": "", "into": ""}
+shows: tensorboard --logdir FOLDER. Nothing is sent anywhere. Needs the extra tensorboard
+(pip install -e ".[tensorboard]").
+""",
+    options=(
+        Option(
+            "run",
+            "NAME/RUN",
+            "the folder of a run, NAME/RUN below results/, or NAME for all runs of an experiment; "
+            "the folder of a run under way, below results/.work/, does too",
+        ),
+        Option("into", "FOLDER", "where they go, a folder for each run; results/events by default"),
+    ),
+    needed=True,
+)
 _OWN = {"loop", "chunk", "seconds"}  # entries of a line that are no metric
 
 
@@ -33,15 +40,10 @@ class Scalar(NamedTuple):
     seconds: float
 
 
-@disk_in_one_line
-def main(arguments: list[str] | None = None) -> int:
+@COMMAND.entry
+def main(options: dict[str, Any]) -> int:
     """Write the event files and say where; exit status 2 when there is nothing to write."""
-    typed = sys.argv[1:] if arguments is None else arguments
-    if not typed or {"-h", "--help"} & set(typed):
-        print(HELP, end="")
-        return 0 if typed else 2
     try:
-        options = read_options(typed, OPTIONS)
         if not options["run"]:
             raise ConfigError("run is missing: give run=NAME/RUN")
         into = (

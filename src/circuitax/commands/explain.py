@@ -1,15 +1,13 @@
 """Explain one prediction of a model: ``python -m experiments.explain MODEL "text"``."""
 
-import argparse
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from circuitax.commands.options import disk_in_one_line, refuse
+from circuitax.commands.options import Command, Option, refuse
 from circuitax.config.catalogue import checkout
-from circuitax.config.schema import ConfigError, nearest
+from circuitax.config.schema import ConfigError
 from circuitax.lab.runs import ACCEPTED, WholeRun, named_runs, provenance, whole
 
 if TYPE_CHECKING:  # --help does not wait for JAX
@@ -18,47 +16,53 @@ if TYPE_CHECKING:  # --help does not wait for JAX
     from circuitax.circuits.explain.explained import Explanation
     from circuitax.kernel.model import Model
 
-HELP = """\
-usage: python -m experiments.explain MODEL "text" [--token TEXT] [--minus TEXT] [--position -1]
-                                     [--page FILE.html] [--paths N] [--heads 12]
-                                     [--model NAME] [--member 0] [--step N]
-
-Prints what a model predicts after the text, the direct effects of all its components, which add up
-to the logit, the largest paths with a proof that no other is larger, and where its heads look.
+COMMAND = Command(
+    "explain",
+    """\
+Prints what a model predicts after the text and from which tokens that comes, by all paths through
+heads and MLPs, with their last heads and the neurons on them; the direct effects of all components,
+which add up to the logit; the largest paths with a proof that no other is larger; where heads look.
 
 MODEL is smollm2; a folder or file with a model and its tokenizer.json; a repository in the local
-Hugging Face cache; or a finished run of text_models, by folder or name.
-
-  --token TEXT     the token whose logit is explained; the most probable one by default
-  --minus TEXT     a token whose logit is subtracted
-  --position N     the token after which the prediction is read; the last by default
-  --page FILE      also write one page of HTML, to open in a browser: hover a token to see where
-                   each head looks, choose a path to light up its heads
-  --paths N        how many paths to find, 0 for none; 10 by default where the model has few heads.
-                   Behind hundreds of heads the proof takes half a minute: ask for it
-  --heads N        how many heads to show beside those on the paths
-  --model NAME, --member I, --step N   which model of a run, as in experiments.generate
-
-TEXT of a token is written with the space in front of it that it has in a text: --token " Paris".
-A text that begins with -- goes after a lone --.
-"""
-DEFAULTS = {
-    "token": None,
-    "minus": None,
-    "position": "-1",
-    "page": None,
-    "paths": None,
-    "heads": "12",
-    "model": "",
-    "member": "0",
-    "step": None,
-}
-INTEGERS = ("position", "paths", "heads", "member", "step")
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise ConfigError(f"{message}; see --help")
+Hugging Face cache; or a finished run of text_models, by folder or name. The text of a token is
+written with the space in front of it that it has in a text: token=" Paris". Options may be written
+--token " Paris" too; a text that begins with -- goes after a lone --.
+""",
+    (
+        "MODEL",
+        "TEXT",
+    ),
+    (
+        Option("token", "TEXT", "whose logit is explained; the most probable by default", None),
+        Option("minus", "TEXT", "a token whose logit is subtracted", None),
+        Option(
+            "position",
+            "N",
+            "the token after which the prediction is read; the last by default",
+            -1,
+            kind=int,
+        ),
+        Option(
+            "page",
+            "FILE.html",
+            "also write one page of HTML, to open in a browser: hover a token to see where each "
+            "head looks, choose a path to light up its heads",
+            None,
+        ),
+        Option(
+            "paths",
+            "N",
+            "how many paths to find, 0 for none; 10 by default where the model has few heads. "
+            "Behind hundreds of heads the proof takes half a minute: ask for it",
+            None,
+            kind=int,
+        ),
+        Option("heads", "N", "how many heads to show beside those on the paths", 12, kind=int),
+        Option("model", "NAME", "which model of a run, as in experiments.generate"),
+        Option("member", "N", "which seed of it, from 0", 0, kind=int),
+        Option("step", "N", "after how many steps of its training", None, kind=int),
+    ),
+)
 
 
 class _Opened(NamedTuple):
@@ -70,62 +74,41 @@ class _Opened(NamedTuple):
     name: str
 
 
-@disk_in_one_line
-def main(arguments: list[str] | None = None) -> int:
+@COMMAND.entry
+def main(options: dict[str, Any]) -> int:
     """Print the explanation; exit status 2 when the model, the text or an option is wrong."""
-    typed = sys.argv[1:] if arguments is None else arguments
-    if not typed or {"-h", "--help"} & set(typed):
-        print(HELP, end="")
-        return 0 if typed else 2
     try:
-        _explain(_options(typed))
+        _check(options)
+        _explain(options)
     except (ValueError, FileNotFoundError) as error:
         return refuse(error)
     return 0
 
 
-def _options(typed: Sequence[str]) -> argparse.Namespace:
-    parser = _Parser(prog="explain", add_help=False, allow_abbrev=False)
-    parser.add_argument("MODEL")
-    parser.add_argument("TEXT")
-    for name, default in DEFAULTS.items():
-        parser.add_argument(f"--{name}", default=default)
-    known = [f"--{name}" for name in DEFAULTS]
-    for item in typed[: typed.index("--") if "--" in typed else None]:
-        name = item.partition("=")[0]
-        if name.startswith("--") and " " not in item and name not in known:
-            near = nearest(name, known)
-            raise ConfigError(f"{item} is no option{near}; options are {', '.join(known)}")
-    options, extra = parser.parse_known_args(typed)
-    if extra:
-        raise ConfigError(f"{extra[0]!r} is one too many: give MODEL and the text, quoted")
-    if not options.TEXT:
+def _check(options: dict[str, Any]) -> None:
+    """Refuse options that are wrong whatever the model is."""
+    if not options["TEXT"]:
         raise ConfigError("the text must not be empty")
     for name in ("TEXT", "token", "minus"):
         try:
-            (getattr(options, name) or "").encode()
+            (options[name] or "").encode()
         except UnicodeEncodeError:  # bytes of another encoding, as the command line hands them on
-            raise ConfigError(f"{name}={getattr(options, name)!r} must be UTF-8 text") from None
-    for name in INTEGERS:
-        text = getattr(options, name)
-        try:
-            setattr(options, name, None if text is None else int(text))
-        except ValueError:
-            raise ConfigError(f"{name}={text} must be an integer") from None
+            raise ConfigError(f"{name}={options[name]!r} must be UTF-8 text") from None
     for name, least in (("paths", 0), ("heads", 1)):
-        number = getattr(options, name)
+        number = options[name]
         if number is not None and number < least:
             raise ConfigError(f"{name}={number} must be at least {least}")
-    if options.page is not None:
-        page = Path(options.page).expanduser()
+    if options["page"] is not None:
+        page = Path(options["page"]).expanduser()
         if page.is_dir() or not page.parent.is_dir():
-            raise ConfigError(f"page={options.page!r} must be a file in a folder that exists")
-    return options
+            raise ConfigError(f"page={options['page']!r} must be a file in a folder that exists")
 
 
-def _explain(options: argparse.Namespace) -> None:
-    run_folder = _run_folder(options.MODEL)
-    if run_folder is None and (options.model or options.step is not None or options.member):
+def _explain(options: dict[str, Any]) -> None:
+    run_folder = _run_folder(options["MODEL"])
+    if run_folder is None and (
+        options["model"] or options["step"] is not None or options["member"]
+    ):
         raise ConfigError("model, member and step choose among the models of a run: give a run")
     # Importing JAX takes a second, which a mistyped option should not cost.
     import jax
@@ -141,8 +124,8 @@ def _explain(options: argparse.Namespace) -> None:
         opened = _of_source(options) if run_folder is None else _of_run(run_folder, options)
         found = _explained(opened, options)
     print(_printable(str(found)))
-    if options.page is not None:
-        page = Path(options.page).expanduser()
+    if options["page"] is not None:
+        page = Path(options["page"]).expanduser()
         write_text(page, explanation_page(found, opened.name))
         print(f"page: {page}", file=sys.stderr)
     print(
@@ -152,7 +135,7 @@ def _explain(options: argparse.Namespace) -> None:
     )
 
 
-def _explained(opened: _Opened, options: argparse.Namespace) -> "Explanation":
+def _explained(opened: _Opened, options: dict[str, Any]) -> "Explanation":
     import jax
     import jax.numpy as jnp
 
@@ -160,11 +143,11 @@ def _explained(opened: _Opened, options: argparse.Namespace) -> "Explanation":
     from circuitax.data.byte_names import token_text
     from circuitax.kernel.run import run
 
-    token, minus = (_token(opened, name, getattr(options, name)) for name in ("token", "minus"))
+    token, minus = (_token(opened, name, options[name]) for name in ("token", "minus"))
     n_ctx = len(opened.ids)
-    if not -n_ctx <= options.position < n_ctx:
+    if not -n_ctx <= options["position"] < n_ctx:
         raise ConfigError(
-            f"position={options.position} must be from {-n_ctx} to {n_ctx - 1}: the text has "
+            f"position={options['position']} must be from {-n_ctx} to {n_ctx - 1}: the text has "
             f"{n_ctx} tokens"
         )
     compiled = jax.jit(run, static_argnames="outputs")
@@ -172,10 +155,10 @@ def _explained(opened: _Opened, options: argparse.Namespace) -> "Explanation":
         compiled(opened.model, jnp.asarray(opened.ids), outputs=True),
         token=token,
         minus=minus,
-        position=options.position,
+        position=options["position"],
         name=lambda i: token_text(opened.tokenizer, i),
-        n_paths=options.paths,
-        n_heads=options.heads,
+        n_paths=options["paths"],
+        n_heads=options["heads"],
     )
 
 
@@ -189,36 +172,36 @@ def _run_folder(item: str) -> WholeRun | None:
     return whole((computed or runs)[-1])
 
 
-def _of_run(folder: WholeRun, options: argparse.Namespace) -> _Opened:
+def _of_run(folder: WholeRun, options: dict[str, Any]) -> _Opened:
     from circuitax.lab.language_model import open_language_model, read_prompt
 
     facts = provenance(folder)
-    language = open_language_model(folder, options.model, options.member, options.step)
-    ids = read_prompt(language, options.TEXT)
+    language = open_language_model(folder, options["model"], options["member"], options["step"])
+    ids = read_prompt(language, options["TEXT"])
     name = f"{language.name} of {facts['experiment']} {facts['run']}, member {language.member}"
     return _Opened(language.model, language.tokenizer, ids, name)
 
 
-def _of_source(options: argparse.Namespace) -> _Opened:
+def _of_source(options: dict[str, Any]) -> _Opened:
     from circuitax.models.pretrained import load_pretrained
     from circuitax.models.text_tokenizer import load_tokenizer
 
     try:
-        tokenizer = load_tokenizer(options.MODEL)
+        tokenizer = load_tokenizer(options["MODEL"])
     except FileNotFoundError as error:
         raise ConfigError(
-            f"MODEL={options.MODEL!r} must be smollm2, a folder or file with a model, a cached "
+            f"MODEL={options['MODEL']!r} must be smollm2, a folder or file with a model, a cached "
             f"repository, or a finished run: {error}"
         ) from None
-    ids = _ids(tokenizer, options.TEXT)
-    model = load_pretrained(options.MODEL)
+    ids = _ids(tokenizer, options["TEXT"])
+    model = load_pretrained(options["MODEL"])
     if model.n_ctx is not None and len(ids) > model.n_ctx:
         raise ConfigError(f"the text has {len(ids)} tokens, must have at most n_ctx={model.n_ctx}")
     if max(ids) >= model.d_vocab:
         raise ConfigError(
             f"the tokenizer gives id {max(ids)}, must be below the model's d_vocab={model.d_vocab}"
         )
-    return _Opened(model, tokenizer, ids, options.MODEL)
+    return _Opened(model, tokenizer, ids, options["MODEL"])
 
 
 def _ids(tokenizer: "Tokenizer", text: str) -> list[int]:

@@ -4,37 +4,40 @@ import keyword
 import sys
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
-from circuitax.commands.options import one_of, read_options, refuse
+from circuitax.commands.options import Command, Option, refuse
 from circuitax.config.catalogue import VARIABLE, checkout, discover
 from circuitax.lab.runs import shown
 from circuitax.records.chapters import CLAIMS, GALLERY, NAMES
 from circuitax.records.store import write_text
 
-HELP = f"""\
-usage: python -m experiments.new NAME [chapter=CHAPTER] [folder=FOLDER]
-
+COMMAND = Command(
+    "new",
+    """\
 Writes an experiment that runs at once, to be changed into yours: the folder NAME with
-experiment.py, claims.py, measures.py and figure.py, its configuration, and a test. Without
-folder= they go into this checkout (experiments/, conf/experiment/, tests/experiments/). With it,
-all three go below FOLDER, and {VARIABLE}=FOLDER makes every command find them.
-With chapter= the experiment stands in one of the chapters, which are
-{", ".join(NAMES[:-1])}.
-"""
+experiment.py, claims.py, measures.py and figure.py, its configuration, and a test. They go into
+this checkout (experiments/, conf/experiment/, tests/experiments/), or all three below a folder.
+""",
+    ("NAME",),
+    (
+        Option("chapter", "CHAPTER", "in which it stands", allowed=NAMES[:-1]),
+        Option(
+            "folder",
+            "FOLDER",
+            f"below which they go; {VARIABLE}=FOLDER makes every command find them there",
+        ),
+    ),
+)
 
 
-def main(arguments: list[str] | None = None) -> int:
+@COMMAND.entry
+def main(options: dict[str, Any]) -> int:
     """Write the files; exit status 2, and nothing written, when the name is taken or invalid."""
-    typed = sys.argv[1:] if arguments is None else arguments
-    if not typed or {"-h", "--help"} & set(typed):
-        print(HELP, end="")
-        return 0 if typed else 2
+    name = options["NAME"]
     try:
-        name, *rest = typed
-        options = read_options(rest, {"folder": "", "chapter": ""})
-        chapter = options["chapter"] and one_of("chapter", options["chapter"], NAMES[:-1])
         folder = Path(options["folder"]).expanduser().resolve() if options["folder"] else None
-        written = new_experiment(name, folder, chapter)
+        written = new_experiment(name, folder, options["chapter"])
     except ValueError as error:
         return refuse(error)
     except OSError as error:

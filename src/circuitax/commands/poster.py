@@ -1,11 +1,11 @@
 """A poster of results, from the accepted runs: ``python -m experiments.poster``."""
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from circuitax.commands.accept import accepted_runs
-from circuitax.commands.options import disk_in_one_line, read_options, refuse
+from circuitax.commands.options import Command, refuse
 from circuitax.config.catalogue import FIGURE, Entry, discover
 from circuitax.figures.picture import save_pdf
 from circuitax.figures.poster import Panel, poster
@@ -14,17 +14,18 @@ from circuitax.lab.runs import WholeRun, provenance, shown, whole
 from circuitax.lab.settle import settle_run
 from circuitax.lab.showing import claim_rows, gallery_item
 from circuitax.records.chapters import CHAPTERS
-from circuitax.records.claims_page import headline
+from circuitax.records.claims_page import published_counts
 from circuitax.records.claims_table import ClaimRow
 from circuitax.records.gallery import GalleryItem, badge
 from circuitax.records.record import Record
 
-HELP = """\
-usage: python -m experiments.poster
-
+COMMAND = Command(
+    "poster",
+    """\
 Draws results/poster.pdf and results/poster.png from the accepted runs: how the published statements
 fared, and nine figures from the algebra of paths to real models.
-"""
+""",
+)
 SCREEN = 150  # dots an inch of the PNG, and of the pictures in the PDF
 TITLE = "circuitax: transformer circuits and superposition"
 # Experiment and figure, in the order of the chapters of the gallery.
@@ -41,15 +42,10 @@ SHOWN = (
 )
 
 
-@disk_in_one_line
-def main(arguments: list[str] | None = None) -> int:
+@COMMAND.entry
+def main(options: dict[str, Any]) -> int:
     """Draw the poster; exit status 2 when there is no accepted run."""
-    typed = sys.argv[1:] if arguments is None else arguments
-    if {"-h", "--help"} & set(typed):
-        print(HELP, end="")
-        return 0
     try:
-        read_options(typed, {})
         folder = require_results()
         entries = discover()
         runs = {name: whole(run) for name, run in accepted_runs(entries).items()}
@@ -81,11 +77,9 @@ def _read(
 
 def _lines(rows: list[ClaimRow], runs: dict[str, WholeRun]) -> list[str]:
     n_seconds = sum(provenance(run)["seconds"] for run in runs.values())
-    # The counts of numbers and of relations; what hangs on a sign is for the claims page.
-    counts = headline(rows).strip("*").split(". ")[:2]
     return [
         f"{len(runs)} experiments, {len(rows)} claims, {n_seconds / 60:.0f} minutes on two cores.",
-        *(f"{text}." for text in counts),
+        *published_counts(rows),
     ]
 
 

@@ -1,30 +1,29 @@
 """Draw a run's figures again from disk, without JAX: ``python -m experiments.render RUN ...``."""
 
 import sys
+from typing import Any
 
-from circuitax.commands.options import disk_in_one_line, refuse
+from circuitax.commands.options import Command, refuse
 from circuitax.config.catalogue import discover
 from circuitax.lab.drawing import draw_figures
 from circuitax.lab.places import in_one_line
 from circuitax.lab.runs import named_runs, provenance, shown, whole
 
-HELP = """\
-usage: python -m experiments.render RUN ...
-
+COMMAND = Command(
+    "render",
+    """\
 RUN is a run's folder, NAME/RUN below results/, or an experiment's NAME for all its runs.
-"""
+""",
+    ("RUN ...",),
+)
 
 
-@disk_in_one_line
-def main(arguments: list[str] | None = None) -> int:
+@COMMAND.entry
+def main(options: dict[str, Any]) -> int:
     """Draw each run; exit status 1 when a figure fails, 2 when a run is missing or damaged."""
-    typed = sys.argv[1:] if arguments is None else arguments
-    if not typed or {"-h", "--help"} & set(typed):
-        print(HELP, end="")
-        return 0 if typed else 2
     try:
         entries = discover()
-        runs = [whole(run) for item in typed for run in named_runs(item)]
+        runs = [whole(run) for item in options["RUN"] for run in named_runs(item)]
         of = [entries[provenance(run)["experiment"]] for run in runs]
     except ValueError as error:
         return refuse(error)

@@ -1,24 +1,29 @@
 """Run every experiment, cheap ones first: ``python -m experiments.reproduce [only=a,b]``."""
 
 import json
-import sys
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-from circuitax.commands.options import disk_in_one_line, one_of, read_options, refuse, wanted
-from circuitax.commands.status import BUSY
+from circuitax.commands.options import YES_NO, Command, Option, n_jobs, refuse, wanted
+from circuitax.commands.status import BUSY, REUSED
 from circuitax.commands.suite import Result, Suite
 from circuitax.config.catalogue import Entry, discover, upstream_order
+from circuitax.config.cells import plan
 from circuitax.config.scale import SCALES
 from circuitax.config.schema import ConfigError
 from circuitax.lab.abandoned import WORK_DAYS, remove_abandoned
-from circuitax.lab.against_accepted import against_accepted
-from circuitax.lab.cores import n_cores
-from circuitax.lab.pages import write_pages
+from circuitax.lab.here import held_against, in_words
+from circuitax.lab.pages import PAGES, pages_key, write_pages
 from circuitax.lab.places import require_results
+from circuitax.lab.reuse import reusable
 from circuitax.lab.runs import (
+    ACCEPTED,
     DamagedRun,
     WholeRun,
+    accepted_run,
     finished_runs,
     provenance,
     results_folder,
@@ -30,47 +35,55 @@ from circuitax.lab.runs import (
 from circuitax.lab.settle import settle_run
 from circuitax.lab.stop import StopFlag
 from circuitax.lab.times import COMPILING, DRAWING, times_of
-from circuitax.records.store import write_json
+from circuitax.records.store import write_json, write_text
 
-HELP = """\
-usage: python -m experiments.reproduce [only=a,b] [scale=tiny|quick|evening|paper] [seed=N]
-                                       [again=no|yes] [reuse=code|twin]
-                                       [jobs=N]
-
-Runs every experiment in increasing expected time, reuses what is finished and resumes what was
-stopped. The gallery, the claims page and the report in results/latest/ are written anew after each;
-they keep the runs of experiments that were reproduced before and are not named now, and leave out
-damaged ones, which are named. At the end it
-says how long each took, with compiling, computing and drawing apart, and how the numbers differ
-from those of the accepted runs: equal as printed, within noise, more.
-Without seed=, each experiment has the seed of its own configuration: 0, or another where claims
-were worded after a look at seed 0. again=yes computes the experiments named again, although they
-are finished; reuse=twin keeps finished runs of older code where the small run of experiments.twins
-is the same bit by bit. jobs=N computes N experiments side by side; one that measures time is
-computed alone.
-"""
-OPTIONS = {"only": "", "scale": "quick", "seed": "", "again": "no", "reuse": "code", "jobs": "1"}
-COMMAND = "python -m experiments.reproduce"
+COMMAND = Command(
+    "reproduce",
+    """\
+First writes the gallery, the claims page and the report in results/latest/ from the accepted runs,
+without computing, and says which file to open. Then runs every experiment in increasing expected
+time, reuses what is finished and resumes what was stopped, and after each writes beside every claim
+what was measured here, and one word: agrees, differs, other settings, not repeated. Runs of
+experiments that were reproduced before and are not named now stay on the pages; damaged ones are
+named and left out. At the end it says how long each took, with compiling, computing and drawing
+apart, how many claims have each word, and by how much those that differ do.
+""",
+    options=(
+        Option("only", "a,b", "experiments, and what they read; all of them by default"),
+        Option("scale", "SCALE", "of all runs", "quick", SCALES),
+        Option(
+            "seed",
+            "N",
+            "of all runs; by default each has that of its own configuration: 0, or another where "
+            "claims were worded after a look at seed 0",
+        ),
+        Option("again", "", "whether those named are computed although finished", "no", YES_NO),
+        Option(
+            "reuse",
+            "",
+            "twin keeps finished runs of older code where the small run of experiments.twins is "
+            "the same bit by bit",
+            "code",
+            ("code", "twin"),
+        ),
+        Option(
+            "jobs", "N", "experiments side by side; one that measures time is computed alone", "1"
+        ),
+    ),
+)
+TYPED = "python -m experiments.reproduce"
 # A run that takes this many times its budget is a defect.
 TOLERATED = 1.5
-# In results/latest/: the runs that its pages show.
-RUNS = "runs.json"
+# In results/latest/: the runs made here that its pages show, and what the pages were made from.
+RUNS, MADE = "runs.json", "made.txt"
 
 
-@disk_in_one_line
-def main(arguments: list[str] | None = None) -> int:
+@COMMAND.entry
+def main(options: dict[str, Any]) -> int:
     """Run the suite; exit status 1 when an experiment failed or a run is damaged, naming it."""
-    typed = sys.argv[1:] if arguments is None else arguments
-    if {"-h", "--help"} & set(typed):
-        print(HELP, end="")
-        return 0
     try:
         entries = discover()
-        options = read_options(typed, OPTIONS)
-        one_of("scale", options["scale"], SCALES)
-        one_of("again", options["again"], ("no", "yes"))
-        one_of("reuse", options["reuse"], ("code", "twin"))
-        jobs = _jobs(options["jobs"])
+        jobs = n_jobs(options["jobs"])
         asked = wanted(options["only"], entries)
         names = cheap_first(asked, entries)
         require_results()
@@ -97,38 +110,37 @@ def _suite(
     again: list[str],
     jobs: int,
 ) -> int:
-    latest, scale = results_folder() / "latest", options["scale"]
-    pages = _Shown(entries, latest)
-    results: list[Result] = []
+    scale = options["scale"]
     overrides = [f"scale={scale}", *([f"seed={options['seed']}"] if options["seed"] else [])]
     overrides += [f"reuse={options['reuse']}"] if options["reuse"] != "code" else []
+    pages = _Pages(entries, results_folder() / "latest", scale)
+    _say(pages.write([]))
     with StopFlag() as stop:
-        suite = Suite(names, entries, overrides, again, jobs, stop)
+        there = [] if options["reuse"] == "twin" else _there(names, entries, overrides, again)
+        results = list(there)
+        left = [name for name in names if name not in {item.name for item in there}]
+        _say(_announcement(left, len(there), entries, scale, jobs))
+        pages.write(there)
+        suite = Suite(left, entries, overrides, again, jobs, stop)
         started = 0
         while True:
             for name in suite.start():
                 started += 1
-                left = [entries[item].seconds(scale) for item in (name, *suite.waiting)]
-                known = sum(seconds for seconds in left if seconds is not None) / jobs
-                timed = scale in ("quick", "evening")
-                hint = f", about {known / 60:.0f} min left" if timed else ""
-                _say(f"[{started}/{len(names)}] {name}{hint}")
+                hint = _hint((name, *suite.waiting), entries, scale, jobs)
+                _say(f"[{started}/{len(left)}] {name}{hint}")
             if not (ended := suite.finished()):
                 break
             results += ended
-            runs = pages.with_results(ended)
             try:
-                gallery, claims, report = write_pages(latest, runs, entries, COMMAND)
-                write_json(latest / RUNS, {name: run.name for name, run in runs.items()})
+                pages.write(ended)
             except OSError:  # a full disk: nothing is left to run on behind it
                 suite.end()
                 raise
     # Side by side, an experiment takes longer than it does alone.
-    _report(results, entries, scale if jobs == 1 else "", runs)
-    done = {item.name for item in results if item.run is not None}
-    if compared := against_accepted({name: run for name, run in runs.items() if name in done}):
-        _say(compared)
-    _say(f"gallery: {shown(gallery)}\nclaims:  {shown(claims)}\nreport:  {shown(report)}")
+    _report(results, entries, scale if jobs == 1 else "", pages.here)
+    for line in pages.compared():
+        _say(line)
+    _say(pages.places)
     if stop.number is not None:
         _say(
             f"stopped after {len(results)} of {len(names)}: the pages show what is there, and "
@@ -150,30 +162,68 @@ def _suite(
     return 1 if bad else 0
 
 
-def _jobs(text: str) -> int:
-    """Number of parallel processes, of ``jobs=N``.
+def _there(
+    names: list[str], entries: dict[str, Entry], overrides: list[str], again: list[str]
+) -> list[Result]:
+    """The experiments whose finished runs are reused as they are, without a process for each."""
+    found = []
+    for name in names:
+        if name in again or not finished_runs(name):
+            continue
+        began = time.monotonic()
+        with suppress(ValueError):  # the process of the experiment says it in its own words
+            _, (cell,) = plan([f"experiment={name}", *overrides], entries)
+            if (run := reusable(cell)) is not None:
+                found.append(Result(name, 0, time.monotonic() - began, run, REUSED))
+    return found
 
-    Raises:
-        ConfigError: If it is no whole number from 1 to the cores of this machine.
-    """
-    cores = n_cores()
-    if not (text.isdecimal() and 1 <= int(text) <= cores):
-        raise ConfigError(f"jobs={text} must be a whole number from 1 to {cores}, the cores here")
-    return int(text)
+
+def _announcement(
+    left: list[str], there: int, entries: dict[str, Entry], scale: str, jobs: int
+) -> str:
+    """What is about to be computed, how long that takes, and that it can be stopped."""
+    finished = f"{there} finished before; " if there else ""
+    if not left:
+        return f"{finished}nothing to compute"
+    hint = _hint(left, entries, scale, jobs).replace(" left", "")
+    many = f"{len(left)} experiment{'s' if len(left) > 1 else ''}"
+    return f"{finished}computing {many}{hint}; Ctrl-C stops, and the same command resumes"
 
 
-class _Shown:
-    """The runs on the pages: those of an earlier command, and those that end now.
+def _hint(names: Iterable[str], entries: dict[str, Entry], scale: str, jobs: int) -> str:
+    """Expected time of some experiments; empty at a scale that states none."""
+    seconds = [entries[name].seconds(scale) for name in names]
+    known = sum(item for item in seconds if item is not None) / jobs
+    return f", about {known / 60:.0f} min left" if scale in ("quick", "evening") else ""
+
+
+class _Pages:
+    """The pages: accepted runs, and beside their claims what the runs made here give.
 
     Args:
         entries: All experiments.
         latest: Folder of the pages.
+        scale: Scale of the runs made here.
+
+    Attributes:
+        here: Runs made here, those of an earlier command included, by experiment.
+        left_out: Experiments with a damaged run, and accepted runs that are damaged.
+        places: Addresses of the gallery, the claims and the report, as they were written last.
     """
 
-    def __init__(self, entries: dict[str, Entry], latest: Path) -> None:
+    def __init__(self, entries: dict[str, Entry], latest: Path, scale: str) -> None:
         self.left_out: set[str] = set()
-        self._entries = entries
-        self._runs: dict[str, WholeRun] = {}
+        self.here: dict[str, WholeRun] = {}
+        self.places = ""
+        self._entries, self._latest = entries, latest
+        self._command = f"{TYPED} scale={scale} only="
+        self._order = cheap_first(sorted(entries), entries)
+        self._asked: set[str] = set()
+        self._accepted: dict[str, WholeRun] = {}
+        for name in self._order:
+            with suppress(ValueError):
+                folder = accepted_run(name)
+                self._add(self._accepted, name, folder)
         try:
             named = dict(json.loads((latest / RUNS).read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
@@ -181,32 +231,63 @@ class _Shown:
         for name, run in named.items():
             folder = run_folder(name, str(run))
             if name in entries and folder in finished_runs(name):
-                self._add(name, folder)
+                self._add(self.here, name, folder)
 
-    def with_results(self, ended: Iterable[Result]) -> dict[str, WholeRun]:
-        """All experiments with results so far, cheap ones first."""
+    def write(self, ended: Iterable[Result]) -> str:
+        """Write the pages with the experiments that have ended; returns which to open."""
         for item in ended:
             if item.run is not None:
-                self._add(item.name, item.run)
-        for name, run in list(self._runs.items()):
-            try:
-                settle_run(run, self._entries[name])
-            except ValueError as error:  # damaged, or changed claims, since it was added
-                self._leave_out(name, error)
-        order = cheap_first(sorted(self._entries), self._entries)
-        return {name: self._runs[name] for name in order if name in self._runs}
+                self._add(self.here, item.name, item.run)
+                self._asked.add(item.name)
+        for runs in (self._accepted, self.here):
+            for name, run in list(runs.items()):
+                try:
+                    settle_run(run, self._entries[name])
+                except ValueError as error:  # damaged, or changed claims, since it was added
+                    self._leave_out(runs, name, error)
+        shown_runs = {**self.here, **self._accepted}
+        ordered = {name: shown_runs[name] for name in self._order if name in shown_runs}
+        found = held_against(self._accepted, self.here, self._command) if self.here else {}
+        key = pages_key(ordered, self.here, found)
+        made = self._latest / MADE
+        pages = tuple(self._latest / name for name in PAGES)
+        if not (made.is_file() and made.read_text(encoding="utf-8") == key) or not all(
+            page.is_file() for page in pages
+        ):
+            made.unlink(missing_ok=True)
+            write_pages(self._latest, ordered, self._entries, TYPED, self.here, found)
+            write_json(self._latest / RUNS, {name: run.name for name, run in self.here.items()})
+            write_text(made, key)
+        gallery, claims, report = map(shown, pages)
+        self.places = f"gallery: {gallery}\nclaims:  {claims}\nreport:  {report}"
+        return (
+            f"open {report}: the accepted runs of {len(self._accepted)} experiments; what is "
+            "computed here is written beside them"
+        )
 
-    def _add(self, name: str, folder: Path) -> None:
+    def compared(self) -> Iterator[str]:
+        """How the runs of this command compare with the accepted ones, a line each."""
+        kept = {name: run for name, run in self._accepted.items() if name in self._asked}
+        mine = {name: run for name, run in self.here.items() if name in self._asked}
+        yield from in_words(held_against(kept, mine, self._command), kept)
+        if lacking := sorted(self._asked - set(self._accepted)):
+            yield f"not compared, no accepted run: {', '.join(lacking)}"
+
+    def _add(self, runs: dict[str, WholeRun], name: str, folder: Path) -> None:
         try:
-            self._runs[name] = whole(folder)
-            self.left_out.discard(name)
+            runs[name] = whole(folder)
+            self.left_out.discard(self._called(runs, name))
         except DamagedRun as error:
-            self._leave_out(name, error)
+            self._leave_out(runs, name, error)
 
-    def _leave_out(self, name: str, error: ValueError) -> None:
-        _say(f"{name} is left out of the pages: {error}")
-        self._runs.pop(name, None)
-        self.left_out.add(name)
+    def _leave_out(self, runs: dict[str, WholeRun], name: str, error: ValueError) -> None:
+        called = self._called(runs, name)
+        _say(f"{called} is left out of the pages: {error}")
+        runs.pop(name, None)
+        self.left_out.add(called)
+
+    def _called(self, runs: dict[str, WholeRun], name: str) -> str:
+        return f"{name}/{ACCEPTED}" if runs is self._accepted else name
 
 
 def _report(

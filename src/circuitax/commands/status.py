@@ -11,6 +11,7 @@ from circuitax.records.store import write_json
 STATUS = "circuitax-status.json"
 # The status of a job whose run another process computes.
 BUSY = "busy"
+REUSED = "reused"
 # Beside the jobs of a sweep: the number of the signal that stopped it.
 STOPPED = "circuitax-stopped"
 

@@ -11,7 +11,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from circuitax.commands.options import disk_in_one_line, one_of, read_options, refuse, wanted
+from circuitax.commands.options import YES_NO, Command, Option, n_jobs, refuse, wanted
 from circuitax.config.catalogue import Entry, checkout, discover
 from circuitax.lab.cheap_code import use_cheap_code
 from circuitax.lab.runs import (
@@ -34,9 +34,9 @@ from circuitax.records.twin import DIFFERENT, NOT_COMPUTED, ROUNDED, SAME
 if TYPE_CHECKING:  # what imports JAX is imported by functions: not for --help
     from circuitax.config.cells import Cell
 
-HELP = """\
-usage: python -m experiments.twins [only=a,b] [jobs=N] [keep=no|yes]
-
+COMMAND = Command(
+    "twins",
+    """\
 A twin is a small run by the code that computed an accepted run, kept as digests of its variables in
 results/NAME/accepted/twin.json. This command computes every twin with the code that is here and
 says what became of it:
@@ -44,29 +44,31 @@ says what became of it:
   rounded       processor or libraries are others, and no number differs by more than rounding
   different     named variables differ: accepted numbers may not be those of this code
   not computed  a package or text that it reads is not here, or is another one
-Exit status 1 if one is different, or could not be computed for an error. keep=yes writes the
-outcome to results/twins.json, from which the pages say it. jobs=N computes N twins side by side.
-"""
-OPTIONS = {"only": "", "jobs": "1", "keep": "no"}
+Exit status 1 if one is different, or could not be computed for an error.
+""",
+    options=(
+        Option("only", "a,b", "experiments; all of them by default"),
+        Option("jobs", "N", "twins side by side", "1"),
+        Option(
+            "keep",
+            "",
+            "yes writes the outcome to results/twins.json, from which the pages say it",
+            "no",
+            YES_NO,
+        ),
+    ),
+)
 # A twin that raised an error, beside the outcomes of a comparison.
 FAILED = "failed"
 _ORDER = (SAME, ROUNDED, DIFFERENT, NOT_COMPUTED, FAILED)
 
 
-@disk_in_one_line
-def main(arguments: list[str] | None = None) -> int:
+@COMMAND.entry
+def main(options: dict[str, Any]) -> int:
     """Check twins; exit status 1 if one is different, 2 if nothing was done."""
-    typed = sys.argv[1:] if arguments is None else arguments
-    if {"-h", "--help"} & set(typed):
-        print(HELP, end="")
-        return 0
     try:
         entries = discover()
-        options = read_options(typed, OPTIONS)
-        one_of("keep", options["keep"], ("no", "yes"))
-        jobs = one_of(
-            "jobs", options["jobs"], [str(n) for n in range(1, 1 + (os.cpu_count() or 1))]
-        )
+        jobs = n_jobs(options["jobs"])
         asked = wanted(options["only"], entries)
         damaged: dict[str, dict[str, Any]] = {}
         kept = {}
@@ -81,7 +83,7 @@ def main(arguments: list[str] | None = None) -> int:
     except ValueError as error:
         return refuse(error)
     found: dict[str, dict[str, Any]] = {}
-    for name, outcome in (*damaged.items(), *checked(kept, int(jobs))):
+    for name, outcome in (*damaged.items(), *checked(kept, jobs)):
         found[name] = outcome
         print(f"{name}: {in_words(outcome)}", flush=True)
     counts = {word: sum(item["outcome"] == word for item in found.values()) for word in _ORDER}

@@ -12,9 +12,8 @@ from omegaconf.errors import OmegaConfBaseException
 from circuitax.config.scale import BY_SCALE
 from circuitax.config.schema import ConfigError, nearest, type_name
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.kit.memory import require_memory
+from circuitax.kit.memory import require_memory, weights_of
 from circuitax.memory import askable_bytes
-from circuitax.models.parameters import transformer_parameters
 
 # Integers from here on are no longer those of the arrays; with as many things as the second, JAX
 # ends the process.
@@ -48,8 +47,7 @@ def build(spec: type, config: DictConfig, prefix: str = "") -> Any:
     try:
         built = spec(**values)
         if isinstance(built, TransformerSpec):
-            n_weights = sum(math.prod(p.shape) for p in transformer_parameters(built).values())
-            require_memory(built, 3 * n_weights, *_SIZES)  # and their moments
+            require_memory(built, 3 * weights_of(built), *_SIZES)  # and their moments
         return built
     except ValueError as error:
         text = _one_line(error)
@@ -72,30 +70,39 @@ def reject_unknown(known: set[str], config: DictConfig, prefix: str = "") -> Non
                 f"{path}={value!r} is not a field{nearest(path, sorted(known))}; "
                 f"allowed here: {', '.join(_siblings(known, prefix))}"
             )
-        child = config._get_node(key)
-        if isinstance(child, DictConfig) and not child._is_none():
-            reject_unknown(known, child, f"{path}.")
+        if isinstance(value := _given(config, str(key)), DictConfig):
+            reject_unknown(known, value, f"{path}.")
+
+
+def _given(config: DictConfig, name: str) -> Any:
+    """The value of a key as it is given; None where it is missing or stands for another."""
+    other = OmegaConf.is_missing(config, name) or OmegaConf.is_interpolation(config, name)
+    return None if other else config[name]
 
 
 def _value(config: DictConfig, name: str, path: str, hint: Any) -> Any:
+    typed = _typed(config, name)
     try:
         if OmegaConf.is_missing(config, name):
             raise ConfigError(f"{path} is missing, it must be {type_name(hint)}: give {path}=...")
-        _refuse_resolvers(config._get_node(name), path, hint)
+        _refuse_resolvers(typed, path, hint)
         value = config[name]
     except OmegaConfBaseException as error:
-        node = config._get_node(name)
-        raise ConfigError(f"{path}={node} must be {type_name(hint)}") from error
+        raise ConfigError(f"{path}={typed} must be {type_name(hint)}") from error
     return _plain(value, path)
 
 
-def _refuse_resolvers(node: Any, path: str, hint: Any) -> None:
+def _typed(config: DictConfig, name: str) -> Any:
+    """The value of a key as it was typed, resolvers and references as text."""
+    part = OmegaConf.masked_copy(config, [name])
+    return OmegaConf.to_container(part, resolve=False)[name]  # type: ignore[index, call-overload]
+
+
+def _refuse_resolvers(typed: Any, path: str, hint: Any) -> None:
     """Refuse resolvers such as ``${now:%S}`` in numbers, which must not vary; texts may use one."""
-    if str in (hint, *typing.get_args(hint)) or isinstance(node, DictConfig):
+    if str in (hint, *typing.get_args(hint)):
         return
-    items = node._content if isinstance(node, ListConfig) else [node]
-    for item in items if isinstance(items, list) else ():
-        raw = None if item is None else item._value()
+    for raw in typed if isinstance(typed, list) else [typed]:
         asked = _RESOLVER.findall(raw) if isinstance(raw, str) else []
         if other := next((name for name in asked if name != BY_SCALE), ""):
             raise ConfigError(f"{path}={raw} must be {type_name(hint)}, and not what {other} says")

@@ -17,6 +17,7 @@ from circuitax.records import chapters
 if TYPE_CHECKING:  # --help does not wait for xarray
     from circuitax.records.claims import Claim
     from circuitax.records.measured import Measured
+    from circuitax.records.nulls import Nulls
     from circuitax.records.record import Record
 
 # Folders of further experiments, beside the built-in ones: each holds one folder an experiment, and
@@ -104,6 +105,13 @@ class Entry(NamedTuple):
         from circuitax.records.measured import Measured
 
         return lambda record: Measured({}, {})
+
+    def load_nulls(self) -> "Callable[[Record], Nulls]":
+        """``nulls(record)`` of the file that measures, which draws the nulls of claims; or none."""
+        for part in (MEASURES, CLAIMS):
+            if self.file(part).is_file() and hasattr(module := self.load(part), "nulls"):
+                return cast("Callable[[Record], Nulls]", module.nulls)
+        return lambda record: {}
 
 
 def checkout() -> Path:

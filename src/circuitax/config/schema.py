@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from hydra.core.config_store import ConfigStore
-from omegaconf import Container, DictConfig, Node, OmegaConf
+from omegaconf import Container, DictConfig, ListConfig, Node, OmegaConf
 
 from circuitax.config.scale import Root, register_resolvers
 
@@ -58,17 +58,18 @@ def writable(spec: type) -> DictConfig:
 
 
 def _thaw(node: Container) -> None:
-    # A frozen dataclass makes a read-only node, and composing writes into it.
+    """Clear the flag that makes a frozen dataclass's node read-only: composing writes into it."""
     OmegaConf.set_readonly(node, None)
-    kind = node._metadata.ref_type
-    if node._is_missing() and dataclasses.is_dataclass(kind):
-        # A nested spec without a default: its own fields say what is missing.
-        node._set_value(OmegaConf.structured(kind))
-    if node._is_none() or node._is_missing():
-        return
-    content = node._content
-    for child in content.values() if isinstance(content, dict) else content:
-        if isinstance(child, Container):
+    kind = OmegaConf.get_type(node)
+    hints = typing.get_type_hints(kind) if dataclasses.is_dataclass(kind) else {}
+    for key in range(len(node)) if isinstance(node, ListConfig) else list(node):
+        if OmegaConf.is_missing(node, key):
+            nested = _nested(hints.get(str(key)))
+            if nested is None:
+                continue
+            # A nested spec without a default: its own fields say what is missing.
+            node[key] = OmegaConf.structured(nested)
+        if not OmegaConf.is_interpolation(node, key) and isinstance(child := node[key], Container):
             _thaw(child)
 
 

@@ -1,25 +1,38 @@
 """The pages of a set of runs, gallery, claims and report, generated from the folders alone."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import circuitax
 from circuitax.config.catalogue import Entry, checkout
 from circuitax.figures.embedding import embedded_picture
 from circuitax.figures.viewers import viewer_script, viewer_section, viewer_style
-from circuitax.lab.runs import WholeRun
+from circuitax.lab.here import published_here
+from circuitax.lab.runs import SETTLED, TWIN, WholeRun, figures, results_folder
 from circuitax.lab.settle import settle_run
-from circuitax.lab.showing import claim_rows, gallery_item, runs_table
+from circuitax.lab.showing import claim_rows, gallery_item, relative, runs_table
+from circuitax.lab.twin_files import OUTCOMES
 from circuitax.lab.viewing import Views, views
 from circuitax.records.acceptance import outcome_table
+from circuitax.records.agreement import Here
 from circuitax.records.chapters import CLAIMS, GALLERY
-from circuitax.records.claim_changes import changes_table, pilots_table, read_changes, read_pilots
+from circuitax.records.claim_changes import (
+    changes_table,
+    pilots_table,
+    read_changes,
+    read_moves,
+    read_pilots,
+)
 from circuitax.records.claim_sections import address
 from circuitax.records.claims import Verdict
 from circuitax.records.claims_details import render_changes, render_details
 from circuitax.records.claims_page import counts_text, render_claims_page
 from circuitax.records.claims_table import ClaimRow
 from circuitax.records.gallery import GalleryItem, render_chapters, render_index
+from circuitax.records.manifest import MANIFEST
 from circuitax.records.report import Interactive, render_report
+from circuitax.records.setting_changes import read_setting_changes, setting_changes_table
 from circuitax.records.store import write_text
 
 # All pictures of the report together; what it says beside them is small.
@@ -27,10 +40,19 @@ REPORT_BYTES = 8_500_000
 # Headline statements of the papers, and what was changed in claims: pages that people write.
 ACCEPTANCE = "docs/acceptance.md"
 CHANGES = "docs/claim_changes.toml"
+# The gallery's index, the summary of claims and the report.
+PAGES = ("README.md", "CLAIMS.md", "report.html")
+# Files of code that decide how a page looks.
+_SOURCES = {".py", ".html", ".js", ".css"}
 
 
 def write_pages(
-    folder: Path, runs: Mapping[str, WholeRun], entries: Mapping[str, Entry], command: str
+    folder: Path,
+    runs: Mapping[str, WholeRun],
+    entries: Mapping[str, Entry],
+    command: str,
+    made: Mapping[str, WholeRun] | None = None,
+    here: Mapping[str, Here] | None = None,
 ) -> tuple[Path, Path, Path]:
     """Write the gallery, the pages of claims and ``report.html`` about one run of each experiment.
 
@@ -43,6 +65,8 @@ def write_pages(
         runs: Folder of a finished run, by experiment, in the order shown.
         entries: All experiments.
         command: What makes the pages.
+        made: Runs made on this machine, by experiment, beside accepted ones.
+        here: Claims as these measured them, by id.
 
     Returns:
         The gallery's index, the summary of claims and the report, which has all in one file.
@@ -50,37 +74,80 @@ def write_pages(
     Raises:
         ValueError: If the record of a run does not settle the claims of its experiment.
     """
+    made, here = made or {}, here or {}
     settled = {name: settle_run(run, entries[name]) for name, run in runs.items()}
     missing = [name for name in sorted(entries) if name not in runs]
 
     def items(page: Path) -> list[GalleryItem]:
-        return [gallery_item(run, entries[n], settled[n], page) for n, run in runs.items()]
+        return [
+            gallery_item(run, entries[n], settled[n], page, made.get(n)) for n, run in runs.items()
+        ]
 
     def rows(page: Path) -> list[ClaimRow]:
         every = (claim_rows(run, entries[n], settled[n], folder, page) for n, run in runs.items())
-        return [row for found in every for row in found]
+        return [_beside(row, made, here, page) for found in every for row in found]
 
     shown, verdicts = items(folder), {v.claim.id: v for found in settled.values() for v in found}
     listed, kept = checkout() / ACCEPTANCE, checkout() / CHANGES
     places = {name: address(verdict.claim) for name, verdict in verdicts.items()}
-    gallery, claims, report = (folder / name for name in ("README.md", "CLAIMS.md", "report.html"))
+    gallery, claims, report = (folder / name for name in PAGES)
     write_text(gallery, render_index(shown, missing, command))
     _write_all(folder / GALLERY, render_chapters(items(folder / GALLERY)))
     summary = render_claims_page(
         rows(folder),
         command,
+        moves=read_moves(kept),
         headlines=outcome_table(listed.read_text(encoding="utf-8"), verdicts),
         runs=runs_table(runs, folder),
+        here=published_here(here, verdicts) if made else "",
     )
     write_text(claims, summary)
     changes = changes_table(read_changes(kept)[1], places)
     details = render_details(rows(folder / CLAIMS))
-    details["changes"] = render_changes(changes, pilots_table(read_pilots(kept)))
+    details["changes"] = render_changes(
+        changes,
+        setting_changes_table(read_setting_changes(kept)),
+        pilots_table(read_pilots(kept)),
+    )
     _write_all(folder / CLAIMS, {f"{name}.md": page for name, page in details.items()})
-    interactive = _interactive(views(runs, entries))
+    # A run made here has the weights that git does not keep of an accepted one.
+    interactive = _interactive(views({**runs, **made}, entries))
     pictures = _pictures(shown, folder)
-    write_text(report, render_report(shown, pictures, missing, command, interactive))
+    write_text(report, render_report(shown, pictures, missing, command, interactive, here))
     return gallery, claims, report
+
+
+def pages_key(
+    runs: Mapping[str, WholeRun], made: Mapping[str, WholeRun], here: Mapping[str, Here]
+) -> str:
+    """Checksum of all that `write_pages` reads: pages with the same one need not be written again.
+
+    Args:
+        runs: As in `write_pages`, settled.
+        made: Likewise.
+        here: Likewise.
+    """
+    root = checkout()
+    read = [root / ACCEPTANCE, root / CHANGES, results_folder() / OUTCOMES]
+    for top in (Path(circuitax.__file__).parent, root / "experiments"):
+        read += [path for path in sorted(top.rglob("*")) if path.suffix in _SOURCES]
+    for run in (*runs.values(), *made.values()):
+        read += [run / name for name in (MANIFEST, SETTLED, TWIN)] + [*figures(run)]
+    digest = hashlib.sha256(repr((sorted(runs), sorted(made), here)).encode())
+    for path in read:
+        digest.update(f"{path}\n".encode())
+        if path.is_file():
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _beside(
+    row: ClaimRow, made: Mapping[str, WholeRun], here: Mapping[str, Here], page: Path
+) -> ClaimRow:
+    """The row of a claim with what was measured on this machine beside it."""
+    run = made.get(row.experiment)
+    where = "" if run is None else relative(run, page)
+    return row._replace(here=here.get(row.verdict.claim.id), made=where)
 
 
 def _write_all(folder: Path, pages: Mapping[str, str]) -> None:

@@ -9,7 +9,16 @@ from importlib import metadata
 
 from circuitax.config.cells import Cell
 from circuitax.lab.conduct import source_of
-from circuitax.lab.runs import ARRAYS, DamagedRun, WholeRun, provenance, run_folder, whole
+from circuitax.lab.drawing import up_to_date
+from circuitax.lab.runs import (
+    ARRAYS,
+    FIGURES_FAILED,
+    DamagedRun,
+    WholeRun,
+    provenance,
+    run_folder,
+    whole,
+)
 from circuitax.lab.source import LIBRARIES
 from circuitax.records.manifest import contents
 from circuitax.records.record import DATA
@@ -32,6 +41,23 @@ def reasons(cell: Cell, alike: frozenset[str] = frozenset()) -> Iterator[str]:
     with suppress(DamagedRun):
         if reason := _reason(cell, whole(folder), alike):
             yield f"{cell.entry.name} {cell.id} is computed again: {reason}"
+
+
+def reusable(cell: Cell) -> WholeRun | None:
+    """The finished run that `lab.conduct` would reuse as it is, figures included; None without one.
+
+    Args:
+        cell: What is asked for.
+    """
+    folder = run_folder(cell.entry.name, cell.id)
+    if not folder.is_dir() or (folder / FIGURES_FAILED).exists():
+        return None
+    try:
+        run = whole(folder)
+    except DamagedRun:
+        return None
+    current = not _reason(cell, run, frozenset()) and all(reusable(item) for item in cell.inputs)
+    return run if current and up_to_date(run, cell.entry) else None
 
 
 def _reason(cell: Cell, folder: WholeRun, alike: frozenset[str]) -> str:

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NewType
 
@@ -17,6 +17,7 @@ from circuitax.records.verdict_json import verdict_from_json
 # Another place for results, such as a scratch disk.
 VARIABLE = "CIRCUITAX_RESULTS"
 PROVENANCE = "provenance.json"
+SPEC = "spec.json"
 CLAIMS = "claims.json"
 SCALARS = "scalars.json"
 SETTLED = "settled.json"
@@ -174,6 +175,27 @@ def whole(run: Path) -> WholeRun:
 def provenance(run: WholeRun) -> dict[str, Any]:
     """The provenance of a finished run."""
     return dict(json.loads((run / PROVENANCE).read_text(encoding="utf-8")))
+
+
+def spec_fields(run: WholeRun) -> dict[str, Any]:
+    """The spec of a finished run as plain values, by dotted field."""
+    return flat(json.loads((run / SPEC).read_text(encoding="utf-8")))
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested values by dotted name.
+
+    Args:
+        values: Values and mappings of values.
+        prefix: In front of every name, with a dot at its end.
+    """
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, dict):
+            found |= flat(value, f"{prefix}{key}.")
+        else:
+            found[f"{prefix}{key}"] = value
+    return found
 
 
 def scalars(run: Path) -> dict[str, Estimate]:

@@ -1,7 +1,9 @@
 """Settle the claims of a finished run from its saved record alone."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from circuitax.config.catalogue import CLAIMS as CLAIMS_MODULE
 from circuitax.config.catalogue import MEASURES, Entry
@@ -13,14 +15,16 @@ from circuitax.records.record import DATA, Record
 from circuitax.records.store import write_json
 from circuitax.records.verdict_json import verdict_to_json
 
+T = TypeVar("T")
+
 
 def settle_run(folder: Path, entry: Entry) -> list[Verdict]:
     """The verdict on every claim of an experiment, from the record of one run.
 
-    The record is loaded, the experiment measures it, and its claims are settled by what was
-    measured; nothing is computed with JAX. ``claims.json`` and ``scalars.json`` keep the outcome.
-    They are made again when the source of the claims or of the measures has changed, or when one of
-    the two files is damaged, but never from damaged data.
+    The record is loaded, the experiment measures it and draws the nulls of its claims, and these
+    are settled by what was measured; nothing is computed with JAX. ``claims.json`` and
+    ``scalars.json`` keep the outcome. They are made again when the source of the claims or of the
+    measures has changed, or when one of the two files is damaged, but never from damaged data.
 
     Args:
         folder: Folder of the run; only its data file is read, and all are checked before.
@@ -34,18 +38,25 @@ def settle_run(folder: Path, entry: Entry) -> list[Verdict]:
     if _is_settled(folder, source):
         return verdicts(folder)
     record = Record.load(whole(folder))
-    try:
-        measured = entry.load_measure()(record)
-    except Exception as error:
-        raise ValueError(
-            f"measure() of {entry.name!r} failed on the record of run {folder.name!r}: "
-            f"{type(error).__name__}: {error}"
-        ) from error
-    found = settle(entry.load_claims(), *measured)
+    measured = _applied("measure", entry.load_measure(), record, entry, folder)
+    nulls = _applied("nulls", entry.load_nulls(), record, entry, folder)
+    found = settle(entry.load_claims(), *measured, nulls)
     write_json(folder / SCALARS, measured.to_json())
     write_json(folder / CLAIMS, [verdict_to_json(verdict) for verdict in found])
     write_json(folder / SETTLED, {"source": source, "sha256": _files(folder)})
     return found
+
+
+def _applied(
+    name: str, function: Callable[[Record], T], record: Record, entry: Entry, folder: Path
+) -> T:
+    try:
+        return function(record)
+    except Exception as error:
+        raise ValueError(
+            f"{name}() of {entry.name!r} failed on the record of run {folder.name!r}: "
+            f"{type(error).__name__}: {error}"
+        ) from error
 
 
 def _is_settled(folder: Path, source: str) -> bool:

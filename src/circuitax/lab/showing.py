@@ -24,7 +24,11 @@ OUTDATED = "computed by older code whose numbers differ"
 
 
 def gallery_item(
-    run: WholeRun, entry: Entry, verdicts: Sequence[Verdict], folder: Path
+    run: WholeRun,
+    entry: Entry,
+    verdicts: Sequence[Verdict],
+    folder: Path,
+    made: WholeRun | None = None,
 ) -> GalleryItem:
     """Everything the pages say about a run.
 
@@ -33,6 +37,7 @@ def gallery_item(
         entry: Its experiment.
         verdicts: What became of its claims.
         folder: Folder of the page; addresses are relative to it.
+        made: A run of the same experiment that was made on this machine, beside an accepted one.
     """
     facts, showcase = provenance(run), read_showcase(entry)
     order = list(showcase.figures)
@@ -40,6 +45,7 @@ def gallery_item(
         figures(run),
         key=lambda path: order.index(path.stem) if path.stem in order else len(order),
     )
+    again = {} if made in (None, run) else {path.name: path for path in figures(made)}
     shown = []
     for path in pictures:
         text = showcase.figures.get(path.stem, _UNTOLD)
@@ -54,6 +60,7 @@ def gallery_item(
                 message=text.message or text.drawn,
                 caption=text.caption,
                 refuted=text.refuted,
+                here=relative(again[path.name], folder) if path.name in again else "",
                 alt=f"{entry.name}, {path.stem}: {text.drawn or text.message or entry.message}",
             )
         )

@@ -4,8 +4,9 @@ Each function takes the settings and a key, and raises a ValueError that names k
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
+T = TypeVar("T")
 Config = Mapping[str, Any]
 
 # Sizes beyond which a setting is a mistake, before lists of as many entries are made: of one axis
@@ -13,6 +14,7 @@ Config = Mapping[str, Any]
 LARGEST, DEEPEST, LONGEST = 2**24, 10_000, 2**31 - 1
 # A number from here on is a mistake; Python's integers have no end, its floats do.
 _MOST = 1e300
+_NONE = object()  # no value of a setting, which may be None
 
 
 def integer(config: Config, key: str, least: int = 0, most: int = LARGEST) -> int:
@@ -36,6 +38,18 @@ def flag(config: Config, key: str, default: bool = True) -> bool:
     if not isinstance(value, bool):
         raise ValueError(f"config key {key!r} is {cut(value)}, must be true or false")
     return value
+
+
+def choice(config: Config, key: str, known: Mapping[Any, T], default: Any = _NONE) -> T:
+    """The meaning of a name; required where there is no default."""
+    value = config.get(key, default)
+    # Not by hash, which lists and objects lack.
+    if value not in list(known):
+        raise ValueError(
+            f"config key {key!r} is {'missing' if value is _NONE else cut(value)}, must be one of "
+            f"{sorted(str(name) for name in known)}"
+        )
+    return known[value]
 
 
 def bound(config: Config, key: str) -> float | None:

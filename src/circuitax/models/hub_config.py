@@ -13,6 +13,7 @@ from circuitax.models.config_fields import (
     LONGEST,
     Config,
     bound,
+    choice,
     cut,
     flag,
     group,
@@ -75,7 +76,7 @@ def _gpt2(config: Config) -> TransformerSpec:
         n_heads=n_heads,
         d_model=d_model,
         d_mlp=optional(config, "n_inner") or 4 * d_model,
-        activation=_activation(config, "activation_function", "gelu_new"),
+        activation=choice(config, "activation_function", _ACTIVATIONS, "gelu_new"),
         positions=Positions.learned,
         norm=Norm.layernorm,
         norm_eps=number(config, "layer_norm_epsilon", 1e-5),
@@ -96,7 +97,7 @@ def _gpt_neox(config: Config) -> TransformerSpec:
     return TransformerSpec(
         **_sizes(config),
         d_mlp=integer(config, "intermediate_size"),
-        activation=_activation(config, "hidden_act", "gelu"),
+        activation=choice(config, "hidden_act", _ACTIVATIONS, "gelu"),
         norm=Norm.layernorm,
         norm_eps=number(config, "layer_norm_eps", 1e-5),
         parallel=flag(config, "use_parallel_residual"),
@@ -113,7 +114,7 @@ def _llama(config: Config) -> TransformerSpec:
         **sizes,
         d_mlp=integer(config, "intermediate_size"),
         gated=True,
-        activation=_activation(config, "hidden_act", "silu"),
+        activation=choice(config, "hidden_act", _ACTIVATIONS, "silu"),
         norm=Norm.rmsnorm,
         norm_eps=number(config, "rms_norm_eps", 1e-6),
         **_rotary(_rope(config), config.get("rope_theta"), turned),
@@ -153,7 +154,7 @@ def _gemma3(config: Config) -> TransformerSpec:
         **sizes,
         d_mlp=integer(config, "intermediate_size"),
         gated=True,
-        activation=_activation(config, "hidden_activation", "gelu_pytorch_tanh"),
+        activation=choice(config, "hidden_activation", _ACTIVATIONS, "gelu_pytorch_tanh"),
         norm=Norm.rmsnorm,
         norm_eps=number(config, "rms_norm_eps", 1e-6),
         score_scale=number(config, "query_pre_attn_scalar", 256) ** -0.5,
@@ -257,12 +258,3 @@ def _sliding(kinds: Any, n_layers: int) -> tuple[int, ...]:
                 "sliding_attention"
             )
     return tuple(i for i, kind in enumerate(kinds) if kind == "sliding_attention")
-
-
-def _activation(config: Config, key: str, default: str) -> Activation:
-    name = config.get(key, default)
-    if not isinstance(name, str) or name not in _ACTIVATIONS:
-        raise ValueError(
-            f"config key {key!r} is {cut(name)}, must be one of {sorted(_ACTIVATIONS)}"
-        )
-    return _ACTIVATIONS[name]

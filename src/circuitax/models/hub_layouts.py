@@ -31,6 +31,8 @@ class Layout(NamedTuple):
     """Factor on the embedding, which a tied unembedding does not have."""
     ignored: tuple[str, ...] = ()
     """Ends of names of buffers."""
+    zeros: bool = False
+    """Whether optional weights that are absent are 0, and not None."""
 
 
 def llama_layout(

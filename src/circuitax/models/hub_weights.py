@@ -68,6 +68,8 @@ def model_from_layout(
         part = parts[ours]
         keys = [part.key.format(layer) for layer in range(_count(part, spec))]
         if part.optional and not any(key in tensors.names for key in keys):
+            if layout.zeros:
+                named[ours] = jnp.zeros(_whole_shape(part, len(keys)), dtype)
             continue
         known.update(keys)
         named[ours] = _stacked(tensors, part, keys, dtype)
@@ -86,6 +88,12 @@ def _count(part: Part, spec: TransformerSpec) -> int:
     return spec.n_layers if "{}" in part.key else 1
 
 
+def _whole_shape(part: Part, n_layers: int) -> tuple[int, ...]:
+    """Shape of ours, with an axis of layers where there are some."""
+    shape = part.convert(np.empty(part.shape, np.bool_)).shape
+    return (n_layers, *shape) if "{}" in part.key else shape
+
+
 def _stacked(tensors: Tensors, part: Part, keys: list[str], dtype: DTypeLike) -> Array:
     """One weight of all layers, written into place layer by layer."""
     working = np.promote_types(np.dtype(dtype), np.float32)
@@ -100,7 +108,7 @@ def _stacked(tensors: Tensors, part: Part, keys: list[str], dtype: DTypeLike) ->
             whole = _aligned((len(keys), *one.shape), working)
         whole[layer] = one
     if whole is None:
-        raise ValueError(f"weight {part.key!r} has no layer to be read from")
+        return jnp.zeros(_whole_shape(part, 0), dtype)
     # JAX takes aligned memory as it is; what it copies it lets go of much later.
     if not layered:
         whole, given = _aligned(whole.shape, working), whole

@@ -1,16 +1,24 @@
 """Conversion between TransformerLens's ``config.json`` and our `TransformerSpec`."""
 
 import json
-import math
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 from circuitax.kernel.activations import Activation
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
-
-T = TypeVar("T")
+from circuitax.models.config_fields import (
+    DEEPEST,
+    LARGEST,
+    LONGEST,
+    Config,
+    bound,
+    choice,
+    cut,
+    flag,
+    integer,
+    number,
+)
 
 _NORMS = {
     None: Norm.none,
@@ -26,6 +34,7 @@ _POSITIONS = {
 }
 _DIRECTIONS = {"causal": True, "bidirectional": False}
 _SIZES = ("n_layers", "d_model", "d_head", "n_heads", "n_ctx", "d_vocab")
+_MOST = {"n_layers": DEEPEST, "n_ctx": LONGEST}
 _EPS = 1e-5
 # The values that TransformerLens uses for absent keys.
 _DEFAULTS = {
@@ -72,7 +81,7 @@ _ABSENT = {
 }
 
 
-def spec_from_config(config: Mapping[str, Any]) -> TransformerSpec:
+def spec_from_config(config: Config) -> TransformerSpec:
     """The spec of a TransformerLens model.
 
     Keys that do not change the function, such as ``device``, ``seed`` and ``init_mode``, are not
@@ -87,31 +96,33 @@ def spec_from_config(config: Mapping[str, Any]) -> TransformerSpec:
     for key, absent in _ABSENT.items():
         if config.get(key) not in (None, absent):
             required = json.dumps(absent)
-            raise ValueError(f"config key {key!r} is {config[key]!r}, must be {required}")
+            raise ValueError(f"config key {key!r} is {cut(config[key])}, must be {required}")
     given = _DEFAULTS | {"eps": config.get("ln_eps", _EPS)} | dict(config)
-    sizes: dict[str, Any] = {key: _integer(given, key) for key in _SIZES}
-    attn_only = _flag(given, "attn_only")
+    sizes: dict[str, Any] = {
+        key: integer(given, key, most=_MOST.get(key, LARGEST)) for key in _SIZES
+    }
+    attn_only = flag(given, "attn_only")
     positions, norm = _positions(given), _norm(given)
     if given.get("final_rms") not in (None, False) and norm != Norm.rmsnorm:
-        raise ValueError(f"config key 'final_rms' is {given['final_rms']!r}, must be false")
+        raise ValueError(f"config key 'final_rms' is {cut(given['final_rms'])}, must be false")
     return TransformerSpec(
         **sizes,
         n_kv_heads=_size(given, "n_key_value_heads", None, sizes["n_heads"]),
         d_vocab_out=_size(given, "d_vocab_out", -1, sizes["d_vocab"]),
-        d_mlp=None if attn_only else _integer(given, "d_mlp"),
-        gated=not attn_only and _flag(given, "gated_mlp"),
-        activation=Activation.gelu if attn_only else _choice(given, "act_fn", _ACTIVATIONS),
+        d_mlp=None if attn_only else integer(given, "d_mlp"),
+        gated=not attn_only and flag(given, "gated_mlp"),
+        activation=Activation.gelu if attn_only else choice(given, "act_fn", _ACTIVATIONS),
         positions=positions,
         norm=norm,
-        norm_eps=_positive(given, "eps"),
-        qk_norm=_flag(given, "use_qk_norm"),
+        norm_eps=number(given, "eps", None),
+        qk_norm=flag(given, "use_qk_norm"),
         score_cap=_cap(given, "attn_scores_soft_cap"),
         logit_cap=_cap(given, "output_logits_soft_cap"),
         **_rotary_options(given, positions, sizes["d_head"]),
         **_local_options(given, positions, sizes["n_layers"]),
-        parallel=_flag(given, "parallel_attn_mlp"),
+        parallel=flag(given, "parallel_attn_mlp"),
         score_scale=_score_scale(given),
-        causal=_choice(given, "attention_dir", _DIRECTIONS),
+        causal=choice(given, "attention_dir", _DIRECTIONS),
         biases=True,
     )
 
@@ -179,111 +190,79 @@ def _further_options(spec: TransformerSpec) -> dict[str, Any]:
     return further
 
 
-def pairs_halves(config: Mapping[str, Any]) -> bool:
+def pairs_halves(config: Config) -> bool:
     """Whether rotary positions pair entries i and i + half, rather than neighbours."""
     return not config.get("rotary_adjacent_pairs", _DEFAULTS["rotary_adjacent_pairs"])
 
 
-def _size(config: Mapping[str, Any], key: str, unset: int | None, usual: int) -> int | None:
+def _size(config: Config, key: str, unset: int | None, usual: int) -> int | None:
     """A size with a default, for which None stands."""
     if config.get(key) in (None, unset):
         return None
-    value = _integer(config, key)
+    value = integer(config, key)
     return None if value == usual else value
 
 
-def _cap(config: Mapping[str, Any], key: str) -> float | None:
-    return None if config.get(key) in (None, -1) else _positive(config, key)
+def _cap(config: Config, key: str) -> float | None:
+    return None if config.get(key) == -1 else bound(config, key)
 
 
-def _rotary_options(config: Mapping[str, Any], positions: Positions, d_head: int) -> dict[str, Any]:
-    options: dict[str, Any] = {"rotary_base": _positive(config, "rotary_base")}
+def _rotary_options(config: Config, positions: Positions, d_head: int) -> dict[str, Any]:
+    options: dict[str, Any] = {"rotary_base": number(config, "rotary_base", None)}
     if positions == Positions.rotary:
         options["rotary_dim"] = _size(config, "rotary_dim", None, d_head)
     return options
 
 
-def _local_options(
-    config: Mapping[str, Any], positions: Positions, n_layers: int
-) -> dict[str, Any]:
+def _local_options(config: Config, positions: Positions, n_layers: int) -> dict[str, Any]:
     """The window of local layers; a window without ``use_local_attn`` is not read there either."""
-    if not _flag(config, "use_local_attn"):
+    if not flag(config, "use_local_attn"):
         return {}
     kinds: Any = config.get("attn_types")
     listed = isinstance(kinds, list | tuple) and len(kinds) >= n_layers
     if not listed or any(kind not in ("local", "global") for kind in kinds):
         raise ValueError(
-            f"config key 'attn_types' is {kinds!r}, must name local or global for each of "
+            f"config key 'attn_types' is {cut(kinds)}, must name local or global for each of "
             f"{n_layers} layers where 'use_local_attn' is true"
         )
     local = tuple(layer for layer in range(n_layers) if kinds[layer] == "local")
-    options: dict[str, Any] = {"window": _integer(config, "window_size")}
+    options: dict[str, Any] = {"window": integer(config, "window_size")}
     if positions == Positions.rotary and config.get("rotary_base_local") is not None:
-        options["local_rotary_base"] = _positive(config, "rotary_base_local")
+        options["local_rotary_base"] = number(config, "rotary_base_local", None)
     return options | {"local_layers": local} if local else {}
 
 
-def _positions(config: Mapping[str, Any]) -> Positions:
+def _positions(config: Config) -> Positions:
     older, key = "shortformer_pos", "positional_embedding_type"
     if key not in config:
-        shortformer = older in config and _flag(config, older)
+        shortformer = older in config and flag(config, older)
         return Positions.shortformer if shortformer else Positions.learned
-    positions = _choice(config, key, _POSITIONS)
-    if older in config and _flag(config, older) != (positions == Positions.shortformer):
+    positions = choice(config, key, _POSITIONS)
+    if older in config and flag(config, older) != (positions == Positions.shortformer):
         raise ValueError(
             f"config key {older!r} is {config[older]}, which contradicts: {key!r} is "
             f"{config[key]!r}"
         )
-    _flag(config, "rotary_adjacent_pairs")
+    flag(config, "rotary_adjacent_pairs")
     return positions
 
 
-def _norm(config: Mapping[str, Any]) -> Norm:
+def _norm(config: Config) -> Norm:
     older, key = "normalization_type", "normalization"
     if key not in config:
-        return _choice(config, older, _NORMS)
+        return choice(config, older, _NORMS)
     if older in config and config[older] != config[key]:
         raise ValueError(
-            f"config key {older!r} is {config[older]!r}, must be that of {key!r}, {config[key]!r}"
+            f"config key {older!r} is {cut(config[older])}, must be that of {key!r}, "
+            f"{cut(config[key])}"
         )
-    return _choice(config, key, _NORMS)
+    return choice(config, key, _NORMS)
 
 
-def _score_scale(config: Mapping[str, Any]) -> float | None:
+def _score_scale(config: Config) -> float | None:
     """The score scale: 1 over TransformerLens's ``attn_scale``; -1 stands for its usual root."""
-    if not _flag(config, "use_attn_scale"):
+    if not flag(config, "use_attn_scale"):
         return 1.0
     if config["attn_scale"] in (-1, config["d_head"] ** 0.5):
         return None
-    return 1 / _positive(config, "attn_scale")
-
-
-def _choice(config: Mapping[str, Any], key: str, known: Mapping[Any, T]) -> T:
-    names = list(known)
-    if key not in config or config[key] not in names:
-        value = repr(config[key]) if key in config else "missing"
-        required = sorted(str(name) for name in names)
-        raise ValueError(f"config key {key!r} is {value}, must be one of {required}")
-    return known[config[key]]
-
-
-def _integer(config: Mapping[str, Any], key: str) -> int:
-    value = config.get(key)
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ValueError(f"config key {key!r} is {value!r}, must be an integer")
-    return value
-
-
-def _flag(config: Mapping[str, Any], key: str) -> bool:
-    value = config[key]
-    if not isinstance(value, bool):
-        raise ValueError(f"config key {key!r} is {value!r}, must be true or false")
-    return value
-
-
-def _positive(config: Mapping[str, Any], key: str) -> float:
-    value = config[key]
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not 0 < value < math.inf:
-        raise ValueError(f"config key {key!r} is {value!r}, must be a positive number")
-    return float(value)
+    return 1 / number(config, "attn_scale", None)

@@ -1,7 +1,7 @@
 """Named tensors of a file, read one at a time, so that no second copy of a model is in memory."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -50,6 +50,11 @@ class Tensors(NamedTuple):
         if found != shape:
             raise ValueError(f"weight {name!r} has shape {found}, must be {shape}")
         return self.read(name)
+
+
+def tensors_of(state: Mapping[str, np.ndarray]) -> Tensors:
+    """The arrays of a state dict that is in memory."""
+    return Tensors(frozenset(state), lambda name: state[name].shape, state.__getitem__)
 
 
 @contextmanager

@@ -1,53 +1,108 @@
-"""Agreement of two runs with the same specification and seed.
+"""Agreement of numbers computed here with those of the accepted run, claim by claim.
 
-On another machine a sum may be taken in another order. Training carries such a rounding difference
-on, so that a mean over seeds moves by less than its interval, and a computed number moves in its
-last digits. What moves by more is a difference that somebody should look at.
+A smaller number of seeds is no reason for another word: intervals are wider then, and the test of
+compatibility takes both.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from circuitax.records.claims import Claim, Verdict
-from circuitax.records.claims_table import measured_text
+from circuitax.records.claims import NOT_RUN, Claim, Expected, Verdict
 from circuitax.records.estimate import Estimate
 
-SAME, NOISE, MORE = "same", "noise", "more"
+AGREES, DIFFERS, OTHER, NOT_REPEATED = "agrees", "differs", "other settings", "not repeated"
+WORDS = (AGREES, DIFFERS, OTHER, NOT_REPEATED)
 # How far a number without an interval may move, of its size.
 ROUNDING = 1e-3
 
 
-class Difference(NamedTuple):
-    """One claim in two runs.
+class Here(NamedTuple):
+    """A claim as it was measured here, beside the accepted run.
 
     Attributes:
-        claim: Its id.
-        kind: ``"same"``: equal as printed, verdict included. ``"noise"``: not equal, and no further
-            apart than `tolerance`. ``"more"``: further apart, or measured in one run only, or with
-            another verdict.
-        text: Both in words.
+        word: ``"agrees"``: the intervals are compatible, as `tolerance` has it, or both lie wholly
+            in what the claim allows, or both wholly beyond the same end of it. ``"differs"``:
+            neither. ``"other settings"``: neither, and a setting differs beside the number of
+            seeds. ``"not repeated"``: nothing was measured here, or nothing accepted.
+        estimate: What was measured here, if anything.
+        told: By how much it differs, which settings are others, or why it was not repeated.
     """
 
-    claim: str
-    kind: str
-    text: str
+    word: str
+    estimate: Estimate | None
+    told: str
 
 
 def tolerance(here: Estimate, there: Estimate, least_size: float = 0.0) -> float:
     """Tolerance for the difference of two noisy estimates of one quantity.
 
-    ``sqrt(h₁² + h₂²)`` of the halves of the intervals; ``ROUNDING`` times the size for numbers
-    without an interval. It is infinite where an estimate has no finite interval.
+    ``sqrt(h₁² + h₂²)`` of the halves of the intervals, whose widths account for both n;
+    ``ROUNDING`` times the size for numbers without an interval. A single replicate has no finite
+    interval: it is held against the prediction interval of the other estimate, of half
+    ``h sqrt(n + 1)``. It is infinite where neither has a finite interval.
 
     Args:
         here: One estimate.
         there: The other one.
         least_size: What the size is at least.
     """
-    halves = [(estimate.high - estimate.low) / 2 for estimate in (here, there)]
-    size = max(abs(here.value), abs(there.value), least_size)
-    return max(math.hypot(*halves), ROUNDING * size)
+    rounding = ROUNDING * max(abs(here.value), abs(there.value), least_size)
+    for one, other in ((here, there), (there, here)):
+        if one.n == 1 and math.isinf(_half(one)) and math.isfinite(_half(other)):
+            return max(_half(other) * math.sqrt(other.n + 1), rounding)
+    return max(math.hypot(_half(here), _half(there)), rounding)
+
+
+def _half(estimate: Estimate) -> float:
+    return (estimate.high - estimate.low) / 2
+
+
+def compare(here: Verdict, there: Verdict, settings: str) -> Here:
+    """One claim in a run made here and in the accepted one.
+
+    Args:
+        here: Verdict of the run here.
+        there: Verdict of the accepted run.
+        settings: Settings that differ beside the number of seeds, in words; empty without any.
+    """
+    if here.verdict == NOT_RUN:
+        return Here(NOT_REPEATED, None, here.reason)
+    if there.verdict == NOT_RUN:
+        return Here(NOT_REPEATED, here.estimate, "the accepted run did not measure it")
+    apart = _apart(here, there)
+    if not apart:
+        return Here(AGREES, here.estimate, "")
+    word = OTHER if settings else DIFFERS
+    return Here(word, here.estimate, f"{apart}; {settings}" if settings else apart)
+
+
+def _apart(here: Verdict, there: Verdict) -> str:
+    """How far two measurements of a claim are apart, in words; empty where they agree."""
+    mine, theirs = here.estimate, there.estimate
+    if mine is None or theirs is None:
+        if mine is theirs:
+            return ""
+        return "its precondition is met only " + ("in the accepted run" if mine is None else "here")
+    limits = here.claim.expected
+    if (side := _side(limits, mine)) and side == _side(limits, theirs):
+        return ""
+    apart = abs(mine.value - theirs.value)
+    allowed = tolerance(mine, theirs, _least_size(here.claim))
+    if apart <= allowed:
+        return ""
+    if not allowed > 0:
+        return "not equal"
+    return f"apart {apart / allowed:.3g} times what both intervals allow"
+
+
+def _side(limits: Expected, estimate: Estimate) -> str:
+    """Where the whole interval of an estimate lies; empty where it crosses an end of the limits."""
+    if limits.low <= estimate.low and estimate.high <= limits.high:
+        return "inside"
+    if estimate.high < limits.low:
+        return "below"
+    return "above" if estimate.low > limits.high else ""
 
 
 def _least_size(claim: Claim) -> float:
@@ -56,58 +111,28 @@ def _least_size(claim: Claim) -> float:
     return max(bounds, default=0.0) if claim.kind == "identity" else 0.0
 
 
-def compare(here: Sequence[Verdict], there: Sequence[Verdict]) -> list[Difference]:
-    """Every claim that both runs settle, in the order of the first.
+def settings_text(here: Mapping[str, object], there: Mapping[str, object], most: int = 3) -> str:
+    """The settings in which two runs differ, such as ``"optim.steps 320 for 6400"``.
 
     Args:
-        here: Verdicts of a run.
-        there: Verdicts of the run that it is held against.
+        here: Settings of the run here, by dotted field.
+        there: Those of the accepted run.
+        most: Settings named; of more, their number is given.
     """
-    before = {verdict.claim.id: verdict for verdict in there}
-    return [
-        _difference(verdict, before[verdict.claim.id])
-        for verdict in here
-        if verdict.claim.id in before
-    ]
+    names = sorted(set(here) | set(there))
+    differing = [name for name in names if here.get(name) != there.get(name)]
+    told = [f"{name} {_brief(here.get(name))} for {_brief(there.get(name))}" for name in differing]
+    more = f" and {len(told) - most} more" if len(told) > most else ""
+    return ", ".join(told[:most]) + more
 
 
-def _difference(here: Verdict, there: Verdict) -> Difference:
-    name = here.claim.id
-    texts = [measured_text(verdict.estimate) for verdict in (here, there)]
-    told = f"{texts[0]} here, {texts[1]} accepted"
-    if here.verdict != there.verdict:
-        return Difference(name, MORE, f"{told}; verdict {there.verdict} became {here.verdict}")
-    if texts[0] == texts[1]:
-        return Difference(name, SAME, told)
-    if here.estimate is None or there.estimate is None:
-        return Difference(name, MORE, told)
-    apart = abs(here.estimate.value - there.estimate.value)
-    allowed = tolerance(here.estimate, there.estimate, _least_size(here.claim))
-    if apart <= allowed:
-        return Difference(name, NOISE, told)
-    times = f"{apart / allowed:.3g} times" if allowed > 0 else "not"
-    return Difference(name, MORE, f"{told}: apart {times} what noise explains")
+def _brief(value: object) -> str:
+    text = "none" if value is None else str(value)
+    return text if len(text) <= 24 else f"{text[:21]}..."
 
 
-def agreement_text(found: Mapping[str, Sequence[Difference]], apart: Mapping[str, str]) -> str:
-    """Summary of a comparison: counts first, then every claim that differs more.
-
-    Args:
-        found: Differences by experiment.
-        apart: Why an experiment was not compared, by experiment.
-    """
-    kinds = [difference.kind for rows in found.values() for difference in rows]
-    lines = []
-    if kinds:
-        lines.append(
-            f"against the accepted runs: {len(kinds)} claims, {kinds.count(SAME)} equal as "
-            f"printed, {kinds.count(NOISE)} within noise, {kinds.count(MORE)} differ more"
-        )
-    for name, rows in found.items():
-        lines += [f"  {name}: {row.claim}: {row.text}" for row in rows if row.kind == MORE]
-    if apart:
-        why: dict[str, list[str]] = {}
-        for name, reason in apart.items():
-            why.setdefault(reason, []).append(name)
-        lines += [f"not compared, {reason}: {', '.join(names)}" for reason, names in why.items()]
-    return "\n".join(lines)
+def counts_here(found: Iterable[Here]) -> str:
+    """How often each word was given, such as ``"243 agree here, 4 differ"``."""
+    words = [here.word for here in found]
+    plural = {AGREES: "agree here", DIFFERS: "differ", OTHER: "at other settings"}
+    return ", ".join(f"{words.count(w)} {plural.get(w, w)}" for w in WORDS if w in words)

@@ -2,10 +2,12 @@
 
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from textwrap import shorten
 from typing import Any, NamedTuple
 
+from circuitax.records.claims import NOT_RUN
 from circuitax.records.claims_table import cell
 
 # What may differ between two versions of a claim, by the word that a row uses for it.
@@ -19,7 +21,9 @@ _FIELDS = {
 # What no comparison of claims finds: a number is measured otherwise or on other data, a claim is
 # put down to another source, or all claims are judged by another rule.
 _BESIDE = ("measure", "data", "source", "rule")
-WORDS = ("added", "removed", "allowed", *_FIELDS, *_BESIDE)
+WORDS = ("added", "removed", "allowed", "null", *_FIELDS, *_BESIDE)
+# Nothing was measured: not run, by its former name too.
+_NO_LOOK = (NOT_RUN, "out of reach")
 # What a cell of a table shows unfolded: ids of claims, and letters of a text.
 _SHOWN, _WIDTH = 2, 60
 
@@ -83,6 +87,10 @@ def differences(
         ]
         if ends[0] != ends[1]:
             found.append(Difference(name, "allowed"))
+        # The first null of a claim changes nothing of what was claimed; another one may.
+        null = old[name].get("null")
+        if null is not None and null != new[name].get("null"):
+            found.append(Difference(name, "null"))
     return found
 
 
@@ -116,6 +124,25 @@ def read_pilots(path: Path) -> list[Pilot]:
             raise ValueError(f"pilot {i} of {path.name} must have the fields {Pilot._fields}")
         pilots.append(Pilot(**row))
     return pilots
+
+
+def read_moves(path: Path) -> dict[str, tuple[str, ...]]:
+    """The verdicts of each claim that moved, the oldest first, from the same file.
+
+    Raises:
+        ValueError: If one has fewer than two verdicts, or one of them twice running.
+    """
+    moves = {claim: tuple(verdicts) for claim, verdicts in _read(path).get("moved", {}).items()}
+    for claim, verdicts in moves.items():
+        if len(verdicts) < 2 or moved(verdicts) != verdicts:
+            raise ValueError(f"moved.{claim}={verdicts} must be two verdicts or more, each new")
+    return moves
+
+
+def moved(verdicts: Iterable[str]) -> tuple[str, ...]:
+    """Verdicts without repetition, and without those that were not looked at, for want of a run."""
+    looked_at = [verdict for verdict in verdicts if verdict not in _NO_LOOK]
+    return tuple(verdict for verdict, _ in groupby(looked_at))
 
 
 def _read(path: Path) -> dict[str, Any]:

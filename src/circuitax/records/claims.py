@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from circuitax.records.estimate import Estimate
+from circuitax.records.nulls import DRAWN, PRINTED_NUMBER, Null, NullOutcome, Nulls, null_outcome
 
 KINDS = ("identity", "number", "shape")
 # Who says so, as `Claim.origin` explains.
@@ -13,8 +14,9 @@ PUBLISHED, CORRECTION, THEOREM, OURS = "published", "correction", "theorem", "ou
 ORIGINS = (PUBLISHED, CORRECTION, THEOREM, OURS)
 # The verdicts, as `Verdict` explains.
 HOLDS, FAILS, UNDECIDED = "holds", "fails", "undecided"
+WOULD_HOLD = "would hold anyway"
 ABSENT, NOT_RUN = "absent", "not run"
-VERDICTS = (HOLDS, FAILS, UNDECIDED, ABSENT, NOT_RUN)
+VERDICTS = (HOLDS, FAILS, UNDECIDED, WOULD_HOLD, ABSENT, NOT_RUN)
 
 
 class Expected(NamedTuple):
@@ -96,10 +98,13 @@ class Claim:
         printed: The number or the sentence that the source prints, in our words. A published
             claim has one, and says so where the source prints no number.
         link: Address of the source. A published claim has one.
+        null: The null beside it, or why it needs none; None where that is not declared yet. What
+            is true by algebra or by proof needs no declaration.
 
     Raises:
         ValueError: If ``kind`` or ``origin`` is unknown, a text is empty that must not be, a link
-            is no address, or ``n`` is less than 1.
+            is no address, ``n`` is less than 1, or the claim allows no tolerance for its printed
+            number or allows what a random answer gives.
     """
 
     id: str
@@ -115,6 +120,7 @@ class Claim:
     origin: str = field(kw_only=True)
     printed: str = field(default="", kw_only=True)
     link: str = field(default="", kw_only=True)
+    null: Null | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         for name, allowed in (("kind", KINDS), ("origin", ORIGINS)):
@@ -131,6 +137,29 @@ class Claim:
             raise ValueError(f"link={self.link!r} of claim {self.id!r} must start with https://")
         if self.n < 1:
             raise ValueError(f"n={self.n} of claim {self.id!r} must be at least 1")
+        if self.null is not None and self.null.kind == PRINTED_NUMBER and not self.tolerance < 1:
+            raise ValueError(
+                f"answer={self.null.answer} of the null of claim {self.id!r} must lie outside of "
+                f"what is allowed, {self.expected.text}, which must have two ends"
+            )
+
+    @property
+    def needs_null(self) -> bool:
+        """Whether it must declare a null: what is true by algebra or by proof needs none."""
+        return self.kind != "identity" and self.origin != THEOREM
+
+    @property
+    def tolerance(self) -> float:
+        """Half of what is allowed, as a share of the way from its middle to a random answer.
+
+        Below 1 a random answer lies outside; nan without a printed number or with an open end.
+        """
+        low, high, _ = self.expected
+        answer = None if self.null is None else self.null.answer
+        if answer is None or not math.isfinite(high - low):
+            return math.nan
+        way = abs(answer - (low + high) / 2)
+        return (high - low) / 2 / way if way else math.inf
 
 
 @dataclass(frozen=True)
@@ -152,6 +181,7 @@ class ClaimSource:
         origin: As in `Claim`.
         printed: As in `Claim`, for claims that share what the source prints.
         link: As in `Claim`.
+        null: As in `Claim`, for claims that share it.
     """
 
     source: str
@@ -163,6 +193,7 @@ class ClaimSource:
     origin: str = field(kw_only=True)
     printed: str = field(default="", kw_only=True)
     link: str = field(default="", kw_only=True)
+    null: Null | None = field(default=None, kw_only=True)
 
     def claim(
         self,
@@ -180,6 +211,7 @@ class ClaimSource:
         origin: str | None = None,
         printed: str | None = None,
         link: str | None = None,
+        null: Null | None = None,
     ) -> Claim:
         """One claim of this source, with the source's values as defaults.
 
@@ -197,6 +229,7 @@ class ClaimSource:
             origin: As in `Claim`; the source's when None.
             printed: As in `Claim`; the source's when None.
             link: As in `Claim`; the source's when None.
+            null: As in `Claim`; the source's when None.
 
         Raises:
             ValueError: As `Claim`.
@@ -215,6 +248,7 @@ class ClaimSource:
             origin=self.origin if origin is None else origin,
             printed=self.printed if printed is None else printed,
             link=self.link if link is None else link,
+            null=self.null if null is None else null,
         )
 
 
@@ -231,18 +265,21 @@ class Verdict(NamedTuple):
     Attributes:
         claim: The claim.
         verdict: ``"holds"``, ``"fails"`` or ``"undecided"``, as `Expected.verdict` has it. Or
+            ``"would hold anyway"``: it holds, and in more than 5 % of the draws of its null too. Or
             ``"absent"``: its precondition is not met by the trained models, such as an induction
             head that did not form, or a head that is none where all of them are. Or ``"not run"``:
             what would settle it was not at hand, such as external weights. Fewer replicates than
             planned leave a claim undecided, whatever its interval.
         estimate: What was measured, if anything.
-        reason: Why there is no other verdict; the claim's explanation where it fails.
+        reason: Why there is no other verdict; the claim's explanation where it has one.
+        null: How it fared in the draws of its null, if that is drawn and something was measured.
     """
 
     claim: Claim
     verdict: str
     estimate: Estimate | None
     reason: str
+    null: NullOutcome | None = None
 
 
 def settle(
@@ -250,6 +287,7 @@ def settle(
     measured: Mapping[str, Estimate],
     unmet: Mapping[str, str],
     not_run: Mapping[str, str] | None = None,
+    nulls: Nulls | None = None,
 ) -> list[Verdict]:
     """The verdict on every claim of an experiment.
 
@@ -259,10 +297,12 @@ def settle(
         unmet: Why the precondition of a claim is not met, by the claim's id: it is absent.
         not_run: Why a claim could not be settled at all, by its id: it was not run. A claim that
             was measured on fewer replicates than planned is undecided.
+        nulls: Draws of the nulls, by kind and quantity.
 
     Raises:
         ValueError: If a claim's quantity was neither measured nor named in ``unmet`` or
-            ``not_run``, or these name a claim that the experiment does not make.
+            ``not_run``, these name a claim that the experiment does not make, or a claim was
+            measured and its null that is to be drawn has no draws, or draws that are no numbers.
     """
     known = list(claims)
     reasons = {name: (ABSENT, why) for name, why in unmet.items()}
@@ -272,11 +312,14 @@ def settle(
         raise ValueError(
             f"unmet or not_run names {unknown}, but the experiment's claims have no such id"
         )
-    return [_settle_one(claim, measured, reasons.get(claim.id)) for claim in known]
+    return [_settle_one(claim, measured, reasons.get(claim.id), nulls or {}) for claim in known]
 
 
 def _settle_one(
-    claim: Claim, measured: Mapping[str, Estimate], unsettled: tuple[str, str] | None
+    claim: Claim,
+    measured: Mapping[str, Estimate],
+    unsettled: tuple[str, str] | None,
+    nulls: Nulls,
 ) -> Verdict:
     estimate = measured.get(claim.quantity)
     if unsettled is not None:
@@ -286,9 +329,30 @@ def _settle_one(
             f"claim {claim.id!r} needs measured[{claim.quantity!r}], unmet[{claim.id!r}] or "
             f"not_run[{claim.id!r}]; measured has {sorted(measured)}"
         )
+    null = _drawn(claim, nulls)
     if estimate.n < claim.n:
         few = f"n = {estimate.n} of {claim.n} planned"
         why = f"{few}: {claim.explanation}" if claim.explanation else few
-        return Verdict(claim, UNDECIDED, estimate, why)
+        return Verdict(claim, UNDECIDED, estimate, why, null)
     verdict = claim.expected.verdict(estimate)
-    return Verdict(claim, verdict, estimate, "" if verdict == HOLDS else claim.explanation)
+    if verdict == HOLDS and null is not None and null.holds:
+        anyway = f"it would hold in {null.holding} of {null.n} draws of its null"
+        why = f"{anyway}: {claim.explanation}" if claim.explanation else anyway
+        return Verdict(claim, WOULD_HOLD, estimate, why, null)
+    return Verdict(claim, verdict, estimate, claim.explanation, null)
+
+
+def _drawn(claim: Claim, nulls: Nulls) -> NullOutcome | None:
+    """How a claim fares in its null; None where that is not drawn."""
+    if claim.null is None or claim.null.kind not in DRAWN:
+        return None
+    draws = nulls.get(claim.null.kind, {}).get(claim.quantity)
+    if draws is None:
+        raise ValueError(
+            f"claim {claim.id!r} needs draws of its null: nulls(record) must have "
+            f"[{claim.null.kind!r}][{claim.quantity!r}]"
+        )
+    try:
+        return null_outcome(draws, lambda draw: claim.expected.verdict(draw) == HOLDS)
+    except ValueError as error:
+        raise ValueError(f"the null of claim {claim.id!r}: {error}") from error

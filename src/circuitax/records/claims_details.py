@@ -4,14 +4,15 @@ from collections.abc import Sequence
 
 from circuitax.records import claims_table
 from circuitax.records.claim_sections import SECTIONS, TITLES, section_of
-from circuitax.records.claims import ABSENT, CORRECTION, FAILS, HOLDS, UNDECIDED
+from circuitax.records.claims import ABSENT, CORRECTION, FAILS, HOLDS, UNDECIDED, WOULD_HOLD
 from circuitax.records.claims_table import ClaimRow, cell
 
-_DISAGREEING = {FAILS, UNDECIDED, ABSENT}
+_DISAGREEING = {FAILS, UNDECIDED, WOULD_HOLD, ABSENT}
 _CHANGES = """\
 # Changes of claims
 
-Changes since claims were first accepted, and pilots that were looked at before that. What claims
+Changes of claims and of settings since they were first accepted, and pilots that were looked at
+before that. What claims
 say now is on the [summary](../CLAIMS.md).
 
 ## Changes
@@ -19,6 +20,12 @@ say now is on the [summary](../CLAIMS.md).
 The newest first. Commits are those of the repository.
 
 {changes}
+
+## Settings
+
+Settings of an accepted run that are not those of the accepted run before. The newest first.
+
+{settings}
 
 ## Pilots
 
@@ -39,14 +46,15 @@ def render_details(rows: Sequence[ClaimRow]) -> dict[str, str]:
     return {name: page for name, page in pages.items() if page}
 
 
-def render_changes(changes: str, pilots: str) -> str:
+def render_changes(changes: str, settings: str, pilots: str) -> str:
     """The page of changes as Markdown.
 
     Args:
         changes: Table of changes that were made to claims, as Markdown.
+        settings: Table of settings that changed after a verdict, as Markdown.
         pilots: Table of what was seen before claims were fixed, as Markdown.
     """
-    return _CHANGES.format(changes=changes, pilots=pilots)
+    return _CHANGES.format(changes=changes, settings=settings, pilots=pilots)
 
 
 def _page(name: str, rows: Sequence[ClaimRow]) -> str:

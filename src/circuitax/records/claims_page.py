@@ -1,7 +1,8 @@
 """The summary of claims: counts, and a line for each claim that leads to its row in detail."""
 
 import re
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from circuitax.records.chapters import CLAIMS
@@ -17,21 +18,35 @@ from circuitax.records.claims import (
     THEOREM,
     UNDECIDED,
     VERDICTS,
+    WOULD_HOLD,
+    Verdict,
 )
-from circuitax.records.claims_table import ClaimRow, brief, briefest, cell, grouped, place
+from circuitax.records.claims_table import (
+    NOT_DECLARED,
+    ClaimRow,
+    brief,
+    briefest,
+    cell,
+    grouped,
+    null_text,
+    place,
+)
+from circuitax.records.nulls import BY_PROOF, DRAWN, OFF_RECORD, PRINTED_NUMBER
 
 _HEAD = """\
 # Claims
 
 Made from the runs by `{command}`. A claim **holds** when the whole interval of
 what was measured lies inside what it allows, **fails** when the whole interval lies outside, and is
-**undecided** in between, or when it has fewer replicates than planned. It is **absent** when its
-precondition is not met, and **not run** when what would settle it is not at hand. What is allowed,
-n and the selection rule were committed before the run that is judged, but where a row or the table
-of [changes](claims/changes.md) says otherwise. n counts independent units. The id of a claim leads
-to its row in detail: source, reason for the tolerance, figure, run, and the line of code that
-measures it. E1, E2 and so on are rows of the [errata](../docs/errata.md); F1, O1, T1, S0.1 and so
-on are rows of the [acceptance tables](../docs/acceptance.md).
+**undecided** in between, or when it has fewer replicates than planned. It **would hold anyway**
+where it holds, and would in more than 5 % of the draws of its null too: untrained weights,
+mismatched seeds, shuffled labels, random matrices, or data in which it is false by construction. It
+is **absent** when its precondition is not met, and **not run** when what would settle it is not at
+hand. What is allowed, n and the selection rule were committed before the run that is judged, but
+where a row or the table of [changes](claims/changes.md) says otherwise. n counts independent units.
+The id of a claim leads to its row in detail: source, reason for the tolerance, figure, run, and the
+line of code that measures it. E1, E2 and so on are rows of the [errata](../docs/errata.md); F1, O1,
+T1, S0.1 and so on are rows of the [acceptance tables](../docs/acceptance.md).
 
 {headline}
 
@@ -45,11 +60,13 @@ _LISTS = {
     HOLDS: ("Holds", f"What holds, {_PUBLISHED}"),
     FAILS: ("Fails", f"What fails, {_PUBLISHED}"),
     UNDECIDED: ("Undecided", f"What is undecided, {_PUBLISHED}"),
+    WOULD_HOLD: ("Would hold anyway", f"What would hold anyway, {_PUBLISHED}"),
     ABSENT: ("Precondition absent", f"What lacks its precondition, {_PUBLISHED}"),
     NOT_RUN: ("Not run", "Why claims were not run"),
 }
 # Below the title of a list, what its claims have in common.
 _ABOUT = {
+    WOULD_HOLD: "The null of the claim holds too, so that nothing follows from it.\n\n",
     ABSENT: "What the claim speaks of is not there in the trained models: it did not form, or "
     'it formed everywhere and left nothing to hold it against. "Where we disagree" on the page of '
     "a claim has the reason.\n\n",
@@ -82,15 +99,23 @@ _CLASSES = (
 
 
 def render_claims_page(
-    rows: Sequence[ClaimRow], command: str, *, headlines: str = "", runs: str = ""
+    rows: Sequence[ClaimRow],
+    command: str,
+    *,
+    moves: Mapping[str, Sequence[str]] | None = None,
+    headlines: str = "",
+    runs: str = "",
+    here: str = "",
 ) -> str:
     """The summary as Markdown, with a place for every claim.
 
     Args:
         rows: Every verdict of every run shown.
         command: Command that makes the page.
+        moves: Verdicts of each claim that moved, the oldest first.
         headlines: Table of the papers' headline statements and how each fared, as Markdown.
         runs: Table of the code that computed each run, as Markdown.
+        here: How many published statements agree with what was measured on this machine.
 
     Raises:
         ValueError: If two experiments make a claim of one id.
@@ -100,11 +125,14 @@ def render_claims_page(
     if twice:
         raise ValueError(f"claim ids {twice} are used twice, each must be unique")
     top = _HEAD.format(
-        command=command, headline=headline(rows), digest=_digest(rows), counts=_counts(rows)
+        command=command,
+        headline="\n\n".join(filter(None, [headline(rows, moves or {}), here])),
+        digest=_digest(rows),
+        counts=_counts(rows),
     )
     parts = [top]
     published = [row for row in rows if row.verdict.claim.origin == PUBLISHED]
-    for verdict in (FAILS, UNDECIDED, ABSENT):
+    for verdict in (FAILS, UNDECIDED, WOULD_HOLD, ABSENT):
         chosen = [row for row in published if row.verdict.verdict == verdict]
         if chosen:
             about = f"{_ABOUT.get(verdict, '')}{_lines(chosen)}"
@@ -171,18 +199,46 @@ def _listed(row: ClaimRow) -> bool:
     return claim.origin == PUBLISHED and verdict != NOT_RUN
 
 
-def headline(rows: Sequence[ClaimRow]) -> str:
-    """How the published statements that could have failed fared, numbers and relations apart."""
+def published_counts(rows: Sequence[ClaimRow]) -> list[str]:
+    """How the published statements fared, numbers and relations apart, a sentence each."""
     texts = []
     for kind, number in (("number", True), ("relation", False)):
         given = [row.verdict.verdict for row in rows if _of(PUBLISHED, number=number)(row)]
         texts.append(f"Of {len(given)} published {kind}s: {counts_text(given) or 'none'}.")
-    held = [row.verdict for row in rows if row.verdict.verdict == HOLDS]
-    signs = [
-        found for found in held if found.claim.origin == PUBLISHED and 0 in found.claim.expected[:2]
-    ]
+    return texts
+
+
+def headline(rows: Sequence[ClaimRow], moves: Mapping[str, Sequence[str]]) -> str:
+    """The `published_counts`, how those that hold fare beside their nulls, and how many moved."""
+    texts = published_counts(rows)
+    published = [row.verdict for row in rows if row.verdict.claim.origin == PUBLISHED]
+    held = [found for found in published if found.verdict == HOLDS]
+    signs = [found for found in held if 0 in found.claim.expected[:2]]
     texts.append(f"{len(signs)} of those that hold, hold on a bare sign.")
+    anyway = sum(found.verdict == WOULD_HOLD for found in published)
+    texts.append(f"Of {len(held)} that hold, {_beside(held)}; {anyway} more would hold anyway.")
+    moved = [verdicts for found in published if (verdicts := moves.get(found.claim.id))]
+    to = sum(verdicts[-1] == HOLDS != verdicts[0] for verdicts in moved)
+    away = sum(verdicts[0] == HOLDS != verdicts[-1] for verdicts in moved)
+    texts.append(
+        f"{len(moved)} moved after a look at a verdict: {to} came to hold, {away} hold no more."
+    )
     return f"**{' '.join(texts)}**"
+
+
+def _beside(held: Sequence[Verdict]) -> str:
+    """How many of the claims that hold have which null beside them."""
+    kinds = Counter(
+        found.claim.null.kind if found.claim.null else null_text(found) for found in held
+    )
+    words = {
+        "have a null that does not": sum(kinds[kind] for kind in DRAWN),
+        "are numbers that a random answer misses": kinds[PRINTED_NUMBER],
+        "are true by proof": kinds[BY_PROOF],
+        "need a null that is not on record": kinds[OFF_RECORD],
+        "declare none yet": kinds[NOT_DECLARED],
+    }
+    return ", ".join(f"{count} {word}" for word, count in words.items())
 
 
 def counts_text(verdicts: Sequence[str]) -> str:
@@ -255,7 +311,7 @@ def _counts(rows: Sequence[ClaimRow]) -> str:
 
 def _wrong_in_papers(row: ClaimRow) -> bool:
     """Corrections that hold, and printed formulas that fail without any training."""
-    claim, verdict, estimate, _ = row.verdict
+    claim, verdict, estimate, *_ = row.verdict
     if claim.origin == CORRECTION:
         return verdict == HOLDS
     computed = estimate is not None and estimate.method == "exact"

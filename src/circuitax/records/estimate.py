@@ -31,22 +31,41 @@ def exact(value: SupportsFloat, n: SupportsInt = 1) -> Estimate:
     return Estimate(number, number, number, int(n), "exact")
 
 
-def mean_estimate(samples: ArrayLike, level: float = 0.95) -> Estimate:
+def mean_estimate(
+    samples: ArrayLike,
+    level: float = 0.95,
+    *,
+    bounds: tuple[float | int, float | int] | None = None,
+) -> Estimate:
     """The mean of independent samples with Student's t interval.
 
     ``mean ± t_{n-1, (1+level)/2} · s / √n``, ``s`` with ``n - 1`` in the denominator; a single
     sample has no interval, and its ends are infinite.
 
+    Equal samples have no spread to take an interval from. Between bounds ``a`` and ``b`` they have
+    one all the same: of ``n`` replicates that all have the value ``c``, Wilson's share with it is
+    ``w`` at least, and the others may have any value, so that the mean lies between
+    ``w c + (1 - w) a`` and ``w c + (1 - w) b``. For shares that are all 0, or all 1, this is
+    Wilson's interval itself.
+
     Args:
         samples: One number for each independent replicate, all finite.
         level: Coverage of the interval, in (0, 1).
+        bounds: Least and greatest value that a sample can have, such as (0, 1) for shares.
 
     Raises:
-        ValueError: If ``samples`` is empty or holds a number that is not finite, or ``level``
-            is not in (0, 1).
+        ValueError: If ``samples`` is empty or holds a number that is not finite, ``level`` is not
+            in (0, 1), or a sample lies outside of ``bounds``.
     """
     numbers = _finite(samples)
     _check_level(level)
+    if bounds is not None and not bounds[0] <= numbers.min() <= numbers.max() <= bounds[1]:
+        raise ValueError(
+            f"samples has values from {numbers.min()} to {numbers.max()}, must lie in "
+            f"bounds={bounds}"
+        )
+    if bounds is not None and numbers.size > 1 and np.ptp(numbers) == 0:
+        return _equal_estimate(float(numbers[0]), numbers.size, level, bounds)
     method = f"mean, t interval {level:.0%}"
     value = float(numbers.mean())
     if numbers.size == 1:
@@ -56,6 +75,14 @@ def mean_estimate(samples: ArrayLike, level: float = 0.95) -> Estimate:
     half = stats.t.ppf((1 + level) / 2, numbers.size - 1) * numbers.std(ddof=1)
     half = float(half / np.sqrt(numbers.size))
     return Estimate(value, value - half, value + half, int(numbers.size), method)
+
+
+def _equal_estimate(
+    value: float, n: int, level: float, bounds: tuple[float | int, float | int]
+) -> Estimate:
+    share = proportion_estimate(n, n, level).low
+    low, high = (share * value + (1 - share) * end for end in bounds)
+    return Estimate(value, low, high, n, f"mean of equal samples, Wilson {level:.0%}")
 
 
 def proportion_estimate(
@@ -106,21 +133,26 @@ def share_estimate(yes: ArrayLike, level: float = 0.95, method: str = "wilson") 
     return proportion_estimate(truths.sum(), truths.size, level, method)
 
 
-def mean_of_finite(samples: ArrayLike, level: float = 0.95) -> Estimate:
+def mean_of_finite(
+    samples: ArrayLike,
+    level: float = 0.95,
+    *,
+    bounds: tuple[float | int, float | int] | None = None,
+) -> Estimate:
     """`mean_estimate` of the samples that are finite.
 
     Use it where a replicate may have no sample, such as a mean over events that it does not have.
     Leave out members that diverged beforehand, by `members.members_where`.
 
     Raises:
-        ValueError: If no sample is finite.
+        ValueError: If no sample is finite, or one lies outside of ``bounds``.
     """
     numbers = np.asarray(samples, dtype=np.float64)
-    return mean_estimate(numbers[np.isfinite(numbers)], level)
+    return mean_estimate(numbers[np.isfinite(numbers)], level, bounds=bounds)
 
 
 def mean_estimates(samples: Mapping[str, ArrayLike], level: float = 0.95) -> dict[str, Estimate]:
-    """`mean_estimate` of each of several named sets of samples."""
+    """`mean_estimate` of each of several named sets of samples, without bounds."""
     return {name: mean_estimate(values, level) for name, values in samples.items()}
 
 

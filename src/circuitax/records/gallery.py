@@ -5,11 +5,20 @@ from typing import NamedTuple
 
 from circuitax.records.chapters import CHAPTERS, CLAIMS, GALLERY, Chapter, chapter_of
 from circuitax.records.claim_sections import address
-from circuitax.records.claims import ABSENT, FAILS, HOLDS, NOT_RUN, UNDECIDED, VERDICTS, Verdict
-from circuitax.records.claims_table import measured_text
+from circuitax.records.claims import (
+    ABSENT,
+    FAILS,
+    HOLDS,
+    NOT_RUN,
+    UNDECIDED,
+    VERDICTS,
+    WOULD_HOLD,
+    Verdict,
+)
+from circuitax.records.claims_table import measured_text, null_text
 
 # A mark for each verdict, so that no reader depends on colour.
-MARKS = {HOLDS: "✔", FAILS: "✘", UNDECIDED: "?", ABSENT: "∅", NOT_RUN: "–"}
+MARKS = {HOLDS: "✔", FAILS: "✘", UNDECIDED: "?", WOULD_HOLD: "≈", ABSENT: "∅", NOT_RUN: "–"}
 _WORDS = {HOLDS: "hold", FAILS: "fail"}
 _ONE = {HOLDS: "holds", FAILS: "fails"}
 
@@ -25,6 +34,7 @@ class GalleryFigure(NamedTuple):
         caption: A sentence more; may be empty.
         refuted: What would refute the message; may be empty.
         alt: What is drawn, for readers who do not see it.
+        here: Address of the same figure of a run made on this machine, beside an accepted one.
     """
 
     name: str
@@ -34,6 +44,7 @@ class GalleryFigure(NamedTuple):
     caption: str
     refuted: str
     alt: str
+    here: str = ""
 
 
 class GalleryItem(NamedTuple):
@@ -147,6 +158,7 @@ def _section(item: GalleryItem) -> str:
         line += f" {figure.caption}" if figure.caption else ""
         line += f" *{figure.refuted}*" if figure.refuted else ""
         line += f" [PDF]({figure.pdf})" if figure.pdf else ""
+        line += f" [The same figure, computed here]({figure.here})" if figure.here else ""
         parts.append(line.strip() + "\n")
     if not item.figures:
         parts.append("No figure.\n")
@@ -172,12 +184,13 @@ def _beside(verdicts: Sequence[Verdict]) -> str:
     rows = [verdict for verdict in verdicts if verdict.claim.printed]
     if not rows:
         return ""
-    lines = ["| claim | printed | ours | verdict |", "| --- | --- | --- | --- |"]
+    lines = ["| claim | printed | ours | null | verdict |", "|" + " --- |" * 5]
     for row in rows:
         cells = (
             row.claim.statement,
             row.claim.printed,
             measured_text(row.estimate),
+            null_text(row),
             f"[{MARKS[row.verdict]} {row.verdict}](../{CLAIMS}/{address(row.claim)})",
         )
         lines.append("| " + " | ".join(_cell(cell) for cell in cells) + " |")

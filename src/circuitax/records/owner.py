@@ -9,6 +9,7 @@ import os
 import re
 import socket
 import subprocess
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 
@@ -55,5 +56,13 @@ def _started(process: int) -> str:
             return ""
         return text.rpartition(")")[2].split()[19]  # clock ticks since the machine started
     command = ["ps", "-o", "lstart=", "-p", str(process)]
-    told = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    try:
+        told = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    except OSError:  # no such program: a number in use counts as the same process
+        with suppress(PermissionError):  # of another user's
+            try:
+                os.kill(process, 0)
+            except ProcessLookupError:
+                return ""
+        return "there"
     return re.sub(r"\W", "", told)

@@ -6,12 +6,15 @@ from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
+from circuitax.records.agreement import WORDS, Here, counts_here
 from circuitax.records.cited import named, order
 from circuitax.records.claim_sections import anchor
-from circuitax.records.claims import ORIGINS, VERDICTS, Verdict
-from circuitax.records.claims_table import measured_text
+from circuitax.records.claims import ORIGINS, PUBLISHED, VERDICTS, Verdict
+from circuitax.records.claims_table import here_text, measured_text, null_text
 from circuitax.records.gallery import MARKS, GalleryFigure, GalleryItem, badge, by_chapter
 
+_HERE_COLUMN = '<th scope="col"><button>Here</button></th>'
+_HERE_FILTER = '<label>Here <select name="here"><option value="">all</option>{}</select></label>'
 TEMPLATE = Path(__file__).with_name("report.html")
 
 
@@ -42,6 +45,7 @@ def render_report(
     missing: Sequence[str],
     command: str,
     interactive: Interactive = NONE,
+    here: Mapping[str, Here] | None = None,
 ) -> str:
     """The page as HTML, with its style and its script inside.
 
@@ -52,10 +56,16 @@ def render_report(
         missing: Experiments without a run.
         command: Command that makes the page.
         interactive: Viewers; each stands in the section of its experiment.
+        here: Claims as they were measured on this machine, by id; they have a column, if any.
     """
     chapters = by_chapter(items)
     ordered = [item for group in chapters.values() for item in group]
     rows = [(verdict, item) for item in ordered for verdict in item.verdicts]
+    published = [
+        here[verdict.claim.id]
+        for verdict, _ in rows
+        if here and verdict.claim.id in here and verdict.claim.origin == PUBLISHED
+    ]
     filled = {
         "COMMAND": escape(command),
         "MISSING": f"<p>Not run yet: {escape(', '.join(missing))}.</p>" if missing else "",
@@ -74,7 +84,10 @@ def render_report(
         ),
         "VERDICTS": _options([name for name in VERDICTS if name in {v.verdict for v, _ in rows}]),
         "EXPERIMENTS": _options([item.experiment for item in ordered]),
-        "ROWS": "\n".join(_row(verdict, item) for verdict, item in rows),
+        "HERE": _HERE_COLUMN if here else "",
+        "WORDS": f"<p>Of the published statements: {counts_here(published)}.</p>" if here else "",
+        "AGREEMENTS": _HERE_FILTER.format(_options(WORDS)) if here else "",
+        "ROWS": "\n".join(_row(verdict, item, here) for verdict, item in rows),
         "FIGURES": "\n".join(
             f"<h2>{escape(chapter.title)}</h2>\n"
             + "\n".join(
@@ -114,8 +127,9 @@ def _viewers(interactive: Interactive) -> str:
     return f"<h2>To try</h2>\n<ul>{''.join(told)}</ul>" if told else ""
 
 
-def _row(verdict: Verdict, item: GalleryItem) -> str:
+def _row(verdict: Verdict, item: GalleryItem, here: Mapping[str, Here] | None) -> str:
     claim, estimate = verdict.claim, verdict.estimate
+    made = (here or {}).get(claim.id)
     source = escape(claim.source)
     if claim.link:
         source = f'<a href="{escape(claim.link)}">{source}</a>'
@@ -125,6 +139,7 @@ def _row(verdict: Verdict, item: GalleryItem) -> str:
         "Selection": claim.selection,
         "Reason": verdict.reason,
         "Interval": "" if estimate is None else estimate.method,
+        "Null": "" if claim.null is None else f"{claim.null.kind}: {claim.null.how}",
     }
     more = "".join(
         f"<dt>{name}</dt><dd>{escape(text)}</dd>" for name, text in facts.items() if text
@@ -134,6 +149,7 @@ def _row(verdict: Verdict, item: GalleryItem) -> str:
         "origin": claim.origin,
         "verdict": verdict.verdict,
         "experiment": item.experiment,
+        "here": made.word if made else "",
     }
     data = " ".join(f'data-{name}="{escape(text)}"' for name, text in kinds.items())
     cells = (
@@ -143,9 +159,11 @@ def _row(verdict: Verdict, item: GalleryItem) -> str:
         escape(claim.origin),
         escape(claim.expected.text),
         escape(measured_text(estimate)),
+        escape(null_text(verdict)),
         "-" if estimate is None else str(estimate.n),
         f'<b class="verdict">{MARKS[verdict.verdict]} {verdict.verdict}</b>',
         _link(item),
+        *([escape(here_text(made) if made else "-")] if here else []),
     )
     body = "".join(f"<td>{cell}</td>" for cell in cells)
     return f'<tr id="{escape(anchor(claim.id))}" {data}>{body}</tr>'
@@ -172,8 +190,10 @@ def _figure(figure: GalleryFigure, pictures: Mapping[str, str]) -> str:
         shown = f'<img loading="lazy" src="{pictures[figure.png]}" alt="{escape(figure.alt)}">'
     else:
         shown = f'<a href="{escape(figure.png)}">{escape(figure.alt)}</a>'
-    pdf = f' <a href="{escape(figure.pdf)}">PDF</a>' if figure.pdf else ""
+    more = f' <a href="{escape(figure.pdf)}">PDF</a>' if figure.pdf else ""
+    if figure.here:
+        more += f' <a href="{escape(figure.here)}">The same figure, computed here</a>'
     return (
         f"<figure>{shown}<figcaption><b>{escape(figure.message)}</b> {escape(figure.caption)} "
-        f"<i>{escape(figure.refuted)}</i>{pdf}</figcaption></figure>"
+        f"<i>{escape(figure.refuted)}</i>{more}</figcaption></figure>"
     )

@@ -2,21 +2,25 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from circuitax.records.claims import Claim, Expected, Verdict
 from circuitax.records.estimate import estimate_from_json, finite_or_none
+from circuitax.records.nulls import Null, NullOutcome
 
 
 def verdict_to_json(verdict: Verdict) -> dict[str, Any]:
     """A verdict as plain values for ``claims.json``; infinite ends become ``None``."""
-    claim = verdict.claim
+    claim, null = verdict.claim, verdict.null
     fields = {name: getattr(claim, name) for name in _PLAIN}
     fields["expected"] = finite_or_none(claim.expected._asdict())
     fields["verdict"] = verdict.verdict
     fields["reason"] = verdict.reason
     estimate = verdict.estimate
     fields["measured"] = None if estimate is None else finite_or_none(estimate._asdict())
+    fields["null"] = None if claim.null is None else asdict(claim.null)
+    fields["null_outcome"] = None if null is None else finite_or_none(null._asdict())
     return fields
 
 
@@ -25,10 +29,17 @@ def verdict_from_json(fields: Mapping[str, Any]) -> Verdict:
     bounds = dict(fields["expected"])
     bounds["low"] = -math.inf if bounds["low"] is None else bounds["low"]
     bounds["high"] = math.inf if bounds["high"] is None else bounds["high"]
-    claim = Claim(expected=Expected(**bounds), **{name: fields[name] for name in _PLAIN})
+    # A run that was settled before claims had nulls keeps none.
+    declared, outcome = fields.get("null"), fields.get("null_outcome")
+    claim = Claim(
+        expected=Expected(**bounds),
+        null=None if declared is None else Null(**declared),
+        **{name: fields[name] for name in _PLAIN},
+    )
     measured = fields["measured"]
     estimate = None if measured is None else estimate_from_json(measured)
-    return Verdict(claim, fields["verdict"], estimate, fields["reason"])
+    null = None if outcome is None else NullOutcome(**outcome)
+    return Verdict(claim, fields["verdict"], estimate, fields["reason"], null)
 
 
-_PLAIN = tuple(name for name in Claim.__dataclass_fields__ if name != "expected")
+_PLAIN = tuple(n for n in Claim.__dataclass_fields__ if n not in {"expected", "null"})

@@ -74,6 +74,17 @@ def test_generalisation_begins_after_the_last_loss_of_one_or_more() -> None:
     assert np.isnan(memorization_measures.onset(data.isel(points=slice(0, 4))))
 
 
+def test_a_peak_is_read_where_the_other_half_of_the_sets_has_it() -> None:
+    rows = np.array([[1.0, 3, 9, 2], [1, 8, 4, 2], [1, 3, 7, 2], [1, 6, 5, 2]])
+    values = xr.DataArray(rows, dims=("dataset", "points"))
+    # Sets 0 and 2 have it at the third size, 1 and 3 at the second.
+    np.testing.assert_array_equal(memorization_measures.at_peak(values), [3, 4, 3, 5])
+    for falling in (True, False):
+        monotone = xr.DataArray(np.sort(rows, axis=1)[:, :: -1 if falling else 1], dims=values.dims)
+        end = monotone.isel(points=0 if falling else -1)
+        assert (memorization_measures.at_peak(monotone) < end).all()
+
+
 def test_circles_and_clusters_are_found_in_directions() -> None:
     turn = 2 * np.pi * np.arange(6) / 6
     circle = np.stack([np.cos(turn), np.sin(turn)])

@@ -172,12 +172,20 @@ def test_arms_have_the_sizes_that_their_names_say() -> None:
     assert list(spec.arms())[-2:] == ["5 layers, 16 wide", "2 layers, 16 wide, MLPs"]
 
 
-def test_a_width_without_the_change_says_nothing_of_the_order_of_sizes() -> None:
+def test_a_width_whose_change_comes_at_once_says_nothing_of_the_order_before() -> None:
     made = record()
-    made.data["jump"][0] = 0.5
+    made.data["jump_start"][0] = 0
     found, absent, _ = measure(made)
-    assert {"depth-order-before", "depth-order-after"} <= set(absent)
-    assert "depth-score-alike" in found
+    assert "depth-order-before" in absent
+    assert {"depth-order-after", "depth-score-alike"} <= set(found)
+
+
+def test_equal_shares_have_an_interval_and_a_head_that_erases_lowers_them() -> None:
+    every = measure(record()).estimates["depth-matching-copies"]
+    assert every.value == 1 and every.low < 0.95  # equal shares leave room in the interval
+    made = record()
+    made.data["copying"][-1] = -made.data["copying"][-1]
+    assert measure(made).estimates["depth-matching-copies"].value < 1
 
 
 def test_the_fall_for_each_factor_e_of_tokens_is_that_of_a_straight_line() -> None:

@@ -21,7 +21,7 @@ from circuitax.models.transformer import init_model
 from experiments.induction.induction_phase import experiment as induction_phase
 from experiments.induction.induction_phase.experiment import in_context, looking_back, without_heads
 from experiments.induction.induction_phase.figure import mean_slope
-from experiments.induction.induction_phase.measures import pair_jumps, turns
+from experiments.induction.induction_phase.measures import pair_scores, pairs_alike, turns
 
 SIZES = TransformerSpec(d_vocab=8, n_ctx=12, n_layers=2, n_heads=2, d_model=8, init_scale=3.0)
 TASK = RepeatedSource(4, 12, 8, min_period=3, max_period=6, distinct=True)
@@ -158,12 +158,19 @@ def members(steps: np.ndarray) -> xr.Dataset:
     )
 
 
-def test_turns_and_falls_of_every_pair_by_hand() -> None:
+def test_turns_and_scores_of_every_pair_by_hand() -> None:
     data = members(np.arange(0, 121, 5))
     np.testing.assert_allclose(turns(data), [90, 0], atol=1e-4)
-    falls = pair_jumps(data)
-    assert falls.sizes == {"member": 2, "pair": 1}  # positions 0 and 4
-    np.testing.assert_allclose(falls.values[:, 0], [2, 0], atol=1e-9)
+    # Early positions 0 and 1 at 3 and 4 nats, late ones 4 and 5 at 1 and 2.5.
+    end = xr.DataArray([3.0, 4.0, 9.0, 9.0, 1.0, 2.5], dims="position")
+    uneven = data.assign(loss_by_position=end.expand_dims(step=data.step, member=2))
+    scores = pair_scores(uneven)
+    assert scores.sizes == {"member": 2, "early": 2, "late": 2}
+    np.testing.assert_allclose(np.sort(scores.values[0].ravel()), [0.5, 1.5, 2.0, 3.0])
+    factors = xr.DataArray([1, 3], dims="member")
+    twice = uneven.assign(loss_by_position=uneven.loss_by_position * factors)
+    alike = pairs_alike(twice)
+    assert alike.value == pytest.approx(0.5 / 3) and alike.n == 2
 
 
 def test_slopes_are_means_over_members_whether_a_record_has_each_or_the_mean() -> None:

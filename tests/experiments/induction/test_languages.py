@@ -62,11 +62,14 @@ def test_readings_become_statements() -> None:
         "rejoin": 0.5 - 0.2,  # heads chosen by the other half of the words
         "table-rows": 0.3,
         "order-0": 2.0,
+        "order-1-share": 2.0 / 4.5,
+        "order-2-share": 0.5 / 4.5,
         "order-1-above-0": 0.0,
         "order-1-above-2": 1.5,
         "layer-0-redundant": 1.0 - 0.5,
         "layer-0-nearly-redundant": 0.5,
         "layer-1-above-0": 0.5,
+        "layer-1-share": 0.5,
         # A quarter and three eighths in one of two heads; even attention from positions 2 and 3.
         "local": 0.3125 - (2 / 3 + 2 / 4) / 2,
         "previous-head": 0.375,

@@ -18,7 +18,10 @@ def test_worth_is_what_each_step_takes_off() -> None:
             "first_order_loss": (("member", "selection"), first),
         }
     )
-    found = np.array(term_worth(members))
+    worth = term_worth(members)
+    np.testing.assert_allclose(worth.of_all_orders, [7.3, 3.65], rtol=1e-9)
+    np.testing.assert_allclose(worth.of_both_layers, [5.2, 2.6], rtol=1e-9)
+    found = np.array(worth)
     wanted = np.array([1.8, 5.2, 0.3, 1.3, 0.05, 3.9])
     np.testing.assert_allclose(found, np.stack([wanted, wanted / 2], axis=1), rtol=1e-9)
 
@@ -34,5 +37,7 @@ def test_even_attention_is_not_local() -> None:
         {"attention": (("member", "layer", "head", "offset"), attention), "n_ctx": n_ctx}
     )
     np.testing.assert_allclose(local_attention(members), [0.1], rtol=1e-12)
-    with pytest.raises(ValueError, match="attention has 1 offset, must have the present and"):
+    attention[:, 0, 2, 3] -= 0.3
+    np.testing.assert_allclose(local_attention(members, first=2), [-0.1], rtol=1e-12)
+    with pytest.raises(ValueError, match="attention has 1 offsets, must have those of 0 and 1"):
         local_attention(members.isel(offset=[0]))

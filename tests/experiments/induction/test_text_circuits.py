@@ -12,14 +12,14 @@ from circuitax.circuits.known.ground_truth import induction_model
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.kept_models import notes_of_kept
 from circuitax.lab.lab import Lab
-from circuitax.records.claims import ABSENT, HOLDS, settle
+from circuitax.records.claims import ABSENT, HOLDS, Verdict, settle
 from circuitax.records.record import Record
 from experiments.induction.shared.two_layers import n_ctx_for
 from experiments.induction.shared.window_readings import order_losses, window_readings
 from experiments.induction.text_circuits import experiment as text_circuits
 from experiments.induction.text_circuits.claims import CLAIMS
 from experiments.induction.text_circuits.experiment import Spec
-from experiments.induction.text_circuits.measures import measure
+from experiments.induction.text_circuits.measures import measure, nulls
 
 
 @pytest.mark.parametrize(("name", "least"), [("windows", 1), ("offsets", 2), ("repeats", 1)])
@@ -75,13 +75,14 @@ def dataset(previous: float, prefix: float) -> xr.Dataset:
     """Eight seeds of a made-up model with these scores of its best heads."""
     members, rng = 8, np.random.default_rng(0)
     noise = 0.01 * rng.normal(size=members)
-    attention = np.zeros((members, 2, 2, 2))
+    attention = np.zeros((members, 2, 2, 4))
     attention[:, 0, 0, 1] = previous
     prefixes = np.zeros((members, 2, 2))
     prefixes[:, 1, 1] = prefix
     z = np.full((members, 3, 2, 2), -1.0) + noise[:, None, None, None]
     z[:, 1, 0, 1] = 9
     order = np.array([4.0, 2.0, 1.5]) + noise[:, None]
+    untrained = np.array([5.1, 5.11, 5.13]) + noise[:, None] * [1, 2, 3]
     first = np.array([4.0, 3.0, 2.2, 2.0, 1.5]) + noise[:, None]
     heads = ("member", "layer", "head")
     return xr.Dataset(
@@ -89,6 +90,9 @@ def dataset(previous: float, prefix: float) -> xr.Dataset:
             "order_loss": (("member", "order"), order),
             "first_order_loss": (("member", "selection"), first),
             "composition_z": (("member", "kind", "writer", "reader"), z),
+            "composition_z_at_init": (("member", "kind", "writer", "reader"), 0 * z),
+            "matching_at_init": (("member", "writer", "reader"), np.zeros((members, 2, 2))),
+            "order_loss_by_step": (("step", "member", "order"), np.stack([untrained, order])),
             "copying": (heads, np.full((members, 2, 2), 0.9) + noise[:, None, None]),
             "copying_at_init": (heads, np.zeros((members, 2, 2))),
             "matching": (("member", "writer", "reader"), np.full((members, 2, 2), 0.8)),
@@ -118,9 +122,23 @@ def test_marginals_are_what_terms_take_off_the_loss() -> None:
     assert values["text-layer-1-above-0"] == pytest.approx(1 - 0.2, abs=0.02)
 
 
+def settled(data: xr.Dataset) -> list[Verdict]:
+    record = Record(data)
+    return settle(CLAIMS, *measure(record), nulls(record))
+
+
+def test_draws_of_the_null_lose_what_is_claimed() -> None:
+    verdicts = {v.claim.id: v for v in settled(dataset(0.9, 0.9))}
+    for name in ("text-order-0", "text-k-composition", "text-corner", "text-local"):
+        outcome = verdicts[name].null
+        assert outcome is not None and outcome.n == 1 and not outcome.holds, name
+    copies = verdicts["text-copying-rises"]
+    assert copies.null is not None and copies.null.n == 1000 and copies.verdict == HOLDS
+
+
 def test_claims_about_heads_need_the_heads() -> None:
-    with_heads = settle(CLAIMS, *measure(Record(dataset(0.9, 0.9))))
-    without = settle(CLAIMS, *measure(Record(dataset(0.2, 0.1))))
+    with_heads = settled(dataset(0.9, 0.9))
+    without = settled(dataset(0.2, 0.1))
     named = {"text-k-composition", "text-corner"}
     assert {v.verdict for v in with_heads if v.claim.id in named} == {HOLDS}
     reasons = {v.claim.id: v.reason for v in without if v.verdict == ABSENT}
@@ -128,7 +146,5 @@ def test_claims_about_heads_need_the_heads() -> None:
     assert "none of 8 seeds has an induction head: the best score is 0.10" in reasons["text-corner"]
     one = dataset(0.2, 0.1)
     one.attention[3, 0, 0, 1] = 0.9
-    (alone,) = (
-        v for v in settle(CLAIMS, *measure(Record(one))) if v.claim.id == "text-k-composition"
-    )
+    (alone,) = (v for v in settled(one) if v.claim.id == "text-k-composition")
     assert alone.verdict == ABSENT and alone.reason.startswith("only one of 8 seeds has a previous")

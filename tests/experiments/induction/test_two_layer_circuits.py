@@ -81,4 +81,4 @@ def test_preconditions(known: dict[str, np.ndarray]) -> None:
     crowded = members(0.9, known)
     crowded.prefix[:, 1] = 0.9  # every head of layer 1 is an induction head
     _, unmet, _ = measure(Record(roles(crowded)))
-    assert set(unmet) == {"corner-alone"}
+    assert set(unmet) == {"corner-alone", "preserving-induction"}

@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from circuitax.records.record import Record
-from experiments.one_layer.bigram.claims import measure
+from experiments.one_layer.bigram.measures import measure
 
 
 def test_only_living_members_count() -> None:

@@ -13,7 +13,7 @@ from circuitax.kernel.spec import TransformerSpec
 from circuitax.models.transformer import init_model
 from circuitax.records.record import Record
 from experiments.one_layer.neuron_tables import experiment as neuron_tables
-from experiments.one_layer.neuron_tables.claims import measure as measure_neurons
+from experiments.one_layer.neuron_tables.measures import measure as measure_neurons
 from experiments.one_layer.one_layer_circuits import experiment as one_layer_circuits
 from experiments.one_layer.one_layer_circuits.additive import AdditiveTask
 from experiments.one_layer.one_layer_circuits.measures import measure

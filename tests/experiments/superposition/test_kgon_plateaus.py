@@ -1,11 +1,15 @@
 """Plateaus of training at losses of k-gons: where curves rest, and which polygon has that loss."""
 
+from pathlib import Path
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray as xr
 
+from circuitax.records.record import Record
 from circuitax.superposition.tasks.kgons import kgon_weights, one_hot_loss, optimal_kgon
+from experiments.superposition.kgons import measures
 from experiments.superposition.kgons.plateaus import kgon_losses, nearest_kgon, plateaus
 
 
@@ -34,3 +38,18 @@ def test_the_losses_of_k_gons_are_the_exact_ones() -> None:
         assert nearest_kgon(exact * 1.015, losses) == k
     assert nearest_kgon(0.08, losses) == -1
     assert kgon_losses(data, 5).sizes["vertices"] == 6
+
+
+def test_a_rest_on_the_way_is_told_from_the_end_of_training() -> None:
+    record = Record.load(Path(__file__).parents[3] / "results" / "kgons" / "accepted")
+    losses = kgon_losses(record.data, 6).values
+    found = measures.measure(record).estimates
+    assert (found["T9-plateaus"].value, found["T9-higher-first"].value) == (1, 0)
+    rests = record.data.loss.copy(deep=True)
+    rests[:60, :12], rests[60:, :12] = losses[4], losses[5]  # falls from the square's
+    rests[:60, 12:], rests[60:, 12:] = losses[5], losses[4]
+    rests[60:, 0] = 0.08  # of no polygon
+    changed = measures.measure(Record(record.data.assign(loss=rests), record.notes)).estimates
+    seeds = rests.sizes["seed"]
+    assert changed["T9-higher-first"].value == pytest.approx(11 / seeds)
+    assert changed["T9-plateaus"].value == pytest.approx((seeds - 1) / seeds)

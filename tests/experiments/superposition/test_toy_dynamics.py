@@ -19,11 +19,12 @@ def made_up() -> Record:
     share = np.clip((steps - 1800) / 1200, 0, 1)[:, None, None]
     W = (1 - share) * ONE_EACH + share * OCTAHEDRON
     fall = np.exp(-np.where(steps < 600, steps / 300, 2) - 3 * share[:, 0, 0])
-    d = np.where(steps[:, None] < np.array([1200, 4200]), 0.0, 0.5)
-    loss = np.exp(-d.sum(axis=1) - steps / 1e5)
+    jumps = np.array([[1200, 4200], [2400, 3000]])
+    d = np.where(steps[:, None, None] < jumps, 0.0, 0.5)
+    loss = np.exp(-d.sum(axis=-1) - steps[:, None] / 1e5)
     arrays: dict[str, Any] = {
-        "dimensionality": (("step", "seed", "feature"), np.stack([d, d[:, ::-1]], 1)),
-        "loss": (("step", "seed"), np.stack([loss, loss], 1)),
+        "dimensionality": (("step", "seed", "feature"), d),
+        "loss": (("step", "seed"), loss),
         "alive": ("seed", [True, True]),
         "set_W": (("set_step", "seed", "hidden", "set_feature"), np.stack([W, 2 * W], 1)),
         "set_loss": (("set_step", "seed"), np.stack([fall, 3 * fall], 1)),
@@ -79,6 +80,27 @@ def test_jumps_and_drops_of_made_up_features() -> None:
     assert found["dynamics-kink-opening-fine"].value < 0.5
     assert found["dynamics-plane-fine"].value == 1
     assert found["dynamics-regimes"].value == found["dynamics-octahedron"].value == 1
+
+
+def test_falls_and_kinks_of_another_seed_or_of_a_smooth_loss_are_nulls() -> None:
+    record = made_up()
+    nulls = measures.nulls(record)
+    (drops,) = nulls["mismatched"]["dynamics-drops"]
+    assert drops.value < 0  # of two seeds, each jumps when the other does not
+    assert nulls["permuted"]["dynamics-regimes"][0].value < 1
+    (sudden,) = nulls["false world"]["dynamics-sudden"]
+    assert sudden.value == pytest.approx(measures.WINDOW)
+    smooth = measures.smooth_fall(np.arange(5.0), np.array([1.0, 0.9, 0.5, 0.4, 0.2]))
+    np.testing.assert_allclose(smooth, 0.2 + 0.8 * 0.5 ** (np.arange(5) / 2))
+    short = Record(record.data.isel(step=slice(0, 50)), record.notes)
+    assert measures.nulls(short) == {}
+
+
+def test_what_two_seeds_have_in_common_counts_for_nothing() -> None:
+    data = made_up().data
+    common = 1e-3 * np.random.default_rng(0).random(data.sizes["step"])[:, None]
+    trend = data.assign(loss=data.loss * np.exp(-np.cumsum(common, axis=0)))
+    assert measures.drop_correlation(trend) == pytest.approx(measures.drop_correlation(data))
 
 
 def test_a_run_of_other_length_settles_nothing() -> None:

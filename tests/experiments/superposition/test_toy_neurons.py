@@ -4,12 +4,20 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+import xarray as xr
 from matplotlib.colors import to_rgb
 
 from circuitax.kernel.weights import TiedWeights
+from circuitax.records.estimate import Estimate
 from circuitax.records.record import Record
+from circuitax.superposition.geometry.neuron_classes import (
+    NeuronClass,
+    neuron_classes,
+    neurons_per_feature,
+)
 from experiments.superposition.toy_abs import experiment as toy_abs
 from experiments.superposition.toy_abs import figure as abs_figure
 from experiments.superposition.toy_abs import measures as abs_measures
@@ -20,6 +28,7 @@ from experiments.superposition.toy_privileged import experiment as toy_privilege
 from experiments.superposition.toy_privileged import figure as privileged_figure
 from experiments.superposition.toy_privileged import measures as privileged_measures
 from experiments.superposition.toy_sae import experiment as toy_sae
+from experiments.superposition.toy_sae import measures as sae_measures
 
 RESULTS = Path(__file__).parents[3] / "results"
 
@@ -88,9 +97,64 @@ def test_claims_about_eighty_per_cent_need_such_attacks() -> None:
     assert set(found) == {
         "adversarial-training",
         "adversarial-training-removes",
-        "adversarial-training-kept",
+        "adversarial-training-shrinks",
     }
     assert "from 0 to 0.4" in found["adversarial-training"]
+
+
+def test_superposition_is_counted_by_features_and_not_by_their_norms() -> None:
+    record = accepted("toy_adversarial")
+    data = record.data
+    kept = data.defended_kept_per_dimension.transpose("seed", "defence").values
+    found = adversarial_measures.measure(record).estimates
+    assert found["adversarial-training-removes"].value == pytest.approx(kept[:, -1].mean())
+    ratio = (kept[:, -1] / kept[:, 0]).mean()
+    assert found["adversarial-training"].value == pytest.approx(ratio)
+    nulls = adversarial_measures.nulls(record)
+    (without,) = nulls["false world"]["adversarial-training-removes"]
+    assert isinstance(without, Estimate) and without.value == pytest.approx(kept[:, 0].mean())
+    pairs = nulls["mismatched"]["adversarial-tracks"]
+    assert len(pairs) == data.sizes["seed"] - 1
+    other_way = data.analytic.isel(density=slice(None, None, -1)).values
+    swapped = data.assign(analytic=data.analytic.copy(data=other_way))
+    against = adversarial_measures.nulls(Record(swapped, record.notes))
+    assert all(one.value < -0.9 for one in against["mismatched"]["adversarial-tracks"])
+
+
+def test_neurons_of_a_start_are_counted_as_those_of_the_record() -> None:
+    W = np.random.default_rng(0).normal(0, 0.4, (30, 5, 10))
+    W[0, 0], W[1, 2], W[2, :, 3] = 0.0, np.eye(10)[4], 0.5
+    found = privileged_measures.counts(W, 0.5)
+    for i, one in enumerate(jnp.asarray(W)):
+        kinds = neuron_classes(one)
+        assert found["monosemantic"][i] == (kinds == NeuronClass.monosemantic).sum()
+        assert found["polysemantic"][i] == (kinds == NeuronClass.polysemantic).sum()
+        assert found["paired"][i] == pytest.approx(float((neurons_per_feature(one) == 2).mean()))
+        assert found["represented"][i] == (np.linalg.norm(W[i], axis=0) > 0.5).sum()
+    assert found["monosemantic"].max() == 1 and found["polysemantic"].min() < 5
+
+
+def test_no_seed_is_judged_at_a_strength_that_was_chosen_on_itself() -> None:
+    # Two strengths: the first is best for even seeds, the second for odd ones.
+    cosine = np.array([[0.9, 0.2, 0.8, 0.4], [0.1, 0.7, 0.3, 0.6]])
+    data = xr.Dataset(
+        {"cosine": (("kind", "strength", "seed"), cosine[None])}, {"strength": [0, 1]}
+    )
+    best = sae_measures.at_best_strength(data)
+    np.testing.assert_array_equal(best.cosine.values, [[0.1, 0.2, 0.3, 0.4]])
+    alone = sae_measures.at_best_strength(data.isel(seed=[0]))
+    np.testing.assert_array_equal(alone.cosine.values, [[0.9]])
+
+
+def test_ratios_of_a_null_are_picked_as_those_of_motifs_are() -> None:
+    record = accepted("toy_abs")
+    nulls = abs_measures.nulls(record)["random"]
+    for end in ("in", "out"):
+        drawn = [draw.value for draw in nulls[f"abs-motif-{end}"]]
+        # Of |a/b| >= 1.5 of two normal numbers, by quadrature over the Cauchy law.
+        r = 1.5 + np.geomspace(1e-9, 1e9, 200_001)
+        weight = np.gradient(r) / (1 + r**2)
+        assert np.mean(drawn) == pytest.approx(np.exp(weight @ np.log(r) / weight.sum()), rel=0.05)
 
 
 def test_monosemantic_neurons_come_first_in_the_picture() -> None:

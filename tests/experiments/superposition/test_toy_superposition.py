@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import xarray as xr
 
 from circuitax.records.record import Record
 from experiments.superposition.toy_correlated import experiment as toy_correlated
@@ -119,6 +120,18 @@ def test_sums_of_dimensionalities_above_m_are_noticed() -> None:
     assert changed["T6-bound"].value == pytest.approx(1.01 * found["T6-bound"].value, rel=1e-6)
 
 
+def test_polytopes_count_only_on_their_line() -> None:
+    record = accepted("toy_geometry")
+    d = record.data.dimensionality.values
+    triangles = record.data.polytope.values == list(record.data.name.values).index("triangle")
+    wanted = (triangles & (np.abs(d - 2 / 3) <= 0.0125)).sum() / 3
+    found = toy_geometry_measures.measure(record).estimates["geometry-triangle"]
+    assert found.value == pytest.approx(wanted) and 0 < wanted < triangles.sum() / 3
+    off = record.data.assign(dimensionality=record.data.dimensionality + 0.03)
+    beside = toy_geometry_measures.measure(Record(off, record.notes)).estimates
+    assert beside["geometry-triangle"].value == 0
+
+
 def test_the_theory_changes_to_digons_and_from_them_where_gains_cross() -> None:
     data = accepted("toy_geometry").data
     changes = {t.before: t.at for t in toy_geometry_measures.best_factors(data)}
@@ -138,6 +151,17 @@ def test_shares_of_polytopes_stack_to_one_where_any_feature_is_represented() -> 
     np.testing.assert_allclose(heights.sum(axis=0), any_left, rtol=1e-9)
     none = [text for text in right.texts if text.get_text() == "none represented"]
     assert len(none) == int((~any_left).sum()) and none[0].get_position()[0] == 0
+
+
+def test_digons_are_two_antipodal_pairs_without_the_last_feature() -> None:
+    pairs = np.array([[1.0, 0, -0.9, 0.02, 0.1], [0, 1, 0.02, -1.1, 0.1]])
+    crossed = np.array([[1.0, 0, -0.9, 0.8, 0.1], [0, 1, 0.02, -0.8, 0.1]])
+    with_last = pairs + np.array([[0, 0, 0, 0, 0.6], [0, 0, 0, 0, 0.6]])
+    two = pairs * np.array([1, 1, 1, 0.1, 1])
+    W = np.stack([pairs, crossed, with_last, two])[:, None]
+    data = xr.Dataset({"W": (("seed", "ratio", "hidden", "feature"), W)})
+    found = toy_perturbed_measures.is_digons(data)[:, 0]
+    assert found.tolist() == [True, False, False, False]
 
 
 def test_the_crossing_is_where_the_branches_meet() -> None:

@@ -1,0 +1,51 @@
+"""Measured values of the claims on the path explosion, from a record."""
+
+import numpy as np
+
+from circuitax.records.difference import difference_estimate
+from circuitax.records.estimate import exact, mean_estimate, share_estimate
+from circuitax.records.measured import Measured
+from circuitax.records.members import members_where
+from circuitax.records.null_samples import exchanged, regrouped
+from circuitax.records.nulls import Nulls
+from circuitax.records.record import Record
+
+
+def measure(record: Record) -> Measured:
+    """The measured value of every claim, over members that stayed finite."""
+    data = record.data
+    one, two, deepest = (members_where(data.isel(depth=i)) for i in (0, 1, -1))
+    loss, last = two.loss.values, deepest.loss.values
+    late = (last[:, 2] - last[:, -1]) / (float(data.guess) - last[:, -1])
+    of_one, of_two = one.loss_by_steps, two.loss_by_steps
+    measured = {
+        "paths-count": exact(np.abs(data["count"] - data.enumerated).max()),
+        "paths-close": exact(data.remainder.where(data.alive).max()),
+        "order-2-below-1": mean_estimate((loss[:, 0] - loss[:, 1]) - (loss[:, 1] - loss[:, 2])),
+        "most-paths-least-loss": mean_estimate(late),
+        "depth-pays": difference_estimate(one.loss.isel(order=1), deepest.loss.isel(order=-1)),
+        "second-step-needs-depth": mean_estimate(of_one.sel(steps=2) - of_one.sel(steps=1)),
+        "third-step-needs-depth": mean_estimate(of_two.sel(steps=3) - of_two.sel(steps=2)),
+        "ledger-complete": share_estimate(deepest.complete.all("text")),
+        "ledger-brute-force": exact(deepest.brute_force_gap.max()),
+        "ledger-positions": share_estimate(deepest.position_complete.all("text")),
+        "ledger-cost": mean_estimate(deepest.evaluated.mean("text")),
+    }
+    return Measured(measured, {})
+
+
+def nulls(record: Record) -> Nulls:
+    """Draws of the nulls: orders, depths and numbers of steps exchanged."""
+    data = record.data
+    one, two, deepest = (members_where(data.isel(depth=i)) for i in (0, 1, -1))
+    if not min(part.sizes["member"] for part in (one, two, deepest)):
+        return {}
+    loss, of_one, of_two = two.loss, one.loss_by_steps, two.loss_by_steps
+    first, second = (loss.isel(order=k) - loss.isel(order=k + 1) for k in (0, 1))
+    differences = {
+        "order-2-below-1": first - second,
+        "second-step-needs-depth": of_one.sel(steps=2) - of_one.sel(steps=1),
+        "third-step-needs-depth": of_two.sel(steps=3) - of_two.sel(steps=2),
+    }
+    depths = regrouped(one.loss.isel(order=1), deepest.loss.isel(order=-1))
+    return {"permuted": exchanged(differences) | {"depth-pays": depths}}

@@ -1,0 +1,92 @@
+"""Draws of the nulls of the claims on SmolLM2's induction heads: random heads, sets and pairs."""
+
+import numpy as np
+import xarray as xr
+
+from circuitax.records.estimate import Estimate, exact, mean_estimate
+from circuitax.records.null_samples import exchanged
+from circuitax.records.nulls import Draws
+from experiments.real_models.real_induction.pairs import READINGS, heads_of
+
+DRAWS = 500
+
+
+def of_heads(data: xr.Dataset, n_matching: int) -> dict[str, Draws]:
+    """Means over random sets of five heads, and the least of as many as match prefixes.
+
+    Args:
+        data: Data of a record.
+        n_matching: Heads that match prefixes, at least 1.
+    """
+    rng = np.random.default_rng(0)
+    direct = data.direct.stack(cell=("layer", "head")).transpose("text", "cell").values
+    spoilt = data.scores.sel(twin="spoilt").stack(cell=("layer", "head"))
+    earlier = (spoilt.sel(kind="earlier") - spoilt.sel(kind="attended")).transpose("text", "cell")
+    found: dict[str, list[Estimate]] = {
+        "real-copying": [],
+        "real-anti-copying": [],
+        "real-keys-earlier": [],
+    }
+    for _ in range(DRAWS):
+        five = rng.choice(direct.shape[1], data.sizes["rank"], replace=False)
+        found["real-copying"].append(mean_estimate(direct[:, five].mean(axis=1)))
+        found["real-keys-earlier"].append(mean_estimate(earlier.values[:, five].mean(axis=1)))
+        some = rng.choice(direct.shape[1], n_matching, replace=False)
+        least = some[direct[:, some].mean(axis=0).argmin()]
+        found["real-anti-copying"].append(mean_estimate(direct[:, least]))
+    return dict(found)
+
+
+def of_pairs(data: xr.Dataset) -> dict[str, Draws]:
+    """Shares of pairs that compose less, of random heads in the layers of the real ones."""
+    rng = np.random.default_rng(0)
+    readers, writers = heads_of(data, "induction"), heads_of(data, "previous")
+    n_heads = data.sizes["head"]
+    ranks = {}
+    for later in {layer for layer, _ in readers}:
+        for layer in {layer for layer, _ in writers if layer < later}:
+            pairs = data.composition.sel(layer=layer, reader_layer=later, reading=[*READINGS])
+            flat = pairs.transpose("reading", "head", "reader_head").values.reshape(3, -1)
+            order = np.argsort(np.argsort(flat, axis=1), axis=1) / (flat.shape[1] - 1)
+            ranks[later, layer] = order.reshape(3, n_heads, n_heads)
+    found: dict[str, list[float]] = {
+        f"real-k-{name}": [] for name in ("composition", "best", "over-q")
+    }
+    for _ in range(DRAWS):
+        place = np.full((3, len(readers), len(writers)), np.nan)
+        of_reader, of_writer = (rng.integers(n_heads, size=len(x)) for x in (readers, writers))
+        for i, (later, _) in enumerate(readers):
+            for j, (layer, _) in enumerate(writers):
+                if layer < later:
+                    place[:, i, j] = ranks[later, layer][:, of_writer[j], of_reader[i]]
+        queries, keys = place[READINGS.index("Q")], place[READINGS.index("K")]
+        reached = keys[~np.isnan(keys).all(axis=1)]
+        found["real-k-composition"].append(float(np.nanmean(keys)))
+        found["real-k-best"].append(float(np.nanmax(reached, axis=1).mean()))
+        found["real-k-over-q"].append(float(np.nanmean(keys - queries)))
+    return dict(found)
+
+
+def of_sets(rise: xr.DataArray, sets: list[str]) -> list[Estimate]:
+    """Each random set against the mean of the others: of sets, ``[set]``, or over chapters."""
+    found = []
+    for name in sets:
+        others = rise.sel(set=[other for other in sets if other != name])
+        if "chapter" in rise.dims:
+            found.append(mean_estimate((rise.sel(set=name) - others.mean("set")).values))
+        else:
+            found.append(mean_estimate((rise.sel(set=name) - others).values))
+    return found
+
+
+def of_layers(n_matching: int, share: float) -> list[Estimate]:
+    """Shares of heads in the first half, each in any layer alike, at even steps of their law."""
+    from scipy import stats
+
+    levels = (np.arange(DRAWS) + 0.5) / DRAWS
+    return [exact(k / n_matching) for k in stats.binom.ppf(levels, n_matching, share)]
+
+
+def of_chapters(falls: xr.DataArray) -> dict[str, list[Estimate]]:
+    """The fall along the text, with both ends exchanged at random in each chapter."""
+    return exchanged({"real-prose-in-context": falls.sel(set="intact")})

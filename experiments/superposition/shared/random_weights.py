@@ -1,0 +1,30 @@
+"""Weights as they are before any training, and what of them nulls are drawn from; without JAX."""
+
+import numpy as np
+
+
+def normal_weights(rng: np.random.Generator, std: float, *shape: int) -> np.ndarray:
+    """Independent normal entries ``[..., n_hidden, n_features]``, as weights start with."""
+    return std * rng.standard_normal(shape)
+
+
+def same_norms(rng: np.random.Generator, W: np.ndarray) -> np.ndarray:
+    """Random directions ``[..., n_hidden, n_features]`` of features as long as those of W."""
+    drawn = rng.standard_normal(W.shape)
+    length = np.linalg.norm(W, axis=-2, keepdims=True)
+    turned: np.ndarray = drawn * length / np.linalg.norm(drawn, axis=-2, keepdims=True)
+    return turned
+
+
+def dimensionalities(W: np.ndarray) -> np.ndarray:
+    """Dimensionality of every feature, ``|W_i|^4 / sum_j (W_i . W_j)^2``, ``[..., n_features]``.
+
+    Args:
+        W: ``[..., n_hidden, n_features]``; a feature without a direction has 0.
+
+    Source: toy-models paper, feature dimensionality, multiplied by ``|W_i|^2`` above and below.
+    """
+    gram = np.swapaxes(W, -1, -2) @ W
+    fourth = np.einsum("...ii->...i", gram) ** 2
+    shared: np.ndarray = fourth / np.maximum((gram**2).sum(axis=-1), np.finfo(float).tiny)
+    return shared
