@@ -19,8 +19,9 @@ if TYPE_CHECKING:  # --help does not wait for JAX
 COMMAND = Command(
     "explain",
     """\
-Prints what a model predicts after the text, the direct effects of all its components, which add up
-to the logit, the largest paths with a proof that no other is larger, and where its heads look.
+Prints what a model predicts after the text and from which tokens that comes, by all paths through
+heads and MLPs, with their last heads and the neurons on them; the direct effects of all components,
+which add up to the logit; the largest paths with a proof that no other is larger; where heads look.
 
 MODEL is smollm2; a folder or file with a model and its tokenizer.json; a repository in the local
 Hugging Face cache; or a finished run of text_models, by folder or name. The text of a token is
