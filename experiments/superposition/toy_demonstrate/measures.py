@@ -43,13 +43,13 @@ def nulls(record: Record) -> Nulls:
     orders = [_later(shuffled(data, ordered, "feature", rng, ["seed", "density"])) for rng in rngs]
     std = record.notes["init_std"]["small"]
     alone = normal_weights(np.random.default_rng(0), std, N_ALONE, 5, 20)
-    kept = (np.linalg.norm(alone, axis=1) > REPRESENTED).sum(axis=-1)
+    kept = (np.linalg.norm(alone, axis=1) > REPRESENTED).sum(axis=-1, dtype=float)
     several: dict[str, Draws] = {name: [draw[name] for draw in found] for name in found[0]}
     return {
         "untrained": {
             **several,
             **{f"demonstrate-count-p{p:g}": kept for p in COUNTS},
-            "demonstrate-digons-p0.03": [_digons(W) for W in alone],
+            "demonstrate-digons-p0.03": [float(_digons(W)) for W in alone],
         },
         "permuted": {
             "demonstrate-less-important-first": [

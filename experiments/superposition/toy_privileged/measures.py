@@ -75,9 +75,9 @@ def counts(W: np.ndarray, represented: float) -> dict[str, np.ndarray]:
     live, pure = total >= LEAST_NORM**2, squares.max(axis=-1) >= LEAST_PURITY * total
     on = (LEAST_SHARE * np.abs(W).max(axis=(-1, -2), keepdims=True) <= W).sum(axis=-2)
     return {
-        "monosemantic": (live & pure).sum(axis=-1),
-        "polysemantic": (live & ~pure).sum(axis=-1),
-        "represented": (np.linalg.norm(W, axis=-2) > represented).sum(axis=-1),
+        "monosemantic": (live & pure).sum(axis=-1, dtype=float),
+        "polysemantic": (live & ~pure).sum(axis=-1, dtype=float),
+        "represented": (np.linalg.norm(W, axis=-2) > represented).sum(axis=-1, dtype=float),
         "paired": (on == 2).mean(axis=-1),
     }
 
