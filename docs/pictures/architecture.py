@@ -204,7 +204,7 @@ def qk_ov() -> Figure:
     )
     qk, ov = (t - t.mean(axis=1, keepdims=True) for t in (qk, ov))
     V, d, k = model.d_vocab, model.d_model, model.d_head
-    figure, axes = new_figure(2, 2, height=4, width_ratios=[1.5, 1])
+    figure, axes = new_figure(2, 2, height=4.0, width_ratios=[1.5, 1])
     chains = [
         (
             "QK: which source?",

@@ -90,7 +90,7 @@ def path_ledger() -> Figure:
     run = cx.run(cx.init(jax.random.key(1), spec), [3, 1, 4, 1, 5, 9])
     found = cx.ledger(run, token=2, k=5)
     n, bound, value = np.array(found.rounds).T
-    figure, axes = new_figure(width=4.5, height=2)
+    figure, axes = new_figure(width=4.5, height=2.0)
     (ax,) = axes[0]
     ax.plot(n, bound, color=ORANGE, drawstyle="steps-post")
     ax.plot(n, value, color=BLUE, drawstyle="steps-post")

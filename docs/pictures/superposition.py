@@ -36,7 +36,7 @@ def exact_loss() -> Figure:
     x = rng.uniform(size=(at.size, 5000, 5)) * (rng.uniform(size=(at.size, 5000, 5)) < p)
     answer = np.maximum(x @ np.asarray(W.T @ W) + at[:, None, None], 0)
     means = ((answer - x) ** 2).sum(axis=2).mean(axis=1)
-    figure, axes = new_figure(width=4.5, height=2)
+    figure, axes = new_figure(width=4.5, height=2.0)
     (ax,) = axes[0]
     ax.plot(at, means, "o", color=GREY, ms=3, alpha=0.6, label="mean of 5,000 samples")
     ax.plot(bias, values, color=BLUE, label="exact")
@@ -175,7 +175,7 @@ def directions() -> Figure:
     rows = np.random.default_rng(0).normal(size=(n, d))
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     cosines = (rows @ rows.T)[np.triu_indices(n, 1)]
-    figure, axes = new_figure(1, 2, width=5.5, height=2)
+    figure, axes = new_figure(1, 2, width=5.5, height=2.0)
     left, right = axes[0]
     left.hist(cosines, bins=60, density=True, color=GREY, alpha=0.6)
     x = np.linspace(-0.6, 0.6, 200)
@@ -193,7 +193,7 @@ def directions() -> Figure:
 def scaling() -> Figure:
     """The tail that a model of width m loses, and the least mean squared overlap."""
     m = np.arange(1, 100)
-    figure, axes = new_figure(1, 2, width=5.5, height=2)
+    figure, axes = new_figure(1, 2, width=5.5, height=2.0)
     left, right = axes[0]
     for exponent, colour in ((0, GREY), (1, BLUE), (2, ORANGE)):
         density = power_law(100, exponent)
