@@ -57,7 +57,7 @@ Analyses of a run
         next-token losses in nats
     component_logits(run)
         what every head and MLP adds to every logit
-    expand(run, *, max_paths=16384)
+    expand(run, *, mlps='dressed', gates='frozen', max_paths=16384)
         all paths from tokens to logits, whose sum is the logits
     ledger(run, *, token, minus=None, position=-1, k=20, by_position=False, budget=2000000)
         the largest paths to one logit, and a bound on all others
@@ -68,7 +68,7 @@ Analyses of a run
     ablate_each(run, metric=None, *, donor=None, preserve_patterns=False)
         what removing each head or MLP costs
     explain(run, *, token=None, minus=None, position=-1, name=str, n_next=10, n_paths=None,
-            n_heads=12, budget=1000000)
+            n_heads=12, n_neurons=8, budget=1000000)
         one prediction: the parts of its logit, its paths, and where each head looked
     explanation_page(explained, model='')
         the same as a page of HTML

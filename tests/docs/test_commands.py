@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 COMMAND = re.compile(r"python -m experiments\.(\w+)( [^`\n]*)?")
 # What a reader replaces by something of his own.
-OWN = re.compile(r"\b(my_question|[A-Z]{3,})\b|/some/|source=|…|\[only")
+OWN = re.compile(r"\b(my_question|my_sweep|[A-Z]{3,})\b|/some/|source=|…|\[only")
 MAKEFILE = (ROOT / "Makefile").read_text()
 VALUES = {
     "JAX": ("cuda13", "tpu"),

@@ -70,7 +70,9 @@ def test_an_expansion_prints_paths_by_name() -> None:
     paths = Expansion(jnp.asarray(terms), jnp.zeros(3), jnp.full((2, 3), 0.5), 2)
     lines = printed(paths)
     assert "9 paths; remainder at most 0.5" in lines[0]
-    assert [line.split() for line in lines[2:4]] == [["0.0", "→", "1.1", "+5"], ["direct", "+1"]]
+    # Of six logits five are 1, and one is 1 - 5.
+    assert lines[1] == "absolute sums 1.83 where sums are 1.5 on average"
+    assert [line.split() for line in lines[3:5]] == [["0.0", "→", "1.1", "+5"], ["direct", "+1"]]
 
 
 def test_an_optimum_says_what_was_reached_once() -> None:

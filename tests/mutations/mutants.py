@@ -580,9 +580,9 @@ MUTANTS = (
     ),
     Mutant(
         "a_gated_bias_stays_before_the_product",
-        "models/pretrained.py",
-        'named[at + "b_out"] = named[at + "b_out"] + late\n',
-        'named[at + "b_out"] = named[at + "b_out"] + 0 * late\n',
+        "models/lens_weights.py",
+        "late = jnp.asarray(b_out + np.einsum(",
+        "late = jnp.asarray(b_out + 0 * np.einsum(",
         (
             "tests/models/test_lens_options.py::"
             "test_logits_and_patterns_of_TransformerLens[grouped]",

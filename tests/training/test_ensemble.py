@@ -192,7 +192,9 @@ def test_errors_name_the_argument(quadratic: Any, scales: Any) -> None:
         ensemble.advance(Plan(quadratic, SPEC, common=4), new_members(key, 0.1, scales))
     with pytest.raises(ValueError, match="common=2 consecutive members must share one data key"):
         ensemble.advance(Plan(quadratic, SPEC, common=2), new_members(key, 0.1, scales, common=3))
-    for hyper in ((), (jnp.zeros(3), jnp.zeros(4)), jnp.zeros(())):
+    with pytest.raises(ValueError, match=r"hyper=\(\) must have an axis of members"):
+        new_members(key, 0.1, ())
+    for hyper in ((jnp.zeros(3), jnp.zeros(4)), jnp.zeros(())):
         with pytest.raises(ValueError, match="hyper must have leaves with one leading axis"):
             new_members(key, 0.1, hyper)
     for n_devices in (0, 9):

@@ -1,7 +1,6 @@
 """One eager pass by TransformerLens with everything cached; answers requests of `Peer`."""
 
 import json
-import os
 import sys
 import time
 from contextlib import redirect_stdout
@@ -27,7 +26,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    torch.set_num_threads(int(sys.argv[1]))
     for line in sys.stdin:
         with redirect_stdout(sys.stderr):
             answered = answer(json.loads(line))

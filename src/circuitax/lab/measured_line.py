@@ -81,6 +81,13 @@ def _names(path: Path, text: str) -> tuple[_Name, ...]:
         if isinstance(node, ast.JoinedStr)
         for part in node.values
     }
+    # What a null gives is no measurement.
+    inside |= {
+        id(part)
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and node.name == "nulls"
+        for part in ast.walk(node)
+    }
     # ``table["name"]`` reads what another line has measured.
     inside |= {
         id(node.slice)

@@ -23,8 +23,8 @@ def test_a_wrong_path_shows(make_run, x64, monkeypatch: pytest.MonkeyPatch):
     """One head's values doubled in the expansion, but not in the forward pass."""
     run, original = make_run(2), expansion.frozen_model
 
-    def planted(run):
-        model = original(run)
+    def planted(run, **options):
+        model = original(run, **options)
         return model._replace(W_V=model.W_V.at[0, 0].multiply(2))
 
     monkeypatch.setattr(expansion, "frozen_model", planted)

@@ -231,7 +231,7 @@ def test_bad_arguments_are_named(make_run):
         batch = run_model(bare.model, jnp.stack([bare.tokens, bare.tokens]), outputs=True)
         with pytest.raises(ValueError, match="run has 2 texts, must have one"):
             face(batch, donor=bare)
-        with pytest.raises(ValueError, match="run has 2 texts, must have one"):
+        with pytest.raises(ValueError, match="donor has 2 texts, must have one"):
             face(bare, donor=batch)
 
 

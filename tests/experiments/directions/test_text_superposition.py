@@ -134,7 +134,7 @@ def planted() -> Record:
 
 
 def verdicts(record: Record) -> dict[str, str]:
-    settled = settle(CLAIMS, *measures.measure(record))
+    settled = settle(CLAIMS, *measures.measure(record), measures.nulls(record))
     return {v.claim.id: v.verdict for v in settled if "features-" in v.claim.id}
 
 

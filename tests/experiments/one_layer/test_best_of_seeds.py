@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 
 from experiments.superposition.toy_abs.measures import _sanity
-from experiments.superposition.toy_phase.measures import _trained
+from experiments.superposition.toy_phase.measures import _regions_in_theory, _trained
 
 
 def phase_record(loss: np.ndarray, norm: np.ndarray) -> xr.Dataset:
@@ -33,7 +33,8 @@ def phase_record(loss: np.ndarray, norm: np.ndarray) -> xr.Dataset:
 def test_the_best_network_of_each_cell_is_judged() -> None:
     loss = np.array([[3.0, 2.2, np.nan], [4.4, 6.0, 4.2]])  # [density, seed]
     norm = np.array([[1.0, 0.1, 1.0], [1.0, 1.0, 1.0]])
-    found = _trained(phase_record(loss, norm))
+    data = phase_record(loss, norm)
+    found = _trained(data, _regions_in_theory(data, "trained"))
     below, same = found["T4-trained-below"], found["T4-regions-trained"]
     # Seed 1 is the best at the first density and ignores the feature; seed 2 at the other.
     assert below.value == pytest.approx(1.1) and same.value == 0.5

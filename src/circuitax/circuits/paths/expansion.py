@@ -99,8 +99,9 @@ class Expansion(NamedTuple):
         n, n_ctx, d_vocab = terms.shape
         whole = np.abs(terms.sum(axis=0)).mean() if terms.size else 0.0
         head = (
-            f"Expansion of logits [{n_ctx}, {d_vocab}] into {n} paths; remainder at most {left:.2g}"
-            f"; absolute sums {np.abs(terms).sum(axis=0).mean():.3g} where sums are {whole:.3g} "
+            f"Expansion of logits [{n_ctx}, {d_vocab}] into {n} paths; "
+            f"remainder at most {left:.2g}\n"
+            f"absolute sums {np.abs(terms).sum(axis=0).mean():.3g} where sums are {whole:.3g} "
             "on average"
         )
         return "\n".join([head, *table(("largest logit",), rows)])
