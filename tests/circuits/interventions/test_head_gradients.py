@@ -31,7 +31,7 @@ def test_it_is_the_slope_as_a_head_is_turned_down(make_run, x64) -> None:
 
 def test_frozen_it_is_the_sum_of_all_paths_through_a_head(make_run, x64) -> None:
     run = make_run(3, **FULL)
-    frozen = frozen_model(run)
+    frozen = frozen_model(run, mlps="sources")  # what MLPs wrote is held
     w = (frozen.read_out.W_U[:, 2] - frozen.read_out.W_U[:, 5]) / frozen.read_out.scale[-1]
     values = np.asarray(expansion.path_streams(frozen)[:, -1] @ w)
     each = jax.jit(head_gradients, static_argnames=("frozen", "position"))
