@@ -62,7 +62,7 @@ def nulls(record: Record) -> Nulls:
             "patching-moves": [mean_estimate(at / (behind + at))],
             "overlap-keys": [mean_estimate(z.sel(kind=kind)) for kind in "QV"],
         }
-    if full.sizes["full_member"] > 1:
+    if full.sizes["full_member"]:
         start = full.alignment_full_at_init.min("cell")
         found["untrained"] = {"memory-writes-against": [mean_estimate(start)]}
         found["permuted"] |= exchanged({"norm-costs": full.norm_price})

@@ -22,20 +22,17 @@ def last_score(members: xr.Dataset) -> float:
 
 
 def has_changed(members: xr.Dataset, usual: float) -> xr.DataArray:
-    """Mask of members with a phase change, ``jump >= PRINTED_STEP * usual``.
+    """Mask of members with a phase change, ``jump >= PRINTED_STEP * usual``; none if usual <= 0.
+
+    Where two layers end without a gain by context, there is no step that could be the usual one.
 
     Args:
         members: With ``jump``, the largest fall of the in-context score within a sixth of training.
         usual: The score that two-layer models on the same texts end with, as `last_score` has it.
 
-    Raises:
-        ValueError: If ``usual`` is not positive: context then saves nothing that could change.
-
     Source: induction-heads paper, in-context score over training.
     """
-    if not usual > 0:
-        raise ValueError(f"usual={usual} must be positive, the nats that context saves")
-    return members.jump >= PRINTED_STEP * usual
+    return (members.jump >= PRINTED_STEP * usual) & (usual > 0)
 
 
 def jump_share(members: xr.Dataset) -> xr.DataArray:

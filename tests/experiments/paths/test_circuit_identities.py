@@ -46,8 +46,8 @@ def test_a_wrong_term_shows_in_every_sum(x64: None, monkeypatch: pytest.MonkeyPa
     assert max(float(error) for error in errors.values()) < 1e-14
     original = readings.frozen_model
 
-    def planted(*args):
-        model = original(*args)
+    def planted(*args, **options):
+        model = original(*args, **options)
         return model._replace(W_V=model.W_V.at[0, 0].multiply(2))
 
     for module in (readings, expansion):
