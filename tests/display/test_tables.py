@@ -16,6 +16,7 @@ def test_bars_add_up() -> None:
     np.testing.assert_allclose(places, [40, 80, 0])
     np.testing.assert_allclose(widths, [60, 20, 80])
     assert re.findall(r">([+−][\d.]+)<", html) == ["+3.0000", "−1.0000", "−4.0000", "−2.0000"]
+    assert "absolute sum of the rows 8.0000<" in html, "3, 1 and 4, which cancel to -2"
     assert "<td" in html and "&lt;b&gt;" in html and "<b>b" not in html
     # Negative bars are hollow.
     assert [("border" in bar) for bar in re.findall(r"<i style=.*?</i>", html)] == [

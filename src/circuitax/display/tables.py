@@ -12,7 +12,7 @@ _BAR = ("background:#0072B2", "border:1px solid #D55E00;box-sizing:border-box")
 
 
 def sum_table(title: str, terms: Sequence[tuple[str, float]], total: str) -> str:
-    """Terms with bars, each of which begins where the one above ends, and their sum.
+    """Terms with bars, each of which begins where the one above ends, their sum and absolute sum.
 
     Args:
         title: What is added up.
@@ -31,7 +31,9 @@ def sum_table(title: str, terms: Sequence[tuple[str, float]], total: str) -> str
         place = f"position:absolute;top:0;bottom:0;left:{left:.2f}%;width:{size:.2f}%"
         bar = f'<div style="{_TRACK}"><i style="{place};{_BAR[value < 0]}"></i></div>'
         rows.append(_row([html.escape(name), _signed(value), bar], _CELL))
-    rows.append(_row([html.escape(total), _signed(ends[-1]), ""], _SUM))
+    # Where it is far above the sum, terms cancel, and a single one says little.
+    absolute = f"absolute sum of the rows {sum(abs(value) for _, value in terms):.4f}"
+    rows.append(_row([html.escape(total), _signed(ends[-1]), absolute], _SUM))
     return _table(title, rows)
 
 
