@@ -11,6 +11,10 @@ with ``r = n |W|`` for a product ``Wᵀ N W``, where ``n² = diag N`` bounds the
 <= n_i n_j``. The same r serve the search: a direction w that is carried back through W gains an
 error of at most ``ε |W| |w|`` in each coordinate, which no completion y meets with more than
 ``ε Σ |w| r``, since ``y_a² <= N_aa``.
+
+Paths past no head are computed once, forwards. Errors made on the way travel with the same maps, and
+so are carried in the same matrices, times ``1 / CARRIED²``: along any direction whatever, such a path
+is right to `CARRIED` times what N says of it.
 """
 
 from typing import NamedTuple
@@ -20,7 +24,8 @@ import numpy as np
 from circuitax.circuits.ledger.dressed_model import DressedModel, product_loss
 from circuitax.circuits.ledger.rounding import FLOOR, lost, overflow_is_refused, require_finite
 
-_APART = 2.0**-26  # an error is kept apart from a start at this relative price to its square
+CARRIED = 2.0**-26
+_APART = 2.0**-24  # an error is kept apart from a start at this relative price to its square
 
 
 class DressedMoments(NamedTuple):
@@ -31,8 +36,7 @@ class DressedMoments(NamedTuple):
             d_value, d_value]``.
         at_end: ``N_L`` at one position: ``[d_model, d_model]``.
         start: What each head reads of paths past no head: ``[heads, n_ctx, d_value]``.
-        start_error: How far its exact value is from that, in any direction: ``[heads, n_ctx]``.
-        end_error: The same of the direct path at the end, for a direction of length 1.
+        start_size: Sizes of the sums that made it, which rounding multiplies.
         in_W_V: ``r`` of what heads read: ``[heads, n_ctx, d_value]``.
         in_W_O: Of what they write: ``[heads, n_ctx, d_model]``.
         in_X: Of what passes an MLP: ``[n_layers, n_ctx, d_model]``.
@@ -41,8 +45,7 @@ class DressedMoments(NamedTuple):
     at_head: np.ndarray
     at_end: np.ndarray
     start: np.ndarray
-    start_error: np.ndarray
-    end_error: float
+    start_size: np.ndarray
     in_W_V: np.ndarray
     in_W_O: np.ndarray
     in_X: np.ndarray
@@ -68,15 +71,14 @@ def dressed_moments(model: DressedModel, position: int) -> DressedMoments:
     d_model, d_value = model.W_V.shape[1:]
     n_layers = len(model.X)
     at_head = np.zeros((n_heads, n_ctx, d_value, d_value))
-    start, in_W_V = np.zeros((2, n_heads, n_ctx, d_value))
-    start_error, in_W_O = np.zeros((n_heads, n_ctx)), np.zeros((n_heads, n_ctx, d_model))
+    start, start_size, in_W_V = np.zeros((3, n_heads, n_ctx, d_value))
+    in_W_O = np.zeros((n_heads, n_ctx, d_model))
     in_X = np.zeros((n_layers, n_ctx, d_model))
     N = np.zeros((n_ctx, d_model, d_model))
-    missed = np.zeros_like(N)  # (direct stream - exact)ᵀ (direct stream - exact), bounded
     for layer in range(n_layers):
         # After the last layer only one position is asked for.
         here = slice(None) if layer < n_layers - 1 else slice(position, position + 1)
-        sizes, missed_sizes = _sizes(N), _sizes(missed)
+        sizes = _sizes(N)
         side, raised = [], np.zeros((len(range(*here.indices(n_ctx))), d_model))
         heads = np.flatnonzero(model.layer == layer)
         for head in heads:
@@ -84,9 +86,12 @@ def dressed_moments(model: DressedModel, position: int) -> DressedMoments:
             in_W_V[head] = sizes @ np.abs(W_V)
             at_head[head] = _sandwich(N, W_V, in_W_V[head])
             start[head] = model.direct[layer] @ W_V
-            start_error[head] = _start_error(model.direct[layer], missed, missed_sizes, W_V)
+            start_size[head] = np.abs(model.direct[layer]) @ np.abs(W_V)
+            # Of v + e, with e made on the way and in this product.
             own = (1 + _APART) * _outer(start[head])
-            _add(own, ((1 + 1 / _APART) * start_error[head] ** 2)[:, None])
+            price = 2 * (1 + 1 / _APART)
+            own += price * CARRIED**2 * at_head[head]
+            _add(own, price * d_value * (lost(d_model) * start_size[head]) ** 2)
             P = model.A[head][here] ** 2
             J = (P @ (own + at_head[head]).reshape(n_ctx, -1)).reshape(-1, d_value, d_value)
             J += _outer(model.b_V[head][here])
@@ -103,16 +108,13 @@ def dressed_moments(model: DressedModel, position: int) -> DressedMoments:
         if not model.after_heads:
             N = N + written
         _add(N, d_model * lost(0) * _sizes(N) ** 2)
-        through = model.spread(layer, missed_sizes[here], here)
-        missed = _past_mlp(model, layer, missed[here], through, here)
         # Errors of all layers in one sum: its square is at most their number times that of each.
         own_error = product_loss(model) * model.direct_size[layer, here] + FLOOR
-        _add(missed, n_layers * d_model * own_error**2)
-        require_finite("squares of what paths bring", N, missed)
-    at_end, error = N[0 if n_layers else position], missed[0 if n_layers else position]
-    end_error = float(np.sqrt(np.trace(error) * (1 + lost(d_model))))
-    require_finite("squares of what paths bring", at_head, start, start_error, in_W_O, in_X)
-    return DressedMoments(at_head, at_end, start, start_error, end_error, in_W_V, in_W_O, in_X)
+        _add(N, n_layers * d_model * (own_error / CARRIED) ** 2)
+        require_finite("squares of what paths bring", N)
+    require_finite("squares of what paths bring", at_head, start_size, in_W_O, in_X)
+    at_end = N[0 if n_layers else position]
+    return DressedMoments(at_head, at_end, start, start_size, in_W_V, in_W_O, in_X)
 
 
 def _sizes(N: np.ndarray) -> np.ndarray:
@@ -142,19 +144,6 @@ def _past_mlp(
     found = np.swapaxes(X, -1, -2) @ (N @ X)
     _add(found, X.shape[-1] * 4 * product_loss(model) * r**2 + FLOOR)
     return found
-
-
-def _start_error(
-    direct: np.ndarray, missed: np.ndarray, missed_sizes: np.ndarray, W_V: np.ndarray
-) -> np.ndarray:
-    """How far the exact read of the direct stream may be from the computed one, in length."""
-    d_model, d_value = W_V.shape
-    n_ctx = len(direct)
-    carried = missed.reshape(n_ctx, -1) @ (W_V @ W_V.T).ravel()  # the trace of W_Vᵀ missed W_V
-    carried += lost(d_model**2 + d_value) * ((missed_sizes @ np.abs(W_V)) ** 2).sum(axis=1)
-    own = lost(d_model) * (np.abs(direct) @ np.abs(W_V))
-    size = np.sqrt(2 * (np.maximum(carried, 0) + (own**2).sum(axis=1)))
-    return np.asarray(size * (1 + lost(d_value)) + FLOOR)
 
 
 def _outer(v: np.ndarray) -> np.ndarray:

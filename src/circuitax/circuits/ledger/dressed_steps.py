@@ -8,7 +8,7 @@ value of any completion may be from what its coefficient and direction say (`dre
 import numpy as np
 
 from circuitax.circuits.ledger.dressed_model import DressedModel, product_loss
-from circuitax.circuits.ledger.dressed_moments import DressedMoments
+from circuitax.circuits.ledger.dressed_moments import CARRIED, DressedMoments
 from circuitax.circuits.ledger.ledger_steps import Batch, decoded, join
 from circuitax.circuits.ledger.rounding import FLOOR, lost
 
@@ -33,23 +33,15 @@ class DressedSteps:
         """The direct path."""
         w, moments, d_model = self.w, self.moments, len(self.w)
         direct = self.model.direct[-1, self.position]
-        size = np.abs(direct) @ np.abs(w)
-        error = lost(d_model) * size + moments.end_error * np.linalg.norm(w) * (1 + lost(d_model))
         sizes = np.sqrt(np.maximum(np.diagonal(moments.at_end), 0))
         # Division by the scale of the final norm is all that happened to w.
         missed = lost(0) * (np.abs(w) @ sizes) + FLOOR
-        bound = _reach(w[None], moments.at_end[None])[0] + missed
-        state = (
-            np.array([-1]),
-            np.array([self.position]),
-            np.ones(1),
-            w[None],
-            np.array([missed]),
-        )
-        value = np.array([[direct @ w]])
-        return Batch(
-            value, np.ones(1, int), np.array([[error + FLOOR]]), bound, np.array([-1]), state
-        )
+        reach = _reach(w[None], moments.at_end[None])
+        error = lost(d_model) * (np.abs(direct) @ np.abs(w)) + CARRIED * reach + FLOOR
+        place, last = np.array([self.position]), np.array([-1])
+        state = (last, place, np.ones(1), w[None], np.array([missed]))
+        value, count = np.array([[direct @ w]]), np.ones(1, int)
+        return Batch(value, count, error, reach[0] + missed, last, state)
 
     def children(self, state: tuple[np.ndarray, ...]) -> tuple[Batch, np.ndarray]:
         """All one-step extensions, and the row of the parent of each."""
@@ -120,13 +112,14 @@ class DressedSteps:
         model, moments, d_value = self.model, self.moments, u.shape[1]
         pattern = model.A[head][dest]
         weight = coefficient[:, None] * pattern
-        size, whole = np.abs(weight) + FLOOR, np.linalg.norm(u, axis=1)[:, None]
-        start = moments.start[head]
-        value = u @ start.T
-        slack = lost(d_value) * (np.abs(u) @ np.abs(start).T) + self.rounding * np.abs(value)
-        slack += whole * (1 + lost(d_value)) * moments.start_error[head] + FLOOR
+        size = np.abs(weight) + FLOOR
+        value = u @ moments.start[head].T
+        reach = np.zeros_like(value)  # layer 0 has nothing before it
+        if model.layer[head]:
+            reach = _reach(u, moments.at_head[head])
+        made = lost(d_value + model.W_V.shape[1]) * (np.abs(u) @ moments.start_size[head].T)
+        slack = made + CARRIED * reach + self.rounding * np.abs(value) + FLOOR
         errors = (1 + self.rounding) * size * slack + error[:, None]
-        reach = _reach(u, moments.at_head[head]) if model.layer[head] else np.zeros_like(value)
         bound = (1 + self.rounding) * size * reach
         if model.layer[head]:
             bound += error[:, None]
