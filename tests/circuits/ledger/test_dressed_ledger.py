@@ -63,17 +63,16 @@ def cancelled(rng):
 
 
 def swallowed(rng):
-    """MLPs that take away nearly all that heads wrote, or nearly all that is read in the end."""
+    """MLPs that take away nearly all that ever enters the stream."""
     parts = ordinary(rng)
-    little = 1 - 2.0 ** -rng.integers(30, 45)
-    parts["factors"][...] = 0
     g = rng.normal(size=D)
-    parts["W_O"][0] = rng.normal(size=(H, D_VALUE, 1)) * g
-    parts["embedding"] = parts["b_V"][0, 0, :, :1] * g
-    parts["W_out"][0, 0] = -g
-    parts["factors"][0, 0, :, 0] = little / (g @ parts["W_in"][0, 0, :, 0])
-    parts["W_in"][1, 0, :, 0] = -parts["w"]
-    parts["factors"][1, 0, :, 0] = little / (parts["W_out"][1, 0] @ parts["w"])
+    parts["W_O"] = rng.normal(size=(L, H, D_VALUE, 1)) * g
+    parts["embedding"] = rng.normal(size=(N, 1)) * g
+    parts["b_O"][...] = parts["constant"][...] = parts["factors"][...] = 0
+    little = 1 - 2.0 ** -rng.integers(30, 45)
+    for layer in range(L):
+        parts["W_out"][layer, 0] = -g
+        parts["factors"][layer, 0, :, 0] = little / (g @ parts["W_in"][layer, 0, :, 0])
     return parts
 
 
@@ -126,7 +125,9 @@ def map_of(at: dict[str, np.ndarray], layer: int, s: int) -> np.ndarray:
     hidden = sum(
         W * f[s][None] for W, f in zip(at["W_in"][layer], at["factors"][layer], strict=True)
     )
-    for W, f in zip(*(at[k][layer] for k in ("W_hidden", "hidden_factors") if k in at), strict=True):
+    for W, f in zip(
+        *(at[k][layer] for k in ("W_hidden", "hidden_factors") if k in at), strict=True
+    ):
         hidden = (hidden @ W) * f[s][None]
     return hidden @ at["W_out"][layer]
 
@@ -145,7 +146,7 @@ def every_path(parts: dict[str, np.ndarray], parallel: bool) -> dict[tuple, Frac
                     if A[t, s]:
                         new[(*path, (layer, h)), (*sources, s), t] = A[t, s] * (x @ V @ O)
         direct = {key: x for key, x in streams.items() if not key[0]}
-        bias = {key: at["b_O"][layer] for key in direct}
+        bias = dict.fromkeys(direct, at["b_O"][layer])
         passing = streams if parallel else streams | new
         if not parallel:
             passing = passing | {key: x + bias[key] for key, x in direct.items()}
@@ -157,9 +158,7 @@ def every_path(parts: dict[str, np.ndarray], parallel: bool) -> dict[tuple, Frac
             after |= {key: after[key] + bias[key] for key in direct}
         streams = after | {key: after[key] + at["constant"][layer, key[2]] for key in direct}
     return {
-        (path, sources): x @ at["w"]
-        for (path, sources, s), x in streams.items()
-        if s == POSITION
+        (path, sources): x @ at["w"] for (path, sources, s), x in streams.items() if s == POSITION
     }
 
 

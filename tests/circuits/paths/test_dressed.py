@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import circuitax as cx
+from circuitax.circuits.ledger import ledger
 from circuitax.circuits.paths import expansion, frozen, groups, openings, order_terms, paths
 from circuitax.circuits.paths.read_out import logits_of
 from circuitax.kernel.interventions import Interventions, freeze
@@ -152,6 +153,32 @@ class Written:
             M, c = M * after[:, None, :], c * after
         return M, c
 
+    def position_paths(self, position: int) -> dict[tuple, np.ndarray]:
+        """Every dressed path by its heads and the positions they read; None is a head's bias."""
+        n, d = self.start.shape
+        direct, placed = self.start, {}
+        for layer, ((OV, constants), M) in enumerate(zip(self.heads, self.M, strict=True)):
+            X, new = M + np.eye(d), {}
+            for h, (maps, after) in enumerate(OV):
+                after = np.broadcast_to(after, (n, after.shape[1]))
+                for t in range(n):
+                    if np.abs(constants[h][t]).any():
+                        new[((layer, h),), (None,), t] = constants[h][t]
+                    for s in range(t + 1):
+                        moved = self.A[layer, h, t, s] * (direct[s] @ maps[s]) * after[t]
+                        new[((layer, h),), (s,), t] = moved
+                    for (path, sources, s), x in placed.items():
+                        if s <= t:
+                            moved = self.A[layer, h, t, s] * (x @ maps[s]) * after[t]
+                            new[(*path, (layer, h)), (*sources, s), t] = moved
+            b_O, parallel = self.b_O[layer], self.spec.parallel
+            read = direct if parallel else direct + b_O
+            direct = np.einsum("ti,tij->tj", read, X) + self.c[layer] + (b_O if parallel else 0)
+            placed = {key: x @ X[key[2]] for key, x in placed.items()}
+            placed |= {key: x if parallel else x @ X[key[2]] for key, x in new.items()}
+        found = {key[:2]: x for key, x in placed.items() if key[2] == position}
+        return found | {((), ()): direct[position]}
+
     def every_path(self) -> Iterator[tuple[tuple, tuple, np.ndarray]]:
         """Every choice of heads and MLPs with its part of the final stream, one by one."""
         found = [((), (), self.start)]
@@ -262,6 +289,28 @@ def test_groups_are_sums_of_single_paths(seen: Run) -> None:
     bias = 0.0 if b_U is None else float(b_U[token] - b_U[minus])
     np.testing.assert_allclose(found.by_source.sum() + bias, lead, rtol=1e-11)
     np.testing.assert_allclose(found.by_last.sum(), found.by_source.sum(), rtol=1e-11)
+
+
+@pytest.mark.parametrize("gates", ["frozen", "shared"])
+def test_the_ledger_is_brute_force_over_dressed_position_paths(seen: Run, gates: str) -> None:
+    """The k largest of all, proven, and their values, against NumPy from the weights alone."""
+    linear, position, k = frozen.frozen_model(seen, gates=gates), 3, 25
+    direction = linear.read_out.W_U[:, 7] - linear.read_out.W_U[:, 2]
+    scale = linear.read_out.scale
+    w = np.asarray(direction if scale is None else direction / scale[position])
+    streams = Written(seen, gates).position_paths(position)
+    values = {key: float(x @ w) for key, x in streams.items()}
+    found = ledger.position_ledger(linear, position, direction, k=k)
+    order = sorted(values, key=lambda key: -abs(values[key]))
+    assert found.complete and list(zip(found.paths, found.positions, strict=True)) == order[:k]
+    want = [values[key] for key in order[:k]]
+    np.testing.assert_allclose(found.values, want, rtol=1e-9)
+    assert abs(values[order[k]]) <= found.omitted_bound * (1 + 1e-12) <= abs(want[-1])
+    np.testing.assert_allclose(found.found + found.remainder, sum(values.values()), rtol=1e-9)
+    few = order[:6] if ((), ()) in order[:6] else [*order[:5], ((), ())]
+    some, places = (tuple(part) for part in zip(*few, strict=True))
+    one = ledger.position_path_values(linear, some, places, position, direction)
+    np.testing.assert_allclose(one, [values[key] for key in few], rtol=1e-9)
 
 
 def test_flow_is_conserved_from_layer_to_layer(seen: Run) -> None:

@@ -1,4 +1,4 @@
-"""A frozen model with dressed stream on the host, one dense map of MLPs for each layer and position.
+"""A frozen model with dressed stream on the host: a dense map for each layer and position.
 
 The ledger's search in the dressed stream uses it (`dressed_moments`, `dressed_steps`).
 """

@@ -12,9 +12,9 @@ with ``r = n |W|`` for a product ``Wᵀ N W``, where ``n² = diag N`` bounds the
 error of at most ``ε |W| |w|`` in each coordinate, which no completion y meets with more than
 ``ε Σ |w| r``, since ``y_a² <= N_aa``.
 
-Paths past no head are computed once, forwards. Errors made on the way travel with the same maps, and
-so are carried in the same matrices, times ``1 / CARRIED²``: along any direction whatever, such a path
-is right to `CARRIED` times what N says of it.
+Paths past no head are computed once, forwards. Errors made on the way travel with the same maps,
+and so are carried in the same matrices, times ``1 / CARRIED²``: along any direction whatever, such
+a path is right to `CARRIED` times what N says of it.
 """
 
 from typing import NamedTuple
