@@ -10,7 +10,15 @@ import pytest
 
 import circuitax as cx
 from circuitax.circuits.ledger import ledger
-from circuitax.circuits.paths import expansion, frozen, groups, openings, order_terms, paths
+from circuitax.circuits.paths import (
+    expansion,
+    frozen,
+    groups,
+    openings,
+    order_terms,
+    paths,
+    stretches,
+)
 from circuitax.circuits.paths.read_out import logits_of
 from circuitax.kernel.interventions import Interventions, freeze
 from circuitax.kernel.model import Model
@@ -311,6 +319,72 @@ def test_the_ledger_is_brute_force_over_dressed_position_paths(seen: Run, gates:
     some, places = (tuple(part) for part in zip(*few, strict=True))
     one = ledger.position_path_values(linear, some, places, position, direction)
     np.testing.assert_allclose(one, [values[key] for key in few], rtol=1e-9)
+
+
+def test_a_stretch_of_a_path_opens_to_mlps_and_units(seen: Run) -> None:
+    """Each split written out in NumPy from the weights; a unit by setting its gate to 0."""
+    linear, t, s = frozen.frozen_model(seen), 3, 1
+    direction = linear.read_out.W_U[:, 7] - linear.read_out.W_U[:, 2]
+    scale = linear.read_out.scale
+    w = np.asarray(direction if scale is None else direction / scale[t])
+    written, eye = Written(seen), np.eye(8)
+    every = {key: float(x @ w) for key, x in written.position_paths(t).items()}
+    maps, after = written.heads[0][0][1]
+    y = written.A[0, 1, t, s] * (written.start[s] @ maps[s]) * np.broadcast_to(after, (5, 8))[t]
+    parallel, (M0, M1) = seen.model.spec.parallel, (written.M[0][t], written.M[1][t])
+    first = np.zeros_like(M0) if parallel else M0
+    found = stretches.opened_stretch(linear, ((0, 1),), (s,), 1, t, direction)
+    np.testing.assert_allclose(found.whole, every[((0, 1),), (s,)], rtol=1e-10)
+    last = [y @ first @ w, y @ (eye + first) @ M1 @ w]
+    through = [y @ first @ (eye + M1) @ w, last[1]]
+    assert found.layers.tolist() == [0, 1]
+    close(found.last, last)
+    close(found.through, through)
+    np.testing.assert_allclose(found.past, y @ w, rtol=1e-10)
+    np.testing.assert_allclose(found.absolute, abs(y @ w) + np.abs(last).sum(), rtol=1e-10)
+    name, value = found.largest_units(1)[0]
+    acting, unit = (int(part) for part in name.removeprefix("mlp ").split(".n"))
+    assert abs(value) == np.abs(found.units).max() and "absolute sum" in repr(found)
+    # A unit is what the path loses when its gate is 0 there; also before a head, with constants.
+    for (path, sources), stretch, layer, place in (
+        ((((0, 1),), (s,)), 1, acting, t),
+        ((((1, 0),), (2,)), 0, 0, 2),
+    ):
+        found = stretches.opened_stretch(linear, path, sources, stretch, t, direction)
+        np.testing.assert_allclose(found.whole, every[path, sources], rtol=1e-10)
+        at = linear.maps
+        if at.hidden_factors is None:
+            held = at._replace(factors=at.factors.at[layer, :, place, unit].set(0))
+        else:
+            held = at._replace(hidden_factors=at.hidden_factors.at[layer, -1, place, unit].set(0))
+        without = linear._replace(maps=held)
+        left = ledger.position_path_values(without, (path,), (sources,), t, direction)[0]
+        share = found.units[list(found.layers).index(layer), unit]
+        np.testing.assert_allclose(found.whole - left, share, atol=1e-12)
+    x = written.start[2] + (0 if parallel else written.b_O[0][2])
+    maps, after = written.heads[1][0][0]
+    behind = written.A[1, 0, t, 2] * np.broadcast_to(after, (5, 8))[t]
+    end = maps[2] @ (behind * ((eye if parallel else eye + M1) @ w))
+    np.testing.assert_allclose(found.last, [x @ written.M[0][2] @ end], rtol=1e-9)
+    with pytest.raises(ValueError, match="stretch=0 must be at least 1"):
+        stretches.opened_stretch(linear, ((1, 0),), (None,), 0, t, direction)
+    with pytest.raises(ValueError, match="must be a position for each head"):
+        stretches.opened_stretch(linear, ((1, 0),), (), 0, t, direction)
+
+
+def test_opened_stretches_under_jit_vmap_and_grad(x64: None) -> None:
+    linear = frozen.frozen_model(run(tiny("gated"), TEXT, outputs=True))
+    path, sources = ((0, 1), (1, 0)), (0, 2)
+    w = linear.read_out.W_U[:, 7]
+
+    @jax.jit
+    def units(linear, w):
+        return stretches.opened_stretch(linear, path, sources, 1, 3, w).units
+
+    both = jax.vmap(units, in_axes=(None, 0))(linear, jnp.stack([w, -2 * w]))
+    close(both[1], -2 * both[0])
+    slope = jax.grad(lambda w: units(linear, w)[0, 2])(w)
+    np.testing.assert_allclose(slope @ w, units(linear, w)[0, 2], rtol=1e-10)
 
 
 def test_flow_is_conserved_from_layer_to_layer(seen: Run) -> None:
