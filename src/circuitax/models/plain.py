@@ -7,7 +7,6 @@ from typing import Any
 
 from circuitax.kernel.spec import TransformerSpec, read_options
 
-
 # Options that are younger than accepted records are written where they are set only, so that the
 # notes of a model without them stay as they were.
 _YOUNGER = {"post_ln": False}
