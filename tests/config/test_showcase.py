@@ -47,8 +47,10 @@ def entry(folder: Path) -> Entry:
 def test_constants_order_and_texts(tmp_path: Path) -> None:
     (tmp_path / "__init__.py").write_text(INIT)
     (tmp_path / "figure.py").write_text(FIGURE)
+    assert read_showcase(entry(tmp_path)).notes == ""
+    (tmp_path / "notes.md").write_text("A pilot.\n\n| a | b |\n")
     shown = read_showcase(entry(tmp_path))
-    assert shown.flagship == "late"
+    assert shown.flagship == "late" and shown.notes == "A pilot.\n\n| a | b |"
     assert list(shown.figures) == ["late", "early"]
     late, early = shown.figures.values()
     assert late.message == "The first sentence, 1.5 times."
@@ -107,7 +109,7 @@ def test_no_picture_of_the_gallery_lacks_a_message_or_a_description() -> None:
 
 
 def test_a_folder_may_declare_nothing(tmp_path: Path) -> None:
-    assert read_showcase(entry(tmp_path)) == ("", {})
+    assert read_showcase(entry(tmp_path)) == ("", {}, "")
 
 
 def test_every_experiment_of_the_checkout_speaks_of_its_figures() -> None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from circuitax.config.catalogue import FIGURE, Entry, constant
 
+NOTES = "notes.md"
 _LIBRARY = Path(__file__).parents[1]
 
 
@@ -28,20 +29,23 @@ class FigureText(NamedTuple):
 
 
 class Showcase(NamedTuple):
-    """Texts of an experiment's figures, and its flagship figure.
+    """Texts of an experiment's figures, its flagship figure, and its notes.
 
     Attributes:
         flagship: ``FLAGSHIP`` of the folder's ``__init__.py``, a figure that opens the gallery;
             empty for most.
         figures: Texts by the name of the figure, the main figure first.
+        notes: Markdown of ``notes.md``: pilots, and what neither a claim nor a figure says; empty
+            for most.
     """
 
     flagship: str
     figures: dict[str, FigureText]
+    notes: str
 
 
 def read_showcase(entry: Entry) -> Showcase:
-    """The texts of an experiment's figures, and its flagship.
+    """The texts of an experiment's figures, its flagship, and its notes.
 
     The figures and their order stand in the docstring of ``figure.py``: a line for each begins
     with its name, and its further lines are indented.
@@ -56,7 +60,9 @@ def read_showcase(entry: Entry) -> Showcase:
         drawn = _drawn(tree, entry)
         for name, text in _described(ast.get_docstring(tree) or "").items():
             figures[name] = FigureText(*_sentences(text), drawn.get(name, ""))
-    return Showcase(flagship, figures)
+    notes = entry.folder / NOTES
+    told = notes.read_text(encoding="utf-8").strip() if notes.is_file() else ""
+    return Showcase(flagship, figures, told)
 
 
 def _described(docstring: str) -> dict[str, str]:

@@ -77,6 +77,7 @@ def gallery_item(
         figures=tuple(shown),
         verdicts=tuple(verdicts),
         origin=origin(run),
+        notes=showcase.notes,
     )
 
 

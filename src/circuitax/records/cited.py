@@ -28,6 +28,7 @@ _NAMED = {
     "Li, Hastie and Church 2006": "Hastie",
     "Liu, Liu and Gore 2025": "Liu, Liu and Gore",
     "Meng et al. 2022": "Meng",
+    "Wang et al. 2022": "Wang et al",
     "Mu and Viswanath 2018": "Viswanath",
     "Nanda et al. 2023 (progress measures)": "progress-measures",
     "Prieto and others 2026": r"2603\.09972",
