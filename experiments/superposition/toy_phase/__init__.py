@@ -1,4 +1,3 @@
 """The phase diagram: closed forms, exact optimum and trained networks on one scale."""
 
 PLACE = 30
-FLAGSHIP = "phase"

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from circuitax.names import nearest
 from circuitax.records import chapters
 
-if TYPE_CHECKING:  # --help does not wait for xarray
+if TYPE_CHECKING:  # --help does not wait for xarray and Matplotlib
+    from circuitax.figures.spec import FigureSpec
     from circuitax.records.claims import Claim
     from circuitax.records.measured import Measured
     from circuitax.records.nulls import Nulls
@@ -26,6 +27,8 @@ if TYPE_CHECKING:  # --help does not wait for xarray
 VARIABLE = "CIRCUITAX_EXPERIMENTS"
 EXPERIMENT, CLAIMS, MEASURES, FIGURE = "experiment", "claims", "measures", "figure"
 VIEWER = "viewer"
+# Names by which figure.py declares its figures.
+DECLARED, OF_SWEEPS = "FIGURES", "SWEEP_FIGURES"
 LAST = 1000  # place of an experiment that names none
 # What an experiment takes that finds none of what it reads: the start, and figures without data.
 IDLE_SECONDS = 10.0
@@ -97,6 +100,17 @@ class Entry(NamedTuple):
     def load_claims(self) -> "tuple[Claim, ...]":
         """``CLAIMS`` of ``claims.py``; empty without that file."""
         return tuple(self.load(CLAIMS).CLAIMS) if self.file(CLAIMS).is_file() else ()
+
+    def load_figures(self, declared: str = DECLARED) -> "tuple[FigureSpec, ...]":
+        """The figures that ``figure.py`` declares; empty without that file.
+
+        Args:
+            declared: ``FIGURES``, or ``SWEEP_FIGURES``, which few declare.
+        """
+        if not self.file(FIGURE).is_file():
+            return ()
+        module = self.load(FIGURE)
+        return tuple(getattr(module, OF_SWEEPS, ()) if declared == OF_SWEEPS else module.FIGURES)
 
     def load_measure(self) -> "Callable[[Record], Measured]":
         """``measure(record)`` of ``measures.py``, or of ``claims.py`` where it is short."""
