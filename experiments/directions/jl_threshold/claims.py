@@ -10,7 +10,7 @@ import xarray as xr
 
 from circuitax.records.claims import ClaimSource, at_least, between, unmet_rest
 from circuitax.records.estimate import Estimate
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
 from circuitax.records.record import Record
 
 HALF = "half of the maps succeed (δ = 1/2)"
@@ -84,6 +84,7 @@ def measure(record: Record) -> Measured:
     return Measured(measured, {})
 
 
+@measures("jl-*")
 def _statistics(thresholds: np.ndarray, data: xr.Dataset) -> dict[str, float]:
     """The numbers of the claims from one set of thresholds [δ, ε, N], δ = 1/2, 0.1 and 0.9."""
     median, safe, first = thresholds

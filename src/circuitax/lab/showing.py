@@ -1,23 +1,19 @@
 """One run of an experiment as the gallery, the claims page and the report show it."""
 
-import inspect
 import os
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from circuitax.config.catalogue import CLAIMS, MEASURES, Entry
-from circuitax.lab.measured_line import line_that_measures
+from circuitax.config.catalogue import Entry
 from circuitax.lab.runs import ACCEPTED, WholeRun, figures, provenance
 from circuitax.lab.twin_files import checked_twin
 from circuitax.records.chapters import GALLERY, chapter_of
 from circuitax.records.claims import Claim, Verdict
 from circuitax.records.claims_table import ClaimRow
 from circuitax.records.gallery import GalleryFigure, GalleryItem
+from circuitax.records.measured import measured_by
 from circuitax.records.twin import DIFFERENT, NOT_COMPUTED, ROUNDED, SAME
 
-# Files of an experiment that say something and measure nothing.
-_SAID = re.compile("claim|figure|viewer|__init__")
 OUTDATED = "computed by older code whose numbers differ"
 
 
@@ -138,14 +134,9 @@ def runs_table(runs: Mapping[str, WholeRun], folder: Path) -> str:
 
 
 def _code(entry: Entry, claim: Claim, folder: Path) -> str:
-    """Address of the line that measures a claim."""
-    first = next(entry.file(part) for part in (MEASURES, CLAIMS) if entry.file(part).is_file())
-    # Claims name their quantities too, and figures what they draw.
-    beside = [path for path in sorted(first.parent.glob("*.py")) if not _SAID.search(path.stem)]
-    # Where several experiments measure alike, that is a function of the library.
-    shared = Path(inspect.getfile(inspect.unwrap(entry.load_measure())))
-    path, number = line_that_measures(claim.quantity, [first, *beside, shared])
-    return f"{relative(path, folder)}#L{number}"
+    """Address of the function that measures a claim."""
+    code = measured_by(claim.quantity, entry.load_measure()).__code__
+    return f"{relative(Path(code.co_filename), folder)}#L{code.co_firstlineno}"
 
 
 def relative(path: Path, folder: Path) -> str:
