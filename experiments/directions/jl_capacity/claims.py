@@ -5,10 +5,11 @@ directions or features, d or m the dimension, ε the largest overlap allowed.
 """
 
 from circuitax.records.claims import ClaimSource, at_least, at_most, between, near
+from circuitax.records.papers import Paper
 
 DICTIONARIES = "all dictionaries, all k"
 STRONG = "all seeds; features of norm at least 1/2"
-S0 = ClaimSource("S0 section 7", origin="ours")
+S0 = ClaimSource("S0 section 7", cites=(Paper.S0,), origin="ours")
 OWN = ClaimSource("circuitax", origin="ours")
 CLAIMS = (
     S0.claim(
@@ -28,7 +29,11 @@ CLAIMS = (
         "medians of 40 have an error of about 10 %",
         n=960,
     ),
-    ClaimSource("Gilbert 1952, Varshamov 1957, for caps of a sphere", origin="theorem").claim(
+    ClaimSource(
+        "Gilbert 1952, Varshamov 1957, for caps of a sphere",
+        cites=(Paper.GILBERT_1952,),
+        origin="theorem",
+    ).claim(
         "jl-greedy-exponent",
         "Greedy packings grow at least like exp(d ε²/2): slope of ln N against d",
         at_least(0.045),
@@ -58,7 +63,11 @@ CLAIMS = (
         explanation="one of four starts at d = 14 stopped at 37 directions where the others have "
         "52; 500 steps may be too few for it",
     ),
-    ClaimSource("Welch 1974, Levenshtein 1982", origin="theorem").claim(
+    ClaimSource(
+        "Welch 1974, Levenshtein 1982",
+        cites=(Paper.LEVENSHTEIN_1982, Paper.WELCH_1974),
+        origin="theorem",
+    ).claim(
         "jl-packing-bounds",
         "No packing found exceeds the bounds: largest share of one",
         at_most(1),
@@ -75,7 +84,7 @@ CLAIMS = (
         selection=STRONG,
         n=12,
     ),
-    ClaimSource("toy-models paper, geometry", origin="ours").claim(
+    ClaimSource("toy-models paper, geometry", cites=(Paper.TOY_MODELS,), origin="ours").claim(
         "jl-learned-welch",
         "Trained features are nearly a tight frame: mean squared overlap over Welch's "
         "bound at the number of features represented",

@@ -5,7 +5,7 @@ import xarray as xr
 
 from circuitax.projection.crosstalk import sphere_success
 from circuitax.records.estimate import Estimate, exact, mean_estimate, mean_of_finite
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
 from circuitax.records.record import Record
 from circuitax.records.resampled import resampled_estimate
 from circuitax.records.slope import slope_estimate
@@ -24,6 +24,7 @@ def growth_rate(data: xr.Dataset, name: str) -> Estimate:
     return slope_estimate(np.repeat(dims.values, counts.shape[1]), np.log(counts.values))
 
 
+@measures("jl-optimised-*", "jl-random-*", "jl-greedy-exponent", "jl-packing-bounds")
 def _sizes(data: xr.Dataset) -> dict[str, Estimate]:
     """Counts of directions, their growth, and their comparison with the bounds."""
     # Arithmetic keeps the dimensions that both have.
@@ -53,6 +54,7 @@ def _sizes(data: xr.Dataset) -> dict[str, Estimate]:
     }
 
 
+@measures("jl-learned-*")
 def _learned(data: xr.Dataset) -> dict[str, Estimate]:
     """Distance of trained features from random directions and from optimised ones."""
     signed = data.coherence.sel(measure="signed")
@@ -68,6 +70,7 @@ def _learned(data: xr.Dataset) -> dict[str, Estimate]:
     }
 
 
+@measures("jl-decoding-*", "jl-decoding")
 def _decoding(data: xr.Dataset) -> dict[str, Estimate]:
     """Accuracy of threshold read-outs of active features: means over random dictionaries."""
     decoded, n_active = data.decoded.values, data.n_active.values

@@ -10,17 +10,28 @@ import numpy as np
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
 from circuitax.records.estimate import Estimate, exact, proportion_estimate, share_estimate
 from circuitax.records.measured import Measured
+from circuitax.records.papers import Paper
 from circuitax.records.record import Record
 
 MAPS = "every map counts; a map fails if any pair does"
 CLOSED = "closed form, nothing is selected"
-THEOREM = ClaimSource("S0 Theorem 27", n=100, selection=MAPS, origin="theorem")
-ONE_SIDED = ClaimSource("erratum E8 to S0 Theorem 27", n=5000, origin="correction")
-COROLLARY = ClaimSource(
-    "S0 Corollary 28", kind="identity", why="true by algebra (E10)", origin="theorem"
+THEOREM = ClaimSource("S0 Theorem 27", cites=(Paper.S0,), n=100, selection=MAPS, origin="theorem")
+ONE_SIDED = ClaimSource(
+    "erratum E8 to S0 Theorem 27", cites=(Paper.S0,), n=5000, origin="correction"
 )
-LIMITS = ClaimSource("erratum E8 to S0 Corollary 28", selection=CLOSED, origin="correction")
-HYPOTHESIS = ClaimSource("erratum E10 to S0 Corollary 28", selection=CLOSED, origin="correction")
+COROLLARY = ClaimSource(
+    "S0 Corollary 28",
+    cites=(Paper.S0,),
+    kind="identity",
+    why="true by algebra (E10)",
+    origin="theorem",
+)
+LIMITS = ClaimSource(
+    "erratum E8 to S0 Corollary 28", cites=(Paper.S0,), selection=CLOSED, origin="correction"
+)
+HYPOTHESIS = ClaimSource(
+    "erratum E10 to S0 Corollary 28", cites=(Paper.S0,), selection=CLOSED, origin="correction"
+)
 CLAIMS = (
     THEOREM.claim(
         "thm27-statement",
@@ -57,7 +68,7 @@ CLAIMS = (
         near(0.513, 0.03),
         "1 − P(χ²_m > m) at m = 200",
     ),
-    ClaimSource("erratum E9 to S0 Theorem 27", origin="correction").claim(
+    ClaimSource("erratum E9 to S0 Theorem 27", cites=(Paper.S0,), origin="correction").claim(
         "thm27-E9",
         "Of the failures of one pair at β = 0.15, the share that the inequality printed "
         "without absolute value covers",

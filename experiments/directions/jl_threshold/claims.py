@@ -10,11 +10,14 @@ import xarray as xr
 
 from circuitax.records.claims import ClaimSource, at_least, between, unmet_rest
 from circuitax.records.estimate import Estimate
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
+from circuitax.records.papers import Paper
 from circuitax.records.record import Record
 
 HALF = "half of the maps succeed (δ = 1/2)"
-THEOREM = ClaimSource("S0 Theorem 27", n=640, kind="shape", selection=HALF, origin="ours")
+THEOREM = ClaimSource(
+    "S0 Theorem 27", cites=(Paper.S0,), n=640, kind="shape", selection=HALF, origin="ours"
+)
 OWN = ClaimSource("circuitax", n=640, selection=HALF, origin="ours")
 CLAIMS = (
     THEOREM.claim(
@@ -38,7 +41,9 @@ CLAIMS = (
         between(0.93, 1.07),
         "dependence between pairs is weak; set for 40 maps, which give each threshold to about 3 %",
     ),
-    ClaimSource("Dasgupta and Gupta 2003, Theorem 2.1", origin="theorem").claim(
+    ClaimSource(
+        "Dasgupta and Gupta 2003, Theorem 2.1", cites=(Paper.DASGUPTA_2003,), origin="theorem"
+    ).claim(
         "jl-dasgupta-gupta",
         "scikit-learn's johnson_lindenstrauss_min_dim is sufficient: mean ratio to the m "
         "at which 90 % of maps succeed",
@@ -84,6 +89,7 @@ def measure(record: Record) -> Measured:
     return Measured(measured, {})
 
 
+@measures("jl-*")
 def _statistics(thresholds: np.ndarray, data: xr.Dataset) -> dict[str, float]:
     """The numbers of the claims from one set of thresholds [δ, ε, N], δ = 1/2, 0.1 and 0.9."""
     median, safe, first = thresholds

@@ -7,10 +7,12 @@ from dataclasses import replace
 
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
 from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
 
 DRAWS = "one model; as many random sets, and choices of rows where pairs are of a sample, as draws"
 BOUND = ClaimSource(
     "Welch 1974 and the toy-models paper",
+    cites=(Paper.TOY_MODELS, Paper.WELCH_1974),
     kind="identity",
     why="float32 sums",
     selection="all sets of both models, raw and centred",
@@ -19,6 +21,7 @@ BOUND = ClaimSource(
 LAW = replace(
     BOUND,
     source="law of random directions (S0 section 7)",
+    cites=(Paper.S0,),
     kind="number",
     n=8,
     why="eight draws of 4,096 rows",
@@ -26,6 +29,7 @@ LAW = replace(
 )
 COMMON = ClaimSource(
     "ours, on embeddings; Mu and Viswanath 2018 (All-but-the-Top) find it in word vectors",
+    cites=(Paper.MU_2018,),
     kind="shape",
     n=1,
     selection="one model, all tokens",

@@ -10,7 +10,7 @@ from circuitax.records.estimate import (
     mean_estimates,
     share_estimate,
 )
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
 from circuitax.records.members import members_where
 from circuitax.records.null_samples import exchanged
 from circuitax.records.nulls import Nulls
@@ -69,6 +69,9 @@ def nulls(record: Record) -> Nulls:
     return found
 
 
+@measures(
+    "direct-largest", "edge-largest", "overlap-keys", "patching-moves", "previous-through-keys"
+)
 def _circuits(members: xr.Dataset) -> dict[str, Estimate]:
     """Measurements of seeds with an induction head."""
     previous, induction = members.previous_head, members.induction_head
@@ -92,6 +95,7 @@ def _circuits(members: xr.Dataset) -> dict[str, Estimate]:
     }
 
 
+@measures("norm-*", "components-close", "memory-writes-against")
 def _components(full: xr.Dataset) -> dict[str, Estimate]:
     """Measurements of full transformers."""
     lost = full.nats_lost

@@ -9,7 +9,7 @@ from scipy.stats import linregress
 
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, exact, share_estimate
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
 from circuitax.records.resampled import resampled_estimate
@@ -46,6 +46,7 @@ def measure(record: Record) -> Measured:
     )
 
 
+@measures("price-exponent", "price-plain-text")
 def _law(data: xr.Dataset, times: xr.DataArray) -> dict[str, Estimate]:
     """The exponent, the price at a share of 1, and that of plain text by each length of stretch.
 

@@ -8,9 +8,11 @@ from dataclasses import replace
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
 from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
 
 HEADS = ClaimSource(
     "framework paper, two-layer models",
+    cites=(Paper.FRAMEWORK,),
     kind="shape",
     selection="all seeds that stayed finite; each its own data",
     n=6,
@@ -21,7 +23,11 @@ HEADS = ClaimSource(
 )
 TERMS = replace(HEADS, source="framework paper, term importance analysis")
 ABLATIONS = replace(
-    HEADS, source="induction-heads paper, two kinds of ablation", origin="ours", link=""
+    HEADS,
+    source="induction-heads paper, two kinds of ablation",
+    cites=(Paper.INDUCTION,),
+    origin="ours",
+    link="",
 )
 DIAGRAM = replace(
     HEADS, source="circuitax; framework paper's composition diagram", origin="ours", link=""

@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from circuitax.records.estimate import mean_estimate, mean_estimates
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
 from circuitax.records.members import members_where
 from circuitax.records.null_draws import measured_again, with_data
 from circuitax.records.null_samples import exchanged
@@ -62,6 +62,16 @@ def nulls(record: Record) -> Nulls:
     }
 
 
+@measures(
+    "text-order-*",
+    "text-layer-*",
+    "text-composition-below-null",
+    "text-copying-rises",
+    "text-local",
+    "text-patterns-react",
+    "text-positional",
+    "text-previous-head",
+)
 def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
     """One number for each seed, by the claim whose mean it is."""
     worth = term_worth(members)
@@ -88,6 +98,7 @@ def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
     }
 
 
+@measures("text-corner", "text-k-composition")
 def _circuits(members: xr.Dataset) -> Measured:
     """Claims about heads that a seed may not have."""
     before = members.attention.isel(layer=0, offset=1)

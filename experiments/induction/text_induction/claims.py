@@ -5,16 +5,18 @@ from dataclasses import replace
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most
 from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
 
 PAPER = ClaimSource(
     "induction-heads paper",
+    cites=(Paper.INDUCTION,),
     kind="shape",
     n=8,
     selection="all seeds that stayed finite; each its own data",
     origin="published",
     link=papers.INDUCTION,
 )
-OURS = replace(PAPER, source="circuitax, on the default corpus", origin="ours", link="")
+OURS = replace(PAPER, source="circuitax, on the default corpus", cites=(), origin="ours", link="")
 PILOTS = "; threshold from pilots with another root key"
 UNIFORM = f"uniform attention gives about 0.03{PILOTS}"
 

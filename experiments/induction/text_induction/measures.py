@@ -5,7 +5,7 @@ import xarray as xr
 
 from circuitax.records.difference import difference_estimate
 from circuitax.records.estimate import Estimate, mean_estimate
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
 from circuitax.records.null_samples import exchanged, regrouped
 from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
@@ -35,6 +35,7 @@ def measure(record: Record) -> Measured:
     return Measured(widened(estimates(record.data), OF_WINDOWS), {}, not_run)
 
 
+@measures("text-*")
 def estimates(data: xr.Dataset) -> dict[str, Estimate]:
     """Means over seeds for each claim, and the price of the primer in held-out nats."""
     best = data.prefix.max(["layer", "head"])

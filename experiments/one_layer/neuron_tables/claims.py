@@ -7,9 +7,11 @@ keys are the tokens it reads, its values the tokens it raises.
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, between
 from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
 
 MEMORY = ClaimSource(
     "S2, feed-forward layers (Geva et al. 2021); S1 section 5",
+    cites=(Paper.S1, Paper.S2, Paper.GEVA_2021),
     kind="shape",
     n=3,
     selection="all seeds that stayed finite, all units of all layers; seeds are the replicates",

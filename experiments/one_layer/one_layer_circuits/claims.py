@@ -12,21 +12,33 @@ from dataclasses import replace
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, between, near
 from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
 
 FRAMEWORK = ClaimSource(
     "framework paper",
+    cites=(Paper.FRAMEWORK,),
     kind="shape",
     n=6,
     selection="all seeds that stayed finite; every head counts, seeds are the replicates",
     origin="published",
     link=papers.FRAMEWORK,
 )
-ON_TEXT = ClaimSource("S4; Shlegeris 2023 (E11)", kind="shape", n=5, origin="correction")
-ENSEMBLE = replace(ON_TEXT, source="S0 Theorem 25")
-UNLESS = ClaimSource(
-    "S0 Theorem 25; S4; Shlegeris 2023 (E11)", kind="shape", n=8, origin="correction"
+ON_TEXT = ClaimSource(
+    "S4; Shlegeris 2023 (E11)",
+    cites=(Paper.S4, Paper.SHLEGERIS_2023),
+    kind="shape",
+    n=5,
+    origin="correction",
 )
-LOGISTIC = ClaimSource("S0 Theorem 25; S4 (E11)", n=8, origin="ours")
+ENSEMBLE = replace(ON_TEXT, source="S0 Theorem 25", cites=(Paper.S0,))
+UNLESS = ClaimSource(
+    "S0 Theorem 25; S4; Shlegeris 2023 (E11)",
+    cites=(Paper.S0, Paper.S4, Paper.SHLEGERIS_2023),
+    kind="shape",
+    n=8,
+    origin="correction",
+)
+LOGISTIC = ClaimSource("S0 Theorem 25; S4 (E11)", cites=(Paper.S0, Paper.S4), n=8, origin="ours")
 
 SIDES = Null("permuted", "the two sides of the difference are exchanged at random in each seed")
 BEFORE = Null("untrained", "the same heads before training")
@@ -90,6 +102,7 @@ CLAIMS = (
         "or more training would bring; the paper leaves the price open. Their prior"
         " was set after a run on seed 0, without it they overfit",
         section="skip-trigram bugs; S4",
+        cites=(Paper.FRAMEWORK, Paper.S4),
         origin="ours",
         link="",
         null=SIDES,

@@ -8,7 +8,7 @@ from circuitax.records.estimate import (
     geometric_estimate,
     mean_estimate,
 )
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
 from circuitax.records.members import members_where
 from circuitax.records.null_draws import measured_again, with_data
 from circuitax.records.null_samples import exchanged
@@ -83,6 +83,7 @@ def nulls(record: Record) -> Nulls:
     }
 
 
+@measures("text-*")
 def _on_text(data: xr.Dataset) -> dict[str, Estimate]:
     """Last losses of both families, and their difference, seed by seed in order."""
     kept = members_where(data, np.isfinite(data.softmax_end) & np.isfinite(data.sum_end))

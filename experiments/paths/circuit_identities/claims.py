@@ -9,19 +9,27 @@ heads that copy.
 from dataclasses import replace
 
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
+from circuitax.records.papers import Paper
 
 RANDOM = "all seeds and all heads or pairs of each; seeds are the replicates"
 EXACT = ClaimSource(
     "framework paper",
+    cites=(Paper.FRAMEWORK,),
     kind="identity",
     selection="every model, 0 to 4 layers, bare or with frozen norms",
     why="float64 rounding; a wrong term is of order 1",
     origin="theorem",
 )
-ABLATION = replace(EXACT, source="induction-heads paper")
-NULL = ClaimSource("reference page 1.6; framework paper", n=8, selection=RANDOM, origin="ours")
-SPREAD = replace(NULL, source="reference page 1.2 (derived)")
-COPYING_SPREAD = replace(NULL, source="reference page 1.3 (F9, derived)")
+ABLATION = replace(EXACT, source="induction-heads paper", cites=(Paper.INDUCTION,))
+NULL = ClaimSource(
+    "reference page 1.6; framework paper",
+    cites=(Paper.FRAMEWORK,),
+    n=8,
+    selection=RANDOM,
+    origin="ours",
+)
+SPREAD = replace(NULL, source="reference page 1.2 (derived)", cites=())
+COPYING_SPREAD = replace(NULL, source="reference page 1.3 (F9, derived)", cites=())
 CLAIMS = (
     EXACT.claim(
         "identity-paths",

@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from circuitax.records.estimate import Estimate, exact, mean_estimate
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
 from circuitax.records.record import Record
 from experiments.paths.circuit_identities.claims import CLAIMS
 
@@ -39,6 +39,7 @@ def measure(record: Record) -> Measured:
     return Measured(measured, {}, not_run)
 
 
+@measures("random-*")
 def _moments(data: xr.Dataset, d_head: int) -> dict[str, Estimate]:
     """Mean and spread of composition and copying scores, in units of the prediction."""
     pairs, root = ["writer", "reader"], np.sqrt(float(data.random_d_model))

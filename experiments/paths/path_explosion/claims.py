@@ -7,6 +7,7 @@ layers of H heads, and a path of order k goes through k heads.
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most
 from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
 
 FINITE = "all finite seeds"
 PILOT = (
@@ -16,6 +17,7 @@ PILOT = (
 )
 FRAMEWORK = ClaimSource(
     "framework paper",
+    cites=(Paper.FRAMEWORK,),
     kind="shape",
     n=8,
     selection=FINITE,
@@ -26,7 +28,9 @@ OWN = ClaimSource("circuitax", kind="shape", n=8, selection=FINITE, origin="ours
 SIDES = Null("permuted", "the two sides of the difference are exchanged at random in each seed")
 
 CLAIMS = (
-    ClaimSource("S0 section 6; framework paper", origin="theorem").claim(
+    ClaimSource(
+        "S0 section 6; framework paper", cites=(Paper.FRAMEWORK, Paper.S0), origin="theorem"
+    ).claim(
         "paths-count",
         "A model has Σ_k C(L,k) H^k paths: greatest difference from enumeration over "
         "depths and orders",

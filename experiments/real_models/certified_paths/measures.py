@@ -11,7 +11,7 @@ from circuitax.records.estimate import (
     mean_of_finite,
     share_estimate,
 )
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
 from circuitax.records.record import Record
 from experiments.real_models.certified_paths.claims import CLAIMS
 from experiments.real_models.shared.model_facts import not_smollm2
@@ -32,6 +32,7 @@ def measure(record: Record) -> Measured:
     return Measured(found, unmet_rest(CLAIMS, found, "no list is proven"), {})
 
 
+@measures("certified-*")
 def estimates(data: xr.Dataset) -> dict[str, Estimate]:
     """Shares and means over prompts, which are the independent units."""
     proven = data.isel(prompt=np.flatnonzero(data.complete.values))

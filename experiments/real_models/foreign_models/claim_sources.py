@@ -4,10 +4,12 @@ from dataclasses import replace
 from typing import Any
 
 from circuitax.records.claims import Claim, ClaimSource, Expected, at_most
+from circuitax.records.papers import Paper
 from experiments.real_models.foreign_models.sources import ARENA, PRINTED, PROGRESS, REFERENCE
 
 PALINDROME = ClaimSource(
     "ARENA, monthly problem July 2023",
+    cites=(Paper.ARENA,),
     n=2500,
     selection="2,500 texts, seed 42",
     why="half a unit of the last printed digit",
@@ -35,6 +37,7 @@ BRACKET = replace(
 COPIES = replace(
     UNIQUE,
     source="progress-measures repository, induction run",
+    cites=(Paper.NANDA_2023,),
     n=1280,
     selection="1,280 texts, seed 1000",
     opening="Repeated subsequences: ",

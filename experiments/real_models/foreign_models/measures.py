@@ -5,7 +5,7 @@ import xarray as xr
 
 from circuitax.records.claims import Claim
 from circuitax.records.estimate import Estimate, exact, mean_estimate, proportion_estimate
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
 from circuitax.records.record import Record
 from experiments.real_models.foreign_models.claims import CLAIMS
 from experiments.real_models.foreign_models.sources import FRESH, MODELS, PRINTED, REFERENCE, SIZES
@@ -75,6 +75,7 @@ def _values(data: xr.Dataset, task: str) -> dict[str, float]:
     return found | DERIVED[task](data)
 
 
+@measures("palindrome-blind", "palindrome-path", "palindrome-sighted", "palindrome-zero-gap")
 def _palindrome(data: xr.Dataset) -> dict[str, float]:
     called, paths = data["palindrome-called-so"].values, data["palindrome-paths"]
     own = paths.sel(path="0.0 → 1.0")
@@ -87,6 +88,7 @@ def _palindrome(data: xr.Dataset) -> dict[str, float]:
     }
 
 
+@measures("unique-copies-*", "unique-adversarial", "unique-misses", "unique-misses-all")
 def _unique(data: xr.Dataset) -> dict[str, float]:
     copies, letters = data["unique-copies"].values, np.arange(10)
     own, served = np.isin(letters, (0, 1, 6)), letters > 0
@@ -99,12 +101,14 @@ def _unique(data: xr.Dataset) -> dict[str, float]:
     }
 
 
+@measures("sign-two-functions")
 def _sign(data: xr.Dataset) -> dict[str, float]:
     fit = np.abs(data["sign-fit-centred"] - np.array(PRINTED["sign-fit"]))
     silenced = np.abs(data["sign-silenced"] - np.array(PRINTED["sign-silenced-centred"]))
     return {"sign-two-functions": float(min(fit.max(), silenced.max()))}
 
 
+@measures("bracket-more-towers", "bracket-roles", "bracket-towers")
 def _bracket(data: xr.Dataset) -> dict[str, float]:
     towers = dict(zip(TOWERS, data["bracket-each-tower"].values, strict=True))
     total, suffix = data["bracket-by-failure"].values[:2]
@@ -115,6 +119,7 @@ def _bracket(data: xr.Dataset) -> dict[str, float]:
     }
 
 
+@measures("copies-second", "copies-successors")
 def _copies(data: xr.Dataset) -> dict[str, float]:
     given = data["copies-successor"].values
     return {"copies-successors": given[:2, 1:].min(), "copies-second": given[2, 1:].max()}

@@ -8,9 +8,11 @@ from dataclasses import replace
 
 from circuitax.records.claims import ClaimSource, at_least
 from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
 
 PAPER = ClaimSource(
     "Wang et al. 2022, interpretability in the wild",
+    cites=(Paper.WANG_2022,),
     kind="shape",
     n=40,
     selection="forty sentences of a seeded grammar, with other names than those on which the "
@@ -19,7 +21,7 @@ PAPER = ClaimSource(
     origin="published",
     link="https://arxiv.org/abs/2211.00593",
 )
-OURS = replace(PAPER, source="circuitax", origin="ours", link="")
+OURS = replace(PAPER, source="circuitax", cites=(), origin="ours", link="")
 HEADS = Null("random", "sets of three random heads of the second half of the layers")
 
 CLAIMS = (

@@ -7,11 +7,13 @@ induction heads at 1.4 and 1.10. Claims stand together by what they need.
 
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
+from circuitax.records.papers import Paper
 from experiments.real_models.published_weights.sources import PRINTED
 
 PUBLISHED = "the published model; there is one"
 ARENA = ClaimSource(
     "ARENA 1.2, two-layer attention-only model",
+    cites=(Paper.ARENA,),
     selection=PUBLISHED,
     why="to rounding of the printed value",
     origin="published",
@@ -19,16 +21,23 @@ ARENA = ClaimSource(
 )
 NATS = ClaimSource(
     "framework paper, term importance analysis",
+    cites=(Paper.FRAMEWORK,),
     selection="a two-layer model of 12 heads of 64 and about 50,000 tokens",
     why="read from an image; another model of the same sizes, on other text",
     origin="published",
     link=papers.FRAMEWORK,
 )
 FRAMEWORK = ClaimSource(
-    "framework paper", kind="shape", selection=PUBLISHED, origin="published", link=papers.FRAMEWORK
+    "framework paper",
+    cites=(Paper.FRAMEWORK,),
+    kind="shape",
+    selection=PUBLISHED,
+    origin="published",
+    link=papers.FRAMEWORK,
 )
 SMALL = ClaimSource(
     "framework paper",
+    cites=(Paper.FRAMEWORK,),
     kind="shape",
     selection="any one-layer model of about 50,000 tokens",
     origin="published",

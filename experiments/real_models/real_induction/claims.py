@@ -9,10 +9,12 @@ from dataclasses import replace
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
 from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
 from experiments.real_models.real_induction.reference import FIRST, PAPER_HEADS, SECOND
 
 PAPER = ClaimSource(
     "induction-heads paper",
+    cites=(Paper.INDUCTION,),
     kind="shape",
     n=4,
     selection="four rows of 64 random tokens, each twice",
@@ -23,6 +25,7 @@ PAPER = ClaimSource(
 OURS = replace(
     PAPER,
     source="our independent NumPy pass on the same weights",
+    cites=(),
     kind="number",
     why="double precision there, single here; the last printed digit is 1e-4",
     origin="ours",
@@ -32,6 +35,7 @@ TABLE = "largest difference from the {} reference numbers"
 RELATION = replace(OURS, source="circuitax", kind="shape", why="a relation")
 COMPOSED = ClaimSource(
     "framework paper",
+    cites=(Paper.FRAMEWORK,),
     kind="shape",
     selection="one model: pairs of the five best induction heads and those of the five best "
     "previous-token heads in earlier layers, all chosen by attention",
@@ -40,7 +44,7 @@ COMPOSED = ClaimSource(
     origin="published",
     link=papers.FRAMEWORK,
 )
-LARGER = replace(PAPER, source="framework paper", link=papers.FRAMEWORK)
+LARGER = replace(PAPER, source="framework paper", cites=(Paper.FRAMEWORK,), link=papers.FRAMEWORK)
 PROSE = replace(
     PAPER,
     n=12,
@@ -179,7 +183,7 @@ CLAIMS = (
         printed="K-composition with the previous-token head is the largest; no number",
         null=PAIRS,
     ),
-    replace(COMPOSED, source="circuitax", origin="ours", link="").claim(
+    replace(COMPOSED, source="circuitax", cites=(), origin="ours", link="").claim(
         "real-k-rotation",
         "they compose more than under a random rotation between them: standard deviations of the "
         "squared score above its null, mean over pairs",

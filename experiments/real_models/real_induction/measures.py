@@ -6,7 +6,7 @@ from numpy.typing import ArrayLike
 
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, exact, mean_estimate
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
 from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from experiments.real_models.real_induction import nulls as null_draws
@@ -70,6 +70,20 @@ def best_mean(data: xr.Dataset) -> xr.DataArray:
     return data.scores.sel(twin="plain", kind="prefix").mean("text")
 
 
+@measures(
+    "real-loss-*",
+    "real-ablation",
+    "real-ablation-previous",
+    "real-anti-copying",
+    "real-copying",
+    "real-first-half",
+    "real-keys-earlier",
+    "real-matching-head",
+    "real-prefix",
+    "real-previous",
+    "real-previous-feeds",
+    "real-same",
+)
 def estimates(data: xr.Dataset) -> dict[str, Estimate]:
     """Numbers without an interval are of given texts; the others are means over texts or draws."""
     n = data.sizes["text"]
@@ -105,6 +119,7 @@ def estimates(data: xr.Dataset) -> dict[str, Estimate]:
     }
 
 
+@measures("real-k-*", "real-rotation-all")
 def _composition(data: xr.Dataset) -> dict[str, Estimate]:
     """Composition from the weights; the heads are given, and those of one model are no sample."""
     place = places(data)
@@ -126,6 +141,7 @@ def of_one_model(values: ArrayLike) -> Estimate:
     return exact(each.mean())._replace(method=spread)
 
 
+@measures("real-prose-*")
 def prose_estimates(data: xr.Dataset) -> dict[str, Estimate]:
     """Means over chapters; random sets are averaged first."""
     falls = prose_falls(data)

@@ -5,7 +5,7 @@ import xarray as xr
 
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, mean_of_finite
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
 from circuitax.records.record import Record
 from experiments.real_models.rotary_atlas.claims import CLAIMS
 from experiments.real_models.rotary_atlas.names import LOCAL, NEAR, PREVIOUS
@@ -23,6 +23,7 @@ def measure(record: Record) -> Measured:
     return Measured(found, unmet_rest(CLAIMS, found, "no text has such a head"), {})
 
 
+@measures("rotary-*")
 def estimates(data: xr.Dataset) -> dict[str, Estimate]:
     """Means over texts; a text in which no head, or every head, has the name says nothing."""
     previous, local = data.previous >= PREVIOUS, data.local >= LOCAL

@@ -9,6 +9,7 @@ from dataclasses import replace
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
 from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
 
 THEOREM = ClaimSource(
     "branch and bound on the exact loss, n = 2, m = 1",
@@ -23,6 +24,7 @@ AGREEMENT = replace(
 OURS = replace(THEOREM, origin="ours", kind="number", selection="one interval, nothing is selected")
 PAPER = ClaimSource(
     "Toy Models of Superposition, superposition as a phase change",
+    cites=(Paper.TOY_MODELS,),
     kind="shape",
     selection="all enclosed boundaries at density 0.3 or less",
     origin="published",

@@ -8,9 +8,11 @@ from dataclasses import replace
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, between, near
 from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
 
 PAPER = ClaimSource(
     "Toy Models of Superposition, computation in superposition",
+    cites=(Paper.TOY_MODELS,),
     kind="shape",
     selection="all seeds that stayed finite",
     n=8,
@@ -21,7 +23,7 @@ NEURONS = Null("random", "as many neurons of normal input weights, all of them i
 PICKED = Null("random", "ratios of normal weights, of which those of 1.5 or more are picked too")
 BEST = replace(PAPER, selection="lowest loss of the seeds")
 DENSE = replace(PAPER, printed="neurons are monosemantic at densities 1 and 0.3", null=NEURONS)
-OURS = replace(PAPER, source="ours, on the models of the paper", origin="ours", link="")
+OURS = replace(PAPER, source="ours, on the models of the paper", cites=(), origin="ours", link="")
 
 CLAIMS = (
     BEST.claim(
@@ -94,7 +96,11 @@ CLAIMS = (
         "worth a hundredth of the first: neurons are shared, and what is gained is not counted "
         "here.",
     ),
-    replace(OURS, source="ours, at the density of ARENA's exercise; the paper gives none").claim(
+    replace(
+        OURS,
+        source="ours, at the density of ARENA's exercise; the paper gives none",
+        cites=(Paper.ARENA,),
+    ).claim(
         "abs-motif",
         "n = 20, m = 10, p = 0.5: the asymmetric motif with its inhibiting neurons occurs in "
         "trained models (share of seeds)",

@@ -10,7 +10,7 @@ from circuitax.records.estimate import (
     mean_of_finite,
     share_estimate,
 )
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
 from circuitax.records.nulls import Draws, Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import best_estimate
@@ -108,6 +108,7 @@ def _shuffled_weights(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
     return data.assign(changed)
 
 
+@measures("T10-*")
 def _sanity(data: xr.Dataset) -> dict[str, Estimate]:
     if (data.sizes["sanity_feature"], data.sizes["sanity_neuron"]) != (3, 6):
         return {}
@@ -129,6 +130,7 @@ def _sanity(data: xr.Dataset) -> dict[str, Estimate]:
     }
 
 
+@measures("abs-mono-*", "abs-beyond")
 def _sweep(data: xr.Dataset) -> dict[str, Estimate]:
     density, share, beyond = data.sweep_density.values, monosemantic(data), computed(data)
     at = {p: int(i) for p in (1, 0.3, 0.1, 0.03, 0.01, 0.001) for i in _where(density, p)}
@@ -144,6 +146,7 @@ def _sweep(data: xr.Dataset) -> dict[str, Estimate]:
     }
 
 
+@measures("abs-motif-*", "abs-motif")
 def _motif(data: xr.Dataset) -> dict[str, Estimate]:
     estimates: dict[str, Estimate] = {}
     for p, name in ((0.5, "abs-motif"), (0.1, "abs-motif-sparse")):

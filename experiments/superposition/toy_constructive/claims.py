@@ -9,6 +9,7 @@ from dataclasses import replace
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most
 from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
 
 LINEAR = Null(
     "false world", "the best linear models, whose principal components cannot use interference"
@@ -18,6 +19,7 @@ EXCHANGED = Null("permuted", "a network and its exchanged ones swap places in ha
 PLACED = Null("permuted", "the features are shuffled within each seed")
 PAPER = ClaimSource(
     "arXiv 2603.09972, twelve features with circular and clustered correlations",
+    cites=(Paper.PRIETO_2026,),
     kind="shape",
     n=16,
     selection="all seeds",
@@ -40,9 +42,12 @@ PLACES = replace(
     "hand",
     null=PLACED,
 )
-OURS = replace(PAPER, source="ours, controls", origin="ours", link="")
+OURS = replace(PAPER, source="ours, controls", cites=(), origin="ours", link="")
 CLEARER = replace(
-    OURS, source="Ours, beside the circles and clusters of arXiv 2603.09972", null=DECAYS
+    OURS,
+    source="Ours, beside the circles and clusters of arXiv 2603.09972",
+    cites=(Paper.PRIETO_2026,),
+    null=DECAYS,
 )
 A_LOT = "a strong correlation, or most of the range of cosines"
 DEPENDENT = ("circular", "clustered")

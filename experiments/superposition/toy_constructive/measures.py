@@ -5,7 +5,7 @@ import xarray as xr
 
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, mean_estimate
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
 from circuitax.records.null_draws import shuffled
 from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
@@ -87,6 +87,7 @@ def _wanted(data: xr.Dataset) -> bool:
     return set(DECAYS) <= set(data.decay.values.tolist()) and bool(data.alive.all())
 
 
+@measures("constructive-loss-*", "constructive-control", "constructive-linear")
 def _losses(data: xr.Dataset) -> dict[str, Estimate]:
     """Losses of dependent features beside those of independent ones, and beside a linear model."""
     found = {
@@ -108,6 +109,7 @@ def _losses(data: xr.Dataset) -> dict[str, Estimate]:
     )
 
 
+@measures("constructive-arranged-*")
 def _arranged(data: xr.Dataset) -> dict[str, Estimate]:
     """Loss over that of random exchanges of directions."""
     exchanged = data.loss / data.permuted_loss
@@ -126,6 +128,7 @@ def _swapped(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
     )
 
 
+@measures("constructive-circle", "constructive-clusters")
 def _arrangements(data: xr.Dataset) -> dict[str, Estimate]:
     """Circles and clusters at the middle decay."""
     middle = data.decay.values.tolist().index(DECAYS[1])
@@ -135,6 +138,7 @@ def _arrangements(data: xr.Dataset) -> dict[str, Estimate]:
     }
 
 
+@measures("constructive-decay-*", "constructive-circle-decay", "constructive-clusters-decay")
 def _of_decays(data: xr.Dataset) -> dict[str, Estimate]:
     """What changes from no decay to the strongest one."""
     decays = data.decay.values.tolist()

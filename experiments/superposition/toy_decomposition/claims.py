@@ -4,12 +4,14 @@ from dataclasses import replace
 
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
 from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
 
 START = Null("untrained", "subcomponents at their start, of all seeds")
 ALL_ALIVE = "all subcomponents that a map has are alive"
 ANY = Null("random", "each feature turns on one of all subcomponents by chance")
 SPD = ClaimSource(
     "Bushnaq, Braun and Sharkey 2025 (stochastic parameter decomposition)",
+    cites=(Paper.BUSHNAQ_2025,),
     n=8,
     selection="all seeds, each with its own target and data",
     why="three hundredths; the paper trains 40,000 steps on 4,096 samples with more subcomponents",
@@ -20,11 +22,14 @@ SPD = ClaimSource(
 APD = replace(
     SPD,
     source="Braun et al. 2025 (attribution-based parameter decomposition)",
+    cites=(Paper.BRAUN_2025,),
     kind="shape",
     why="shrinkage of the older method, as printed",
     link="https://arxiv.org/abs/2501.14926",
 )
-OURS = replace(SPD, source="ours, on the benchmark's targets", origin="ours", link="", null=None)
+OURS = replace(
+    SPD, source="ours, on the benchmark's targets", cites=(), origin="ours", link="", null=None
+)
 
 TABLE = "table of scores"
 TOO_SHORT = (

@@ -5,7 +5,7 @@ import xarray as xr
 
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, exact, mean_estimate
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
 from circuitax.records.null_draws import shuffled
 from circuitax.records.nulls import Draws, Nulls
 from circuitax.records.record import Record
@@ -103,6 +103,7 @@ def represented(data: xr.Dataset) -> np.ndarray:
     return (np.linalg.norm(data.relu_W.values, axis=2) > REPRESENTED).sum(axis=-1)
 
 
+@measures("T7-*")
 def _linear(data: xr.Dataset) -> dict[str, Estimate]:
     """The linear model is principal components: the most important features, whatever p is."""
     n, m = data.sizes["feature"], data.sizes["hidden"]
@@ -127,6 +128,7 @@ def _from_identity(W: np.ndarray, kept: int) -> np.ndarray:
     return np.abs(gram - wanted).max(axis=(-2, -1))
 
 
+@measures("demonstrate-count-*", "demonstrate-digons-p0.03")
 def _relu(data: xr.Dataset) -> dict[str, Estimate]:
     """Counts, shapes and biases of the ReLU model."""
     found = {}
@@ -146,6 +148,7 @@ def _digons(W: np.ndarray) -> int:
     return [name for name, _ in polytopes(W)].count("digon")
 
 
+@measures("demonstrate-less-important-first")
 def _later(data: xr.Dataset) -> dict[str, Estimate]:
     """How much later in importance superposed features stand than dedicated ones."""
     if 0.3 not in data.density.values:
@@ -166,6 +169,7 @@ def _later(data: xr.Dataset) -> dict[str, Estimate]:
     return {"demonstrate-less-important-first": mean_estimate(difference)}
 
 
+@measures("demonstrate-negative-bias")
 def _biases(data: xr.Dataset) -> dict[str, Estimate]:
     """Biases of the represented features where they are sparsest."""
     if 0.001 not in data.density.values:
@@ -176,6 +180,7 @@ def _biases(data: xr.Dataset) -> dict[str, Estimate]:
     return {"demonstrate-negative-bias": mean_estimate(bias)}
 
 
+@measures("demonstrate-optimum-below", "demonstrate-tail")
 def _optimum(data: xr.Dataset) -> dict[str, Estimate]:
     """Attainment of the optimum by training, and its shape where features are sparsest."""
     ratio = data.relu_loss.values / data.optimum_loss.values
@@ -191,6 +196,7 @@ def _large(data: xr.Dataset) -> dict[str, Estimate]:
     return {"demonstrate-rescaled": _rescaled(data), **_notebook(data)}
 
 
+@measures("demonstrate-rescaled")
 def _rescaled(data: xr.Dataset) -> Estimate:
     """Greatest difference between the represented features per dimension of both sizes."""
     small = represented(data) / data.sizes["hidden"]
@@ -200,6 +206,7 @@ def _rescaled(data: xr.Dataset) -> Estimate:
     )
 
 
+@measures("demonstrate-notebook-*")
 def _notebook(data: xr.Dataset) -> dict[str, Estimate]:
     """Counts and squared norms of the notebook's model."""
     found = {}

@@ -8,9 +8,11 @@ from dataclasses import replace
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, between, near
 from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
 
 PAPER = ClaimSource(
     "Toy Models of Superposition, the geometry of superposition (uniform importance)",
+    cites=(Paper.TOY_MODELS,),
     kind="shape",
     n=8,
     why="a relation",
@@ -29,6 +31,7 @@ NOTEBOOK = replace(
 OURS = replace(
     PAPER,
     source="Ours, exact gain for each dimension of tegum products",
+    cites=(),
     n=1,
     kind="number",
     origin="ours",

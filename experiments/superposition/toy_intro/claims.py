@@ -9,6 +9,7 @@ from dataclasses import replace
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, between, near
 from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
 
 NOISE = "Adam's noise at rate 1e-3 and the official weight decay move norms by about a per cent"
 DIGITS = "last digit given"
@@ -18,6 +19,7 @@ START = Null("untrained", "as many networks at their start, in the place of thos
 ALONE = Null("untrained", "1,000 networks at their start, each by itself")
 INTRO = ClaimSource(
     "Toy Models of Superposition, introduction (n = 5, m = 2, I = 0.9^i)",
+    cites=(Paper.TOY_MODELS,),
     origin="published",
     link=papers.TOY_MODELS,
 )

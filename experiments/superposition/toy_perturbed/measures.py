@@ -5,7 +5,7 @@ import xarray as xr
 
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, exact, mean_estimate, share_estimate
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
 from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import best_estimate
@@ -100,6 +100,13 @@ def own_gaps(W: np.ndarray) -> float:
     return float((others[0] + 360 - others[-1]) / 2)
 
 
+@measures(
+    "perturbed-base-rises",
+    "perturbed-crossing",
+    "perturbed-first-order",
+    "perturbed-printed",
+    "perturbed-slopes",
+)
 def _exact(data: xr.Dataset, at: float) -> dict[str, Estimate]:
     """The crossing of the exact branches, and whether it is of first order."""
     x = np.log(data.exact_ratio.values)
@@ -121,6 +128,7 @@ def _exact(data: xr.Dataset, at: float) -> dict[str, Estimate]:
     return found
 
 
+@measures("perturbed-both", "perturbed-denser", "perturbed-sparser", "perturbed-trained")
 def _trained(data: xr.Dataset, at: float) -> dict[str, Estimate]:
     """Branches of the trained networks, and the bending of the pentagon."""
     pentagon = is_pentagon(data)

@@ -8,10 +8,12 @@ from dataclasses import replace
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
 from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
 
 CELLS = Null("permuted", "the cells of the closed forms' diagrams are shuffled")
 PHASE = ClaimSource(
     "Toy Models of Superposition, superposition as a phase change",
+    cites=(Paper.TOY_MODELS,),
     kind="shape",
     selection="lowest of all restarts",
     origin="published",
@@ -20,6 +22,7 @@ PHASE = ClaimSource(
 REFERENCE = replace(
     PHASE,
     source="exact optimum of the reference page, n = 2, m = 1, sum loss",
+    cites=(),
     origin="ours",
     link="",
 )

@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from circuitax.records.estimate import Estimate, exact
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
 from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import best_estimate
@@ -55,11 +55,13 @@ def _mixed(regions: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return rng.permuted(rows, axis=1).reshape(regions.shape)
 
 
+@measures("T4-regions-optimum")
 def _optimal(data: xr.Dataset, theory: np.ndarray) -> Estimate:
     """Share of cells in which the exact optimum is in the same region."""
     return exact((_regions(data, "optimum") == theory).mean())
 
 
+@measures("T4-regions-trained", "T4-trained-below")
 def _trained(data: xr.Dataset, theory: np.ndarray) -> dict[str, Estimate]:
     """The best of all seeds in each cell, and how it varies with the seeds tried."""
     seeds = data[["seeds_loss", "seeds_norm", "seeds_interference"]].transpose("seed", ...)

@@ -5,9 +5,11 @@ from dataclasses import replace
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, between
 from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
 
 ARENA = ClaimSource(
     "ARENA, sparse autoencoder on a toy model of superposition",
+    cites=(Paper.TOY_MODELS, Paper.ARENA),
     kind="shape",
     selection="strength with the highest mean cosine of the other half of the seeds; all seeds",
     n=16,
@@ -17,10 +19,15 @@ ARENA = ClaimSource(
 HEDGING = replace(
     ARENA,
     source="Chanin et al. 2025 (feature hedging)",
+    cites=(Paper.CHANIN_2025,),
     link="https://arxiv.org/abs/2505.11756",
 )
-OURS = replace(ARENA, source="ours, on the benchmark's targets", origin="ours", link="")
-JUMP = replace(OURS, source="Ours, on autoencoders of Rajamanoharan et al. 2024 (JumpReLU)")
+OURS = replace(ARENA, source="ours, on the benchmark's targets", cites=(), origin="ours", link="")
+JUMP = replace(
+    OURS,
+    source="Ours, on autoencoders of Rajamanoharan et al. 2024 (JumpReLU)",
+    cites=(Paper.RAJAMANOHARAN_2024,),
+)
 
 TOO_SHORT = (
     "Some seeds find every direction, and others merge two or lose one: local optima of training, "
@@ -31,6 +38,7 @@ CLAIMS = (
     replace(
         ARENA,
         source="Sharkey, Braun and Millidge 2022, sparse autoencoders on toy data",
+        cites=(Paper.SHARKEY_2022,),
         link="https://www.lesswrong.com/posts/z6QQJbtpkEAX3Aojj",
     ).claim(
         "sae-large-relu",
@@ -96,7 +104,9 @@ CLAIMS = (
         printed="autoencoders narrower than the truth merge correlated features; no number at hand",
         null=Null("permuted", "the two laws of features are exchanged in half of the seeds"),
     ),
-    replace(OURS, source="Ours, beside Chanin et al. 2025 (feature hedging)").claim(
+    replace(
+        OURS, source="Ours, beside Chanin et al. 2025 (feature hedging)", cites=(Paper.CHANIN_2025,)
+    ).claim(
         "sae-hedging-all",
         "The same for every method (least difference of the methods)",
         at_least(0.05),

@@ -37,7 +37,7 @@ class Suite:
     """Experiments in the order given, as many in parallel as there are jobs.
 
     One that reads another's results waits until that one has ended, well or not. One that measures
-    time (``ALONE`` of its ``experiment.py``) lets others pass until nothing else runs, and then
+    time (`Experiment.alone`) lets others pass until nothing else runs, and then
     everything waits for it. After a signal nothing is started, and what runs is told to stop.
 
     Args:

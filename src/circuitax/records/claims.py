@@ -99,6 +99,8 @@ class Claim:
         printed: The number or the sentence that the source prints, in our words. A published
             claim has one, and says so where the source prints no number.
         link: Address of the source. A published claim has one.
+        cites: The papers that the source names, such as `records.papers.Paper.FRAMEWORK`; a reader
+            chooses one in the report.
         null: The null beside it, or why it needs none; None where that is not declared yet. What
             is true by algebra or by proof needs no declaration.
 
@@ -121,6 +123,7 @@ class Claim:
     origin: str = field(kw_only=True)
     printed: str = field(default="", kw_only=True)
     link: str = field(default="", kw_only=True)
+    cites: tuple[str, ...] = field(default=(), kw_only=True)
     null: Null | None = field(default=None, kw_only=True)
 
     def _repr_html_(self) -> str:
@@ -179,8 +182,8 @@ class Claim:
 class ClaimSource:
     """A source of claims, and the common fields of the claims of one experiment.
 
-    ``paper = ClaimSource("induction-heads paper", kind="shape", n=16, origin="published",
-    link=papers.INDUCTION, printed="no such head in one layer")``; then
+    ``paper = ClaimSource("induction-heads paper", cites=(Paper.INDUCTION,), kind="shape", n=16,
+    origin="published", link=papers.INDUCTION, printed="no such head in one layer")``; then
     ``paper.claim("prefix-one-layer", "Share of ...", at_most(0.25), "a relation")``. A variant
     with other defaults is ``dataclasses.replace(paper, n=5)``.
 
@@ -194,6 +197,7 @@ class ClaimSource:
         origin: As in `Claim`.
         printed: As in `Claim`, for claims that share what the source prints.
         link: As in `Claim`.
+        cites: As in `Claim`.
         null: As in `Claim`, for claims that share it.
     """
 
@@ -206,6 +210,7 @@ class ClaimSource:
     origin: str = field(kw_only=True)
     printed: str = field(default="", kw_only=True)
     link: str = field(default="", kw_only=True)
+    cites: tuple[str, ...] = field(default=(), kw_only=True)
     null: Null | None = field(default=None, kw_only=True)
 
     def claim(
@@ -224,6 +229,7 @@ class ClaimSource:
         origin: str | None = None,
         printed: str | None = None,
         link: str | None = None,
+        cites: tuple[str, ...] | None = None,
         null: Null | None = None,
     ) -> Claim:
         """One claim of this source, with the source's values as defaults.
@@ -242,6 +248,7 @@ class ClaimSource:
             origin: As in `Claim`; the source's when None.
             printed: As in `Claim`; the source's when None.
             link: As in `Claim`; the source's when None.
+            cites: As in `Claim`; the source's when None.
             null: As in `Claim`; the source's when None.
 
         Raises:
@@ -261,6 +268,7 @@ class ClaimSource:
             origin=self.origin if origin is None else origin,
             printed=self.printed if printed is None else printed,
             link=self.link if link is None else link,
+            cites=self.cites if cites is None else cites,
             null=self.null if null is None else null,
         )
 

@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from circuitax.records.agreement import WORDS, Here, counts_here
-from circuitax.records.cited import named, order
 from circuitax.records.claim_sections import anchor
 from circuitax.records.claims import ORIGINS, PUBLISHED, VERDICTS, Verdict
 from circuitax.records.claims_table import here_text, measured_text, null_text
 from circuitax.records.gallery import MARKS, GalleryFigure, GalleryItem, badge, by_chapter
+from circuitax.records.papers import Paper
 
 _HERE_COLUMN = '<th scope="col"><button>Here</button></th>'
 _HERE_FILTER = '<label>Here <select name="here"><option value="">all</option>{}</select></label>'
+_NO_PAPER = ("no paper",)
 TEMPLATE = Path(__file__).with_name("report.html")
 
 
@@ -77,7 +78,7 @@ def render_report(
             for chapter, group in chapters.items()
         ),
         "PAPERS": _options(
-            sorted({name for v, _ in rows for name in named(v.claim.source)}, key=order)
+            sorted({name for v, _ in rows for name in v.claim.cites or _NO_PAPER}, key=_place)
         ),
         "ORIGINS": _options(
             [name for name in ORIGINS if name in {v.claim.origin for v, _ in rows}]
@@ -102,6 +103,12 @@ def render_report(
     }
     page = TEMPLATE.read_text(encoding="utf-8")
     return re.sub(r"<!--([A-Z-]+)-->", lambda found: filled[found[1]], page)
+
+
+def _place(title: str) -> tuple[int, str]:
+    """Key that orders papers as `Paper` lists them, then those that it does not list, then none."""
+    order = [*Paper, *_NO_PAPER]
+    return (order.index(title) if title in order else len(Paper)), title
 
 
 def _options(names: Sequence[str]) -> str:
@@ -145,7 +152,7 @@ def _row(verdict: Verdict, item: GalleryItem, here: Mapping[str, Here] | None) -
         f"<dt>{name}</dt><dd>{escape(text)}</dd>" for name, text in facts.items() if text
     )
     kinds = {
-        "paper": "\n".join(named(claim.source)),
+        "paper": "\n".join(claim.cites or _NO_PAPER),
         "origin": claim.origin,
         "verdict": verdict.verdict,
         "experiment": item.experiment,

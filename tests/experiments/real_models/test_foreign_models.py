@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from circuitax.figures.spec import draw_all
 from circuitax.lab.lab import Lab
 from circuitax.records.claims import NOT_RUN, settle
 from circuitax.records.measured import Measured
@@ -99,7 +100,7 @@ def test_without_weights_no_claim_is_settled_and_each_names_its_file(tmp_path: P
     verdicts = settle(CLAIMS, *found)
     assert len(verdicts) >= 40 and {v.verdict for v in verdicts} == {NOT_RUN}
     assert all("safetensors" in v.reason and "source=FOLDER" in v.reason for v in verdicts)
-    drawn = figure.draw(record)
+    drawn = draw_all(figure.FIGURES, record)
     assert "No weights were given" in drawn["agreement"].axes[0].texts[0].get_text()
 
 
@@ -119,7 +120,7 @@ def test_small_models_of_the_same_format_run_through_but_settle_nothing(tmp_path
     verdicts = settle(CLAIMS, *found)
     assert {v.verdict for v in verdicts} == {NOT_RUN}
     assert all("it is not the published one" in v.reason for v in verdicts)
-    drawn = figure.draw(record)
+    drawn = draw_all(figure.FIGURES, record)
     assert set(drawn) == {"agreement", "mistakes"}
     left = drawn["mistakes"].axes[0]
     assert left.get_xscale() == "log" and len(left.patches) == 2 * 72
