@@ -1,4 +1,4 @@
-"""Heads of SmolLM2-135M that bring the indirect object to the end, as name movers do."""
+"""Heads of SmolLM2-135M that bring the indirect object to the end, as name movers do.
 
 "When Mary and John went to the store, John gave a drink to" goes on with Mary. Each head's direct
 effect on the lead of Mary over John is read at the last position, with its attention to each name
