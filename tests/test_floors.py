@@ -41,6 +41,7 @@ HOME = {
     "omegaconf": {"config", "commands"},
     "submitit": {"commands"},
     "matplotlib": {"figures", "experiments"},
+    "jinja2": {"records"},
     "orbax": {"training"},
     "flint": {"superposition"},
     "xarray": {"records", "figures", "lab", "kit", "commands", "experiments"},

@@ -7,8 +7,12 @@ import pytest
 
 from circuitax.records import papers
 from circuitax.records.claims import Claim, at_least, near, settle
-from circuitax.records.claims_details import render_changes, render_details
-from circuitax.records.claims_page import headline, render_claims_page
+from circuitax.records.claims_page import (
+    headline,
+    render_changes,
+    render_claims_page,
+    render_details,
+)
 from circuitax.records.claims_table import ClaimRow, measured_text
 from circuitax.records.estimate import Estimate, exact
 from circuitax.records.nulls import Null

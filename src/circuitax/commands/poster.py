@@ -16,8 +16,8 @@ from circuitax.lab.settle import settle_run
 from circuitax.lab.showing import claim_rows, gallery_item
 from circuitax.records.chapters import CHAPTERS
 from circuitax.records.claims_page import published_counts
-from circuitax.records.claims_table import ClaimRow
-from circuitax.records.gallery import GalleryItem, badge
+from circuitax.records.claims_table import ClaimRow, badge
+from circuitax.records.gallery import GalleryItem
 from circuitax.records.record import Record
 
 COMMAND = Command(
