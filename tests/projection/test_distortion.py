@@ -28,7 +28,7 @@ def cloud(rng: np.random.Generator, n: int = 23) -> tuple[np.ndarray, np.ndarray
 def test_all_pairs_agree_with_numpy(block: int, rng: np.random.Generator) -> None:
     x, y = cloud(rng)
     v = brute_force(x, y)
-    found = summarise(distortion(jnp.asarray(x), jnp.asarray(y), BOUNDS, WIDE, block=block), WIDE)
+    found = summarise(distortion(jnp.asarray(x), jnp.asarray(y), BOUNDS, WIDE, block=block))
     assert found.n_used == 253 and found.n_zero == found.n_unresolved == 0
     np.testing.assert_allclose(
         [found.mean, found.std, found.low, found.high],
@@ -81,7 +81,7 @@ def test_near_duplicates_are_resolved_and_duplicates_are_counted(rng: np.random.
         v = brute_force(x, y)
     v = v[np.isfinite(v)]
     stream = distortion(jnp.asarray(x), jnp.asarray(y), BOUNDS, WIDE, block=9)
-    found = summarise(stream, WIDE)
+    found = summarise(stream)
     assert (found.n_used, found.n_zero, found.n_unresolved) == (250, 3, 0)
     np.testing.assert_allclose([found.mean, found.high], [v.mean(), v.max()], rtol=2e-4)
     assert found.histogram.sum() == 250
@@ -115,7 +115,7 @@ def test_sampled_pairs_are_uniform_over_distinct_indices(rng: np.random.Generato
     stream = sampled_distortion(
         jax.random.key(0), jnp.asarray(x), jnp.asarray(y), BOUNDS, WIDE, n_pairs=40_000
     )
-    found = summarise(stream, WIDE)
+    found = summarise(stream)
     assert found.n_used == 40_000 and found.n_zero == 0  # i = j would be a zero distance
     assert abs(found.mean - v.mean()) < 5 * v.std() / np.sqrt(40_000)
     np.testing.assert_allclose([found.low, found.high], [v.min(), v.max()], rtol=1e-4)

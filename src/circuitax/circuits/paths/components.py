@@ -13,11 +13,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from circuitax.circuits.paths.read_out import logits_of, read_out_of
+from circuitax.documented import documented
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.run import Run, one_text
 from circuitax.kernel.shown import shapes
 
 
+@documented
 class Components(NamedTuple):
     """Each component's output to the stream; absent ones are None.
 
@@ -39,6 +41,7 @@ class Components(NamedTuple):
         return shapes(self)
 
 
+@documented
 class ComponentLogits(NamedTuple):
     """The logits of each component; with ``bias`` and ``remainder`` they sum to the logits.
 

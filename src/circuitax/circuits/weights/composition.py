@@ -21,6 +21,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from circuitax.circuits.weights.heads import rotation
+from circuitax.documented import documented
 from circuitax.kernel.chain import Chain, chain_of
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.indices import check_index
@@ -40,6 +41,7 @@ REGISTER = 16  # numbers of a vector register: products of other sizes are slowe
 READER_GROUPS, GROUP_READERS = 4, 256
 
 
+@documented
 class Composition(NamedTuple):
     """Scores of all pairs, ``[kind, writer layer, writer head, reader layer, reader head]``.
 

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
+from circuitax.documented import documented
 from circuitax.kernel.checks import check_range
 from circuitax.kernel.keys import derive
 from circuitax.kernel.shown import known, shapes, shortened
@@ -38,6 +39,7 @@ AGREEMENT = (1e-6, 1e-12)
 LEAST_DRAWN = 256
 
 
+@documented
 class Optimum(NamedTuple):
     """The best solution of every cell, with all its restarts; losses are summed over features.
 
