@@ -109,6 +109,17 @@ def test_many_maps_under_vmap_are_the_single_ones(rng: np.random.Generator) -> N
     assert found.below.shape == (2, 2)
 
 
+def test_points_that_a_jit_closes_over_are_no_constants(rng: np.random.Generator) -> None:
+    x, y = (jnp.asarray(z) for z in cloud(rng))
+    closed = jax.jit(lambda scale: distortion(x, scale * y, BOUNDS))
+    assert "optimization_barrier" in closed.lower(1.0).as_text()
+    passed = jax.jit(lambda x, y: distortion(x, y, BOUNDS))
+    assert "optimization_barrier" not in passed.lower(x, y).as_text()
+    found, want = summarise(closed(2.0)), summarise(distortion(x, 2 * y, BOUNDS))
+    for name in ("mean", "low", "high", "histogram", "below"):
+        np.testing.assert_allclose(getattr(found, name), getattr(want, name), rtol=1e-5)
+
+
 def test_sampled_pairs_are_uniform_over_distinct_indices(rng: np.random.Generator) -> None:
     x, y = cloud(rng)
     v = brute_force(x, y)
