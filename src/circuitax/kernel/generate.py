@@ -10,7 +10,7 @@ from jaxtyping import Array, Int, Key
 from circuitax.kernel.cache import Cache, empty_cache
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.forward import forward
-from circuitax.kernel.keys import at_index
+from circuitax.kernel.keys import at_index, check_key
 from circuitax.kernel.model import Model
 from circuitax.kernel.sampling import Sampling, next_token
 from circuitax.kernel.tokens import Tokens, token_ids
@@ -45,6 +45,7 @@ def generate(
     Source: S0 Algorithm 10.
     Differs: keys and values of earlier tokens are kept instead of computing ``T(X_0)`` anew.
     """
+    check_key(key)
     ids = token_ids(prompt, model.d_vocab, name="prompt")
     n_prompt = ids.shape[0]
     if n_new < 1:

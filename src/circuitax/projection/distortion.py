@@ -57,11 +57,15 @@ def distortion(
         ValueError: If there are fewer than two points, points and images differ in number or are
             not finite, or an argument is out of range.
     """
+    points, images = (z if hasattr(z, "shape") else np.asarray(z) for z in (points, images))
+    bounds = jnp.asarray(bounds)
     check_points(points, images)
     _check_histogram(limits, n_bins)
+    if bounds.ndim != 2 or bounds.shape[1] != 2:
+        raise ValueError(f"bounds has shape {bounds.shape}, must be rows (lower, upper) [n, 2]")
     check_range("near_capacity", near_capacity, "[0, inf)")
     measure = choice("measure", Measure, measure)
-    bounds, points, images = jnp.asarray(bounds), _not_folded(points), _not_folded(images)
+    points, images = _not_folded(points), _not_folded(images)
     return _all_pairs(points, images, bounds, limits, measure, block, n_bins, near_capacity)
 
 

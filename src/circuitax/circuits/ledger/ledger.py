@@ -10,7 +10,6 @@ of the positions they read. Paths start at the embedding or at what an MLP wrote
 it is: what an MLP made of its input is not split, since it is not linear.
 """
 
-from operator import index
 from typing import Any, NamedTuple, SupportsIndex
 
 import jax
@@ -39,7 +38,7 @@ from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
 from circuitax.circuits.paths.paths import Path, path_name
 from circuitax.display.tables import sum_table
 from circuitax.documented import documented
-from circuitax.kernel.indices import check_index, counted_index
+from circuitax.kernel.indices import check_index, counted_index, whole
 from circuitax.kernel.run import Run, one_text
 
 SHOWN = 15  # paths that `str` names, at most
@@ -163,10 +162,10 @@ def ledger(
     """
     n_ctx, d_vocab = one_text(run).tokens.shape[0], run.model.spec.vocab_out
     _check_host("ledger", (run, token, minus, position))
-    token = index(token)
+    token = whole("token", token)
     check_index("token", token, d_vocab)
     if minus is not None:
-        minus = index(minus)
+        minus = whole("minus", minus)
         check_index("minus", minus, d_vocab)
     position = counted_index("position", position, n_ctx)
     frozen = frozen_model(run, mlps="sources")

@@ -172,6 +172,8 @@ def rotation_null(model: Model, key: Key[Array, ""], *, n_samples: int = 100) ->
 def _maps(model: Model, offset: int = 0) -> HeadStack:
     """The maps of every query head."""
     check_one_member(model)
+    if not model.n_layers:
+        raise ValueError("model has no layers, must have heads")
     heads = per_head(model)
     if model.spec.positions == Positions.rotary:
         W_Q, _ = scaled_to_one(heads.W_Q)

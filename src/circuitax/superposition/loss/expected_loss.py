@@ -76,6 +76,8 @@ def expected_loss(
     Source: toy-models paper, "Demonstrating Superposition"; erratum E17 of docs/errata.md for the
         two conventions.
     """
+    if not isinstance(weights, TiedWeights):
+        raise ValueError(f"weights is a {type(weights).__name__}, must be TiedWeights(W, b)")
     n_features = weights.W.shape[1]
     convention = choice("convention", Convention, convention)
     for name, given in (("density", density), ("importance", importance)):
