@@ -15,6 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 FLOOR = {
+    "documented": 0,
     "lazy": 0,
     "memory": 0,
     "names": 0,

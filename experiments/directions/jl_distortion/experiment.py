@@ -218,7 +218,7 @@ def _bands(spec: Spec, key: jax.Array, dims: np.ndarray) -> tuple[np.ndarray, np
 
         return jax.lax.map(one_dim, jnp.asarray(dims))
 
-    found = summarise(passes(keys, cloud), LIMITS, require_distinct=True)
+    found = summarise(passes(keys, cloud), require_distinct=True)
     pooled = found._replace(
         n_used=found.n_used.sum(1),
         histogram=found.histogram.sum(1),

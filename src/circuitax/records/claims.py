@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from circuitax.display.tables import fact_table
+from circuitax.documented import documented
 from circuitax.records.estimate import Estimate
 from circuitax.records.nulls import DRAWN, PRINTED_NUMBER, Null, NullOutcome, Nulls, null_outcome
 
@@ -20,6 +21,7 @@ ABSENT, NOT_RUN = "absent", "not run"
 VERDICTS = (HOLDS, FAILS, UNDECIDED, WOULD_HOLD, ABSENT, NOT_RUN)
 
 
+@documented
 class Expected(NamedTuple):
     """The allowed interval of a claim.
 
