@@ -41,7 +41,8 @@ what was measured lies inside what it allows, **fails** when the whole interval 
 **undecided** in between, or when it has fewer replicates than planned. It **would hold anyway**
 where it holds, and would in more than 5 % of the draws of its null too: untrained weights,
 mismatched seeds, shuffled labels, random matrices, or data in which it is false by construction. It
-is **absent** when its precondition is not met, and **not run** when what would settle it is not at
+holds on a **bare sign** where its limit is 0, or lies between the 5 and the 95 % quantile of what
+its null gives. It is **absent** when its precondition is not met, and **not run** when what would settle it is not at
 hand. What is allowed, n and the selection rule were committed before the run that is judged, but
 where a row or the table of [changes](claims/changes.md) says otherwise. n counts independent units.
 The id of a claim leads to its row in detail: source, reason for the tolerance, figure, run, and the
@@ -213,7 +214,7 @@ def headline(rows: Sequence[ClaimRow], moves: Mapping[str, Sequence[str]]) -> st
     texts = published_counts(rows)
     published = [row.verdict for row in rows if row.verdict.claim.origin == PUBLISHED]
     held = [found for found in published if found.verdict == HOLDS]
-    signs = [found for found in held if 0 in found.claim.expected[:2]]
+    signs = [found for found in held if found.on_bare_sign]
     texts.append(f"{len(signs)} of those that hold, hold on a bare sign.")
     anyway = sum(found.verdict == WOULD_HOLD for found in published)
     texts.append(f"Of {len(held)} that hold, {_beside(held)}; {anyway} more would hold anyway.")
