@@ -11,6 +11,7 @@ import xarray as xr
 from circuitax.records.claims import ClaimSource, at_least, between, unmet_rest
 from circuitax.records.estimate import Estimate
 from circuitax.records.measured import Measured, measures
+from circuitax.records.nulls import PRINTED_NUMBER, Null, Nulls
 from circuitax.records.papers import Paper
 from circuitax.records.record import Record
 
@@ -27,12 +28,14 @@ CLAIMS = (
         between(0.9, 1.1),
         "the constant tends to 8 only as ε → 0; set for a resolution of 4 dimensions and 40 maps "
         "of each N",
+        null=Null(PRINTED_NUMBER, "m does not depend on N", 0.0),
     ),
     THEOREM.claim(
         "jl-epsilon",
         "m falls like ε^-2: exponent of ε at the largest N",
         between(-2.1, -1.7),
         "the exact rate (ε − ln(1+ε))/2 bends it to −1.81 over ε = 0.3 to 0.6",
+        null=Null(PRINTED_NUMBER, "m does not depend on ε", 0.0),
     ),
     OWN.claim(
         "jl-constant",
@@ -40,6 +43,7 @@ CLAIMS = (
         "independent: mean over N and ε",
         between(0.93, 1.07),
         "dependence between pairs is weak; set for 40 maps, which give each threshold to about 3 %",
+        null=Null(PRINTED_NUMBER, "the proof's m, three times what works at least", 3.0),
     ),
     ClaimSource(
         "Dasgupta and Gupta 2003, Theorem 2.1", cites=(Paper.DASGUPTA_2003,), origin="theorem"
@@ -59,6 +63,7 @@ CLAIMS = (
         at_least(3),
         "halving β alone costs a factor of four",
         section="proof",
+        null=Null("false world", "the proof's m is the smallest that works"),
     ),
     OWN.claim(
         "jl-sharpness",
@@ -68,6 +73,7 @@ CLAIMS = (
         "prediction 0.43; set for forty maps, which give each width to about 20 %",
         kind="shape",
         selection="all maps",
+        null=Null(PRINTED_NUMBER, "the transition is as wide at all N", 1.0),
     ),
 )
 
@@ -87,6 +93,11 @@ def measure(record: Record) -> Measured:
         low, high = np.nanpercentile([draw[name] for draw in draws], [2.5, 97.5])
         measured[name] = Estimate(number, float(low), float(high), n, "bootstrap over maps 95%")
     return Measured(measured, {})
+
+
+def nulls(record: Record) -> Nulls:
+    """The ratio where the proof's m is the smallest that works."""
+    return {"false world": {"jl-proof-slack": [1.0]}}
 
 
 @measures("jl-*")

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
-from circuitax.records.nulls import Null
+from circuitax.records.nulls import PRINTED_NUMBER, Null
 from circuitax.records.papers import Paper
 
 START = Null("untrained", "normal weights of variance 1/m, as at the start, in as many seeds")
@@ -91,6 +91,7 @@ CLAIMS = (
             near(0, 0.15),
             "as for the exponents under strong superposition",
             explanation=SHORT,
+            null=Null(PRINTED_NUMBER, "a loss that does not fall with the width", 1.0 - alpha),
         )
         for name, alpha in (("1.5", 1.5), ("2", 2))
     ),

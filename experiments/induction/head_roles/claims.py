@@ -78,6 +78,7 @@ CLAIMS = (
         "what is tested",
         origin="ours",
         link="",
+        null=Null("permuted", "heads are shuffled within each layer"),
     ),
     PATCHING.claim(
         "patching-moves",
@@ -96,6 +97,7 @@ CLAIMS = (
         at_least(0.6),
         MOST
         + "; nearly every head of the second layer inducts, so that the layer is what is tested",
+        null=Null("permuted", "direct effects are shuffled among the components"),
     ),
     SUBSPACES.claim(
         "overlap-keys",

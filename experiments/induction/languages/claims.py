@@ -211,11 +211,13 @@ CLAIMS = (
         "two layers trained on 13 million tokens of plain text form a previous-token head: mean "
         "attention of the best first-layer head to the previous token",
         at_least(0.4),
+        null=Null("random", "a head that attends to all earlier tokens alike"),
     ),
     EARLY.claim(
         "english-induction-head",
         "two layers trained on 13 million tokens of plain text form an induction head: mean prefix "
         "score of the best head",
         at_least(0.4),
+        null=Null("random", "a head that attends to all earlier tokens alike"),
     ),
 )

@@ -12,7 +12,11 @@ from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from circuitax.records.shared_exam import over_seeds_only, widened
 from experiments.induction.shared.head_roles import PREFIX_SCORE, PREVIOUS_SCORE
-from experiments.induction.shared.measures_term_worth import local_attention, term_worth
+from experiments.induction.shared.measures_term_worth import (
+    even_attention,
+    local_attention,
+    term_worth,
+)
 
 # Claims on a difference within each model; its sides are exchanged for their null.
 DIFFERENCES = (
@@ -56,6 +60,7 @@ def nulls(record: Record) -> Nulls:
     local = [mean_estimate(local_attention(members, first)) for first in others]
     return {
         "untrained": measured_again(measure, [with_data(record, start)]),
+        "random": {"text-previous-head": [even_attention(int(record.data.n_ctx))]},
         "mismatched": {"text-local": local or [None]},
         "permuted": exchanged({name: samples[name] for name in DIFFERENCES}),
         "false world": {"text-layer-0-nearly-redundant": [1.0]},

@@ -72,10 +72,18 @@ def nulls(record: Record) -> Nulls:
     ):
         return {}
     best = primed.prefix.max(["layer", "head"])
+    never = plain.prefix.max(["layer", "head"])
+    ends = float(best.sel(step=int(data.primer)).mean())
     repeated = (part.loss_repeated.isel(step=-1) for part in (plain, primed))
     return {
-        "untrained": {"text-induction-primed": [mean_estimate(best.isel(step=0))]},
-        "mismatched": {"text-induction-one-layer": [mean_estimate(best.isel(step=-1))]},
+        "untrained": {
+            "text-induction-primed": [mean_estimate(best.isel(step=0))],
+            "text-induction-plain": [mean_estimate(never.isel(step=0))],
+        },
+        "mismatched": {
+            "text-induction-one-layer": [mean_estimate(best.isel(step=-1))],
+            "text-induction-stays": [mean_estimate((never.isel(step=-1) / ends).values)],
+        },
         "permuted": {"text-induction-repeats": regrouped(*repeated)}
         | exchanged({"text-induction-ablation": _margin(primed)}),
     }

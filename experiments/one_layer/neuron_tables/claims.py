@@ -6,7 +6,7 @@ keys are the tokens it reads, its values the tokens it raises.
 
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, between
-from circuitax.records.nulls import Null
+from circuitax.records.nulls import PRINTED_NUMBER, Null
 from circuitax.records.papers import Paper
 
 MEMORY = ClaimSource(
@@ -39,6 +39,7 @@ CLAIMS = (
         kind="number",
         origin="ours",
         link="",
+        null=Null(PRINTED_NUMBER, "what trained units have at least", 1.5),
     ),
     MEMORY.claim(
         "neuron-values-rise",

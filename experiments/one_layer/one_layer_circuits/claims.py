@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, between, near
-from circuitax.records.nulls import Null
+from circuitax.records.nulls import OFF_RECORD, PRINTED_NUMBER, Null
 from circuitax.records.papers import Paper
 
 FRAMEWORK = ClaimSource(
@@ -53,6 +53,7 @@ CLAIMS = (
         kind="number",
         origin="ours",
         link="",
+        null=Null(PRINTED_NUMBER, "a head that copies", 1.0),
     ),
     FRAMEWORK.claim(
         "ov-copying-rise",
@@ -117,6 +118,10 @@ CLAIMS = (
         "probability; with patterns held other heads act on both alike",
         origin="ours",
         link="",
+        null=Null(
+            OFF_RECORD,
+            "outs that the head does not raise, at the same pairs: needs P(out) of those",
+        ),
     ),
     ON_TEXT.claim(
         "text-additivity-gap",
@@ -129,6 +134,7 @@ CLAIMS = (
         explanation="the sum ends below: without a denominator a source may count more than once, "
         "and it has a factor for each destination token, 1,024 a head; which of the two pays was "
         "not tried. What only a softmax can say (a unless b) is worth less than that on this text",
+        null=Null("permuted", "the softmax and the sum exchanged at random in each pair"),
     ),
     ENSEMBLE.claim(
         "text-ensemble",
@@ -138,6 +144,7 @@ CLAIMS = (
         "more than half; 1.01 in that pilot",
         selection="as text-additivity-gap",
         origin="ours",
+        null=Null("false world", "the sum over sources gains nothing over the bigram table"),
     ),
     UNLESS.claim(
         "additivity-gap",
@@ -148,6 +155,7 @@ CLAIMS = (
         selection="all seeds that stayed finite, whether or not the head learned the rule",
         explanation="seven of sixteen heads end at a worse loss than the best sum, perhaps because "
         "they stop in another minimum: those that learned the rule are in the next row",
+        null=Null("permuted", "the head and the sum exchanged at random in each seed"),
     ),
     UNLESS.claim(
         "additivity-gap-learned",
@@ -157,6 +165,7 @@ CLAIMS = (
         "run on seed 0, where few heads learned the rule",
         selection="seeds whose head learned the rule (P(out) over 0.75 with a alone)",
         origin="ours",
+        null=Null("permuted", "the head and the sum exchanged at random in each seed"),
     ),
     LOGISTIC.claim(
         "additive-loss",
@@ -166,5 +175,6 @@ CLAIMS = (
         "a logistic regression on the presence of a and of b, solved exactly; the "
         "table is fitted to 2,048 texts, which adds a little",
         selection="all seeds",
+        null=Null(PRINTED_NUMBER, "a sum that reaches the optimum", 0.0),
     ),
 )

@@ -5,6 +5,7 @@ import xarray as xr
 
 from circuitax.records.estimate import Estimate, exact, mean_estimate
 from circuitax.records.measured import Measured, measures
+from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from experiments.paths.circuit_identities.claims import CLAIMS
 
@@ -37,6 +38,11 @@ def measure(record: Record) -> Measured:
         if claim.kind == "identity" and claim.id != "identity-paths-float32"
     }
     return Measured(measured, {}, not_run)
+
+
+def nulls(record: Record) -> Nulls:
+    """The spread of scores that lie anywhere between -1 and 1 alike."""
+    return {"false world": {"random-copying-spread": [3**-0.5]}}
 
 
 @measures("random-*")

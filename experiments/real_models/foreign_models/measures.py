@@ -6,10 +6,13 @@ import xarray as xr
 from circuitax.records.claims import Claim
 from circuitax.records.estimate import Estimate, exact, mean_estimate, proportion_estimate
 from circuitax.records.measured import Measured, measures
+from circuitax.records.null_draws import measured_again, with_data
+from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
+from experiments.real_models.foreign_models import nulls as null_draws
 from experiments.real_models.foreign_models.claims import CLAIMS
 from experiments.real_models.foreign_models.sources import FRESH, MODELS, PRINTED, REFERENCE, SIZES
-from experiments.real_models.foreign_models.tasks import TOWERS
+from experiments.real_models.foreign_models.tasks import LISTED, TOWERS, UNLISTED
 
 COMMAND = "python -m experiments.run experiment=foreign_models source=FOLDER"
 TABLES = PRINTED | REFERENCE
@@ -46,6 +49,19 @@ def measure(record: Record) -> Measured:
     return Measured(measured, {}, not_run)
 
 
+def nulls(record: Record) -> Nulls:
+    """Draws of the nulls: cells of tables shuffled, random models, and no need of corrections."""
+    measured = measure(record).estimates
+    n = {name: found.n for name, found in measured.items()}
+    altered = (with_data(record, data) for data in null_draws.permuted(record.data))
+    false = with_data(record, null_draws.false_world(record.data))
+    return {
+        "permuted": measured_again(measure, altered),
+        "random": null_draws.random(n),
+        "false world": measured_again(measure, [false]),
+    }
+
+
 def share_of_texts(share: float, n: int) -> Estimate:
     """A share of texts, or a mean of their shares of right positions, with Wilson's interval.
 
@@ -64,14 +80,12 @@ def _n(claim: Claim, texts: int, notes: dict) -> int:
 def _values(data: xr.Dataset, task: str) -> dict[str, float]:
     """Every quantity of one model's claims."""
     found: dict[str, float] = {}
-    for name, variable in data.data_vars.items():
-        if not str(name).startswith(f"{task}-"):
-            continue
-        table = TABLES.get(str(name))
+    for name in (str(name) for name in data if str(name).startswith(f"{task}-")):
+        values, table = data[name].values, TABLES.get(name)
         if table is not None:
-            found[str(name)] = float(np.abs(variable.values - np.array(table)).max())
-        elif variable.ndim == 0:
-            found[str(name)] = float(variable)
+            found[name] = float(np.abs(values - np.array(table)).max())
+        elif values.ndim == 0:
+            found[name] = float(values)
     return found | DERIVED[task](data)
 
 
@@ -113,8 +127,8 @@ def _bracket(data: xr.Dataset) -> dict[str, float]:
     towers = dict(zip(TOWERS, data["bracket-each-tower"].values, strict=True))
     total, suffix = data["bracket-by-failure"].values[:2]
     return {
-        "bracket-towers": min(towers[i] for i in (24, 26, 28, 30, 32)),
-        "bracket-more-towers": min(towers[i] for i in (2, 4, 6)),
+        "bracket-towers": min(towers[i] for i in LISTED),
+        "bracket-more-towers": min(towers[i] for i in UNLISTED),
         "bracket-roles": min(total[0] - total[1], suffix[1] - suffix[0]),
     }
 

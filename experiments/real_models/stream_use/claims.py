@@ -48,6 +48,10 @@ CLAIMS = (
         "seven deviations of random directions; the paper says some, and counts no layers",
         origin="ours",
         link="",
+        null=Null(
+            "random",
+            "random directions in the place of what neurons read and write",
+        ),
     ),
     PAPER.claim(
         "stream-head-erases",

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, between, near
-from circuitax.records.nulls import Null
+from circuitax.records.nulls import OFF_RECORD, Null
 from circuitax.records.papers import Paper
 
 PAPER = ClaimSource(
@@ -49,6 +49,10 @@ CLAIMS = (
         "n = 3, m = 6: share of seeds that find two neurons for every feature",
         at_least(0.05),
         "some do; six neurons for six sides leave no spare one",
+        null=Null(
+            "random",
+            "each of the six neurons takes one of the six sides of features alike",
+        ),
     ),
     DENSE.claim(
         "abs-mono-p1",
@@ -95,6 +99,7 @@ CLAIMS = (
         explanation="Importances fall so steeply that the twenty-first of 100 features (0.8^20) is "
         "worth a hundredth of the first: neurons are shared, and what is gained is not counted "
         "here.",
+        null=Null("untrained", "no feature is computed before training"),
     ),
     replace(
         OURS,
@@ -108,12 +113,20 @@ CLAIMS = (
         "it is the paper's example; more than one seed in ten",
         explanation="None of 64 networks has it at p = 0.5, where neurons have one feature each; "
         "61 of 64 have it at p = 0.1.",
+        null=Null(
+            OFF_RECORD,
+            "the weights shuffled: needs those of all networks, where it has the motifs alone",
+        ),
     ),
     OURS.claim(
         "abs-motif-sparse",
         "n = 20, m = 10, p = 0.1: the asymmetric motif occurs (share of seeds)",
         at_least(0.3),
         "in three of four of twelve networks of a trial with other seeds",
+        null=Null(
+            OFF_RECORD,
+            "the weights shuffled: needs those of all networks, where it has the motifs alone",
+        ),
     ),
     PAPER.claim(
         "abs-motif-in",

@@ -31,6 +31,9 @@ SHARED_EXAM = {"abs-beyond": 0.88}
 RATIOS = ("abs-motif-in", "abs-motif-out")
 
 
+N_SIDES = 200
+
+
 def measure(record: Record) -> Measured:
     """The measured value of every claim that this run can settle."""
     data = record.data
@@ -52,7 +55,13 @@ def nulls(record: Record) -> Nulls:
         random |= {name: [draw[name] for draw in motifs] for name in RATIOS}
     sanity = [_sanity(_shuffled_weights(data, rng)) for rng in rngs]
     permuted = {"T10-neurons": [draw["T10-neurons"] for draw in sanity]} if sanity[0] else {}
-    return {"random": random, "permuted": permuted}
+    if sanity[0]:
+        n = data.sizes["sanity_seed"]
+        sides = np.sort(np.random.default_rng(0).integers(6, size=(N_SIDES, n, 6)), axis=-1)
+        whole = (sides == np.arange(6)).all(axis=-1)
+        random["T10-seeds"] = [share_estimate(row) for row in whole]
+    untrained: dict[str, Draws] = {"abs-beyond": [0.0]}
+    return {"random": random, "permuted": permuted, "untrained": untrained}
 
 
 def monosemantic(data: xr.Dataset) -> np.ndarray:

@@ -104,6 +104,7 @@ CLAIMS = (
         "neighbouring classes have nearly equal losses",
         kind="shape",
         selection="lowest exact loss of the seeds, at every density",
+        null=Null("permuted", "one seed at random at each density in the place of the best"),
     ),
     EVERY.claim(
         "correlated-local-bases",

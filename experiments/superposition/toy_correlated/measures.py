@@ -47,7 +47,14 @@ def nulls(record: Record) -> Nulls:
         one = data.assign(crowded_optimum_W=data.crowded_optimum_W.copy(data=optimum))
         for name, value in _three_pairs(one).items():
             alone.setdefault(name, []).append(value)
-    return {"random": {**{name: [draw[name] for draw in found] for name in found[0]}, **alone}}
+    agree = collapsed(data.crowded_W.values) == collapsed(data.crowded_optimum_W.values)
+    rng, cells = np.random.default_rng(0), np.arange(agree.shape[1])
+    some = agree[rng.integers(len(agree), size=(N_ALONE, len(cells))), cells].mean(axis=1)
+    several = {name: [draw[name] for draw in found] for name in found[0]}
+    return {
+        "permuted": {"correlated-trained-collapsed": some},
+        "random": {**several, **alone},
+    }
 
 
 def _wanted(record: Record) -> bool:

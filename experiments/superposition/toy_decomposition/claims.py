@@ -217,6 +217,7 @@ CLAIMS = (
         at_least(0.95),
         "one of 20 random directions in a plane is near any direction: about 0.99",
         explanation="It is 0.981 here, and 0.993 in a trial on another root key with three seeds",
+        null=Null("mismatched", "40 features in 10 dimensions in the place of 5 in 2"),
     ),
     OURS.claim(
         "decomposition-null-large",
@@ -224,6 +225,7 @@ CLAIMS = (
         at_most(0.9),
         "about 0.75 for 200 random directions in ten dimensions",
         n=3,
+        null=Null("mismatched", "5 features in 2 dimensions in the place of 40 in 10"),
     ),
     OURS.claim(
         "decomposition-whole-null-small",
@@ -231,6 +233,10 @@ CLAIMS = (
         "feature and no other, is not high before training (mean max cosine of matrices)",
         at_most(0.9),
         "about 0.6 for 20 random subcomponents",
+        null=Null(
+            "mismatched",
+            "the published score in the place of that of whole subcomponents",
+        ),
     ),
     OURS.claim(
         "decomposition-whole-small",
@@ -239,6 +245,7 @@ CLAIMS = (
         at_least(0.98),
         "two hundredths below 1",
         explanation=MERGED,
+        null=Null("untrained", "subcomponents before training"),
     ),
     OURS.claim(
         "decomposition-whole-large",
@@ -248,6 +255,7 @@ CLAIMS = (
         "two hundredths below 1",
         n=3,
         explanation=TOO_SHORT,
+        null=Null("untrained", "subcomponents before training"),
     ),
     OURS.claim(
         "decomposition-faithful",
@@ -256,6 +264,7 @@ CLAIMS = (
         at_most(0.01),
         "one percent",
         n=3,
+        null=Null("false world", "subcomponents add up to nothing"),
     ),
     OURS.claim(
         "decomposition-sufficient",
@@ -264,5 +273,6 @@ CLAIMS = (
         at_most(0.05),
         "five percent",
         n=3,
+        null=Null("false world", "the output of the masked network is nothing"),
     ),
 )

@@ -182,5 +182,6 @@ CLAIMS = (
             "and three below 0.1. The best trained network has eight below 0.5 as well: the tail "
             "is the optimum's."
         ),
+        null=Null("mismatched", "the best trained network in the place of the optimum"),
     ),
 )

@@ -45,6 +45,7 @@ def nulls(record: Record) -> Nulls:
     alone = normal_weights(np.random.default_rng(0), std, N_ALONE, 5, 20)
     kept = (np.linalg.norm(alone, axis=1) > REPRESENTED).sum(axis=-1, dtype=float)
     several: dict[str, Draws] = {name: [draw[name] for draw in found] for name in found[0]}
+    best = max(int(data.relu_best.sel(density=0.001)), 0)
     return {
         "untrained": {
             **several,
@@ -57,10 +58,11 @@ def nulls(record: Record) -> Nulls:
             ]
         },
         "mismatched": {
+            "demonstrate-tail": [_in_tail(data.relu_W.sel(density=0.001).isel(seed=best))],
             "demonstrate-rescaled": [
                 _rescaled(data.assign(scaled_norm=data.scaled_norm.roll(density=-shift)))
                 for shift in range(1, data.sizes["density"])
-            ]
+            ],
         },
     }
 
@@ -186,9 +188,14 @@ def _optimum(data: xr.Dataset) -> dict[str, Estimate]:
     ratio = data.relu_loss.values / data.optimum_loss.values
     found = {"demonstrate-optimum-below": exact(np.nanmin(ratio), data.sizes["seed"])}
     if 0.001 in data.density.values:
-        norm = np.linalg.norm(data.optimum_W.sel(density=0.001).values, axis=0)
-        found["demonstrate-tail"] = exact(((norm > 0.1) & (norm < REPRESENTED)).sum())
+        found["demonstrate-tail"] = exact(_in_tail(data.optimum_W.sel(density=0.001)))
     return found
+
+
+def _in_tail(W: xr.DataArray) -> int:
+    """Features that are there and not represented."""
+    norm = np.linalg.norm(W.transpose("hidden", "feature").values, axis=0)
+    return int(((norm > 0.1) & (norm < REPRESENTED)).sum())
 
 
 def _large(data: xr.Dataset) -> dict[str, Estimate]:

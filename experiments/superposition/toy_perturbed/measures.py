@@ -24,6 +24,9 @@ DIGONS, PENTAGON = 0, 1
 RATIOS = (0.3, 0.4, 4.0)
 
 
+N_SHUFFLED = 1000
+
+
 def measure(record: Record) -> Measured:
     """The measured value of every claim that this run can settle, and why it cannot the others."""
     data = record.data
@@ -46,7 +49,12 @@ def nulls(record: Record) -> Nulls:
         W = normal_weights(np.random.default_rng(i), std, *data.W.shape)
         found.append(_trained(data.assign(W=data.W.copy(data=W)), at))
     names = ("perturbed-trained", "perturbed-both", "perturbed-denser", "perturbed-sparser")
+    base, rng = base_crossings(data), np.random.default_rng(0)
+    base = base[np.isfinite(base)]
+    mixed = rng.permuted(np.broadcast_to(base, (N_SHUFFLED, base.size)), axis=1)
+    rises = {"perturbed-base-rises": np.diff(mixed).min(axis=1)} if base.size > 1 else {}
     return {
+        "permuted": rises,
         "untrained": {name: [draw.get(name) for draw in found] for name in names},
         "false world": {"perturbed-first-order": [0.0], "perturbed-slopes": [0.0]},
     }

@@ -57,6 +57,7 @@ CLAIMS = (
         at_least(0.95),
         "a pentagon has no two directions closer than 72 degrees",
         explanation=TOO_SHORT,
+        null=Null("random", "random directions, the best of as many methods"),
     ),
     OURS.claim(
         "sae-orthogonal",
@@ -65,6 +66,7 @@ CLAIMS = (
         at_least(0.95),
         "nothing is in superposition",
         explanation=TOO_SHORT,
+        null=Null("random", "random directions, the worst of as many methods"),
     ),
     ARENA.claim(
         "sae-shrinkage",
@@ -85,6 +87,7 @@ CLAIMS = (
         selection="largest strength; all seeds",
         explanation="One number is two penalties: 0.1 for each code that is on is far more than "
         "0.1 times a code of one half. A hypothesis, not tested at equal sparsity",
+        null=Null("permuted", "both methods exchanged at random in each seed"),
     ),
     JUMP.claim(
         "sae-jump-regret",
@@ -94,6 +97,7 @@ CLAIMS = (
         "a relation",
         explanation="The strengths with the highest cosine are not equally sparse, and JumpReLU "
         "has lost a seventh of its latents there",
+        null=Null("permuted", "both methods exchanged at random in each seed"),
     ),
     HEDGING.claim(
         "sae-hedging",
@@ -111,6 +115,10 @@ CLAIMS = (
         "The same for every method (least difference of the methods)",
         at_least(0.05),
         "a visible difference",
+        null=Null(
+            "permuted",
+            "features that occur together and independent ones exchanged in each seed",
+        ),
     ),
     OURS.claim(
         "sae-no-hedging",
@@ -118,6 +126,10 @@ CLAIMS = (
         at_most(0.05),
         "a few hundredths of noise",
         explanation=TOO_SHORT,
+        null=Null(
+            "false world",
+            "a dictionary as wide as the truth hedges as a narrower one does",
+        ),
     ),
     OURS.claim(
         "sae-anticorrelated",
@@ -127,5 +139,6 @@ CLAIMS = (
         "nothing is in superposition",
         explanation="the value is nearly 1, and Student's interval does not know that "
         "no cosine exceeds 1: it ends above",
+        null=Null("random", "random directions, the best of as many methods"),
     ),
 )

@@ -304,6 +304,23 @@ class Verdict(NamedTuple):
     reason: str
     null: NullOutcome | None = None
 
+    @property
+    def on_bare_sign(self) -> bool:
+        """Whether it asks for no more than a sign.
+
+        Its limit is 0, or it has one limit, which lies in its null's own interval, from the 5 to
+        the 95 % quantile of the drawn values: a count of 1 where none or one is drawn, or 0.05 of
+        what is drawn as far from 0.
+        """
+        low, high, _ = self.claim.expected
+        if 0 in (low, high):
+            return True
+        ends = [end for end in (low, high) if math.isfinite(end)]
+        null = self.null
+        if len(ends) != 1 or null is None or null.low is None or null.high is None:
+            return False
+        return null.low <= ends[0] <= null.high
+
 
 def settle(
     claims: Iterable[Claim],
