@@ -58,15 +58,15 @@ def distortion(
             not finite, or an argument is out of range.
     """
     points, images = (z if hasattr(z, "shape") else np.asarray(z) for z in (points, images))
-    bounds = jnp.asarray(bounds)
+    rows = jnp.asarray(bounds)
     check_points(points, images)
     _check_histogram(limits, n_bins)
-    if bounds.ndim != 2 or bounds.shape[1] != 2:
-        raise ValueError(f"bounds has shape {bounds.shape}, must be rows (lower, upper) [n, 2]")
+    if rows.ndim != 2 or rows.shape[1] != 2:
+        raise ValueError(f"bounds has shape {rows.shape}, must be rows (lower, upper) [n, 2]")
     check_range("near_capacity", near_capacity, "[0, inf)")
     measure = choice("measure", Measure, measure)
     points, images = _not_folded(points), _not_folded(images)
-    return _all_pairs(points, images, bounds, limits, measure, block, n_bins, near_capacity)
+    return _all_pairs(points, images, rows, limits, measure, block, n_bins, near_capacity)
 
 
 @compiled("limits", "measure", "block", "n_bins", "near_capacity")
