@@ -1,5 +1,7 @@
 """Distortion of a point cloud by a map: over all pairs in tiles, or over a random subset."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -57,7 +59,7 @@ def distortion(
         ValueError: If there are fewer than two points, points and images differ in number or are
             not finite, or an argument is out of range.
     """
-    points, images = (z if hasattr(z, "shape") else np.asarray(z) for z in (points, images))
+    points, images = _as_array(points), _as_array(images)
     rows = jnp.asarray(bounds)
     check_points(points, images)
     _check_histogram(limits, n_bins)
@@ -67,6 +69,11 @@ def distortion(
     measure = choice("measure", Measure, measure)
     points, images = _not_folded(points), _not_folded(images)
     return _all_pairs(points, images, rows, limits, measure, block, n_bins, near_capacity)
+
+
+def _as_array(z: Any) -> Any:
+    """Points in lists as an array; arrays and tracers as they are."""
+    return z if hasattr(z, "shape") else np.asarray(z)
 
 
 @compiled("limits", "measure", "block", "n_bins", "near_capacity")
