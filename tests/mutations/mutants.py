@@ -521,6 +521,26 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "dressed_moments_past_no_mlp",
+        "circuits/ledger/dressed_moments.py",
+        "N = _past_mlp(model, layer, before, in_X[layer, here], here)",
+        "N = before",
+        (
+            "tests/circuits/ledger/test_dressed_ledger.py::"
+            "test_no_larger_path_is_ever_left_out[ordinary-sequential]",
+        ),
+    ),
+    Mutant(
+        "dressed_directions_lose_nothing",
+        "circuits/ledger/dressed_steps.py",
+        "error = lost_behind + size[which] * loss",
+        "error = lost_behind",
+        (
+            "tests/circuits/ledger/test_dressed_ledger.py::"
+            "test_no_larger_path_is_ever_left_out[swallowed-sequential]",
+        ),
+    ),
+    Mutant(
         "ledger_sums_lose_nothing",
         "circuits/ledger/rounding.py",
         "return (n + 8) * 2.0**-52",

@@ -5,6 +5,6 @@ from circuitax.config.catalogue import Experiment
 EXPERIMENT = Experiment(
     place=20,
     budget_seconds=60,
-    evening_seconds=720,  # by its work against quick scale; not run
+    evening_seconds=800,  # by its work against quick scale
     paper_seconds=9_000,  # by its work against quick scale; not run
 )

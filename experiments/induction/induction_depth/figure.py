@@ -35,7 +35,7 @@ def curves(record: Record) -> Figure:
     two, deep = data.n_layers.values == 2, data.d_model.values == width
     for row, title, chosen, colours in (
         (axes[0], "widths, two layers", two, COLOURS),
-        (axes[1], "depths, one width", deep & (has_no_mlps(data) | ~two), DEPTH_COLOURS[2:]),
+        (axes[1], "depths, one width", deep & (has_no_mlps(data) | ~two), DEPTH_COLOURS[1:]),
     ):
         for ax, name in zip(row, ("in_context", "loss"), strict=True):
             _of_arms(ax, data.isel(arm=chosen), name, colours)
@@ -91,7 +91,7 @@ def heads(record: Record) -> Figure:
 def tokens(record: Record) -> Figure:
     """Losses on a last token that continues the repeat and on one that breaks it."""
     data = _alive(record)
-    arms = data.arm.values
+    arms = data.arm.values[data.n_layers.values > 1]
     figure, panels, axes = _grid(len(arms), len(arms) if len(arms) <= 5 else COLUMNS, 2.2)
     for ax, arm in zip(panels, arms, strict=True):
         part = members_where(data.sel(arm=arm))
@@ -148,7 +148,7 @@ FIGURES = (
         "two-layer models change later than wide ones.",
         caption="In-context score and loss along training, above by width and with MLPs, below by "
         "depth.",
-        refuted="Refuted if a curve falls evenly.",
+        refuted="Refuted if a curve of two layers or more falls evenly.",
     ),
     FigureSpec(
         "heads",

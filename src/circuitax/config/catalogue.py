@@ -116,6 +116,12 @@ class Entry(NamedTuple):
         """One of the files of the folder, which may be missing."""
         return self.folder / f"{part}.py"
 
+    @property
+    def notes(self) -> str:
+        """Markdown of ``notes.md``: pilots, and what no claim and no figure says; or empty."""
+        path = self.folder / "notes.md"
+        return path.read_text(encoding="utf-8").strip() if path.is_file() else ""
+
     def load(self, part: str = EXPERIMENT) -> ModuleType:
         """One of the folder's modules, imported."""
         place = str(self.folder.parents[self.package.count(".")])

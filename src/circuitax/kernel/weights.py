@@ -86,6 +86,9 @@ class Blocks(NamedTuple):
     """Layers of a transformer, stacked on the leading axis of each array; none is allowed.
 
     Attributes:
+        attention_norm: Norm of what attention reads; in post-LN, of the stream to which it is
+            added.
+        mlp_norm: The same for the MLP.
         attention_post_norm: Norm of what attention writes, before it is added to the stream.
         mlp_post_norm: The same for what the MLP writes.
     """

@@ -67,6 +67,7 @@ def gallery_item(
         figures=tuple(shown),
         verdicts=tuple(verdicts),
         origin=origin(run),
+        notes=entry.notes,
     )
 
 

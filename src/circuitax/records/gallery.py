@@ -63,6 +63,7 @@ class GalleryItem(NamedTuple):
         figures: Its figures, the main one first.
         verdicts: What became of its claims.
         origin: Which code computed it, and what the present code gives; may be empty.
+        notes: Markdown without headings, on pilots and on what no claim says; may be empty.
     """
 
     experiment: str
@@ -77,6 +78,7 @@ class GalleryItem(NamedTuple):
     figures: tuple[GalleryFigure, ...]
     verdicts: tuple[Verdict, ...]
     origin: str = ""
+    notes: str = ""
 
 
 def render_index(items: Sequence[GalleryItem], missing: Sequence[str], command: str) -> str:
@@ -162,6 +164,8 @@ def _section(item: GalleryItem) -> str:
         parts.append(line.strip() + "\n")
     if not item.figures:
         parts.append("No figure.\n")
+    if item.notes:
+        parts.append(f"{item.notes}\n")
     parts.append(_beside(item.verdicts))
     facts = [f"`{item.command}`", f"{item.scale} scale", f"{item.seconds:.0f} s", item.origin]
     parts.append(" · ".join([*filter(None, facts), f"[run]({item.link})"]) + "\n")

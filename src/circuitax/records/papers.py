@@ -27,6 +27,7 @@ class Paper(StrEnum):
     LI_2006 = "Li, Hastie and Church 2006"
     LIU_2025 = "Liu, Liu and Gore 2025"
     MENG_2022 = "Meng et al. 2022"
+    WANG_2022 = "Wang et al. 2022"
     MU_2018 = "Mu and Viswanath 2018"
     NANDA_2023 = "Nanda et al. 2023 (progress measures)"
     PRIETO_2026 = "Prieto and others 2026"

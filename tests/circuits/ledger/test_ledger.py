@@ -20,7 +20,7 @@ FULL = {"biases": True, "norm": Norm.layernorm, "positions": Positions.learned}
 
 
 def _model(run):
-    return frozen.frozen_model(run)
+    return frozen.frozen_model(run, mlps="sources")
 
 
 def _head_path_values(model, position, direction):
