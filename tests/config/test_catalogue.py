@@ -74,6 +74,9 @@ def test_an_experiment_is_named_by_the_last_part_of_its_folder(
         tmp_path / "conf",
     )
     assert (found.message, found.place, found.budget_seconds) == ("Deep.", 7, float("inf"))
+    assert found.notes == ""
+    (folder / "notes.md").write_text("A pilot.\n\n| a | b |\n")
+    assert found.notes == "A pilot.\n\n| a | b |"
     monkeypatch.setattr(sys, "path", list(sys.path))
     assert found.load().__name__ == "paths.deep_house.experiment"
 
