@@ -49,8 +49,8 @@ FIGURES = (
     FigureSpec(
         "movers",
         movers,
-        message="Few heads, deep in the model, give the indirect object its lead: one attends to it, "
-        "and one to the subject, which it lowers.",
+        message="Few heads, deep in the model, give the indirect object its lead: one attends to "
+        "it, and one to the subject, which it lowers.",
         refuted="Refuted if the marked dots of the left panel do not stand out, or if those of "
         "the right panel lie on one line with the subject's.",
     ),
