@@ -8,9 +8,11 @@ from dataclasses import replace
 
 from circuitax.records.claims import ClaimSource, at_least
 from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
 
 PAPER = ClaimSource(
     "Wang et al. 2022, interpretability in the wild",
+    cites=(Paper.WANG_2022,),
     kind="shape",
     n=40,
     selection="forty sentences of a seeded grammar, with other names than those on which the "
@@ -19,7 +21,7 @@ PAPER = ClaimSource(
     origin="published",
     link="https://arxiv.org/abs/2211.00593",
 )
-OURS = replace(PAPER, source="circuitax", origin="ours", link="")
+OURS = replace(PAPER, source="circuitax", cites=(), origin="ours", link="")
 SEEN = (
     "the first run had head 23.0 as the only name mover of the three (attention 0.66, correlation "
     "0.89): 23.3 attends to the subject where it comes again, and lowers it, and 29.1 attends to "

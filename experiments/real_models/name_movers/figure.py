@@ -1,32 +1,22 @@
-"""Heads that bring the indirect object to the end of a sentence.
-
-movers     Few heads, deep in the model, give the indirect object its lead, and they attend to it.
-           Refuted if the marked dots of the left panel do not stand out, or if those of the right
-           panel lie on one line with the subject's.
-"""
+"""Heads that bring the indirect object to the end of a sentence."""
 
 import numpy as np
-import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import reference_line
 from circuitax.figures.notice import notice
 from circuitax.figures.palette import BLUE, GREY, ORANGE
-from circuitax.figures.style import letter_panels, new_figure, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import letter_panels, new_figure
 from circuitax.records.record import Record
 from experiments.real_models.shared.model_facts import model_read
 
 
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """The figure; without weights a notice of the missing requirements."""
-    if record.notes["missing"]:
-        return {"movers": notice(f"Nothing was measured.\n{record.notes['missing']}")}
-    return {"movers": movers(record.data, model_read(record.notes))}
-
-
-def movers(data: xr.Dataset, what: str) -> Figure:
+def movers(record: Record) -> Figure:
     """Direct effect of each head by layer, and effects of the chosen heads by their attention."""
+    if record.notes["missing"]:
+        return notice(f"Nothing was measured.\n{record.notes['missing']}")
+    data, what = record.data, model_read(record.notes)
     figure, axes = new_figure(1, 2, height=3.0)
     left, right = axes[0]
     seen = data.isel(half=1)
@@ -53,3 +43,15 @@ def movers(data: xr.Dataset, what: str) -> Figure:
     right.legend()
     letter_panels(axes[0])
     return figure
+
+
+FIGURES = (
+    FigureSpec(
+        "movers",
+        movers,
+        message="Few heads, deep in the model, give the indirect object its lead, and they attend "
+        "to it.",
+        refuted="Refuted if the marked dots of the left panel do not stand out, or if those of "
+        "the right panel lie on one line with the subject's.",
+    ),
+)

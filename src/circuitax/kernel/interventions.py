@@ -10,11 +10,13 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from circuitax.documented import documented
 from circuitax.kernel.cache import Cache
 from circuitax.kernel.mlp import Gates
 from circuitax.kernel.shown import shapes
 
 
+@documented
 class NormScales(NamedTuple):
     """Divisors of every norm, for each position; None where a model has no such read.
 
@@ -36,6 +38,7 @@ class NormScales(NamedTuple):
         return shapes(self)
 
 
+@documented
 class Trace(NamedTuple):
     """Intermediates of one forward pass; unused ones are removed by the compiler.
 
@@ -62,6 +65,7 @@ class Trace(NamedTuple):
         return shapes(self)
 
 
+@documented
 class Interventions(NamedTuple):
     """Edits ``y <- keep * y + add``, and values to freeze.
 

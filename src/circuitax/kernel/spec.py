@@ -23,7 +23,7 @@ _ENUMS: dict[str, type[StrEnum]] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TransformerSpec:
     """A transformer of one stack: attention-only when ``d_mlp`` is None, else with MLPs.
 
@@ -124,6 +124,16 @@ class TransformerSpec:
     post_ln: bool = False
     score_cap: float | None = None
     logit_cap: float | None = None
+
+    def __repr__(self) -> str:
+        """The call that makes it: sizes, and options that are not their defaults."""
+        changed = {
+            field.name: value
+            for i, field in enumerate(dataclasses.fields(self))
+            if (value := getattr(self, field.name)) != field.default or i < 5
+        }
+        plain = {k: str(v) if isinstance(v, StrEnum) else v for k, v in changed.items()}
+        return f"TransformerSpec({', '.join(f'{name}={value!r}' for name, value in plain.items())})"
 
     def __post_init__(self) -> None:
         choose_fields(self)

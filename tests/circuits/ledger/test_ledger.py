@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits.ledger import ledger, path_bounds, second_moments
+from circuitax.circuits.ledger import ledger, path_bounds, path_values, second_moments
 from circuitax.circuits.paths import expansion, frozen, paths
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import freeze
@@ -20,7 +20,7 @@ FULL = {"biases": True, "norm": Norm.layernorm, "positions": Positions.learned}
 
 
 def _model(run):
-    return frozen.frozen_model(run)
+    return frozen.frozen_model(run, mlps="sources")
 
 
 def _head_path_values(model, position, direction):
@@ -199,7 +199,7 @@ def test_values_of_found_paths_are_differentiable(make_run, x64):
     model = _model(run)
     direction = run.model.W_U[:, 2]
     found = ledger.head_ledger(model, 3, direction, k=6)
-    step = jax.jit(ledger.head_path_values, static_argnums=(1, 2))
+    step = jax.jit(path_values.head_path_values, static_argnums=(1, 2))
     values = step(model, found.paths, 3, direction)
     np.testing.assert_allclose(values, found.values, rtol=1e-9)
     last = model.tokens.shape[0] - 1
@@ -215,7 +215,7 @@ def test_bad_arguments_are_named(make_run):
     with pytest.raises(ValueError, match="position=5 must be from -5 to 4"):
         ledger.head_ledger(model, 5, jnp.ones(6))
     with pytest.raises(ValueError, match="position=5 must be from -5 to 4"):
-        ledger.head_path_values(model, (((0, 0),),), 5, jnp.ones(6))
+        path_values.head_path_values(model, (((0, 0),),), 5, jnp.ones(6))
     with pytest.raises(ValueError, match=r"direction has shape \(7,\), must be \(6,\), d_model"):
         ledger.head_ledger(model, 0, jnp.ones(7))
     with pytest.raises(ValueError, match="k=0 must be at least 1"):
@@ -287,8 +287,13 @@ def test_a_ledger_is_printed_as_a_table_of_named_paths(make_run, x64):
     np.testing.assert_allclose(float(lines[-1].split()[-1]), run.logits[-1, 2], atol=5e-5)
     placed = ledger.ledger(run, token=2, k=40, by_position=True)
     named = dict(zip(placed.paths, placed.positions, strict=True))
-    assert any(None in sources for sources in named.values()) and "[bias]" in str(placed)
-    assert "0.1[" in str(placed)
+    assert any(None in sources for sources in named.values()) and "[bias]" in placed.text()
+    assert "0.1[" in placed.text()
+    short, whole = str(placed).splitlines(), placed.text().splitlines()
+    assert len(short) == 20 and len(whole) == len(placed.paths) + 4
+    assert [line.split() for line in short[:15]] == [line.split() for line in whole[:15]]
+    rest = float(short[15].split()[-1])
+    np.testing.assert_allclose(rest, placed.values[15:].sum(), atol=5e-5)
     stopped = ledger.ledger(run, token=2, k=3, budget=1)
     assert "the budget or rounding ended the search" in str(stopped)
 
@@ -324,4 +329,4 @@ def test_runs_of_many_and_arguments_out_of_range_are_refused(make_run):
     with pytest.raises(ValueError, match="mlp_outputs is None"):
         ledger.ledger(run_model(deep.model, deep.tokens), token=1)
     with pytest.raises(ValueError, match="paths must have at least one path"):
-        ledger.head_path_values(_model(run), (), 0, jnp.ones(6))
+        path_values.head_path_values(_model(run), (), 0, jnp.ones(6))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from circuitax.figures.spec import draw_all
 from circuitax.kernel.run import run as forward_run
 from circuitax.kit.real_model import open_weights
 from circuitax.lab.lab import Lab
@@ -73,7 +74,7 @@ def test_a_tiny_run_is_drawn_and_settles_nothing(tmp_path: Path) -> None:
     best = effect.mean("sentence").argmax(("layer", "head"))
     assert int(best["layer"]) == int(data.mover_layer[0])
     assert int(best["head"]) == int(data.mover_head[0])
-    assert list(figure.draw(record)) == ["movers"]
+    assert list(draw_all(figure.FIGURES, record)) == ["movers"]
     assert {row.verdict for row in settle(CLAIMS, *measure(record))} == {NOT_RUN}
 
 
@@ -120,4 +121,4 @@ def test_without_the_weights_it_says_how_to_get_them(
     monkeypatch.setattr(smollm2, "PACKAGE", "no-such-package")
     record = experiment.run(Spec(), jax.random.key(0), Lab(tmp_path / "work"))
     assert "smollm2" in record.notes["missing"] and measure(record)[0] == {}
-    assert list(figure.draw(record)) == ["movers"]
+    assert list(draw_all(figure.FIGURES, record)) == ["movers"]

@@ -15,11 +15,13 @@ from jaxtyping import Array, Float
 
 from circuitax.circuits.paths.read_out import logits_of, read_out_of
 from circuitax.circuits.weights.folding import check_pre_ln
+from circuitax.documented import documented
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.run import Run, one_text
 from circuitax.kernel.shown import shapes
 
 
+@documented
 class Components(NamedTuple):
     """Each component's output to the stream; absent ones are None.
 
@@ -41,6 +43,7 @@ class Components(NamedTuple):
         return shapes(self)
 
 
+@documented
 class ComponentLogits(NamedTuple):
     """The logits of each component; with ``bias`` and ``remainder`` they sum to the logits.
 

@@ -27,6 +27,7 @@ from circuitax.circuits.paths.frozen import (
 from circuitax.circuits.paths.paths import Path, all_paths, check_path, n_paths, path_name
 from circuitax.circuits.paths.read_out import logits_of
 from circuitax.display.tables import sum_table
+from circuitax.documented import documented
 from circuitax.kernel import kron
 from circuitax.kernel.chain import chain_of
 from circuitax.kernel.compiled import compiled
@@ -38,6 +39,7 @@ from circuitax.kernel.shown import known, largest, shapes, table
 PATH_LIMIT = 2**14  # paths that `path_streams` holds at once by default
 
 
+@documented
 class Expansion(NamedTuple):
     """Logits split into terms; ``terms.sum(0) + bias + remainder`` are the logits.
 

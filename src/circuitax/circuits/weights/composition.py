@@ -22,6 +22,7 @@ from jaxtyping import Array, Float, Key
 
 from circuitax.circuits.weights.folding import check_pre_ln
 from circuitax.circuits.weights.heads import rotation
+from circuitax.documented import documented
 from circuitax.kernel.chain import Chain, chain_of
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.indices import check_index
@@ -41,6 +42,7 @@ REGISTER = 16  # numbers of a vector register: products of other sizes are slowe
 READER_GROUPS, GROUP_READERS = 4, 256
 
 
+@documented
 class Composition(NamedTuple):
     """Scores of all pairs, ``[kind, writer layer, writer head, reader layer, reader head]``.
 
@@ -172,6 +174,8 @@ def _maps(model: Model, offset: int = 0) -> HeadStack:
     """The maps of every query head."""
     check_one_member(model)
     check_pre_ln(model, "composition scores")
+    if not model.n_layers:
+        raise ValueError("model has no layers, must have heads")
     heads = per_head(model)
     if model.spec.positions == Positions.rotary:
         W_Q, _ = scaled_to_one(heads.W_Q)
