@@ -22,6 +22,13 @@ PAPER = ClaimSource(
     link="https://arxiv.org/abs/2211.00593",
 )
 OURS = replace(PAPER, source="circuitax", cites=(), origin="ours", link="")
+SEEN = (
+    "the first run had head 23.0 as the only name mover of the three (attention 0.66, correlation "
+    "0.89): 23.3 attends to the subject where it comes again, and lowers it, and 29.1 attends to "
+    "neither name; the fourth and fifth heads, 23.1 and 23.2, move the name again. A head that "
+    "lowers the subject has a direct effect on the lead like one that raises the object, and a "
+    "choice by that effect takes both"
+)
 HEADS = Null("random", "sets of three random heads of the second half of the layers")
 
 CLAIMS = (
@@ -40,6 +47,7 @@ CLAIMS = (
         "over the heads",
         at_least(0.3),
         "half of what is printed",
+        explanation=SEEN,
         printed="0.59 on average, three name movers of GPT-2 small",
         null=HEADS,
     ),
@@ -49,6 +57,7 @@ CLAIMS = (
         "places of the subject",
         at_least(0.0),
         "a sign",
+        explanation=SEEN,
         printed="to the indirect object; no number for the subject",
         null=HEADS,
     ),
@@ -58,6 +67,7 @@ CLAIMS = (
         "attention to a name and the direct effect on its logit, mean over the heads",
         at_least(0.5),
         "a relation; the printed one is of heads that path patching chose",
+        explanation=SEEN,
         printed="above 0.81 for each of three name movers of GPT-2 small",
         null=HEADS,
     ),
