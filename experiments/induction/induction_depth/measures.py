@@ -7,7 +7,7 @@ from scipy import stats
 from circuitax.records.claims import unmet_rest
 from circuitax.records.difference import difference_estimate
 from circuitax.records.estimate import Estimate, mean_estimate, proportion_estimate, share_estimate
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
 from circuitax.records.members import members_where
 from circuitax.records.null_samples import regrouped
 from circuitax.records.nulls import Draws, Nulls
@@ -45,7 +45,7 @@ def measure(record: Record) -> Measured:
         found |= _of_changes(last_score(second), deep, deeper, with_mlps)
     for part in by_layers[3]:
         found["depth-share-3"] = mean_estimate(jump_share(part))
-    found |= _of_sizes([*arms, *mlps])
+    found |= _of_sizes([part for part in (*arms, *mlps) if int(part.n_layers) > 1])
     if second is not None:
         found |= _of_tokens(second)
     if narrow is not None and wide is not None:
@@ -109,7 +109,25 @@ def nulls(record: Record) -> Nulls:
     }
     if (idle := _of_heads(deep).get("before-after-idle")) is not None:
         mismatched["depth-before-after"] = [idle]
+    if second is not None:
+        mismatched |= _of_one_layer(list(arms.values()), second)
     return {"permuted": permuted, "random": random, "mismatched": mismatched}
+
+
+def _of_one_layer(arms: list[xr.Dataset], second: xr.Dataset) -> dict[str, Draws]:
+    """Measures of the phase change, of models of one layer; those with MLPs beside others with."""
+    found: dict[str, Draws] = {}
+    for part in arms:
+        if int(part.n_layers) == 1:
+            changed, share = share_estimate(has_changed(part, last_score(second))), jump_share(part)
+            if int(part.get("d_mlp", 0)):
+                found |= {"depth-mlp-change": [changed], "depth-mlp-share": [mean_estimate(share)]}
+                continue
+            found |= {key: [changed] for key in ("depth-change", "depth-change-deeper")}
+            found["depth-share-3"] = [mean_estimate(share)]
+            others = [size for size in arms if int(size.n_layers) > 1 and size is not second]
+            found |= {name: [alike] for name, alike in _of_sizes([part, *others]).items()}
+    return found
 
 
 def _heads_shuffled(part: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
@@ -137,6 +155,7 @@ def widths_of(data: xr.Dataset) -> list[str]:
     return [str(arm) for arm in data.arm.values[(data.n_layers.values == 2) & has_no_mlps(data)]]
 
 
+@measures("depth-mlp-*", "depth-change", "depth-change-deeper")
 def _of_changes(
     usual: float, deep: list[xr.Dataset], deeper: list[xr.Dataset], with_mlps: list[xr.Dataset]
 ) -> dict[str, Estimate]:
@@ -165,6 +184,13 @@ def _places(parts: list[xr.Dataset]) -> dict[int, np.ndarray]:
     return found
 
 
+@measures(
+    "depth-before-*",
+    "depth-evaluator-*",
+    "depth-corner-alone",
+    "depth-matching-copies",
+    "depth-score-together",
+)
 def _of_heads(deep: list[xr.Dataset]) -> dict[str, Estimate]:
     """Scores of single heads of deep models, as one number for each seed."""
     samples: dict[str, list[float]] = {}
@@ -204,6 +230,7 @@ def _of_heads(deep: list[xr.Dataset]) -> dict[str, Estimate]:
     }
 
 
+@measures("depth-gain", "depth-loss")
 def _of_tokens(part: xr.Dataset) -> dict[str, Estimate]:
     """Losses on tokens that continue a repeat and that break it, through the phase change."""
     kinds = {"depth-gain": "on_repeat", "depth-loss": "on_break"}
@@ -213,6 +240,7 @@ def _of_tokens(part: xr.Dataset) -> dict[str, Estimate]:
     }
 
 
+@measures("depth-score-alike")
 def _of_sizes(arms: list[xr.Dataset]) -> dict[str, Estimate]:
     """Comparison of the last in-context scores of all sizes."""
     scores = [part.in_context.isel(step=-1).values for part in arms]
@@ -224,6 +252,7 @@ def _of_sizes(arms: list[xr.Dataset]) -> dict[str, Estimate]:
     return {"depth-score-alike": resampled_estimate(alike, *(len(score) for score in scores))}
 
 
+@measures("depth-order-*")
 def _rates(narrow: xr.Dataset, wide: xr.Dataset) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Rates of decrease of losses in the narrowest and widest models, by the claim on both."""
     found, rates = {}, [slopes(part) for part in (narrow, wide)]

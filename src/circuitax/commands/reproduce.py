@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from circuitax.commands.options import YES_NO, Command, Option, n_jobs, refuse, wanted
-from circuitax.commands.status import BUSY, REUSED
+from circuitax.commands.status import BUSY, DONE, REUSED
 from circuitax.commands.suite import Result, Suite
+from circuitax.commands.workers import Pool
 from circuitax.config.catalogue import Entry, discover, upstream_order
 from circuitax.config.cells import plan
 from circuitax.config.scale import SCALES
@@ -115,13 +116,13 @@ def _suite(
     overrides += [f"reuse={options['reuse']}"] if options["reuse"] != "code" else []
     pages = _Pages(entries, results_folder() / "latest", scale)
     _say(pages.write([]))
-    with StopFlag() as stop:
+    with StopFlag() as stop, Pool(jobs, stop) as pool:
         there = [] if options["reuse"] == "twin" else _there(names, entries, overrides, again)
         results = list(there)
         left = [name for name in names if name not in {item.name for item in there}]
         _say(_announcement(left, len(there), entries, scale, jobs))
         pages.write(there)
-        suite = Suite(left, entries, overrides, again, jobs, stop)
+        suite = Suite(left, entries, overrides, again, pool)
         started = 0
         while True:
             for name in suite.start():
@@ -134,7 +135,9 @@ def _suite(
             try:
                 pages.write(ended)
             except OSError:  # a full disk: nothing is left to run on behind it
-                suite.end()
+                pool.tell()
+                while suite.finished():
+                    pass
                 raise
     # Side by side, an experiment takes longer than it does alone.
     _report(results, entries, scale if jobs == 1 else "", pages.here)
@@ -147,8 +150,8 @@ def _suite(
             "the same command resumes"
         )
         return 128 + stop.number
-    busy = [item.name for item in results if item.left == BUSY]
-    failed = [item.name for item in results if item.status != 0 and item.left != BUSY]
+    busy = [item.name for item in results if item.status == BUSY]
+    failed = [item.name for item in results if item.status not in (*DONE, BUSY)]
     if pages.left_out:
         _say(f"damaged, and left out of the pages: {', '.join(sorted(pages.left_out))}")
     if busy:
@@ -174,7 +177,7 @@ def _there(
         with suppress(ValueError):  # the process of the experiment says it in its own words
             _, (cell,) = plan([f"experiment={name}", *overrides], entries)
             if (run := reusable(cell)) is not None:
-                found.append(Result(name, 0, time.monotonic() - began, run, REUSED))
+                found.append(Result(name, REUSED, time.monotonic() - began, run))
     return found
 
 
@@ -299,8 +302,8 @@ def _report(
         budget = entries[item.name].seconds(scale) if scale in ("quick", "evening") else None
         slow = budget is not None and item.seconds > TOLERATED * budget
         note = f"over its budget of {budget:.0f} s" if slow else ""
-        word = item.left if item.left in (BUSY, "stopped") else "FAILED"
-        word = "done" if item.status == 0 else word
+        word = item.status if item.status in (BUSY, "stopped") else "FAILED"
+        word = "done" if item.status in DONE else word
         parts = _parts(item, runs)
         for name, seconds in parts.items():
             together[name] = together.get(name, 0.0) + seconds
@@ -313,7 +316,7 @@ def _report(
 
 def _parts(item: Result, runs: dict[str, WholeRun]) -> dict[str, float]:
     """Time profile of a run computed now; its process took more, to start and to import."""
-    if item.name not in runs or item.left != "done":
+    if item.name not in runs or item.status != "done":
         return {}
     known = times_of(runs[item.name])
     if COMPILING not in known:

@@ -1,17 +1,18 @@
 """A cell: one job of a sweep, composed and checked, with its upstream runs."""
 
+import copy
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import hydra
 from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from circuitax.config.build import build, reject_unknown
@@ -48,6 +49,7 @@ class Cell:
         config: The whole configuration as YAML, resolved.
         inputs: Upstream runs in the order of the experiment's ``requires``.
         outside: Checksums of what it reads from outside, by field.
+        composed: The configuration with Hydra's own part, for the one job of a command line.
     """
 
     entry: Entry
@@ -57,6 +59,7 @@ class Cell:
     config: str
     inputs: "tuple[Cell, ...]" = ()
     outside: tuple[tuple[str, str], ...] = ()
+    composed: DictConfig | None = field(default=None, compare=False, repr=False)
 
     @property
     def id(self) -> str:
@@ -106,8 +109,10 @@ def plan(
     for name in names:
         known |= _register(name, entries)
     checked = check(parsed, known, multirun) + _searchpath(parsed, entries, config_dir)
-    with _hydra():
-        cells = [_compose(job, entries) for job in watched(jobs(checked))]
+    with hydra_here():
+        # Of the many jobs of a sweep none is computed in this process.
+        kept = not multirun
+        cells = [_compose(job, entries, kept=kept) for job in watched(jobs(checked))]
     return checked, cells
 
 
@@ -132,19 +137,6 @@ def from_config(config: DictConfig, overrides: Sequence[str], entries: dict[str,
     return Cell(entry, root, spec, typed, text, inputs, tuple(outside_inputs(spec).items()))
 
 
-@contextmanager
-def hydra_of_jobs(overrides: Sequence[str], entries: dict[str, Entry]) -> Iterator[None]:
-    """Context in which ``hydra.compose`` composes the job of these overrides.
-
-    Raises:
-        ConfigError: If the experiment does not exist.
-    """
-    for name in values_of(parse(overrides), "experiment"):
-        _register(name, entries)
-    with _hydra():
-        yield
-
-
 def _register(name: str, entries: dict[str, Entry]) -> dict[str, Any]:
     if name not in entries:
         raise ConfigError(f"experiment={name} {no_experiment(name, entries)}")
@@ -153,17 +145,22 @@ def _register(name: str, entries: dict[str, Entry]) -> dict[str, Any]:
     return dict([*fields(Root), *fields(spec)])
 
 
-def _compose(job: list[str], entries: dict[str, Entry]) -> Cell:
+def _compose(job: list[str], entries: dict[str, Entry], *, kept: bool = False) -> Cell:
     parsed = parse(job)
     name = values_of(parsed, "experiment")[-1]
     known = _register(name, entries)
     ours = [override for override in parsed if not of_hydra(override)]
     check(ours, known, multirun=False)
     try:
-        config = hydra.compose("config", overrides=job)
+        config = hydra.compose("config", overrides=job, return_hydra_config=kept)
     except (HydraException, OmegaConfBaseException, AssertionError) as error:
         raise ConfigError(_explain(error, job, known)) from error
-    return from_config(config, [override.input_line or "" for override in ours], entries)
+    composed = copy.deepcopy(config) if kept else None
+    if kept:
+        with open_dict(config):
+            del config["hydra"]
+    cell = from_config(config, [override.input_line or "" for override in ours], entries)
+    return replace(cell, composed=composed)
 
 
 def _upstream(name: str, root: Root, entries: dict[str, Entry], reader: Any) -> Cell:
@@ -181,12 +178,13 @@ def _upstream(name: str, root: Root, entries: dict[str, Entry], reader: Any) -> 
         f"dtype={root.dtype.name}",
         *(quoted(key, x) if isinstance(x, str) else f"{key}={x}" for key, x in asked.items()),
     ]
-    with _hydra():
+    with hydra_here():
         return _compose([*job, *_searchpath([], entries, None)], entries)
 
 
 @contextmanager
-def _hydra() -> Iterator[None]:
+def hydra_here() -> Iterator[None]:
+    """Context with a Hydra of its own, which reads the configuration of the checkout."""
     register_resolvers()
     # A process has one Hydra, and inside a job, or for an upstream run, there is one already.
     outer, GlobalHydra.instance().hydra = GlobalHydra.instance().hydra, None

@@ -21,8 +21,8 @@ class NormScales(NamedTuple):
     """Divisors of every norm, for each position; None where a model has no such read.
 
     Attributes:
-        attention: Before attention.
-        mlp: Before the MLP.
+        attention: Before attention; in post-LN, after it has been added.
+        mlp: Before the MLP; in post-LN, after it has been added.
         final: Before the unembedding.
         attention_post: Of what attention writes.
         mlp_post: Of what the MLP writes.

@@ -135,9 +135,10 @@ class Blocks(NamedTuple):
 
     Attributes:
         attention: Weights of the heads.
-        attention_norm: Norm before the heads.
+        attention_norm: Norm of what attention reads; in post-LN, of the stream to which it is
+            added.
         mlp: Weights of the MLPs; None for a model without.
-        mlp_norm: Norm before the MLPs.
+        mlp_norm: As ``attention_norm``, of the MLP.
         attention_post_norm: Norm of what attention writes, before it is added to the stream.
         mlp_post_norm: The same for what the MLP writes.
     """

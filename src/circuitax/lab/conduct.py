@@ -116,7 +116,7 @@ def conduct(
         Stopped: When a signal asked for it; the same command resumes.
         ValueError: If the experiment's record does not settle its claims; the data are kept.
     """
-    outcome, unsettled = _conduct(
+    outcome, unsettled = _outcome(
         cell, command=command, stop=stop, say=say, wait=wait, derived=derived, alike=alike
     )
     if unsettled is not None:
@@ -124,7 +124,7 @@ def conduct(
     return outcome
 
 
-def _conduct(
+def _outcome(
     cell: Cell,
     *,
     command: str,
@@ -137,7 +137,7 @@ def _conduct(
     """A run, and the errors raised by its claims: its data are valid without them."""
     inputs: dict[str, WholeRun] = {}
     for item in cell.inputs:
-        upstream, _ = _conduct(
+        upstream, _ = _outcome(
             item, command=command, stop=stop, say=say, wait=True, derived=derived, alike=alike
         )
         inputs[item.entry.name] = upstream.folder
@@ -146,15 +146,19 @@ def _conduct(
     if not cell.root.again and (there := _finished(target, depends, alike, say)):
         return _derive(Outcome(there, True, 0.0, ""), cell, derived)
     work = work_folder() / cell.id
+    said = False
     with ExitStack() as stack:
         while True:
             try:
                 name = f"run {cell.entry.name}/{cell.id}"
                 stack.enter_context(held(work.with_suffix(".lock"), name))
                 break
-            except Busy:
+            except Busy as error:
                 if not wait:
                     raise
+                if not said:
+                    say(f"waiting: {error}")
+                    said = True
                 stop.raise_if_set()
                 time.sleep(WAIT_SECONDS)
         recover(target)

@@ -26,9 +26,8 @@ from circuitax.records.claim_changes import (
 )
 from circuitax.records.claim_sections import address
 from circuitax.records.claims import ABSENT, HOLDS, NOT_RUN, Verdict
-from circuitax.records.claims_details import render_changes, render_details
-from circuitax.records.claims_page import counts_text, render_claims_page
-from circuitax.records.claims_table import ClaimRow, measured_text
+from circuitax.records.claims_page import render_changes, render_claims_page, render_details
+from circuitax.records.claims_table import ClaimRow, counts_text, measured_text
 from circuitax.records.gallery import GalleryItem, render_chapters, render_index
 from circuitax.records.manifest import MANIFEST
 from circuitax.records.report import Interactive, render_report
@@ -43,7 +42,7 @@ CHANGES = "docs/claim_changes.toml"
 # The gallery's index, the summary of claims and the report.
 PAGES = ("README.md", "CLAIMS.md", "report.html")
 # Files of code that decide how a page looks.
-_SOURCES = {".py", ".html", ".js", ".css"}
+_SOURCES = {".py", ".html", ".jinja", ".js", ".css"}
 
 
 def write_pages(

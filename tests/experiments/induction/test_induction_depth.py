@@ -1,5 +1,7 @@
 """Several sizes: what breaks a repeat, what heads score, and how a record made by hand settles."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,11 +10,12 @@ import xarray as xr
 
 from circuitax.circuits.known.ground_truth import induction_model
 from circuitax.data.repeated import RepeatedSource
+from circuitax.figures.spec import draw_all
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.records.record import Record
 from experiments.induction.induction_depth.experiment import Spec, broken, read_heads
-from experiments.induction.induction_depth.figure import curves, draw
-from experiments.induction.induction_depth.measures import measure, slopes
+from experiments.induction.induction_depth.figure import FIGURES, curves
+from experiments.induction.induction_depth.measures import measure, nulls, slopes
 
 
 def test_the_last_token_breaks_the_repeat_and_no_other_changes() -> None:
@@ -130,7 +133,7 @@ def test_deeper_models_and_mlps_have_claims_of_their_own_and_leave_the_others_al
 
 
 def test_every_arm_is_drawn_in_a_panel_or_a_row() -> None:
-    drawn = draw(larger())
+    drawn = draw_all(FIGURES, larger())
     above, below = (drawn["curves"].axes[i].get_legend_handles_labels()[1] for i in (1, 3))
     assert above == ["a", "b", "c", "mlps", "uniform"]
     assert below == ["b", "d", "six", "uniform"]
@@ -149,7 +152,7 @@ def test_a_width_that_died_takes_no_other_in_its_place() -> None:
     assert not absent and {"depth-order-before", "depth-order-after"} <= set(not_run)
     gain, same = found["depth-gain"], measure(whole).estimates["depth-gain"]
     assert gain == same, "of the second width, and not of the second that lives"
-    below = draw(dead)["curves"].axes[3].get_legend_handles_labels()[1]
+    below = curves(dead).axes[3].get_legend_handles_labels()[1]
     assert below == ["b", "d", "uniform"], "the width of all depths"
     dead.data.alive[1] = False
     assert {"depth-gain", "depth-loss"} <= set(measure(dead).not_run)
@@ -158,7 +161,7 @@ def test_a_width_that_died_takes_no_other_in_its_place() -> None:
 def test_every_arm_is_drawn_however_many_there_are() -> None:
     data = larger().data
     deep = [data.isel(arm=[3]).assign_coords(arm=[f"deep {n}"]) for n in range(9)]
-    figure = curves(xr.concat([data, *deep], "arm", data_vars="minimal"), int(data.d_model[1]))
+    figure = curves(Record(xr.concat([data, *deep], "arm", data_vars="minimal")))
     below = figure.axes[3].get_legend_handles_labels()[1]
     assert below == ["b", "d", "six", *(f"deep {n}" for n in range(9)), "uniform"]
 
@@ -168,8 +171,28 @@ def test_arms_have_the_sizes_that_their_names_say() -> None:
     model = TransformerSpec(d_vocab=32, n_ctx=20, n_heads=2)
     spec = Spec(model, (8, 16), (3, 5), mlp_depths=(2,), task=task)
     sizes = [(each.n_layers, each.d_model, each.d_mlp) for each in spec.arms().values()]
-    assert sizes == [(2, 8, None), (2, 16, None), (3, 16, None), (5, 16, None), (2, 16, 64)]
-    assert list(spec.arms())[-2:] == ["5 layers, 16 wide", "2 layers, 16 wide, MLPs"]
+    bare = [(1, 16, None), (2, 8, None), (2, 16, None), (3, 16, None), (5, 16, None)]
+    assert sizes == [*bare, (1, 16, 64), (2, 16, 64)]
+    assert list(spec.arms())[-2:] == ["1 layer, 16 wide, MLPs", "2 layers, 16 wide, MLPs"]
+    assert next(iter(replace(spec, mlp_depths=()).arms())) == "1 layer, 16 wide"
+
+
+def test_models_of_one_layer_are_the_null_of_a_change_and_settle_nothing() -> None:
+    data = larger().data
+    one = data.isel(arm=[1]).assign_coords(arm=["one"], n_layers=("arm", [1]))
+    one.jump[0], one.in_context[0, -1] = [0.2, 1.5], -0.5
+    with_mlps = one.assign_coords(arm=["one, MLPs"], d_mlp=("arm", [128])).copy(deep=True)
+    with_mlps.jump[0] = [0.1, 0.1]
+    both = Record(data=xr.concat([one, data, with_mlps], "arm", data_vars="minimal"))
+    assert measure(both).estimates == measure(larger()).estimates
+    drawn = {name: draws for name, draws in nulls(both)["mismatched"].items() if "change" in name}
+    shares = {name: draws[0].value for name, draws in drawn.items()}
+    # The step is 1.25 nats, five eighths of what two layers end with; one member of two has it.
+    assert shares == {"depth-change": 0.5, "depth-change-deeper": 0.5, "depth-mlp-change": 0.0}
+    mismatched = {name: draws[0].value for name, draws in nulls(both)["mismatched"].items()}
+    assert mismatched["depth-share-3"] == pytest.approx((0.2 + 1.5) / 2 / 0.5)
+    assert mismatched["depth-score-alike"] == pytest.approx(0.5 / 4)
+    assert "depth-share-3" not in nulls(larger())["mismatched"], "it has no models of one layer"
 
 
 def test_a_width_whose_change_comes_at_once_says_nothing_of_the_order_before() -> None:
