@@ -22,6 +22,8 @@ model = cx.init(jax.random.key(0), spec)
 run = cx.run(model, [1, 2, 3], outputs=True)
 key = jax.random.key(0)
 TOY = cx.TiedWeights(jnp.ones((2, 3)), jnp.zeros(3))
+class Nothing:
+    init = batch = loss = len
 MAP = cx.MapSpec("rademacher", 4, 2)
 MORE = {
     "ledger": {"token": 1},
@@ -51,6 +53,8 @@ MISTAKES = {
     "unlike points": lambda: cx.project(key, [[1.0, 2.0]], MAP),
     "one bound": lambda: cx.distortion([[0.0], [1.0]], [[0.0], [2.0]], [-0.1, 0.1]),
     "lists": lambda: cx.distortion([[0.0], [1.0]], [[0.0], [2.0]], [[-0.1, 0.1]]),
+    "name for optim": lambda: cx.train(Nothing(), 2, 4, key=key, optim="adam"),
+    "init of a key": lambda: cx.train(Nothing(), 2, 4, key=key),
     "half a hidden": lambda: cx.find_optimum(key, [0.1, 0.2], [1.0, 1.0], n_hidden=1.5),
     "text for a token": lambda: cx.ledger(run, token="a"),
     "seed for a text": lambda: cx.generate(model, [1], 2, key=0),
@@ -116,6 +120,8 @@ RUN_WANTED = r"ValueError: run is a Model, must be a Run: cx\.run\(model, tokens
         ("unlike points", r"ValueError: points has shape \(1, 2\), .* spec\.dim_in=4"),
         ("one bound", r"ValueError: bounds has shape \(2,\), must be rows \(lower, upper\)"),
         ("lists", "^nothing$"),
+        ("name for optim", r"ValueError: optim='adam' must be an OptimSpec, such as circuitax\."),
+        ("init of a key", r"ValueError: problem is a Nothing .* called as init\(key, hyper\)"),
         ("half a hidden", r"ValueError: n_hidden=1\.5 must be an integer"),
         ("text for a token", "ValueError: token='a' must be an integer"),
         ("seed for a text", "ValueError: key=0 must be a random key"),

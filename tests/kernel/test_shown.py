@@ -95,15 +95,20 @@ def test_all_pairs_prints_extremes_and_failures() -> None:
     shown = dict(zip(names[:4], map(float, values[1:5]), strict=True))
     assert "3 pairs" in text
     assert shown == pytest.approx({"low": -0.75, "median": 0, "mean": 0.75, "high": 3}, abs=5e-3)
-    assert names[-4:] == ["below", "0", "above", "0"] and values[-2:] == ["+1", "+1"]
+    assert "bound 0: 1 below, 1 above" in text
 
 
 def test_all_pairs_of_many_maps_are_a_row_each() -> None:
     points = jnp.array([[0.0], [1.0], [3.0]])
     images = jnp.stack([points, 2 * points, *[points] * 12])
-    lines = printed(jax.vmap(lambda image: cx.distortion(points, image))(images))
+    bounds = jnp.array([[-0.5, 0.5]])
+    lines = printed(jax.vmap(lambda image: cx.distortion(points, image, bounds))(images))
     assert "42 pairs" in lines[0]
-    assert lines[3].split()[:3] == ["map", "1", "+3"] and "and 3 more" in lines[-2]
+    assert (
+        lines[3].split()[:3] == ["map", "1", "+3"]
+        and lines[3].split()[-2:] == ["0", "3"]
+        and "and 3 more" in lines[-2]
+    )
     same = printed(cx.distortion(jnp.zeros((3, 2)), jnp.zeros((3, 2))))
     assert "3 without a value" in same[-1]
 

@@ -66,8 +66,12 @@ class Stream(NamedTuple):
                 median = quantile(found, 0.5).mean(axis=0)
             columns = {"low": found.low, "median": median} | columns
         columns["deviation"] = found.std
-        for i in range(found.below.shape[-1]):
-            columns |= {f"below {i}": found.below[..., i], f"above {i}": found.above[..., i]}
+        bounds = []
+        for i, (below, above) in enumerate(zip(found.below.T, found.above.T, strict=True)):
+            if np.ndim(self.low):
+                columns |= {f"below {i}": below.T, f"above {i}": above.T}
+            else:
+                bounds.append(f"  bound {i}: {below:,} below, {above:,} above")
         columns = dict(list(columns.items())[:COLUMNS])
         rows = [
             (f"map {', '.join(map(str, at))}".rstrip(), [column[at] for column in columns.values()])
@@ -78,8 +82,9 @@ class Stream(NamedTuple):
             f"left out: {found.n_zero.sum():,} without a value, {found.n_unresolved.sum():,} "
             f"unresolved, {bad:,} not finite"
         )
-        title = f"Stream of {found.n_used.sum():,} pairs"
-        return "\n".join([title, head, *shortened(lines), left_out])
+        n = found.n_used.sum()
+        title = f"Stream of {n:,} pairs; cx.projection.stream.summarise has the numbers"
+        return "\n".join([title, head, *shortened(lines), *shortened(bounds), left_out])
 
 
 @documented
