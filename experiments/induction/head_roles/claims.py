@@ -15,7 +15,7 @@ from experiments.induction.shared.head_roles import FOUND, MOST
 FULL = "all full transformers of text_models that stayed finite; each its own data"
 PATHS = ClaimSource(
     "path patching (Goldowsky-Dill et al. 2023); framework paper, how induction heads work",
-    kind="shape",
+    kind="relation",
     selection=FOUND,
     n=8,
     origin="published",
@@ -34,7 +34,7 @@ ATTRIBUTION = replace(
 SUBSPACES = replace(PATHS, source="S4, read and write subspaces", origin="ours", link="")
 MEMORY = ClaimSource(
     "S4, memory management; framework paper, residual stream (F20, F21)",
-    kind="shape",
+    kind="relation",
     selection=FULL,
     n=3,
     origin="published",

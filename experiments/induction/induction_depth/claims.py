@@ -16,7 +16,7 @@ SHARES = "; real text, where these texts repeat in full, so that shares are comp
 RANK = "the paper shows scatters that correlate well and gives no number"
 PAPER = ClaimSource(
     "induction-heads paper",
-    kind="shape",
+    kind="relation",
     n=6,
     selection="all seeds that stayed finite; each its own data",
     origin="published",

@@ -23,7 +23,7 @@ SIZE = (
 )
 PAPER = ClaimSource(
     "induction-heads paper",
-    kind="shape",
+    kind="relation",
     n=16,
     selection="all seeds that stayed finite; each its own data",
     origin="published",

@@ -5,7 +5,7 @@ from circuitax.records.claims import ClaimSource, at_least, at_most, near
 LAW = "the most likely power law of all trials at shares above 0, censored ones as such"
 OURS = ClaimSource(
     "circuitax, on the default corpus",
-    kind="shape",
+    kind="relation",
     n=5,
     selection="all seeds that stayed finite; each its own initialisation and windows, the same at "
     "every share",

@@ -13,7 +13,7 @@ from circuitax.records.nulls import Null
 
 MODELS = ClaimSource(
     "framework paper",
-    kind="shape",
+    kind="relation",
     selection="all seeds that stayed finite; each its own data",
     n=4,
     why="a relation, or the threshold of the same claim on Python source",

@@ -11,7 +11,7 @@ RANK = "the paper shows scatters that correlate well and gives no number; one wo
 KNOWN = "a score that orders heads by their strength has 1"
 PAPER = ClaimSource(
     "induction-heads paper, validation of head scores (O13)",
-    kind="shape",
+    kind="relation",
     n=16,
     selection="all models; each its own random parts, order of strengths and texts",
     why=RANK,
@@ -19,7 +19,7 @@ PAPER = ClaimSource(
     link=papers.INDUCTION,
 )
 OURS = ClaimSource(
-    "circuitax", kind="shape", n=16, selection=PAPER.selection, why=KNOWN, origin="ours"
+    "circuitax", kind="relation", n=16, selection=PAPER.selection, why=KNOWN, origin="ours"
 )
 SHUFFLED = Null("permuted", "one of the two scores is shuffled among the heads of each model")
 
@@ -83,7 +83,7 @@ CLAIMS = (
     ),
     ClaimSource(
         "framework paper, primarily positional heads (F6)",
-        kind="shape",
+        kind="relation",
         n=16,
         selection="all models and offsets 0 to 23",
         origin="published",

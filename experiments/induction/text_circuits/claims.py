@@ -11,7 +11,7 @@ from circuitax.records.nulls import Null
 
 HEADS = ClaimSource(
     "framework paper, two-layer models",
-    kind="shape",
+    kind="relation",
     selection="all seeds that stayed finite; each its own data",
     n=6,
     why="a relation, or a threshold far from it: the corpus changes with the Python version",

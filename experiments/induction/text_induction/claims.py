@@ -8,7 +8,7 @@ from circuitax.records.nulls import Null
 
 PAPER = ClaimSource(
     "induction-heads paper",
-    kind="shape",
+    kind="relation",
     n=8,
     selection="all seeds that stayed finite; each its own data",
     origin="published",

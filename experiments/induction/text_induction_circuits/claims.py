@@ -20,7 +20,7 @@ OTHER = "; of models trained on web text alone, a thousand times as long: nats a
 PILOT = "threshold far from a pilot with another key, and from random heads"
 HEADS = ClaimSource(
     "framework paper, two-layer models",
-    kind="shape",
+    kind="relation",
     selection="primed seeds that stayed finite and have an induction head (score over 0.4)",
     n=8,
     why="a relation: the corpus changes with the Python version",

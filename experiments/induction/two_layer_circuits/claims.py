@@ -15,7 +15,7 @@ from experiments.induction.shared.head_roles import FOUND, MOST
 OTHER = "; of web text, where these are random tokens that repeat: nats are not compared"
 FRAMEWORK = ClaimSource(
     "framework paper, two-layer models",
-    kind="shape",
+    kind="relation",
     selection=FOUND,
     n=8,
     origin="published",

@@ -11,11 +11,16 @@ from circuitax.records.nulls import Null
 FINITE = "all seeds that stayed finite"
 RELATION = "a relation: the corpus changes with the Python version"
 REMARK = ClaimSource(
-    "S0 Remark 21", kind="shape", n=5, selection=FINITE, origin="published", link=papers.STRUCTURES
+    "S0 Remark 21",
+    kind="relation",
+    n=5,
+    selection=FINITE,
+    origin="published",
+    link=papers.STRUCTURES,
 )
 THEOREM = ClaimSource(
     "S0 Theorem 25, erratum E24",
-    kind="shape",
+    kind="relation",
     n=5,
     selection=FINITE,
     why=RELATION,

@@ -10,7 +10,7 @@ from circuitax.records.nulls import Null
 
 MEMORY = ClaimSource(
     "S2, feed-forward layers (Geva et al. 2021); S1 section 5",
-    kind="shape",
+    kind="relation",
     n=3,
     selection="all seeds that stayed finite, all units of all layers; seeds are the replicates",
     origin="published",

@@ -15,16 +15,16 @@ from circuitax.records.nulls import Null
 
 FRAMEWORK = ClaimSource(
     "framework paper",
-    kind="shape",
+    kind="relation",
     n=6,
     selection="all seeds that stayed finite; every head counts, seeds are the replicates",
     origin="published",
     link=papers.FRAMEWORK,
 )
-ON_TEXT = ClaimSource("S4; Shlegeris 2023 (E11)", kind="shape", n=5, origin="correction")
+ON_TEXT = ClaimSource("S4; Shlegeris 2023 (E11)", kind="relation", n=5, origin="correction")
 ENSEMBLE = replace(ON_TEXT, source="S0 Theorem 25")
 UNLESS = ClaimSource(
-    "S0 Theorem 25; S4; Shlegeris 2023 (E11)", kind="shape", n=8, origin="correction"
+    "S0 Theorem 25; S4; Shlegeris 2023 (E11)", kind="relation", n=8, origin="correction"
 )
 LOGISTIC = ClaimSource("S0 Theorem 25; S4 (E11)", n=8, origin="ours")
 

@@ -11,7 +11,7 @@ from circuitax.records.nulls import Null
 
 FRAMEWORK = ClaimSource(
     "framework paper, zero-layer and one-layer models",
-    kind="shape",
+    kind="relation",
     n=5,
     why="a relation: the corpus changes with the Python version",
     selection="all seeds that stayed finite; each its own data",
@@ -46,7 +46,7 @@ CLAIMS = (
         printed="no layers give bigrams, one layer skip-trigrams as well; no loss",
         null=DEPTHS,
     ),
-    replace(BIGRAM, source="circuitax", kind="shape").claim(
+    replace(BIGRAM, source="circuitax", kind="relation").claim(
         "text-two-layers",
         "two layers beat one: difference of mean held-out loss, nats",
         at_least(0),

@@ -17,7 +17,7 @@ OURS = ClaimSource(
     selection="all seeds that stayed finite at the rate in question; differences within seeds",
     origin="ours",
 )
-RELATION = replace(OURS, kind="shape")
+RELATION = replace(OURS, kind="relation")
 DEPTHS = {0: "no layers", 1: "one layer", 2: "two layers"}
 TRANSFORMERS = {layers: words for layers, words in DEPTHS.items() if layers}
 LARGER_RATES = (

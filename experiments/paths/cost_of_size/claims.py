@@ -7,7 +7,7 @@ from circuitax.records.claims import ClaimSource, at_most, between
 
 OURS = ClaimSource(
     "our own statement",
-    kind="shape",
+    kind="relation",
     n=3,
     selection="the three largest sizes, all rounds",
     why="a tenth is left for what does not grow, and for noise",

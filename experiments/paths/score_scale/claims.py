@@ -9,7 +9,7 @@ from circuitax.records.nulls import Null
 
 PAPERS = ClaimSource(
     "S1 and S2, scaling of scores",
-    kind="shape",
+    kind="relation",
     n=8,
     selection="all seeds that stayed finite; each its own data",
     origin="published",

@@ -25,11 +25,15 @@ NATS = ClaimSource(
     link=papers.FRAMEWORK,
 )
 FRAMEWORK = ClaimSource(
-    "framework paper", kind="shape", selection=PUBLISHED, origin="published", link=papers.FRAMEWORK
+    "framework paper",
+    kind="relation",
+    selection=PUBLISHED,
+    origin="published",
+    link=papers.FRAMEWORK,
 )
 SMALL = ClaimSource(
     "framework paper",
-    kind="shape",
+    kind="relation",
     selection="any one-layer model of about 50,000 tokens",
     origin="published",
     link=papers.FRAMEWORK,
@@ -73,7 +77,7 @@ TWO_LAYERS = (
         "1.4 and 1.10, and those two if they are not: count",
         at_most(0),
         "a list",
-        kind="shape",
+        kind="relation",
         printed="heads 1.4 and 1.10",
     ),
     ARENA.claim(
@@ -88,7 +92,7 @@ TWO_LAYERS = (
         "Without head 0.7 the induction score of 1.4 and 1.10 falls to about 0: the larger of both",
         at_most(0.1),
         "0.68 before",
-        kind="shape",
+        kind="relation",
         printed="0.68 falls to about 0",
     ),
     ARENA.claim(
@@ -96,7 +100,7 @@ TWO_LAYERS = (
         "Without any other head of layer 0 it changes little: least share that is left",
         at_least(0.75),
         "a quarter is little",
-        kind="shape",
+        kind="relation",
         printed="other heads change it little; no number",
     ),
     ARENA.claim(
@@ -105,7 +109,7 @@ TWO_LAYERS = (
         "largest scores of all pairs they are",
         near(2, 0),
         "a count",
-        kind="shape",
+        kind="relation",
         printed="0.7 stands out with 1.4 and with 1.10; no number",
     ),
     ARENA.claim(
@@ -114,7 +118,7 @@ TWO_LAYERS = (
         " the smaller of their K-compositions with 0.7",
         at_most(0.5),
         "a half",
-        kind="shape",
+        kind="relation",
         printed="very low; no number",
     ),
     FRAMEWORK.claim(

@@ -9,7 +9,7 @@ from circuitax.records.nulls import Null
 
 PAPER = ClaimSource(
     "framework paper",
-    kind="shape",
+    kind="relation",
     n=1,
     selection="the model; there is one",
     opening="SmolLM2-135M: ",

@@ -11,7 +11,7 @@ from circuitax.records.nulls import Null
 
 PAPER = ClaimSource(
     "Toy Models of Superposition, computation in superposition",
-    kind="shape",
+    kind="relation",
     selection="all seeds that stayed finite",
     n=8,
     origin="published",

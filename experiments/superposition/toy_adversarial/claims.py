@@ -11,7 +11,7 @@ DENSITIES = Null("permuted", "the densities are shuffled within each seed")
 STRENGTHS = Null("permuted", "the strengths of attacks in training are shuffled within each seed")
 PAPER = ClaimSource(
     "Toy Models of Superposition, relationship to adversarial robustness",
-    kind="shape",
+    kind="relation",
     selection="all seeds that stayed finite",
     n=8,
     why=RELATION,

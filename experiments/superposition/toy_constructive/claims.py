@@ -18,7 +18,7 @@ EXCHANGED = Null("permuted", "a network and its exchanged ones swap places in ha
 PLACED = Null("permuted", "the features are shuffled within each seed")
 PAPER = ClaimSource(
     "arXiv 2603.09972, twelve features with circular and clustered correlations",
-    kind="shape",
+    kind="relation",
     n=16,
     selection="all seeds",
     origin="published",

@@ -13,7 +13,7 @@ DIRECTIONS = Null("random", "features of the same norms in random directions")
 ALONE = Null("random", "500 networks of the optimum's norms in random directions")
 PAPER = ClaimSource(
     "Toy Models of Superposition, correlated and anticorrelated features",
-    kind="shape",
+    kind="relation",
     n=8,
     selection="lowest exact loss of the seeds, at every density",
     origin="published",
@@ -100,7 +100,7 @@ CLAIMS = (
         "(share of densities)",
         at_least(0.7),
         "neighbouring classes have nearly equal losses",
-        kind="shape",
+        kind="relation",
         selection="lowest exact loss of the seeds, at every density",
     ),
     EVERY.claim(

@@ -11,7 +11,7 @@ from circuitax.records.nulls import Null
 
 PAPER = ClaimSource(
     "Toy Models of Superposition, the geometry of superposition (uniform importance)",
-    kind="shape",
+    kind="relation",
     n=8,
     why="a relation",
     origin="published",

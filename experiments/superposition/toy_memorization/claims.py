@@ -12,7 +12,7 @@ from circuitax.records.nulls import Null
 
 PAPER = ClaimSource(
     "Henighan et al. 2023, Superposition, Memorization, and Double Descent",
-    kind="shape",
+    kind="relation",
     n=8,
     selection="lowest training loss of the restarts, for each of the datasets",
     origin="published",

@@ -11,7 +11,7 @@ from circuitax.records.nulls import Null
 
 PAPER = ClaimSource(
     "Toy Models of Superposition, non-uniform superposition (n = 5, m = 2, p = 0.05)",
-    kind="shape",
+    kind="relation",
     why="a relation",
     selection="both exact branches",
     origin="published",
@@ -112,6 +112,6 @@ CLAIMS = (
         "The crossing ratio rises with the density of the others (least step)",
         at_least(0),
         "at p = 0.22 it must reach 1: two digons and pentagon tie for equal features",
-        kind="shape",
+        kind="relation",
     ),
 )

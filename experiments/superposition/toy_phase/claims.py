@@ -12,7 +12,7 @@ from circuitax.records.nulls import Null
 CELLS = Null("permuted", "the cells of the closed forms' diagrams are shuffled")
 PHASE = ClaimSource(
     "Toy Models of Superposition, superposition as a phase change",
-    kind="shape",
+    kind="relation",
     selection="lowest of all restarts",
     origin="published",
     link=papers.TOY_MODELS,

@@ -8,7 +8,7 @@ from circuitax.records.nulls import Null
 
 ARENA = ClaimSource(
     "ARENA, sparse autoencoder on a toy model of superposition",
-    kind="shape",
+    kind="relation",
     selection="strength with the highest mean cosine of the other half of the seeds; all seeds",
     n=16,
     origin="published",

@@ -10,7 +10,7 @@ from circuitax.records.claims import ClaimSource, at_least, at_most, near
 
 THEOREM = ClaimSource(
     "branch and bound on the exact loss, n = 3, m = 2",
-    kind="shape",
+    kind="relation",
     why="a point would have to be wrong",
     selection="all points",
     origin="theorem",

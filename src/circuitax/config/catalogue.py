@@ -31,7 +31,7 @@ LAST = 1000  # place of an experiment that names none
 IDLE_SECONDS = 10.0
 
 
-class Entry(NamedTuple):
+class ExperimentEntry(NamedTuple):
     """One experiment: a folder with ``experiment.py`` and, beside it, claims, measures and figure.
 
     Attributes:
@@ -138,7 +138,7 @@ def no_experiment(name: str, entries: Collection[str]) -> str:
     )
 
 
-def discover() -> dict[str, Entry]:
+def discover() -> dict[str, ExperimentEntry]:
     """Every experiment by name: folders whose ``experiment.py`` defines ``Spec`` and ``run``.
 
     They stand in the folders of chapters or beside them, and come in the order of
@@ -153,7 +153,7 @@ def discover() -> dict[str, Entry]:
         if text:
             place = Path(text).resolve()
             places.append((place, "", place / "conf"))
-    found: dict[str, Entry] = {}
+    found: dict[str, ExperimentEntry] = {}
     for place, prefix, conf in places:
         for path in (*place.glob(f"*/{EXPERIMENT}.py"), *place.glob(f"*/*/{EXPERIMENT}.py")):
             facts = _read(path.read_text(encoding="utf-8"))
@@ -164,13 +164,13 @@ def discover() -> dict[str, Entry]:
                 raise ValueError(f"experiment {name!r} is in two folders, it must be in one")
             package = prefix + ".".join((*chapter, name))
             place_in_chapter = _place(path.with_name("__init__.py"))
-            found[name] = Entry(
+            found[name] = ExperimentEntry(
                 name, package, path.parent, conf, *facts, "".join(chapter), place_in_chapter
             )
     return dict(sorted(found.items(), key=lambda item: _order(item[1])))
 
 
-def _order(entry: Entry) -> tuple[int, int, str]:
+def _order(entry: ExperimentEntry) -> tuple[int, int, str]:
     known = entry.chapter in chapters.NAMES
     chapter = chapters.NAMES.index(entry.chapter) if known else len(chapters.NAMES)
     return chapter, entry.place, entry.name
@@ -186,7 +186,9 @@ def _tree(text: str) -> ast.Module:
     return ast.parse(text)
 
 
-def upstream_order(name: str, entries: dict[str, Entry], path: tuple[str, ...] = ()) -> list[str]:
+def upstream_order(
+    name: str, entries: dict[str, ExperimentEntry], path: tuple[str, ...] = ()
+) -> list[str]:
     """The experiment and all its requirements, in topological order.
 
     Raises:
@@ -204,7 +206,7 @@ def upstream_order(name: str, entries: dict[str, Entry], path: tuple[str, ...] =
     return [*order, name]
 
 
-def extra_conf(entries: dict[str, Entry]) -> list[Path]:
+def extra_conf(entries: dict[str, ExperimentEntry]) -> list[Path]:
     """Folders of configuration beside the built-in one."""
     own = checkout() / "conf"
     return sorted({entry.conf for entry in entries.values() if entry.conf != own})

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from circuitax.config.catalogue import FIGURE, Entry, constant
+from circuitax.config.catalogue import FIGURE, ExperimentEntry, constant
 
 _LIBRARY = Path(__file__).parents[1]
 
@@ -40,7 +40,7 @@ class Showcase(NamedTuple):
     figures: dict[str, FigureText]
 
 
-def read_showcase(entry: Entry) -> Showcase:
+def read_showcase(entry: ExperimentEntry) -> Showcase:
     """The texts of an experiment's figures, and its flagship.
 
     The figures and their order stand in the docstring of ``figure.py``: a line for each begins
@@ -84,7 +84,7 @@ def _sentences(text: str) -> tuple[str, str, str]:
     return (told[0] if told else ""), " ".join(told[1:]), " ".join(refuted)
 
 
-def _drawn(tree: ast.Module, entry: Entry) -> dict[str, str]:
+def _drawn(tree: ast.Module, entry: ExperimentEntry) -> dict[str, str]:
     """First lines of the docstrings of the functions that draw, by the name of their figure."""
     first = {
         node.name: (ast.get_docstring(node) or "").split("\n\n")[0].replace("\n", " ")
@@ -103,7 +103,7 @@ def _drawn(tree: ast.Module, entry: Entry) -> dict[str, str]:
     return first | called_by
 
 
-def _functions(tree: ast.Module, entry: Entry) -> Iterator[ast.FunctionDef]:
+def _functions(tree: ast.Module, entry: ExperimentEntry) -> Iterator[ast.FunctionDef]:
     """The functions of a module, and those it imports by name from this project's modules."""
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and node.name != "draw":
@@ -115,7 +115,7 @@ def _functions(tree: ast.Module, entry: Entry) -> Iterator[ast.FunctionDef]:
                     yield other
 
 
-def _file(module: str, entry: Entry) -> Path | None:
+def _file(module: str, entry: ExperimentEntry) -> Path | None:
     """The file of a module of the library, of the experiment itself or of its chapter."""
     top, *rest = entry.package.split(".")
     place = entry.folder.parents[len(rest) - 1] if rest else entry.folder

@@ -5,7 +5,7 @@ import re
 import time
 from pathlib import Path
 
-from circuitax.config.catalogue import FIGURE, Entry
+from circuitax.config.catalogue import FIGURE, ExperimentEntry
 from circuitax.config.showcase import read_showcase
 from circuitax.lab.runs import FIGURES, WholeRun
 from circuitax.lab.source import source_hash
@@ -19,7 +19,7 @@ _PIXELS = 200  # an inch, of what is drawn as pixels inside a PDF
 _SOURCE = ".source"
 
 
-def draw_figures(run: WholeRun, entry: Entry, function: str = "draw") -> list[Path]:
+def draw_figures(run: WholeRun, entry: ExperimentEntry, function: str = "draw") -> list[Path]:
     """Redraw every figure of a run, as PNG and PDF; the old ones stay if drawing fails.
 
     Beside them the run keeps how long this took. Each has its message as title: what the docstring
@@ -58,7 +58,7 @@ def draw_figures(run: WholeRun, entry: Entry, function: str = "draw") -> list[Pa
     return [run / FIGURES / f"{name}.png" for name in figures]
 
 
-def up_to_date(run: WholeRun, entry: Entry) -> bool:
+def up_to_date(run: WholeRun, entry: ExperimentEntry) -> bool:
     """Whether the figures of a run were drawn by the present source, and are whole."""
     if not entry.file(FIGURE).is_file():
         return True
@@ -69,7 +69,7 @@ def up_to_date(run: WholeRun, entry: Entry) -> bool:
     return bool(drawn == {"source": _hash(entry), "sha256": _files(run / FIGURES)})
 
 
-def _hash(entry: Entry) -> str:
+def _hash(entry: ExperimentEntry) -> str:
     # Matplotlib takes a third of a second, which the first steps of a run should not wait for.
     from circuitax.figures import picture, title_strip, wrapping
     from circuitax.figures.style import STYLE
@@ -79,7 +79,7 @@ def _hash(entry: Entry) -> str:
     return source_hash([entry.file(FIGURE)], alone=[STYLE, *made_by], also=titles)
 
 
-def _titles(entry: Entry) -> dict[str, str]:
+def _titles(entry: ExperimentEntry) -> dict[str, str]:
     """The message of each figure, without a leading remark in brackets."""
     told = read_showcase(entry).figures
     return {

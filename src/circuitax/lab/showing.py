@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from circuitax.config.catalogue import CLAIMS, MEASURES, Entry
+from circuitax.config.catalogue import CLAIMS, MEASURES, ExperimentEntry
 from circuitax.config.showcase import FigureText, read_showcase
 from circuitax.lab.measured_line import line_that_measures
 from circuitax.lab.runs import ACCEPTED, WholeRun, figures, provenance
@@ -25,7 +25,7 @@ OUTDATED = "computed by older code whose numbers differ"
 
 def gallery_item(
     run: WholeRun,
-    entry: Entry,
+    entry: ExperimentEntry,
     verdicts: Sequence[Verdict],
     folder: Path,
     made: WholeRun | None = None,
@@ -81,7 +81,11 @@ def gallery_item(
 
 
 def claim_rows(
-    run: WholeRun, entry: Entry, verdicts: Sequence[Verdict], top: Path, folder: Path | None = None
+    run: WholeRun,
+    entry: ExperimentEntry,
+    verdicts: Sequence[Verdict],
+    top: Path,
+    folder: Path | None = None,
 ) -> list[ClaimRow]:
     """What the pages of claims say about a run.
 
@@ -143,7 +147,7 @@ def runs_table(runs: Mapping[str, WholeRun], folder: Path) -> str:
     return "\n".join(rows)
 
 
-def _code(entry: Entry, claim: Claim, folder: Path) -> str:
+def _code(entry: ExperimentEntry, claim: Claim, folder: Path) -> str:
     """Address of the line that measures a claim."""
     first = next(entry.file(part) for part in (MEASURES, CLAIMS) if entry.file(part).is_file())
     # Claims name their quantities too, and figures what they draw.
