@@ -3,7 +3,8 @@
 The induction-heads paper compares models of many sizes. Here are three widths of two layers, more
 depths of one width, and two layers with MLPs: the layer in which heads form, whether the same heads
 copy and match by what weights say and by what they do, what the phase change does to single tokens,
-and whether the smaller models, slower before it, are faster after it.
+and whether the smaller models, slower before it, are faster after it. Models of one layer, which
+the paper says have no phase change, are the null of what says that others have it.
 """
 
 from dataclasses import dataclass, field, replace
@@ -42,7 +43,7 @@ from circuitax.training.language import text_losses
 from circuitax.training.optim import OptimSpec
 
 BUDGET_SECONDS = 60
-EVENING_SECONDS = 720  # by its work against quick scale; not run
+EVENING_SECONDS = 800  # by its work against quick scale
 PAPER_SECONDS = 9_000  # by its work against quick scale; not run
 # Units of an MLP for each dimension of the stream.
 MLP_WIDTH = 4
@@ -67,7 +68,8 @@ class Spec:
         model: Sizes; width and layers are set by each arm.
         widths: d_model of the arms of two layers, increasing, each a multiple of the heads.
         depths: Layers of the arms of the second width, above two, increasing.
-        mlp_depths: Layers of the arms with MLPs, of the second width, increasing.
+        mlp_depths: Layers of the arms with MLPs, of the second width, increasing; where there are
+            any, models of one layer with MLPs are their null.
         task: Texts to train on; those to measure on have the same sizes and distinct symbols.
         optim: Optimizer.
         seeds: Members of each arm, each with its own initialisation and data.
@@ -111,18 +113,23 @@ class Spec:
 
     def arms(self) -> dict[str, TransformerSpec]:
         """Sizes of each arm, by name."""
-        shapes = [(2, width) for width in self.widths]
+        shapes = [(1, self.widths[1]), *((2, width) for width in self.widths)]
         shapes += [(depth, self.widths[1]) for depth in self.depths]
         bare = {
-            f"{layers} layers, {width} wide": replace(self.model, n_layers=layers, d_model=width)
+            f"{_layers(layers)}, {width} wide": replace(self.model, n_layers=layers, d_model=width)
             for layers, width in shapes
         }
         width = self.widths[1]
         sizes = replace(self.model, d_model=width, d_mlp=MLP_WIDTH * width)
+        depths = (1, *(n for n in self.mlp_depths if n > 1)) if self.mlp_depths else ()
         return bare | {
-            f"{layers} layers, {width} wide, MLPs": replace(sizes, n_layers=layers)
-            for layers in self.mlp_depths
+            f"{_layers(layers)}, {width} wide, MLPs": replace(sizes, n_layers=layers)
+            for layers in depths
         }
+
+
+def _layers(count: int) -> str:
+    return "1 layer" if count == 1 else f"{count} layers"
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:

@@ -2,7 +2,7 @@
 
 curves   The phase change occurs at every size, though not in every seed; narrow two-layer models
          change later than wide ones. In-context score and loss along training, above by width and
-         with MLPs, below by depth. Refuted if a curve falls evenly.
+         with MLPs, below by depth. Refuted if a curve of two layers or more falls evenly.
 heads    Prefix-matching heads lie in the last layers, and copy. Each dot is a head; refuted if
          matching heads of the first layers are as many, or lie left of zero.
 tokens   During the phase change the loss falls on tokens that continue a repeat, and rises on
@@ -44,7 +44,7 @@ def curves(data: xr.Dataset, width: int) -> Figure:
     two, deep = data.n_layers.values == 2, data.d_model.values == width
     for row, title, chosen, colours in (
         (axes[0], "widths, two layers", two, COLOURS),
-        (axes[1], "depths, one width", deep & (has_no_mlps(data) | ~two), DEPTH_COLOURS[2:]),
+        (axes[1], "depths, one width", deep & (has_no_mlps(data) | ~two), DEPTH_COLOURS[1:]),
     ):
         for ax, name in zip(row, ("in_context", "loss"), strict=True):
             _of_arms(ax, data.isel(arm=chosen), name, colours)
@@ -98,7 +98,7 @@ def heads(data: xr.Dataset) -> Figure:
 
 def tokens(data: xr.Dataset) -> Figure:
     """Losses on a last token that continues the repeat and on one that breaks it."""
-    arms = data.arm.values
+    arms = data.arm.values[data.n_layers.values > 1]
     figure, panels, axes = _grid(len(arms), len(arms) if len(arms) <= 5 else COLUMNS, 2.2)
     for ax, arm in zip(panels, arms, strict=True):
         part = members_where(data.sel(arm=arm))

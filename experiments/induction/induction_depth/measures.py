@@ -45,7 +45,7 @@ def measure(record: Record) -> Measured:
         found |= _of_changes(last_score(second), deep, deeper, with_mlps)
     for part in by_layers[3]:
         found["depth-share-3"] = mean_estimate(jump_share(part))
-    found |= _of_sizes([*arms, *mlps])
+    found |= _of_sizes([part for part in (*arms, *mlps) if int(part.n_layers) > 1])
     if second is not None:
         found |= _of_tokens(second)
     if narrow is not None and wide is not None:
@@ -109,7 +109,25 @@ def nulls(record: Record) -> Nulls:
     }
     if (idle := _of_heads(deep).get("before-after-idle")) is not None:
         mismatched["depth-before-after"] = [idle]
+    if second is not None:
+        mismatched |= _of_one_layer(list(arms.values()), second)
     return {"permuted": permuted, "random": random, "mismatched": mismatched}
+
+
+def _of_one_layer(arms: list[xr.Dataset], second: xr.Dataset) -> dict[str, Draws]:
+    """Measures of the phase change, of models of one layer; those with MLPs beside others with."""
+    found: dict[str, Draws] = {}
+    for part in arms:
+        if int(part.n_layers) == 1:
+            changed, share = share_estimate(has_changed(part, last_score(second))), jump_share(part)
+            if int(part.get("d_mlp", 0)):
+                found |= {"depth-mlp-change": [changed], "depth-mlp-share": [mean_estimate(share)]}
+                continue
+            found |= {key: [changed] for key in ("depth-change", "depth-change-deeper")}
+            found["depth-share-3"] = [mean_estimate(share)]
+            others = [size for size in arms if int(size.n_layers) > 1 and size is not second]
+            found |= {name: [alike] for name, alike in _of_sizes([part, *others]).items()}
+    return found
 
 
 def _heads_shuffled(part: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:

@@ -11,6 +11,7 @@ from circuitax.records.measured import Measured
 from circuitax.records.nulls import Draws, Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import best_estimate
+from circuitax.records.shared_exam import over_seeds_only
 from experiments.superposition.shared.random_weights import normal_weights
 from experiments.superposition.toy_privileged.claims import CLAIMS, MONOSEMANTIC, REPRESENTED
 
@@ -37,6 +38,12 @@ def measure(record: Record) -> Measured:
     sparse = data.isel(density=data.density.values <= 0.15)
     if sparse.sizes["density"]:
         found["privileged-best-is-rare"] = _rare(sparse)
+    found = over_seeds_only(
+        found,
+        ("privileged-mono-p0.03", "privileged-features-p0.03", "privileged-pairs"),
+        units="restarts",
+        exam="the inputs that rank them, on one of six sets of which another was best, are",
+    )
     return Measured(found, {}, unmet_rest(CLAIMS, found, "this run has other densities"))
 
 

@@ -53,9 +53,11 @@ def compute_planned(
         alone: Likewise.
 
     Raises:
+        ValueError: If the cell was planned as one of a sweep.
         Stopped: When a signal asked for it.
     """
-    assert cell.composed is not None, "the cell of a sweep has no configuration"
+    if cell.composed is None:
+        raise ValueError(f"cell={cell.id} must be planned alone: one of a sweep is not composed")
     with read_write(cell.composed):
         cell.composed.hydra.run.dir = str(folder)
     task = partial(compute, stop=stop, alone=alone, cell=cell)

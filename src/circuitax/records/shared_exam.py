@@ -33,7 +33,12 @@ def widened(estimates: Mapping[str, Estimate], shares: Mapping[str, float]) -> d
     return found
 
 
-def over_seeds_only(estimates: Mapping[str, Estimate], names: Iterable[str]) -> dict[str, Estimate]:
+def over_seeds_only(
+    estimates: Mapping[str, Estimate],
+    names: Iterable[str],
+    units: str = "seeds",
+    exam: str = "their common texts are",
+) -> dict[str, Estimate]:
     """Estimates that say of their interval that it leaves the shared exam out.
 
     For exams whose share of the variance was not measured.
@@ -41,9 +46,11 @@ def over_seeds_only(estimates: Mapping[str, Estimate], names: Iterable[str]) -> 
     Args:
         estimates: By name.
         names: Which of them were measured on an exam that all seeds share.
+        units: Units that the interval is over.
+        exam: Subject and verb of what is left out.
     """
     found = dict(estimates)
     for name in estimates.keys() & set(names):
-        method = f"{estimates[name].method}, over seeds only: their common texts are left out"
+        method = f"{estimates[name].method}, over {units} only: {exam} left out"
         found[name] = estimates[name]._replace(method=method)
     return found

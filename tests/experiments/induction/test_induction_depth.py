@@ -1,5 +1,7 @@
 """Several sizes: what breaks a repeat, what heads score, and how a record made by hand settles."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +14,7 @@ from circuitax.kernel.spec import TransformerSpec
 from circuitax.records.record import Record
 from experiments.induction.induction_depth.experiment import Spec, broken, read_heads
 from experiments.induction.induction_depth.figure import curves, draw
-from experiments.induction.induction_depth.measures import measure, slopes
+from experiments.induction.induction_depth.measures import measure, nulls, slopes
 
 
 def test_the_last_token_breaks_the_repeat_and_no_other_changes() -> None:
@@ -168,8 +170,28 @@ def test_arms_have_the_sizes_that_their_names_say() -> None:
     model = TransformerSpec(d_vocab=32, n_ctx=20, n_heads=2)
     spec = Spec(model, (8, 16), (3, 5), mlp_depths=(2,), task=task)
     sizes = [(each.n_layers, each.d_model, each.d_mlp) for each in spec.arms().values()]
-    assert sizes == [(2, 8, None), (2, 16, None), (3, 16, None), (5, 16, None), (2, 16, 64)]
-    assert list(spec.arms())[-2:] == ["5 layers, 16 wide", "2 layers, 16 wide, MLPs"]
+    bare = [(1, 16, None), (2, 8, None), (2, 16, None), (3, 16, None), (5, 16, None)]
+    assert sizes == [*bare, (1, 16, 64), (2, 16, 64)]
+    assert list(spec.arms())[-2:] == ["1 layer, 16 wide, MLPs", "2 layers, 16 wide, MLPs"]
+    assert next(iter(replace(spec, mlp_depths=()).arms())) == "1 layer, 16 wide"
+
+
+def test_models_of_one_layer_are_the_null_of_a_change_and_settle_nothing() -> None:
+    data = larger().data
+    one = data.isel(arm=[1]).assign_coords(arm=["one"], n_layers=("arm", [1]))
+    one.jump[0], one.in_context[0, -1] = [0.2, 1.5], -0.5
+    with_mlps = one.assign_coords(arm=["one, MLPs"], d_mlp=("arm", [128])).copy(deep=True)
+    with_mlps.jump[0] = [0.1, 0.1]
+    both = Record(data=xr.concat([one, data, with_mlps], "arm", data_vars="minimal"))
+    assert measure(both).estimates == measure(larger()).estimates
+    drawn = {name: draws for name, draws in nulls(both)["mismatched"].items() if "change" in name}
+    shares = {name: draws[0].value for name, draws in drawn.items()}
+    # The step is 1.25 nats, five eighths of what two layers end with; one member of two has it.
+    assert shares == {"depth-change": 0.5, "depth-change-deeper": 0.5, "depth-mlp-change": 0.0}
+    mismatched = {name: draws[0].value for name, draws in nulls(both)["mismatched"].items()}
+    assert mismatched["depth-share-3"] == pytest.approx((0.2 + 1.5) / 2 / 0.5)
+    assert mismatched["depth-score-alike"] == pytest.approx(0.5 / 4)
+    assert "depth-share-3" not in nulls(larger())["mismatched"], "it has no models of one layer"
 
 
 def test_a_width_whose_change_comes_at_once_says_nothing_of_the_order_before() -> None:
