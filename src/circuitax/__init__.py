@@ -59,7 +59,8 @@ Analyses of a run
         what every head and MLP adds to every logit
     expand(run, *, mlps='dressed', gates='frozen', max_paths=16384)
         all paths from tokens to logits, whose sum is the logits
-    ledger(run, *, token, minus=None, position=-1, k=20, by_position=False, budget=2000000)
+    ledger(run, *, token, minus=None, position=-1, k=20, by_position=False, mlps='sources',
+           budget=2000000)
         the largest paths to one logit, and a bound on all others
     term_losses(run)
         the loss of the paths of each order

@@ -12,6 +12,12 @@ from circuitax.lab import viewing
 from circuitax.records.manifest import write_manifest
 from circuitax.records.record import Record
 
+DECLARED = '''"""Seen."""
+
+from circuitax.config.catalogue import Experiment
+
+EXPERIMENT = Experiment()
+'''
 EXPERIMENT = '"""Seen."""\nclass Spec: ...\ndef run(spec, key, lab): ...\n'
 VIEW = '''"""A viewer."""
 import os
@@ -31,6 +37,7 @@ def view(run):
 def seen(results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ExperimentEntry:
     folder = tmp_path / "own" / "seen"
     folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text(DECLARED)
     (folder / "experiment.py").write_text(EXPERIMENT)
     (folder / "viewer.py").write_text(VIEW)
     monkeypatch.setenv(VARIABLE, str(folder.parent))

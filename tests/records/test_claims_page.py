@@ -3,10 +3,11 @@
 import dataclasses
 import re
 
+import numpy as np
 import pytest
 
 from circuitax.records import papers
-from circuitax.records.claims import Claim, at_least, near, settle
+from circuitax.records.claims import HOLDS, Claim, Expected, at_least, near, settle
 from circuitax.records.claims_page import (
     headline,
     render_changes,
@@ -68,6 +69,21 @@ def test_headline_counts_published_numbers_and_relations_apart() -> None:
 
 CHANCE = {"null": Null("printed number", "one of four", 0.25)}
 SHUFFLED = {"null": Null("permuted", "labels are shuffled")}
+
+
+@pytest.mark.parametrize(
+    ("expected", "is_sign"),
+    [(at_least(0), True), (at_least(0.05), True), (at_least(0.1), False), (near(0.3, 0.25), False)],
+)
+def test_a_limit_in_the_interval_of_its_null_is_a_bare_sign(
+    expected: Expected, is_sign: bool
+) -> None:
+    # Values from -0.1 to 0.1, of which 5 to 95 % lie within 0.09, and none of which holds.
+    draws = [Estimate(x, x - 0.2, x + 0.2, 8, "mean") for x in np.linspace(-0.1, 0.1, 101)]
+    measured = Estimate(0.3, 0.2, 0.4, 8, "mean")
+    one = row("one", measured, expected=expected, null=Null("permuted", "so"), draws=draws)
+    assert one.verdict.verdict == HOLDS and one.verdict.on_bare_sign is is_sign
+    assert f" {is_sign:d} of those that hold, hold on a bare sign." in headline([one], {})
 
 
 def test_headline_counts_nulls_and_moves_of_what_is_published() -> None:

@@ -68,6 +68,14 @@ def test_a_section_says_what_a_visitor_asks() -> None:
     assert "`cmd` · quick scale · 3 s · [run](b/1)" in page
 
 
+def test_notes_stand_between_figures_and_facts() -> None:
+    noted = item("b", "paths", 10, "v")._replace(notes="A pilot.\n\n| a | b |")
+    page = render_chapters([noted])["paths.md"]
+    places = [page.index(mark) for mark in ("Refuted if", "A pilot.\n\n| a | b |\n", "`cmd`")]
+    assert places == sorted(places)
+    assert "A pilot" not in render_index([noted], [], "make it")
+
+
 def test_the_last_chapter_takes_what_names_none() -> None:
     assert CHAPTERS[-1][0] == ""
     assert "# Further experiments" in render_chapters([item("q", "typo", 1)])["further.md"]

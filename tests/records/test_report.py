@@ -19,11 +19,15 @@ from circuitax.records.claims_table import ClaimRow
 from circuitax.records.estimate import exact
 from circuitax.records.gallery import GalleryFigure, GalleryItem
 from circuitax.records.nulls import Null, NullOutcome
+from circuitax.records.papers import Paper
 from circuitax.records.report import Interactive, render_report
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chrome"))), None)
 TOYS = ClaimSource(
-    "toy-models paper, section 2; S4", origin="published", link="https://example.org"
+    "toy-models paper, section 2; S4; ours",
+    cites=(Paper.TOY_MODELS, Paper.S4, "A paper of the reader"),
+    origin="published",
+    link="https://example.org",
 )
 SHUFFLED = Null("permuted", "labels <are> shuffled")
 OURS = ClaimSource("our number", origin="ours", why="rounding <&>")
@@ -121,7 +125,10 @@ def test_nothing_is_loaded_and_every_link_inside_leads_somewhere(page: str) -> N
 def test_claims_and_figures_are_told(page: str) -> None:
     assert page.index('id="claim-two"') < page.index('id="claim-ten"')  # algebra comes first
     (row,) = re.findall(r'<tr id="claim-ten".*?</tr>', page, re.DOTALL)
-    assert 'data-paper="Toy-models paper\nS4, the notes on the framework paper"' in row
+    cited = ["Toy-models paper", "S4, the notes on the framework paper", "A paper of the reader"]
+    assert 'data-paper="{}"'.format("\n".join(cited)) in row
+    listed = "".join(f"<option>{paper}</option>" for paper in [*cited, "no paper"])
+    assert listed in page
     assert 'data-verdict="fails"' in row
     assert "ten is &lt;b&gt;" in row and "✘ fails" in row and "0.5 ± 0.1" in row and ">10<" in row
     assert "<dt>Printed</dt><dd>0.5</dd>" in row
@@ -147,7 +154,7 @@ def test_the_fold_of_a_claim_has_the_facts_of_its_row_on_the_claims_page(page: s
     (row,) = re.findall(r'<tr id="claim-ten".*?</tr>', page, re.DOTALL)
     told = {name.lower(): text for name, text in re.findall("<dt>(.*?)</dt><dd>(.*?)</dd>", row)}
     beside = dict(re.findall("<b>(.*?)</b> (.*?)(?:<br>|</details>)", fold))
-    assert beside.pop("source").endswith(">toy-models paper, section 2; S4</a>")
+    assert beside.pop("source").endswith(">toy-models paper, section 2; S4; ours</a>")
     assert told == {"printed": "0.5", **beside}
     assert beside == {
         "because": "why",

@@ -6,11 +6,13 @@ O13 and F6 are rows of docs/acceptance.md.
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most
 from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
 
 RANK = "the paper shows scatters that correlate well and gives no number; one would be 1"
 KNOWN = "a score that orders heads by their strength has 1"
 PAPER = ClaimSource(
     "induction-heads paper, validation of head scores (O13)",
+    cites=(Paper.INDUCTION,),
     kind="relation",
     n=16,
     selection="all models; each its own random parts, order of strengths and texts",
@@ -83,6 +85,7 @@ CLAIMS = (
     ),
     ClaimSource(
         "framework paper, primarily positional heads (F6)",
+        cites=(Paper.FRAMEWORK,),
         kind="relation",
         n=16,
         selection="all models and offsets 0 to 23",

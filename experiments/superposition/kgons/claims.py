@@ -5,7 +5,8 @@ The names T9-... refer to result 9 of the toy-models table in docs/acceptance.md
 
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
-from circuitax.records.nulls import Null
+from circuitax.records.nulls import BY_PROOF, Null
+from circuitax.records.papers import Paper
 
 OTHER = Null("false world", "another k-gon of the three in the place of each")
 LEVELS = Null(
@@ -15,6 +16,7 @@ LEVELS = Null(
 )
 PAPER = ClaimSource(
     "Chen et al. 2023 (arXiv 2310.06301), table of k-gons",
+    cites=(Paper.CHEN_2023,),
     selection="closed form",
     origin="published",
     link=papers.PHASES,
@@ -120,5 +122,6 @@ CLAIMS = (
         "a count",
         kind="relation",
         selection="lowest potential, one dead feature with positive bias allowed",
+        null=Null(BY_PROOF, "the potentials are computed from their formula"),
     ),
 )

@@ -8,11 +8,13 @@ from dataclasses import replace
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
 from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
 
 DIRECTIONS = Null("random", "features of the same norms in random directions")
 ALONE = Null("random", "500 networks of the optimum's norms in random directions")
 PAPER = ClaimSource(
     "Toy Models of Superposition, correlated and anticorrelated features",
+    cites=(Paper.TOY_MODELS,),
     kind="relation",
     n=8,
     selection="lowest exact loss of the seeds, at every density",
@@ -102,6 +104,7 @@ CLAIMS = (
         "neighbouring classes have nearly equal losses",
         kind="relation",
         selection="lowest exact loss of the seeds, at every density",
+        null=Null("permuted", "one seed at random at each density in the place of the best"),
     ),
     EVERY.claim(
         "correlated-local-bases",

@@ -4,12 +4,14 @@ from dataclasses import replace
 
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
 from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
 
 START = Null("untrained", "subcomponents at their start, of all seeds")
 ALL_ALIVE = "all subcomponents that a map has are alive"
 ANY = Null("random", "each feature turns on one of all subcomponents by chance")
 SPD = ClaimSource(
     "Bushnaq, Braun and Sharkey 2025 (stochastic parameter decomposition)",
+    cites=(Paper.BUSHNAQ_2025,),
     n=8,
     selection="all seeds, each with its own target and data",
     why="three hundredths; the paper trains 40,000 steps on 4,096 samples with more subcomponents",
@@ -20,11 +22,14 @@ SPD = ClaimSource(
 APD = replace(
     SPD,
     source="Braun et al. 2025 (attribution-based parameter decomposition)",
+    cites=(Paper.BRAUN_2025,),
     kind="relation",
     why="shrinkage of the older method, as printed",
     link="https://arxiv.org/abs/2501.14926",
 )
-OURS = replace(SPD, source="ours, on the benchmark's targets", origin="ours", link="", null=None)
+OURS = replace(
+    SPD, source="ours, on the benchmark's targets", cites=(), origin="ours", link="", null=None
+)
 
 TABLE = "table of scores"
 TOO_SHORT = (
@@ -212,6 +217,7 @@ CLAIMS = (
         at_least(0.95),
         "one of 20 random directions in a plane is near any direction: about 0.99",
         explanation="It is 0.981 here, and 0.993 in a trial on another root key with three seeds",
+        null=Null("mismatched", "40 features in 10 dimensions in the place of 5 in 2"),
     ),
     OURS.claim(
         "decomposition-null-large",
@@ -219,6 +225,7 @@ CLAIMS = (
         at_most(0.9),
         "about 0.75 for 200 random directions in ten dimensions",
         n=3,
+        null=Null("mismatched", "5 features in 2 dimensions in the place of 40 in 10"),
     ),
     OURS.claim(
         "decomposition-whole-null-small",
@@ -226,6 +233,10 @@ CLAIMS = (
         "feature and no other, is not high before training (mean max cosine of matrices)",
         at_most(0.9),
         "about 0.6 for 20 random subcomponents",
+        null=Null(
+            "mismatched",
+            "the published score in the place of that of whole subcomponents",
+        ),
     ),
     OURS.claim(
         "decomposition-whole-small",
@@ -234,6 +245,7 @@ CLAIMS = (
         at_least(0.98),
         "two hundredths below 1",
         explanation=MERGED,
+        null=Null("untrained", "subcomponents before training"),
     ),
     OURS.claim(
         "decomposition-whole-large",
@@ -243,6 +255,7 @@ CLAIMS = (
         "two hundredths below 1",
         n=3,
         explanation=TOO_SHORT,
+        null=Null("untrained", "subcomponents before training"),
     ),
     OURS.claim(
         "decomposition-faithful",
@@ -251,6 +264,7 @@ CLAIMS = (
         at_most(0.01),
         "one percent",
         n=3,
+        null=Null("false world", "subcomponents add up to nothing"),
     ),
     OURS.claim(
         "decomposition-sufficient",
@@ -259,5 +273,6 @@ CLAIMS = (
         at_most(0.05),
         "five percent",
         n=3,
+        null=Null("false world", "the output of the masked network is nothing"),
     ),
 )

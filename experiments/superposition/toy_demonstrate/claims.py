@@ -8,6 +8,7 @@ from dataclasses import replace
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
 from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
 
 COUNT = "a count of one seed in the source; seeds of ours differ by about one"
 NOISE = "Adam's noise, and the official weight decay"
@@ -15,6 +16,7 @@ START = Null("untrained", "as many networks at their start, where biases are 0")
 ALONE = Null("untrained", "1,000 networks at their start, each by itself")
 PAPER = ClaimSource(
     "Toy Models of Superposition, demonstrating superposition (n = 20, m = 5, I = 0.7^i)",
+    cites=(Paper.TOY_MODELS,),
     kind="relation",
     why=NOISE,
     n=8,
@@ -33,6 +35,7 @@ JAX = replace(
 )
 NOTEBOOK = ClaimSource(
     "Official notebook of Toy Models of Superposition, features against sparsity (two saved runs)",
+    cites=(Paper.TOY_MODELS,),
     why="the two runs differ by up to one; one more for other rate, batch and steps",
     n=8,
     origin="published",
@@ -40,7 +43,13 @@ NOTEBOOK = ClaimSource(
     null=START,
 )
 OURS = replace(
-    PAPER, source="Ours, on demonstrating superposition", n=1, origin="ours", link="", null=None
+    PAPER,
+    source="Ours, on demonstrating superposition",
+    cites=(),
+    n=1,
+    origin="ours",
+    link="",
+    null=None,
 )
 
 CLOSE = "Which network is best hangs on a few of them: those nearly as good have up to 15."
@@ -173,5 +182,6 @@ CLAIMS = (
             "and three below 0.1. The best trained network has eight below 0.5 as well: the tail "
             "is the optimum's."
         ),
+        null=Null("mismatched", "the best trained network in the place of the optimum"),
     ),
 )

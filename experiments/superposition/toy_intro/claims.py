@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, between, near
-from circuitax.records.nulls import Null
+from circuitax.records.nulls import PRINTED_NUMBER, Null
+from circuitax.records.papers import Paper
 
 NOISE = "Adam's noise at rate 1e-3 and the official weight decay move norms by about a per cent"
 DIGITS = "last digit given"
@@ -18,6 +19,7 @@ START = Null("untrained", "as many networks at their start, in the place of thos
 ALONE = Null("untrained", "1,000 networks at their start, each by itself")
 INTRO = ClaimSource(
     "Toy Models of Superposition, introduction (n = 5, m = 2, I = 0.9^i)",
+    cites=(Paper.TOY_MODELS,),
     origin="published",
     link=papers.TOY_MODELS,
 )
@@ -34,7 +36,14 @@ LOSSES = {1.0: 0.03658, 0.5: 0.03975, 0.2: 0.01197, 0.1: 0.00428, 0.05: 0.00145}
 CLAIMS = (
     *(
         OPTIMUM.claim(
-            f"T-loss-p{p:g}", f"Optimal mean loss at p = {p:g} is {value}", near(value, 6e-6)
+            f"T-loss-p{p:g}",
+            f"Optimal mean loss at p = {p:g} is {value}",
+            near(value, 6e-6),
+            null=Null(
+                PRINTED_NUMBER,
+                "no features, and the biases that are best then",
+                (1 - 0.9**5) / 0.5 * (p / 3 - p**2 / 4),
+            ),
         )
         for p, value in LOSSES.items()
     ),
@@ -133,14 +142,19 @@ CLAIMS = (
         "T3-optimum-gaps-low",
         "p = 0.05: least gap of the exact optimum is 70.4 degrees",
         near(70.4, 0.1),
+        null=Null(PRINTED_NUMBER, "a regular pentagon", 72.0),
     ),
     OPTIMUM.claim(
         "T3-optimum-gaps-high",
         "p = 0.05: greatest gap of the optimum is 73.4 degrees",
         near(73.4, 0.1),
+        null=Null(PRINTED_NUMBER, "a regular pentagon", 72.0),
     ),
     UNIFORM.claim(
-        "E18-pentagon-norm", "Uniform I, p = 0.05: norm of the optimal pentagon", near(1.135, 6e-4)
+        "E18-pentagon-norm",
+        "Uniform I, p = 0.05: norm of the optimal pentagon",
+        near(1.135, 6e-4),
+        null=Null(PRINTED_NUMBER, "features of norm 1", 1.0),
     ),
     UNIFORM.claim(
         "E18-pentagon-bias",
@@ -148,6 +162,7 @@ CLAIMS = (
         near(-0.247, 6e-4),
         explanation="tested: the loss at the reference's norm and bias is 4e-8 above ours, by "
         "series and by enumeration alike; the optimum is at -0.24633",
+        null=Null(PRINTED_NUMBER, "no bias", 0.0),
     ),
     replace(
         OPTIMUM,
@@ -170,6 +185,7 @@ CLAIMS = (
         "crossover-0.9",
         "I = 0.9^i: two digons give way to the pentagon at p = 0.160",
         near(0.160, 1e-3),
+        null=Null(PRINTED_NUMBER, "any density between 0 and 1 alike: their mean", 0.5),
     ),
     UNIFORM.claim(
         "crossover-uniform",
@@ -177,6 +193,7 @@ CLAIMS = (
         between(0.2, 0.25),
         "loss ratios 0.959 and 1.035 at its ends",
         selection="lowest of all starts of either kind",
+        null=Null(PRINTED_NUMBER, "any density between 0 and 1 alike: their mean", 0.5),
     ),
     INTRO.claim(
         "single-seed-misses",
@@ -199,5 +216,6 @@ CLAIMS = (
         kind="relation",
         origin="ours",
         link="",
+        null=Null("permuted", "one seed at random at each density in the place of the best"),
     ),
 )

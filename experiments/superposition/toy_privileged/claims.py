@@ -5,10 +5,12 @@ from dataclasses import replace
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
 from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
 
 COUNT = "a count"
 PAPER = ClaimSource(
     "Toy Models of Superposition, superposition in a privileged basis",
+    cites=(Paper.TOY_MODELS,),
     selection="lowest loss of all restarts at the density",
     n=96,
     why=COUNT,
@@ -16,7 +18,9 @@ PAPER = ClaimSource(
     link=papers.TOY_MODELS,
     null=Null("untrained", "1,000 networks at their start, each by itself"),
 )
-OURS = replace(PAPER, source="ours, on the paper's 1,000 models a density", origin="ours", link="")
+OURS = replace(
+    PAPER, source="ours, on the paper's 1,000 models a density", cites=(), origin="ours", link=""
+)
 
 # Density: monosemantic neurons of the best solution, as published.
 MONOSEMANTIC = {0.75: 5, 0.35: 3, 0.15: 2, 0.12: 1, 0.06: 0, 0.03: 0}

@@ -6,9 +6,10 @@ from typing import Any
 
 from circuitax.commands.accept import accepted_runs
 from circuitax.commands.options import Command, refuse
-from circuitax.config.catalogue import FIGURE, ExperimentEntry, discover
+from circuitax.config.catalogue import ExperimentEntry, discover
 from circuitax.figures.picture import save_pdf
 from circuitax.figures.poster import Panel, poster
+from circuitax.figures.spec import draw_all
 from circuitax.lab.places import require_results
 from circuitax.lab.runs import WholeRun, provenance, shown, whole
 from circuitax.lab.settle import settle_run
@@ -94,6 +95,7 @@ def _panels(
             [figure for figure in of[name].figures if figure.name == wanted] if name in of else []
         )
         if told:
-            figure = entries[name].load(FIGURE).draw(Record.load(runs[name]))[wanted]
+            spec = next(s for s in entries[name].load_figures() if s.name == wanted)
+            figure = draw_all([spec], Record.load(runs[name]))[wanted]
             note = f"{name}: claims {badge(of[name].verdicts)}"
             yield Panel(chapters[of[name].chapter], told[0].message, note, figure)

@@ -34,7 +34,7 @@ class Suite:
     """Experiments in the order given, as many in parallel as a pool has workers.
 
     One that reads another's results waits until that one has ended, well or not. One that measures
-    time (``ALONE`` of its ``experiment.py``) lets others pass until nothing else runs, and then
+    time (`Experiment.alone`) lets others pass until nothing else runs, and then
     everything waits for it. Each has a process of its own: memory that one does not give back is
     missed by no other.
 

@@ -31,7 +31,7 @@ def announcement(cell: PlannedRun, *, resumes: bool) -> str:
     if expected is not None:
         parts.append(f"about {_duration(expected)} expected on 2 cores")
     elif scale == "paper":
-        parts.append("no time known for this scale (PAPER_SECONDS is not stated)")
+        parts.append("no time known for this scale (paper_seconds is not stated)")
     return ": ".join(parts)
 
 

@@ -135,7 +135,7 @@ def headline(rows: Sequence[ClaimRow], moves: Mapping[str, Sequence[str]]) -> st
     texts = published_counts(rows)
     published = [row.settled for row in _of(rows, PUBLISHED)]
     held = [found for found in published if found.verdict == HOLDS]
-    signs = [found for found in held if 0 in found.claim.expected[:2]]
+    signs = [found for found in held if found.on_bare_sign]
     texts.append(f"{len(signs)} of those that hold, hold on a bare sign.")
     anyway = sum(found.verdict == WOULD_HOLD for found in published)
     texts.append(f"Of {len(held)} that hold, {_beside(held)}; {anyway} more would hold anyway.")

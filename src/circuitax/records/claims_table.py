@@ -33,7 +33,7 @@ class ClaimRow(NamedTuple):
         run: Identity of the run.
         link: Address of the run's folder.
         figure: Address of its figure, or of its figures in the gallery.
-        code: Address of the line that measures the claim.
+        code: Address of the function that measures the claim.
         outdated: That the present code gives other numbers, in words; empty where it does not.
         here: The claim as it was measured on this machine, on pages that show that beside it.
         made: Address of the run that measured it here.

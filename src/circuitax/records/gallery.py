@@ -48,6 +48,7 @@ class GalleryItem(NamedTuple):
         figures: Its figures, the main one first.
         verdicts: What became of its claims.
         origin: Which code computed it, and what the present code gives; may be empty.
+        notes: Markdown without headings, on pilots and on what no claim says; may be empty.
     """
 
     experiment: str
@@ -62,6 +63,7 @@ class GalleryItem(NamedTuple):
     figures: tuple[GalleryFigure, ...]
     verdicts: tuple[Verdict, ...]
     origin: str = ""
+    notes: str = ""
 
 
 def render_index(items: Sequence[GalleryItem], missing: Sequence[str], command: str) -> str:

@@ -6,10 +6,12 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from circuitax.records.agreement import WORDS, Here, counts_here
-from circuitax.records.cited import named, order
 from circuitax.records.claims import ORIGINS, PUBLISHED, VERDICTS
 from circuitax.records.gallery import GalleryItem, by_chapter
+from circuitax.records.papers import Paper
 from circuitax.records.templates import render
+
+_NO_PAPER = ("no paper",)
 
 
 class Interactive(NamedTuple):
@@ -55,14 +57,14 @@ def render_report(
     here = here or {}
     chapters = by_chapter(items)
     rows = [(v, item) for group in chapters.values() for item in group for v in item.verdicts]
-    papers = {verdict.claim.id: named(verdict.claim.source) for verdict, _ in rows}
+    papers = {verdict.claim.id: verdict.claim.cites or _NO_PAPER for verdict, _ in rows}
     published = [
         here[verdict.claim.id]
         for verdict, _ in rows
         if verdict.claim.id in here and verdict.claim.origin == PUBLISHED
     ]
     filters = {
-        "paper": sorted({name for names in papers.values() for name in names}, key=order),
+        "paper": sorted({name for names in papers.values() for name in names}, key=_place),
         "origin": [name for name in ORIGINS if name in {v.claim.origin for v, _ in rows}],
         "verdict": [name for name in VERDICTS if name in {v.verdict for v, _ in rows}],
         "experiment": [item.experiment for group in chapters.values() for item in group],
@@ -85,3 +87,9 @@ def render_report(
         script=Markup(interactive.script),
         style=Markup(interactive.style),
     )
+
+
+def _place(title: str) -> tuple[int, str]:
+    """Key that orders papers as `Paper` lists them, then those that it does not list, then none."""
+    order = [*Paper, *_NO_PAPER]
+    return (order.index(title) if title in order else len(Paper)), title

@@ -14,6 +14,7 @@ def verdict_to_json(verdict: Verdict) -> dict[str, Any]:
     """A verdict as plain values for ``claims.json``; infinite ends become ``None``."""
     claim, null = verdict.claim, verdict.null
     fields = {name: getattr(claim, name) for name in _PLAIN}
+    fields["cites"] = list(claim.cites)
     fields["expected"] = finite_or_none(claim.expected._asdict())
     fields["verdict"] = verdict.verdict
     fields["reason"] = verdict.reason
@@ -33,6 +34,7 @@ def verdict_from_json(fields: Mapping[str, Any]) -> Verdict:
     declared, outcome = fields.get("null"), fields.get("null_outcome")
     claim = Claim(
         expected=Expected(**bounds),
+        cites=tuple(fields.get("cites", ())),  # nor what it cites
         null=None if declared is None else Null(**declared),
         **{name: fields[name] for name in _PLAIN} | {"kind": kind_of(fields)},
     )
@@ -48,4 +50,4 @@ def kind_of(fields: Mapping[str, Any]) -> str:
     return RELATION if kind == "shape" else kind
 
 
-_PLAIN = tuple(n for n in Claim.__dataclass_fields__ if n not in {"expected", "null"})
+_PLAIN = tuple(n for n in Claim.__dataclass_fields__ if n not in {"expected", "cites", "null"})

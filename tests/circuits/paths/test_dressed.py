@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 
 import circuitax as cx
-from circuitax.circuits.paths import expansion, frozen, groups, openings, order_terms, paths
+from circuitax.circuits.ledger import ledger
+from circuitax.circuits.paths import (
+    expansion,
+    frozen,
+    groups,
+    openings,
+    order_terms,
+    paths,
+    stretches,
+)
 from circuitax.circuits.paths.read_out import logits_of
 from circuitax.kernel.interventions import Interventions, freeze
 from circuitax.kernel.model import Model
@@ -34,6 +43,15 @@ CASES = {
         "qk_norm": True,
     },
     "deeper": {"activation": "relu", "norm": "rmsnorm", "mlp_depth": 3, "biases": True},
+    "post_ln": {
+        "activation": "gelu_tanh",
+        "norm": "layernorm",
+        "positions": "learned",
+        "biases": True,
+        "post_ln": True,
+        "final_norm": False,
+    },
+    "post_ln_gated": {"activation": "silu", "norm": "rmsnorm", "gated": True, "post_ln": True},
 }
 GATES = {
     "relu": lambda z: (z > 0) * 1.0,
@@ -76,9 +94,11 @@ class Written:
         if self.spec.positions.in_stream:
             x = x + at.W_pos[: len(TEXT)]
         self.start, self.heads, self.b_O, self.M, self.c = x, [], [], [], []
+        self.after: list = []  # in post-LN, the two norms of each layer
+        self.read: list = []  # what each MLP reads, before its norm where it has one
         for layer in range(L):
             entering = x
-            N, offset = self.norm(x, at.blocks.attention_norm, layer)
+            N, offset = self.read_norm(x, at.blocks.attention_norm, layer)
             OV, constant = [], []
             for h in range(H):
                 group = h // (H // at.blocks.attention.W_V.shape[1])
@@ -100,11 +120,19 @@ class Written:
             x = x + self.attend(x, OV, layer) + sum(constant) + b_O
             self.heads.append((OV, constant))
             self.b_O.append(np.broadcast_to(b_O, x.shape))
+            if self.spec.post_ln:
+                N1, o1 = self.norm(x, at.blocks.attention_norm, layer)
+                x = np.einsum("ti,tij->tj", x, N1) + o1
             M, c = self.mlp(entering if self.spec.parallel else x, layer)
             read = entering if self.spec.parallel else x
             x = x + np.einsum("ti,tij->tj", read, M) + c
+            self.read.append(read)
             self.M.append(M)
             self.c.append(c)
+            if self.spec.post_ln:
+                N2, o2 = self.norm(x, at.blocks.mlp_norm, layer)
+                x = np.einsum("ti,tij->tj", x, N2) + o2
+                self.after.append(((N1, o1), (N2, o2)))
         self.final = x
 
     def attend(self, x: np.ndarray, OV: list, layer: int) -> np.ndarray:
@@ -113,6 +141,11 @@ class Written:
             (self.A[layer, h] @ np.einsum("ti,tij->tj", x, maps)) * after
             for h, (maps, after) in enumerate(pairs)
         )
+
+    def read_norm(self, x: np.ndarray, weights, layer: int) -> tuple[np.ndarray, np.ndarray]:
+        if self.spec.post_ln:
+            return np.broadcast_to(np.eye(x.shape[1]), (len(x), 8, 8)), np.zeros(8)
+        return self.norm(x, weights, layer)
 
     def norm(self, x: np.ndarray, weights, layer: int) -> tuple[np.ndarray, np.ndarray]:
         d = x.shape[1]
@@ -126,7 +159,7 @@ class Written:
     def mlp(self, x: np.ndarray, layer: int) -> tuple[np.ndarray, np.ndarray]:
         w, g = self.at.blocks.mlp, GATES[self.spec.activation]
         w = jax.tree.map(lambda leaf: leaf[layer], w)
-        N, offset = self.norm(x, self.at.blocks.mlp_norm, layer)
+        N, offset = self.read_norm(x, self.at.blocks.mlp_norm, layer)
         read = np.einsum("ti,tij->tj", x, N) + offset
         zero = np.zeros(w.W_in.shape[1])
         b_in = zero if w.b_in is None else w.b_in
@@ -152,6 +185,32 @@ class Written:
             M, c = M * after[:, None, :], c * after
         return M, c
 
+    def position_paths(self, position: int) -> dict[tuple, np.ndarray]:
+        """Every dressed path by its heads and the positions they read; None is a head's bias."""
+        n, d = self.start.shape
+        direct, placed = self.start, {}
+        for layer, ((OV, constants), M) in enumerate(zip(self.heads, self.M, strict=True)):
+            X, new = M + np.eye(d), {}
+            for h, (maps, after) in enumerate(OV):
+                after = np.broadcast_to(after, (n, after.shape[1]))
+                for t in range(n):
+                    if np.abs(constants[h][t]).any():
+                        new[((layer, h),), (None,), t] = constants[h][t]
+                    for s in range(t + 1):
+                        moved = self.A[layer, h, t, s] * (direct[s] @ maps[s]) * after[t]
+                        new[((layer, h),), (s,), t] = moved
+                    for (path, sources, s), x in placed.items():
+                        if s <= t:
+                            moved = self.A[layer, h, t, s] * (x @ maps[s]) * after[t]
+                            new[(*path, (layer, h)), (*sources, s), t] = moved
+            b_O, parallel = self.b_O[layer], self.spec.parallel
+            read = direct if parallel else direct + b_O
+            direct = np.einsum("ti,tij->tj", read, X) + self.c[layer] + (b_O if parallel else 0)
+            placed = {key: x @ X[key[2]] for key, x in placed.items()}
+            placed |= {key: x if parallel else x @ X[key[2]] for key, x in new.items()}
+        found = {key[:2]: x for key, x in placed.items() if key[2] == position}
+        return found | {((), ()): direct[position]}
+
     def every_path(self) -> Iterator[tuple[tuple, tuple, np.ndarray]]:
         """Every choice of heads and MLPs with its part of the final stream, one by one."""
         found = [((), (), self.start)]
@@ -162,12 +221,22 @@ class Written:
                 for path, mlps, x in before:
                     moved = self.A[layer, h] @ np.einsum("ti,tij->tj", x, maps) * after
                     new.append(((*path, (layer, h)), mlps, moved))
-            read = before if self.spec.parallel else before + new
-            found = before + new + [((), (layer,), self.c[layer])]
+            both = self.normed(before + new, layer, 0)
+            read = before if self.spec.parallel else both
+            found = [*both, ((), (layer,), self.c[layer])]
             for path, mlps, x in read:
                 through = np.einsum("ti,tij->tj", x, self.M[layer])
                 found.append((path, (*mlps, layer), through))
+            found = self.normed(found, layer, 1)
         return iter(found)
+
+    def normed(self, parts: list, layer: int, which: int) -> list:
+        """In post-LN every path behind a norm, whose offset is one more that passed nothing."""
+        if not self.after:
+            return parts
+        N, offset = self.after[layer][which]
+        moved = [(path, mlps, np.einsum("ti,tij->tj", x, N)) for path, mlps, x in parts]
+        return [*moved, ((), (), np.broadcast_to(offset, self.start.shape))]
 
 
 def close(found, expected) -> None:
@@ -264,6 +333,94 @@ def test_groups_are_sums_of_single_paths(seen: Run) -> None:
     np.testing.assert_allclose(found.by_last.sum(), found.by_source.sum(), rtol=1e-11)
 
 
+@pytest.mark.parametrize("gates", ["frozen", "shared"])
+def test_the_ledger_is_brute_force_over_dressed_position_paths(seen: Run, gates: str) -> None:
+    """The k largest of all, proven, and their values, against NumPy from the weights alone."""
+    linear, position, k = frozen.frozen_model(seen, gates=gates), 3, 25
+    direction = linear.read_out.W_U[:, 7] - linear.read_out.W_U[:, 2]
+    scale = linear.read_out.scale
+    w = np.asarray(direction if scale is None else direction / scale[position])
+    streams = Written(seen, gates).position_paths(position)
+    values = {key: float(x @ w) for key, x in streams.items()}
+    found = ledger.position_ledger(linear, position, direction, k=k)
+    order = sorted(values, key=lambda key: -abs(values[key]))
+    assert found.complete and list(zip(found.paths, found.positions, strict=True)) == order[:k]
+    want = [values[key] for key in order[:k]]
+    np.testing.assert_allclose(found.values, want, rtol=1e-9)
+    assert abs(values[order[k]]) <= found.omitted_bound * (1 + 1e-12) <= abs(want[-1])
+    np.testing.assert_allclose(found.found + found.remainder, sum(values.values()), rtol=1e-9)
+    few = order[:6] if ((), ()) in order[:6] else [*order[:5], ((), ())]
+    some, places = (tuple(part) for part in zip(*few, strict=True))
+    one = ledger.position_path_values(linear, some, places, position, direction)
+    np.testing.assert_allclose(one, [values[key] for key in few], rtol=1e-9)
+
+
+def test_a_stretch_of_a_path_opens_to_mlps_and_units(seen: Run) -> None:
+    """Each split written out in NumPy from the weights; a unit by setting its gate to 0."""
+    linear, t, s = frozen.frozen_model(seen), 3, 1
+    direction = linear.read_out.W_U[:, 7] - linear.read_out.W_U[:, 2]
+    scale = linear.read_out.scale
+    w = np.asarray(direction if scale is None else direction / scale[t])
+    written, eye = Written(seen), np.eye(8)
+    every = {key: float(x @ w) for key, x in written.position_paths(t).items()}
+    maps, after = written.heads[0][0][1]
+    y = written.A[0, 1, t, s] * (written.start[s] @ maps[s]) * np.broadcast_to(after, (5, 8))[t]
+    parallel, (M0, M1) = seen.model.spec.parallel, (written.M[0][t], written.M[1][t])
+    first = np.zeros_like(M0) if parallel else M0
+    found = stretches.opened_stretch(linear, ((0, 1),), (s,), 1, t, direction)
+    np.testing.assert_allclose(found.whole, every[((0, 1),), (s,)], rtol=1e-10)
+    last = [y @ first @ w, y @ (eye + first) @ M1 @ w]
+    through = [y @ first @ (eye + M1) @ w, last[1]]
+    assert found.layers.tolist() == [0, 1]
+    close(found.last, last)
+    close(found.through, through)
+    np.testing.assert_allclose(found.past, y @ w, rtol=1e-10)
+    np.testing.assert_allclose(found.absolute, abs(y @ w) + np.abs(last).sum(), rtol=1e-10)
+    name, value = found.largest_units(1)[0]
+    acting, unit = (int(part) for part in name.removeprefix("mlp ").split(".n"))
+    assert abs(value) == np.abs(found.units).max() and "absolute sum" in repr(found)
+    # A unit is what the path loses when its gate is 0 there; also before a head, with constants.
+    for (path, sources), stretch, layer, place in (
+        ((((0, 1),), (s,)), 1, acting, t),
+        ((((1, 0),), (2,)), 0, 0, 2),
+    ):
+        found = stretches.opened_stretch(linear, path, sources, stretch, t, direction)
+        np.testing.assert_allclose(found.whole, every[path, sources], rtol=1e-10)
+        at = linear.maps
+        if at.hidden_factors is None:
+            held = at._replace(factors=at.factors.at[layer, :, place, unit].set(0))
+        else:
+            held = at._replace(hidden_factors=at.hidden_factors.at[layer, -1, place, unit].set(0))
+        without = linear._replace(maps=held)
+        left = ledger.position_path_values(without, (path,), (sources,), t, direction)[0]
+        share = found.units[list(found.layers).index(layer), unit]
+        np.testing.assert_allclose(found.whole - left, share, atol=1e-12)
+    x = written.start[2] + (0 if parallel else written.b_O[0][2])
+    maps, after = written.heads[1][0][0]
+    behind = written.A[1, 0, t, 2] * np.broadcast_to(after, (5, 8))[t]
+    end = maps[2] @ (behind * ((eye if parallel else eye + M1) @ w))
+    np.testing.assert_allclose(found.last, [x @ written.M[0][2] @ end], rtol=1e-9)
+    with pytest.raises(ValueError, match="stretch=0 must be at least 1"):
+        stretches.opened_stretch(linear, ((1, 0),), (None,), 0, t, direction)
+    with pytest.raises(ValueError, match="must be a position for each head"):
+        stretches.opened_stretch(linear, ((1, 0),), (), 0, t, direction)
+
+
+def test_opened_stretches_under_jit_vmap_and_grad(x64: None) -> None:
+    linear = frozen.frozen_model(run(tiny("gated"), TEXT, outputs=True))
+    path, sources = ((0, 1), (1, 0)), (0, 2)
+    w = linear.read_out.W_U[:, 7]
+
+    @jax.jit
+    def units(linear, w):
+        return stretches.opened_stretch(linear, path, sources, 1, 3, w).units
+
+    both = jax.vmap(units, in_axes=(None, 0))(linear, jnp.stack([w, -2 * w]))
+    close(both[1], -2 * both[0])
+    slope = jax.grad(lambda w: units(linear, w)[0, 2])(w)
+    np.testing.assert_allclose(slope @ w, units(linear, w)[0, 2], rtol=1e-10)
+
+
 def test_flow_is_conserved_from_layer_to_layer(seen: Run) -> None:
     """At every cut, stream times direction and the biases still to come are the logit.
 
@@ -283,7 +440,11 @@ def test_flow_is_conserved_from_layer_to_layer(seen: Run) -> None:
         b_out = 0 if b_out is None else np.asarray(b_out)[layer]
         if seen.trace.scales.mlp_post is not None:
             b_out = b_out / np.asarray(seen.trace.scales.mlp_post)[layer][:, None]
-        through = ((written - b_out) * np.asarray(back.entering[layer + 1])).sum(axis=1)
+        carried = np.asarray(back.entering[layer + 1])
+        if seen.model.spec.post_ln:
+            N, _ = Written(seen).after[layer][1]
+            carried = np.einsum("tj,tij->ti", carried, N)
+        through = ((written - b_out) * carried).sum(axis=1)
         np.testing.assert_allclose(flows[layer].sum(axis=1), through, atol=1e-10 * abs(whole))
     # A unit's flow is what its removal under frozen gates takes from the logit.
     silent = seen.model.blocks.mlp.W_out.at[1, 3].set(0)
@@ -298,11 +459,10 @@ def test_flow_is_conserved_from_layer_to_layer(seen: Run) -> None:
 def test_a_pre_activation_splits_by_source_and_last_head(seen: Run, layer: int) -> None:
     """Against the pre-activations of NumPy, and against single paths to the stream read there."""
     spec, position, unit = seen.model.spec, 3, 5
-    streams, mlps = np.asarray(seen.trace.streams), np.asarray(seen.trace.mlp_outputs)
-    x = streams[layer] if spec.parallel else streams[layer + 1] - mlps[layer]
+    x = Written(seen).read[layer]
     w = jax.tree.map(lambda leaf: np.asarray(leaf[layer]), seen.model.blocks.mlp)
     norm = seen.model.blocks.mlp_norm
-    if spec.norm != "none":
+    if spec.norm != "none" and not spec.post_ln:
         x = x - (x.mean(axis=1, keepdims=True) if spec.norm.centres else 0)
         x = x / np.sqrt((x**2).mean(axis=1, keepdims=True) + spec.norm_eps)
         x = x * np.asarray(norm.gain)[layer]

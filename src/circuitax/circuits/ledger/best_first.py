@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from circuitax.circuits.ledger.dressed_steps import DressedSteps
 from circuitax.circuits.ledger.ledger_steps import Batch, HeadSteps, PositionSteps, join, take
 from circuitax.circuits.ledger.rounding import require_finite
 from circuitax.circuits.paths.paths import Path
@@ -29,7 +30,9 @@ class Found(NamedTuple):
     rounds: tuple[tuple[int, float, float], ...]
 
 
-def best_first(steps: HeadSteps | PositionSteps, n_heads: int, k: int, budget: int) -> Found:
+def best_first(
+    steps: HeadSteps | PositionSteps | DressedSteps, n_heads: int, k: int, budget: int
+) -> Found:
     """Expand the most promising partial paths in batches, until the bound excludes the rest.
 
     Args:
@@ -59,7 +62,7 @@ def best_first(steps: HeadSteps | PositionSteps, n_heads: int, k: int, budget: i
             break
         # Strict best-first would expand one at a time; a batch that grows with the front keeps
         # the number of NumPy calls logarithmic and wastes little.
-        size = min(max(_LEAST_BATCH, ids.size // 8), ids.size)
+        size = min(max(_LEAST_BATCH, ids.size // 8), ids.size, steps.largest_batch or ids.size)
         chosen = np.argpartition(-front.bound, size - 1)[:size]
         new, parent = steps.children(take(front, chosen).state)
         _finite(new)

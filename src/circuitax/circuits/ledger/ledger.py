@@ -6,11 +6,12 @@ on the host in double precision and returns indices; the values at those indices
 differentiable `head_path_values`.
 
 A *head path* is a chain of heads, summed over positions; a *position path* is a chain of heads and
-of the positions they read. Paths start at the embedding or at what an MLP wrote, which is taken as
-it is: what an MLP made of its input is not split, since it is not linear.
+of the positions they read. MLPs are taken in one of two ways, as in `frozen_model`: what each wrote
+is a source of paths beside the embedding and is not split, or, with gates held, MLPs are maps, and
+position paths run through heads in the stream that is dressed by them.
 """
 
-from operator import index
+from collections.abc import Sequence
 from typing import Any, NamedTuple, SupportsIndex
 
 import jax
@@ -19,6 +20,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from circuitax.circuits.ledger.best_first import Found, best_first, kth_of
+from circuitax.circuits.ledger.dressed_model import dressed_model
+from circuitax.circuits.ledger.dressed_moments import dressed_moments
+from circuitax.circuits.ledger.dressed_steps import DressedSteps
 from circuitax.circuits.ledger.ledger_steps import HeadSteps, PositionSteps
 from circuitax.circuits.ledger.one_thread import one_thread
 from circuitax.circuits.ledger.path_bounds import PathBounds, head_path_bounds
@@ -29,23 +33,27 @@ from circuitax.circuits.ledger.rounding import (
     require_finite,
 )
 from circuitax.circuits.ledger.second_moments import (
-    HostModel,
     host_model,
     position_path_moments,
     sum_of_paths,
 )
 from circuitax.circuits.paths.expansion import path_stream
 from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
-from circuitax.circuits.paths.paths import Path, path_name
+from circuitax.circuits.paths.paths import Path, check_path, path_name
 from circuitax.display.tables import sum_table
-from circuitax.kernel.indices import check_index, counted_index
+from circuitax.documented import documented
+from circuitax.kernel.indices import check_index, counted_index, whole
 from circuitax.kernel.run import Run, one_text
 
+SHOWN = 15  # paths that `str` names, at most
 
+
+@documented
 class Ledger(NamedTuple):
     """The k largest paths in absolute value, and a proven bound on every other path.
 
-    ``found + remainder + bias`` is the logit. `str` prints a table of the paths by name.
+    ``found + remainder + bias`` is the logit. `str` prints a table of the paths by name, and
+    `text` all of them.
 
     Attributes:
         paths: Heads in the order in which they act.
@@ -80,6 +88,25 @@ class Ledger(NamedTuple):
     starts: tuple[int | None, ...] = ()
     rounds: tuple[tuple[int, float, float], ...] = ()
 
+    def steps(self, tokens: Sequence[str]) -> list[str]:
+        """Position paths with the tokens that heads read: ``' Mary' → 23.0 → ' to' → 29.1``.
+
+        The last head writes where the logit is read. Paths without positions are as in ``names``.
+
+        Args:
+            tokens: The text, as names of its tokens.
+        """
+        if not any(self.positions):
+            return self.names
+        return [
+            " → ".join(
+                f"{'bias' if at is None else repr(tokens[at])} → {layer}.{head}"
+                for at, (layer, head) in zip(sources, path, strict=True)
+            )
+            or "direct"
+            for path, sources in zip(self.paths, self.positions, strict=True)
+        ]
+
     @property
     def names(self) -> list[str]:
         """The paths in words, such as ``0.1 → 1.0``."""
@@ -95,6 +122,14 @@ class Ledger(NamedTuple):
         return sum_table("Paths to the logit", [*terms, *rest, ("bias", self.bias)], "logit")
 
     def __str__(self) -> str:
+        return self.text(SHOWN)
+
+    def text(self, n_rows: int | None = None) -> str:
+        """The paths, one a line, with their sum and what the others have; ``str`` has 15 of them.
+
+        Args:
+            n_rows: The largest paths named, at least 1; the others are one line. None for all.
+        """
         names = self.names
         which = "the largest" if self.complete else "the budget or rounding ended the search"
         sums = {
@@ -103,8 +138,12 @@ class Ledger(NamedTuple):
             "bias, which belongs to no path": self.bias,
             "logit": self.found + self.remainder + self.bias,
         }
-        width = max(len(name) for name in [*names, *sums])
-        rows = [*zip(names, self.values, strict=True), *sums.items()]
+        rows = list(zip(names, self.values, strict=True))
+        if n_rows is not None and len(rows) > n_rows + 1:
+            rest = self.values[n_rows:].sum()
+            rows = [*rows[:n_rows], (f"sum of {len(names) - n_rows} more, in text()", rest)]
+        rows += sums.items()
+        width = max(len(name) for name, _ in rows)
         return "\n".join(f"{name:<{width}}  {value:+.4f}" for name, value in rows)
 
     def __repr__(self) -> str:
@@ -119,6 +158,7 @@ def ledger(
     position: SupportsIndex = -1,
     k: int = 20,
     by_position: bool = False,
+    mlps: str = "sources",
     budget: int = 2_000_000,
 ) -> Ledger:
     """The k largest paths to the logit of a token, or to its lead over another token.
@@ -127,32 +167,37 @@ def ledger(
     the unembedding, and the divisor is that of the position.
 
     Args:
-        run: A run on one text, made with ``outputs=True`` if the model has MLPs. What each MLP
-            wrote is then a source of paths, beside the embedding.
+        run: A run on one text, made with ``outputs=True`` if the model has MLPs.
         token: Id whose logit is explained.
         minus: Id whose logit is subtracted; None for none.
         position: Where the logit is read; negative positions count from the end.
         k: How many paths, at least 1.
         by_position: Whether a path also says which position each head reads (`position_ledger`);
             otherwise it is summed over positions (`head_ledger`).
+        mlps: ``"sources"``: what each MLP wrote in this run is a source of paths, beside the
+            embedding. ``"dressed"``, with ``by_position`` only: paths start at tokens and run
+            through heads in the dressed stream, gates held (`frozen_model`).
         budget: Stop after this many evaluations; ``omitted_bound`` then tells what may be missing.
 
     Raises:
         ValueError: If the call is inside jit, vmap or grad, the run is of a batch, of an ensemble,
-            of a model whose MLPs were not recorded or whose logits are bounded, or not finite, or
-            another argument is out of range.
+            of a model whose MLPs were not recorded or whose logits are bounded, or not finite, the
+            stream is dressed and paths are summed over positions, or another argument is out of
+            range.
 
     Source: ours; the search and its bound are derived in docs/methods/path-ledger.md.
     """
     n_ctx, d_vocab = one_text(run).tokens.shape[0], run.model.spec.vocab_out
     _check_host("ledger", (run, token, minus, position))
-    token = index(token)
+    token = whole("token", token)
     check_index("token", token, d_vocab)
     if minus is not None:
-        minus = index(minus)
+        minus = whole("minus", minus)
         check_index("minus", minus, d_vocab)
     position = counted_index("position", position, n_ctx)
-    frozen = frozen_model(run, mlps="sources")
+    if mlps == "dressed" and not by_position:
+        raise ValueError("mlps='dressed' must come with by_position=True: MLPs differ by position")
+    frozen = frozen_model(run, mlps=mlps)
     _check_host("ledger", frozen)
     W_U, b_U = frozen.read_out.W_U, frozen.read_out.b_U
     direction = W_U[:, token] if minus is None else W_U[:, token] - W_U[:, minus]
@@ -177,7 +222,7 @@ def head_ledger(
     """The k largest head paths along a direction; `ledger` takes a token instead.
 
     Args:
-        frozen: The frozen model of one text.
+        frozen: The frozen model of one text, MLPs as sources.
         position: Where the logit is read; negative ones count from the end.
         direction: A column of the folded unembedding, ``frozen.read_out.W_U[:, token]``, or a
             difference of two of its columns. Columns of a model's own ``W_U`` lack the gain and the
@@ -190,12 +235,20 @@ def head_ledger(
     Raises:
         ValueError: If an argument is traced (inside jit, vmap or grad), ``position`` is out of
             range, k or the budget is less than 1, the direction has another length than the stream,
-            or it or the model is not finite, or squares or values overflow.
+            or it or the model is not finite, or squares or values overflow, or the stream is
+            dressed.
 
     Source: ours; the search and its bound are derived in docs/methods/path-ledger.md.
     """
+    if frozen.maps is not None:
+        raise ValueError(
+            "frozen.maps must be None, paths in the dressed stream are not summed over positions: "
+            'take position_ledger, or frozen_model(run, mlps="sources")'
+        )
     position = counted_index("position", position, frozen.tokens.shape[0])
-    host, w, whole, exponent = _prepare("head_ledger", frozen, position, direction, k, budget)
+    w, unit = _prepare("head_ledger", frozen, position, direction, k, budget)
+    host = host_model(frozen)
+    whole, exponent = float(sum_of_paths(host)[position] @ w), host.exponent + unit
     bounds = head_path_bounds(host, position) if bounds is None else bounds
     steps = HeadSteps(host, bounds, position, w)
     with one_thread():
@@ -215,10 +268,11 @@ def position_ledger(
 
     The moments are exact here: the sum of squares of all contributions is known before the search,
     so ``√(total - Σ found²)`` also bounds what is left out. The output biases ``b_O`` written
-    before a path's first head count to the token it starts from.
+    before a path's first head count to the token it starts from, and so do the constants of MLPs in
+    a dressed stream.
 
     Args:
-        frozen: The frozen model of one text.
+        frozen: The frozen model of one text; in the dressed stream, if it has maps of its MLPs.
         position: Where the logit is read; negative ones count from the end.
         direction: As in `head_ledger`.
         k: How many paths, at least 1.
@@ -228,9 +282,16 @@ def position_ledger(
         ValueError: As in `head_ledger`.
     """
     position = counted_index("position", position, frozen.tokens.shape[0])
-    host, w, whole, exponent = _prepare("position_ledger", frozen, position, direction, k, budget)
-    moments = position_path_moments(host, position)
-    steps = PositionSteps(host, moments, position, w)
+    w, unit = _prepare("position_ledger", frozen, position, direction, k, budget)
+    steps: PositionSteps | DressedSteps
+    if frozen.maps is None:
+        host = host_model(frozen)
+        whole, exponent = float(sum_of_paths(host)[position] @ w), host.exponent + unit
+        steps = PositionSteps(host, position_path_moments(host, position), position, w)
+    else:
+        dressed = dressed_model(frozen)
+        whole, exponent = float(dressed.final[position] @ w), dressed.exponent + unit
+        steps = DressedSteps(dressed, dressed_moments(dressed, position), position, w)
     found = best_first(steps, frozen.A.shape[1], k, budget)
     # What is left of the sum of all squares, in a unit in which it does not overflow.
     root = steps.root()
@@ -274,6 +335,51 @@ def head_path_values(
     return jnp.stack([path_stream(frozen, path, at)[position] @ w for path, at in from_each])
 
 
+def position_path_values(
+    frozen: FrozenModel,
+    paths: tuple[Path, ...],
+    positions: tuple[tuple[int | None, ...], ...],
+    position: SupportsIndex,
+    direction: Float[Array, " d_model"],
+    starts: tuple[int | None, ...] | None = None,
+) -> Float[Array, " n_paths"]:
+    """The values of chosen position paths, pure and differentiable.
+
+    Args:
+        frozen: The frozen model of one text, dressed or not.
+        paths: Static, as in `Ledger.paths`.
+        positions: Static, as in `Ledger.positions`.
+        position: Where the logit is read, static; negative ones count from the end.
+        direction: As in `head_ledger`.
+        starts: As in `head_path_values`.
+
+    Raises:
+        ValueError: As in `head_path_values`, or if a path has not one position for each head.
+    """
+    last = counted_index("position", position, frozen.tokens.shape[0])
+    if not paths:
+        raise ValueError("paths must have at least one path, has none")
+    scale = frozen.read_out.scale
+    w = direction if scale is None else direction / scale[last]
+    values = []
+    for path, sources, start in zip(paths, positions, starts or (None,) * len(paths), strict=True):
+        if len(sources) != len(path):
+            raise ValueError(f"positions has {sources} for the path {path}, must have one a head")
+        check_path(path, *frozen.A.shape[:2])
+        A, b_V = frozen.A, frozen.b_V
+        written_at = [*sources[1:], last][: len(path)]
+        for (layer, head), source, dest in zip(path, sources, written_at, strict=True):
+            weight = 0.0 if source is None else A[layer, head, dest, source]
+            A = A.at[layer, head].set(0.0)
+            if source is not None:
+                A = A.at[layer, head, dest, source].set(weight)
+        if sources and sources[0] is not None:
+            b_V = None
+        alone = frozen._replace(A=A, b_V=b_V)
+        values.append(path_stream(alone, path, start)[last] @ w)
+    return jnp.stack(values)
+
+
 def _ledger(found: Found, whole: float, exponent: int) -> Ledger:
     """The search result and the sum of all paths, in the units of the model.
 
@@ -301,11 +407,8 @@ def _ledger(found: Found, whole: float, exponent: int) -> Ledger:
 
 def _prepare(
     name: str, frozen: FrozenModel, position: int, direction: Array, k: int, budget: int
-) -> tuple[HostModel, np.ndarray, float, int]:
-    """The model on the host, the direction on the final stream, the sum of all paths along it.
-
-    Direction and sum are divided by powers of two; the last number is the exponent of both units.
-    """
+) -> tuple[np.ndarray, int]:
+    """The direction on the final stream, divided by a power of two, and its exponent."""
     _check_host(name, (frozen, direction))
     for option, value in (("k", k), ("budget", budget)):
         if value < 1:
@@ -318,10 +421,8 @@ def _prepare(
     if frozen.read_out.scale is not None:
         w = w / float(frozen.read_out.scale[position])
         require_finite("direction divided by the scale of the final norm", w)
-    host, unit = host_model(frozen), exponent_of(w)
-    w = np.ldexp(w, -unit)
-    whole = float(sum_of_paths(host)[position] @ w)
-    return host, w, whole, host.exponent + unit
+    unit = exponent_of(w)
+    return np.ldexp(w, -unit), unit
 
 
 def _check_host(name: str, given: Any) -> None:

@@ -105,6 +105,9 @@ def _forms(M: np.ndarray, error: np.ndarray | float = 0.0) -> _Forms:
 class _Steps:
     """Common part of both kinds of steps."""
 
+    largest_batch: int | None = None
+    """Partial paths that are extended at once; None for any number."""
+
     def __init__(self, model: HostModel, position: int, w: np.ndarray) -> None:
         self.model, self.position, self.norms = model, position, norms_of(model)
         self.read = [model.read_from(head) for head in range(len(model.layer))]
@@ -275,9 +278,14 @@ class PositionSteps(_Steps):
 
     def decode(self, hops: list[int]) -> tuple[list[int], tuple[int | None, ...]]:
         """Heads and sources of coded steps, in the order in which they act."""
-        heads = [hop // (self.n_ctx + 1) for hop in hops]
-        sources = [hop % (self.n_ctx + 1) for hop in hops]
-        return heads, tuple(None if source == self.n_ctx else source for source in sources)
+        return decoded(hops, self.n_ctx)
+
+
+def decoded(hops: list[int], n_ctx: int) -> tuple[list[int], tuple[int | None, ...]]:
+    """Heads and sources of steps coded as ``head · (n_ctx + 1) + source``."""
+    heads = [hop // (n_ctx + 1) for hop in hops]
+    sources = [hop % (n_ctx + 1) for hop in hops]
+    return heads, tuple(None if source == n_ctx else source for source in sources)
 
 
 def _mixed(mass: np.ndarray, reach: np.ndarray) -> np.ndarray:

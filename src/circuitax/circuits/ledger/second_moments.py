@@ -68,11 +68,16 @@ def host_model(frozen: FrozenModel) -> HostModel:
     """Copy a frozen model to the host.
 
     Args:
-        frozen: The frozen model of one text.
+        frozen: The frozen model of one text, MLPs as sources.
 
     Raises:
-        ValueError: If anything in it is not finite, as in a model that diverged.
+        ValueError: If its stream is dressed, or anything in it is not finite, as in a model that
+            diverged.
     """
+    if frozen.maps is not None:
+        raise ValueError(
+            'frozen.maps must be None: take frozen_model(run, mlps="sources"), or dressed_model'
+        )
     n_layers, n_heads, n_ctx, _ = frozen.A.shape
     d_value, d_model = frozen.W_O.shape[2:]
     count = n_layers * n_heads

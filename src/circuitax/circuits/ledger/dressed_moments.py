@@ -1,0 +1,151 @@
+"""Second moments of all completions of a path in the dressed stream, rounding included.
+
+Between heads the stream passes the MLPs of its position, ``N ← (I + M_s)ᵀ N (I + M_s)``. Thirty
+layers of spectral norms would make any rounding error as large as the stream, so that errors are
+not followed through norms here. Instead each matrix is raised where it is made until it is no less
+than the exact one, and what was added is carried on by the model's own maps:
+
+    |E_ab| <= ε r_a r_b for all a, b  implies  E <= ε d diag(r²)
+
+with ``r = n |W|`` for a product ``Wᵀ N W``, where ``n² = diag N`` bounds the entries of N, ``|N_ij|
+<= n_i n_j``. The same r serve the search: a direction w that is carried back through W gains an
+error of at most ``ε |W| |w|`` in each coordinate, which no completion y meets with more than
+``ε Σ |w| r``, since ``y_a² <= N_aa``.
+
+Paths past no head are computed once, forwards. Errors made on the way travel with the same maps,
+and so are carried in the same matrices, times ``1 / CARRIED²``: along any direction whatever, such
+a path is right to `CARRIED` times what N says of it.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from circuitax.circuits.ledger.dressed_model import DressedModel, product_loss
+from circuitax.circuits.ledger.rounding import FLOOR, lost, overflow_is_refused, require_finite
+
+CARRIED = 2.0**-26
+_APART = 2.0**-24  # an error is kept apart from a start at this relative price to its square
+
+
+class DressedMoments(NamedTuple):
+    """Matrices that are no less than the exact second moments, and sizes that rounding multiplies.
+
+    Attributes:
+        at_head: ``W_Vᵀ N_l(s) W_V`` of non-empty completions for every head: ``[heads, n_ctx,
+            d_value, d_value]``.
+        at_end: ``N_L`` at one position: ``[d_model, d_model]``.
+        start: What each head reads of paths past no head: ``[heads, n_ctx, d_value]``.
+        start_size: Sizes of the sums that made it, which rounding multiplies.
+        in_W_V: ``r`` of what heads read: ``[heads, n_ctx, d_value]``.
+        in_W_O: Of what they write: ``[heads, n_ctx, d_model]``.
+        in_X: Of what passes an MLP: ``[n_layers, n_ctx, d_model]``.
+    """
+
+    at_head: np.ndarray
+    at_end: np.ndarray
+    start: np.ndarray
+    start_size: np.ndarray
+    in_W_V: np.ndarray
+    in_W_O: np.ndarray
+    in_X: np.ndarray
+
+
+@overflow_is_refused
+def dressed_moments(model: DressedModel, position: int) -> DressedMoments:
+    """Moments over paths of heads and positions, layer by layer.
+
+    ``N ← Xᵀ (N + Σ_h W_Oᵀ (Σ_s A_ts² (v vᵀ + W_Vᵀ N W_V)) W_O) X``, v the starts at head h and X
+    the MLP of the layer at each position; in the parallel form X passes the first N only.
+
+    Args:
+        model: The model on the host.
+        position: Where paths end.
+
+    Raises:
+        ValueError: If squares overflow.
+
+    Source: ours; docs/methods/path-ledger.md.
+    """
+    n_heads, n_ctx, _ = model.A.shape
+    d_model, d_value = model.W_V.shape[1:]
+    n_layers = len(model.X)
+    at_head = np.zeros((n_heads, n_ctx, d_value, d_value))
+    start, start_size, in_W_V = np.zeros((3, n_heads, n_ctx, d_value))
+    in_W_O = np.zeros((n_heads, n_ctx, d_model))
+    in_X = np.zeros((n_layers, n_ctx, d_model))
+    N = np.zeros((n_ctx, d_model, d_model))
+    for layer in range(n_layers):
+        # After the last layer only one position is asked for.
+        here = slice(None) if layer < n_layers - 1 else slice(position, position + 1)
+        sizes = _sizes(N)
+        side, raised = [], np.zeros((len(range(*here.indices(n_ctx))), d_model))
+        heads = np.flatnonzero(model.layer == layer)
+        for head in heads:
+            W_V, W_O = model.W_V[head], model.W_O[head]
+            in_W_V[head] = sizes @ np.abs(W_V)
+            at_head[head] = _sandwich(N, W_V, in_W_V[head])
+            start[head] = model.direct[layer] @ W_V
+            start_size[head] = np.abs(model.direct[layer]) @ np.abs(W_V)
+            # Of v + e, with e made on the way and in this product.
+            own = (1 + _APART) * _outer(start[head])
+            price = 2 * (1 + 1 / _APART)
+            own += price * CARRIED**2 * at_head[head]
+            _add(own, price * d_value * (lost(d_model) * start_size[head]) ** 2)
+            P = model.A[head][here] ** 2
+            J = (P @ (own + at_head[head]).reshape(n_ctx, -1)).reshape(-1, d_value, d_value)
+            J += _outer(model.b_V[head][here])
+            _add(J, d_value * lost(n_ctx + 8) * _sizes(J) ** 2 + FLOOR)
+            in_W_O[head, here] = _sizes(J) @ np.abs(W_O)
+            raised += in_W_O[head, here] ** 2
+            side.append(J @ W_O)
+        written = np.concatenate(model.W_O[heads]).T @ np.concatenate(side, axis=1)
+        count = d_value * (1 + len(heads)) + 8
+        _add(written, d_model * lost(count) * raised + FLOOR)
+        before = N[here] + written if model.after_heads else N[here]
+        in_X[layer, here] = model.spread(layer, _sizes(before), here)
+        N = _past_mlp(model, layer, before, in_X[layer, here], here)
+        if not model.after_heads:
+            N = N + written
+        _add(N, d_model * lost(0) * _sizes(N) ** 2)
+        # Errors of all layers in one sum: its square is at most their number times that of each.
+        own_error = product_loss(model) * model.direct_size[layer, here] + FLOOR
+        _add(N, n_layers * d_model * (own_error / CARRIED) ** 2)
+        require_finite("squares of what paths bring", N)
+    require_finite("squares of what paths bring", at_head, start_size, in_W_O, in_X)
+    at_end = N[0 if n_layers else position]
+    return DressedMoments(at_head, at_end, start, start_size, in_W_V, in_W_O, in_X)
+
+
+def _sizes(N: np.ndarray) -> np.ndarray:
+    """``n`` with ``|N_ij| <= n_i n_j``: roots of the diagonal of positive matrices."""
+    return np.sqrt(np.maximum(np.einsum("...ii->...i", N), 0))
+
+
+def _add(N: np.ndarray, diagonal: np.ndarray) -> None:
+    """Add to the diagonals of matrices, in place."""
+    d = N.shape[-1]
+    N.reshape(*N.shape[:-2], d * d)[..., :: d + 1] += diagonal
+
+
+def _sandwich(N: np.ndarray, W: np.ndarray, r: np.ndarray) -> np.ndarray:
+    """No less than ``Wᵀ N W``, r being ``n |W|``."""
+    d_before, d_after = W.shape[-2:]
+    found = np.swapaxes(W, -1, -2) @ (N @ W)
+    _add(found, d_after * lost(2 * d_before + 8) * r**2)
+    return found
+
+
+def _past_mlp(
+    model: DressedModel, layer: int, N: np.ndarray, r: np.ndarray, at: slice
+) -> np.ndarray:
+    """No less than ``Xᵀ N X`` with the exact X, r being ``n (|X| + Y)``."""
+    X = model.X[layer, at]
+    found = np.swapaxes(X, -1, -2) @ (N @ X)
+    _add(found, X.shape[-1] * 4 * product_loss(model) * r**2 + FLOOR)
+    return found
+
+
+def _outer(v: np.ndarray) -> np.ndarray:
+    """``vᵀ v`` at each position."""
+    return v[:, :, None] * v[:, None, :]

@@ -1,0 +1,222 @@
+"""One stretch of a dressed path, opened: its value by MLP and by hidden unit.
+
+Between two heads a path stays at one position, and all MLPs of that position act together, ``x ↦ x
+Π_l (I + M_l)``. Multiplied out this has 2^n terms that cancel; two splits have a term a layer, or a
+term a unit, and are exact:
+
+    x Π_l (I + M_l) = x + Σ_l x Π_{j<l} (I + M_j) M_l        by the last MLP that is passed
+    x Π_l (I + M_l) = through M_l + past it, for any one l   M_l by its hidden units
+
+Shares through MLPs of two layers have ways in common and do not add.
+"""
+
+from typing import NamedTuple, SupportsIndex
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from circuitax.circuits.paths.frozen import FrozenModel, after_layer, mlp_units
+from circuitax.circuits.paths.paths import Path, check_path
+from circuitax.kernel.indices import check_index, counted_index
+from circuitax.kernel.shown import known, shapes, table
+
+
+class OpenedStretch(NamedTuple):
+    """The value of a path by what it passes in one stretch.
+
+    Attributes:
+        whole: The value of the path.
+        past: Ways past all MLPs of the stretch; constants that enter on it belong here.
+        last: Ways by the last MLP that they pass; with ``past`` they sum to ``whole``.
+        units: All ways through each hidden unit of each MLP.
+        layers: The layers of these MLPs.
+    """
+
+    whole: Float[Array, ""]
+    past: Float[Array, ""]
+    last: Float[Array, " n_mlps"]
+    units: Float[Array, "n_mlps d_mlp"]
+    layers: Array | np.ndarray
+
+    @property
+    def through(self) -> Float[Array, " n_mlps"]:
+        """All ways through each MLP: sums of its units. Those of two layers do not add."""
+        return self.units.sum(axis=-1)
+
+    @property
+    def absolute(self) -> Float[Array, ""]:
+        """``|past| + Σ |last|``, beside ``whole``."""
+        return jnp.abs(self.past) + jnp.abs(self.last).sum()
+
+    @property
+    def absolute_units(self) -> Float[Array, " n_mlps"]:
+        """``Σ |unit|`` of each MLP, beside ``through``."""
+        return jnp.abs(self.units).sum(axis=-1)
+
+    def largest_units(self, n: int) -> list[tuple[str, float]]:
+        """The units through which most flows, as ``mlp 29.n1107``; concrete arrays only."""
+        units = np.asarray(self.units)
+        order = np.argsort(-np.abs(units), axis=None, kind="stable")[:n]
+        places = zip(*np.unravel_index(order, units.shape), strict=True)
+        return [(f"mlp {int(self.layers[i])}.n{int(j)}", float(units[i, j])) for i, j in places]
+
+    def __repr__(self) -> str:
+        if np.ndim(self.whole) or not known(self.whole, self.units):
+            return shapes(self)
+        rows = [
+            (f"mlp {int(layer)}", [float(last), float(through), float(absolute)])
+            for layer, last, through, absolute in zip(
+                self.layers, self.last, self.through, self.absolute_units, strict=True
+            )
+        ]
+        rows.append(("past all MLPs", [float(self.past), np.nan, np.nan]))
+        head = f"One stretch of a path: {self.whole:+.4f}, absolute sum {self.absolute:.4f}"
+        columns = ("last MLP", "through it", "its units' absolute sum")
+        return "\n".join([head, *table(columns, rows)])
+
+
+def opened_stretch(
+    frozen: FrozenModel,
+    path: Path,
+    sources: tuple[int | None, ...],
+    stretch: int,
+    position: SupportsIndex,
+    direction: Float[Array, " d_model"],
+) -> OpenedStretch:
+    """One stretch of a position path by MLP and hidden unit; pure and differentiable.
+
+    Args:
+        frozen: The frozen model of one text, dressed.
+        path: Heads in the order in which they act, static.
+        sources: The position each head reads, as in `Ledger.positions`, static.
+        stretch: 0 for the way from the token to the first head, i for that behind the i-th head,
+            which ends at the next head or at the logit; static.
+        position: Where the logit is read, static; negative ones count from the end.
+        direction: A column of the folded unembedding, as in `path_groups`.
+
+    Raises:
+        ValueError: If the stream is not dressed, the model has no such path, the path starts from a
+            bias and has no stretch 0, or an argument is out of range.
+
+    Source: ours; docs/methods/mlps.md.
+    """
+    if frozen.maps is None:
+        raise ValueError("frozen.maps is None: only paths in the dressed stream pass MLPs")
+    n_layers, n_heads, n_ctx = frozen.A.shape[:3]
+    last = counted_index("position", position, n_ctx)
+    check_path(path, n_layers, n_heads)
+    if len(sources) != len(path) or None in sources[1:]:
+        raise ValueError(f"sources={sources} must be a position for each head of {path}")
+    check_index("stretch", stretch, len(path) + 1)
+    if stretch == 0 and sources[:1] == (None,):
+        raise ValueError("stretch=0 must be at least 1: the path starts from the bias of its head")
+    for source in sources:
+        check_index("sources", source or 0, n_ctx)
+    places = [*sources, last]
+    walk = _Walk(frozen, path, places, direction)
+    row = walk.rest(walk.start(), walk.first, stretch)
+    end = jax.grad(lambda row: walk.value(row, stretch))(row)
+    layers = walk.layers(stretch)
+    at = walk.at(places[stretch])
+    # The direction behind each MLP of the stretch, from the last one back.
+    behind, w = [], end
+    for layer in reversed(layers):
+        behind.append(w)
+        _, back = jax.vjp(lambda x, layer=layer: walk.past(at, layer, x, stretch, False), row)
+        w = back(w)[0]
+    units, ending = [], []
+    maps = at.maps
+    whole = walk.value(walk.through(row, stretch), stretch)
+    for layer, after in zip(layers, reversed(behind), strict=True):
+        read = row
+        if stretch == 0 and frozen.b_O is not None:
+            read = row + maps.after_heads * frozen.b_O[layer]
+        opened = mlp_units(maps, layer, read[None])[0]
+        if walk.is_first(stretch, layer):
+            opened = maps.after_heads * opened
+        units.append(opened * (maps.W_out[layer] @ after))
+        ending.append((opened @ maps.W_out[layer]) @ end)
+        row = walk.past(at, layer, row, stretch, stretch == 0)
+    by_last = jnp.stack(ending) if ending else jnp.zeros(0, row.dtype)
+    none = jnp.zeros((0, maps.W_out.shape[1]), row.dtype)
+    of_units = jnp.stack(units) if units else none
+    return OpenedStretch(whole, whole - by_last.sum(), by_last, of_units, np.asarray(layers))
+
+
+class _Walk:
+    """One row of the stream along a position path."""
+
+    def __init__(
+        self, frozen: FrozenModel, path: Path, places: list[int | None], direction: Array
+    ) -> None:
+        self.frozen, self.path, self.places = frozen, path, places
+        self.first = 1 if path and places[0] is None else 0
+        scale = frozen.read_out.scale
+        self.w = direction if scale is None else direction / scale[places[-1]]
+
+    def start(self) -> Array:
+        """The row that enters the first stretch."""
+        if not self.first:
+            return self.frozen.embedding[self.places[0]]
+        (layer, head), dest = self.path[0], self.places[1]
+        if self.frozen.b_V is None:
+            return jnp.zeros_like(self.frozen.embedding[0])
+        return self.frozen.b_V[layer, head, dest] @ self.frozen.W_O[layer, head]
+
+    def layers(self, stretch: int) -> list[int]:
+        """MLPs that a stretch passes; that of its head's layer too, which is 0 where parallel."""
+        n_layers, begin = self.frozen.A.shape[0], self.path[stretch - 1][0] if stretch else 0
+        end = self.path[stretch][0] if stretch < len(self.path) else n_layers
+        return list(range(begin, end))
+
+    def at(self, place: int | None) -> FrozenModel:
+        """The MLPs of one position."""
+        maps = self.frozen.maps
+        if maps is None or place is None:
+            raise ValueError("a bias is at no position")
+        here = slice(place, place + 1)
+        extra = maps.hidden_factors
+        return self.frozen._replace(
+            maps=maps._replace(
+                factors=maps.factors[:, :, here],
+                constant=maps.constant[:, here],
+                hidden_factors=None if extra is None else extra[:, :, here],
+            )
+        )
+
+    def past(self, at: FrozenModel, layer: int, row: Array, stretch: int, constants: bool) -> Array:
+        """The row behind the MLP of one layer; in that of its head, it is what the head wrote."""
+        passing, written = after_layer(at, layer, row[None], row[None], constants)
+        return (written if self.is_first(stretch, layer) else passing)[0]
+
+    def is_first(self, stretch: int, layer: int) -> bool:
+        """Whether the head before a stretch is in this layer."""
+        return stretch > 0 and self.path[stretch - 1][0] == layer
+
+    def through(self, row: Array, stretch: int) -> Array:
+        """The row at the end of a stretch."""
+        at = self.at(self.places[stretch])
+        for layer in self.layers(stretch):
+            row = self.past(at, layer, row, stretch, stretch == 0)
+        return row
+
+    def past_head(self, row: Array, hop: int) -> Array:
+        """What a head of the path writes of the row."""
+        layer, head = self.path[hop]
+        weight = self.frozen.A[layer, head, self.places[hop + 1], self.places[hop]]
+        return weight * (row @ self.frozen.W_V[layer, head] @ self.frozen.W_O[layer, head])
+
+    def rest(self, row: Array, begin: int, end: int) -> Array:
+        """The row at the beginning of a later stretch."""
+        for stretch in range(begin, end):
+            row = self.past_head(self.through(row, stretch), stretch)
+        return row
+
+    def value(self, row: Array, stretch: int) -> Array:
+        """The value of the path from the row at the end of a stretch."""
+        if stretch < len(self.path):
+            row = self.rest(self.past_head(row, stretch), stretch + 1, len(self.path))
+            row = self.through(row, len(self.path))
+        return row @ self.w
