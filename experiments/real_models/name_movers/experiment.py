@@ -131,11 +131,11 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         marks = np.zeros(size)
         marks[chosen] = 1.0
         removed = jnp.asarray(marks.reshape(model.n_layers, model.n_heads), found.logits.dtype)
-        rows = zip(given.tokens[spec.sentences :], given.names[spec.sentences :], strict=True)
+        seen = zip(given.tokens[spec.sentences :], given.names[spec.sentences :], strict=True)
         leads.append(
             [
                 lead_without(model, jnp.asarray(row), jnp.asarray(names), removed)
-                for row, names in rows
+                for row, names in seen
             ]
         )
 

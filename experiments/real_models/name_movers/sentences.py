@@ -53,17 +53,17 @@ def sentences(weights: str, n: int, rng: np.random.Generator) -> Sentences:
         frame = rng.choice(ids[16:], _TEMPLATE)
     else:
         names, places, objects, frame = _vocabulary()
-    slots = {"names": [1, 3, 9], "place": 7, "object": 12}
+    name_slots, place_slot, object_slot = (1, 3, 9), 7, 12
     rows, chosen, at = [], [], []
     for half in np.split(names[: len(names) // 2 * 2], 2):
         for _ in range(n):
             row = np.array(frame)
             io, subject = rng.choice(half, 2, replace=False)
-            first, second, again = slots["names"]
+            first, second, again = name_slots
             if rng.integers(2):
                 first, second = second, first
             row[[first, second, again]] = io, subject, subject
-            row[slots["place"]], row[slots["object"]] = rng.choice(places), rng.choice(objects)
+            row[place_slot], row[object_slot] = rng.choice(places), rng.choice(objects)
             rows.append(row)
             chosen.append([io, subject])
             at.append([first, second, again])

@@ -1,5 +1,7 @@
 """Distortion of a point cloud by a map: over all pairs in tiles, or over a random subset."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -57,16 +59,21 @@ def distortion(
         ValueError: If there are fewer than two points, points and images differ in number or are
             not finite, or an argument is out of range.
     """
-    points, images = (z if hasattr(z, "shape") else np.asarray(z) for z in (points, images))
-    bounds = jnp.asarray(bounds)
+    points, images = _as_array(points), _as_array(images)
+    rows = jnp.asarray(bounds)
     check_points(points, images)
     _check_histogram(limits, n_bins)
-    if bounds.ndim != 2 or bounds.shape[1] != 2:
-        raise ValueError(f"bounds has shape {bounds.shape}, must be rows (lower, upper) [n, 2]")
+    if rows.ndim != 2 or rows.shape[1] != 2:
+        raise ValueError(f"bounds has shape {rows.shape}, must be rows (lower, upper) [n, 2]")
     check_range("near_capacity", near_capacity, "[0, inf)")
     measure = choice("measure", Measure, measure)
     points, images = _not_folded(points), _not_folded(images)
-    return _all_pairs(points, images, bounds, limits, measure, block, n_bins, near_capacity)
+    return _all_pairs(points, images, rows, limits, measure, block, n_bins, near_capacity)
+
+
+def _as_array(z: Any) -> Any:
+    """Points in lists as an array; arrays and tracers as they are."""
+    return z if hasattr(z, "shape") else np.asarray(z)
 
 
 @compiled("limits", "measure", "block", "n_bins", "near_capacity")

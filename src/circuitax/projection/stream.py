@@ -226,7 +226,7 @@ def _statistics(stream: Stream) -> Summary:
         variance = sum_value(stream.total_sq) / n_used - mean**2
     histogram = count_value(stream.histogram)
     # Maps differ, and what they are given does not.
-    limits = np.asarray(stream.limits, np.float64).reshape(-1, 2)[0]
+    start, stop = np.asarray(stream.limits, np.float64).reshape(-1, 2)[0]
     return Summary(
         n_used=n_used,
         n_zero=count_value(stream.n_zero),
@@ -238,7 +238,7 @@ def _statistics(stream: Stream) -> Summary:
         below=count_value(stream.below),
         above=count_value(stream.above),
         histogram=histogram,
-        edges=np.linspace(*limits, histogram.shape[-1] - 1),
+        edges=np.linspace(start, stop, histogram.shape[-1] - 1),
     )
 
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits.ledger import ledger, path_bounds, second_moments
+from circuitax.circuits.ledger import ledger, path_bounds, path_values, second_moments
 from circuitax.circuits.paths import expansion, frozen, paths
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import freeze
@@ -199,7 +199,7 @@ def test_values_of_found_paths_are_differentiable(make_run, x64):
     model = _model(run)
     direction = run.model.W_U[:, 2]
     found = ledger.head_ledger(model, 3, direction, k=6)
-    step = jax.jit(ledger.head_path_values, static_argnums=(1, 2))
+    step = jax.jit(path_values.head_path_values, static_argnums=(1, 2))
     values = step(model, found.paths, 3, direction)
     np.testing.assert_allclose(values, found.values, rtol=1e-9)
     last = model.tokens.shape[0] - 1
@@ -215,7 +215,7 @@ def test_bad_arguments_are_named(make_run):
     with pytest.raises(ValueError, match="position=5 must be from -5 to 4"):
         ledger.head_ledger(model, 5, jnp.ones(6))
     with pytest.raises(ValueError, match="position=5 must be from -5 to 4"):
-        ledger.head_path_values(model, (((0, 0),),), 5, jnp.ones(6))
+        path_values.head_path_values(model, (((0, 0),),), 5, jnp.ones(6))
     with pytest.raises(ValueError, match=r"direction has shape \(7,\), must be \(6,\), d_model"):
         ledger.head_ledger(model, 0, jnp.ones(7))
     with pytest.raises(ValueError, match="k=0 must be at least 1"):
@@ -329,4 +329,4 @@ def test_runs_of_many_and_arguments_out_of_range_are_refused(make_run):
     with pytest.raises(ValueError, match="mlp_outputs is None"):
         ledger.ledger(run_model(deep.model, deep.tokens), token=1)
     with pytest.raises(ValueError, match="paths must have at least one path"):
-        ledger.head_path_values(_model(run), (), 0, jnp.ones(6))
+        path_values.head_path_values(_model(run), (), 0, jnp.ones(6))

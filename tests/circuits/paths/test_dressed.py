@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import circuitax as cx
-from circuitax.circuits.ledger import ledger
+from circuitax.circuits.ledger import ledger, path_values
 from circuitax.circuits.paths import (
     expansion,
     frozen,
@@ -351,7 +351,7 @@ def test_the_ledger_is_brute_force_over_dressed_position_paths(seen: Run, gates:
     np.testing.assert_allclose(found.found + found.remainder, sum(values.values()), rtol=1e-9)
     few = order[:6] if ((), ()) in order[:6] else [*order[:5], ((), ())]
     some, places = (tuple(part) for part in zip(*few, strict=True))
-    one = ledger.position_path_values(linear, some, places, position, direction)
+    one = path_values.position_path_values(linear, some, places, position, direction)
     np.testing.assert_allclose(one, [values[key] for key in few], rtol=1e-9)
 
 
@@ -392,7 +392,7 @@ def test_a_stretch_of_a_path_opens_to_mlps_and_units(seen: Run) -> None:
         else:
             held = at._replace(hidden_factors=at.hidden_factors.at[layer, -1, place, unit].set(0))
         without = linear._replace(maps=held)
-        left = ledger.position_path_values(without, (path,), (sources,), t, direction)[0]
+        left = path_values.position_path_values(without, (path,), (sources,), t, direction)[0]
         share = found.units[list(found.layers).index(layer), unit]
         np.testing.assert_allclose(found.whole - left, share, atol=1e-12)
     x = written.start[2] + (0 if parallel else written.b_O[0][2])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from circuitax.circuits.attention import score_terms as terms
-from circuitax.circuits.ledger import ledger
+from circuitax.circuits.ledger import ledger, path_values
 from circuitax.circuits.paths import attribution, components, expansion, frozen, paths
 from circuitax.circuits.paths.order_terms import order_streams
 from circuitax.circuits.paths.read_out import logits_of, token_directions
@@ -120,7 +120,8 @@ def test_ledger_is_brute_force_over_sources_and_paths(seen: Run) -> None:
     gap = float(seen.logits[-1, token] - seen.logits[-1, minus])
     assert found.found + found.remainder + found.bias == pytest.approx(gap, rel=1e-9)
     close(
-        ledger.head_path_values(linear, found.paths, N - 1, direction, found.starts), found.values
+        path_values.head_path_values(linear, found.paths, N - 1, direction, found.starts),
+        found.values,
     )
     assert "mlp " in str(found)
 

@@ -3,7 +3,7 @@
 `ledger` is the entry. The search (`best_first`) goes from the logit backwards. A partial path is a
 row over positions and a direction; `second_moments` bounds whatever can precede it. The search runs
 on the host in double precision and returns indices; the values at those indices are the
-differentiable `head_path_values`.
+differentiable `path_values.head_path_values`.
 
 A *head path* is a chain of heads, summed over positions; a *position path* is a chain of heads and
 of the positions they read. MLPs are taken in one of two ways, as in `frozen_model`: what each wrote
@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, SupportsIndex
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -37,9 +36,8 @@ from circuitax.circuits.ledger.second_moments import (
     position_path_moments,
     sum_of_paths,
 )
-from circuitax.circuits.paths.expansion import path_stream
 from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
-from circuitax.circuits.paths.paths import Path, check_path, path_name
+from circuitax.circuits.paths.paths import Path, path_name
 from circuitax.display.tables import sum_table
 from circuitax.documented import documented
 from circuitax.kernel.indices import check_index, counted_index, whole
@@ -304,80 +302,6 @@ def position_ledger(
     bound = min(found.omitted_bound, float(np.ldexp(np.sqrt(max(rest, 0)), unit)))
     complete = found.complete or bound <= kth_of(np.sort(least)[::-1], k)
     return _ledger(found._replace(omitted_bound=bound, complete=complete), whole, exponent)
-
-
-def head_path_values(
-    frozen: FrozenModel,
-    paths: tuple[Path, ...],
-    position: SupportsIndex,
-    direction: Float[Array, " d_model"],
-    starts: tuple[int | None, ...] | None = None,
-) -> Float[Array, " n_paths"]:
-    """The values of chosen head paths, pure and differentiable.
-
-    Args:
-        frozen: The frozen model of one text.
-        paths: Static, as in `Ledger.paths`.
-        position: Where the logit is read, static; negative ones count from the end.
-        direction: As in `head_ledger`.
-        starts: Static, as in `Ledger.starts`; None for paths from the embedding.
-
-    Raises:
-        ValueError: If ``position`` is out of range, there is no path, or the model lacks
-            one of them.
-    """
-    position = counted_index("position", position, frozen.tokens.shape[0])
-    if not paths:
-        raise ValueError("paths must have at least one path, has none")
-    scale = frozen.read_out.scale
-    w = direction if scale is None else direction / scale[position]
-    from_each = zip(paths, starts or (None,) * len(paths), strict=True)
-    return jnp.stack([path_stream(frozen, path, at)[position] @ w for path, at in from_each])
-
-
-def position_path_values(
-    frozen: FrozenModel,
-    paths: tuple[Path, ...],
-    positions: tuple[tuple[int | None, ...], ...],
-    position: SupportsIndex,
-    direction: Float[Array, " d_model"],
-    starts: tuple[int | None, ...] | None = None,
-) -> Float[Array, " n_paths"]:
-    """The values of chosen position paths, pure and differentiable.
-
-    Args:
-        frozen: The frozen model of one text, dressed or not.
-        paths: Static, as in `Ledger.paths`.
-        positions: Static, as in `Ledger.positions`.
-        position: Where the logit is read, static; negative ones count from the end.
-        direction: As in `head_ledger`.
-        starts: As in `head_path_values`.
-
-    Raises:
-        ValueError: As in `head_path_values`, or if a path has not one position for each head.
-    """
-    last = counted_index("position", position, frozen.tokens.shape[0])
-    if not paths:
-        raise ValueError("paths must have at least one path, has none")
-    scale = frozen.read_out.scale
-    w = direction if scale is None else direction / scale[last]
-    values = []
-    for path, sources, start in zip(paths, positions, starts or (None,) * len(paths), strict=True):
-        if len(sources) != len(path):
-            raise ValueError(f"positions has {sources} for the path {path}, must have one a head")
-        check_path(path, *frozen.A.shape[:2])
-        A, b_V = frozen.A, frozen.b_V
-        written_at = [*sources[1:], last][: len(path)]
-        for (layer, head), source, dest in zip(path, sources, written_at, strict=True):
-            weight = 0.0 if source is None else A[layer, head, dest, source]
-            A = A.at[layer, head].set(0.0)
-            if source is not None:
-                A = A.at[layer, head, dest, source].set(weight)
-        if sources and sources[0] is not None:
-            b_V = None
-        alone = frozen._replace(A=A, b_V=b_V)
-        values.append(path_stream(alone, path, start)[last] @ w)
-    return jnp.stack(values)
 
 
 def _ledger(found: Found, whole: float, exponent: int) -> Ledger:

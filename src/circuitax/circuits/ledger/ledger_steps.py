@@ -105,8 +105,8 @@ def _forms(M: np.ndarray, error: np.ndarray | float = 0.0) -> _Forms:
 class _Steps:
     """Common part of both kinds of steps."""
 
+    # Partial paths that are extended at once; None for any number.
     largest_batch: int | None = None
-    """Partial paths that are extended at once; None for any number."""
 
     def __init__(self, model: HostModel, position: int, w: np.ndarray) -> None:
         self.model, self.position, self.norms = model, position, norms_of(model)

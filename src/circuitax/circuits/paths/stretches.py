@@ -102,7 +102,8 @@ def opened_stretch(
 
     Source: ours; docs/methods/mlps.md.
     """
-    if frozen.maps is None:
+    maps = frozen.maps
+    if maps is None:
         raise ValueError("frozen.maps is None: only paths in the dressed stream pass MLPs")
     n_layers, n_heads, n_ctx = frozen.A.shape[:3]
     last = counted_index("position", position, n_ctx)
@@ -119,21 +120,20 @@ def opened_stretch(
     row = walk.rest(walk.start(), walk.first, stretch)
     end = jax.grad(lambda row: walk.value(row, stretch))(row)
     layers = walk.layers(stretch)
-    at = walk.at(places[stretch])
+    at = _at(frozen, places[stretch])
     # The direction behind each MLP of the stretch, from the last one back.
     behind, w = [], end
     for layer in reversed(layers):
         behind.append(w)
         _, back = jax.vjp(lambda x, layer=layer: walk.past(at, layer, x, stretch, False), row)
         w = back(w)[0]
-    units, ending = [], []
-    maps = at.maps
+    units, ending, held = [], [], at.maps or maps
     whole = walk.value(walk.through(row, stretch), stretch)
     for layer, after in zip(layers, reversed(behind), strict=True):
         read = row
         if stretch == 0 and frozen.b_O is not None:
             read = row + maps.after_heads * frozen.b_O[layer]
-        opened = mlp_units(maps, layer, read[None])[0]
+        opened = mlp_units(held, layer, read[None])[0]
         if walk.is_first(stretch, layer):
             opened = maps.after_heads * opened
         units.append(opened * (maps.W_out[layer] @ after))
@@ -171,21 +171,6 @@ class _Walk:
         end = self.path[stretch][0] if stretch < len(self.path) else n_layers
         return list(range(begin, end))
 
-    def at(self, place: int | None) -> FrozenModel:
-        """The MLPs of one position."""
-        maps = self.frozen.maps
-        if maps is None or place is None:
-            raise ValueError("a bias is at no position")
-        here = slice(place, place + 1)
-        extra = maps.hidden_factors
-        return self.frozen._replace(
-            maps=maps._replace(
-                factors=maps.factors[:, :, here],
-                constant=maps.constant[:, here],
-                hidden_factors=None if extra is None else extra[:, :, here],
-            )
-        )
-
     def past(self, at: FrozenModel, layer: int, row: Array, stretch: int, constants: bool) -> Array:
         """The row behind the MLP of one layer; in that of its head, it is what the head wrote."""
         passing, written = after_layer(at, layer, row[None], row[None], constants)
@@ -197,7 +182,7 @@ class _Walk:
 
     def through(self, row: Array, stretch: int) -> Array:
         """The row at the end of a stretch."""
-        at = self.at(self.places[stretch])
+        at = _at(self.frozen, self.places[stretch])
         for layer in self.layers(stretch):
             row = self.past(at, layer, row, stretch, stretch == 0)
         return row
@@ -220,3 +205,18 @@ class _Walk:
             row = self.rest(self.past_head(row, stretch), stretch + 1, len(self.path))
             row = self.through(row, len(self.path))
         return row @ self.w
+
+
+def _at(frozen: FrozenModel, place: int | None) -> FrozenModel:
+    """The model with the MLPs of one position alone."""
+    maps = frozen.maps
+    if maps is None or place is None:
+        return frozen
+    here, extra = slice(place, place + 1), maps.hidden_factors
+    return frozen._replace(
+        maps=maps._replace(
+            factors=maps.factors[:, :, here],
+            constant=maps.constant[:, here],
+            hidden_factors=None if extra is None else extra[:, :, here],
+        )
+    )
