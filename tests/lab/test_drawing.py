@@ -11,7 +11,7 @@ import pytest
 import xarray as xr
 from PIL import Image
 
-from circuitax.config.catalogue import OF_SWEEPS, VARIABLE, Entry
+from circuitax.config.catalogue import OF_SWEEPS, VARIABLE, ExperimentEntry
 from circuitax.lab.drawing import draw_figures, up_to_date
 from circuitax.lab.times import COMPILING, DRAWING, keep_time, times_of
 from circuitax.records.record import Record
@@ -19,11 +19,13 @@ from circuitax.records.record import Record
 HOUSE = Path(__file__).parent.parent / "house"
 
 
-def entry_of(folder: Path) -> Entry:
-    return Entry(folder.name, folder.name, folder, folder.parent / "conf", "", (), 1.0, 1.0, None)
+def entry_of(folder: Path) -> ExperimentEntry:
+    return ExperimentEntry(
+        folder.name, folder.name, folder, folder.parent / "conf", "", (), 1.0, 1.0, None
+    )
 
 
-def written(folder: Path, text: str) -> Entry:
+def written(folder: Path, text: str) -> ExperimentEntry:
     """An experiment of its own name whose figure file has this text."""
     folder.mkdir(exist_ok=True)
     (folder / "figure.py").write_text(text)

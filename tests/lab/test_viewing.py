@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from circuitax.config.catalogue import VARIABLE, Entry, discover
+from circuitax.config.catalogue import VARIABLE, ExperimentEntry, discover
 from circuitax.display.viewers import Viewer
 from circuitax.lab import viewing
 from circuitax.records.manifest import write_manifest
@@ -34,7 +34,7 @@ def view(run):
 
 
 @pytest.fixture
-def seen(results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Entry:
+def seen(results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ExperimentEntry:
     folder = tmp_path / "own" / "seen"
     folder.mkdir(parents=True)
     (folder / "__init__.py").write_text(DECLARED)
@@ -51,7 +51,7 @@ def finished(folder: Path, total: float) -> Path:
 
 
 def test_viewers_are_made_once_by_another_process(
-    seen: Entry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    seen: ExperimentEntry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = finished(tmp_path / "run", 2.5)
     entries = {"seen": seen}

@@ -36,13 +36,13 @@ ROWS = [
     row("good", 1.0),
     row("bad", Estimate(2.0, 1.9, 2.1, 8, "mean"), explanation="the paper may round."),
     row("worse", 3.0, link="https://example.org/other"),
-    row("open", Estimate(1.05, 0.8, 1.3, 8, "mean"), "shape", printed="it is near"),
+    row("open", Estimate(1.05, 0.8, 1.3, 8, "mean"), "relation", printed="it is near"),
     row("lacking", 1.0, unmet="no such head"),
     row("far", 1.0, not_run="no weights"),
     row("further", 1.0, not_run="no weights"),
     row("slip", 1.0, origin="correction", link=""),
     row("algebra", 1.0, "identity", origin="theorem", link=""),
-    row("guess", 1.0, "shape", origin="ours", link=""),
+    row("guess", 1.0, "relation", origin="ours", link=""),
     row("seen", 3.0, origin="ours", link="", explanation="Tested: it is 3."),
 ]
 PAGE = render_claims_page(ROWS, "made by", headlines="| results |", runs="| commits |")
@@ -156,7 +156,7 @@ def test_lists_have_a_line_for_each_claim_with_its_row_and_its_figure() -> None:
 
 def test_every_claim_has_its_place_on_the_summary_once() -> None:
     places = re.findall('<a id="claim-([^"]+)"></a>', PAGE)
-    assert sorted(places) == sorted(item.verdict.claim.id for item in ROWS)
+    assert sorted(places) == sorted(item.settled.claim.id for item in ROWS)
 
 
 def test_every_claim_is_once_in_the_table_of_its_paper() -> None:
@@ -164,7 +164,7 @@ def test_every_claim_is_once_in_the_table_of_its_paper() -> None:
     rows = [line for line in every.splitlines() if line.startswith("| <a ")]
     assert len(rows) == len(ROWS)
     for item in ROWS:
-        name = item.verdict.claim.id
+        name = item.settled.claim.id
         (line,) = [line for line in rows if f'"></a>`{name}` ' in line]
         assert line.startswith(f'| <a id="claim-{name}"></a>')
         assert "[toy](../toy.png) · [abc](../toy/abc) · [code](../toy.py#L7)" in line

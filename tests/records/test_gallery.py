@@ -7,7 +7,7 @@ from circuitax.records.gallery import GalleryFigure, GalleryItem, render_chapter
 
 PAPER = ClaimSource("a paper", origin="published", link="https://example.org")
 NEAR = PAPER.claim("one", "The | ratio", near(0.5, 0.1), "why", printed="0.5")
-MORE = PAPER.claim("two", "More", at_least(1), "why", kind="shape", origin="ours")
+MORE = PAPER.claim("two", "More", at_least(1), "why", kind="relation", origin="ours")
 VERDICTS = (
     Verdict(NEAR, "holds", exact(0.4321), ""),
     Verdict(MORE, "fails", exact(0.2), "none"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from circuitax.config.catalogue import Entry, discover
+from circuitax.config.catalogue import ExperimentEntry, discover
 from circuitax.lab.showing import claim_rows
 from circuitax.records.claims import settle
 from circuitax.records.measured import Measured, measured_by, measures
@@ -40,7 +40,7 @@ def test_a_quantity_leads_to_the_function_that_declares_it(quantity: str, functi
     assert measured_by(quantity, measure) is function
 
 
-def declared(entry: Entry) -> dict[str, Any]:
+def declared(entry: ExperimentEntry) -> dict[str, Any]:
     """The function that each measured quantity of an experiment declares, by quantity."""
     whole = entry.load_measure()
     quantities = {claim.quantity for claim in entry.load_claims()}

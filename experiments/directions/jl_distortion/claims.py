@@ -23,7 +23,7 @@ CLAIMS = (
         "of lecun kernels, divided by their known gain, over that of Gaussian maps",
         at_most(1.1),
         "no worse, within the noise of 8 maps at 4 % each; very sparse random maps have 2.4",
-        kind="shape",
+        kind="relation",
         origin="published",
         link=papers.STRUCTURES,
         printed="superposition needs no hand-made weights; random ones of standard initialisation "
@@ -73,7 +73,7 @@ CLAIMS = (
         "ratio of worst distortions",
         at_least(1.5),
         "standard deviations are as 2.5 to 1 at n = 512, by the fourth moment of entries",
-        kind="shape",
+        kind="relation",
         n=8,
         null=Null("false world", "Rademacher maps in the place of very sparse ones"),
     ),

@@ -17,7 +17,7 @@ from circuitax.records.record import Record
 
 HALF = "half of the maps succeed (δ = 1/2)"
 THEOREM = ClaimSource(
-    "S0 Theorem 27", cites=(Paper.S0,), n=640, kind="shape", selection=HALF, origin="ours"
+    "S0 Theorem 27", cites=(Paper.S0,), n=640, kind="relation", selection=HALF, origin="ours"
 )
 OWN = ClaimSource("circuitax", n=640, selection=HALF, origin="ours")
 CLAIMS = (
@@ -53,7 +53,7 @@ CLAIMS = (
         "at which 90 % of maps succeed",
         at_least(1),
         "the bound promises less (probability 1/N); the exact law gives 1.14 and more here",
-        kind="shape",
+        kind="relation",
         selection="δ = 0.1",
         n=640,
     ),
@@ -71,7 +71,7 @@ CLAIMS = (
         "the same at the smallest, mean over ε",
         between(0.2, 0.75),
         "prediction 0.43; set for forty maps, which give each width to about 20 %",
-        kind="shape",
+        kind="relation",
         selection="all maps",
         null=Null(PRINTED_NUMBER, "the transition is as wide at all N", 1.0),
     ),

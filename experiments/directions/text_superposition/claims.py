@@ -30,12 +30,12 @@ LAW = replace(
 COMMON = ClaimSource(
     "ours, on embeddings; Mu and Viswanath 2018 (All-but-the-Top) find it in word vectors",
     cites=(Paper.MU_2018,),
-    kind="shape",
+    kind="relation",
     n=1,
     selection="one model, all tokens",
     origin="ours",
 )
-OURS = ClaimSource("ours, on real weights", kind="shape", n=8, selection=DRAWS, origin="ours")
+OURS = ClaimSource("ours, on real weights", kind="relation", n=8, selection=DRAWS, origin="ours")
 LAYERS = replace(OURS, selection=f"all layers; {DRAWS}")
 FEATURES = replace(
     OURS,

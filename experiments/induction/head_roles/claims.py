@@ -17,7 +17,7 @@ FULL = "all full transformers of text_models that stayed finite; each its own da
 PATHS = ClaimSource(
     "path patching (Goldowsky-Dill et al. 2023); framework paper, how induction heads work",
     cites=(Paper.FRAMEWORK, Paper.GOLDOWSKY_DILL_2023),
-    kind="shape",
+    kind="relation",
     selection=FOUND,
     n=8,
     origin="published",
@@ -41,7 +41,7 @@ SUBSPACES = replace(
 MEMORY = ClaimSource(
     "S4, memory management; framework paper, residual stream (F20, F21)",
     cites=(Paper.FRAMEWORK, Paper.S4),
-    kind="shape",
+    kind="relation",
     selection=FULL,
     n=3,
     origin="published",

@@ -18,7 +18,7 @@ RANK = "the paper shows scatters that correlate well and gives no number"
 PAPER = ClaimSource(
     "induction-heads paper",
     cites=(Paper.INDUCTION,),
-    kind="shape",
+    kind="relation",
     n=6,
     selection="all seeds that stayed finite; each its own data",
     origin="published",

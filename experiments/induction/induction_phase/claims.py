@@ -25,7 +25,7 @@ SIZE = (
 PAPER = ClaimSource(
     "induction-heads paper",
     cites=(Paper.INDUCTION,),
-    kind="shape",
+    kind="relation",
     n=16,
     selection="all seeds that stayed finite; each its own data",
     origin="published",

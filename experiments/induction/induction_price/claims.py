@@ -6,7 +6,7 @@ from circuitax.records.nulls import PRINTED_NUMBER, Null
 LAW = "the most likely power law of all trials at shares above 0, censored ones as such"
 OURS = ClaimSource(
     "circuitax, on the default corpus",
-    kind="shape",
+    kind="relation",
     n=5,
     selection="all seeds that stayed finite; each its own initialisation and windows, the same at "
     "every share",

@@ -15,7 +15,7 @@ from circuitax.records.papers import Paper
 MODELS = ClaimSource(
     "framework paper",
     cites=(Paper.FRAMEWORK,),
-    kind="shape",
+    kind="relation",
     selection="all seeds that stayed finite; each its own data",
     n=4,
     why="a relation, or the threshold of the same claim on Python source",

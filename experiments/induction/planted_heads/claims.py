@@ -13,7 +13,7 @@ KNOWN = "a score that orders heads by their strength has 1"
 PAPER = ClaimSource(
     "induction-heads paper, validation of head scores (O13)",
     cites=(Paper.INDUCTION,),
-    kind="shape",
+    kind="relation",
     n=16,
     selection="all models; each its own random parts, order of strengths and texts",
     why=RANK,
@@ -21,7 +21,7 @@ PAPER = ClaimSource(
     link=papers.INDUCTION,
 )
 OURS = ClaimSource(
-    "circuitax", kind="shape", n=16, selection=PAPER.selection, why=KNOWN, origin="ours"
+    "circuitax", kind="relation", n=16, selection=PAPER.selection, why=KNOWN, origin="ours"
 )
 SHUFFLED = Null("permuted", "one of the two scores is shuffled among the heads of each model")
 
@@ -86,7 +86,7 @@ CLAIMS = (
     ClaimSource(
         "framework paper, primarily positional heads (F6)",
         cites=(Paper.FRAMEWORK,),
-        kind="shape",
+        kind="relation",
         n=16,
         selection="all models and offsets 0 to 23",
         origin="published",

@@ -13,7 +13,7 @@ from circuitax.records.papers import Paper
 HEADS = ClaimSource(
     "framework paper, two-layer models",
     cites=(Paper.FRAMEWORK,),
-    kind="shape",
+    kind="relation",
     selection="all seeds that stayed finite; each its own data",
     n=6,
     why="a relation, or a threshold far from it: the corpus changes with the Python version",

@@ -10,7 +10,7 @@ from circuitax.records.papers import Paper
 PAPER = ClaimSource(
     "induction-heads paper",
     cites=(Paper.INDUCTION,),
-    kind="shape",
+    kind="relation",
     n=8,
     selection="all seeds that stayed finite; each its own data",
     origin="published",

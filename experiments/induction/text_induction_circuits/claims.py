@@ -22,7 +22,7 @@ PILOT = "threshold far from a pilot with another key, and from random heads"
 HEADS = ClaimSource(
     "framework paper, two-layer models",
     cites=(Paper.FRAMEWORK,),
-    kind="shape",
+    kind="relation",
     selection="primed seeds that stayed finite and have an induction head (score over 0.4)",
     n=8,
     why="a relation: the corpus changes with the Python version",

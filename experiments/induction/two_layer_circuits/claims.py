@@ -17,7 +17,7 @@ OTHER = "; of web text, where these are random tokens that repeat: nats are not 
 FRAMEWORK = ClaimSource(
     "framework paper, two-layer models",
     cites=(Paper.FRAMEWORK,),
-    kind="shape",
+    kind="relation",
     selection=FOUND,
     n=8,
     origin="published",

@@ -14,7 +14,7 @@ RELATION = "a relation: the corpus changes with the Python version"
 REMARK = ClaimSource(
     "S0 Remark 21",
     cites=(Paper.S0,),
-    kind="shape",
+    kind="relation",
     n=5,
     selection=FINITE,
     origin="published",
@@ -23,7 +23,7 @@ REMARK = ClaimSource(
 THEOREM = ClaimSource(
     "S0 Theorem 25, erratum E24",
     cites=(Paper.S0,),
-    kind="shape",
+    kind="relation",
     n=5,
     selection=FINITE,
     why=RELATION,

@@ -47,7 +47,7 @@ CLAIMS = (
         "two layers end below a table of three tokens (Kneser-Ney): nats, the table's less theirs",
         at_least(0),
         "a relation",
-        kind="shape",
+        kind="relation",
         selection="all seeds that stayed finite; each its own data",
         explanation="they are still falling, and the law of their ends reaches the table with four "
         "times the tokens; perhaps the text, whose phrases return often, suits a table of counts",

@@ -12,7 +12,7 @@ from circuitax.records.papers import Paper
 MEMORY = ClaimSource(
     "S2, feed-forward layers (Geva et al. 2021); S1 section 5",
     cites=(Paper.S1, Paper.S2, Paper.GEVA_2021),
-    kind="shape",
+    kind="relation",
     n=3,
     selection="all seeds that stayed finite, all units of all layers; seeds are the replicates",
     origin="published",

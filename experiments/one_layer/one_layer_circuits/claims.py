@@ -17,7 +17,7 @@ from circuitax.records.papers import Paper
 FRAMEWORK = ClaimSource(
     "framework paper",
     cites=(Paper.FRAMEWORK,),
-    kind="shape",
+    kind="relation",
     n=6,
     selection="all seeds that stayed finite; every head counts, seeds are the replicates",
     origin="published",
@@ -26,7 +26,7 @@ FRAMEWORK = ClaimSource(
 ON_TEXT = ClaimSource(
     "S4; Shlegeris 2023 (E11)",
     cites=(Paper.S4, Paper.SHLEGERIS_2023),
-    kind="shape",
+    kind="relation",
     n=5,
     origin="correction",
 )
@@ -34,7 +34,7 @@ ENSEMBLE = replace(ON_TEXT, source="S0 Theorem 25", cites=(Paper.S0,))
 UNLESS = ClaimSource(
     "S0 Theorem 25; S4; Shlegeris 2023 (E11)",
     cites=(Paper.S0, Paper.S4, Paper.SHLEGERIS_2023),
-    kind="shape",
+    kind="relation",
     n=8,
     origin="correction",
 )

@@ -13,7 +13,7 @@ from circuitax.records.papers import Paper
 FRAMEWORK = ClaimSource(
     "framework paper, zero-layer and one-layer models",
     cites=(Paper.FRAMEWORK,),
-    kind="shape",
+    kind="relation",
     n=5,
     why="a relation: the corpus changes with the Python version",
     selection="all seeds that stayed finite; each its own data",
@@ -49,7 +49,7 @@ CLAIMS = (
         printed="no layers give bigrams, one layer skip-trigrams as well; no loss",
         null=DEPTHS,
     ),
-    replace(BIGRAM, source="circuitax", cites=(), kind="shape").claim(
+    replace(BIGRAM, source="circuitax", cites=(), kind="relation").claim(
         "text-two-layers",
         "two layers beat one: difference of mean held-out loss, nats",
         at_least(0),

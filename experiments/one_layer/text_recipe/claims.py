@@ -23,7 +23,7 @@ OTHER = Null("mismatched", "another optimizer in the place of AdamW")
 RATE = Null("random", "any other rate that was tried in the place of the one in use")
 FLAT = Null("false world", "a factor of two costs what it does with plain momentum")
 DIAL = Null("mismatched", "another dial in the place of this one")
-RELATION = replace(OURS, kind="shape")
+RELATION = replace(OURS, kind="relation")
 DEPTHS = {0: "no layers", 1: "one layer", 2: "two layers"}
 TRANSFORMERS = {layers: words for layers, words in DEPTHS.items() if layers}
 LARGER_RATES = (

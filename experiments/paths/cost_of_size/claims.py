@@ -8,7 +8,7 @@ from circuitax.records.nulls import Null
 
 OURS = ClaimSource(
     "our own statement",
-    kind="shape",
+    kind="relation",
     n=3,
     selection="the three largest sizes, all rounds",
     why="a tenth is left for what does not grow, and for noise",

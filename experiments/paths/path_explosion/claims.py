@@ -18,13 +18,13 @@ PILOT = (
 FRAMEWORK = ClaimSource(
     "framework paper",
     cites=(Paper.FRAMEWORK,),
-    kind="shape",
+    kind="relation",
     n=8,
     selection=FINITE,
     origin="published",
     link=papers.FRAMEWORK,
 )
-OWN = ClaimSource("circuitax", kind="shape", n=8, selection=FINITE, origin="ours")
+OWN = ClaimSource("circuitax", kind="relation", n=8, selection=FINITE, origin="ours")
 SIDES = Null("permuted", "the two sides of the difference are exchanged at random in each seed")
 
 CLAIMS = (

@@ -11,7 +11,7 @@ from circuitax.records.papers import Paper
 PAPERS = ClaimSource(
     "S1 and S2, scaling of scores",
     cites=(Paper.S1, Paper.S2),
-    kind="shape",
+    kind="relation",
     n=8,
     selection="all seeds that stayed finite; each its own data",
     origin="published",

@@ -8,7 +8,7 @@ from circuitax.records.nulls import OFF_RECORD, Null
 N = 60
 OURS = ClaimSource(
     "goal of this project",
-    kind="shape",
+    kind="relation",
     n=N,
     selection="all prompts: half of random tokens twice, half of prose",
     opening="SmolLM2-135M, lead of the right token over its rival: ",

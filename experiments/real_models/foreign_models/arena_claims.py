@@ -94,7 +94,7 @@ ARENA_CLAIMS = (
         "ones (17, 19 left out)",
         at_least(2),
         "twice as much",
-        kind="shape",
+        kind="relation",
         printed="head 1.0 looks from the end token to broken positions; no number",
         null=Null(
             OFF_RECORD,
@@ -120,7 +120,7 @@ ARENA_CLAIMS = (
         "a palindrome broken at 17 or 19 is still called one: share",
         at_least(0.99),
         "blind there",
-        kind="shape",
+        kind="relation",
         n=1000,
         selection="1,000 random palindromes, one pair broken",
         printed="2 of 2,500 texts, broken only at 17 or 19, answered wrong, none right",
@@ -131,7 +131,7 @@ ARENA_CLAIMS = (
         "broken elsewhere it is not: largest share still called one",
         at_most(0.1),
         "one in ten",
-        kind="shape",
+        kind="relation",
         n=1000,
         selection="1,000 random palindromes, one pair broken",
         printed="1 other of 2,500 texts answered wrong",
@@ -143,7 +143,7 @@ ARENA_CLAIMS = (
         "path, non-palindromes less palindromes, in logits",
         at_least(1),
         "clearly the largest of nine",
-        kind="shape",
+        kind="relation",
         printed="head 1.0, by way of 0.0, says that it is none; no number",
         null=Null(
             OFF_RECORD,
@@ -199,7 +199,7 @@ ARENA_CLAIMS = (
         "all letters but a, less that of a",
         at_least(0.4),
         "most of it; a gets none",
-        kind="shape",
+        kind="relation",
         printed="head 0.1 looks at earlier copies, of all letters but a; no number",
         null=Null(
             "permuted", "attention to copies is shuffled among the heads of layer 0 and the letters"
@@ -211,7 +211,7 @@ ARENA_CLAIMS = (
         "to another letter's",
         at_least(0.1),
         "clearly more",
-        kind="shape",
+        kind="relation",
         printed="head 0.2 looks at earlier copies of a, b and g; no number",
         null=Null(
             "permuted", "attention to copies is shuffled among the heads of layer 0 and the letters"
@@ -255,7 +255,7 @@ ARENA_CLAIMS = (
         "so divided, no text's paths sum to its logits: least miss of a text",
         at_least(1),
         "a logit",
-        kind="shape",
+        kind="relation",
         null=Null(
             "false world",
             "each read is divided by its own norm scale, by which the paths sum to the logits",
@@ -323,7 +323,7 @@ ARENA_CLAIMS = (
         "both differences that this leaves",
         at_least(0.003),
         "more than rounding of three digits",
-        kind="shape",
+        kind="relation",
         null=Null(
             "false world",
             "one function alone gives both of the page's losses: each is taken of the function "
@@ -343,7 +343,7 @@ ARENA_CLAIMS = (
         "attention is even: largest difference from 1/(t + 1)",
         at_most(1e-3),
         "a tenth of a per cent",
-        kind="shape",
+        kind="relation",
         printed="attention is even; no number",
         null=Null(
             OFF_RECORD,
@@ -356,7 +356,7 @@ ARENA_CLAIMS = (
         "what the head writes follows the running mean: correlation",
         at_least(0.9999),
         "a line",
-        kind="shape",
+        kind="relation",
         printed="the head writes the running mean; no number",
         null=Null(
             "random",

@@ -28,7 +28,7 @@ CLAIMS = (
         "about one answer in 10,000 is wrong: wrong ones of 5,000",
         at_most(2),
         "0.5 expected; three or more would happen once in 70 times",
-        kind="shape",
+        kind="relation",
         printed="1 in 10,000",
         null=Null("random", "a coin answers"),
     ),
@@ -47,7 +47,7 @@ CLAIMS = (
         at_least(0.98),
         "98 % printed",
         n=1,
-        kind="shape",
+        kind="relation",
         selection="five strings",
         printed="above 98 % at 24, 26, 28, 30 and 32",
         null=Null("permuted", "any five of the 18 towers in the place of those listed"),
@@ -58,7 +58,7 @@ CLAIMS = (
         at_least(0.98),
         "98 % as well",
         n=1,
-        kind="shape",
+        kind="relation",
         selection="three strings",
         null=Null(
             "false world",
@@ -78,7 +78,7 @@ CLAIMS = (
         "the final norm is nearly linear: R² of a linear fit at position 0",
         at_least(0.95),
         "very high",
-        kind="shape",
+        kind="relation",
         printed="very high",
         explanation="the length of random vectors of 56 dimensions varies by a tenth, so that "
         "dividing by it is nearly linear whatever the model does",
@@ -94,7 +94,7 @@ CLAIMS = (
         at_most(-0.95),
         "close to -1",
         n=1,
-        kind="shape",
+        kind="relation",
         selection="one model",
         printed="close to -1",
         null=Null(
@@ -119,7 +119,7 @@ CLAIMS = (
         "other head",
         at_least(1),
         "clearly",
-        kind="shape",
+        kind="relation",
         printed="2.0 brings the total, 2.1 looks for wrong suffixes; no number",
         null=Null(
             OFF_RECORD,
@@ -174,7 +174,7 @@ CLAIMS = (
         "attention of any other head of layer 0 to it",
         at_most(0.12),
         "0.115 is the reference",
-        kind="shape",
+        kind="relation",
         null=Null(
             "false world",
             "another head looks at the token before as much as head 0.2 does",
@@ -185,7 +185,7 @@ CLAIMS = (
         "heads 1.1, 1.2, 1.3 look at the first occurrence's successor from both copies: least",
         at_least(0.6),
         "0.649 is the reference",
-        kind="shape",
+        kind="relation",
         null=Null(
             "permuted",
             "the twelve shares of attention are shuffled among heads of layer 1 and pairs of "
@@ -197,7 +197,7 @@ CLAIMS = (
         "and never at the second's: most",
         at_most(1e-3),
         "0.000 is the reference",
-        kind="shape",
+        kind="relation",
         null=Null(
             "permuted",
             "the twelve shares of attention are shuffled among heads of layer 1 and pairs of "
@@ -210,7 +210,7 @@ CLAIMS = (
         "K-composition of any other head of layer 0 with them: largest",
         at_most(0.115),
         "0.11 is the reference",
-        kind="shape",
+        kind="relation",
         n=1,
         selection="one model",
         null=Null(
@@ -234,7 +234,7 @@ CLAIMS = (
         "occurrence's successor: share of texts",
         at_least(0.8),
         "most of 16",
-        kind="shape",
+        kind="relation",
         n=16,
         selection="the middle of copy 1, 16 texts",
         null=Null(

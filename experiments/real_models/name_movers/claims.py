@@ -13,7 +13,7 @@ from circuitax.records.papers import Paper
 PAPER = ClaimSource(
     "Wang et al. 2022, interpretability in the wild",
     cites=(Paper.WANG_2022,),
-    kind="shape",
+    kind="relation",
     n=40,
     selection="forty sentences of a seeded grammar, with other names than those on which the "
     "three heads with the largest direct effects were chosen",

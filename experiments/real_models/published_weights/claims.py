@@ -31,7 +31,7 @@ NATS = ClaimSource(
 FRAMEWORK = ClaimSource(
     "framework paper",
     cites=(Paper.FRAMEWORK,),
-    kind="shape",
+    kind="relation",
     selection=PUBLISHED,
     origin="published",
     link=papers.FRAMEWORK,
@@ -39,7 +39,7 @@ FRAMEWORK = ClaimSource(
 SMALL = ClaimSource(
     "framework paper",
     cites=(Paper.FRAMEWORK,),
-    kind="shape",
+    kind="relation",
     selection="any one-layer model of about 50,000 tokens",
     origin="published",
     link=papers.FRAMEWORK,
@@ -88,7 +88,7 @@ TWO_LAYERS = (
         "1.4 and 1.10, and those two if they are not: count",
         at_most(0),
         "a list",
-        kind="shape",
+        kind="relation",
         printed="heads 1.4 and 1.10",
         null=Null(
             "permuted",
@@ -108,7 +108,7 @@ TWO_LAYERS = (
         "Without head 0.7 the induction score of 1.4 and 1.10 falls to about 0: the larger of both",
         at_most(0.1),
         "0.68 before",
-        kind="shape",
+        kind="relation",
         printed="0.68 falls to about 0",
         null=Null(
             "permuted",
@@ -120,7 +120,7 @@ TWO_LAYERS = (
         "Without any other head of layer 0 it changes little: least share that is left",
         at_least(0.75),
         "a quarter is little",
-        kind="shape",
+        kind="relation",
         printed="other heads change it little; no number",
         null=Null(
             "permuted",
@@ -133,7 +133,7 @@ TWO_LAYERS = (
         "largest scores of all pairs they are",
         near(2, 0),
         "a count",
-        kind="shape",
+        kind="relation",
         printed="0.7 stands out with 1.4 and with 1.10; no number",
         null=Null(
             "permuted",
@@ -146,7 +146,7 @@ TWO_LAYERS = (
         " the smaller of their K-compositions with 0.7",
         at_most(0.5),
         "a half",
-        kind="shape",
+        kind="relation",
         printed="very low; no number",
         null=Null(
             "permuted",

@@ -16,7 +16,7 @@ from experiments.real_models.real_induction.reference import FIRST, PAPER_HEADS,
 PAPER = ClaimSource(
     "induction-heads paper",
     cites=(Paper.INDUCTION,),
-    kind="shape",
+    kind="relation",
     n=4,
     selection="four rows of 64 random tokens, each twice",
     opening="SmolLM2-135M: ",
@@ -33,11 +33,11 @@ OURS = replace(
     link="",
 )
 TABLE = "largest difference from the {} reference numbers"
-RELATION = replace(OURS, source="circuitax", kind="shape", why="a relation")
+RELATION = replace(OURS, source="circuitax", kind="relation", why="a relation")
 COMPOSED = ClaimSource(
     "framework paper",
     cites=(Paper.FRAMEWORK,),
-    kind="shape",
+    kind="relation",
     selection="one model: pairs of the five best induction heads and those of the five best "
     "previous-token heads in earlier layers, all chosen by attention",
     opening="SmolLM2-135M, previous-token heads before induction heads, weights alone, norms "

@@ -6,7 +6,7 @@ from experiments.real_models.rotary_atlas.names import LOCAL, PREVIOUS
 
 OURS = ClaimSource(
     "goal of this project",
-    kind="shape",
+    kind="relation",
     n=16,
     selection="all 270 heads on each stretch of prose",
     opening="SmolLM2-135M: ",

@@ -11,7 +11,7 @@ from circuitax.records.papers import Paper
 PAPER = ClaimSource(
     "framework paper",
     cites=(Paper.FRAMEWORK,),
-    kind="shape",
+    kind="relation",
     n=1,
     selection="the model; there is one",
     opening="SmolLM2-135M: ",

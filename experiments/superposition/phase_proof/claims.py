@@ -13,7 +13,7 @@ from circuitax.records.papers import Paper
 
 THEOREM = ClaimSource(
     "branch and bound on the exact loss, n = 2, m = 1",
-    kind="shape",
+    kind="relation",
     why="what stays open lies close to a boundary",
     selection="all points of the grid",
     origin="theorem",
@@ -25,7 +25,7 @@ OURS = replace(THEOREM, origin="ours", kind="number", selection="one interval, n
 PAPER = ClaimSource(
     "Toy Models of Superposition, superposition as a phase change",
     cites=(Paper.TOY_MODELS,),
-    kind="shape",
+    kind="relation",
     selection="all enclosed boundaries at density 0.3 or less",
     origin="published",
     link=papers.TOY_MODELS,
@@ -153,7 +153,7 @@ CLAIMS = (
         "digons above it (share)",
         near(1, 0),
         "a density would have to be wrong",
-        kind="shape",
+        kind="relation",
         origin="theorem",
         selection="all densities of the grid",
     ),

@@ -13,7 +13,7 @@ from circuitax.records.papers import Paper
 PAPER = ClaimSource(
     "Toy Models of Superposition, computation in superposition",
     cites=(Paper.TOY_MODELS,),
-    kind="shape",
+    kind="relation",
     selection="all seeds that stayed finite",
     n=8,
     origin="published",

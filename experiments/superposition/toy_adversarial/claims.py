@@ -13,7 +13,7 @@ STRENGTHS = Null("permuted", "the strengths of attacks in training are shuffled 
 PAPER = ClaimSource(
     "Toy Models of Superposition, relationship to adversarial robustness",
     cites=(Paper.TOY_MODELS,),
-    kind="shape",
+    kind="relation",
     selection="all seeds that stayed finite",
     n=8,
     why=RELATION,

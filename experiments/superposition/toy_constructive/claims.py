@@ -20,7 +20,7 @@ PLACED = Null("permuted", "the features are shuffled within each seed")
 PAPER = ClaimSource(
     "arXiv 2603.09972, twelve features with circular and clustered correlations",
     cites=(Paper.PRIETO_2026,),
-    kind="shape",
+    kind="relation",
     n=16,
     selection="all seeds",
     origin="published",

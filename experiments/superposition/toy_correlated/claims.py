@@ -15,7 +15,7 @@ ALONE = Null("random", "500 networks of the optimum's norms in random directions
 PAPER = ClaimSource(
     "Toy Models of Superposition, correlated and anticorrelated features",
     cites=(Paper.TOY_MODELS,),
-    kind="shape",
+    kind="relation",
     n=8,
     selection="lowest exact loss of the seeds, at every density",
     origin="published",
@@ -102,7 +102,7 @@ CLAIMS = (
         "(share of densities)",
         at_least(0.7),
         "neighbouring classes have nearly equal losses",
-        kind="shape",
+        kind="relation",
         selection="lowest exact loss of the seeds, at every density",
         null=Null("permuted", "one seed at random at each density in the place of the best"),
     ),

@@ -17,7 +17,7 @@ ALONE = Null("untrained", "1,000 networks at their start, each by itself")
 PAPER = ClaimSource(
     "Toy Models of Superposition, demonstrating superposition (n = 20, m = 5, I = 0.7^i)",
     cites=(Paper.TOY_MODELS,),
-    kind="shape",
+    kind="relation",
     why=NOISE,
     n=8,
     origin="published",
@@ -103,7 +103,7 @@ CLAIMS = (
         "p = 0.03: the best network is five digons (antipodal pairs)",
         near(5, 0),
         "a count",
-        kind="shape",
+        kind="relation",
         printed="10 features as 5 digons at density 0.03",
         explanation="which network is best hangs on a few of them: among 32 drawn again "
         "from the 32 the best has three to five digons",
@@ -114,7 +114,7 @@ CLAIMS = (
         "stand later in order of importance than dedicated ones (difference of mean indices)",
         at_least(0),
         "a relation",
-        kind="shape",
+        kind="relation",
         printed="superposition starts with the less important features and moves to the most "
         "important",
         null=Null("permuted", "the features of each network are shuffled"),
@@ -124,7 +124,7 @@ CLAIMS = (
         "Sparse features have negative biases (mean over the represented features at p = 0.001)",
         at_most(-0.01),
         "below 0, the bias of an untrained network, by more than noise",
-        kind="shape",
+        kind="relation",
         printed="sparser models have positive interference and negative biases; no number",
     ),
     PAPER.claim(
@@ -133,7 +133,7 @@ CLAIMS = (
         "(greatest difference over densities, mean of seeds)",
         at_most(0.3),
         "granularity of one feature in five dimensions is 0.2",
-        kind="shape",
+        kind="relation",
         printed="80 features in 20 dimensions look like a rescaled copy of 20 in 5",
         null=Null("mismatched", "the larger model at the next density, or at a later one"),
         explanation=(
@@ -175,7 +175,7 @@ CLAIMS = (
         "the exact optimum has none (features with norm from 0.1 to 0.5)",
         at_most(1),
         "a hypothesis of the reference page, stated before the optimum was computed at this scale",
-        kind="shape",
+        kind="relation",
         selection="lowest of all starts",
         explanation=(
             "Tested: the best optimum known has five such features, with norms of 0.29 to 0.45, "

@@ -22,7 +22,7 @@ SMOOTH = Null(
 LEVELS = ClaimSource(
     "Toy Models of Superposition, superposition and learning dynamics, discrete energy level jumps",
     cites=(Paper.TOY_MODELS,),
-    kind="shape",
+    kind="relation",
     n=16,
     selection="all seeds",
     origin="published",

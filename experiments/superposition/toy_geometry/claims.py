@@ -13,7 +13,7 @@ from circuitax.records.papers import Paper
 PAPER = ClaimSource(
     "Toy Models of Superposition, the geometry of superposition (uniform importance)",
     cites=(Paper.TOY_MODELS,),
-    kind="shape",
+    kind="relation",
     n=8,
     why="a relation",
     origin="published",

@@ -14,7 +14,7 @@ from circuitax.records.papers import Paper
 PAPER = ClaimSource(
     "Henighan et al. 2023, Superposition, Memorization, and Double Descent",
     cites=(Paper.HENIGHAN_2023,),
-    kind="shape",
+    kind="relation",
     n=8,
     selection="lowest training loss of the restarts, for each of the datasets",
     origin="published",

@@ -13,7 +13,7 @@ from circuitax.records.papers import Paper
 PAPER = ClaimSource(
     "Toy Models of Superposition, non-uniform superposition (n = 5, m = 2, p = 0.05)",
     cites=(Paper.TOY_MODELS,),
-    kind="shape",
+    kind="relation",
     why="a relation",
     selection="both exact branches",
     origin="published",
@@ -115,7 +115,7 @@ CLAIMS = (
         "The crossing ratio rises with the density of the others (least step)",
         at_least(0),
         "at p = 0.22 it must reach 1: two digons and pentagon tie for equal features",
-        kind="shape",
+        kind="relation",
         null=Null(
             "permuted",
             "the crossings are shuffled among the densities of the others",

@@ -14,7 +14,7 @@ CELLS = Null("permuted", "the cells of the closed forms' diagrams are shuffled")
 PHASE = ClaimSource(
     "Toy Models of Superposition, superposition as a phase change",
     cites=(Paper.TOY_MODELS,),
-    kind="shape",
+    kind="relation",
     selection="lowest of all restarts",
     origin="published",
     link=papers.TOY_MODELS,

@@ -59,7 +59,7 @@ CLAIMS = (
         "p = 0.03: every feature is a pair of neurons (share of features with two neurons)",
         at_least(0.8),
         "one or two of ten features may be below the threshold of a weight",
-        kind="shape",
+        kind="relation",
         printed="density 0.04 and below: each of 10 features is a pair of 5 neurons",
     ),
     OURS.claim(
@@ -68,7 +68,7 @@ CLAIMS = (
         "restarts within 1 % of the best loss, mean over p <= 0.15",
         at_most(0.3),
         "the paper needed 1,000 restarts",
-        kind="shape",
+        kind="relation",
         selection="all restarts",
         null=Null("random", "normal losses of the same mean and spread at each density"),
     ),

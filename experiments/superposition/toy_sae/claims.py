@@ -10,7 +10,7 @@ from circuitax.records.papers import Paper
 ARENA = ClaimSource(
     "ARENA, sparse autoencoder on a toy model of superposition",
     cites=(Paper.TOY_MODELS, Paper.ARENA),
-    kind="shape",
+    kind="relation",
     selection="strength with the highest mean cosine of the other half of the seeds; all seeds",
     n=16,
     origin="published",

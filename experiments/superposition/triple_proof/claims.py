@@ -11,7 +11,7 @@ from circuitax.records.nulls import BY_PROOF, Null
 
 THEOREM = ClaimSource(
     "branch and bound on the exact loss, n = 3, m = 2",
-    kind="shape",
+    kind="relation",
     why="a point would have to be wrong",
     selection="all points",
     origin="theorem",

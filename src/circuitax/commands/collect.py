@@ -9,7 +9,7 @@ from typing import Any, cast
 from omegaconf import OmegaConf
 
 from circuitax.commands.options import Command, Option, refuse, wanted
-from circuitax.config.catalogue import OF_SWEEPS, Entry, discover
+from circuitax.config.catalogue import OF_SWEEPS, ExperimentEntry, discover
 from circuitax.config.scale import SCALES
 from circuitax.lab.drawing import draw_figures
 from circuitax.lab.places import in_one_line
@@ -92,7 +92,7 @@ def main(options: dict[str, Any]) -> int:
     return 0
 
 
-def collect(entry: Entry, options: Mapping[str, str]) -> WholeRun:
+def collect(entry: ExperimentEntry, options: Mapping[str, str]) -> WholeRun:
     """The folder of the merged dataset.
 
     Raises:

@@ -17,7 +17,7 @@ from omegaconf import DictConfig, read_write
 from circuitax.commands.status import BUSY, STATUS, STOPPED, leave
 from circuitax.commands.twins import alike
 from circuitax.config.catalogue import checkout, discover
-from circuitax.config.cells import Cell, from_config, hydra_here
+from circuitax.config.cells import PlannedRun, from_config, hydra_here
 from circuitax.config.scale import Reuse
 from circuitax.data.cache import CacheError
 from circuitax.data.corpus import TextError
@@ -39,7 +39,7 @@ LAUNCHER = "CIRCUITAX_LAUNCHER"
 
 
 def compute_planned(
-    cell: Cell, folder: Path, *, stop: StopFlag | None = None, alone: bool = False
+    cell: PlannedRun, folder: Path, *, stop: StopFlag | None = None, alone: bool = False
 ) -> None:
     """Compute the one cell of a command line as a job of Hydra, from the configuration it has.
 
@@ -53,9 +53,11 @@ def compute_planned(
         alone: Likewise.
 
     Raises:
+        ValueError: If the cell was planned as one of a sweep.
         Stopped: When a signal asked for it.
     """
-    assert cell.composed is not None, "the cell of a sweep has no configuration"
+    if cell.composed is None:
+        raise ValueError(f"cell={cell.id} must be planned alone: one of a sweep is not composed")
     with read_write(cell.composed):
         cell.composed.hydra.run.dir = str(folder)
     task = partial(compute, stop=stop, alone=alone, cell=cell)
@@ -79,7 +81,7 @@ def compute(
     stop: StopFlag | None = None,
     *,
     alone: bool = False,
-    cell: Cell | None = None,
+    cell: PlannedRun | None = None,
 ) -> None:
     """Compute the run composed by Hydra, and write its status into the job's own folder.
 
@@ -107,7 +109,7 @@ def compute(
             cell = from_config(config, overrides, discover())
         keep_compiled_code(checkout() / ".cache")
         command = typed_command("experiments.run", overrides)
-        same = alike(cell, _say) if cell.root.reuse is Reuse.twin else frozenset()
+        same = alike(cell, _say) if cell.settings.reuse is Reuse.twin else frozenset()
         for line in reasons(cell, same):
             _say(line)
         with ExitStack() as stack:
@@ -180,8 +182,8 @@ def _obey(stopped: Stopped, marker: Path, *, alone: bool) -> None:
     write_text(marker, str(stopped.number))
 
 
-def _summary(cell: Cell, outcome: Outcome) -> str:
-    code = "code, libraries" if cell.root.reuse is Reuse.code else "numbers of its twin"
+def _summary(cell: PlannedRun, outcome: Outcome) -> str:
+    code = "code, libraries" if cell.settings.reuse is Reuse.code else "numbers of its twin"
     same = f"is there already, made with the same settings, {code} and inputs"
     how = same if outcome.reused else f"done in {outcome.seconds:.1f} s"
     # Pages import pictures, which the first steps of a run should not wait for.

@@ -6,7 +6,7 @@ from typing import Any
 
 from circuitax.commands.accept import accepted_runs
 from circuitax.commands.options import Command, refuse
-from circuitax.config.catalogue import Entry, discover
+from circuitax.config.catalogue import ExperimentEntry, discover
 from circuitax.figures.picture import save_pdf
 from circuitax.figures.poster import Panel, poster
 from circuitax.figures.spec import draw_all
@@ -65,7 +65,7 @@ def main(options: dict[str, Any]) -> int:
 
 
 def _read(
-    runs: dict[str, WholeRun], entries: dict[str, Entry], folder: Path
+    runs: dict[str, WholeRun], entries: dict[str, ExperimentEntry], folder: Path
 ) -> tuple[list[GalleryItem], list[ClaimRow]]:
     items: list[GalleryItem] = []
     rows: list[ClaimRow] = []
@@ -85,7 +85,7 @@ def _lines(rows: list[ClaimRow], runs: dict[str, WholeRun]) -> list[str]:
 
 
 def _panels(
-    items: list[GalleryItem], runs: dict[str, WholeRun], entries: dict[str, Entry]
+    items: list[GalleryItem], runs: dict[str, WholeRun], entries: dict[str, ExperimentEntry]
 ) -> Iterator[Panel]:
     """The figures of `SHOWN` that have an accepted run."""
     chapters = {name: title for name, title, _ in CHAPTERS}

@@ -11,7 +11,7 @@ from circuitax.commands.options import YES_NO, Command, Option, n_jobs, refuse, 
 from circuitax.commands.status import BUSY, DONE, REUSED
 from circuitax.commands.suite import Result, Suite
 from circuitax.commands.workers import Pool
-from circuitax.config.catalogue import Entry, discover, upstream_order
+from circuitax.config.catalogue import ExperimentEntry, discover, upstream_order
 from circuitax.config.cells import plan
 from circuitax.config.scale import SCALES
 from circuitax.config.schema import ConfigError
@@ -94,7 +94,7 @@ def main(options: dict[str, Any]) -> int:
     return _suite(names, entries, options, again, jobs)
 
 
-def cheap_first(names: list[str], entries: dict[str, Entry]) -> list[str]:
+def cheap_first(names: list[str], entries: dict[str, ExperimentEntry]) -> list[str]:
     """By expected seconds, each after its requirements."""
     ordered: list[str] = []
     for name in sorted(names, key=lambda name: (entries[name].budget_seconds, name)):
@@ -106,7 +106,7 @@ def cheap_first(names: list[str], entries: dict[str, Entry]) -> list[str]:
 
 def _suite(
     names: list[str],
-    entries: dict[str, Entry],
+    entries: dict[str, ExperimentEntry],
     options: dict[str, str],
     again: list[str],
     jobs: int,
@@ -166,7 +166,7 @@ def _suite(
 
 
 def _there(
-    names: list[str], entries: dict[str, Entry], overrides: list[str], again: list[str]
+    names: list[str], entries: dict[str, ExperimentEntry], overrides: list[str], again: list[str]
 ) -> list[Result]:
     """The experiments whose finished runs are reused as they are, without a process for each."""
     found = []
@@ -182,7 +182,7 @@ def _there(
 
 
 def _announcement(
-    left: list[str], there: int, entries: dict[str, Entry], scale: str, jobs: int
+    left: list[str], there: int, entries: dict[str, ExperimentEntry], scale: str, jobs: int
 ) -> str:
     """What is about to be computed, how long that takes, and that it can be stopped."""
     finished = f"{there} finished before; " if there else ""
@@ -193,7 +193,7 @@ def _announcement(
     return f"{finished}computing {many}{hint}; Ctrl-C stops, and the same command resumes"
 
 
-def _hint(names: Iterable[str], entries: dict[str, Entry], scale: str, jobs: int) -> str:
+def _hint(names: Iterable[str], entries: dict[str, ExperimentEntry], scale: str, jobs: int) -> str:
     """Expected time of some experiments; empty at a scale that states none."""
     seconds = [entries[name].seconds(scale) for name in names]
     known = sum(item for item in seconds if item is not None) / jobs
@@ -214,7 +214,7 @@ class _Pages:
         places: Addresses of the gallery, the claims and the report, as they were written last.
     """
 
-    def __init__(self, entries: dict[str, Entry], latest: Path, scale: str) -> None:
+    def __init__(self, entries: dict[str, ExperimentEntry], latest: Path, scale: str) -> None:
         self.left_out: set[str] = set()
         self.here: dict[str, WholeRun] = {}
         self.places = ""
@@ -294,7 +294,10 @@ class _Pages:
 
 
 def _report(
-    results: list[Result], entries: dict[str, Entry], scale: str, runs: dict[str, WholeRun]
+    results: list[Result],
+    entries: dict[str, ExperimentEntry],
+    scale: str,
+    runs: dict[str, WholeRun],
 ) -> None:
     width = max(len(item.name) for item in results)
     together: dict[str, float] = {}

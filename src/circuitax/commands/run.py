@@ -7,7 +7,7 @@ from itertools import groupby
 from tqdm import tqdm
 
 from circuitax.commands.options import disk_in_one_line
-from circuitax.config.catalogue import Entry, discover
+from circuitax.config.catalogue import ExperimentEntry, discover
 from circuitax.records.chapters import CHAPTERS
 
 HELP = """\
@@ -69,7 +69,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
 
 
-def help_text(entries: dict[str, Entry]) -> str:
+def help_text(entries: dict[str, ExperimentEntry]) -> str:
     """The text of ``--help``, made without importing any experiment."""
     width = max((len(name) for name in entries), default=0)
     titles = {chapter.name: chapter.title for chapter in CHAPTERS}
@@ -84,7 +84,7 @@ def help_text(entries: dict[str, Entry]) -> str:
     return HELP.format(experiments="\n".join(rows).strip("\n") or "  (none)", example=example)
 
 
-def _run(typed: list[str], entries: dict[str, Entry]) -> int:
+def _run(typed: list[str], entries: dict[str, ExperimentEntry]) -> int:
     # Hydra and the experiment's own imports take seconds: not for --help.
     from circuitax.commands.first_steps import resume_collection
     from circuitax.commands.job import compute, compute_planned

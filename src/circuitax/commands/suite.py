@@ -9,7 +9,7 @@ from typing import NamedTuple
 from circuitax.commands.status import STATUS
 from circuitax.commands.worker import Job
 from circuitax.commands.workers import Pool
-from circuitax.config.catalogue import Entry, upstream_order
+from circuitax.config.catalogue import ExperimentEntry, upstream_order
 from circuitax.lab.leftovers import LOGS_DAYS, remove_older
 from circuitax.lab.runs import run_folder, work_folder
 
@@ -49,7 +49,7 @@ class Suite:
     def __init__(
         self,
         names: Sequence[str],
-        entries: Mapping[str, Entry],
+        entries: Mapping[str, ExperimentEntry],
         overrides: Sequence[str],
         again: Sequence[str],
         pool: Pool,

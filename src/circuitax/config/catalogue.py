@@ -61,7 +61,7 @@ class Experiment:
     needs_packages: tuple[str, ...] = ()
 
 
-class Entry(NamedTuple):
+class ExperimentEntry(NamedTuple):
     """One experiment: a folder with ``experiment.py`` and, beside it, claims, measures and figure.
 
     Attributes:
@@ -185,7 +185,7 @@ def no_experiment(name: str, entries: Collection[str]) -> str:
     )
 
 
-def discover() -> dict[str, Entry]:
+def discover() -> dict[str, ExperimentEntry]:
     """Every experiment by name: folders with an ``experiment.py``.
 
     They stand in the folders of chapters or beside them, and come in the order of
@@ -200,7 +200,7 @@ def discover() -> dict[str, Entry]:
         if text:
             place = Path(text).resolve()
             places.append((place, "", place / "conf"))
-    found: dict[str, Entry] = {}
+    found: dict[str, ExperimentEntry] = {}
     for place, prefix, conf in places:
         for path in (*place.glob(f"*/{EXPERIMENT}.py"), *place.glob(f"*/*/{EXPERIMENT}.py")):
             *chapter, name = path.parent.relative_to(place).parts
@@ -210,7 +210,7 @@ def discover() -> dict[str, Entry]:
             message, stated = _declared(path.with_name("__init__.py"))
             quick = float("inf" if stated.budget_seconds is None else stated.budget_seconds)
             evening, paper = stated.evening_seconds, stated.paper_seconds
-            found[name] = Entry(
+            found[name] = ExperimentEntry(
                 name,
                 package,
                 path.parent,
@@ -228,7 +228,7 @@ def discover() -> dict[str, Entry]:
     return dict(sorted(found.items(), key=lambda item: _order(item[1])))
 
 
-def _order(entry: Entry) -> tuple[int, int, str]:
+def _order(entry: ExperimentEntry) -> tuple[int, int, str]:
     known = entry.chapter in chapters.NAMES
     chapter = chapters.NAMES.index(entry.chapter) if known else len(chapters.NAMES)
     return chapter, entry.place, entry.name
@@ -248,7 +248,9 @@ def _declared(path: Path) -> tuple[str, Experiment]:
     return (namespace["__doc__"] or "").split("\n")[0], stated
 
 
-def upstream_order(name: str, entries: dict[str, Entry], path: tuple[str, ...] = ()) -> list[str]:
+def upstream_order(
+    name: str, entries: dict[str, ExperimentEntry], path: tuple[str, ...] = ()
+) -> list[str]:
     """The experiment and all its requirements, in topological order.
 
     Raises:
@@ -266,7 +268,7 @@ def upstream_order(name: str, entries: dict[str, Entry], path: tuple[str, ...] =
     return [*order, name]
 
 
-def extra_conf(entries: dict[str, Entry]) -> list[Path]:
+def extra_conf(entries: dict[str, ExperimentEntry]) -> list[Path]:
     """Folders of configuration beside the built-in one."""
     own = checkout() / "conf"
     return sorted({entry.conf for entry in entries.values() if entry.conf != own})

@@ -4,7 +4,7 @@ import json
 import time
 from pathlib import Path
 
-from circuitax.config.catalogue import DECLARED, FIGURE, Entry
+from circuitax.config.catalogue import DECLARED, FIGURE, ExperimentEntry
 from circuitax.lab.runs import FIGURES, WholeRun
 from circuitax.lab.source import source_hash
 from circuitax.lab.times import DRAWING, keep_time
@@ -17,7 +17,7 @@ _PIXELS = 200  # an inch, of what is drawn as pixels inside a PDF
 _SOURCE = ".source"
 
 
-def draw_figures(run: WholeRun, entry: Entry, declared: str = DECLARED) -> list[Path]:
+def draw_figures(run: WholeRun, entry: ExperimentEntry, declared: str = DECLARED) -> list[Path]:
     """Redraw every figure of a run, as PNG and PDF; the old ones stay if drawing fails.
 
     Beside them the run keeps how long this took. Each has its message as title.
@@ -52,7 +52,7 @@ def draw_figures(run: WholeRun, entry: Entry, declared: str = DECLARED) -> list[
     return [run / FIGURES / f"{name}.png" for name in figures]
 
 
-def up_to_date(run: WholeRun, entry: Entry) -> bool:
+def up_to_date(run: WholeRun, entry: ExperimentEntry) -> bool:
     """Whether the figures of a run were drawn by the present source, and are whole."""
     if not entry.file(FIGURE).is_file():
         return True
@@ -63,7 +63,7 @@ def up_to_date(run: WholeRun, entry: Entry) -> bool:
     return bool(drawn == {"source": _hash(entry), "sha256": _files(run / FIGURES)})
 
 
-def _hash(entry: Entry) -> str:
+def _hash(entry: ExperimentEntry) -> str:
     # Matplotlib takes a third of a second, which the first steps of a run should not wait for.
     from circuitax.figures import picture, title_strip, wrapping
     from circuitax.figures.style import STYLE

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import circuitax
-from circuitax.config.catalogue import Entry, checkout
+from circuitax.config.catalogue import ExperimentEntry, checkout
 from circuitax.display.viewers import viewer_script, viewer_section, viewer_style
 from circuitax.figures.embedding import embedded_picture
 from circuitax.lab.here import published_here
@@ -48,7 +48,7 @@ _SOURCES = {".py", ".html", ".jinja", ".js", ".css"}
 def write_pages(
     folder: Path,
     runs: Mapping[str, WholeRun],
-    entries: Mapping[str, Entry],
+    entries: Mapping[str, ExperimentEntry],
     command: str,
     made: Mapping[str, WholeRun] | None = None,
     here: Mapping[str, Here] | None = None,
@@ -146,7 +146,7 @@ def _beside(
     """The row of a claim with what was measured on this machine beside it."""
     run = made.get(row.experiment)
     where = "" if run is None else relative(run, page)
-    return row._replace(here=here.get(row.verdict.claim.id), made=where)
+    return row._replace(here=here.get(row.settled.claim.id), made=where)
 
 
 def _write_all(folder: Path, pages: Mapping[str, str]) -> None:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from circuitax.config.catalogue import Entry
+from circuitax.config.catalogue import ExperimentEntry
 from circuitax.lab.runs import ACCEPTED, WholeRun, figures, provenance
 from circuitax.lab.twin_files import checked_twin
 from circuitax.records.chapters import GALLERY, chapter_of
@@ -19,7 +19,7 @@ OUTDATED = "computed by older code whose numbers differ"
 
 def gallery_item(
     run: WholeRun,
-    entry: Entry,
+    entry: ExperimentEntry,
     verdicts: Sequence[Verdict],
     folder: Path,
     made: WholeRun | None = None,
@@ -72,7 +72,11 @@ def gallery_item(
 
 
 def claim_rows(
-    run: WholeRun, entry: Entry, verdicts: Sequence[Verdict], top: Path, folder: Path | None = None
+    run: WholeRun,
+    entry: ExperimentEntry,
+    verdicts: Sequence[Verdict],
+    top: Path,
+    folder: Path | None = None,
 ) -> list[ClaimRow]:
     """What the pages of claims say about a run.
 
@@ -134,7 +138,7 @@ def runs_table(runs: Mapping[str, WholeRun], folder: Path) -> str:
     return "\n".join(rows)
 
 
-def _code(entry: Entry, claim: Claim, folder: Path) -> str:
+def _code(entry: ExperimentEntry, claim: Claim, folder: Path) -> str:
     """Address of the function that measures a claim."""
     code = measured_by(claim.quantity, entry.load_measure()).__code__
     return f"{relative(Path(code.co_filename), folder)}#L{code.co_firstlineno}"

@@ -10,7 +10,8 @@ from circuitax.documented import documented
 from circuitax.records.estimate import Estimate
 from circuitax.records.nulls import DRAWN, PRINTED_NUMBER, Null, NullOutcome, Nulls, null_outcome
 
-KINDS = ("identity", "number", "shape")
+IDENTITY, NUMBER, RELATION = "identity", "number", "relation"
+KINDS = (IDENTITY, NUMBER, RELATION)
 # Who says so, as `Claim.origin` explains.
 PUBLISHED, CORRECTION, THEOREM, OURS = "published", "correction", "theorem", "ours"
 ORIGINS = (PUBLISHED, CORRECTION, THEOREM, OURS)
@@ -90,7 +91,7 @@ class Claim:
         quantity: Name of the measured value that settles it.
         expected: Interval allowed (``near``, ``between``, ``at_least``, ``at_most``).
         why: Why that tolerance.
-        kind: ``"identity"`` (true by algebra), ``"number"`` or ``"shape"`` (a relation).
+        kind: ``"identity"`` (true by algebra), ``"number"`` or ``"relation"``.
         selection: Which runs or members count, by a rule fixed beforehand.
         n: Fewest independent replicates on which a verdict is given.
         explanation: What may be the cause, once a claim has failed: a hypothesis, or a test of one.
@@ -184,7 +185,7 @@ class Claim:
 class ClaimSource:
     """A source of claims, and the common fields of the claims of one experiment.
 
-    ``paper = ClaimSource("induction-heads paper", cites=(Paper.INDUCTION,), kind="shape", n=16,
+    ``paper = ClaimSource("induction-heads paper", cites=(Paper.INDUCTION,), kind="relation", n=16,
     origin="published", link=papers.INDUCTION, printed="no such head in one layer")``; then
     ``paper.claim("prefix-one-layer", "Share of ...", at_most(0.25), "a relation")``. A variant
     with other defaults is ``dataclasses.replace(paper, n=5)``.

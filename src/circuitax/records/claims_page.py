@@ -53,29 +53,29 @@ def render_claims_page(
     Raises:
         ValueError: If two experiments make a claim of one id.
     """
-    ids = Counter(row.verdict.claim.id for row in rows)
+    ids = Counter(row.settled.claim.id for row in rows)
     twice = sorted(name for name, n in ids.items() if n > 1)
     if twice:
         raise ValueError(f"claim ids {twice} are used twice, each must be unique")
     published = _of(rows, PUBLISHED)
     numbers, relations = _by_kind(published)
     wrong = [row for row in rows if _wrong_in_papers(row)]
-    unreached = [row for row in rows if row.verdict.verdict == NOT_RUN]
+    unreached = [row for row in rows if row.settled.verdict == NOT_RUN]
     rest = [
         row
         for row in rows
-        if row not in wrong and (row.verdict.claim.origin != PUBLISHED or row in unreached)
+        if row not in wrong and (row.settled.claim.origin != PUBLISHED or row in unreached)
     ]
     reasons: dict[str, list[str]] = {}
     for row in unreached:
-        reasons.setdefault(cell(row.verdict.reason), []).append(row.verdict.claim.id)
+        reasons.setdefault(cell(row.settled.reason), []).append(row.settled.claim.id)
     return render(
         "CLAIMS.md",
         command=command,
         headline=headline(rows, moves or {}),
         here=here,
         published={
-            verdict: [row for row in published if row.verdict.verdict == verdict]
+            verdict: [row for row in published if row.settled.verdict == verdict]
             for verdict in VERDICTS
         },
         classes={
@@ -125,7 +125,7 @@ def published_counts(rows: Sequence[ClaimRow]) -> list[str]:
     """How the published statements fared, numbers and relations apart, a sentence each."""
     texts = []
     for kind, chosen in zip(("number", "relation"), _by_kind(_of(rows, PUBLISHED)), strict=True):
-        counts = counts_text([row.verdict.verdict for row in chosen])
+        counts = counts_text([row.settled.verdict for row in chosen])
         texts.append(f"Of {len(chosen)} published {kind}s: {counts or 'none'}.")
     return texts
 
@@ -133,7 +133,7 @@ def published_counts(rows: Sequence[ClaimRow]) -> list[str]:
 def headline(rows: Sequence[ClaimRow], moves: Mapping[str, Sequence[str]]) -> str:
     """The `published_counts`, how those that hold fare beside their nulls, and how many moved."""
     texts = published_counts(rows)
-    published = [row.verdict for row in _of(rows, PUBLISHED)]
+    published = [row.settled for row in _of(rows, PUBLISHED)]
     held = [found for found in published if found.verdict == HOLDS]
     signs = [found for found in held if found.on_bare_sign]
     texts.append(f"{len(signs)} of those that hold, hold on a bare sign.")
@@ -164,7 +164,7 @@ def _beside(held: Sequence[Verdict]) -> str:
 
 
 def _of(rows: Iterable[ClaimRow], origin: str) -> list[ClaimRow]:
-    return [row for row in rows if row.verdict.claim.origin == origin]
+    return [row for row in rows if row.settled.claim.origin == origin]
 
 
 def _by_kind(rows: Iterable[ClaimRow]) -> tuple[list[ClaimRow], list[ClaimRow]]:
@@ -172,25 +172,25 @@ def _by_kind(rows: Iterable[ClaimRow]) -> tuple[list[ClaimRow], list[ClaimRow]]:
     numbers: list[ClaimRow] = []
     relations: list[ClaimRow] = []
     for row in rows:
-        (numbers if row.verdict.claim.kind == "number" else relations).append(row)
+        (numbers if row.settled.claim.kind == "number" else relations).append(row)
     return numbers, relations
 
 
 def _by_section(rows: Sequence[ClaimRow]) -> dict[Section, list[ClaimRow]]:
     """The rows by the table that they stand in, in the order of the pages; none is empty."""
-    groups = {s: [row for row in rows if section_of(row.verdict.claim) == s] for s in SECTIONS}
+    groups = {s: [row for row in rows if section_of(row.settled.claim) == s] for s in SECTIONS}
     return {section: chosen for section, chosen in groups.items() if chosen}
 
 
 def _disagrees(row: ClaimRow) -> bool:
-    return row.verdict.verdict in _DISAGREEING or (
-        row.verdict.claim.origin == CORRECTION and row.verdict.verdict == HOLDS
+    return row.settled.verdict in _DISAGREEING or (
+        row.settled.claim.origin == CORRECTION and row.settled.verdict == HOLDS
     )
 
 
 def _wrong_in_papers(row: ClaimRow) -> bool:
     """Whether it is a correction that holds, or a printed formula that fails without sampling."""
-    claim, verdict, estimate, *_ = row.verdict
+    claim, verdict, estimate, *_ = row.settled
     if claim.origin == CORRECTION:
         return verdict == HOLDS
     computed = estimate is not None and estimate.method == "exact"

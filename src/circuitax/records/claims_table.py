@@ -27,7 +27,7 @@ class ClaimRow(NamedTuple):
     """A verdict and the run that gave it; addresses are relative to the page.
 
     Attributes:
-        verdict: Claim, measured value, verdict and reason.
+        settled: Claim, measured value, verdict and reason.
         experiment: Name of the experiment.
         scale: Scale of the run.
         run: Identity of the run.
@@ -39,7 +39,7 @@ class ClaimRow(NamedTuple):
         made: Address of the run that measured it here.
     """
 
-    verdict: Verdict
+    settled: Verdict
     experiment: str
     scale: str
     run: str

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from circuitax.records.claims import Claim, Expected, Verdict
+from circuitax.records.claims import RELATION, Claim, Expected, Verdict
 from circuitax.records.estimate import estimate_from_json, finite_or_none
 from circuitax.records.nulls import Null, NullOutcome
 
@@ -36,12 +36,18 @@ def verdict_from_json(fields: Mapping[str, Any]) -> Verdict:
         expected=Expected(**bounds),
         cites=tuple(fields.get("cites", ())),  # nor what it cites
         null=None if declared is None else Null(**declared),
-        **{name: fields[name] for name in _PLAIN},
+        **{name: fields[name] for name in _PLAIN} | {"kind": kind_of(fields)},
     )
     measured = fields["measured"]
     estimate = None if measured is None else estimate_from_json(measured)
     null = None if outcome is None else NullOutcome(**outcome)
     return Verdict(claim, fields["verdict"], estimate, fields["reason"], null)
+
+
+def kind_of(fields: Mapping[str, Any]) -> str:
+    """Kind of a saved claim, a relation by its former name too."""
+    kind: str = fields["kind"]
+    return RELATION if kind == "shape" else kind
 
 
 _PLAIN = tuple(n for n in Claim.__dataclass_fields__ if n not in {"expected", "cites", "null"})

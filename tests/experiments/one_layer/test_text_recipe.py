@@ -175,7 +175,7 @@ def test_the_recipe_is_that_of_the_text_models(scale: str) -> None:
     used, there = recipe.spec, models.spec
     rates = [there.optim.learning_rate * factor for factor in there.depth_rates]
     assert used.recipe_rates == pytest.approx(rates)
-    assert recipe.root.seed != models.root.seed
+    assert recipe.settings.seed != models.settings.seed
     if scale == "evening":
         assert used.seeds >= max(claim.n for claim in CLAIMS) and used.sweep_rates == 3
         same = {"learning_rate": 1.0, "steps": 1000}
