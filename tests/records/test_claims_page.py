@@ -82,7 +82,7 @@ def test_a_limit_in_the_interval_of_its_null_is_a_bare_sign(
     draws = [Estimate(x, x - 0.2, x + 0.2, 8, "mean") for x in np.linspace(-0.1, 0.1, 101)]
     measured = Estimate(0.3, 0.2, 0.4, 8, "mean")
     one = row("one", measured, expected=expected, null=Null("permuted", "so"), draws=draws)
-    assert one.verdict.verdict == HOLDS and one.verdict.on_bare_sign is is_sign
+    assert one.settled.verdict == HOLDS and one.settled.on_bare_sign is is_sign
     assert f" {is_sign:d} of those that hold, hold on a bare sign." in headline([one], {})
 
 
